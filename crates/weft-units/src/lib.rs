@@ -1,0 +1,20 @@
+//! The words every other crate uses: time, rates, identifiers, serial numbers, seeded randomness.
+#![no_std]
+#![forbid(unsafe_code)]
+
+extern crate alloc;
+
+mod id;
+mod parse;
+mod rate;
+mod rng;
+mod seq;
+mod time;
+
+pub use core::time::Duration;
+pub use id::{FlowId, LinkId, PathId, PeerId};
+pub use parse::{ParseUnitError, parse_duration, parse_fraction, parse_rate};
+pub use rate::Rate;
+pub use rng::Rng;
+pub use seq::FlowSeq;
+pub use time::Instant;

@@ -1,0 +1,115 @@
+//! Quantities as people write them: `50 Mbit/s`, `8 ms`, `0.5 %`.
+
+use crate::Rate;
+use core::fmt;
+use core::time::Duration;
+
+/// Why a quantity could not be read. The text says what would be right.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ParseUnitError {
+    /// There is no number at the start.
+    NoNumber,
+    /// The unit is missing or is not one of those listed.
+    Unit(&'static str),
+    /// The number is negative or too large.
+    OutOfRange,
+}
+
+impl fmt::Display for ParseUnitError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            ParseUnitError::NoNumber => f.write_str("a number with a unit is expected"),
+            ParseUnitError::Unit(units) => write!(f, "the unit must be one of {units}"),
+            ParseUnitError::OutOfRange => f.write_str("the number is out of range"),
+        }
+    }
+}
+
+impl core::error::Error for ParseUnitError {}
+
+fn split(text: &str) -> Result<(f64, &str), ParseUnitError> {
+    let text = text.trim();
+    let end = text.find(|c: char| !(c.is_ascii_digit() || c == '.' || c == '-')).unwrap_or(text.len());
+    let number: f64 = text[..end].parse().map_err(|_| ParseUnitError::NoNumber)?;
+    if !number.is_finite() || number < 0.0 {
+        return Err(ParseUnitError::OutOfRange);
+    }
+    Ok((number, text[end..].trim()))
+}
+
+/// Reads a rate such as `50 Mbit/s` or `1.5Gbit/s`.
+///
+/// # Errors
+/// When there is no number, the unit is not a bit rate, or the number is out of range.
+pub fn parse_rate(text: &str) -> Result<Rate, ParseUnitError> {
+    let (number, unit) = split(text)?;
+    let factor = match unit {
+        "bit/s" => 1.0,
+        "kbit/s" => 1e3,
+        "Mbit/s" => 1e6,
+        "Gbit/s" => 1e9,
+        _ => return Err(ParseUnitError::Unit("bit/s, kbit/s, Mbit/s, Gbit/s")),
+    };
+    if number * factor > 1e15 {
+        return Err(ParseUnitError::OutOfRange);
+    }
+    Ok(Rate::from_bps((number * factor + 0.5) as u64))
+}
+
+/// Reads a time such as `8 ms`, `50 us`, `1.5 s`, `2 min`.
+///
+/// # Errors
+/// When there is no number, the unit is not a time, or the number is out of range.
+pub fn parse_duration(text: &str) -> Result<Duration, ParseUnitError> {
+    let (number, unit) = split(text)?;
+    let nanos = match unit {
+        "ns" => 1.0,
+        "us" | "µs" => 1e3,
+        "ms" => 1e6,
+        "s" => 1e9,
+        "min" => 60e9,
+        _ => return Err(ParseUnitError::Unit("us, ms, s, min")),
+    };
+    if number * nanos > 1e18 {
+        return Err(ParseUnitError::OutOfRange);
+    }
+    Ok(Duration::from_nanos((number * nanos + 0.5) as u64))
+}
+
+/// Reads a share such as `0.5 %` or `0.005`, as a fraction of one.
+///
+/// # Errors
+/// When there is no number, the unit is not `%`, or the share is above one.
+pub fn parse_fraction(text: &str) -> Result<f64, ParseUnitError> {
+    let (number, unit) = split(text)?;
+    let fraction = match unit {
+        "%" => number / 100.0,
+        "" => number,
+        _ => return Err(ParseUnitError::Unit("%, or none for a fraction of one")),
+    };
+    if fraction > 1.0 { Err(ParseUnitError::OutOfRange) } else { Ok(fraction) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reads_what_people_write() {
+        assert_eq!(parse_rate("50 Mbit/s"), Ok(Rate::from_mbps(50)));
+        assert_eq!(parse_rate("1.5Gbit/s"), Ok(Rate::from_mbps(1500)));
+        assert_eq!(parse_duration("8 ms"), Ok(Duration::from_millis(8)));
+        assert_eq!(parse_duration("0.25 s"), Ok(Duration::from_millis(250)));
+        assert_eq!(parse_fraction("0.5 %"), Ok(0.005));
+        assert_eq!(parse_fraction("0.005"), Ok(0.005));
+    }
+
+    #[test]
+    fn says_what_is_wrong() {
+        assert!(matches!(parse_rate("50 MB"), Err(ParseUnitError::Unit(_))));
+        assert_eq!(parse_rate("fast"), Err(ParseUnitError::NoNumber));
+        assert_eq!(parse_rate("-1 Mbit/s"), Err(ParseUnitError::OutOfRange));
+        assert_eq!(parse_fraction("101 %"), Err(ParseUnitError::OutOfRange));
+        assert!(matches!(parse_duration("5"), Err(ParseUnitError::Unit(_))));
+    }
+}
