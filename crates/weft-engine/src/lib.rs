@@ -1,1 +1,18 @@
-//! Placeholder.
+//! The node as a state machine: inputs by `handle_*`, outputs by `poll_*`, the next wake-up by [`Engine::next_timeout`].
+//!
+//! No clock, entropy, socket or environment: the caller gives the time with every call and a seed at the start. The program runs
+//! it on a kernel, the simulator in virtual time.
+#![no_std]
+#![forbid(unsafe_code)]
+
+extern crate alloc;
+
+mod config;
+mod event;
+mod interface;
+mod snapshot;
+
+pub use config::{Bundle, EngineConfig, LinkConfig, PeerConfig, Policy, Prefix, QueueKind, Recovery, Reorder, Schedule, AckPolicy, Weights, WrrOrder};
+pub use event::{Command, CommandError, Event, PathState};
+pub use interface::{LinkEvent, Received, Transmit};
+pub use snapshot::{FlowSnapshot, PathSnapshot, PeerSnapshot, Snapshot};

@@ -1,0 +1,193 @@
+//! What the engine is told at the start and at a reload. Parsing it is the program's work.
+
+use alloc::string::String;
+use alloc::vec::Vec;
+use core::net::{IpAddr, SocketAddr};
+use weft_session::{Cipher, Identity, PublicKey};
+use weft_units::Rate;
+
+/// Everything a node needs to know.
+pub struct EngineConfig {
+    /// The node's static key pair.
+    pub identity: Identity,
+    /// The AEAD this node prefers.
+    pub cipher: Cipher,
+    /// Adjacent nodes; a peer's position is its [`weft_units::PeerId`].
+    pub peers: Vec<PeerConfig>,
+    /// Settings of links by name; links not named have none.
+    pub links: Vec<LinkConfig>,
+    /// The highest handshake stamp accepted from each peer, as persisted.
+    pub accepted_stamps: Vec<(PublicKey, u64)>,
+    /// The inner MTU to use at most, in bytes; `None` leaves it to the paths.
+    pub inner_mtu: Option<u16>,
+}
+
+/// One link's settings.
+#[derive(Clone, Debug, PartialEq)]
+pub struct LinkConfig {
+    /// The interface's name.
+    pub name: String,
+    /// Never pace faster than this.
+    pub cap: Option<Rate>,
+    /// May data be sent on it.
+    pub send: bool,
+}
+
+/// One peer's settings.
+#[derive(Clone, Debug)]
+pub struct PeerConfig {
+    /// What people call it.
+    pub name: String,
+    /// Its static key.
+    pub public_key: PublicKey,
+    /// Addresses to reach it at; empty for a peer that only calls in.
+    pub endpoints: Vec<SocketAddr>,
+    /// Destinations behind it.
+    pub prefixes: Vec<Prefix>,
+    /// How to send to it.
+    pub policy: Policy,
+}
+
+/// An address prefix.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Prefix {
+    /// The network address.
+    pub address: IpAddr,
+    /// How many leading bits count.
+    pub length: u8,
+}
+
+impl Prefix {
+    /// Whether `address` lies in this prefix.
+    pub fn contains(&self, address: IpAddr) -> bool {
+        match (self.address, address) {
+            (IpAddr::V4(p), IpAddr::V4(a)) => {
+                let shift = 32 - u32::from(self.length.min(32));
+                u32::from(p).checked_shr(shift) == u32::from(a).checked_shr(shift)
+            }
+            (IpAddr::V6(p), IpAddr::V6(a)) => {
+                let shift = 128 - u32::from(self.length.min(128));
+                u128::from(p).checked_shr(shift) == u128::from(a).checked_shr(shift)
+            }
+            _ => false,
+        }
+    }
+}
+
+/// How to send to a peer. Each field is one setting of the configuration.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Policy {
+    /// Which path a unit takes.
+    pub schedule: Schedule,
+    /// Which directions use more than the best path.
+    pub bundle: Bundle,
+    /// Whether lost units are repeated on the hop.
+    pub recovery: Recovery,
+    /// Whether the receiver puts flows back in order.
+    pub reorder: Reorder,
+    /// What happens to duplicate ACKs at the egress edge.
+    pub ack: AckPolicy,
+    /// The queue in front of the paths.
+    pub queue: QueueKind,
+    /// Order inside a weighted round.
+    pub wrr_order: WrrOrder,
+    /// Weights of weighted schedules.
+    pub weights: Weights,
+}
+
+impl Default for Policy {
+    fn default() -> Policy {
+        Policy {
+            schedule: Schedule::EarliestDelivery,
+            bundle: Bundle::Both,
+            recovery: Recovery::Arq,
+            reorder: Reorder::Resequence,
+            ack: AckPolicy::Pass,
+            queue: QueueKind::FqCodel,
+            wrr_order: WrrOrder::Smooth,
+            weights: Weights::Measured,
+        }
+    }
+}
+
+/// `schedule`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Schedule {
+    /// The path on which the unit arrives first.
+    EarliestDelivery,
+    /// Each path in turn.
+    RoundRobin,
+    /// A path at random, by weight.
+    Random,
+    /// In proportion to weights (NATALIE, paper 002).
+    WeightedRoundRobin,
+    /// By the flow's hash, in weighted ranges (paper 000).
+    FlowHash,
+    /// A copy on every path.
+    Redundant,
+}
+
+/// `bundle`: which directions, seen from the node that says so, use several paths at once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Bundle {
+    /// Both.
+    Both,
+    /// From here to the peer.
+    Up,
+    /// From the peer to here.
+    Down,
+}
+
+/// `recovery`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Recovery {
+    /// Selective repeat.
+    Arq,
+    /// None.
+    Off,
+}
+
+/// `reorder`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reorder {
+    /// Per-flow resequencing with a deadline.
+    Resequence,
+    /// Deliver as it comes.
+    Off,
+}
+
+/// `ack`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AckPolicy {
+    /// Leave them alone.
+    Pass,
+    /// The paper-000 receiver rule.
+    Condition,
+}
+
+/// `queue`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum QueueKind {
+    /// RFC 8290.
+    FqCodel,
+    /// One first-in first-out queue.
+    DropTail,
+}
+
+/// `wrr-order`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WrrOrder {
+    /// Spread evenly.
+    Smooth,
+    /// A path's whole weight at once.
+    Block,
+}
+
+/// `weights`, by link name.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Weights {
+    /// In proportion to the measured capacities.
+    Measured,
+    /// As given.
+    Static(Vec<(String, u32)>),
+}

@@ -1,0 +1,121 @@
+//! What the engine tells its user, and what it can be told to do.
+
+use alloc::string::String;
+use alloc::vec::Vec;
+use core::fmt;
+use core::net::SocketAddr;
+use core::time::Duration;
+use weft_session::PublicKey;
+use weft_units::{LinkId, PathId, PeerId};
+
+/// A change worth a log line or an action of the program.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Event {
+    /// A secure session stands. `fresh`: the peer (re)started.
+    Established {
+        /// With whom.
+        peer: PeerId,
+        /// First contact with this start of the peer.
+        fresh: bool,
+    },
+    /// The session ended, and why.
+    Lost {
+        /// With whom.
+        peer: PeerId,
+        /// For the log.
+        cause: &'static str,
+    },
+    /// A path changed its state, and why.
+    Path {
+        /// The peer it leads to.
+        peer: PeerId,
+        /// The path.
+        path: PathId,
+        /// Its link here.
+        link: LinkId,
+        /// Its address there.
+        remote: SocketAddr,
+        /// The state now.
+        state: PathState,
+        /// For the log.
+        cause: &'static str,
+    },
+    /// The TUN device's MTU should be this many bytes.
+    InnerMtu(u16),
+    /// Persist this: the highest handshake stamp accepted from a peer.
+    AcceptedStamp {
+        /// Whose.
+        public_key: PublicKey,
+        /// The stamp.
+        stamp: u64,
+    },
+    /// Routes to the peers' prefixes should carry this `reordering` metric (paper 000, eq. 1); `None`: the kernel's default.
+    ReorderingMetric(Option<u32>),
+    /// A path answered a [`Command::Ping`].
+    Pong {
+        /// The peer.
+        peer: PeerId,
+        /// The path.
+        path: PathId,
+        /// Round-trip time.
+        rtt: Duration,
+        /// The number the ping was started with.
+        id: u32,
+    },
+}
+
+/// What is known of a path's health.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum PathState {
+    /// No answer on it yet.
+    Opening,
+    /// Carries everything.
+    Good,
+    /// Loses much: carries bulk only.
+    Degraded,
+    /// Silent for longer than its jitter explains: its traffic is duplicated elsewhere until it is confirmed.
+    Suspect,
+    /// Carries nothing; probed.
+    Down,
+}
+
+impl fmt::Display for PathState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            PathState::Opening => "opening",
+            PathState::Good => "good",
+            PathState::Degraded => "degraded",
+            PathState::Suspect => "suspect",
+            PathState::Down => "down",
+        })
+    }
+}
+
+/// What can be asked of a running engine.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Command {
+    /// Use these weights from the next unit on, by link name; counters restart (NATALIE). `None`: measured again.
+    SetWeights(Option<Vec<(String, u32)>>),
+    /// Ping the peer over every path; answers come as [`Event::Pong`].
+    Ping {
+        /// The peer's name.
+        peer: String,
+        /// Any number, handed back.
+        id: u32,
+    },
+    /// Tell every peer that this node goes away.
+    Close,
+}
+
+/// Why a command was refused.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum CommandError {
+    /// No peer of that name; these are known.
+    UnknownPeer(Vec<String>),
+    /// No link of that name; these are known.
+    UnknownLink(String, Vec<String>),
+    /// All weights are zero.
+    NoWeight,
+    /// The peer has no session now.
+    NotEstablished,
+}
