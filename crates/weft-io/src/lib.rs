@@ -1,1 +1,11 @@
-//! Placeholder.
+//! What weft asks of the Linux kernel: TUN devices, UDP sockets, netlink, waiting. No decisions are made here.
+//!
+//! Everything is non-blocking and single-threaded: the datapath thread owns these objects and waits with [`wait::Poller`].
+
+#[cfg(not(target_os = "linux"))]
+compile_error!("weft-io speaks to the Linux kernel");
+
+pub mod netlink;
+mod sys;
+pub mod tun;
+pub mod udp;

@@ -1,0 +1,191 @@
+//! A netlink socket and the framing of its messages.
+
+use std::io;
+use std::os::fd::{AsRawFd, RawFd};
+
+use netlink_packet_core::{
+    NLM_F_ACK, NLM_F_DUMP, NLM_F_DUMP_INTR, NLM_F_REQUEST, NetlinkHeader, NetlinkMessage,
+    NetlinkPayload,
+};
+use netlink_packet_route::RouteNetlinkMessage;
+use netlink_sys::protocols::NETLINK_ROUTE;
+use netlink_sys::{Socket, SocketAddr};
+
+use crate::sys::retry;
+
+/// The kernel's largest datagram of a dump (NLMSG_GOODSIZE is at most this).
+const RECEIVE_LEN: usize = 32 * 1024;
+const HEADER_LEN: usize = 16;
+const DUMP_ATTEMPTS: usize = 5;
+const KERNEL: SocketAddrParts = (0, 0);
+
+type SocketAddrParts = (u32, u32);
+
+/// One rtnetlink socket. It never blocks: the kernel has answered a request by the time its `send` returns.
+pub(crate) struct Channel {
+    socket: Socket,
+    sequence: u32,
+    buffer: Vec<u8>,
+}
+
+impl Channel {
+    /// Opens a socket that receives the messages of these multicast groups (`RTNLGRP_*`).
+    pub(crate) fn open(groups: &[u32]) -> io::Result<Self> {
+        let mut socket = Socket::new(NETLINK_ROUTE)?;
+        socket.bind_auto()?;
+        socket.set_non_blocking(true)?;
+        for &group in groups {
+            socket.add_membership(group)?;
+        }
+        Ok(Self {
+            socket,
+            sequence: 0,
+            buffer: Vec::with_capacity(RECEIVE_LEN),
+        })
+    }
+
+    /// Sends a request and waits for the kernel's word on it.
+    pub(crate) fn request(&mut self, message: RouteNetlinkMessage, flags: u16) -> io::Result<()> {
+        self.send(message, NLM_F_REQUEST | NLM_F_ACK | flags)?;
+        let sequence = self.sequence;
+        let mut answer = None;
+        while answer.is_none() {
+            self.receive(|header, payload| {
+                if let (true, NetlinkPayload::Error(ack)) =
+                    (header.sequence_number == sequence, payload)
+                {
+                    answer = Some(if ack.code.is_none() {
+                        Ok(())
+                    } else {
+                        Err(ack.to_io())
+                    });
+                }
+            })?;
+        }
+        answer.unwrap_or(Ok(()))
+    }
+
+    /// Asks for all objects of a kind and returns them, from one moment: a dump that a change broke is made again.
+    pub(crate) fn dump(
+        &mut self,
+        message: RouteNetlinkMessage,
+    ) -> io::Result<Vec<RouteNetlinkMessage>> {
+        for _ in 0..DUMP_ATTEMPTS {
+            if let Some(objects) = self.dump_once(message.clone())? {
+                return Ok(objects);
+            }
+        }
+        Err(io::Error::other(
+            "netlink: the tables change too fast for a dump",
+        ))
+    }
+
+    fn dump_once(
+        &mut self,
+        message: RouteNetlinkMessage,
+    ) -> io::Result<Option<Vec<RouteNetlinkMessage>>> {
+        self.send(message, NLM_F_REQUEST | NLM_F_DUMP)?;
+        let sequence = self.sequence;
+        let mut objects = Vec::new();
+        let mut end = None;
+        let mut interrupted = false;
+        while end.is_none() {
+            self.receive(|header, payload| {
+                if header.sequence_number != sequence {
+                    return;
+                }
+                interrupted |= header.flags & NLM_F_DUMP_INTR != 0;
+                match payload {
+                    NetlinkPayload::InnerMessage(object) => objects.push(object),
+                    NetlinkPayload::Done(_) => end = Some(Ok(())),
+                    NetlinkPayload::Error(error) => end = Some(Err(error.to_io())),
+                    _ => {}
+                }
+            })?;
+        }
+        end.unwrap_or(Ok(()))?;
+        Ok((!interrupted).then_some(objects))
+    }
+
+    fn send(&mut self, message: RouteNetlinkMessage, flags: u16) -> io::Result<()> {
+        self.sequence = self.sequence.wrapping_add(1);
+        let mut header = NetlinkHeader::default();
+        header.flags = flags;
+        header.sequence_number = self.sequence;
+        let mut message = NetlinkMessage::new(header, NetlinkPayload::from(message));
+        message.finalize();
+        let mut bytes = vec![0; message.buffer_len()];
+        message.serialize(&mut bytes);
+        retry(|| {
+            self.socket
+                .send_to(&bytes, &SocketAddr::new(KERNEL.0, KERNEL.1), 0)
+        })
+        .map(drop)
+    }
+
+    /// Receives one datagram and hands over its messages; those of a form unknown to us are passed over.
+    pub(crate) fn receive(
+        &mut self,
+        mut handle: impl FnMut(&NetlinkHeader, NetlinkPayload<RouteNetlinkMessage>),
+    ) -> io::Result<()> {
+        self.buffer.clear();
+        self.buffer.reserve(RECEIVE_LEN);
+        let (_, sender) = retry(|| self.socket.recv_from(&mut self.buffer, 0))?;
+        if sender.port_number() != KERNEL.0 {
+            return Ok(());
+        }
+        for bytes in messages(&self.buffer) {
+            if let Ok(message) = NetlinkMessage::deserialize(bytes) {
+                let (header, payload) = message.into_parts();
+                handle(&header, payload);
+            }
+        }
+        Ok(())
+    }
+}
+
+impl AsRawFd for Channel {
+    fn as_raw_fd(&self) -> RawFd {
+        self.socket.as_raw_fd()
+    }
+}
+
+/// Cuts a datagram into messages by their length fields; ends at the first that cannot be.
+fn messages(mut rest: &[u8]) -> impl Iterator<Item = &[u8]> {
+    std::iter::from_fn(move || {
+        let length = u32::from_ne_bytes(*rest.first_chunk()?) as usize;
+        let message = rest
+            .get(..length)
+            .filter(|message| message.len() >= HEADER_LEN)?;
+        rest = rest.get(length.next_multiple_of(4)..).unwrap_or_default();
+        Some(message)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::messages;
+
+    fn message(length: u32, actual: usize) -> Vec<u8> {
+        let mut bytes = length.to_ne_bytes().to_vec();
+        bytes.resize(actual, 0);
+        bytes
+    }
+
+    #[test]
+    fn messages_are_cut_at_four_byte_boundaries() {
+        let bytes = [message(17, 20), message(16, 16)].concat();
+        assert_eq!(
+            messages(&bytes).map(<[u8]>::len).collect::<Vec<_>>(),
+            [17, 16]
+        );
+    }
+
+    #[test]
+    fn lying_lengths_end_the_datagram() {
+        for length in [0, 15, 21, u32::MAX] {
+            assert_eq!(messages(&message(length, 20)).count(), 0, "length {length}");
+        }
+        assert_eq!(messages(&[1, 2]).count(), 0);
+    }
+}

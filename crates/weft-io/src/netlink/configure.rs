@@ -1,0 +1,161 @@
+//! Changes to devices, addresses and routes, each one request that the kernel has carried out when the call returns.
+
+use std::io;
+use std::net::IpAddr;
+
+use netlink_packet_core::{NLM_F_CREATE, NLM_F_REPLACE};
+use netlink_packet_route::address::{AddressAttribute, AddressMessage};
+use netlink_packet_route::link::{LinkAttribute, LinkFlags, LinkMessage};
+use netlink_packet_route::route::{
+    RouteAttribute, RouteHeader, RouteMessage, RouteMetric, RouteProtocol, RouteScope, RouteType,
+};
+use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
+
+use super::channel::Channel;
+
+/// A route in the main table that leads a prefix to a device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Route {
+    /// The prefix; bits beyond `prefix_len` must be zero.
+    pub destination: IpAddr,
+    /// How many leading bits of `destination` count.
+    pub prefix_len: u8,
+    /// Interface index of the device.
+    pub index: u32,
+    /// Preference among routes to the same prefix, lower first; `None` is the kernel's default.
+    pub priority: Option<u32>,
+    /// `RTAX_REORDERING`: the duplicate-ACK threshold with which the kernel's TCP starts on this route.
+    pub reordering: Option<u32>,
+}
+
+/// A netlink socket for changes. All need `CAP_NET_ADMIN`.
+pub struct Configure {
+    channel: Channel,
+}
+
+impl Configure {
+    /// Opens the socket.
+    pub fn open() -> io::Result<Self> {
+        Ok(Self {
+            channel: Channel::open(&[])?,
+        })
+    }
+
+    /// Takes a device up or down.
+    pub fn set_up(&mut self, index: u32, up: bool) -> io::Result<()> {
+        let mut message = LinkMessage::default();
+        message.header.index = index;
+        message.header.change_mask = LinkFlags::Up;
+        message.header.flags = if up {
+            LinkFlags::Up
+        } else {
+            LinkFlags::empty()
+        };
+        self.channel
+            .request(RouteNetlinkMessage::SetLink(message), 0)
+    }
+
+    /// Sets a device's MTU in bytes.
+    pub fn set_mtu(&mut self, index: u32, mtu: u32) -> io::Result<()> {
+        self.set_link(index, LinkAttribute::Mtu(mtu))
+    }
+
+    /// Sets how many packets a device queues.
+    pub fn set_txqueuelen(&mut self, index: u32, packets: u32) -> io::Result<()> {
+        self.set_link(index, LinkAttribute::TxQueueLen(packets))
+    }
+
+    fn set_link(&mut self, index: u32, attribute: LinkAttribute) -> io::Result<()> {
+        let mut message = LinkMessage::default();
+        message.header.index = index;
+        message.attributes.push(attribute);
+        self.channel
+            .request(RouteNetlinkMessage::SetLink(message), 0)
+    }
+
+    /// Adds an address to a device, or does nothing if it is there.
+    pub fn add_address(&mut self, index: u32, address: IpAddr, prefix_len: u8) -> io::Result<()> {
+        let message = address_message(index, address, prefix_len);
+        self.channel.request(
+            RouteNetlinkMessage::NewAddress(message),
+            NLM_F_CREATE | NLM_F_REPLACE,
+        )
+    }
+
+    /// Takes an address from a device; `AddrNotAvailable` if it is not there.
+    pub fn remove_address(
+        &mut self,
+        index: u32,
+        address: IpAddr,
+        prefix_len: u8,
+    ) -> io::Result<()> {
+        let message = address_message(index, address, prefix_len);
+        self.channel
+            .request(RouteNetlinkMessage::DelAddress(message), 0)
+    }
+
+    /// Adds a route, in place of one with the same prefix and priority.
+    pub fn set_route(&mut self, route: &Route) -> io::Result<()> {
+        self.channel.request(
+            RouteNetlinkMessage::NewRoute(route_message(route)),
+            NLM_F_CREATE | NLM_F_REPLACE,
+        )
+    }
+
+    /// Removes a route; `ESRCH` if it is not there.
+    pub fn remove_route(&mut self, route: &Route) -> io::Result<()> {
+        let route = Route {
+            reordering: None,
+            ..*route
+        };
+        self.channel
+            .request(RouteNetlinkMessage::DelRoute(route_message(&route)), 0)
+    }
+}
+
+fn address_family(address: IpAddr) -> AddressFamily {
+    if address.is_ipv4() {
+        AddressFamily::Inet
+    } else {
+        AddressFamily::Inet6
+    }
+}
+
+fn address_message(index: u32, address: IpAddr, prefix_len: u8) -> AddressMessage {
+    let mut message = AddressMessage::default();
+    message.header.family = address_family(address);
+    message.header.prefix_len = prefix_len;
+    message.header.index = index;
+    message.attributes.push(AddressAttribute::Local(address));
+    message.attributes.push(AddressAttribute::Address(address));
+    message
+}
+
+fn route_message(route: &Route) -> RouteMessage {
+    let mut message = RouteMessage::default();
+    message.header.address_family = address_family(route.destination);
+    message.header.destination_prefix_length = route.prefix_len;
+    message.header.table = RouteHeader::RT_TABLE_MAIN;
+    message.header.protocol = RouteProtocol::Static;
+    message.header.scope = if route.destination.is_ipv4() {
+        RouteScope::Link
+    } else {
+        RouteScope::Universe
+    };
+    message.header.kind = RouteType::Unicast;
+    message
+        .attributes
+        .push(RouteAttribute::Destination(route.destination.into()));
+    message.attributes.push(RouteAttribute::Oif(route.index));
+    message
+        .attributes
+        .extend(route.priority.map(RouteAttribute::Priority));
+    if let Some(threshold) = route.reordering {
+        message
+            .attributes
+            .push(RouteAttribute::Metrics(vec![RouteMetric::Reordering(
+                threshold,
+            )]));
+    }
+    message
+}

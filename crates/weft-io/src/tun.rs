@@ -1,0 +1,199 @@
+//! A TUN device that hands over super-packets: TSO and USO with a virtio-net header before each packet.
+//!
+//! Each read or write is one [`VIRTIO_HEADER_LEN`]-byte `virtio_net_hdr` (native-endian, linux/virtio_net.h) followed by one IP
+//! packet of up to 65,535 bytes.
+
+use std::fmt;
+use std::io::{self, IoSlice};
+use std::net::IpAddr;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
+use std::path::Path;
+
+use tun_rs::{DeviceBuilder, SyncDevice};
+
+use crate::netlink::Configure;
+use crate::sys::{retry, unless_blocked};
+
+/// Length in bytes of the virtio-net header before every packet.
+pub const VIRTIO_HEADER_LEN: usize = 10;
+
+/// The largest read: a virtio-net header and a super-packet.
+pub const MAX_READ_LEN: usize = VIRTIO_HEADER_LEN + 65_535;
+
+const DEVICE_NODE: &str = "/dev/net/tun";
+
+/// What a [`Tun`] shall be like.
+#[derive(Clone, Debug)]
+pub struct TunConfig {
+    /// Device name, or a pattern with one `%d` for which the kernel takes the first free number; `None` is `tun%d`.
+    pub name: Option<String>,
+    /// MTU in bytes.
+    pub mtu: u16,
+    /// Addresses with their prefix lengths.
+    pub addresses: Vec<(IpAddr, u8)>,
+}
+
+/// Why no TUN device could be had.
+#[derive(Debug)]
+pub enum TunError {
+    /// The kernel refused for want of `CAP_NET_ADMIN`.
+    NoPermission(io::Error),
+    /// The kernel has no TUN driver, or the container has no `/dev/net/tun`.
+    NoDriver,
+    /// Another process holds a device of this name, or the name is that of another kind of device.
+    NameInUse(String),
+    /// Anything else; the text says at which step.
+    Failed(&'static str, io::Error),
+}
+
+impl fmt::Display for TunError {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        match self {
+            Self::NoPermission(error) => write!(
+                f,
+                "not allowed to open a TUN device ({error}): run as root, or once `setcap cap_net_admin+ep` on the weft program, \
+                 or start it by its systemd unit"
+            ),
+            Self::NoDriver => {
+                write!(
+                    f,
+                    "{DEVICE_NODE} is missing: `modprobe tun`, or give the container this device"
+                )
+            }
+            Self::NameInUse(name) => write!(
+                f,
+                "a device named {name} exists and is in use: choose another name or stop its owner"
+            ),
+            Self::Failed(step, error) => write!(f, "TUN device: {step}: {error}"),
+        }
+    }
+}
+
+impl std::error::Error for TunError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::NoPermission(error) | Self::Failed(_, error) => Some(error),
+            Self::NoDriver | Self::NameInUse(_) => None,
+        }
+    }
+}
+
+impl TunError {
+    fn at(step: &'static str) -> impl FnOnce(io::Error) -> Self {
+        move |error| match error.raw_os_error() {
+            Some(libc::EPERM | libc::EACCES) => Self::NoPermission(error),
+            Some(libc::ENOENT | libc::ENODEV | libc::ENXIO) if step == OPEN => Self::NoDriver,
+            _ => Self::Failed(step, error),
+        }
+    }
+}
+
+const OPEN: &str = "open";
+
+/// An open TUN device; it disappears when this is dropped.
+pub struct Tun {
+    device: SyncDevice,
+    name: String,
+    index: u32,
+}
+
+impl Tun {
+    /// Opens a TUN device without blocking reads, with checksum, TCP and (since Linux 6.2) UDP segmentation offload,
+    /// gives it its MTU and addresses and takes it up.
+    pub fn open(config: &TunConfig) -> Result<Self, TunError> {
+        if !Path::new(DEVICE_NODE).exists() {
+            return Err(TunError::NoDriver);
+        }
+        let device = open_device(config.name.as_deref())?;
+        device
+            .set_nonblocking(true)
+            .map_err(TunError::at("set non-blocking"))?;
+        let tun = Self {
+            name: device.name().map_err(TunError::at("read the name"))?,
+            index: device.if_index().map_err(TunError::at("read the index"))?,
+            device,
+        };
+        tun.configure(config)?;
+        Ok(tun)
+    }
+
+    fn configure(&self, config: &TunConfig) -> Result<(), TunError> {
+        let mut configure = Configure::open().map_err(TunError::at("open netlink"))?;
+        configure
+            .set_mtu(self.index, config.mtu.into())
+            .map_err(TunError::at("set the MTU"))?;
+        for &(address, prefix_len) in &config.addresses {
+            configure
+                .add_address(self.index, address, prefix_len)
+                .map_err(TunError::at("add an address"))?;
+        }
+        configure
+            .set_up(self.index, true)
+            .map_err(TunError::at("set up"))
+    }
+
+    /// Reads one virtio-net header and packet into `buffer`, which should hold [`MAX_READ_LEN`] bytes (the rest is cut off), and
+    /// returns their length; `None` when nothing waits.
+    pub fn read(&self, buffer: &mut [u8]) -> io::Result<Option<usize>> {
+        unless_blocked(retry(|| self.device.recv(buffer)))
+    }
+
+    /// Writes one packet, gathered from a virtio-net header and what follows; `false` when the kernel would block.
+    ///
+    /// A malformed packet is refused with `InvalidInput`, and a device that is down with `EIO`.
+    pub fn write(&self, parts: &[IoSlice]) -> io::Result<bool> {
+        unless_blocked(retry(|| self.device.send_vectored(parts))).map(|written| written.is_some())
+    }
+
+    /// Whether the kernel hands over UDP super-packets as well (USO).
+    pub fn has_udp_offload(&self) -> bool {
+        self.device.udp_gso()
+    }
+
+    /// The name at the time of opening.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The kernel's interface index.
+    pub fn index(&self) -> u32 {
+        self.index
+    }
+
+    /// Sets the MTU in bytes.
+    pub fn set_mtu(&self, mtu: u16) -> io::Result<()> {
+        Configure::open()?.set_mtu(self.index, mtu.into())
+    }
+
+    /// Sets how many packets the kernel queues for reading before it drops.
+    pub fn set_txqueuelen(&self, packets: u32) -> io::Result<()> {
+        Configure::open()?.set_txqueuelen(self.index, packets)
+    }
+}
+
+fn open_device(name: Option<&str>) -> Result<SyncDevice, TunError> {
+    let builder = DeviceBuilder::new().offload(true).enable(false);
+    let builder = match name {
+        Some(name) => builder.name(name),
+        None => builder,
+    };
+    builder
+        .build_sync()
+        .map_err(|error| match (error.raw_os_error(), name) {
+            // TUNSETIFF says EBUSY for a TUN device in use and EINVAL for a device of another kind.
+            (Some(libc::EBUSY | libc::EINVAL), Some(name)) => TunError::NameInUse(name.to_owned()),
+            _ => TunError::at(OPEN)(error),
+        })
+}
+
+impl AsRawFd for Tun {
+    fn as_raw_fd(&self) -> RawFd {
+        self.device.as_raw_fd()
+    }
+}
+
+impl AsFd for Tun {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.device.as_fd()
+    }
+}

@@ -1,0 +1,13 @@
+//! UDP sockets that send and receive in batches: GSO and GRO, with the TOS byte and the local address of each datagram.
+//!
+//! One socket serves one link (a device or a local address) in one address family, or both families at once.
+
+mod address;
+mod control;
+mod receive;
+mod send;
+mod socket;
+
+pub use receive::{ReceiveSlot, Received};
+pub use send::{MAX_SEGMENTS, Outgoing, SendError, SendOutcome};
+pub use socket::{UdpConfig, UdpLink};

@@ -1,0 +1,192 @@
+//! Sending: one system call for a batch of datagrams to one address.
+
+use std::fmt;
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::os::fd::AsRawFd;
+
+use super::address::RawAddress;
+use super::control::ControlWriter;
+use super::socket::UdpLink;
+use crate::sys::retry;
+
+/// The most datagrams of one batch (the kernel's `UDP_MAX_SEGMENTS` before 6.9).
+pub const MAX_SEGMENTS: usize = 64;
+
+/// One datagram or a batch of them, all to the same address.
+#[derive(Clone, Copy, Debug)]
+pub struct Outgoing<'a> {
+    /// Receiver.
+    pub destination: SocketAddr,
+    /// Local address to send from; `None` lets the kernel choose.
+    pub source: Option<IpAddr>,
+    /// The whole byte: DSCP (high 6 bits) and ECN (RFC 3168).
+    pub tos: u8,
+    /// The UDP payloads, one after another.
+    pub contents: &'a [u8],
+    /// Bytes of each payload but the last, which may be shorter; `None` if there is only one.
+    pub segment_size: Option<u16>,
+}
+
+/// What became of a batch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SendOutcome {
+    /// The kernel took all of it.
+    Sent,
+    /// The socket buffer is full; so many bytes of the contents, whole datagrams, are taken nevertheless.
+    WouldBlock {
+        /// Bytes at the beginning of the contents that must not be sent again.
+        sent_bytes: usize,
+    },
+}
+
+/// Why a batch was not sent.
+#[derive(Debug)]
+pub enum SendError {
+    /// A datagram is larger than the device's MTU, or the batch larger than the kernel takes.
+    TooBig,
+    /// No way to there from here at the moment: the device is down or gone, there is no route, the local address is no longer
+    /// ours, a firewall refuses, the far host said that nobody listens. The kernel's error says which.
+    Unreachable(io::Error),
+    /// Anything else.
+    Failed(io::Error),
+}
+
+impl fmt::Display for SendError {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        match self {
+            Self::TooBig => write!(f, "datagram too big for the device"),
+            Self::Unreachable(error) => write!(f, "unreachable: {error}"),
+            Self::Failed(error) => write!(f, "cannot send: {error}"),
+        }
+    }
+}
+
+impl std::error::Error for SendError {}
+
+impl SendError {
+    fn new(error: io::Error) -> Self {
+        match error.raw_os_error() {
+            Some(libc::EMSGSIZE) => Self::TooBig,
+            Some(
+                libc::ENETUNREACH
+                | libc::EHOSTUNREACH
+                | libc::ENETDOWN
+                | libc::ENODEV
+                | libc::ENXIO
+                | libc::EADDRNOTAVAIL
+                | libc::EPERM
+                | libc::EACCES
+                | libc::ECONNREFUSED
+                // The kernel's word for a source address that is not ours.
+                | libc::EINVAL,
+            ) => Self::Unreachable(error),
+            _ => Self::Failed(error),
+        }
+    }
+}
+
+impl UdpLink {
+    /// Sends a batch of at most [`MAX_SEGMENTS`] datagrams.
+    ///
+    /// Where the kernel or the device cannot cut a batch into datagrams this is done here, one system call each.
+    pub fn send(&self, outgoing: &Outgoing) -> Result<SendOutcome, SendError> {
+        let total = outgoing.contents.len();
+        match outgoing
+            .segment_size
+            .filter(|&size| size > 0 && usize::from(size) < total)
+        {
+            None => self.send_one(outgoing, outgoing.contents, None),
+            Some(size) if total.div_ceil(size.into()) > MAX_SEGMENTS => Err(SendError::TooBig),
+            Some(size) if self.has_gso.get() => self.send_batch(outgoing, size),
+            Some(size) => self.send_singly(outgoing, size),
+        }
+    }
+
+    fn send_batch(&self, outgoing: &Outgoing, segment_size: u16) -> Result<SendOutcome, SendError> {
+        match self.send_one(outgoing, outgoing.contents, Some(segment_size)) {
+            // The device cannot do it: so for good. No packet of the batch has left.
+            Err(SendError::Failed(error)) if error.raw_os_error() == Some(libc::EIO) => {
+                self.has_gso.set(false);
+                self.send_singly(outgoing, segment_size)
+            }
+            // Older kernels say so of a segment above the MTU as well as of a wrong source: a single datagram shows which.
+            Err(SendError::Unreachable(error)) if error.raw_os_error() == Some(libc::EINVAL) => {
+                self.send_singly(outgoing, segment_size)
+            }
+            result => result,
+        }
+    }
+
+    fn send_singly(
+        &self,
+        outgoing: &Outgoing,
+        segment_size: u16,
+    ) -> Result<SendOutcome, SendError> {
+        let mut sent_bytes = 0;
+        for datagram in outgoing.contents.chunks(segment_size.into()) {
+            match self.send_one(outgoing, datagram, None)? {
+                SendOutcome::Sent => sent_bytes += datagram.len(),
+                SendOutcome::WouldBlock { .. } => {
+                    return Ok(SendOutcome::WouldBlock { sent_bytes });
+                }
+            }
+        }
+        Ok(SendOutcome::Sent)
+    }
+
+    fn send_one(
+        &self,
+        outgoing: &Outgoing,
+        contents: &[u8],
+        segment_size: Option<u16>,
+    ) -> Result<SendOutcome, SendError> {
+        let mut control = ControlWriter::new();
+        control.tos(
+            outgoing.destination.ip().to_canonical().is_ipv4(),
+            outgoing.tos,
+        );
+        if let Some(source) = outgoing.source {
+            control.source(source);
+        }
+        if let Some(size) = segment_size {
+            control.segment_size(size);
+        }
+        match retry(|| self.send_message(outgoing.destination, contents, &mut control)) {
+            Ok(()) => Ok(SendOutcome::Sent),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                Ok(SendOutcome::WouldBlock { sent_bytes: 0 })
+            }
+            Err(error) => Err(SendError::new(error)),
+        }
+    }
+
+    fn send_message(
+        &self,
+        destination: SocketAddr,
+        contents: &[u8],
+        control: &mut ControlWriter,
+    ) -> io::Result<()> {
+        let (mut address, address_len) = RawAddress::encode(destination, self.is_ipv6);
+        let mut part = libc::iovec {
+            iov_base: contents.as_ptr().cast_mut().cast(),
+            iov_len: contents.len(),
+        };
+        // SAFETY: all-zero bytes are a valid, empty msghdr.
+        let mut message: libc::msghdr = unsafe { std::mem::zeroed() };
+        message.msg_name = (&raw mut address).cast();
+        message.msg_namelen = address_len;
+        message.msg_iov = &raw mut part;
+        message.msg_iovlen = 1;
+        message.msg_control = control.as_mut_ptr().cast();
+        message.msg_controllen = control.len() as _;
+        // SAFETY: the descriptor is ours; all that `message` points to lives until the call returns, with the lengths given, and
+        // sendmsg only reads it.
+        let sent = unsafe { libc::sendmsg(self.socket.as_raw_fd(), &raw const message, 0) };
+        if sent < 0 {
+            Err(io::Error::last_os_error())
+        } else {
+            Ok(())
+        }
+    }
+}

@@ -1,0 +1,157 @@
+//! Opening a socket with all that weft wants of it.
+
+use std::cell::Cell;
+use std::ffi::c_int;
+use std::io;
+use std::net::{IpAddr, Ipv6Addr, SocketAddr, UdpSocket};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+
+use super::address::RawAddress;
+use crate::sys::{check, set_option, set_option_bytes};
+
+/// The socket buffers asked for, in bytes: 8 MB are 64 ms at 1 Gbit/s.
+const BUFFER_BYTES: c_int = 8 << 20;
+
+/// Where a [`UdpLink`] is bound.
+#[derive(Clone, Debug, Default)]
+pub struct UdpConfig {
+    /// Only this device is used, whatever the routing tables say (`SO_BINDTODEVICE`).
+    pub device: Option<String>,
+    /// Local address; `None` is `::`, which serves IPv4 as well unless `v6only`.
+    pub local: Option<IpAddr>,
+    /// Local port; 0 lets the kernel choose.
+    pub port: u16,
+    /// Whether an IPv6 socket leaves IPv4 alone.
+    pub v6only: bool,
+}
+
+/// A bound, non-blocking UDP socket. Datagrams are never fragmented (DF), whatever path MTU the kernel believes in.
+#[derive(Debug)]
+pub struct UdpLink {
+    pub(super) socket: OwnedFd,
+    pub(super) is_ipv6: bool,
+    pub(super) has_gso: Cell<bool>,
+    pub(super) dropped_total: u32,
+    local: SocketAddr,
+}
+
+impl UdpLink {
+    /// Opens and binds a socket. Errors are the kernel's: `AddrInUse`, `AddrNotAvailable`, `ENODEV` for an unknown device.
+    pub fn bind(config: &UdpConfig) -> io::Result<Self> {
+        let local = SocketAddr::new(
+            config.local.unwrap_or(Ipv6Addr::UNSPECIFIED.into()),
+            config.port,
+        );
+        let socket = UdpSocket::from(open(local.is_ipv6())?);
+        let fd = socket.as_fd();
+        if let Some(device) = &config.device {
+            set_option_bytes(
+                fd,
+                libc::SOL_SOCKET,
+                libc::SO_BINDTODEVICE,
+                device.as_bytes(),
+            )?;
+        }
+        if local.is_ipv6() {
+            set_option(
+                fd,
+                libc::IPPROTO_IPV6,
+                libc::IPV6_V6ONLY,
+                config.v6only.into(),
+            )?;
+            set_ipv6_options(fd)?;
+        }
+        if local.is_ipv4() || !config.v6only {
+            set_ipv4_options(fd)?;
+        }
+        set_buffers(fd)?;
+        set_option(fd, libc::SOL_SOCKET, libc::SO_RXQ_OVFL, 1)?;
+        // Kernels before 5.0 have no GRO: then each datagram comes alone.
+        let _ = set_option(fd, libc::SOL_UDP, libc::UDP_GRO, 1);
+        let has_gso = set_option(fd, libc::SOL_UDP, libc::UDP_SEGMENT, 0).is_ok();
+        bind(fd, local)?;
+        Ok(Self {
+            local: socket.local_addr()?,
+            socket: socket.into(),
+            is_ipv6: local.is_ipv6(),
+            has_gso: Cell::new(has_gso),
+            dropped_total: 0,
+        })
+    }
+
+    /// The address and port the socket is bound to.
+    pub fn local_address(&self) -> SocketAddr {
+        self.local
+    }
+
+    /// Whether the kernel cuts batches into datagrams; without it each datagram is a system call.
+    pub fn has_gso(&self) -> bool {
+        self.has_gso.get()
+    }
+
+    /// How many datagrams the kernel has dropped since the start because nobody fetched them in time; wraps around.
+    pub fn dropped_total(&self) -> u32 {
+        self.dropped_total
+    }
+}
+
+impl AsFd for UdpLink {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+}
+
+impl AsRawFd for UdpLink {
+    fn as_raw_fd(&self) -> RawFd {
+        self.socket.as_raw_fd()
+    }
+}
+
+fn open(ipv6: bool) -> io::Result<OwnedFd> {
+    let family = if ipv6 { libc::AF_INET6 } else { libc::AF_INET };
+    let kind = libc::SOCK_DGRAM | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
+    // SAFETY: no pointers; the call makes a new descriptor.
+    let fd = check(unsafe { libc::socket(family, kind, 0) })?;
+    // SAFETY: the descriptor is new and nobody else's.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+fn bind(socket: BorrowedFd, local: SocketAddr) -> io::Result<()> {
+    let (address, len) = RawAddress::encode(local, local.is_ipv6());
+    // SAFETY: the descriptor is open; `len` bytes of `address` are a socket address and are only read.
+    check(unsafe { libc::bind(socket.as_raw_fd(), address.as_ptr().cast(), len) }).map(drop)
+}
+
+fn set_ipv4_options(socket: BorrowedFd) -> io::Result<()> {
+    set_option(
+        socket,
+        libc::IPPROTO_IP,
+        libc::IP_MTU_DISCOVER,
+        libc::IP_PMTUDISC_PROBE,
+    )?;
+    set_option(socket, libc::IPPROTO_IP, libc::IP_RECVTOS, 1)?;
+    set_option(socket, libc::IPPROTO_IP, libc::IP_PKTINFO, 1)
+}
+
+fn set_ipv6_options(socket: BorrowedFd) -> io::Result<()> {
+    set_option(
+        socket,
+        libc::IPPROTO_IPV6,
+        libc::IPV6_MTU_DISCOVER,
+        libc::IPV6_PMTUDISC_PROBE,
+    )?;
+    set_option(socket, libc::IPPROTO_IPV6, libc::IPV6_RECVTCLASS, 1)?;
+    set_option(socket, libc::IPPROTO_IPV6, libc::IPV6_RECVPKTINFO, 1)
+}
+
+/// Beyond the administrator's limit (`net.core.rmem_max`) where we may, else up to it.
+fn set_buffers(socket: BorrowedFd) -> io::Result<()> {
+    for (force, plain) in [
+        (libc::SO_RCVBUFFORCE, libc::SO_RCVBUF),
+        (libc::SO_SNDBUFFORCE, libc::SO_SNDBUF),
+    ] {
+        set_option(socket, libc::SOL_SOCKET, force, BUFFER_BYTES)
+            .or_else(|_| set_option(socket, libc::SOL_SOCKET, plain, BUFFER_BYTES))?;
+    }
+    Ok(())
+}
