@@ -1,1 +1,16 @@
-//! Placeholder.
+//! Codecs: weft's datagrams and frames, views of IP, TCP and UDP, super-packets. No state, no allocation.
+//!
+//! Everything here reads bytes that strangers may have written. A decoder returns a [`WireError`], never panics.
+#![no_std]
+#![forbid(unsafe_code)]
+
+mod bytes;
+pub mod checksum;
+mod error;
+pub mod frame;
+pub mod hop;
+pub mod inner;
+pub mod ip;
+pub mod varint;
+
+pub use error::WireError;

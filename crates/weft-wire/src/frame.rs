@@ -1,0 +1,348 @@
+//! Control frames: what the two ends of a session tell each other about paths and flows.
+
+use crate::WireError;
+use crate::bytes::{Reader, Writer};
+use core::ops::RangeInclusive;
+use weft_units::{FlowId, FlowSeq, PathId};
+
+/// The most ranges a report may name besides its first.
+pub const MAX_REPORT_RANGES: usize = 256;
+
+const PADDING: u8 = 0;
+const REPORT: u8 = 1;
+const PING: u8 = 2;
+const PONG: u8 = 3;
+const HOLD: u8 = 4;
+const SKIP: u8 = 5;
+const POLICY: u8 = 6;
+const CLOSE: u8 = 7;
+
+/// One frame of a control datagram.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Frame<'a> {
+    /// One byte without a meaning.
+    Padding,
+    /// What arrived on a path.
+    Report(Report<'a>),
+    /// Asks for a pong with the same token.
+    Ping {
+        /// Chosen by the sender.
+        token: u32,
+    },
+    /// Answers a ping.
+    Pong {
+        /// The ping's token.
+        token: u32,
+        /// The path the ping came by.
+        path: PathId,
+    },
+    /// How long the receiver should wait for a hole in a flow before it goes on without.
+    Hold {
+        /// Microseconds.
+        hold_us: u32,
+    },
+    /// Units that were given up: the receiver need not wait for them.
+    Skip {
+        /// The flow they belong to.
+        flow: FlowId,
+        /// The first of them.
+        first: FlowSeq,
+        /// How many, 1..=2^23.
+        count: u32,
+    },
+    /// What the sender wishes the receiver to do. Bits not known are ignored.
+    Policy {
+        /// Use all paths together toward the sender.
+        bundle_toward_me: bool,
+    },
+    /// The sender ends the session.
+    Close {
+        /// Why; the session layer gives the numbers.
+        reason: u8,
+    },
+}
+
+/// A report's counters. All but `held_us` are totals since the session began, which survive the loss of a report.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Arrivals {
+    /// The path, as the sender of the reported packets numbers it.
+    pub path: PathId,
+    /// When the largest packet number arrived: microseconds on the receiver's clock, wrapping.
+    pub received_at_us: u32,
+    /// Microseconds between that arrival and this report.
+    pub held_us: u64,
+    /// Datagrams received on the path.
+    pub packets_received: u64,
+    /// Bytes of those datagrams.
+    pub bytes_received: u64,
+    /// How many of them carried a CE mark.
+    pub ce_received: u64,
+}
+
+/// A report as received: counters, and ranges that were checked when it was parsed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Report<'a> {
+    /// The counters.
+    pub arrivals: Arrivals,
+    first: (u64, u64),
+    count: usize,
+    encoded: &'a [u8],
+}
+
+impl<'a> Report<'a> {
+    /// The packet number that arrived last at [`Arrivals::received_at_us`]: the largest.
+    pub fn largest(&self) -> u64 {
+        self.first.1
+    }
+
+    /// The ranges of packet numbers that arrived, from the largest downwards, never touching.
+    pub fn ranges(&self) -> Ranges<'a> {
+        Ranges { next: Some(self.first), left: self.count, encoded: self.encoded }
+    }
+
+    fn parse(r: &mut Reader<'a>) -> Result<Self, WireError> {
+        let path = PathId(r.u8()?);
+        let largest = r.varint()?;
+        let arrivals = Arrivals {
+            path,
+            received_at_us: r.u32()?,
+            held_us: r.varint()?,
+            packets_received: r.varint()?,
+            bytes_received: r.varint()?,
+            ce_received: r.varint()?,
+        };
+        let smallest = largest.checked_sub(r.varint()?).ok_or(WireError::Malformed)?;
+        let count = usize::try_from(r.varint()?).map_err(|_| WireError::Malformed)?;
+        if count > MAX_REPORT_RANGES {
+            return Err(WireError::Malformed);
+        }
+        let start = r.rest();
+        let mut below = smallest;
+        for _ in 0..count {
+            below = next_range(r, below)?.0;
+        }
+        let encoded = start.get(..start.len() - r.rest().len()).unwrap_or_default();
+        Ok(Report { arrivals, first: (smallest, largest), count, encoded })
+    }
+}
+
+/// Reads one gap and length: the range below one that begins at `smallest` (RFC 9000 §19.3.1).
+fn next_range(r: &mut Reader<'_>, smallest: u64) -> Result<(u64, u64), WireError> {
+    let gap = r.varint()?;
+    let end = smallest.checked_sub(gap).and_then(|n| n.checked_sub(2)).ok_or(WireError::Malformed)?;
+    let start = end.checked_sub(r.varint()?).ok_or(WireError::Malformed)?;
+    Ok((start, end))
+}
+
+/// Iterator over a report's ranges, from the largest downwards.
+#[derive(Clone, Debug)]
+pub struct Ranges<'a> {
+    next: Option<(u64, u64)>,
+    left: usize,
+    encoded: &'a [u8],
+}
+
+impl Iterator for Ranges<'_> {
+    type Item = RangeInclusive<u64>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let (start, end) = self.next?;
+        self.next = None;
+        if let Some(left) = self.left.checked_sub(1) {
+            let mut r = Reader::new(self.encoded);
+            self.next = next_range(&mut r, start).ok();
+            (self.left, self.encoded) = (left, r.rest());
+        }
+        Some(start..=end)
+    }
+}
+
+/// Iterator over the frames of a control payload; ends after the first error.
+#[derive(Clone, Debug)]
+pub struct Frames<'a> {
+    rest: Reader<'a>,
+}
+
+impl<'a> Frames<'a> {
+    /// The frames of a decrypted control payload.
+    pub fn new(plaintext: &'a [u8]) -> Self {
+        Frames { rest: Reader::new(plaintext) }
+    }
+}
+
+impl<'a> Iterator for Frames<'a> {
+    type Item = Result<Frame<'a>, WireError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.rest.rest().is_empty() {
+            return None;
+        }
+        let frame = parse_frame(&mut self.rest);
+        if frame.is_err() {
+            self.rest = Reader::new(&[]);
+        }
+        Some(frame)
+    }
+}
+
+fn parse_frame<'a>(r: &mut Reader<'a>) -> Result<Frame<'a>, WireError> {
+    Ok(match r.u8()? {
+        PADDING => Frame::Padding,
+        REPORT => Frame::Report(Report::parse(r)?),
+        PING => Frame::Ping { token: r.u32()? },
+        PONG => Frame::Pong { token: r.u32()?, path: PathId(r.u8()?) },
+        HOLD => Frame::Hold { hold_us: r.u32()? },
+        SKIP => {
+            let (flow, first) = (FlowId(r.u16()?), FlowSeq::new(r.u24()?));
+            Frame::Skip { flow, first, count: skip_count(r.varint()?)? }
+        }
+        POLICY => Frame::Policy { bundle_toward_me: r.u8()? & 1 != 0 },
+        CLOSE => Frame::Close { reason: r.u8()? },
+        _ => return Err(WireError::UnknownType),
+    })
+}
+
+/// Half the sequence space is the most that serial-number arithmetic can tell apart.
+fn skip_count(count: u64) -> Result<u32, WireError> {
+    if (1..=1 << 23).contains(&count) { Ok(count as u32) } else { Err(WireError::Malformed) }
+}
+
+/// Writes frames one after another; a frame that does not fit is refused and leaves no trace.
+#[derive(Debug)]
+pub struct FrameWriter<'a> {
+    out: Writer<'a>,
+}
+
+impl<'a> FrameWriter<'a> {
+    /// Writes from the start of `out`.
+    pub fn new(out: &'a mut [u8]) -> Self {
+        FrameWriter { out: Writer::new(out) }
+    }
+
+    /// Bytes written so far.
+    pub fn len(&self) -> usize {
+        self.out.len()
+    }
+
+    /// Nothing was written yet.
+    pub fn is_empty(&self) -> bool {
+        self.out.len() == 0
+    }
+
+    /// Bytes that are still free.
+    pub fn room(&self) -> usize {
+        self.out.room()
+    }
+
+    /// Writes one frame.
+    ///
+    /// # Errors
+    /// [`WireError::NoRoom`], or [`WireError::Malformed`] for a value the format has no place for.
+    pub fn write(&mut self, frame: &Frame<'_>) -> Result<(), WireError> {
+        if let Frame::Report(report) = frame {
+            return self.write_report(&report.arrivals, report.ranges(), MAX_REPORT_RANGES + 1).map(|_| ());
+        }
+        self.whole_or_nothing(|w| match *frame {
+            Frame::Padding | Frame::Report(_) => w.u8(PADDING),
+            Frame::Ping { token } => w.u8(PING).and_then(|()| w.u32(token)),
+            Frame::Pong { token, path } => {
+                w.u8(PONG)?;
+                w.u32(token)?;
+                w.u8(path.0)
+            }
+            Frame::Hold { hold_us } => w.u8(HOLD).and_then(|()| w.u32(hold_us)),
+            Frame::Skip { flow, first, count } => {
+                w.u8(SKIP)?;
+                w.u16(flow.0)?;
+                w.u24(first.get())?;
+                w.varint(skip_count(u64::from(count))?.into())
+            }
+            Frame::Policy { bundle_toward_me } => w.put(&[POLICY, u8::from(bundle_toward_me)]),
+            Frame::Close { reason } => w.put(&[CLOSE, reason]),
+        })
+    }
+
+    /// Writes a report of `ranges`, which come from the largest downwards, sorted and not touching. Takes as many as
+    /// fit and at most `max_ranges`; gives how many those were. The smallest ranges are the ones left out.
+    ///
+    /// # Errors
+    /// [`WireError::NoRoom`] when not even the first range fits; [`WireError::Malformed`] when there is no range, the
+    /// ranges are not descending, or a value is above 2^62 − 1.
+    pub fn write_report(
+        &mut self,
+        arrivals: &Arrivals,
+        ranges: impl IntoIterator<Item = RangeInclusive<u64>>,
+        max_ranges: usize,
+    ) -> Result<usize, WireError> {
+        let mut ranges = ranges.into_iter();
+        let first = ranges.next().ok_or(WireError::Malformed)?;
+        self.whole_or_nothing(|w| {
+            write_arrivals(w, arrivals, &first)?;
+            write_more_ranges(w, *first.start(), ranges, max_ranges)
+        })
+    }
+
+    fn whole_or_nothing<T>(
+        &mut self,
+        write: impl FnOnce(&mut Writer<'a>) -> Result<T, WireError>,
+    ) -> Result<T, WireError> {
+        let before = self.out.len();
+        let result = write(&mut self.out);
+        if result.is_err() {
+            self.out.truncate(before);
+        }
+        result
+    }
+}
+
+fn write_arrivals(w: &mut Writer<'_>, a: &Arrivals, first: &RangeInclusive<u64>) -> Result<(), WireError> {
+    let (smallest, largest) = (*first.start(), *first.end());
+    w.u8(REPORT)?;
+    w.u8(a.path.0)?;
+    w.varint(largest)?;
+    w.u32(a.received_at_us)?;
+    w.varint(a.held_us)?;
+    w.varint(a.packets_received)?;
+    w.varint(a.bytes_received)?;
+    w.varint(a.ce_received)?;
+    w.varint(largest.checked_sub(smallest).ok_or(WireError::Malformed)?)
+}
+
+/// Writes the count and the ranges after the first. The count is a two-byte varint where it may be above 63, so that
+/// it can be filled in at the end.
+fn write_more_ranges(
+    w: &mut Writer<'_>,
+    mut smallest: u64,
+    ranges: impl Iterator<Item = RangeInclusive<u64>>,
+    max_ranges: usize,
+) -> Result<usize, WireError> {
+    let limit = max_ranges.saturating_sub(1).min(MAX_REPORT_RANGES);
+    let wide = limit > 63;
+    let count_at = w.len();
+    w.put(if wide { &[0x40, 0] } else { &[0] })?;
+    let mut count = 0u16;
+    for range in ranges.take(limit) {
+        let before = w.len();
+        match write_range(w, smallest, &range) {
+            Ok(()) => (count, smallest) = (count + 1, *range.start()),
+            Err(WireError::NoRoom) => {
+                w.truncate(before);
+                break;
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    if wide {
+        w.patch(count_at, &(0x4000 | count).to_be_bytes())?
+    } else {
+        w.patch(count_at, &[count as u8])?
+    }
+    Ok(usize::from(count) + 1)
+}
+
+fn write_range(w: &mut Writer<'_>, smallest: u64, range: &RangeInclusive<u64>) -> Result<(), WireError> {
+    let gap = smallest.checked_sub(*range.end()).and_then(|n| n.checked_sub(2)).ok_or(WireError::Malformed)?;
+    let length = range.end().checked_sub(*range.start()).ok_or(WireError::Malformed)?;
+    w.varint(gap)?;
+    w.varint(length)
+}

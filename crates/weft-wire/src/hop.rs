@@ -1,0 +1,140 @@
+//! The hop header: the ten clear bytes in front of every sealed datagram, and the type byte of all datagrams.
+
+use crate::WireError;
+use crate::bytes::{Reader, Writer};
+use crate::inner::INNER_LEN;
+use weft_units::PathId;
+
+/// The protocol version in the first four bits of every datagram.
+pub const VERSION: u8 = 1;
+/// Bytes of the hop header.
+pub const HOP_HEADER_LEN: usize = 10;
+/// Bytes of the authentication tag after the ciphertext.
+pub const TAG_LEN: usize = 16;
+/// Bytes a sealed control datagram has beside its frames.
+pub const CONTROL_OVERHEAD: usize = HOP_HEADER_LEN + TAG_LEN;
+/// Bytes a data datagram has beside its payload, without IP and UDP headers.
+pub const DATA_OVERHEAD: usize = HOP_HEADER_LEN + INNER_LEN + TAG_LEN;
+/// The largest packet number, so that every number fits a varint (RFC 9000 §12.3).
+pub const MAX_PACKET_NUMBER: u64 = crate::varint::MAX;
+
+/// What a datagram is. Other numbers are reserved or unknown, and dropped.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[repr(u8)]
+pub enum PacketType {
+    /// First message of a handshake.
+    HandshakeInitiation = 1,
+    /// Second message of a handshake.
+    HandshakeResponse = 2,
+    /// Answer of a responder under load.
+    CookieReply = 3,
+    /// Sealed: one unit of a flow.
+    Data = 4,
+    /// Sealed: frames.
+    Control = 5,
+}
+
+impl PacketType {
+    /// The type of a whole datagram, from its first byte.
+    ///
+    /// # Errors
+    /// [`WireError::Truncated`] for an empty datagram, [`WireError::Version`], [`WireError::UnknownType`].
+    pub fn of(datagram: &[u8]) -> Result<PacketType, WireError> {
+        PacketType::from_byte(*datagram.first().ok_or(WireError::Truncated)?)
+    }
+
+    fn from_byte(byte: u8) -> Result<PacketType, WireError> {
+        if byte >> 4 != VERSION {
+            return Err(WireError::Version);
+        }
+        match byte & 0x0f {
+            1 => Ok(PacketType::HandshakeInitiation),
+            2 => Ok(PacketType::HandshakeResponse),
+            3 => Ok(PacketType::CookieReply),
+            4 => Ok(PacketType::Data),
+            5 => Ok(PacketType::Control),
+            _ => Err(WireError::UnknownType),
+        }
+    }
+
+    /// The first byte of a datagram of this type.
+    pub const fn byte(self) -> u8 {
+        VERSION << 4 | self as u8
+    }
+}
+
+/// The clear, authenticated header of a sealed datagram.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct HopHeader {
+    /// [`PacketType::Data`] or [`PacketType::Control`].
+    pub packet_type: PacketType,
+    /// The path, as the sender numbers it.
+    pub path: PathId,
+    /// The index by which the receiver finds the session.
+    pub receiver: u32,
+    /// The low half of the packet number.
+    pub packet_number_low: u32,
+}
+
+impl HopHeader {
+    /// Reads the header of a whole sealed datagram.
+    ///
+    /// # Errors
+    /// [`WireError::Truncated`] when header and tag do not fit, [`WireError::Version`], and
+    /// [`WireError::UnknownType`] for every type but data and control.
+    pub fn parse(datagram: &[u8]) -> Result<HopHeader, WireError> {
+        let mut r = Reader::new(datagram);
+        let packet_type = PacketType::from_byte(r.u8()?)?;
+        if !matches!(packet_type, PacketType::Data | PacketType::Control) {
+            return Err(WireError::UnknownType);
+        }
+        let header = HopHeader { packet_type, path: PathId(r.u8()?), receiver: r.u32()?, packet_number_low: r.u32()? };
+        if r.rest().len() < TAG_LEN { Err(WireError::Truncated) } else { Ok(header) }
+    }
+
+    /// Writes the header at the start of `out`; gives its length.
+    ///
+    /// # Errors
+    /// [`WireError::NoRoom`] when `out` is shorter than [`HOP_HEADER_LEN`].
+    pub fn emit(&self, out: &mut [u8]) -> Result<usize, WireError> {
+        let mut w = Writer::new(out);
+        w.u8(self.packet_type.byte())?;
+        w.u8(self.path.0)?;
+        w.u32(self.receiver)?;
+        w.u32(self.packet_number_low)?;
+        Ok(w.len())
+    }
+}
+
+/// The full packet number nearest to the one after `highest_seen` whose low 32 bits are `low` (RFC 9000 appendix A.3).
+pub const fn reconstruct_packet_number(low: u32, highest_seen: u64) -> u64 {
+    const WINDOW: u64 = 1 << 32;
+    let expected = highest_seen.saturating_add(1);
+    let candidate = (expected & !(WINDOW - 1)) | low as u64;
+    if candidate.saturating_add(WINDOW / 2) <= expected && candidate <= MAX_PACKET_NUMBER - WINDOW {
+        candidate + WINDOW
+    } else if candidate > expected.saturating_add(WINDOW / 2) && candidate >= WINDOW {
+        candidate - WINDOW
+    } else {
+        candidate
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn packet_numbers_are_found_across_the_wrap() {
+        assert_eq!(reconstruct_packet_number(0, 0), 0);
+        assert_eq!(reconstruct_packet_number(1, 0xffff_fffe), 0x1_0000_0001);
+        assert_eq!(reconstruct_packet_number(0xffff_ffff, 0x1_0000_0005), 0xffff_ffff);
+        assert_eq!(reconstruct_packet_number(0xffff_ffff, 0), 0xffff_ffff);
+        assert_eq!(reconstruct_packet_number(0, u64::MAX), 0xffff_ffff_0000_0000);
+    }
+
+    #[test]
+    fn a_full_data_datagram_over_ipv4_has_sixty_bytes_beside_the_payload() {
+        assert_eq!(DATA_OVERHEAD + 20 + 8, 60);
+    }
+}

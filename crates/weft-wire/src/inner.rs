@@ -1,0 +1,109 @@
+//! The six encrypted bytes in front of a data payload: which unit of which flow it is.
+
+use crate::WireError;
+use crate::bytes::{Reader, Writer};
+use weft_units::{FlowId, FlowSeq};
+
+/// Bytes of the inner header.
+pub const INNER_LEN: usize = 6;
+/// The largest index of a tail slice: a head and its tails are at most 32 units.
+pub const MAX_SLICE_INDEX: u8 = 31;
+
+/// What a data payload holds.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[repr(u8)]
+pub enum UnitKind {
+    /// A whole IP packet, checksums complete.
+    Packet = 0,
+    /// A whole IP packet whose TCP or UDP checksum is the pseudo-header sum, for the egress kernel to finish.
+    PartialPacket = 1,
+    /// A super-packet's header and its first `gso_size` bytes.
+    HeadSlice = 2,
+    /// The next `gso_size` bytes of a super-packet, without a header.
+    TailSlice = 3,
+}
+
+/// The inner header.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct InnerHeader {
+    /// What the payload is.
+    pub kind: UnitKind,
+    /// Nothing of the same super-packet follows. True for whole packets, false for head slices.
+    pub last: bool,
+    /// The slice's place after its head, 1..=31 for tail slices, otherwise 0.
+    pub index: u8,
+    /// The ingress edge's number for the flow.
+    pub flow: FlowId,
+    /// The unit's number in the flow.
+    pub seq: FlowSeq,
+}
+
+impl InnerHeader {
+    /// The header of a whole packet.
+    pub const fn packet(checksum_partial: bool, flow: FlowId, seq: FlowSeq) -> InnerHeader {
+        let kind = if checksum_partial { UnitKind::PartialPacket } else { UnitKind::Packet };
+        InnerHeader { kind, last: true, index: 0, flow, seq }
+    }
+
+    /// The header of a head slice.
+    pub const fn head(flow: FlowId, seq: FlowSeq) -> InnerHeader {
+        InnerHeader { kind: UnitKind::HeadSlice, last: false, index: 0, flow, seq }
+    }
+
+    /// The header of the tail slice `index` (1..=31) units after its head.
+    pub const fn tail(index: u8, last: bool, flow: FlowId, seq: FlowSeq) -> InnerHeader {
+        InnerHeader { kind: UnitKind::TailSlice, last, index, flow, seq }
+    }
+
+    /// The sequence number of the head this unit needs: its own, unless it is a tail.
+    pub const fn head_seq(&self) -> FlowSeq {
+        self.seq.plus(-(self.index as i32))
+    }
+
+    fn is_valid(&self) -> bool {
+        match self.kind {
+            UnitKind::Packet | UnitKind::PartialPacket => self.last && self.index == 0,
+            UnitKind::HeadSlice => !self.last && self.index == 0,
+            UnitKind::TailSlice => (1..=MAX_SLICE_INDEX).contains(&self.index),
+        }
+    }
+
+    /// Reads the header at the start of a decrypted data payload; gives the payload after it too.
+    ///
+    /// # Errors
+    /// [`WireError::Truncated`], or [`WireError::Malformed`] when kind, last and index contradict each other.
+    pub fn parse(plaintext: &[u8]) -> Result<(InnerHeader, &[u8]), WireError> {
+        let mut r = Reader::new(plaintext);
+        let first = r.u8()?;
+        let kind = match first >> 6 {
+            0 => UnitKind::Packet,
+            1 => UnitKind::PartialPacket,
+            2 => UnitKind::HeadSlice,
+            _ => UnitKind::TailSlice,
+        };
+        let header = InnerHeader {
+            kind,
+            last: first & 0x20 != 0,
+            index: first & 0x1f,
+            flow: FlowId(r.u16()?),
+            seq: FlowSeq::new(r.u24()?),
+        };
+        if header.is_valid() { Ok((header, r.rest())) } else { Err(WireError::Malformed) }
+    }
+
+    /// Writes the header at the start of `out`; gives its length.
+    ///
+    /// # Errors
+    /// [`WireError::NoRoom`] when `out` is shorter than [`INNER_LEN`], [`WireError::Malformed`] when kind, last and
+    /// index contradict each other.
+    pub fn emit(&self, out: &mut [u8]) -> Result<usize, WireError> {
+        if !self.is_valid() {
+            return Err(WireError::Malformed);
+        }
+        let mut w = Writer::new(out);
+        w.u8((self.kind as u8) << 6 | u8::from(self.last) << 5 | self.index)?;
+        w.u16(self.flow.0)?;
+        w.u24(self.seq.get())?;
+        Ok(w.len())
+    }
+}

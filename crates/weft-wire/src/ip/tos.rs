@@ -1,0 +1,80 @@
+use crate::WireError;
+use crate::bytes::{put_at, u8_at, u16_at};
+use crate::checksum;
+
+/// The ECN field (RFC 3168 §5).
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[repr(u8)]
+pub enum Ecn {
+    /// The transport does not know ECN.
+    NotEct = 0,
+    /// ECN-capable, L4S (RFC 9331).
+    Ect1 = 1,
+    /// ECN-capable, classic.
+    Ect0 = 2,
+    /// Congestion experienced.
+    Ce = 3,
+}
+
+impl Ecn {
+    /// The ECN field of a TOS or traffic class byte.
+    pub const fn of(tos: u8) -> Ecn {
+        match tos & 3 {
+            0 => Ecn::NotEct,
+            1 => Ecn::Ect1,
+            2 => Ecn::Ect0,
+            _ => Ecn::Ce,
+        }
+    }
+
+    /// `tos` with this ECN field.
+    pub const fn set_in(self, tos: u8) -> u8 {
+        tos & !3 | self as u8
+    }
+
+    /// The packet may be marked instead of dropped.
+    pub const fn is_capable(self) -> bool {
+        !matches!(self, Ecn::NotEct)
+    }
+}
+
+/// The TOS or traffic class byte of a packet.
+///
+/// # Errors
+/// [`WireError::Truncated`], [`WireError::Version`].
+pub fn tos(packet: &[u8]) -> Result<u8, WireError> {
+    match u8_at(packet, 0)? >> 4 {
+        4 => u8_at(packet, 1),
+        6 => Ok((u16_at(packet, 0)? >> 4) as u8),
+        _ => Err(WireError::Version),
+    }
+}
+
+/// Writes the TOS or traffic class byte in place; corrects the checksum of an IPv4 header (RFC 1624).
+///
+/// # Errors
+/// [`WireError::Truncated`], [`WireError::Version`]; the packet is then unchanged.
+pub fn set_tos(packet: &mut [u8], tos: u8) -> Result<(), WireError> {
+    let first = u16_at(packet, 0)?;
+    match first >> 12 {
+        4 => checksum::replace_word(packet, 0, 10, 0, first & 0xff00 | u16::from(tos)),
+        6 => put_at(packet, 0, &(first & 0xf00f | u16::from(tos) << 4).to_be_bytes()),
+        _ => Err(WireError::Version),
+    }
+}
+
+/// Writes the ECN field in place; see [`set_tos`].
+///
+/// # Errors
+/// As [`set_tos`].
+pub fn set_ecn(packet: &mut [u8], ecn: Ecn) -> Result<(), WireError> {
+    set_tos(packet, ecn.set_in(tos(packet)?))
+}
+
+/// Writes the DSCP (low six bits of `dscp`) in place; see [`set_tos`].
+///
+/// # Errors
+/// As [`set_tos`].
+pub fn set_dscp(packet: &mut [u8], dscp: u8) -> Result<(), WireError> {
+    set_tos(packet, dscp << 2 | tos(packet)? & 3)
+}
