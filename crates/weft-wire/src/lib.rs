@@ -6,11 +6,14 @@
 
 mod bytes;
 pub mod checksum;
+pub mod ecn;
 mod error;
 pub mod frame;
+pub mod handshake;
 pub mod hop;
 pub mod inner;
 pub mod ip;
 pub mod varint;
+pub mod virtio;
 
 pub use error::WireError;
