@@ -1,1 +1,8 @@
-//! Placeholder.
+//! The algorithms of weft, one file each, named by their standard name.
+#![no_std]
+#![forbid(unsafe_code)]
+
+extern crate alloc;
+
+pub mod control;
+pub mod sense;

@@ -1,0 +1,6 @@
+//! How fast to send: each path's pacing rate, learned from [`crate::sense`].
+
+mod path_rate;
+mod rate_meter;
+
+pub use path_rate::{PathRate, PathRateConfig, Phase};

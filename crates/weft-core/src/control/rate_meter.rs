@@ -1,0 +1,34 @@
+use crate::sense::Sample;
+use weft_units::Duration;
+
+/// A delivery rate averaged over about the last `span`: decayed sums of bytes and of both intervals, so that short windows
+/// weigh little and long ones much.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct RateMeter {
+    bits: f64,
+    receive_s: f64,
+    send_s: f64,
+}
+
+impl RateMeter {
+    /// Takes in one sample.
+    pub fn on_sample(&mut self, sample: &Sample, span: Duration) {
+        let span = span.as_secs_f64().max(1e-6);
+        let keep = span / (span + sample.interval().as_secs_f64());
+        self.bits = self.bits * keep + sample.received_bytes as f64 * 8.0;
+        self.receive_s = self.receive_s * keep + sample.receive_interval.as_secs_f64();
+        self.send_s = self.send_s * keep + sample.send_interval.as_secs_f64();
+    }
+
+    /// Bits per second on the receiver's clock: the capacity while a queue stands.
+    pub fn received_bps(&self) -> f64 {
+        if self.receive_s > 0.0 { self.bits / self.receive_s } else { 0.0 }
+    }
+
+    /// Bits per second over the longer of both intervals: never above the rate sent, so that packets bunched together on the
+    /// way do not look like capacity.
+    pub fn delivered_bps(&self) -> f64 {
+        let interval = self.receive_s.max(self.send_s);
+        if interval > 0.0 { self.bits / interval } else { 0.0 }
+    }
+}

@@ -1,0 +1,178 @@
+use weft_units::{Duration, Instant};
+
+/// The baseline is the minimum over the last two to three buckets.
+const BUCKET: Duration = Duration::from_secs(5);
+/// A queue longer than the excess of the round-trip time by more than this is a step of a clock.
+const STEP_MARGIN_US: i64 = 5_000;
+/// So many samples in a row must say so.
+const STEP_SAMPLES: u8 = 3;
+
+/// One-way delay of a path: its baseline, what stands above it as a queue, and its jitter.
+///
+/// The two clocks have an unknown offset, so a delay alone means nothing; differences do (LEDBAT, RFC 6817 §2). The queueing
+/// delay is a sample minus the smallest of the last 10 to 15 seconds. A queue toward the peer also lengthens the round
+/// trip: where the one-way delay rises and the round trip does not, a clock was stepped, and the baseline restarts.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct OneWayDelay {
+    /// All delays are kept relative to the first sample, so that the 32-bit clock may wrap.
+    origin_us: Option<u32>,
+    latest_us: i64,
+    minima: [Option<i64>; 3],
+    bucket_start: Instant,
+    standing: [Option<i64>; 2],
+    standing_start: Instant,
+    jitter_us: f64,
+    step_suspected: u8,
+}
+
+impl OneWayDelay {
+    /// Takes in one delay (arrival minus departure, microseconds modulo 2^32). `rtt_excess` is how far the same packet's
+    /// round trip was above its minimum; `window` the span the standing queue is taken over, about one round trip.
+    pub fn on_sample(&mut self, now: Instant, one_way_delay_us: u32, rtt_excess: Duration, window: Duration) {
+        let Some(origin) = self.origin_us else {
+            return self.restart(now, one_way_delay_us);
+        };
+        let delay = i64::from(one_way_delay_us.wrapping_sub(origin) as i32);
+        let difference = (delay - self.latest_us).abs() as f64;
+        self.latest_us = delay;
+        if self.is_step(rtt_excess) {
+            return self.restart(now, one_way_delay_us);
+        }
+        self.jitter_us += (difference - self.jitter_us) / 16.0;
+        if now - self.bucket_start >= BUCKET {
+            self.minima.rotate_right(1);
+            self.minima[0] = None;
+            self.bucket_start = now;
+        }
+        self.minima[0] = lower(self.minima[0], delay);
+        if now - self.standing_start >= window / 2 {
+            self.standing = [None, self.standing[0]];
+            self.standing_start = now;
+        }
+        self.standing[0] = lower(self.standing[0], delay);
+    }
+
+    fn is_step(&mut self, rtt_excess: Duration) -> bool {
+        let margin = STEP_MARGIN_US + self.jitter_us as i64 * 4;
+        let beyond = self.above_baseline(self.latest_us) > rtt_excess.as_micros() as i64 + margin;
+        self.step_suspected = if beyond { self.step_suspected + 1 } else { 0 };
+        self.step_suspected >= STEP_SAMPLES
+    }
+
+    fn restart(&mut self, now: Instant, one_way_delay_us: u32) {
+        *self = OneWayDelay {
+            origin_us: Some(one_way_delay_us),
+            minima: [Some(0), None, None],
+            bucket_start: now,
+            standing: [Some(0), None],
+            standing_start: now,
+            jitter_us: self.jitter_us,
+            ..OneWayDelay::default()
+        };
+    }
+
+    fn baseline(&self) -> i64 {
+        self.minima.iter().flatten().min().copied().unwrap_or(0)
+    }
+
+    fn above_baseline(&self, delay: i64) -> i64 {
+        (delay - self.baseline()).max(0)
+    }
+
+    /// The queueing delay of the last sample.
+    pub fn queue(&self) -> Duration {
+        Duration::from_micros(self.above_baseline(self.latest_us) as u64)
+    }
+
+    /// The smallest queueing delay of about the last window: what stands, not what passes (Copa's RTT-standing).
+    pub fn standing_queue(&self) -> Duration {
+        let delay = self.standing.iter().flatten().min().copied().unwrap_or(0);
+        Duration::from_micros(self.above_baseline(delay) as u64)
+    }
+
+    /// Mean difference between successive delays (RFC 3550 §6.4.1).
+    pub fn jitter(&self) -> Duration {
+        Duration::from_micros(self.jitter_us as u64)
+    }
+
+    /// The last delay: arrival minus departure, microseconds modulo 2^32. Two paths between the same two nodes share both
+    /// clocks, so the difference of theirs is exact.
+    pub fn latest_us(&self) -> u32 {
+        self.origin_us.unwrap_or(0).wrapping_add(self.latest_us as u32)
+    }
+
+    /// The baseline delay, microseconds modulo 2^32; `None` before the first sample.
+    pub fn baseline_us(&self) -> Option<u32> {
+        self.origin_us.map(|origin| origin.wrapping_add(self.baseline() as u32))
+    }
+}
+
+fn lower(minimum: Option<i64>, delay: i64) -> Option<i64> {
+    Some(minimum.map_or(delay, |m| m.min(delay)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const WINDOW: Duration = Duration::from_millis(40);
+
+    fn at(ms: u64) -> Instant {
+        Instant::from_millis(ms)
+    }
+
+    fn us(n: u64) -> Duration {
+        Duration::from_micros(n)
+    }
+
+    #[test]
+    fn the_queue_is_what_stands_above_the_minimum_across_the_wrap() {
+        let mut owd = OneWayDelay::default();
+        let base = u32::MAX - 500;
+        for i in 0..20 {
+            owd.on_sample(at(i * 10), base, us(0), WINDOW);
+        }
+        owd.on_sample(at(210), base.wrapping_add(3_000), us(3_000), WINDOW);
+        assert_eq!(owd.queue(), us(3_000));
+        assert_eq!(owd.standing_queue(), us(0));
+        for i in 0..10 {
+            owd.on_sample(at(220 + i * 10), base.wrapping_add(2_000), us(2_000), WINDOW);
+        }
+        assert_eq!(owd.standing_queue(), us(2_000));
+        assert_eq!(owd.baseline_us(), Some(base));
+        assert_eq!(owd.latest_us(), base.wrapping_add(2_000));
+    }
+
+    #[test]
+    fn an_old_minimum_is_forgotten() {
+        let mut owd = OneWayDelay::default();
+        owd.on_sample(at(0), 0, us(0), WINDOW);
+        for i in 1..200 {
+            owd.on_sample(at(i * 100), 4_000, us(4_000), WINDOW);
+        }
+        assert_eq!(owd.queue(), us(0));
+    }
+
+    #[test]
+    fn a_stepped_clock_restarts_the_baseline() {
+        let mut owd = OneWayDelay::default();
+        for i in 0..50 {
+            owd.on_sample(at(i * 10), 7_000, us(100), WINDOW);
+        }
+        for i in 50..60 {
+            owd.on_sample(at(i * 10), 907_000, us(100), WINDOW);
+        }
+        assert_eq!(owd.queue(), us(0));
+        owd.on_sample(at(610), 909_000, us(2_000), WINDOW);
+        assert_eq!(owd.queue(), us(2_000));
+    }
+
+    #[test]
+    fn jitter_is_the_mean_difference() {
+        let mut owd = OneWayDelay::default();
+        for i in 0..400u32 {
+            owd.on_sample(at(u64::from(i) * 5), 1_000 + (i % 2) * 600, us(600), WINDOW);
+        }
+        assert!((580..=600).contains(&owd.jitter().as_micros()));
+    }
+}

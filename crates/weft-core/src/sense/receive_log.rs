@@ -1,0 +1,254 @@
+use crate::sense::sample::Report;
+use alloc::collections::VecDeque;
+use core::ops::RangeInclusive;
+use weft_units::{Duration, Instant};
+
+/// Ranges kept, newest first to go into a report.
+pub const MAX_RANGES: usize = 64;
+/// A packet number is in at least so many reports, so that as many less one may be lost.
+const CARRIED_BY: usize = 4;
+/// Reports about one path are never closer than this.
+const MIN_SPACING: Duration = Duration::from_millis(1);
+/// So many eliciting packets make a report due before its interval is over.
+const PACKETS_PER_REPORT: u32 = 32;
+/// Reports about packets that ask for none.
+const NON_ELICITING_INTERVAL: Duration = Duration::from_millis(100);
+
+/// What arrived on one path: the receiver's side of the measurement, and the policy of when to report it.
+///
+/// Ranges of packet numbers are kept as in QUIC (RFC 9000 §13.2.3); they are dropped once four reports have carried them.
+#[derive(Clone, Debug, Default)]
+pub struct ReceiveLog {
+    /// Ascending, disjoint, with a hole between neighbours; at most [`MAX_RANGES`].
+    ranges: VecDeque<(u64, u64)>,
+    packets: u64,
+    bytes: u64,
+    ce: u64,
+    /// Counters and clock at the arrival of the largest packet number.
+    at_largest: Option<(Report, Instant)>,
+    /// The lowest number received since the last report, and before each of the reports before that.
+    lowest_new: Option<u64>,
+    lowest_before: [Option<u64>; CARRIED_BY - 1],
+    unreported_eliciting: u32,
+    first_unreported_eliciting: Option<Instant>,
+    first_unreported: Option<Instant>,
+    gap_appeared: bool,
+    last_report_at: Option<Instant>,
+}
+
+impl ReceiveLog {
+    /// An empty log.
+    pub fn new() -> ReceiveLog {
+        ReceiveLog::default()
+    }
+
+    /// Notes an authenticated datagram of `bytes` bytes. `ce` is its ECN mark; `eliciting` says that it asks for a report
+    /// (data does, control does not). A number noted before is ignored.
+    pub fn on_datagram(&mut self, now: Instant, packet_number: u64, bytes: u32, ce: bool, eliciting: bool) {
+        let gap_before = self.ranges.back().is_some_and(|&(_, last)| packet_number > last + 1);
+        if !self.insert(packet_number) {
+            return;
+        }
+        self.packets += 1;
+        self.bytes += u64::from(bytes);
+        self.ce += u64::from(ce);
+        self.lowest_new = Some(self.lowest_new.map_or(packet_number, |low| low.min(packet_number)));
+        if self.at_largest.is_none_or(|(r, _)| packet_number > r.largest) {
+            let report = Report {
+                largest: packet_number,
+                received_at_us: now.as_micros() as u32,
+                held: Duration::ZERO,
+                packets_received: self.packets,
+                bytes_received: self.bytes,
+                ce_received: self.ce,
+            };
+            self.at_largest = Some((report, now));
+        }
+        self.first_unreported.get_or_insert(now);
+        if eliciting {
+            self.unreported_eliciting += 1;
+            self.first_unreported_eliciting.get_or_insert(now);
+            self.gap_appeared |= gap_before;
+        }
+    }
+
+    /// When the next report is due; `interval` is the longest an eliciting packet may wait (a quarter of the round-trip
+    /// time, 1 to 25 ms, does well). A gap or 32 packets make it due at once, at most once a millisecond.
+    pub fn report_due(&self, interval: Duration) -> Option<Instant> {
+        let first = self.first_unreported?;
+        let due = match self.first_unreported_eliciting {
+            Some(eliciting) if self.gap_appeared || self.unreported_eliciting >= PACKETS_PER_REPORT => eliciting,
+            Some(eliciting) => eliciting + interval,
+            None => first + NON_ELICITING_INTERVAL,
+        };
+        Some(self.last_report_at.map_or(due, |last| due.max(last + MIN_SPACING)))
+    }
+
+    /// The fixed part of a report written now; `None` before the first packet. See [`ReceiveLog::ranges`] for the rest.
+    pub fn report(&self, now: Instant) -> Option<Report> {
+        self.at_largest.map(|(report, arrived)| Report { held: now - arrived, ..report })
+    }
+
+    /// The ranges a report carries, largest first.
+    pub fn ranges(&self) -> impl Iterator<Item = RangeInclusive<u64>> + '_ {
+        self.ranges.iter().rev().map(|&(first, last)| first..=last)
+    }
+
+    /// Notes that what [`ReceiveLog::report`] and [`ReceiveLog::ranges`] gave was sent.
+    pub fn on_report_sent(&mut self, now: Instant) {
+        let carried = self.lowest_before.iter().copied().chain([self.lowest_new]).flatten().min();
+        if let Some(floor) = carried.or(self.at_largest.map(|(r, _)| r.largest)) {
+            self.forget_below(floor);
+        }
+        self.lowest_before.rotate_left(1);
+        self.lowest_before[CARRIED_BY - 2] = self.lowest_new.take();
+        self.unreported_eliciting = 0;
+        self.first_unreported_eliciting = None;
+        self.first_unreported = None;
+        self.gap_appeared = false;
+        self.last_report_at = Some(now);
+    }
+
+    fn forget_below(&mut self, floor: u64) {
+        while let Some(&(first, last)) = self.ranges.front() {
+            if last >= floor {
+                if first < floor {
+                    self.ranges[0].0 = floor;
+                }
+                break;
+            }
+            self.ranges.pop_front();
+        }
+    }
+
+    /// Adds `n` to the ranges; false if it was there.
+    fn insert(&mut self, n: u64) -> bool {
+        // The first range from the back that starts at or below `n`; nearly always the last.
+        let below = self.ranges.iter().rposition(|&(first, _)| first <= n);
+        let at = below.map_or(0, |i| i + 1);
+        let extends_below = match below.and_then(|i| self.ranges.get(i)) {
+            Some(&(_, last)) if last >= n => return false,
+            Some(&(_, last)) => last + 1 == n,
+            None => false,
+        };
+        let extends_above = self.ranges.get(at).is_some_and(|&(first, _)| first == n + 1);
+        match (extends_below, extends_above) {
+            (true, true) => {
+                if let Some((_, last)) = self.ranges.remove(at) {
+                    self.ranges[at - 1].1 = last;
+                }
+            }
+            (true, false) => self.ranges[at - 1].1 = n,
+            (false, true) => self.ranges[at].0 = n,
+            (false, false) => {
+                self.ranges.insert(at, (n, n));
+                if self.ranges.len() > MAX_RANGES {
+                    self.ranges.pop_front();
+                }
+            }
+        }
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::vec;
+    use alloc::vec::Vec;
+
+    const INTERVAL: Duration = Duration::from_millis(10);
+
+    fn ms(n: u64) -> Instant {
+        Instant::from_millis(n)
+    }
+
+    fn log_of(numbers: &[u64]) -> ReceiveLog {
+        let mut log = ReceiveLog::new();
+        for &n in numbers {
+            log.on_datagram(ms(n), n, 100, false, true);
+        }
+        log
+    }
+
+    #[test]
+    fn ranges_merge_whatever_the_order() {
+        let log = log_of(&[5, 1, 2, 9, 3, 8, 5, 4]);
+        assert_eq!(log.ranges().collect::<Vec<_>>(), vec![8..=9, 1..=5]);
+        assert_eq!(log.packets, 7, "the second 5 does not count");
+    }
+
+    #[test]
+    fn at_most_the_newest_ranges_are_kept() {
+        let numbers: Vec<u64> = (0..200).map(|n| n * 2).collect();
+        let log = log_of(&numbers);
+        assert_eq!(log.ranges().count(), MAX_RANGES);
+        assert_eq!(log.ranges().next(), Some(398..=398));
+    }
+
+    #[test]
+    fn counters_are_those_at_the_largest() {
+        let mut log = log_of(&[1, 4]);
+        log.on_datagram(ms(7), 2, 100, true, true);
+        let report = log.report(ms(9)).unwrap();
+        assert_eq!((report.largest, report.packets_received, report.bytes_received), (4, 2, 200));
+        assert_eq!((report.received_at_us, report.held), (4_000, Duration::from_millis(5)));
+        log.on_datagram(ms(10), 5, 100, false, true);
+        let report = log.report(ms(10)).unwrap();
+        assert_eq!((report.packets_received, report.ce_received), (4, 1));
+    }
+
+    #[test]
+    fn a_number_is_in_four_reports_and_then_forgotten() {
+        let mut log = log_of(&[1, 2, 3, 10]);
+        for i in 0..3 {
+            log.on_report_sent(ms(20 + i));
+            log.on_datagram(ms(20 + i), 11 + i, 100, false, true);
+        }
+        assert!(log.ranges().any(|r| r.contains(&1)), "in the fourth report");
+        log.on_report_sent(ms(30));
+        log.on_report_sent(ms(31));
+        assert!(!log.ranges().any(|r| r.contains(&3)));
+        assert_eq!(log.ranges().next().map(|r| *r.end()), Some(13));
+    }
+
+    #[test]
+    fn a_late_arrival_is_reported_as_often() {
+        let mut log = log_of(&[1, 2, 100]);
+        for i in 0..6 {
+            log.on_datagram(ms(100 + i), 101 + i, 100, false, true);
+            log.on_report_sent(ms(100 + i));
+        }
+        log.on_datagram(ms(110), 50, 100, false, true);
+        for i in 0..3 {
+            assert!(log.ranges().any(|r| r.contains(&50)));
+            log.on_report_sent(ms(111 + i));
+        }
+        assert!(log.ranges().any(|r| r.contains(&50)));
+    }
+
+    #[test]
+    fn reports_wait_for_the_interval_unless_there_is_news() {
+        let mut log = log_of(&[1]);
+        assert_eq!(log.report_due(INTERVAL), Some(ms(11)));
+        log.on_report_sent(ms(11));
+        assert_eq!(log.report_due(INTERVAL), None);
+        log.on_datagram(ms(11), 3, 100, false, true);
+        assert_eq!(log.report_due(INTERVAL), Some(ms(12)), "a gap: at once, but spaced");
+        log.on_report_sent(ms(12));
+        for n in 4..36 {
+            log.on_datagram(ms(20), n, 100, false, true);
+        }
+        assert_eq!(log.report_due(INTERVAL), Some(ms(20)));
+    }
+
+    #[test]
+    fn control_packets_alone_are_reported_seldom() {
+        let mut log = ReceiveLog::new();
+        log.on_datagram(ms(1), 1, 60, false, false);
+        log.on_datagram(ms(2), 5, 60, false, false);
+        assert_eq!(log.report_due(INTERVAL), Some(ms(101)));
+        log.on_datagram(ms(3), 6, 60, false, true);
+        assert_eq!(log.report_due(INTERVAL), Some(ms(13)));
+    }
+}

@@ -1,0 +1,99 @@
+use weft_units::{Duration, Instant};
+
+const BUCKET: Duration = Duration::from_secs(5);
+
+/// Smoothed round-trip time and its variation (RFC 6298 §2), and the minimum over the last 10 to 15 seconds.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Rtt {
+    smoothed: Option<Duration>,
+    variation: Duration,
+    latest: Duration,
+    minima: [Option<Duration>; 3],
+    bucket_start: Instant,
+}
+
+impl Rtt {
+    /// What is assumed before the first sample.
+    pub const INITIAL: Duration = Duration::from_millis(100);
+
+    /// Takes in one round-trip time.
+    pub fn on_sample(&mut self, now: Instant, rtt: Duration) {
+        self.latest = rtt;
+        match self.smoothed {
+            None => {
+                self.smoothed = Some(rtt);
+                self.variation = rtt / 2;
+                self.bucket_start = now;
+            }
+            Some(smoothed) => {
+                self.variation = (self.variation * 3 + smoothed.abs_diff(rtt)) / 4;
+                self.smoothed = Some((smoothed * 7 + rtt) / 8);
+            }
+        }
+        if now - self.bucket_start >= BUCKET {
+            self.minima.rotate_right(1);
+            self.minima[0] = None;
+            self.bucket_start = now;
+        }
+        self.minima[0] = Some(self.minima[0].map_or(rtt, |m| m.min(rtt)));
+    }
+
+    /// Forgets everything: the path is another one now.
+    pub fn restart(&mut self) {
+        *self = Rtt::default();
+    }
+
+    /// Whether there was a sample yet.
+    pub fn is_known(&self) -> bool {
+        self.smoothed.is_some()
+    }
+
+    /// SRTT, or [`Rtt::INITIAL`].
+    pub fn smoothed(&self) -> Duration {
+        self.smoothed.unwrap_or(Rtt::INITIAL)
+    }
+
+    /// RTTVAR.
+    pub fn variation(&self) -> Duration {
+        self.variation
+    }
+
+    /// The last sample.
+    pub fn latest(&self) -> Duration {
+        self.latest
+    }
+
+    /// The smallest sample of the last 10 to 15 seconds, or [`Rtt::INITIAL`].
+    pub fn min(&self) -> Duration {
+        self.minima.iter().flatten().min().copied().unwrap_or(Rtt::INITIAL)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn smooths_as_rfc_6298() {
+        let mut rtt = Rtt::default();
+        assert_eq!(rtt.smoothed(), Rtt::INITIAL);
+        rtt.on_sample(Instant::ZERO, Duration::from_millis(80));
+        assert_eq!((rtt.smoothed(), rtt.variation()), (Duration::from_millis(80), Duration::from_millis(40)));
+        rtt.on_sample(Instant::ZERO, Duration::from_millis(160));
+        assert_eq!((rtt.smoothed(), rtt.variation()), (Duration::from_millis(90), Duration::from_millis(50)));
+    }
+
+    #[test]
+    fn the_minimum_is_forgotten() {
+        let mut rtt = Rtt::default();
+        rtt.on_sample(Instant::ZERO, Duration::from_millis(10));
+        for s in 1..=9 {
+            rtt.on_sample(Instant::from_millis(s * 1000), Duration::from_millis(50));
+        }
+        assert_eq!(rtt.min(), Duration::from_millis(10));
+        for s in 10..=20 {
+            rtt.on_sample(Instant::from_millis(s * 1000), Duration::from_millis(50));
+        }
+        assert_eq!(rtt.min(), Duration::from_millis(50));
+    }
+}

@@ -1,0 +1,492 @@
+use crate::sense::reordering::Reordering;
+use crate::sense::sample::{Report, Sample};
+use alloc::collections::VecDeque;
+use core::ops::RangeInclusive;
+use weft_units::{Duration, Instant};
+
+/// How long a packet declared lost is remembered, in case it was only late: at least this, or one round trip.
+const LATE_MEMORY: Duration = Duration::from_millis(50);
+
+/// What became of a packet.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Fate {
+    /// A report names it as received.
+    Delivered,
+    /// So much sent after it arrived that it will not, or the path died.
+    Lost,
+}
+
+/// One packet sent, until its fate is known and forgotten.
+#[derive(Clone, Debug)]
+struct Entry<T> {
+    sent_at: Instant,
+    bytes: u32,
+    /// Bytes sent on the path up to and with this packet.
+    sent_bytes: u64,
+    /// The last number, up to this one, sent while nothing else was waiting.
+    idle_number: Option<u64>,
+    state: State<T>,
+}
+
+#[derive(Clone, Debug)]
+enum State<T> {
+    Outstanding(T),
+    Lost,
+    Delivered,
+}
+
+/// What the last report that moved the largest number said: the start of the next window.
+#[derive(Clone, Copy, Debug)]
+struct Mark {
+    report: Report,
+    sent_at: Instant,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Settled {
+    delivered_packets: u64,
+    delivered_bytes: u64,
+    lost_packets: u64,
+    lost_bytes: u64,
+}
+
+/// Everything sent on one path whose fate is open: the sender's side of the measurement.
+///
+/// Packet numbers of a path are contiguous, so the book is a ring. A packet is lost when enough packets sent after it arrived
+/// (RFC 9002 §6.1), where "enough" follows the reordering seen on the path (RFC 8985 §6.2); what is still missing then is
+/// found by [`SentBook::detect_lost`] at [`SentBook::next_loss_timeout`]. `T` is what the caller wants back with the fate.
+#[derive(Clone, Debug)]
+pub struct SentBook<T> {
+    ring: VecDeque<Entry<T>>,
+    /// The number of the ring's first entry.
+    first: u64,
+    sent_bytes: u64,
+    idle_number: Option<u64>,
+    in_flight_bytes: u64,
+    in_flight_packets: u64,
+    mark: Option<Mark>,
+    /// Where the search for losses starts: nothing below is outstanding.
+    settled_below: u64,
+    reordering: Reordering,
+    srtt: Duration,
+    unsampled: Settled,
+    spurious: u64,
+}
+
+impl<T> Default for SentBook<T> {
+    fn default() -> SentBook<T> {
+        SentBook::new()
+    }
+}
+
+impl<T> SentBook<T> {
+    /// An empty book.
+    pub fn new() -> SentBook<T> {
+        SentBook {
+            ring: VecDeque::new(),
+            first: 0,
+            sent_bytes: 0,
+            idle_number: None,
+            in_flight_bytes: 0,
+            in_flight_packets: 0,
+            mark: None,
+            settled_below: 0,
+            reordering: Reordering::default(),
+            srtt: Duration::ZERO,
+            unsampled: Settled::default(),
+            spurious: 0,
+        }
+    }
+
+    /// Notes a packet. Numbers are contiguous; the first call sets where they start, and a number that breaks the row is
+    /// not noted (false). `backlogged` says that more was waiting for this path.
+    pub fn on_sent(&mut self, number: u64, now: Instant, bytes: u32, backlogged: bool, item: T) -> bool {
+        if self.ring.is_empty() && self.sent_bytes == 0 {
+            self.first = number;
+            self.settled_below = number;
+        }
+        if number != self.next_number() {
+            return false;
+        }
+        self.sent_bytes += u64::from(bytes);
+        if !backlogged {
+            self.idle_number = Some(number);
+        }
+        self.in_flight_bytes += u64::from(bytes);
+        self.in_flight_packets += 1;
+        self.ring.push_back(Entry {
+            sent_at: now,
+            bytes,
+            sent_bytes: self.sent_bytes,
+            idle_number: self.idle_number,
+            state: State::Outstanding(item),
+        });
+        true
+    }
+
+    /// Settles what a report says; `ranges` are the numbers received, largest first. `fate` gets each packet whose fate
+    /// became known, and when it was sent. A sample comes back if the report moved the largest number.
+    ///
+    /// A report that names a number never sent is ignored.
+    pub fn on_report(
+        &mut self,
+        now: Instant,
+        report: &Report,
+        ranges: impl IntoIterator<Item = RangeInclusive<u64>>,
+        fate: &mut impl FnMut(T, Fate, Instant),
+    ) -> Option<Sample> {
+        if report.largest >= self.next_number() {
+            return None;
+        }
+        for range in ranges {
+            self.deliver(now, &range, fate);
+            if *range.end() < self.first {
+                break;
+            }
+        }
+        self.deliver(now, &(report.largest..=report.largest), fate);
+        let sample = self.advance(now, report);
+        self.detect_lost(now, fate);
+        let mut sample = sample?;
+        let settled = core::mem::take(&mut self.unsampled);
+        sample.delivered_packets = settled.delivered_packets;
+        sample.delivered_bytes = settled.delivered_bytes;
+        sample.lost_packets = settled.lost_packets;
+        sample.lost_bytes = settled.lost_bytes;
+        sample.in_flight_bytes = self.in_flight_bytes;
+        Some(sample)
+    }
+
+    fn deliver(&mut self, now: Instant, range: &RangeInclusive<u64>, fate: &mut impl FnMut(T, Fate, Instant)) {
+        let from = (*range.start()).max(self.first);
+        let to = (*range.end()).min(self.next_number().saturating_sub(1));
+        let mark = self.mark;
+        for number in from..=to {
+            let Some(entry) = self.ring.get_mut((number - self.first) as usize) else { break };
+            match core::mem::replace(&mut entry.state, State::Delivered) {
+                State::Delivered => continue,
+                State::Lost => self.spurious += 1,
+                State::Outstanding(item) => {
+                    self.in_flight_bytes -= u64::from(entry.bytes);
+                    self.in_flight_packets -= 1;
+                    self.unsampled.delivered_packets += 1;
+                    self.unsampled.delivered_bytes += u64::from(entry.bytes);
+                    fate(item, Fate::Delivered, entry.sent_at);
+                }
+            }
+            if let Some(mark) = mark.filter(|m| m.report.largest > number) {
+                self.reordering.on_overtaken(now, mark.report.largest - number, mark.sent_at - entry.sent_at);
+            }
+        }
+    }
+
+    /// Moves the mark to the report's largest number and measures the window between.
+    fn advance(&mut self, now: Instant, report: &Report) -> Option<Sample> {
+        let entry = self.entry(report.largest)?;
+        let (sent_at, sent_bytes, idle_number) = (entry.sent_at, entry.sent_bytes, entry.idle_number);
+        let previous = self.mark;
+        if previous.is_some_and(|m| m.report.largest >= report.largest) {
+            return None;
+        }
+        self.mark = Some(Mark { report: *report, sent_at });
+        let rtt = (now - sent_at).saturating_sub(report.held);
+        self.srtt = if self.srtt.is_zero() { rtt } else { (self.srtt * 7 + rtt) / 8 };
+        let mut sample = Sample {
+            rtt,
+            one_way_delay_us: report.received_at_us.wrapping_sub(sent_at.as_micros() as u32),
+            largest_sent_at: sent_at,
+            received_bytes: 0,
+            receive_interval: Duration::ZERO,
+            send_interval: Duration::ZERO,
+            backlogged: false,
+            ce_packets: 0,
+            delivered_packets: 0,
+            delivered_bytes: 0,
+            lost_packets: 0,
+            lost_bytes: 0,
+            sent_after_bytes: self.sent_bytes - sent_bytes,
+            in_flight_bytes: 0,
+        };
+        if let Some(before) = previous {
+            sample.received_bytes = report.bytes_received.saturating_sub(before.report.bytes_received);
+            // Where reordering makes the clock seem to step back, the interval is zero and the send interval counts.
+            let elapsed_us = report.received_at_us.wrapping_sub(before.report.received_at_us) as i32;
+            sample.receive_interval = Duration::from_micros(u64::try_from(elapsed_us).unwrap_or(0));
+            sample.send_interval = sent_at - before.sent_at;
+            sample.backlogged = idle_number.is_none_or(|idle| idle <= before.report.largest);
+            sample.ce_packets = report.ce_received.saturating_sub(before.report.ce_received);
+        }
+        Some(sample)
+    }
+
+    /// Declares lost what enough later packets overtook, or what is overdue by the time threshold (RFC 9002 §6.1.2).
+    pub fn detect_lost(&mut self, now: Instant, fate: &mut impl FnMut(T, Fate, Instant)) {
+        self.reordering.on_time(now);
+        let Some(mark) = self.mark else { return };
+        let patience = self.patience();
+        let mut all_settled = true;
+        for number in self.settled_below.max(self.first)..mark.report.largest {
+            let Some(entry) = self.ring.get_mut((number - self.first) as usize) else { break };
+            if matches!(entry.state, State::Outstanding(_)) {
+                let overtaken_by = mark.report.largest - number;
+                let overtaken_for = mark.sent_at - entry.sent_at;
+                if self.reordering.is_lost(overtaken_by, overtaken_for, self.srtt) || now >= entry.sent_at + patience {
+                    if let State::Outstanding(item) = core::mem::replace(&mut entry.state, State::Lost) {
+                        self.in_flight_bytes -= u64::from(entry.bytes);
+                        self.in_flight_packets -= 1;
+                        self.unsampled.lost_packets += 1;
+                        self.unsampled.lost_bytes += u64::from(entry.bytes);
+                        fate(item, Fate::Lost, entry.sent_at);
+                    }
+                } else {
+                    all_settled = false;
+                }
+            }
+            if all_settled {
+                self.settled_below = number + 1;
+            }
+        }
+        self.forget(now);
+    }
+
+    /// How long after sending an overtaken packet is lost, however few packets overtook it: a round trip, two reports
+    /// more, and the reordering seen.
+    fn patience(&self) -> Duration {
+        let report_interval = (self.srtt / 4).clamp(Duration::from_millis(1), Duration::from_millis(25));
+        self.srtt + report_interval * 2 + self.reordering.time().min(self.srtt)
+    }
+
+    fn forget(&mut self, now: Instant) {
+        let late = self.srtt.max(LATE_MEMORY) + self.patience();
+        while let Some(entry) = self.ring.front() {
+            match entry.state {
+                State::Outstanding(_) => break,
+                State::Lost if now - entry.sent_at < late => break,
+                _ => {}
+            }
+            self.ring.pop_front();
+            self.first += 1;
+        }
+    }
+
+    /// When [`SentBook::detect_lost`] may find something without a further report.
+    pub fn next_loss_timeout(&self) -> Option<Instant> {
+        let largest = self.mark?.report.largest;
+        let oldest = self.oldest_outstanding().filter(|&(number, _)| number < largest)?;
+        Some(oldest.1 + self.patience())
+    }
+
+    fn oldest_outstanding(&self) -> Option<(u64, Instant)> {
+        let from = self.settled_below.max(self.first);
+        let skip = (from - self.first) as usize;
+        self.ring
+            .iter()
+            .enumerate()
+            .skip(skip)
+            .find(|(_, e)| matches!(e.state, State::Outstanding(_)))
+            .map(|(i, e)| (self.first + i as u64, e.sent_at))
+    }
+
+    /// When the first packet after the largest reported one was sent: since then the path is silent.
+    pub fn oldest_unreported_sent_at(&self) -> Option<Instant> {
+        let from = self.mark.map_or(self.first, |m| m.report.largest + 1);
+        self.entry(from.max(self.first)).map(|e| e.sent_at)
+    }
+
+    /// Gives up everything outstanding: the path died.
+    pub fn drain(&mut self, mut fate: impl FnMut(T, Fate, Instant)) {
+        for entry in self.ring.drain(..) {
+            if let State::Outstanding(item) = entry.state {
+                fate(item, Fate::Lost, entry.sent_at);
+            }
+            self.first += 1;
+        }
+        self.settled_below = self.first;
+        self.in_flight_bytes = 0;
+        self.in_flight_packets = 0;
+        self.unsampled = Settled::default();
+        self.mark = None;
+    }
+
+    fn entry(&self, number: u64) -> Option<&Entry<T>> {
+        let index = number.checked_sub(self.first)?;
+        self.ring.get(usize::try_from(index).ok()?)
+    }
+
+    /// The number the next packet must have.
+    pub fn next_number(&self) -> u64 {
+        self.first + self.ring.len() as u64
+    }
+
+    /// Bytes sent, neither reported nor declared lost.
+    pub fn in_flight_bytes(&self) -> u64 {
+        self.in_flight_bytes
+    }
+
+    /// Packets sent, neither reported nor declared lost.
+    pub fn in_flight_packets(&self) -> u64 {
+        self.in_flight_packets
+    }
+
+    /// Packets declared lost that arrived after all.
+    pub fn spurious_losses(&self) -> u64 {
+        self.spurious
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::vec;
+    use alloc::vec::Vec;
+
+    type Fates = Vec<(u64, Fate)>;
+
+    fn ms(n: u64) -> Instant {
+        Instant::from_millis(n)
+    }
+
+    /// A book with packets 0..n, one a millisecond, 1000 bytes each.
+    fn book_of(n: u64) -> SentBook<u64> {
+        let mut book = SentBook::new();
+        for i in 0..n {
+            assert!(book.on_sent(i, ms(i), 1000, true, i));
+        }
+        book
+    }
+
+    /// A report that the receiver, 10 ms away, wrote as soon as `largest` arrived.
+    fn report(largest: u64, packets: u64) -> Report {
+        Report {
+            largest,
+            received_at_us: (largest as u32 + 10) * 1000,
+            held: Duration::from_millis(2),
+            packets_received: packets,
+            bytes_received: packets * 1000,
+            ce_received: 0,
+        }
+    }
+
+    fn hear(book: &mut SentBook<u64>, now: u64, r: Report, ranges: &[RangeInclusive<u64>]) -> (Option<Sample>, Fates) {
+        let mut fates = vec![];
+        let sample = book.on_report(ms(now), &r, ranges.iter().cloned(), &mut |item, fate, _| fates.push((item, fate)));
+        (sample, fates)
+    }
+
+    #[test]
+    fn two_reports_make_a_delivery_rate() {
+        let mut book = book_of(30);
+        hear(&mut book, 31, report(9, 10), &[0..=9]);
+        let (sample, fates) = hear(&mut book, 41, report(19, 20), &[0..=19]);
+        let sample = sample.unwrap();
+        assert_eq!(sample.delivery_rate().unwrap().bps(), 8_000_000);
+        assert_eq!(sample.rtt, Duration::from_millis(20));
+        assert_eq!(sample.one_way_delay_us, 10_000);
+        assert_eq!((sample.sent_after_bytes, sample.in_flight_bytes), (10_000, 10_000));
+        assert!(sample.backlogged);
+        assert_eq!(fates.len(), 10);
+        assert!(fates.iter().all(|f| f.1 == Fate::Delivered));
+    }
+
+    #[test]
+    fn one_packet_sent_without_a_backlog_spoils_its_window_only() {
+        let mut book = SentBook::new();
+        for i in 0..30 {
+            book.on_sent(i, ms(i), 1000, i != 12, i);
+        }
+        hear(&mut book, 31, report(9, 10), &[0..=9]);
+        assert!(!hear(&mut book, 41, report(19, 20), &[0..=19]).0.unwrap().backlogged);
+        assert!(hear(&mut book, 51, report(29, 30), &[0..=29]).0.unwrap().backlogged);
+    }
+
+    #[test]
+    fn three_packets_beyond_a_hole_make_a_loss() {
+        let mut book = book_of(20);
+        let (_, fates) = hear(&mut book, 31, report(6, 6), &[5..=6, 0..=3]);
+        assert!(!fates.contains(&(4, Fate::Lost)));
+        let (sample, fates) = hear(&mut book, 32, report(7, 7), &[5..=7, 0..=3]);
+        assert_eq!(fates, [(7, Fate::Delivered), (4, Fate::Lost)]);
+        assert_eq!(sample.unwrap().lost_bytes, 1000);
+        assert_eq!(book.in_flight_packets(), 12);
+    }
+
+    #[test]
+    fn a_late_arrival_widens_the_reordering_window() {
+        let mut book = book_of(60);
+        hear(&mut book, 40, report(12, 12), &[5..=12, 0..=3]);
+        hear(&mut book, 41, report(13, 14), &[0..=13]);
+        assert_eq!(book.spurious_losses(), 1);
+        let (_, fates) = hear(&mut book, 50, report(25, 24), &[21..=25, 0..=19]);
+        assert!(!fates.contains(&(20, Fate::Lost)), "five packets are no longer enough");
+        let (_, fates) = hear(&mut book, 60, report(35, 34), &[21..=35, 0..=19]);
+        assert!(fates.contains(&(20, Fate::Lost)));
+    }
+
+    #[test]
+    fn a_hole_near_the_end_is_lost_by_time() {
+        let mut book = book_of(5);
+        hear(&mut book, 26, report(4, 4), &[4..=4, 0..=2]);
+        let due = book.next_loss_timeout().unwrap();
+        let mut fates = vec![];
+        book.detect_lost(due.before(Duration::from_micros(1)), &mut |i, f, _| fates.push((i, f)));
+        assert!(fates.is_empty());
+        book.detect_lost(due, &mut |i, f, _| fates.push((i, f)));
+        assert_eq!(fates, [(3, Fate::Lost)]);
+        assert_eq!(book.next_loss_timeout(), None);
+    }
+
+    #[test]
+    fn nonsense_from_the_peer_changes_nothing() {
+        let mut book = book_of(5);
+        assert!(hear(&mut book, 30, report(5, 5), &[0..=5]).0.is_none());
+        assert_eq!(book.in_flight_packets(), 5);
+        #[allow(clippy::reversed_empty_ranges)]
+        let (sample, fates) = hear(&mut book, 30, report(2, 3), &[7..=u64::MAX, 9..=3, 2..=2]);
+        assert!(sample.is_some());
+        assert_eq!(fates, [(2, Fate::Delivered)]);
+        assert!(hear(&mut book, 31, report(1, 2), &[]).0.is_none(), "an old report gives no sample");
+    }
+
+    #[test]
+    fn a_gap_in_the_numbers_is_refused() {
+        let mut book = book_of(3);
+        assert!(!book.on_sent(4, ms(4), 1000, true, 4));
+        assert_eq!(book.next_number(), 3);
+    }
+
+    #[test]
+    fn silence_is_counted_from_the_first_unreported_packet() {
+        let mut book = book_of(10);
+        assert_eq!(book.oldest_unreported_sent_at(), Some(ms(0)));
+        hear(&mut book, 30, report(6, 6), &[5..=6, 0..=3]);
+        assert_eq!(book.oldest_unreported_sent_at(), Some(ms(7)));
+        hear(&mut book, 31, report(9, 10), &[0..=9]);
+        assert_eq!(book.oldest_unreported_sent_at(), None);
+    }
+
+    #[test]
+    fn a_dead_path_gives_everything_back_and_can_live_again() {
+        let mut book = book_of(10);
+        hear(&mut book, 30, report(6, 7), &[0..=6]);
+        let mut given_up = vec![];
+        book.drain(|i, f, _| given_up.push((i, f)));
+        assert_eq!(given_up, [(7, Fate::Lost), (8, Fate::Lost), (9, Fate::Lost)]);
+        assert_eq!(book.in_flight_bytes(), 0);
+        assert!(book.on_sent(10, ms(50), 1000, true, 10));
+        let (sample, fates) = hear(&mut book, 80, report(10, 11), &[0..=10]);
+        assert_eq!(fates, [(10, Fate::Delivered)]);
+        assert!(sample.is_some());
+    }
+
+    #[test]
+    fn the_book_forgets_what_is_settled() {
+        let mut book = SentBook::new();
+        for i in 0..10_000u64 {
+            book.on_sent(i, ms(i), 1000, true, i);
+            if i >= 20 {
+                hear(&mut book, i, report(i - 20, i - 19), &[0..=i - 20]);
+            }
+        }
+        assert!(book.ring.len() <= 21);
+    }
+}
