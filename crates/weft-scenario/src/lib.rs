@@ -1,1 +1,27 @@
-//! Placeholder.
+//! One scenario file and one result format, for the lab and for the simulator.
+//!
+//! A scenario (TOML) names links, flows, timed events and the variants to compare in one run; see `scenarios/` for examples.
+//! A [`RunResult`] is what either world makes of it, schema 1. A [`Sweep`] is a recipe for many scenarios, one for each seed.
+#![forbid(unsafe_code)]
+
+mod error;
+mod event;
+mod file;
+mod flow;
+mod link;
+mod quantity;
+mod result;
+mod scenario;
+mod stats;
+mod sweep;
+mod variant;
+
+pub use error::{ScenarioError, nearest};
+pub use event::{Action, Event, EventLink};
+pub use flow::{App, Flow, FlowDirection};
+pub use link::{Capacity, DirectionSpec, Directions, Link, PAYLOAD_BYTES, PACKET_BYTES, QueueSize};
+pub use result::{EventResult, EventSummary, FlowResult, LinkResult, Prediction, RunResult, SCHEMA, Skipped, VariantResult, VariantRun};
+pub use scenario::Scenario;
+pub use stats::{median, percentile};
+pub use sweep::{MixResult, Sweep, SweepResult};
+pub use variant::{Kind, Variant};

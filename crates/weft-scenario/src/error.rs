@@ -1,0 +1,119 @@
+//! What is wrong with a scenario file, and where.
+
+use std::fmt;
+
+/// A scenario that was not accepted: where, what, and what was probably meant.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ScenarioError {
+    /// The name of the file, as the caller gave it.
+    pub file: String,
+    /// Line, from 1.
+    pub line: usize,
+    /// Column in characters, from 1.
+    pub column: usize,
+    /// What is wrong, with the likely fix.
+    pub message: String,
+}
+
+impl fmt::Display for ScenarioError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}:{}: {}", self.file, self.line, self.column, self.message)
+    }
+}
+
+impl std::error::Error for ScenarioError {}
+
+/// A text with its name: turns byte offsets into errors with a line and a column.
+#[derive(Clone, Copy)]
+pub(crate) struct Source<'a> {
+    pub file: &'a str,
+    pub text: &'a str,
+}
+
+impl Source<'_> {
+    pub fn error(&self, offset: usize, message: impl Into<String>) -> ScenarioError {
+        let before: &str = self.text.get(..offset).unwrap_or(self.text);
+        let line_start = before.rfind('\n').map_or(0, |at| at + 1);
+        ScenarioError {
+            file: self.file.to_owned(),
+            line: before.matches('\n').count() + 1,
+            column: before[line_start..].chars().count() + 1,
+            message: message.into(),
+        }
+    }
+
+    pub fn toml_error(&self, error: &toml::de::Error) -> ScenarioError {
+        self.error(error.span().map_or(0, |span| span.start), explain(error.message()))
+    }
+}
+
+/// Adds the nearest known name to serde's "unknown field `x`, expected one of `y`, `z`".
+fn explain(message: &str) -> String {
+    let mut quoted = message.split('`').skip(1).step_by(2);
+    let is_unknown = message.starts_with("unknown field") || message.starts_with("unknown variant");
+    let Some(unknown) = quoted.next().filter(|_| is_unknown) else { return message.to_owned() };
+    match nearest(unknown, quoted) {
+        Some(known) => format!("{message}; did you mean `{known}`?"),
+        None => message.to_owned(),
+    }
+}
+
+/// The candidate with the least edit distance from `word`, if it is near enough to have been meant.
+pub fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    let limit = word.chars().count().div_ceil(2).max(2);
+    candidates
+        .into_iter()
+        .map(|candidate| (edit_distance(word, candidate), candidate))
+        .filter(|(distance, _)| *distance <= limit)
+        .min_by_key(|(distance, _)| *distance)
+        .map(|(_, candidate)| candidate)
+}
+
+/// Levenshtein's distance, with two rows.
+fn edit_distance(a: &str, b: &str) -> usize {
+    let b: Vec<char> = b.chars().collect();
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (i, x) in a.chars().enumerate() {
+        let mut diagonal = std::mem::replace(&mut row[0], i + 1);
+        for (j, y) in b.iter().enumerate() {
+            let substituted = diagonal + usize::from(x != *y);
+            diagonal = row[j + 1];
+            row[j + 1] = substituted.min(diagonal + 1).min(row[j] + 1);
+        }
+    }
+    row[b.len()]
+}
+
+/// "known: `a`, `b`", with the nearest name first if one is near.
+pub(crate) fn which_exist<'a>(word: &str, names: impl Iterator<Item = &'a str> + Clone) -> String {
+    let list = names.clone().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ");
+    match nearest(word, names) {
+        Some(name) => format!("did you mean `{name}`? (there are {list})"),
+        None => format!("there are {list}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn distances_are_levenshteins() {
+        assert_eq!(edit_distance("kitten", "sitting"), 3);
+        assert_eq!(edit_distance("", "abc"), 3);
+        assert_eq!(edit_distance("delay", "delay"), 0);
+    }
+
+    #[test]
+    fn the_nearest_name_is_found_and_strangers_are_not() {
+        assert_eq!(nearest("dealy", ["rate", "delay", "loss"]), Some("delay"));
+        assert_eq!(nearest("bandwidthmax", ["rate", "delay", "loss"]), None);
+    }
+
+    #[test]
+    fn columns_count_characters() {
+        let source = Source { file: "f", text: "a\nµµ=x" };
+        let error = source.error("a\nµµ".len(), "m");
+        assert_eq!((error.line, error.column), (2, 3));
+    }
+}

@@ -1,0 +1,61 @@
+//! Flows: the applications of a scenario.
+
+use serde::{Deserialize, Serialize};
+use std::time::Duration;
+
+/// The application that makes a flow.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum App {
+    /// One bulk TCP connection.
+    Iperf3,
+    /// HTTP transfers of `size`, one after another (curl).
+    Http,
+    /// ICMP echo: a sparse flow's round-trip time.
+    Ping,
+    /// A small UDP datagram every `interval` (1 ms): gaps and one-way delays.
+    Probe,
+}
+
+impl App {
+    /// The word used in files, and the flow's name where none is given.
+    pub fn word(self) -> &'static str {
+        match self {
+            App::Iperf3 => "iperf3",
+            App::Http => "http",
+            App::Ping => "ping",
+            App::Probe => "probe",
+        }
+    }
+}
+
+/// Which way a flow's data goes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum FlowDirection {
+    /// From the first node (home) to the second (hub).
+    Up,
+    /// From the second node to the first.
+    Down,
+}
+
+/// One application of a scenario.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Flow {
+    /// Its name in the results.
+    pub name: String,
+    /// The application.
+    pub app: App,
+    /// Which way the data goes.
+    pub direction: FlowDirection,
+    /// TCP congestion control, by the kernel's name.
+    pub congestion: String,
+    /// When it starts, from the beginning of the run.
+    pub start: Duration,
+    /// When it stops, from the beginning of the run.
+    pub stop: Duration,
+    /// Time between two packets of `ping` and `probe`.
+    pub interval: Duration,
+    /// Bytes in one `http` transfer.
+    pub size_bytes: u64,
+}

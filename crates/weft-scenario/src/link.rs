@@ -1,0 +1,120 @@
+//! Links: what joins the two nodes.
+
+use std::time::Duration;
+use weft_units::Rate;
+
+/// Bytes of a full IP packet on a link.
+pub const PACKET_BYTES: u64 = 1500;
+/// Bytes of TCP payload in a full packet (20 of IPv4, 20 of TCP, 12 of timestamps): the bound's numerator.
+pub const PAYLOAD_BYTES: u64 = 1448;
+
+/// What a link direction can carry.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Capacity {
+    /// A constant rate, counting IP bytes.
+    Rate(Rate),
+    /// A Mahimahi-format trace of packet delivery opportunities, by name.
+    Trace(String),
+}
+
+/// The length of a drop-tail queue.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub enum QueueSize {
+    /// A multiple of rate × base round-trip time.
+    Bdp(f64),
+    /// A number of full packets.
+    Packets(u64),
+    /// A number of bytes.
+    Bytes(u64),
+}
+
+impl QueueSize {
+    /// The queue in bytes, at least two full packets.
+    pub fn bytes(self, rate: Rate, base_rtt: Duration) -> u64 {
+        let bytes = match self {
+            QueueSize::Bdp(factor) => rate.scaled(factor).bytes_in(base_rtt),
+            QueueSize::Packets(packets) => packets.saturating_mul(PACKET_BYTES),
+            QueueSize::Bytes(bytes) => bytes,
+        };
+        bytes.max(2 * PACKET_BYTES)
+    }
+}
+
+/// One direction of a link.
+#[derive(Clone, PartialEq, Debug)]
+pub struct DirectionSpec {
+    /// What it can carry.
+    pub capacity: Capacity,
+    /// One-way propagation delay.
+    pub delay: Duration,
+    /// Each packet is delayed by up to this much more, evenly spread, never overtaking.
+    pub jitter: Duration,
+    /// Probability that a packet is lost, independent of the others.
+    pub loss: f64,
+    /// The drop-tail queue before the link.
+    pub queue: QueueSize,
+}
+
+/// A link between the two nodes.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Link {
+    /// Its name, also that of the network interface in both nodes.
+    pub name: String,
+    /// From the first node to the second (home to hub).
+    pub up: DirectionSpec,
+    /// From the second node to the first.
+    pub down: DirectionSpec,
+}
+
+impl Link {
+    /// Round-trip time of an empty link.
+    pub fn base_rtt(&self) -> Duration {
+        self.up.delay + self.down.delay
+    }
+}
+
+/// One direction of a link, or both.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, serde::Deserialize, serde::Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Directions {
+    /// Up and down.
+    Both,
+    /// From the first node to the second.
+    Up,
+    /// From the second node to the first.
+    Down,
+}
+
+impl Directions {
+    /// Whether the up direction is meant.
+    pub fn has_up(self) -> bool {
+        self != Directions::Down
+    }
+
+    /// Whether the down direction is meant.
+    pub fn has_down(self) -> bool {
+        self != Directions::Up
+    }
+
+    /// The word used in files.
+    pub fn word(self) -> &'static str {
+        match self {
+            Directions::Both => "both",
+            Directions::Up => "up",
+            Directions::Down => "down",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_bdp_is_rate_times_round_trip() {
+        let rtt = Duration::from_millis(16);
+        assert_eq!(QueueSize::Bdp(1.5).bytes(Rate::from_mbps(50), rtt), 150_000);
+        assert_eq!(QueueSize::Packets(10).bytes(Rate::from_mbps(50), rtt), 15_000);
+        assert_eq!(QueueSize::Bytes(1).bytes(Rate::from_mbps(50), rtt), 3_000);
+    }
+}

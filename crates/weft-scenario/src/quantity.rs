@@ -1,0 +1,95 @@
+//! Quantities with units, read from TOML strings.
+
+use crate::QueueSize;
+use serde::de::{Deserialize, Deserializer, Error};
+use std::time::Duration;
+use weft_units::{Rate, parse_duration, parse_fraction, parse_rate};
+
+/// A value that a scenario file writes as a string with a unit.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Quantity<T>(pub T);
+
+/// Reads the text of a quantity; the error says what is expected.
+pub(crate) trait FromText: Sized {
+    fn from_text(text: &str) -> Result<Self, String>;
+}
+
+/// A share of one, such as a loss probability.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Fraction(pub f64);
+
+/// A number of bytes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Bytes(pub u64);
+
+impl FromText for Rate {
+    fn from_text(text: &str) -> Result<Rate, String> {
+        let rate = parse_rate(text).map_err(|e| format!("not a rate: {e} (for instance \"50 Mbit/s\")"))?;
+        if rate == Rate::ZERO { Err("a rate above zero is expected; to stop a link use `cut`".into()) } else { Ok(rate) }
+    }
+}
+
+impl FromText for Duration {
+    fn from_text(text: &str) -> Result<Duration, String> {
+        parse_duration(text).map_err(|e| format!("not a time: {e} (for instance \"8 ms\")"))
+    }
+}
+
+impl FromText for Fraction {
+    fn from_text(text: &str) -> Result<Fraction, String> {
+        parse_fraction(text).map(Fraction).map_err(|e| format!("not a share: {e} (for instance \"0.5 %\")"))
+    }
+}
+
+impl FromText for Bytes {
+    fn from_text(text: &str) -> Result<Bytes, String> {
+        byte_count(text).map(Bytes).ok_or_else(|| "not a size: B, kB or MB is expected (for instance \"64 kB\")".into())
+    }
+}
+
+impl FromText for QueueSize {
+    fn from_text(text: &str) -> Result<QueueSize, String> {
+        let trimmed = text.trim();
+        let wrong = || "not a queue: BDP, packets, B, kB or MB is expected (for instance \"1.5 BDP\", \"100 packets\")".to_owned();
+        if let Some(number) = trimmed.strip_suffix("BDP") {
+            return positive(number).map(QueueSize::Bdp).ok_or_else(wrong);
+        }
+        if let Some(number) = trimmed.strip_suffix("packets").or_else(|| trimmed.strip_suffix("packet")) {
+            return number.trim().parse().ok().filter(|n| *n > 0).map(QueueSize::Packets).ok_or_else(wrong);
+        }
+        byte_count(trimmed).map(QueueSize::Bytes).ok_or_else(wrong)
+    }
+}
+
+fn positive(text: &str) -> Option<f64> {
+    text.trim().parse().ok().filter(|n: &f64| n.is_finite() && *n > 0.0)
+}
+
+fn byte_count(text: &str) -> Option<u64> {
+    let units = [("MB", 1e6), ("kB", 1e3), ("B", 1.0)];
+    let (number, factor) = units.iter().find_map(|(unit, factor)| Some((text.trim().strip_suffix(unit)?, factor)))?;
+    let bytes = positive(number)? * factor;
+    (bytes < 1e15).then_some(bytes as u64)
+}
+
+impl<'de, T: FromText> Deserialize<'de> for Quantity<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        T::from_text(&text).map(Quantity).map_err(D::Error::custom)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn queues_come_in_three_units() {
+        assert_eq!(QueueSize::from_text("1.5 BDP"), Ok(QueueSize::Bdp(1.5)));
+        assert_eq!(QueueSize::from_text("100 packets"), Ok(QueueSize::Packets(100)));
+        assert_eq!(QueueSize::from_text("64 kB"), Ok(QueueSize::Bytes(64_000)));
+        assert!(QueueSize::from_text("-1 BDP").is_err());
+        assert!(QueueSize::from_text("0 packets").is_err());
+        assert!(QueueSize::from_text("inf MB").is_err());
+    }
+}

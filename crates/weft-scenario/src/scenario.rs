@@ -1,0 +1,337 @@
+//! The whole scenario, checked.
+
+use crate::error::{Source, which_exist};
+use crate::file::{DirectionFile, EventFile, EventLinkFile, FlowFile, LinkFile, ScenarioFile, VariantFile};
+use crate::quantity::Quantity;
+use crate::{
+    Action, App, Capacity, DirectionSpec, Directions, Event, EventLink, Flow, FlowDirection, Kind, Link, PACKET_BYTES, PAYLOAD_BYTES, QueueSize,
+    ScenarioError, Variant,
+};
+use std::collections::BTreeMap;
+use std::time::Duration;
+use toml::Spanned;
+use weft_units::Rate;
+
+/// The longest name of a network interface (Linux, without the final zero byte).
+const LINK_NAME_MAX: usize = 15;
+/// More events than this are a slip of the pen.
+const EVENTS_MAX: usize = 10_000;
+
+/// What happens in one experiment: links, flows, events, and the variants to compare.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Scenario {
+    /// Its name in the results.
+    pub name: String,
+    /// One sentence for people.
+    pub description: String,
+    /// The two nodes; links go up from the first to the second.
+    pub nodes: [String; 2],
+    /// Length of a run.
+    pub duration: Duration,
+    /// The beginning of a run that does not count.
+    pub warmup: Duration,
+    /// Runs of each variant.
+    pub repeats: u32,
+    /// Seed of everything random in the links.
+    pub seed: u64,
+    /// What joins the nodes.
+    pub links: Vec<Link>,
+    /// The applications.
+    pub flows: Vec<Flow>,
+    /// Timed events in order, repetitions unrolled.
+    pub events: Vec<Event>,
+    /// What is compared.
+    pub variants: Vec<Variant>,
+}
+
+impl Scenario {
+    /// Reads and checks a scenario; `file` names the text in errors.
+    ///
+    /// # Errors
+    /// When the text is not TOML, a key or unit is unknown, or something refers to what is not there.
+    pub fn parse(text: &str, file: &str) -> Result<Scenario, ScenarioError> {
+        let source = Source { file, text };
+        let read: ScenarioFile = toml::from_str(text).map_err(|e| source.toml_error(&e))?;
+        Checker { source }.scenario(read)
+    }
+
+    /// Goodput that no protocol without a tunnel can beat: the sum over constant-rate links of rate × 1448/1500, in bit/s.
+    /// Traces add what the world that plays them counts.
+    pub fn constant_rate_bound_bps(&self, direction: FlowDirection) -> f64 {
+        let share = PAYLOAD_BYTES as f64 / PACKET_BYTES as f64;
+        let rate_bps = |link: &Link| match &link.towards(direction).capacity {
+            Capacity::Rate(rate) => rate.bps() as f64,
+            Capacity::Trace(_) => 0.0,
+        };
+        self.links.iter().map(|link| rate_bps(link) * share).sum()
+    }
+
+    /// The link of this name.
+    pub fn link(&self, name: &str) -> Option<&Link> {
+        self.links.iter().find(|link| link.name == name)
+    }
+}
+
+impl Link {
+    /// The direction a flow's data takes.
+    pub fn towards(&self, direction: FlowDirection) -> &DirectionSpec {
+        match direction {
+            FlowDirection::Up => &self.up,
+            FlowDirection::Down => &self.down,
+        }
+    }
+}
+
+struct Checker<'a> {
+    source: Source<'a>,
+}
+
+type Checked<T> = Result<T, ScenarioError>;
+
+impl Checker<'_> {
+    fn scenario(&self, read: ScenarioFile) -> Checked<Scenario> {
+        let duration = read.duration.get_ref().0;
+        if duration.is_zero() {
+            return Err(self.at(&read.duration, "a run must last longer than nothing"));
+        }
+        let warmup = self.warmup(read.warmup.as_ref(), duration)?;
+        if *read.repeats.get_ref() == 0 {
+            return Err(self.at(&read.repeats, "at least one repeat is needed"));
+        }
+        let links = self.links(read.links.unwrap_or_default())?;
+        let flows = self.flows(read.flows, duration)?;
+        let events = self.events(read.events, duration, &links, &flows)?;
+        let variants = self.variants(read.variants, read.named_variants, &links)?;
+        Ok(Scenario {
+            name: read.name,
+            description: read.description,
+            nodes: self.nodes(read.nodes)?,
+            duration,
+            warmup,
+            repeats: read.repeats.into_inner(),
+            seed: read.seed,
+            links,
+            flows,
+            events,
+            variants,
+        })
+    }
+
+    fn at<T>(&self, what: &Spanned<T>, message: impl Into<String>) -> ScenarioError {
+        self.source.error(what.span().start, message)
+    }
+
+    fn warmup(&self, warmup: Option<&Spanned<Quantity<Duration>>>, duration: Duration) -> Checked<Duration> {
+        let Some(warmup) = warmup else { return Ok(Duration::ZERO) };
+        if warmup.get_ref().0 >= duration {
+            return Err(self.at(warmup, "the warm-up must be shorter than the run"));
+        }
+        Ok(warmup.get_ref().0)
+    }
+
+    fn nodes(&self, nodes: Option<Spanned<Vec<String>>>) -> Checked<[String; 2]> {
+        let Some(nodes) = nodes else { return Ok(["home".into(), "hub".into()]) };
+        let start = nodes.span().start;
+        <[String; 2]>::try_from(nodes.into_inner())
+            .ok()
+            .filter(|[a, b]| a != b)
+            .ok_or_else(|| self.source.error(start, "two nodes of different names are expected, such as [\"home\", \"hub\"]"))
+    }
+
+    fn links(&self, read: Vec<LinkFile>) -> Checked<Vec<Link>> {
+        if read.is_empty() {
+            return Err(self.source.error(0, "there is no link: add a [[link]] with `name`, `rate` and `delay`"));
+        }
+        let mut links: Vec<Link> = Vec::new();
+        for link in read {
+            let name = link.name.get_ref();
+            let sound = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
+            if name.is_empty() || name.len() > LINK_NAME_MAX || !name.chars().all(sound) {
+                return Err(self.at(&link.name, format!("a link's name is that of a network interface: 1 to {LINK_NAME_MAX} letters, digits, - or _")));
+            }
+            if links.iter().any(|known| known.name == *name) {
+                return Err(self.at(&link.name, format!("there are two links named `{name}`")));
+            }
+            let name = name.clone();
+            links.push(Link { name, up: self.direction(&link, &link.up, "up")?, down: self.direction(&link, &link.down, "down")? });
+        }
+        Ok(links)
+    }
+
+    fn direction(&self, link: &LinkFile, own: &DirectionFile, word: &str) -> Checked<DirectionSpec> {
+        let name = link.name.get_ref();
+        let (rate, trace) = match (own.rate, &own.trace) {
+            (None, None) => (link.rate, &link.trace),
+            own => own,
+        };
+        let capacity = match (rate, trace) {
+            (Some(rate), None) => Capacity::Rate(rate.0),
+            (None, Some(trace)) => Capacity::Trace(trace.clone()),
+            (None, None) => return Err(self.at(&link.name, format!("link `{name}` needs a `rate` or a `trace` for its {word} direction"))),
+            (Some(_), Some(_)) => return Err(self.at(&link.name, format!("link `{name}` has both a `rate` and a `trace` ({word}); one is enough"))),
+        };
+        Ok(DirectionSpec {
+            capacity,
+            delay: own.delay.or(link.delay).map_or(Duration::ZERO, |q| q.0),
+            jitter: own.jitter.or(link.jitter).map_or(Duration::ZERO, |q| q.0),
+            loss: own.loss.or(link.loss).map_or(0.0, |q| q.0.0),
+            queue: own.queue.or(link.queue).map_or(QueueSize::Bdp(1.5), |q| q.0),
+        })
+    }
+
+    fn flows(&self, read: Vec<FlowFile>, duration: Duration) -> Checked<Vec<Flow>> {
+        let mut flows: Vec<Flow> = Vec::new();
+        for flow in read {
+            let app = *flow.app.get_ref();
+            let (name, named_at) = match &flow.name {
+                Some(name) => (name.get_ref().clone(), name.span().start),
+                None => (app.word().to_owned(), flow.app.span().start),
+            };
+            if flows.iter().any(|known| known.name == name) {
+                return Err(self.source.error(named_at, format!("there are two flows named `{name}`: give one another `name`")));
+            }
+            let start = flow.start.as_ref().map_or(Duration::ZERO, |s| s.get_ref().0);
+            let stop = flow.stop.as_ref().map_or(duration, |s| s.get_ref().0);
+            if start >= stop || stop > duration {
+                let place = flow.stop.as_ref().or(flow.start.as_ref()).map_or(named_at, |s| s.span().start);
+                return Err(self.source.error(place, "a flow must start before it stops, and stop before the run ends"));
+            }
+            flows.push(Flow {
+                name,
+                app,
+                direction: flow.direction.unwrap_or(FlowDirection::Up),
+                congestion: flow.congestion.unwrap_or_else(|| "cubic".into()),
+                start,
+                stop,
+                interval: flow.interval.map_or(default_interval(app), |q| q.0).max(Duration::from_micros(100)),
+                size_bytes: flow.size.map_or(10_000_000, |q| q.0.0),
+            });
+        }
+        Ok(flows)
+    }
+
+    fn events(&self, read: Vec<EventFile>, duration: Duration, links: &[Link], flows: &[Flow]) -> Checked<Vec<Event>> {
+        let mut events = Vec::new();
+        for (group, event) in read.into_iter().enumerate() {
+            let first = event.at.get_ref().0;
+            let repeat = event.repeat.unwrap_or(1).max(1);
+            let every = event.every.as_ref().map(|every| every.get_ref().0).unwrap_or_default();
+            if repeat > 1 && every.is_zero() {
+                return Err(self.at(&event.at, "an event with `repeat` needs `every`, the time between two of them"));
+            }
+            let last = every.checked_mul(repeat - 1).and_then(|all| all.checked_add(first)).unwrap_or(Duration::MAX);
+            if last >= duration {
+                return Err(self.at(&event.at, "this event, or its last repetition, comes after the run's end"));
+            }
+            if events.len() + repeat as usize > EVENTS_MAX {
+                return Err(self.at(&event.at, format!("more than {EVENTS_MAX} events")));
+            }
+            let (action, directions) = self.action(&event, links)?;
+            let link = self.event_link(&event, &action, links, flows)?;
+            let lasting = event.lasting.map(|q| q.0);
+            events.extend((0..repeat).map(|n| Event { group, at: first + every * n, lasting, link: link.clone(), directions, action: action.clone() }));
+        }
+        events.sort_by_key(|event| event.at);
+        Ok(events)
+    }
+
+    fn action(&self, event: &EventFile, links: &[Link]) -> Checked<(Action, Directions)> {
+        let directions = event.direction.unwrap_or(Directions::Both);
+        let mut actions = Vec::new();
+        actions.extend(event.cut.map(|d| (Action::Cut, d)));
+        actions.extend(event.restore.map(|d| (Action::Restore, d)));
+        actions.extend(event.rate.map(|q| (Action::Rate(q.0), directions)));
+        actions.extend(event.loss.map(|q| (Action::Loss(q.0.0), directions)));
+        actions.extend(event.delay.map(|q| (Action::Delay(q.0), directions)));
+        if let Some(weights) = &event.weights {
+            self.known_links(weights.span().start, weights.get_ref(), links)?;
+            actions.push((Action::Weights(weights.get_ref().clone()), directions));
+        }
+        match <[(Action, Directions); 1]>::try_from(actions) {
+            Ok([one]) => Ok(one),
+            Err(_) => Err(self.at(&event.at, "an event does exactly one thing: `cut`, `restore`, `rate`, `loss`, `delay` or `weights`")),
+        }
+    }
+
+    fn known_links(&self, place: usize, weights: &BTreeMap<String, u32>, links: &[Link]) -> Checked<()> {
+        weights.keys().try_for_each(|name| self.known_link(place, name, links))
+    }
+
+    fn known_link(&self, place: usize, name: &str, links: &[Link]) -> Checked<()> {
+        if links.iter().any(|link| link.name == name) {
+            return Ok(());
+        }
+        let exist = which_exist(name, links.iter().map(|link| link.name.as_str()));
+        Err(self.source.error(place, format!("there is no link `{name}`: {exist}")))
+    }
+
+    fn event_link(&self, event: &EventFile, action: &Action, links: &[Link], flows: &[Flow]) -> Checked<Option<EventLink>> {
+        let is_weights = matches!(action, Action::Weights(_));
+        let Some(link) = &event.link else {
+            return if is_weights { Ok(None) } else { Err(self.at(&event.at, "this event needs a `link`")) };
+        };
+        if is_weights {
+            return Err(self.at(link, "weights name their links themselves: leave `link` out"));
+        }
+        match link.get_ref() {
+            EventLinkFile::Name(name) => {
+                self.known_link(link.span().start, name, links)?;
+                Ok(Some(EventLink::Named(name.clone())))
+            }
+            EventLinkFile::Carrying(flow) => {
+                let mut probes = flows.iter().filter(|f| f.app == App::Probe);
+                if !probes.any(|f| f.name == flow.carrying) {
+                    return Err(self.at(link, format!("there is no flow `{}` with app = \"probe\"", flow.carrying)));
+                }
+                Ok(Some(EventLink::Carrying(flow.carrying.clone())))
+            }
+        }
+    }
+
+    fn variants(&self, plain: Vec<Spanned<Kind>>, named: Vec<VariantFile>, links: &[Link]) -> Checked<Vec<Variant>> {
+        let mut variants: Vec<Variant> = Vec::new();
+        for kind in plain {
+            if variants.iter().any(|known| known.kind == *kind.get_ref()) {
+                return Err(self.at(&kind, format!("`{}` is listed twice", kind.get_ref().word())));
+            }
+            variants.push(Variant::plain(*kind.get_ref()));
+        }
+        for read in named {
+            let name = read.name.get_ref().clone();
+            if variants.iter().any(|known| known.name == name) {
+                return Err(self.at(&read.name, format!("there are two variants named `{name}`")));
+            }
+            if !read.kind.is_weft() && !read.weft.is_empty() {
+                return Err(self.at(&read.name, format!("variant `{name}` is of kind `{}`, which has no weft settings", read.kind.word())));
+            }
+            let used = match read.links {
+                None => Vec::new(),
+                Some(used) => {
+                    used.get_ref().iter().try_for_each(|name| self.known_link(used.span().start, name, links))?;
+                    used.into_inner()
+                }
+            };
+            variants.push(Variant { name, kind: read.kind, links: used, weft: read.weft });
+        }
+        if variants.is_empty() {
+            variants = [Kind::EachLink, Kind::BestLink, Kind::Mptcp, Kind::Weft].map(Variant::plain).into();
+        }
+        Ok(variants)
+    }
+}
+
+fn default_interval(app: App) -> Duration {
+    match app {
+        App::Probe => Duration::from_millis(1),
+        App::Ping => Duration::from_millis(100),
+        App::Iperf3 | App::Http => Duration::from_millis(100),
+    }
+}
+
+impl Link {
+    /// A link that is alike in both directions.
+    pub fn symmetric(name: impl Into<String>, rate: Rate, delay: Duration, loss: f64, queue: QueueSize) -> Link {
+        let spec = DirectionSpec { capacity: Capacity::Rate(rate), delay, jitter: Duration::ZERO, loss, queue };
+        Link { name: name.into(), up: spec.clone(), down: spec }
+    }
+}

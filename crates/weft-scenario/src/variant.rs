@@ -1,0 +1,76 @@
+//! Variants: what is compared in one run.
+
+use serde::{Deserialize, Serialize};
+
+/// What carries the flows.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Kind {
+    /// Each link by itself, without a tunnel: one result per link, named `link:NAME`.
+    EachLink,
+    /// The best of `each-link`.
+    BestLink,
+    /// The kernel's MPTCP over all links.
+    Mptcp,
+    /// OpenVPN (UDP, AES-256-GCM) over the best link.
+    Openvpn,
+    /// wireguard-go over the best link.
+    WireguardGo,
+    /// weft over all links.
+    Weft,
+    /// weft over each link by itself: one result per link, named `weft:NAME`.
+    WeftEachLink,
+}
+
+impl Kind {
+    /// Every kind, by the word used in files.
+    pub const ALL: [(&'static str, Kind); 7] = [
+        ("each-link", Kind::EachLink),
+        ("best-link", Kind::BestLink),
+        ("mptcp", Kind::Mptcp),
+        ("openvpn", Kind::Openvpn),
+        ("wireguard-go", Kind::WireguardGo),
+        ("weft", Kind::Weft),
+        ("weft-each-link", Kind::WeftEachLink),
+    ];
+
+    /// The word used in files.
+    pub fn word(self) -> &'static str {
+        Kind::ALL.iter().find(|(_, kind)| *kind == self).map_or("", |(word, _)| word)
+    }
+
+    /// Whether the program itself runs in it.
+    pub fn is_weft(self) -> bool {
+        matches!(self, Kind::Weft | Kind::WeftEachLink)
+    }
+}
+
+/// One of the things compared.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Variant {
+    /// Its name in the results.
+    pub name: String,
+    /// What carries the flows.
+    pub kind: Kind,
+    /// The links used, by name; all of them if empty.
+    pub links: Vec<String>,
+    /// Sections laid over the generated weft configuration of both nodes, unread here.
+    pub weft: toml::Table,
+}
+
+impl Variant {
+    /// A variant of `kind` under its own word, with nothing set.
+    pub fn plain(kind: Kind) -> Variant {
+        Variant { name: kind.word().to_owned(), kind, links: Vec::new(), weft: toml::Table::new() }
+    }
+
+    /// The static weights of a `weighted-round-robin` variant, per link name.
+    pub fn weights(&self) -> Option<Vec<(String, u32)>> {
+        let policy = self.weft.get("policy")?.as_table()?;
+        if policy.get("schedule")?.as_str()? != "weighted-round-robin" {
+            return None;
+        }
+        let weights = policy.get("weights")?.as_table()?;
+        weights.iter().map(|(link, weight)| Some((link.clone(), u32::try_from(weight.as_integer()?).ok()?))).collect()
+    }
+}

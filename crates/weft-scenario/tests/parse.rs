@@ -1,0 +1,167 @@
+//! Scenario files as people write them, well and badly.
+
+use proptest::prelude::*;
+use std::time::Duration;
+use weft_scenario::{Action, Capacity, Directions, EventLink, Kind, QueueSize, Scenario, ScenarioError};
+
+const GOOD: &str = r#"name = "two"
+duration = "60 s"
+warmup = "15 s"
+repeats = 3
+variants = ["each-link", "weft"]
+
+[[link]]
+name = "fibre"
+rate = "50 Mbit/s"
+delay = "8 ms"
+queue = "1.5 BDP"
+
+[[link]]
+name = "lte"
+rate = "30 Mbit/s"
+delay = "35 ms"
+loss = "0.3 %"
+up = { rate = "10 Mbit/s", queue = "100 packets" }
+down = { trace = "cell" }
+
+[[flow]]
+name = "bulk"
+app = "iperf3"
+
+[[flow]]
+name = "gaps"
+app = "probe"
+
+[[event]]
+at = "20 s"
+link = { carrying = "gaps" }
+cut = "up"
+for = "2 s"
+every = "5 s"
+repeat = 3
+
+[[variant]]
+name = "wrr"
+weft = { policy = { schedule = "weighted-round-robin", weights = { fibre = 5, lte = 3 } } }
+"#;
+
+fn refuse(text: &str) -> ScenarioError {
+    Scenario::parse(text, "two.toml").expect_err("the text is wrong")
+}
+
+/// The error after replacing `from` by `to` in the good scenario.
+fn broken(from: &str, to: &str) -> ScenarioError {
+    assert!(GOOD.contains(from), "{from}");
+    refuse(&GOOD.replacen(from, to, 1))
+}
+
+#[test]
+fn a_scenario_is_read_whole() {
+    let scenario = Scenario::parse(GOOD, "two.toml").unwrap();
+    assert_eq!(scenario.nodes, ["home".to_owned(), "hub".to_owned()]);
+    let lte = scenario.link("lte").unwrap();
+    assert_eq!(lte.up.queue, QueueSize::Packets(100));
+    assert_eq!(lte.up.loss, 0.003);
+    assert_eq!(lte.down.capacity, Capacity::Trace("cell".into()));
+    assert_eq!(lte.down.queue, QueueSize::Bdp(1.5));
+    let times: Vec<u64> = scenario.events.iter().map(|e| e.at.as_secs()).collect();
+    assert_eq!(times, [20, 25, 30]);
+    assert_eq!(scenario.events[0].link, Some(EventLink::Carrying("gaps".into())));
+    assert_eq!((&scenario.events[0].action, scenario.events[0].directions), (&Action::Cut, Directions::Up));
+    assert_eq!(scenario.events[0].lasting, Some(Duration::from_secs(2)));
+    assert_eq!(scenario.variants[1].kind, Kind::Weft);
+    assert_eq!(scenario.variants[2].weights().unwrap(), [("fibre".to_owned(), 5), ("lte".to_owned(), 3)]);
+    assert_eq!(scenario.flows[1].interval, Duration::from_millis(1));
+}
+
+#[test]
+fn an_unknown_key_is_told_with_its_place_and_the_nearest_right_one() {
+    let error = broken("delay = \"8 ms\"", "dealy = \"8 ms\"");
+    assert_eq!((error.line, error.column), (10, 1));
+    assert!(error.message.contains("did you mean `delay`?"), "{error}");
+    assert!(error.to_string().starts_with("two.toml:10:1: "), "{error}");
+}
+
+#[test]
+fn a_wrong_unit_is_told_with_its_place_and_the_units_there_are() {
+    let error = broken("rate = \"50 Mbit/s\"", "rate = \"50 MB/s\"");
+    assert_eq!((error.line, error.column), (9, 8));
+    assert!(error.message.contains("Mbit/s"), "{error}");
+    assert!(broken("\"1.5 BDP\"", "\"1.5 bdp\"").message.contains("\"1.5 BDP\""));
+    assert!(broken("\"0.3 %\"", "\"300 %\"").message.contains("out of range"));
+}
+
+#[test]
+fn an_unknown_link_is_told_with_those_that_exist() {
+    let error = broken("link = { carrying = \"gaps\" }", "link = \"fiber\"");
+    assert_eq!((error.line, error.column), (31, 8));
+    assert!(error.message.contains("there is no link `fiber`"), "{error}");
+    assert!(error.message.contains("did you mean `fibre`?") && error.message.contains("`lte`"), "{error}");
+    let error = broken("name = \"wrr\"", "name = \"wrr\"\nlinks = [\"fibre\", \"sat\"]");
+    assert!(error.message.contains("there is no link `sat`: there are `fibre`, `lte`"), "{error}");
+}
+
+#[test]
+fn an_unknown_variant_or_app_is_told_with_the_nearest() {
+    assert!(broken("\"weft\"]", "\"wefd\"]").message.contains("did you mean `weft`?"));
+    assert!(broken("app = \"iperf3\"", "app = \"iperf\"").message.contains("did you mean `iperf3`?"));
+}
+
+#[test]
+fn what_cannot_be_is_refused() {
+    let cases = [
+        ("warmup = \"15 s\"", "warmup = \"60 s\"", "shorter than the run"),
+        ("repeats = 3", "repeats = 0", "at least one repeat"),
+        ("name = \"lte\"", "name = \"fibre\"", "two links named"),
+        ("name = \"lte\"", "name = \"a link with a long name\"", "network interface"),
+        ("rate = \"50 Mbit/s\"\n", "", "needs a `rate` or a `trace`"),
+        ("down = { trace = \"cell\" }", "down = { trace = \"cell\", rate = \"1 Mbit/s\" }", "both a `rate` and a `trace`"),
+        ("cut = \"up\"", "cut = \"up\"\nloss = \"1 %\"", "exactly one thing"),
+        ("cut = \"up\"\n", "", "exactly one thing"),
+        ("repeat = 3", "repeat = 300", "after the run's end"),
+        ("every = \"5 s\"\n", "", "needs `every`"),
+        ("carrying = \"gaps\"", "carrying = \"bulk\"", "no flow `bulk`"),
+        ("name = \"gaps\"", "name = \"bulk\"", "two flows named"),
+        ("name = \"wrr\"", "name = \"wrr\"\nkind = \"mptcp\"", "no weft settings"),
+        ("name = \"wrr\"", "name = \"weft\"", "two variants named"),
+        ("app = \"iperf3\"", "app = \"iperf3\"\nstop = \"61 s\"", "before the run ends"),
+        ("name = \"two\"", "name = \"two\"\nnodes = [\"a\"]", "two nodes"),
+        ("rate = \"50 Mbit/s\"", "rate = \"0 bit/s\"", "above zero"),
+    ];
+    for (from, to, expected) in cases {
+        let error = broken(from, to);
+        assert!(error.message.contains(expected), "{to}: {error}");
+        assert!(error.line > 1 || from.contains("two"), "{to}: {error}");
+    }
+    assert!(refuse("name = \"x\"\nduration = \"1 s\"").message.contains("there is no link"));
+    assert!(refuse("name = ").line == 1);
+}
+
+proptest! {
+    #[test]
+    fn no_text_makes_the_reader_panic(text in "\\PC{0,200}") {
+        let _ = Scenario::parse(&text, "f");
+    }
+
+    #[test]
+    fn a_damaged_scenario_is_refused_inside_the_text_or_read(at in 0usize..GOOD.len(), with in "[\\PC\n]{0,3}") {
+        let mut text = GOOD.to_owned();
+        text.replace_range(at..at + 1, &with);
+        if let Err(error) = Scenario::parse(&text, "f") {
+            prop_assert!(error.line >= 1 && error.line <= text.matches('\n').count() + 1);
+            prop_assert!(error.column >= 1 && !error.message.is_empty());
+        }
+    }
+
+    #[test]
+    fn quantities_keep_their_value(mbps in 1u64..10_000, ms in 0u64..10_000, loss in 0u32..1000) {
+        let text = GOOD
+            .replacen("\"50 Mbit/s\"", &format!("\"{mbps} Mbit/s\""), 1)
+            .replacen("\"8 ms\"", &format!("\"{ms} ms\""), 1)
+            .replacen("\"0.3 %\"", &format!("\"{} %\"", f64::from(loss) / 10.0), 1);
+        let scenario = Scenario::parse(&text, "f").unwrap();
+        prop_assert_eq!(&scenario.links[0].up.capacity, &Capacity::Rate(weft_units::Rate::from_mbps(mbps)));
+        prop_assert_eq!(scenario.links[0].base_rtt(), Duration::from_millis(2 * ms));
+        prop_assert!((scenario.links[1].up.loss - f64::from(loss) / 1000.0).abs() < 1e-12);
+    }
+}
