@@ -1,1 +1,24 @@
-fn main() {}
+//! `weft`: the daemon and its command line. The only place with a clock, entropy and an event loop.
+#![forbid(unsafe_code)]
+
+mod cli;
+mod commands;
+mod config;
+mod control;
+mod keys;
+mod outcome;
+mod status;
+mod table;
+
+use clap::Parser as _;
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    match commands::run(cli::Cli::parse()) {
+        Ok(outcome) => outcome.into(),
+        Err(failure) => {
+            eprint!("{failure}");
+            failure.outcome().into()
+        }
+    }
+}

@@ -1,0 +1,121 @@
+//! The command line.
+
+use clap::{Args, Parser, Subcommand};
+use std::path::PathBuf;
+
+/// Many imperfect links, one private network that is fast and stays up.
+#[derive(Parser)]
+#[command(version, arg_required_else_help = true, max_term_width = 100, after_help = "\
+Examples:
+  weft keygen --out weft.key            make this node's key, print the public one for the peers
+  weft check /etc/weft/weft.toml        say what is wrong, with line, column and the likely fix
+  weft up -c /etc/weft/weft.toml        run the node
+  weft paths --watch                    what each path carries, once a second
+
+Exit status: 0 well, 1 failed, 2 usage, 3 degraded, 4 no daemon.")]
+pub struct Cli {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// The subcommands.
+#[derive(Subcommand)]
+pub enum Command {
+    /// Make a private key; print its public key on standard output
+    #[command(after_help = "\
+Examples:
+  weft keygen --out /etc/weft/weft.key      the private key goes to a new file, mode 0600
+  weft keygen                               the private key goes to standard output, the public one to standard error")]
+    Keygen {
+        /// File for the private key; it must not exist yet
+        #[arg(long, value_name = "FILE")]
+        out: Option<PathBuf>,
+    },
+    /// Print the public key of a private key file
+    Pubkey {
+        /// File of the private key
+        file: PathBuf,
+    },
+    /// Check a configuration: every mistake with its line, column and likely fix
+    Check {
+        /// The configuration
+        #[arg(value_name = "FILE", default_value = DEFAULT_CONFIG)]
+        file: PathBuf,
+    },
+    /// Stop the running node; it tells its peers
+    Down(Control),
+    /// The node, its peers and how they are; exit status 3 when one is degraded
+    Status(Reading),
+    /// Each path: state, delay, loss, capacity, what it carries
+    #[command(after_help = "\
+Examples:
+  weft paths --watch
+  weft paths --json | jq '.peers[].paths[] | {link, state, rtt_us}'")]
+    Paths(Reading),
+    /// The flows sent lately
+    Flows(Reading),
+    /// Show the weights of the links, or set them for the weighted schedules
+    #[command(args_conflicts_with_subcommands = true, after_help = "\
+Examples:
+  weft weights                          show them
+  weft weights set eth0=50 wwan0=75     effective at the next packet
+  weft weights set measured             in proportion to the measured capacity again")]
+    Weights {
+        /// What to do with them
+        #[command(subcommand)]
+        set: Option<WeightsCommand>,
+        /// How to read them
+        #[command(flatten)]
+        reading: Reading,
+    },
+    /// Measure the round-trip time to a peer through each path
+    #[command(after_help = "Example:\n  weft ping hub")]
+    Ping {
+        /// The peer's name in the configuration
+        #[arg(value_name = "NODE")]
+        peer: String,
+        /// How to read it
+        #[command(flatten)]
+        reading: Reading,
+    },
+}
+
+/// `weft weights set`.
+#[derive(Subcommand)]
+pub enum WeightsCommand {
+    /// Set the weights: LINK=WEIGHT for each link, or `measured`
+    Set {
+        /// LINK=WEIGHT …, or `measured`
+        #[arg(required = true, value_name = "LINK=WEIGHT")]
+        weights: Vec<String>,
+        /// Where the node listens
+        #[command(flatten)]
+        control: Control,
+    },
+}
+
+/// Where the running node is.
+#[derive(Args)]
+pub struct Control {
+    /// Control socket of the node
+    #[arg(long, value_name = "SOCKET", default_value = crate::control::DEFAULT_SOCKET)]
+    pub control: PathBuf,
+}
+
+/// How to show what is read.
+#[derive(Args)]
+pub struct Reading {
+    /// One JSON object on standard output
+    #[arg(long)]
+    pub json: bool,
+    /// Show it anew once a second
+    #[arg(long, short)]
+    pub watch: bool,
+    /// Where the node listens
+    #[command(flatten)]
+    pub control: Control,
+}
+
+/// Where the configuration is unless said otherwise.
+pub const DEFAULT_CONFIG: &str = "/etc/weft/weft.toml";

@@ -1,0 +1,63 @@
+//! `weft weights set`, `ping`, `down`: what a running node is asked to do.
+
+use super::show::json;
+use crate::cli::{Control, Reading};
+use crate::control::{Pong, Request, Response, ask};
+use crate::outcome::{Failure, Outcome};
+use crate::table::{Table, millis};
+use std::time::Duration;
+
+/// Stops the node.
+pub fn down(control: &Control) -> Result<Outcome, Failure> {
+    ask(&control.control, &Request::Down)?;
+    Ok(Outcome::Well)
+}
+
+/// Sets the weights given as `LINK=WEIGHT`, or `measured`.
+pub fn set_weights(words: &[String], control: &Control) -> Result<Outcome, Failure> {
+    let weights = match words {
+        [word] if word == "measured" => None,
+        words => Some(words.iter().map(|word| weight(word)).collect::<Result<_, _>>()?),
+    };
+    ask(&control.control, &Request::SetWeights { weights })?;
+    Ok(Outcome::Well)
+}
+
+fn weight(word: &str) -> Result<(String, u32), Failure> {
+    let pair = word.split_once('=').and_then(|(link, weight)| Some((link.to_owned(), weight.parse().ok()?)));
+    let wrong = || Failure::with(Outcome::Usage, format!("`{word}` is not LINK=WEIGHT, for example eth0=50"));
+    pair.filter(|(link, _)| !link.is_empty()).ok_or_else(wrong)
+}
+
+/// Pings a peer through each path.
+pub fn ping(peer: &str, reading: &Reading) -> Result<Outcome, Failure> {
+    loop {
+        let outcome = ping_once(peer, reading)?;
+        if !reading.watch {
+            return Ok(outcome);
+        }
+        std::thread::sleep(Duration::from_secs(1));
+    }
+}
+
+fn ping_once(peer: &str, reading: &Reading) -> Result<Outcome, Failure> {
+    let response = ask(&reading.control.control, &Request::Ping { peer: peer.to_owned() })?;
+    let Response::Pongs { paths } = &response else {
+        return Err(Failure::new(format!("the node gave an unexpected answer: {response:?}")));
+    };
+    print!("{}", if reading.json { json(&response)? } else { table(paths) });
+    Ok(match paths.iter().filter(|path| path.rtt_us.is_some()).count() {
+        0 => Outcome::Failed,
+        n if n < paths.len() => Outcome::Degraded,
+        _ => Outcome::Well,
+    })
+}
+
+fn table(paths: &[Pong]) -> String {
+    let mut table = Table::new(&["PATH", ">RTT"]);
+    for path in paths {
+        let rtt = path.rtt_us.map_or_else(|| "no answer".to_owned(), millis);
+        table.row([format!("{} {} → {}", path.path, path.link, path.remote), rtt]);
+    }
+    table.to_string()
+}

@@ -1,0 +1,30 @@
+//! The subcommands, one file each.
+
+mod act;
+mod check;
+mod keys;
+mod show;
+
+use crate::cli::{Cli, Command, WeightsCommand};
+use crate::outcome::{Failure, Outcome};
+
+/// Does what the command line says.
+///
+/// # Errors
+/// Why it could not be done.
+pub fn run(cli: Cli) -> Result<Outcome, Failure> {
+    match cli.command {
+        Command::Keygen { out } => keys::keygen(out.as_deref()),
+        Command::Pubkey { file } => keys::pubkey(&file),
+        Command::Check { file } => check::check(&file),
+        Command::Down(control) => act::down(&control),
+        Command::Status(reading) => show::show(&reading, show::status),
+        Command::Paths(reading) => show::show(&reading, show::paths),
+        Command::Flows(reading) => show::show(&reading, show::flows),
+        Command::Weights { set: Some(WeightsCommand::Set { weights, control }), .. } => {
+            act::set_weights(&weights, &control)
+        }
+        Command::Weights { set: None, reading } => show::show(&reading, show::weights),
+        Command::Ping { peer, reading } => act::ping(&peer, &reading),
+    }
+}

@@ -1,0 +1,121 @@
+//! `weft status`, `paths`, `flows`, `weights`: what the node shows, once or every second.
+
+use crate::cli::Reading;
+use crate::control::{Request, Response, ask};
+use crate::outcome::{Failure, Outcome};
+use crate::status::Status;
+use crate::table::{Table, bytes, dash, millis, percent, rate, span};
+use std::io::{IsTerminal, Write as _};
+use std::time::Duration;
+
+/// Shows what `view` makes of the node's status.
+pub fn show(reading: &Reading, view: fn(&Status) -> String) -> Result<Outcome, Failure> {
+    loop {
+        let status = read(reading)?;
+        let text = if reading.json { json(&status)? } else { view(&status) };
+        let clear = if reading.watch && !reading.json && std::io::stdout().is_terminal() { "\x1b[H\x1b[2J" } else { "" };
+        let mut out = std::io::stdout().lock();
+        if write!(out, "{clear}{text}").and_then(|()| out.flush()).is_err() || !reading.watch {
+            return Ok(if status.is_degraded() { Outcome::Degraded } else { Outcome::Well });
+        }
+        std::thread::sleep(Duration::from_secs(1));
+    }
+}
+
+fn read(reading: &Reading) -> Result<Status, Failure> {
+    match ask(&reading.control.control, &Request::Status)? {
+        Response::Status(status) => Ok(*status),
+        other => Err(Failure::new(format!("the node gave an unexpected answer: {other:?}"))),
+    }
+}
+
+/// One JSON object, with its line end.
+pub fn json(value: &impl serde::Serialize) -> Result<String, Failure> {
+    let text = serde_json::to_string(value).map_err(|why| Failure::new(why.to_string()))?;
+    Ok(text + "\n")
+}
+
+/// The node and its peers.
+pub fn status(status: &Status) -> String {
+    let up = span(Duration::from_secs(status.uptime_s));
+    let mut text = format!(
+        "weft {} on {}, up {up}, inner MTU {} B\npublic key {}\n\n",
+        status.version, status.tun, status.inner_mtu, status.public_key
+    );
+    let mut table = Table::new(&["PEER", "STATE", ">SESSION", ">HEARD", ">PATHS", ">SENT", ">RECEIVED", ">REPEATED", ">DROPPED"]);
+    for peer in &status.peers {
+        let usable = peer.paths.iter().filter(|path| !path.is_down()).count();
+        table.row([
+            peer.name.clone(),
+            peer.trouble().unwrap_or_else(|| "good".to_owned()),
+            peer.established_s.map_or_else(dash, |s| span(Duration::from_secs(s))),
+            peer.last_heard_ms.map_or_else(dash, |ms| format!("{} ago", span(Duration::from_millis(ms)))),
+            format!("{usable}/{}", peer.paths.len()),
+            bytes(peer.sent_bytes),
+            bytes(peer.received_bytes),
+            peer.repeated_units.to_string(),
+            peer.queue_drops.to_string(),
+        ]);
+    }
+    text += &table.to_string();
+    let mut links = Table::new(&["LINK", ">MTU", "ADDRESSES"]);
+    for link in &status.links {
+        links.row([link.name.clone(), format!("{} B", link.mtu), link.addresses.join(" ")]);
+    }
+    text += "\n";
+    text += &if links.is_empty() { "no usable link\n".to_owned() } else { links.to_string() };
+    text
+}
+
+/// Each path.
+pub fn paths(status: &Status) -> String {
+    let mut table = Table::new(&[
+        "PEER", "PATH", "STATE", ">RTT", ">QUEUE", ">JITTER", ">LOSS", ">CAPACITY", ">DELIVERED", ">SENT", ">RECEIVED", "BULK", "WHY",
+    ]);
+    for (peer, path) in status.peers.iter().flat_map(|peer| peer.paths.iter().map(move |path| (peer, path))) {
+        table.row([
+            peer.name.clone(),
+            format!("{} {} → {}", path.id, path.link, path.remote),
+            path.state.clone(),
+            path.rtt_us.map_or_else(dash, millis),
+            millis(path.queue_delay_us),
+            millis(path.jitter_us),
+            percent(path.loss),
+            rate(path.capacity_bps),
+            rate(Some(path.delivery_bps)),
+            bytes(path.sent_bytes),
+            bytes(path.received_bytes),
+            if path.in_bundle { "yes" } else { "no" }.to_owned(),
+            path.cause.clone(),
+        ]);
+    }
+    if table.is_empty() {
+        return "no paths: no peer has been reached\n".to_owned();
+    }
+    format!("{table}\nQUEUE: delay beyond the path's least. CAPACITY: learnt, of what we send. BULK: bulk flows may use it now.\n")
+}
+
+/// The flows sent lately.
+pub fn flows(status: &Status) -> String {
+    let mut table = Table::new(&["PEER", "FLOW", ">UNITS", ">BYTES", ">IDLE"]);
+    for (peer, flow) in status.peers.iter().flat_map(|peer| peer.flows.iter().map(move |flow| (peer, flow))) {
+        table.row([
+            peer.name.clone(),
+            flow.flow.clone(),
+            flow.packets.to_string(),
+            bytes(flow.bytes),
+            span(Duration::from_millis(flow.idle_ms)),
+        ]);
+    }
+    if table.is_empty() { "no flows\n".to_owned() } else { table.to_string() }
+}
+
+/// The weights of the paths.
+pub fn weights(status: &Status) -> String {
+    let mut table = Table::new(&["PEER", "LINK", "REMOTE", ">WEIGHT", ">CAPACITY"]);
+    for (peer, path) in status.peers.iter().flat_map(|peer| peer.paths.iter().map(move |path| (peer, path))) {
+        let weight = path.weight.to_string();
+        table.row([peer.name.clone(), path.link.clone(), path.remote.clone(), weight, rate(path.capacity_bps)]);
+    }
+    if table.is_empty() { "no paths\n".to_owned() } else { table.to_string() }
+}

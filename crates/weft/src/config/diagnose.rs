@@ -1,0 +1,142 @@
+//! What is wrong with a configuration, said with its place and the likely fix.
+
+use std::cell::RefCell;
+use std::fmt::{self, Write as _};
+use std::ops::Range;
+
+/// How much a finding matters.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Severity {
+    /// The configuration cannot be used.
+    Error,
+    /// It can be used, but it probably does not say what was meant.
+    Warning,
+}
+
+/// One finding, at a byte range of the source.
+#[derive(Clone, PartialEq, Eq, Debug)]
+struct Finding {
+    severity: Severity,
+    span: Range<usize>,
+    message: String,
+    help: Option<String>,
+}
+
+/// Collects what is wrong with one source text.
+#[derive(Debug)]
+pub struct Report {
+    name: String,
+    text: String,
+    findings: RefCell<Vec<Finding>>,
+}
+
+impl Report {
+    /// An empty report on `text`, which people know as `name`.
+    pub fn new(name: impl Into<String>, text: impl Into<String>) -> Report {
+        Report { name: name.into(), text: text.into(), findings: RefCell::default() }
+    }
+
+    /// The source text.
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// Notes an error at `span`.
+    pub fn error(&self, span: Range<usize>, message: impl Into<String>, help: Option<String>) {
+        self.add(Severity::Error, span, message.into(), help);
+    }
+
+    /// Notes a warning at `span`.
+    pub fn warning(&self, span: Range<usize>, message: impl Into<String>, help: Option<String>) {
+        self.add(Severity::Warning, span, message.into(), help);
+    }
+
+    fn add(&self, severity: Severity, span: Range<usize>, message: String, help: Option<String>) {
+        self.findings.borrow_mut().push(Finding { severity, span, message, help });
+    }
+
+    /// How many findings of this severity there are.
+    pub fn count(&self, severity: Severity) -> usize {
+        self.findings.borrow().iter().filter(|f| f.severity == severity).count()
+    }
+
+    fn write(&self, f: &mut fmt::Formatter<'_>, finding: &Finding) -> fmt::Result {
+        let start = floor_char(&self.text, finding.span.start);
+        let line_start = self.text[..start].rfind('\n').map_or(0, |at| at + 1);
+        let line_end = self.text[start..].find('\n').map_or(self.text.len(), |at| start + at);
+        let end = floor_char(&self.text, finding.span.end).clamp(start, line_end);
+        let line = self.text[line_start..line_end].trim_end_matches('\r');
+        let row = self.text[..line_start].matches('\n').count() + 1;
+        let column = self.text[line_start..start].chars().count();
+        let carets = self.text[start..end].chars().count().max(1);
+        let severity = match finding.severity {
+            Severity::Error => "error",
+            Severity::Warning => "warning",
+        };
+        writeln!(f, "{}:{row}:{}: {severity}: {}", self.name, column + 1, finding.message)?;
+        writeln!(f, "{row:>5} | {}", line.replace('\t', " "))?;
+        write!(f, "      | {:column$}{:^<carets$}", "", "")?;
+        if let Some(help) = &finding.help {
+            write!(f, " {help}")?;
+        }
+        f.write_char('\n')
+    }
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut findings = self.findings.borrow().clone();
+        findings.sort_by_key(|finding| finding.span.start);
+        findings.iter().try_for_each(|finding| self.write(f, finding))
+    }
+}
+
+fn floor_char(text: &str, at: usize) -> usize {
+    let at = at.min(text.len());
+    (0..=at).rev().find(|&i| text.is_char_boundary(i)).unwrap_or(0)
+}
+
+/// The one of `known` that `word` was probably meant to be.
+pub fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    let word = word.to_lowercase();
+    known
+        .into_iter()
+        .map(|candidate| (strsim::jaro_winkler(&word, candidate), candidate))
+        .filter(|(likeness, _)| *likeness > 0.75)
+        .max_by(|a, b| a.0.total_cmp(&b.0))
+        .map(|(_, candidate)| candidate)
+}
+
+/// `did you mean …`, when something known is near.
+pub fn did_you_mean<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<String> {
+    nearest(word, known).map(|candidate| format!("did you mean `{candidate}`?"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shows_line_column_caret_and_help() {
+        let report = Report::new("weft.toml", "[node]\nü = 1\n listn = 2\n");
+        report.error(15..20, "unknown key `listn`", did_you_mean("listn", ["key", "listen"]));
+        assert_eq!(
+            report.to_string(),
+            "weft.toml:3:2: error: unknown key `listn`\n    3 |  listn = 2\n      |  ^^^^^ did you mean `listen`?\n"
+        );
+    }
+
+    #[test]
+    fn survives_spans_outside_the_text() {
+        let report = Report::new("x", "ü");
+        report.error(1..9, "inside a character", None);
+        report.error(7..9, "behind the end", None);
+        assert_eq!(report.to_string().lines().count(), 6);
+    }
+
+    #[test]
+    fn suggests_only_what_is_near() {
+        assert_eq!(nearest("Schedul", ["schedule", "recovery"]), Some("schedule"));
+        assert_eq!(nearest("zzz", ["schedule", "recovery"]), None);
+    }
+}

@@ -1,0 +1,182 @@
+//! The configuration: one strict TOML file, every mistake told with its line, column and likely fix.
+
+mod check;
+mod diagnose;
+mod parse;
+mod policy;
+mod prefix;
+pub mod read;
+
+pub use diagnose::{Report, Severity, did_you_mean};
+pub use policy::{Ack, Bundle, Policy, Queue, Recovery, Reorder, Schedule, Weights, WrrOrder};
+pub use prefix::Prefix;
+
+use crate::keys::{PrivateKey, PublicKey};
+use read::{At, choice};
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use weft_units::Rate;
+
+choice! {
+    /// Which AEAD seals the datagrams.
+    Cipher {
+        /// AES-256 in Galois/Counter Mode: the faster one where the processor has AES instructions.
+        Aes256Gcm = "aes-256-gcm",
+        /// ChaCha20-Poly1305 (RFC 8439).
+        ChaCha20Poly1305 = "chacha20-poly1305",
+    }
+}
+
+/// The inner MTU.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Mtu {
+    /// What the paths in use can carry.
+    Auto,
+    /// This many bytes of inner IP packet.
+    Fixed(u16),
+}
+
+/// `[node]`: who this node is and where it keeps things.
+#[derive(Clone, Debug)]
+pub struct Node {
+    /// File of the private key.
+    pub key: At<PathBuf>,
+    /// UDP port; absent: any.
+    pub listen: Option<u16>,
+    /// Directory of what outlives the process.
+    pub state: PathBuf,
+    /// Path of the control socket.
+    pub control: PathBuf,
+    /// Cipher this node proposes.
+    pub cipher: Cipher,
+}
+
+/// `[tun]`: the network device.
+#[derive(Clone, Debug)]
+pub struct Tun {
+    /// Name of the device.
+    pub name: String,
+    /// Its addresses.
+    pub addresses: Vec<Prefix>,
+    /// Its MTU.
+    pub mtu: Mtu,
+    /// Whether routes for the peers' prefixes are installed.
+    pub routes: bool,
+}
+
+/// `[links]`: which interfaces may carry datagrams. `*` matches any run of characters.
+#[derive(Clone, Default, Debug)]
+pub struct LinkChoice {
+    /// Only these; empty: every usable one.
+    pub only: Vec<At<String>>,
+    /// Never these.
+    pub ignore: Vec<At<String>>,
+}
+
+impl LinkChoice {
+    /// Whether the link called `name` may be used.
+    pub fn allows(&self, name: &str) -> bool {
+        let any = |patterns: &[At<String>]| patterns.iter().any(|p| matches(&p.value, name));
+        (self.only.is_empty() || any(&self.only)) && !any(&self.ignore)
+    }
+}
+
+/// Whether `name` matches `pattern`, in which `*` stands for any run of characters.
+fn matches(pattern: &str, name: &str) -> bool {
+    match pattern.split_once('*') {
+        None => pattern == name,
+        Some((head, tail)) => name
+            .strip_prefix(head)
+            .is_some_and(|rest| (0..=rest.len()).filter_map(|i| rest.get(i..)).any(|rest| matches(tail, rest))),
+    }
+}
+
+/// `[[link]]`: settings of one interface.
+#[derive(Clone, Debug)]
+pub struct Link {
+    /// Name of the interface.
+    pub name: At<String>,
+    /// Never send faster than this.
+    pub max_rate_up: Option<Rate>,
+    /// Weight for the weighted schedules.
+    pub weight: Option<u32>,
+    /// Whether it may be used for sending.
+    pub up: bool,
+}
+
+/// `[[peer]]`: an adjacent node.
+#[derive(Clone, Debug)]
+pub struct Peer {
+    /// Name for people.
+    pub name: At<String>,
+    /// Its static public key.
+    pub public_key: At<PublicKey>,
+    /// Where it can be reached; empty: it reaches us.
+    pub endpoints: Vec<SocketAddr>,
+    /// Inner addresses behind it.
+    pub prefixes: Vec<At<Prefix>>,
+    /// How to send to it: `[policy]` with the peer's overrides.
+    pub policy: Policy,
+    /// Where the peer stands in the file.
+    pub span: std::ops::Range<usize>,
+}
+
+/// A whole configuration that passed every check.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// `[node]`
+    pub node: Node,
+    /// `[tun]`
+    pub tun: Tun,
+    /// `[links]`
+    pub links: LinkChoice,
+    /// `[[link]]`
+    pub link: Vec<Link>,
+    /// `[[peer]]`
+    pub peers: Vec<Peer>,
+}
+
+impl Config {
+    /// The settings of the link called `name`.
+    pub fn link(&self, name: &str) -> Option<&Link> {
+        self.link.iter().find(|link| link.name.value == name)
+    }
+}
+
+/// A configuration with the key it names and what there is to warn of.
+pub struct Loaded {
+    /// The configuration.
+    pub config: Config,
+    /// The node's private key.
+    pub key: PrivateKey,
+    /// Findings, warnings only.
+    pub report: Report,
+}
+
+/// Reads and checks the configuration in `file`.
+///
+/// # Errors
+/// What is wrong with it, as text for people.
+pub fn load(file: &Path) -> Result<Loaded, String> {
+    let name = file.display().to_string();
+    let text = std::fs::read_to_string(file).map_err(|why| format!("{name}: {why}\n"))?;
+    let report = Report::new(name, text);
+    let directory = file.parent().unwrap_or(Path::new("."));
+    let config = parse::parse(&report, directory);
+    let key = config.as_ref().and_then(|config| check::check(config, &report));
+    match (config, key) {
+        (Some(config), Some(key)) if report.count(Severity::Error) == 0 => Ok(Loaded { config, key, report }),
+        _ => Err(report.to_string()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn patterns() {
+        assert!(matches("docker*", "docker0") && matches("*", "") && matches("a*c*e", "abcde"));
+        assert!(!matches("docker*", "xdocker0") && !matches("eth0", "eth01") && !matches("a*c*e", "abcd"));
+    }
+}

@@ -1,0 +1,124 @@
+//! The control protocol: one JSON object a line, a request and its response, over a Unix socket.
+
+use crate::outcome::{Failure, Outcome};
+use crate::status::Status;
+use serde::{Deserialize, Serialize};
+use std::io::{self, BufRead, BufReader, Read, Write};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::time::Duration;
+
+/// Where the control socket is unless the configuration says otherwise.
+pub const DEFAULT_SOCKET: &str = "/run/weft/control.sock";
+
+/// Longest line either side accepts, in bytes.
+pub const MAX_LINE: u64 = 8 << 20;
+
+/// How long a client waits for an answer.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// What can be asked of a running node.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize, Debug)]
+#[serde(tag = "command", rename_all = "kebab-case", deny_unknown_fields)]
+pub enum Request {
+    /// Everything there is to show.
+    Status,
+    /// Weights by link name; `None`: measured again.
+    SetWeights {
+        /// Link name and weight.
+        weights: Option<Vec<(String, u32)>>,
+    },
+    /// Ping a peer through each path.
+    Ping {
+        /// The peer's name.
+        peer: String,
+    },
+    /// Read the configuration again.
+    Reload,
+    /// Stop.
+    Down,
+}
+
+/// The answer of one path to a ping.
+#[derive(Clone, PartialEq, Serialize, Deserialize, Debug)]
+pub struct Pong {
+    /// The path's number.
+    pub path: u8,
+    /// The link here.
+    pub link: String,
+    /// The address there.
+    pub remote: String,
+    /// Round-trip time in microseconds; absent: no answer.
+    pub rtt_us: Option<u64>,
+}
+
+/// What a node answers.
+#[derive(Clone, PartialEq, Serialize, Deserialize, Debug)]
+#[serde(tag = "answer", rename_all = "kebab-case")]
+pub enum Response {
+    /// To [`Request::Status`].
+    Status(Box<Status>),
+    /// To [`Request::Ping`].
+    Pongs {
+        /// One per path.
+        paths: Vec<Pong>,
+    },
+    /// It was done.
+    Done,
+    /// It was not done.
+    Refused {
+        /// Why, for people.
+        why: String,
+    },
+}
+
+/// Asks the node at `socket`.
+///
+/// # Errors
+/// When no node listens there, it refuses, or does not answer in time.
+pub fn ask(socket: &Path, request: &Request) -> Result<Response, Failure> {
+    let stream = UnixStream::connect(socket).map_err(|why| unreachable_node(socket, &why))?;
+    match exchange(stream, request) {
+        Ok(Response::Refused { why }) => Err(Failure::new(why)),
+        Ok(response) => Ok(response),
+        Err(why) => Err(Failure::new(format!("no answer from the node at {}: {why}", socket.display()))),
+    }
+}
+
+fn exchange(mut stream: UnixStream, request: &Request) -> io::Result<Response> {
+    stream.set_read_timeout(Some(PATIENCE))?;
+    stream.set_write_timeout(Some(PATIENCE))?;
+    write_line(&mut stream, request)?;
+    read_line(stream)
+}
+
+/// Writes one message.
+pub fn write_line(stream: &mut UnixStream, message: &impl Serialize) -> io::Result<()> {
+    let mut line = serde_json::to_vec(message)?;
+    line.push(b'\n');
+    stream.write_all(&line)
+}
+
+/// Reads one message.
+pub fn read_line<T: for<'de> Deserialize<'de>>(stream: UnixStream) -> io::Result<T> {
+    let mut line = Vec::new();
+    BufReader::new(stream.take(MAX_LINE)).read_until(b'\n', &mut line)?;
+    if line.last() != Some(&b'\n') {
+        return Err(io::ErrorKind::UnexpectedEof.into());
+    }
+    Ok(serde_json::from_slice(&line)?)
+}
+
+fn unreachable_node(socket: &Path, why: &io::Error) -> Failure {
+    let path = socket.display();
+    match why.kind() {
+        io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => {
+            let text = format!("no node is running at {path}; start one with: weft up -c FILE");
+            Failure::with(Outcome::NoDaemon, text)
+        }
+        io::ErrorKind::PermissionDenied => {
+            Failure::new(format!("{path}: permission denied; ask as root or as the user the node runs as"))
+        }
+        _ => Failure::with(Outcome::NoDaemon, format!("{path}: {why}")),
+    }
+}

@@ -1,0 +1,56 @@
+//! How a command ended: the exit statuses, and failures as people read them.
+
+use std::fmt;
+use std::process::ExitCode;
+
+/// The exit status of the program.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Outcome {
+    /// 0: all is well.
+    Well = 0,
+    /// 1: it failed.
+    Failed = 1,
+    /// 2: the command line makes no sense.
+    Usage = 2,
+    /// 3: it works, but with less than it should have.
+    Degraded = 3,
+    /// 4: no daemon is running.
+    NoDaemon = 4,
+}
+
+impl From<Outcome> for ExitCode {
+    fn from(outcome: Outcome) -> ExitCode {
+        ExitCode::from(outcome as u8)
+    }
+}
+
+/// Why a command ended without its result.
+#[derive(Debug)]
+pub struct Failure {
+    outcome: Outcome,
+    text: String,
+}
+
+impl Failure {
+    /// A failure to do what was asked.
+    pub fn new(text: impl Into<String>) -> Failure {
+        Failure::with(Outcome::Failed, text)
+    }
+
+    /// A failure with its own exit status.
+    pub fn with(outcome: Outcome, text: impl Into<String>) -> Failure {
+        Failure { outcome, text: text.into() }
+    }
+
+    /// The exit status it leads to.
+    pub fn outcome(&self) -> Outcome {
+        self.outcome
+    }
+}
+
+impl fmt::Display for Failure {
+    /// One message, each line ended; messages that name a file and line already say where they come from.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.text.ends_with('\n') { f.write_str(&self.text) } else { writeln!(f, "weft: {}", self.text) }
+    }
+}

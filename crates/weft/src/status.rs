@@ -1,0 +1,182 @@
+//! What a running node shows: the JSON of `--json`, and what the tables are made of. Units are in the names.
+
+use serde::{Deserialize, Serialize};
+
+/// Version of this format.
+pub const SCHEMA: u32 = 1;
+
+/// The node.
+#[derive(Clone, PartialEq, Serialize, Deserialize, Debug)]
+pub struct Status {
+    /// [`SCHEMA`].
+    pub schema: u32,
+    /// Version of the program.
+    pub version: String,
+    /// This node's public key.
+    pub public_key: String,
+    /// The TUN device.
+    pub tun: String,
+    /// Time since the start.
+    pub uptime_s: u64,
+    /// Inner MTU in bytes.
+    pub inner_mtu: u16,
+    /// Links in use.
+    pub links: Vec<Link>,
+    /// One per configured peer.
+    pub peers: Vec<Peer>,
+    /// Datagrams dropped before authentication.
+    pub rejected_datagrams: u64,
+    /// Packets for which no peer has a prefix.
+    pub unroutable_packets: u64,
+    /// Pool buffers in use.
+    pub buffers_in_use: usize,
+    /// The most there have been.
+    pub buffers_peak: usize,
+}
+
+/// A local link in use.
+#[derive(Clone, PartialEq, Serialize, Deserialize, Debug)]
+pub struct Link {
+    /// Interface name.
+    pub name: String,
+    /// Interface index.
+    pub index: u32,
+    /// MTU in bytes.
+    pub mtu: u16,
+    /// Local addresses used.
+    pub addresses: Vec<String>,
+}
+
+/// A peer.
+#[derive(Clone, PartialEq, Serialize, Deserialize, Debug)]
+pub struct Peer {
+    /// Name in the configuration.
+    pub name: String,
+    /// Public key.
+    pub public_key: String,
+    /// Age of the session; absent: there is none.
+    pub established_s: Option<u64>,
+    /// Time since something authentic came from it.
+    pub last_heard_ms: Option<u64>,
+    /// Packets given to the TUN device.
+    pub received_packets: u64,
+    /// IP bytes given to the TUN device.
+    pub received_bytes: u64,
+    /// Units sent for the first time.
+    pub sent_units: u64,
+    /// Bytes of those.
+    pub sent_bytes: u64,
+    /// Units repeated.
+    pub repeated_units: u64,
+    /// Units given up.
+    pub abandoned_units: u64,
+    /// Packets the flow queue dropped.
+    pub queue_drops: u64,
+    /// Bytes in the flow queue.
+    pub queue_bytes: u64,
+    /// Units that came twice.
+    pub duplicate_units: u64,
+    /// Units held for order.
+    pub held_units: usize,
+    /// Wait for a hole the peer asks for.
+    pub hold_us: u64,
+    /// Its paths.
+    pub paths: Vec<Path>,
+    /// Flows seen lately.
+    pub flows: Vec<Flow>,
+}
+
+/// A path.
+#[derive(Clone, PartialEq, Serialize, Deserialize, Debug)]
+pub struct Path {
+    /// Number within the session.
+    pub id: u8,
+    /// The link here.
+    pub link: String,
+    /// The address there.
+    pub remote: String,
+    /// opening, good, degraded, suspect or down.
+    pub state: String,
+    /// Why.
+    pub cause: String,
+    /// Whether bulk may use it now.
+    pub in_bundle: bool,
+    /// Smoothed round-trip time.
+    pub rtt_us: Option<u64>,
+    /// Least round-trip time.
+    pub rtt_min_us: Option<u64>,
+    /// Delay beyond the least one-way delay.
+    pub queue_delay_us: u64,
+    /// One-way delay beyond the fastest path's.
+    pub skew_us: u64,
+    /// Jitter of the one-way delay.
+    pub jitter_us: u64,
+    /// Share of datagrams lost, 0…1.
+    pub loss: f64,
+    /// Learnt capacity.
+    pub capacity_bps: Option<u64>,
+    /// Pacing rate.
+    pub pacing_bps: u64,
+    /// What the rate control does.
+    pub mode: String,
+    /// Delivery rate last seen.
+    pub delivery_bps: u64,
+    /// Weight of weighted schedules.
+    pub weight: u32,
+    /// Path MTU in bytes.
+    pub mtu: u16,
+    /// Datagrams sent.
+    pub sent_datagrams: u64,
+    /// IP bytes sent.
+    pub sent_bytes: u64,
+    /// Datagrams received.
+    pub received_datagrams: u64,
+    /// IP bytes received.
+    pub received_bytes: u64,
+    /// Datagrams lost.
+    pub lost_datagrams: u64,
+}
+
+/// A flow sent lately.
+#[derive(Clone, PartialEq, Serialize, Deserialize, Debug)]
+pub struct Flow {
+    /// Number toward this peer.
+    pub id: u16,
+    /// Protocol, addresses and ports.
+    pub flow: String,
+    /// Units sent.
+    pub packets: u64,
+    /// Bytes sent.
+    pub bytes: u64,
+    /// Time since the last packet.
+    pub idle_ms: u64,
+}
+
+impl Peer {
+    /// Why this peer is less than well, if it is.
+    pub fn trouble(&self) -> Option<String> {
+        if self.established_s.is_none() {
+            return Some("no session".to_owned());
+        }
+        let ill: Vec<_> = self.paths.iter().filter(|path| path.is_down()).collect();
+        match ill.len() {
+            0 if self.paths.is_empty() => Some("no path".to_owned()),
+            0 => None,
+            n => Some(format!("{n} of {} paths down", self.paths.len())),
+        }
+    }
+}
+
+impl Path {
+    /// Whether it carries nothing.
+    pub fn is_down(&self) -> bool {
+        self.state == "down" || self.state == "opening"
+    }
+}
+
+impl Status {
+    /// Whether a peer is less than well.
+    pub fn is_degraded(&self) -> bool {
+        self.peers.iter().any(|peer| peer.trouble().is_some())
+    }
+}

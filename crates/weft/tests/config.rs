@@ -1,0 +1,164 @@
+//! `keygen`, `pubkey` and `check` as people use them: exit status and message.
+
+mod common;
+
+use common::{Dir, chmod, mode, stderr, stdout, weft};
+
+const PEER: &str = "8kYnFlnT0RtNq5oXcSbUqIhwkqQ5aJk0q2Yb0vXzq0M=";
+
+/// Checks a configuration whose key file exists; gives exit status, standard error and its first line without the directory.
+fn check(text: &str) -> (i32, String) {
+    let dir = Dir::new();
+    dir.key("weft.key");
+    check_in(&dir, text)
+}
+
+fn check_in(dir: &Dir, text: &str) -> (i32, String) {
+    let file = dir.write("weft.toml", text);
+    let out = weft(&["check", file.to_str().unwrap()]);
+    let place = format!("{}/", dir.0.display());
+    (out.status.code().unwrap(), stderr(&out).replace(&place, ""))
+}
+
+fn refused(text: &str, expected: &[&str]) {
+    let (status, message) = check(text);
+    assert_eq!(status, 1, "{message}");
+    for part in expected {
+        assert!(message.contains(part), "{part:?} is not in:\n{message}");
+    }
+}
+
+fn with_peer(rest: &str) -> String {
+    format!(
+        "[node]\nkey = \"weft.key\"\nlisten = 51900\n[tun]\naddress = [\"10.9.0.1/24\"]\n{rest}\n\
+         [[peer]]\nname = \"hub\"\npublic-key = \"{PEER}\"\nprefixes = [\"10.9.0.2/32\"]\n"
+    )
+}
+
+#[test]
+fn keys_are_made_once_and_kept_private() {
+    let dir = Dir::new();
+    let public = dir.key("weft.key");
+    let file = dir.path("weft.key");
+    assert_eq!(mode(&file), 0o600);
+    assert_eq!(stdout(&weft(&["pubkey", file.to_str().unwrap()])).trim(), public);
+
+    let again = weft(&["keygen", "--out", file.to_str().unwrap()]);
+    assert_eq!(again.status.code(), Some(1));
+    assert!(stderr(&again).contains("exists"), "{}", stderr(&again));
+    assert_eq!(stdout(&weft(&["pubkey", file.to_str().unwrap()])).trim(), public);
+}
+
+#[test]
+fn a_good_configuration_is_well() {
+    let (status, message) = check(&with_peer("[policy]\nschedule = \"round-robin\""));
+    assert_eq!((status, message.as_str()), (0, ""));
+}
+
+#[test]
+fn unknown_keys_have_a_place_and_a_suggestion() {
+    refused(
+        "[node]\nkey = \"weft.key\"\n  listn = 51900\n[tun]\naddress = [\"10.9.0.1/24\"]\n",
+        &["weft.toml:3:3: error: unknown key `listn` in [node]", "    3 |   listn = 51900", "|   ^^^^^ did you mean `listen`?"],
+    );
+    refused(&with_peer("[polcy]\n"), &["unknown key `polcy` in the file", "did you mean `policy`?"]);
+}
+
+#[test]
+fn wrong_units_and_values_say_the_right_ones() {
+    refused(
+        &with_peer("[[link]]\nname = \"lo\"\nmax-rate-up = \"30 MB\""),
+        &["weft.toml:8:15: error", "the unit must be one of bit/s, kbit/s, Mbit/s, Gbit/s", "for example \"30 Mbit/s\""],
+    );
+    refused(
+        &with_peer("[policy]\nschedule = \"earliest\""),
+        &["weft.toml:7:12: error", "it is one of earliest-delivery", "did you mean `earliest-delivery`?"],
+    );
+    refused(
+        "[node]\nkey = \"weft.key\"\nlisten = 70000\n[tun]\naddress = [\"10.9.0.1\"]\nmtu = 100\n",
+        &["weft.toml:3:10: error", "from 1 to 65535", "weft.toml:5:12: error", "prefix length", "weft.toml:6:7", "1280"],
+    );
+    refused("[node]\nkey = weft.key\n", &["weft.toml:2:7: error"]);
+    refused("[tun]\naddress = [\"10.9.0.1/24\"]\n", &["needs `[node]`", "key = \"weft.key\""]);
+}
+
+#[test]
+fn key_files_must_exist_and_be_private() {
+    let dir = Dir::new();
+    let text = "[node]\nkey = \"weft.key\"\n[tun]\naddress = [\"10.9.0.1/24\"]\n";
+    let (status, message) = check_in(&dir, text);
+    assert_eq!(status, 1);
+    assert!(message.contains("weft.toml:2:7: error: there is no key file") && message.contains("weft keygen --out"), "{message}");
+
+    dir.key("weft.key");
+    chmod(&dir.path("weft.key"), 0o640);
+    let (status, message) = check_in(&dir, text);
+    assert_eq!(status, 1);
+    assert!(message.contains("can be read by others (mode 0640)") && message.contains("chmod 600"), "{message}");
+
+    chmod(&dir.path("weft.key"), 0o600);
+    dir.write("weft.key", "not a key\n");
+    let (status, message) = check_in(&dir, text);
+    assert_eq!(status, 1);
+    assert!(message.contains("holds no key"), "{message}");
+}
+
+#[test]
+fn contradictions_are_explained() {
+    refused(&with_peer("[policy]\nack = \"condition\""), &["weft.toml:7:1: error", "contradict each other", "reorder = \"off\""]);
+    refused(
+        &format!("{}[[peer]]\nname = \"hub\"\npublic-key = \"{PEER}\"\nprefixes = [\"10.9.0.2/32\"]\n", with_peer("")),
+        &["two peers are called `hub`", "have the same key", "`10.9.0.2/32` is behind `hub`"],
+    );
+    refused(
+        &with_peer("").replace("10.9.0.2/32", "10.9.0.2/24").replace("listen = 51900", ""),
+        &["write 10.9.0.0/24", "nobody can begin"],
+    );
+    refused(&with_peer("").replace("10.9.0.2/32", "10.9.0.1/32"), &["this node's own address"]);
+    refused(
+        &with_peer("[links]\nuse = [\"docker0\"]\nignore = [\"docker*\"]"),
+        &["weft.toml:7:8: error", "to be ignored"],
+    );
+    refused(
+        &with_peer("[policy]\nschedule = \"flow-hash\"\nweights = { lo = 0 }"),
+        &["weft.toml:8:11: error", "all weights are 0"],
+    );
+}
+
+#[test]
+fn a_peer_with_our_own_key_is_refused() {
+    let dir = Dir::new();
+    let own = dir.key("weft.key");
+    let (status, message) = check_in(&dir, &with_peer("").replace(PEER, &own));
+    assert_eq!(status, 1);
+    assert!(message.contains("peer `hub` has this node's own key"), "{message}");
+}
+
+#[test]
+fn doubtful_settings_are_warned_of() {
+    let (status, message) = check(&with_peer("[policy]\nschedule = \"flow-hash\"\nweights = { nonesuch0 = 5 }"));
+    assert_eq!(status, 0, "{message}");
+    assert!(message.contains("weft.toml:8:13: warning: no link `nonesuch0` is on this machine"), "{message}");
+    let (status, message) = check(&with_peer("[policy]\nweights = { lo = 5 }"));
+    assert_eq!(status, 0, "{message}");
+    assert!(message.contains("`weights` has no effect"), "{message}");
+}
+
+#[test]
+fn peers_can_override_the_policy() {
+    let overrides = "[peer.policy]\nack = \"condition\"\nreorder = \"off\"\n";
+    let (status, message) = check(&format!("{}{overrides}", with_peer("")));
+    assert_eq!((status, message.as_str()), (0, ""));
+    refused(&format!("{}[peer.policy]\nack = \"condition\"\n", with_peer("")), &["weft.toml:12:1: error", "contradict"]);
+}
+
+#[test]
+fn exit_status_tells_usage_and_absence() {
+    assert_eq!(weft(&["fly"]).status.code(), Some(2));
+    let out = weft(&["status", "--control", "/nonexistent/control.sock"]);
+    assert_eq!(out.status.code(), Some(4));
+    assert!(stderr(&out).contains("no node is running at /nonexistent/control.sock"), "{}", stderr(&out));
+    let out = weft(&["weights", "set", "eth0:5"]);
+    assert_eq!(out.status.code(), Some(2));
+    assert!(stderr(&out).contains("LINK=WEIGHT"), "{}", stderr(&out));
+}
