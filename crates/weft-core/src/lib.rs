@@ -5,4 +5,8 @@
 extern crate alloc;
 
 pub mod control;
+pub mod flow;
+pub mod pool;
+pub mod queue;
+pub mod sched;
 pub mod sense;

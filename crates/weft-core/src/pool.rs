@@ -1,0 +1,259 @@
+//! The packet buffers: taken from here when a packet enters the node, given back when its last datagram is built.
+
+use alloc::boxed::Box;
+use alloc::vec;
+use alloc::vec::Vec;
+
+/// Bytes in a small buffer: one packet of a usual MTU, with room for headers.
+pub const SMALL_BYTES: usize = 2_048;
+/// Bytes in a large buffer: the largest super-packet or coalesced receive, with room for headers.
+pub const LARGE_BYTES: usize = 65_536 + 256;
+
+const LARGE_BIT: u32 = 1 << 31;
+
+/// Names a buffer of one [`Pool`]. Copying it does not count as a reference: see [`Pool::retain`].
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct BufId(u32);
+
+impl BufId {
+    /// Whether the buffer holds [`LARGE_BYTES`] rather than [`SMALL_BYTES`].
+    pub const fn is_large(self) -> bool {
+        self.0 & LARGE_BIT != 0
+    }
+
+    const fn slot(self) -> usize {
+        (self.0 & !LARGE_BIT) as usize
+    }
+}
+
+/// How many buffers of each size a pool may grow to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Limits {
+    /// Small buffers.
+    pub small: u32,
+    /// Large buffers.
+    pub large: u32,
+}
+
+/// How many buffers of one size are out, and how many there were at most.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Usage {
+    /// Buffers given out now.
+    pub in_use: u32,
+    /// The most ever given out at once; also the number allocated, since a pool never shrinks.
+    pub high_water: u32,
+}
+
+#[derive(Debug)]
+struct Slot {
+    bytes: Box<[u8]>,
+    references: u32,
+}
+
+#[derive(Debug)]
+struct Class {
+    slots: Vec<Slot>,
+    free: Vec<u32>,
+    limit: u32,
+    size: usize,
+}
+
+impl Class {
+    fn new(size: usize, limit: u32) -> Class {
+        Class { slots: Vec::new(), free: Vec::new(), limit: limit.min(LARGE_BIT), size }
+    }
+
+    fn alloc(&mut self) -> Option<u32> {
+        if let Some(index) = self.free.pop() {
+            self.slots[index as usize].references = 1;
+            return Some(index);
+        }
+        let index = self.slots.len() as u32;
+        if index >= self.limit {
+            return None;
+        }
+        self.slots.push(Slot { bytes: vec![0; self.size].into_boxed_slice(), references: 1 });
+        self.free.reserve(self.slots.len());
+        Some(index)
+    }
+
+    fn usage(&self) -> Usage {
+        Usage { in_use: (self.slots.len() - self.free.len()) as u32, high_water: self.slots.len() as u32 }
+    }
+}
+
+/// Buffers of two sizes with reference counts. Grows lazily to its limits, never shrinks, hands the last freed out first.
+///
+/// One thread owns it. An id used after its last release is a bug of the caller: debug builds stop on it.
+#[derive(Debug)]
+pub struct Pool {
+    small: Class,
+    large: Class,
+}
+
+impl Pool {
+    /// An empty pool that grows to `limits`.
+    pub fn new(limits: Limits) -> Pool {
+        Pool { small: Class::new(SMALL_BYTES, limits.small), large: Class::new(LARGE_BYTES, limits.large) }
+    }
+
+    /// A buffer of [`SMALL_BYTES`] with one reference and old contents; `None` at the limit.
+    pub fn alloc_small(&mut self) -> Option<BufId> {
+        self.small.alloc().map(BufId)
+    }
+
+    /// A buffer of [`LARGE_BYTES`] with one reference and old contents; `None` at the limit.
+    pub fn alloc_large(&mut self) -> Option<BufId> {
+        self.large.alloc().map(|index| BufId(index | LARGE_BIT))
+    }
+
+    /// A buffer that holds at least `bytes`: small where that is enough; `None` at the limit or above [`LARGE_BYTES`].
+    pub fn alloc(&mut self, bytes: usize) -> Option<BufId> {
+        match bytes {
+            0..=SMALL_BYTES => self.alloc_small(),
+            ..=LARGE_BYTES => self.alloc_large(),
+            _ => None,
+        }
+    }
+
+    /// Counts one more reference to `id`.
+    pub fn retain(&mut self, id: BufId) {
+        let slot = self.slot_mut(id);
+        debug_assert!(slot.references > 0, "retain of a free buffer");
+        slot.references += 1;
+    }
+
+    /// Gives one reference back; with the last one the buffer is free.
+    pub fn release(&mut self, id: BufId) {
+        let slot = self.slot_mut(id);
+        debug_assert!(slot.references > 0, "release of a free buffer");
+        debug_assert!(!slot.bytes.is_empty(), "release of a buffer that is lent");
+        if slot.references == 0 {
+            return;
+        }
+        slot.references -= 1;
+        if slot.references == 0 {
+            self.class_mut(id).free.push(id.slot() as u32);
+        }
+    }
+
+    /// How many references `id` has.
+    pub fn references(&self, id: BufId) -> u32 {
+        self.slot(id).references
+    }
+
+    /// The whole buffer; empty while it is lent by [`Pool::take`].
+    pub fn bytes(&self, id: BufId) -> &[u8] {
+        &self.slot(id).bytes
+    }
+
+    /// The whole buffer, to write to; empty while it is lent by [`Pool::take`]. Every holder of a reference sees the change.
+    pub fn bytes_mut(&mut self, id: BufId) -> &mut [u8] {
+        &mut self.slot_mut(id).bytes
+    }
+
+    /// Lends the memory of `id` out, so that several buffers can be written to at once. Bring it back with [`Pool::put`].
+    pub fn take(&mut self, id: BufId) -> Box<[u8]> {
+        core::mem::take(&mut self.slot_mut(id).bytes)
+    }
+
+    /// Brings back the memory that [`Pool::take`] lent.
+    pub fn put(&mut self, id: BufId, bytes: Box<[u8]>) {
+        debug_assert_eq!(bytes.len(), self.class(id).size, "the memory of a buffer of another size");
+        self.slot_mut(id).bytes = bytes;
+    }
+
+    /// Small buffers in use and their high-water mark.
+    pub fn small_usage(&self) -> Usage {
+        self.small.usage()
+    }
+
+    /// Large buffers in use and their high-water mark.
+    pub fn large_usage(&self) -> Usage {
+        self.large.usage()
+    }
+
+    fn class(&self, id: BufId) -> &Class {
+        if id.is_large() { &self.large } else { &self.small }
+    }
+
+    fn class_mut(&mut self, id: BufId) -> &mut Class {
+        if id.is_large() { &mut self.large } else { &mut self.small }
+    }
+
+    fn slot(&self, id: BufId) -> &Slot {
+        &self.class(id).slots[id.slot()]
+    }
+
+    fn slot_mut(&mut self, id: BufId) -> &mut Slot {
+        &mut self.class_mut(id).slots[id.slot()]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pool() -> Pool {
+        Pool::new(Limits { small: 3, large: 2 })
+    }
+
+    #[test]
+    fn grows_to_the_limit_and_reuses_the_last_freed_first() {
+        let mut p = pool();
+        let (a, b, c) = (p.alloc_small().unwrap(), p.alloc_small().unwrap(), p.alloc_small().unwrap());
+        assert_eq!(p.alloc_small(), None);
+        p.release(a);
+        p.release(c);
+        assert_eq!(p.small_usage(), Usage { in_use: 1, high_water: 3 });
+        assert_eq!(p.alloc_small(), Some(c));
+        assert_eq!(p.alloc_small(), Some(a));
+        assert_eq!(p.alloc_small(), None);
+        p.release(b);
+    }
+
+    #[test]
+    fn size_classes_do_not_mix() {
+        let mut p = pool();
+        let (s, l) = (p.alloc(1_500).unwrap(), p.alloc(2_049).unwrap());
+        assert!(!s.is_large() && l.is_large());
+        assert_eq!((p.bytes(s).len(), p.bytes(l).len()), (SMALL_BYTES, LARGE_BYTES));
+        assert_eq!(p.alloc(LARGE_BYTES + 1), None);
+        p.bytes_mut(s)[0] = 7;
+        assert_eq!((p.bytes(s)[0], p.bytes(l)[0]), (7, 0));
+    }
+
+    #[test]
+    fn the_last_reference_frees() {
+        let mut p = pool();
+        let id = p.alloc_large().unwrap();
+        p.retain(id);
+        p.release(id);
+        assert_eq!(p.references(id), 1);
+        assert_eq!(p.large_usage().in_use, 1);
+        p.release(id);
+        assert_eq!(p.large_usage(), Usage { in_use: 0, high_water: 1 });
+    }
+
+    #[test]
+    fn lent_memory_comes_back() {
+        let mut p = pool();
+        let (a, b) = (p.alloc_large().unwrap(), p.alloc_large().unwrap());
+        let (mut x, mut y) = (p.take(a), p.take(b));
+        assert!(p.bytes(a).is_empty());
+        (x[0], y[0]) = (1, 2);
+        p.put(a, x);
+        p.put(b, y);
+        assert_eq!((p.bytes(a)[0], p.bytes(b)[0]), (1, 2));
+    }
+
+    #[test]
+    #[cfg(debug_assertions)]
+    #[should_panic(expected = "release of a free buffer")]
+    fn a_double_release_is_found() {
+        let mut p = pool();
+        let id = p.alloc_small().unwrap();
+        p.release(id);
+        p.release(id);
+    }
+}

@@ -1,0 +1,130 @@
+//! CoDel (RFC 8289): drops or marks at the head while the delay stands above the target for longer than an interval.
+
+use weft_units::{Duration, Instant};
+
+/// The control loop of one queue.
+#[derive(Clone, Copy, Debug)]
+pub struct Codel {
+    first_above: Option<Instant>,
+    drop_next: Instant,
+    count: u32,
+    last_count: u32,
+    dropping: bool,
+}
+
+/// CoDel's two times and the packet size below which a backlog is never too long.
+#[derive(Clone, Copy, Debug)]
+pub struct CodelParams {
+    /// Acceptable standing delay.
+    pub target: Duration,
+    /// How long the delay must stand above the target.
+    pub interval: Duration,
+    /// A queue that holds no more than this is left alone.
+    pub mtu_bytes: u32,
+}
+
+impl Codel {
+    /// A queue that was never long.
+    pub const NEW: Codel =
+        Codel { first_above: None, drop_next: Instant::ZERO, count: 0, last_count: 0, dropping: false };
+
+    /// Whether the unit at the head must be dropped or marked, given how long it waited and what its queue holds with it.
+    ///
+    /// Call it for each new head; after a drop for the next one too. An empty queue is [`Codel::idle`].
+    pub fn condemns(&mut self, now: Instant, sojourn: Duration, queue_bytes: u64, params: &CodelParams) -> bool {
+        let standing = self.stands_above(now, sojourn, queue_bytes, params);
+        if !standing {
+            self.dropping = false;
+            return false;
+        }
+        if !self.dropping {
+            self.enter(now, params.interval);
+            return true;
+        }
+        if now < self.drop_next {
+            return false;
+        }
+        self.count = self.count.saturating_add(1);
+        self.drop_next = control_law(self.drop_next, params.interval, self.count);
+        true
+    }
+
+    /// The queue ran empty.
+    pub fn idle(&mut self) {
+        self.first_above = None;
+        self.dropping = false;
+    }
+
+    fn stands_above(&mut self, now: Instant, sojourn: Duration, queue_bytes: u64, params: &CodelParams) -> bool {
+        if sojourn < params.target || queue_bytes <= u64::from(params.mtu_bytes) {
+            self.first_above = None;
+            return false;
+        }
+        let act_at = *self.first_above.get_or_insert(now + params.interval);
+        now >= act_at
+    }
+
+    /// Starts dropping; where the last spell ended a short while ago, near the rate that held the queue then (RFC 8289 §5.4).
+    fn enter(&mut self, now: Instant, interval: Duration) {
+        let since_last = self.count.saturating_sub(self.last_count);
+        let recent = now.since(self.drop_next) < interval * 16;
+        self.count = if since_last > 1 && recent { since_last } else { 1 };
+        self.last_count = self.count;
+        self.dropping = true;
+        self.drop_next = control_law(now, interval, self.count);
+    }
+}
+
+/// `from + interval / √count`, the square root in 16.16 fixed point.
+fn control_law(from: Instant, interval: Duration, count: u32) -> Instant {
+    let root = (u64::from(count.max(1)) << 32).isqrt();
+    let nanos = u64::try_from(interval.as_nanos()).unwrap_or(u64::MAX >> 16).min(u64::MAX >> 16);
+    from + Duration::from_nanos((nanos << 16) / root)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PARAMS: CodelParams =
+        CodelParams { target: Duration::from_millis(5), interval: Duration::from_millis(100), mtu_bytes: 1_514 };
+
+    fn condemned_at(sojourn: Duration, queue_bytes: u64, until_ms: u64) -> alloc::vec::Vec<u64> {
+        let mut codel = Codel::NEW;
+        (0..until_ms)
+            .filter(|&ms| codel.condemns(Instant::from_millis(ms), sojourn, queue_bytes, &PARAMS))
+            .collect()
+    }
+
+    #[test]
+    fn drops_at_the_square_root_spacing() {
+        let at = condemned_at(Duration::from_millis(20), 30_000, 400);
+        assert_eq!(at, [100, 200, 271, 329, 379], "first after an interval, then + 100/√1, /√2, /√3, /√4");
+    }
+
+    #[test]
+    fn leaves_short_delays_and_short_queues_alone() {
+        assert!(condemned_at(Duration::from_millis(4), 30_000, 1_000).is_empty());
+        assert!(condemned_at(Duration::from_millis(50), 1_514, 1_000).is_empty());
+    }
+
+    #[test]
+    fn one_good_head_ends_the_spell_and_a_relapse_resumes_the_rate() {
+        let mut codel = Codel::NEW;
+        let bad = Duration::from_millis(20);
+        let drops = |codel: &mut Codel, from: u64, to: u64| {
+            (from..to).filter(|&ms| codel.condemns(Instant::from_millis(ms), bad, 30_000, &PARAMS)).count()
+        };
+        let first = drops(&mut codel, 0, 1_000);
+        codel.condemns(Instant::from_millis(1_000), Duration::ZERO, 30_000, &PARAMS);
+        let resumed = drops(&mut codel, 1_001, 2_001);
+        assert!(resumed > first + first / 2, "{first} drops in the first second, {resumed} in the second");
+    }
+
+    #[test]
+    fn the_control_law_is_the_inverse_square_root() {
+        let step = |count| control_law(Instant::ZERO, PARAMS.interval, count).as_micros();
+        assert_eq!([1, 4, 100].map(step), [100_000, 50_000, 10_000]);
+        assert!(step(2).abs_diff(70_711) <= 1);
+    }
+}

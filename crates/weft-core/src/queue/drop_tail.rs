@@ -1,0 +1,95 @@
+//! The plain FIFO: what does not fit is dropped at the tail.
+
+use super::{Arrival, Dequeued, HeadView, QueueCounters};
+use alloc::collections::VecDeque;
+use weft_units::Instant;
+
+/// One FIFO for all flows, limited in bytes and units.
+#[derive(Debug)]
+pub struct DropTail<T> {
+    units: VecDeque<(Instant, Arrival, T)>,
+    backlog_bytes: u64,
+    limit_bytes: u64,
+    limit_units: usize,
+    dropped: u64,
+}
+
+impl<T> DropTail<T> {
+    /// An empty queue that holds at most `limit_bytes` and `limit_units`.
+    pub fn new(limit_bytes: u64, limit_units: usize) -> DropTail<T> {
+        DropTail { units: VecDeque::new(), backlog_bytes: 0, limit_bytes, limit_units, dropped: 0 }
+    }
+
+    /// Changes the limits; what waits already stays.
+    pub fn set_limits(&mut self, limit_bytes: u64, limit_units: usize) {
+        (self.limit_bytes, self.limit_units) = (limit_bytes, limit_units);
+    }
+
+    /// Takes `item` in, or hands it to `dropped` when it does not fit.
+    pub fn enqueue(&mut self, now: Instant, arrival: Arrival, item: T, dropped: &mut impl FnMut(T)) {
+        let bytes = u64::from(arrival.bytes);
+        if self.backlog_bytes + bytes > self.limit_bytes || self.units.len() >= self.limit_units {
+            self.dropped += 1;
+            return dropped(item);
+        }
+        self.backlog_bytes += bytes;
+        self.units.push_back((now, arrival, item));
+    }
+
+    /// The unit that leaves next.
+    pub fn head(&self) -> Option<HeadView> {
+        self.units.front().map(|(_, a, _)| HeadView { flow: a.flow, bytes: a.bytes, sparse: false })
+    }
+
+    /// The item that leaves next.
+    pub fn head_item(&self) -> Option<&T> {
+        self.units.front().map(|(_, _, item)| item)
+    }
+
+    /// Takes the next unit.
+    pub fn pop(&mut self, now: Instant) -> Option<Dequeued<T>> {
+        let (since, Arrival { flow, bytes, .. }, item) = self.units.pop_front()?;
+        self.backlog_bytes -= u64::from(bytes);
+        Some(Dequeued { item, flow, bytes, sparse: false, mark_ce: false, sojourn: now.since(since) })
+    }
+
+    /// Units that wait.
+    pub fn len(&self) -> usize {
+        self.units.len()
+    }
+
+    /// Whether nothing waits.
+    pub fn is_empty(&self) -> bool {
+        self.units.is_empty()
+    }
+
+    /// Bytes that wait.
+    pub fn backlog_bytes(&self) -> u64 {
+        self.backlog_bytes
+    }
+
+    /// What was dropped so far.
+    pub fn counters(&self) -> QueueCounters {
+        QueueCounters { dropped_full: self.dropped, ..QueueCounters::default() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use weft_units::{Duration, FlowId};
+
+    #[test]
+    fn keeps_order_and_both_limits() {
+        let mut q = DropTail::new(4_000, 3);
+        let mut dropped = alloc::vec::Vec::new();
+        for (n, bytes) in [1_500, 1_500, 1_500, 500, 100].into_iter().enumerate() {
+            let arrival = Arrival { flow: FlowId(0), bytes, ecn_capable: true };
+            q.enqueue(Instant::from_millis(n as u64), arrival, n, &mut |n| dropped.push(n));
+        }
+        assert_eq!(dropped, [2, 4], "one over the bytes, one over the units");
+        let first = q.pop(Instant::from_millis(9)).unwrap();
+        assert_eq!((first.item, first.sojourn, q.backlog_bytes()), (0, Duration::from_millis(9), 2_000));
+        assert_eq!(q.head_item(), Some(&1));
+    }
+}

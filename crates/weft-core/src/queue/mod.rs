@@ -1,0 +1,204 @@
+//! Flow queues: where units wait for a path.
+
+pub mod codel;
+pub mod drop_tail;
+pub mod fq_codel;
+
+use drop_tail::DropTail;
+use fq_codel::FqCodel;
+use weft_units::{Duration, FlowId, Instant};
+
+/// A unit on its way into a queue.
+#[derive(Clone, Copy, Debug)]
+pub struct Arrival {
+    /// The flow it belongs to.
+    pub flow: FlowId,
+    /// Its IP bytes.
+    pub bytes: u32,
+    /// Whether congestion may be marked on it instead of dropping it (RFC 3168).
+    pub ecn_capable: bool,
+}
+
+/// The unit that leaves next.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct HeadView {
+    /// The flow it belongs to.
+    pub flow: FlowId,
+    /// Its IP bytes.
+    pub bytes: u32,
+    /// Whether its flow is sparse: served from the list of new flows (RFC 8290 §4.2).
+    pub sparse: bool,
+}
+
+/// A unit that left its queue.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Dequeued<T> {
+    /// What was queued.
+    pub item: T,
+    /// The flow it belongs to.
+    pub flow: FlowId,
+    /// Its IP bytes.
+    pub bytes: u32,
+    /// Whether its flow is sparse: served from the list of new flows (RFC 8290 §4.2).
+    pub sparse: bool,
+    /// Whether the AQM wants CE set on it.
+    pub mark_ce: bool,
+    /// How long it waited.
+    pub sojourn: Duration,
+}
+
+/// The sizes and times of a flow queue.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct QueueConfig {
+    /// Bytes a flow may send per round (RFC 8290 §5.2.4).
+    pub quantum_bytes: u32,
+    /// Acceptable standing delay (RFC 8289 §4.3).
+    pub target: Duration,
+    /// How long the delay must stand above the target before CoDel acts (RFC 8289 §4.3).
+    pub interval: Duration,
+    /// Bytes one flow may hold.
+    pub flow_limit_bytes: u32,
+    /// Bytes all flows may hold.
+    pub limit_bytes: u64,
+}
+
+impl Default for QueueConfig {
+    /// RFC 8290's values; 15 MB in all is 10,000 full packets.
+    fn default() -> QueueConfig {
+        QueueConfig {
+            quantum_bytes: 1_514,
+            target: Duration::from_millis(5),
+            interval: Duration::from_millis(100),
+            flow_limit_bytes: 15_000_000,
+            limit_bytes: 15_000_000,
+        }
+    }
+}
+
+/// What a queue did since it was made.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct QueueCounters {
+    /// Units dropped because a limit was reached.
+    pub dropped_full: u64,
+    /// Units dropped by the AQM.
+    pub dropped_aqm: u64,
+    /// Units marked by the AQM.
+    pub marked: u64,
+}
+
+/// The disciplines.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum QueueKind {
+    /// A queue per flow, deficit round robin, CoDel in each.
+    FqCodel,
+    /// One FIFO for all.
+    DropTail,
+}
+
+/// A queue of the configured discipline.
+#[derive(Debug)]
+pub enum FlowQueue<T> {
+    /// See [`FqCodel`].
+    FqCodel(FqCodel<T>),
+    /// See [`DropTail`].
+    DropTail(DropTail<T>),
+}
+
+macro_rules! each {
+    ($queue:expr, $inner:ident => $call:expr) => {
+        match $queue {
+            FlowQueue::FqCodel($inner) => $call,
+            FlowQueue::DropTail($inner) => $call,
+        }
+    };
+}
+
+impl<T> FlowQueue<T> {
+    /// An empty queue of that kind.
+    pub fn new(kind: QueueKind, config: QueueConfig) -> FlowQueue<T> {
+        match kind {
+            QueueKind::FqCodel => FlowQueue::FqCodel(FqCodel::new(config)),
+            QueueKind::DropTail => FlowQueue::DropTail(DropTail::new(config.limit_bytes, usize::MAX)),
+        }
+    }
+
+    /// Changes sizes and times while units wait.
+    pub fn configure(&mut self, config: QueueConfig) {
+        match self {
+            FlowQueue::FqCodel(q) => q.configure(config),
+            FlowQueue::DropTail(q) => q.set_limits(config.limit_bytes, usize::MAX),
+        }
+    }
+
+    /// Takes `item` in. Every item that must go, perhaps this one, is handed to `dropped`.
+    pub fn enqueue(&mut self, now: Instant, arrival: Arrival, item: T, dropped: &mut impl FnMut(T)) {
+        each!(self, q => q.enqueue(now, arrival, item, dropped));
+    }
+
+    /// Selects the unit that leaves next, dropping what the AQM condemns before it. It stays until [`FlowQueue::pop`].
+    pub fn head(&mut self, now: Instant, dropped: &mut impl FnMut(T)) -> Option<HeadView> {
+        match self {
+            FlowQueue::FqCodel(q) => q.head(now, dropped),
+            FlowQueue::DropTail(q) => q.head(),
+        }
+    }
+
+    /// The item that the last [`FlowQueue::head`] selected.
+    pub fn head_item(&self) -> Option<&T> {
+        each!(self, q => q.head_item())
+    }
+
+    /// Takes the unit that the last [`FlowQueue::head`] selected; `None` if there is none or it was dropped since.
+    pub fn pop(&mut self, now: Instant) -> Option<Dequeued<T>> {
+        each!(self, q => q.pop(now))
+    }
+
+    /// Selects and takes the next unit.
+    pub fn dequeue(&mut self, now: Instant, dropped: &mut impl FnMut(T)) -> Option<Dequeued<T>> {
+        self.head(now, dropped)?;
+        self.pop(now)
+    }
+
+    /// Units that wait.
+    pub fn len(&self) -> usize {
+        each!(self, q => q.len())
+    }
+
+    /// Whether nothing waits.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Bytes that wait.
+    pub fn backlog_bytes(&self) -> u64 {
+        each!(self, q => q.backlog_bytes())
+    }
+
+    /// What was dropped and marked so far.
+    pub fn counters(&self) -> QueueCounters {
+        each!(self, q => q.counters())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn both_disciplines_answer_the_same_calls() {
+        for kind in [QueueKind::FqCodel, QueueKind::DropTail] {
+            let mut q = FlowQueue::new(kind, QueueConfig { limit_bytes: 3_000, ..QueueConfig::default() });
+            let mut lost = 0;
+            for n in 0..3 {
+                let arrival = Arrival { flow: FlowId(n), bytes: 1_500, ecn_capable: false };
+                q.enqueue(Instant::ZERO, arrival, n, &mut |_| lost += 1);
+            }
+            assert_eq!((q.len(), q.backlog_bytes(), lost, q.counters().dropped_full), (2, 3_000, 1, 1));
+            let seen = q.head(Instant::ZERO, &mut |_| ()).unwrap();
+            let peeked = q.head_item().copied();
+            let taken = q.pop(Instant::ZERO).unwrap();
+            assert_eq!((seen.flow, peeked), (taken.flow, Some(taken.item)));
+            assert!(q.dequeue(Instant::ZERO, &mut |_| ()).is_some() && q.is_empty());
+        }
+    }
+}

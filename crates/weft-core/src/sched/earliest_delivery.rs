@@ -1,0 +1,180 @@
+//! Earliest delivery path first, with everything each path already holds counted in.
+//!
+//! A unit arrives on path i at max(now, readyᵢ) + backlogᵢ + bytes/rateᵢ + delayᵢ, and takes the path where that is least. Bulk
+//! is committed only if it arrives no later than the slowest path in use would deliver it; what is not committed waits in the
+//! flow queue, where the AQM sees it and a faster path may still take it (BLEST and ECF wait for the same reason).
+//!
+//! A path much slower than the others would make every flow wait for its units at the far end. It joins the **bulk set** only
+//! if what it adds is worth that: rate ≥ [`EarliestDeliveryConfig::worth_per_s`] × extra delay × the rates already in the set.
+//! Units that overtake bulk may use it all the same.
+
+use super::{Choice, Eligible, PathView, UnitView};
+use alloc::vec::Vec;
+use weft_units::{Duration, Instant};
+
+/// How often the bulk set is looked at again, if no path comes or goes.
+const REVIEW_EVERY: Duration = Duration::from_millis(1);
+
+/// A path joins the bulk set at this multiple of what keeps it in.
+const JOIN_MARGIN: f64 = 1.25;
+
+/// The slack that covers timer grain, or one unit's own time on a slow path.
+const LEAST_SLACK_NS: i64 = 2_000_000;
+
+/// No path is ready, or empty, later than this; keeps sums in range.
+const HORIZON_NS: i64 = 1 << 60;
+
+/// What can be tuned.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct EarliestDeliveryConfig {
+    /// How much later than the slowest path in use bulk may arrive and still be committed.
+    pub commit_horizon: Duration,
+    /// Share of the faster paths' rate that a slower path must add per second of extra delay, to be used for bulk.
+    pub worth_per_s: f64,
+}
+
+impl Default for EarliestDeliveryConfig {
+    /// 4 ms, and 0.5 per second.
+    fn default() -> EarliestDeliveryConfig {
+        EarliestDeliveryConfig { commit_horizon: Duration::from_millis(4), worth_per_s: 0.5 }
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Member {
+    delay_us: i64,
+    position: u32,
+    goodput_bps: f64,
+}
+
+/// See the module.
+#[derive(Clone, Debug)]
+pub struct EarliestDelivery {
+    config: EarliestDeliveryConfig,
+    in_bulk_set: Vec<bool>,
+    /// Which paths were eligible at the last review.
+    reviewed: Vec<bool>,
+    by_delay: Vec<Member>,
+    review_at: Instant,
+    largest_delay_us: i64,
+}
+
+impl EarliestDelivery {
+    /// An empty bulk set.
+    pub fn new(config: EarliestDeliveryConfig) -> EarliestDelivery {
+        EarliestDelivery {
+            config,
+            in_bulk_set: Vec::new(),
+            reviewed: Vec::new(),
+            by_delay: Vec::new(),
+            review_at: Instant::ZERO,
+            largest_delay_us: 0,
+        }
+    }
+
+    /// Changes the tuning.
+    pub fn configure(&mut self, config: EarliestDeliveryConfig) {
+        self.config = config;
+        self.review_at = Instant::ZERO;
+    }
+
+    /// Whether bulk goes to the path at `position`.
+    pub fn carries_bulk(&self, position: usize) -> bool {
+        self.in_bulk_set.get(position).copied().unwrap_or(false)
+    }
+
+    /// The path on which `unit` arrives first.
+    pub fn pick(&mut self, now: Instant, paths: &[PathView], unit: UnitView) -> Choice {
+        let eligible = Eligible::among(paths);
+        if unit.urgent {
+            return match first_arrival(now, paths, unit, |_, path| eligible.includes(path)) {
+                Some(first) => Choice::Path(first.position),
+                None => Choice::NoPath,
+            };
+        }
+        if now >= self.review_at || self.membership_changed(paths, eligible) {
+            self.review(now, paths, eligible);
+        }
+        let in_bulk_set = &self.in_bulk_set;
+        let Some(first) = first_arrival(now, paths, unit, |at, _| in_bulk_set[at]) else { return Choice::NoPath };
+        let slack = first.own_time_ns.max(LEAST_SLACK_NS) + self.config.commit_horizon.as_nanos() as i64;
+        let latest = self.largest_delay_us.saturating_mul(1_000).saturating_add(slack);
+        if first.arrival_ns > latest || !paths[first.position].room {
+            return Choice::Hold;
+        }
+        Choice::Path(first.position)
+    }
+
+    fn membership_changed(&self, paths: &[PathView], eligible: Eligible) -> bool {
+        self.reviewed.len() != paths.len()
+            || paths.iter().zip(&self.reviewed).any(|(path, was)| eligible.includes(path) != *was)
+    }
+
+    /// Admits eligible paths to the bulk set, the fastest first.
+    fn review(&mut self, now: Instant, paths: &[PathView], eligible: Eligible) {
+        self.review_at = now + REVIEW_EVERY;
+        self.in_bulk_set.resize(paths.len(), false);
+        self.reviewed.clear();
+        self.reviewed.extend(paths.iter().map(|path| eligible.includes(path)));
+        self.by_delay.clear();
+        self.by_delay.extend(paths.iter().enumerate().filter(|(_, path)| eligible.includes(path)).map(
+            |(position, path)| Member {
+                delay_us: path.delay_us,
+                position: position as u32,
+                goodput_bps: path.rate.bps() as f64 * (1.0 - f64::from(path.loss)),
+            },
+        ));
+        self.by_delay.sort_unstable_by_key(|member| (member.delay_us, member.position));
+        let least_delay_us = self.by_delay.first().map_or(0, |member| member.delay_us);
+        let mut admitted_bps = 0.0;
+        for (path, inside) in paths.iter().zip(&mut self.in_bulk_set) {
+            *inside &= eligible.includes(path);
+        }
+        for member in &self.by_delay {
+            let inside = &mut self.in_bulk_set[member.position as usize];
+            let extra_s = member.delay_us.abs_diff(least_delay_us) as f64 / 1e6;
+            let margin = if *inside { 1.0 } else { JOIN_MARGIN };
+            *inside = member.goodput_bps >= margin * self.config.worth_per_s * extra_s * admitted_bps;
+            if *inside {
+                admitted_bps += member.goodput_bps;
+                self.largest_delay_us = member.delay_us;
+            }
+        }
+    }
+}
+
+struct FirstArrival {
+    position: usize,
+    /// Relative to now.
+    arrival_ns: i64,
+    /// The unit's own bytes at the path's rate.
+    own_time_ns: i64,
+}
+
+fn first_arrival(
+    now: Instant,
+    paths: &[PathView],
+    unit: UnitView,
+    counts: impl Fn(usize, &PathView) -> bool,
+) -> Option<FirstArrival> {
+    let mut first: Option<FirstArrival> = None;
+    for (position, path) in paths.iter().enumerate().filter(|(at, path)| counts(*at, path)) {
+        let own_time_ns = own_time_ns(unit.bytes, path);
+        let backlog = if unit.urgent { 0 } else { clamped_ns(path.backlog) };
+        let wait = clamped_ns(path.ready_at.since(now)) + backlog + own_time_ns;
+        let arrival_ns = wait.saturating_add(path.delay_us.saturating_mul(1_000));
+        if first.as_ref().is_none_or(|f| arrival_ns < f.arrival_ns) {
+            first = Some(FirstArrival { position, arrival_ns, own_time_ns });
+        }
+    }
+    first
+}
+
+fn own_time_ns(bytes: u32, path: &PathView) -> i64 {
+    let nanobits = u64::from(bytes).saturating_mul(8_000_000_000);
+    nanobits.checked_div(path.rate.bps()).map_or(HORIZON_NS, |ns| ns.min(HORIZON_NS as u64) as i64)
+}
+
+fn clamped_ns(time: Duration) -> i64 {
+    time.as_secs().min(1 << 29) as i64 * 1_000_000_000 + i64::from(time.subsec_nanos())
+}

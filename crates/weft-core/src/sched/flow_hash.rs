@@ -1,0 +1,90 @@
+//! Flow hashing (paper 000's flow-level forwarding): ranges of the hash space, as wide as the weights.
+//!
+//! No state per flow. When a path goes away, only its own flows are hashed again, among the paths that are left; when it
+//! comes back they return.
+
+use super::{Choice, Eligible, PathView, UnitView, Weights, draw};
+
+/// A flow keeps to one path, so nothing is reordered.
+#[derive(Clone, Debug, Default)]
+pub struct FlowHash {
+    weights: Weights,
+}
+
+impl FlowHash {
+    /// Sets the shares by position, in place of the views' own.
+    pub fn set_weights(&mut self, weights: &[u32]) {
+        self.weights.set(weights);
+    }
+
+    /// The path into whose range the flow falls.
+    pub fn pick(&mut self, paths: &[PathView], unit: UnitView) -> Choice {
+        let eligible = Eligible::among(paths);
+        let home = self.range(paths, unit.flow_hash, |_| true).filter(|&at| eligible.includes(&paths[at]));
+        let refuge = || self.range(paths, rehash(unit.flow_hash), |p| eligible.includes(p));
+        match home.or_else(refuge) {
+            Some(at) if paths[at].room || unit.urgent => Choice::Path(at),
+            Some(_) => Choice::Hold,
+            None => Choice::NoPath,
+        }
+    }
+
+    fn range(&self, paths: &[PathView], hash: u32, counts: impl Fn(&PathView) -> bool + Copy) -> Option<usize> {
+        let (shares, sum) = self.weights.shares(paths, counts);
+        draw(shares, ((u128::from(hash) * u128::from(sum)) >> 32) as u64)
+    }
+}
+
+/// Flows of one range must spread over all that are left: a mix that leaves no trace of the order (MurmurHash3's finaliser).
+fn rehash(hash: u32) -> u32 {
+    let mut h = hash;
+    h = (h ^ (h >> 16)).wrapping_mul(0x85eb_ca6b);
+    h = (h ^ (h >> 13)).wrapping_mul(0xc2b2_ae35);
+    h ^ (h >> 16)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{BULK, path};
+    use super::*;
+    use alloc::vec::Vec;
+
+    fn assign(s: &mut FlowHash, paths: &[PathView]) -> Vec<usize> {
+        (0..10_000u32)
+            .map(|n| {
+                let unit = UnitView { flow_hash: n.wrapping_mul(0x9e37_79b9), ..BULK };
+                let Choice::Path(at) = s.pick(paths, unit) else { panic!("no path chosen") };
+                at
+            })
+            .collect()
+    }
+
+    #[test]
+    fn ranges_are_as_wide_as_the_weights() {
+        let mut s = FlowHash::default();
+        s.set_weights(&[50, 75, 100]);
+        let homes = assign(&mut s, &[path(1, 0); 3]);
+        let count = |at| homes.iter().filter(|&&h| h == at).count();
+        let expected = [2_222, 3_333, 4_444];
+        assert!((0..3).all(|at| count(at).abs_diff(expected[at]) < 100), "{:?}", [0, 1, 2].map(count));
+    }
+
+    #[test]
+    fn only_the_flows_of_a_lost_path_move_and_they_spread() {
+        let mut s = FlowHash::default();
+        let mut paths = [path(1, 0); 4];
+        let before = assign(&mut s, &paths);
+        paths[1].usable = false;
+        let after = assign(&mut s, &paths);
+        let mut refuge = [0; 4];
+        for (b, a) in before.iter().zip(&after) {
+            assert!(b == a || *b == 1);
+            if *b == 1 {
+                refuge[*a] += 1;
+            }
+        }
+        assert!([0, 2, 3].iter().all(|&at| refuge[at] > 700) && refuge[1] == 0, "{refuge:?}");
+        paths[1].usable = true;
+        assert_eq!(assign(&mut s, &paths), before);
+    }
+}

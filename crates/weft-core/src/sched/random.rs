@@ -1,0 +1,54 @@
+//! Random spraying: each unit draws its path, in proportion to the weights.
+
+use super::{Choice, Eligible, PathView, UnitView, Weights, draw};
+use weft_units::Rng;
+
+/// A lottery among the paths that are usable and, for bulk, have room.
+#[derive(Clone, Debug)]
+pub struct Random {
+    rng: Rng,
+    weights: Weights,
+}
+
+impl Random {
+    /// A lottery that draws from `rng`.
+    pub fn new(rng: Rng) -> Random {
+        Random { rng, weights: Weights::default() }
+    }
+
+    /// Sets the shares by position, in place of the views' own.
+    pub fn set_weights(&mut self, weights: &[u32]) {
+        self.weights.set(weights);
+    }
+
+    /// Draws a path.
+    pub fn pick(&mut self, paths: &[PathView], unit: UnitView) -> Choice {
+        let eligible = Eligible::among(paths);
+        let (shares, sum) = self.weights.shares(paths, |p| eligible.includes(p) && (p.room || unit.urgent));
+        if sum == 0 {
+            let blocked = paths.iter().any(|p| eligible.includes(p));
+            return if blocked { Choice::Hold } else { Choice::NoPath };
+        }
+        draw(shares, self.rng.below(sum)).map_or(Choice::NoPath, Choice::Path)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{BULK, path};
+    use super::*;
+
+    #[test]
+    fn shares_follow_the_weights() {
+        let mut s = Random::new(Rng::new(5));
+        s.set_weights(&[1, 2, 0, 5]);
+        let paths = [path(1, 0); 4];
+        let mut sent = [0; 4];
+        for _ in 0..8_000 {
+            let Choice::Path(at) = s.pick(&paths, BULK) else { panic!("no path chosen") };
+            sent[at] += 1;
+        }
+        assert_eq!(sent[2], 0);
+        assert!((900..1_100).contains(&sent[0]) && (1_850..2_150).contains(&sent[1]), "{sent:?}");
+    }
+}
