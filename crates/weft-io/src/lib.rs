@@ -9,3 +9,4 @@ pub mod netlink;
 mod sys;
 pub mod tun;
 pub mod udp;
+pub mod wait;

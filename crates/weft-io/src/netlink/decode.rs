@@ -1,0 +1,112 @@
+//! From netlink messages to what a [`Snapshot`](super::snapshot::Snapshot) holds.
+
+use netlink_packet_route::AddressFamily;
+use netlink_packet_route::address::{AddressAttribute, AddressFlags, AddressMessage, AddressScope};
+use netlink_packet_route::link::{
+    InfoKind, LinkAttribute, LinkFlags, LinkInfo, LinkMessage, State,
+};
+use netlink_packet_route::route::{RouteAttribute, RouteMessage, RouteType};
+
+use super::snapshot::{Address, Family, Link, OperState, Scope};
+
+/// A device; `None` for a bridge's message about one of its ports, which has another family.
+pub(super) fn link(message: &LinkMessage) -> Option<Link> {
+    if message.header.interface_family != AddressFamily::Unspec {
+        return None;
+    }
+    let flags = message.header.flags;
+    let mut link = Link {
+        index: message.header.index,
+        name: String::new(),
+        mtu: 0,
+        is_loopback: flags.contains(LinkFlags::Loopback),
+        is_tun: false,
+        is_up: flags.contains(LinkFlags::Up),
+        has_carrier: flags.contains(LinkFlags::LowerUp),
+        state: OperState::Unknown,
+    };
+    for attribute in &message.attributes {
+        match attribute {
+            LinkAttribute::IfName(name) => link.name.clone_from(name),
+            LinkAttribute::Mtu(mtu) => link.mtu = *mtu,
+            LinkAttribute::OperState(state) => link.state = oper_state(*state),
+            LinkAttribute::LinkInfo(infos) => {
+                link.is_tun = infos.contains(&LinkInfo::Kind(InfoKind::Tun))
+            }
+            _ => {}
+        }
+    }
+    Some(link)
+}
+
+fn oper_state(state: State) -> OperState {
+    match state {
+        State::Up => OperState::Up,
+        State::Dormant => OperState::Dormant,
+        State::Down | State::NotPresent | State::LowerLayerDown | State::Testing => OperState::Down,
+        _ => OperState::Unknown,
+    }
+}
+
+/// An address; `None` if the message names none.
+pub(super) fn address(message: &AddressMessage) -> Option<Address> {
+    let mut local = None;
+    let mut other = None;
+    let mut flags = AddressFlags::from_bits_retain(message.header.flags.bits().into());
+    for attribute in &message.attributes {
+        match attribute {
+            // On a point-to-point device IFA_ADDRESS is the far end's; IPv6 has often no IFA_LOCAL.
+            AddressAttribute::Local(address) => local = Some(*address),
+            AddressAttribute::Address(address) => other = Some(*address),
+            AddressAttribute::Flags(all) => flags = *all,
+            _ => {}
+        }
+    }
+    let unconfirmed = AddressFlags::Tentative | AddressFlags::Dadfailed;
+    Some(Address {
+        index: message.header.index,
+        address: local.or(other)?,
+        prefix_len: message.header.prefix_len,
+        scope: scope(message.header.scope),
+        is_deprecated: flags.contains(AddressFlags::Deprecated),
+        is_tentative: flags.intersects(unconfirmed) && !flags.contains(AddressFlags::Optimistic),
+    })
+}
+
+fn scope(scope: AddressScope) -> Scope {
+    match scope {
+        AddressScope::Link => Scope::Link,
+        AddressScope::Host | AddressScope::Nowhere => Scope::Host,
+        _ => Scope::Global,
+    }
+}
+
+/// Whether this is a route to everywhere.
+pub(super) fn is_default_route(message: &RouteMessage) -> bool {
+    message.header.destination_prefix_length == 0
+        && message.header.source_prefix_length == 0
+        && message.header.kind == RouteType::Unicast
+        && family(message.header.address_family).is_some()
+}
+
+/// The devices a route leads to.
+pub(super) fn route_devices(message: &RouteMessage) -> impl Iterator<Item = (u32, Family)> {
+    let family = family(message.header.address_family);
+    let indexes = message
+        .attributes
+        .iter()
+        .flat_map(|attribute| match attribute {
+            RouteAttribute::Oif(index) => vec![*index],
+            RouteAttribute::MultiPath(hops) => hops.iter().map(|hop| hop.interface_index).collect(),
+            _ => Vec::new(),
+        });
+    indexes.filter_map(move |index| Some((index, family?)))
+}
+
+fn family(family: AddressFamily) -> Option<Family> {
+    match family {
+        AddressFamily::Inet => Some(Family::V4),
+        AddressFamily::Inet6 => Some(Family::V6),
+        _ => None,
+    }
+}

@@ -1,0 +1,345 @@
+//! What is known of the host's devices, and the events that lead from one state of knowledge to the next.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
+
+/// A change. Links are told before their addresses and routes, and taken back after them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// A device is new or has changed (name, MTU, up, carrier, state).
+    Link(Link),
+    /// A device is gone.
+    LinkRemoved {
+        /// Its interface index.
+        index: u32,
+    },
+    /// An address is new or has changed its flags.
+    Address(Address),
+    /// An address is gone.
+    AddressRemoved {
+        /// Interface index of the device that had it.
+        index: u32,
+        /// The address.
+        address: IpAddr,
+        /// Its prefix length.
+        prefix_len: u8,
+    },
+    /// A device has got its first default route of this family or lost its last, in whatever routing table.
+    DefaultRoute {
+        /// Interface index of the device.
+        index: u32,
+        /// Which Internet Protocol.
+        family: Family,
+        /// Whether there is one now.
+        has_default: bool,
+    },
+}
+
+/// A network device.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Link {
+    /// Interface index: stays when the device is renamed.
+    pub index: u32,
+    /// Name.
+    pub name: String,
+    /// MTU in bytes.
+    pub mtu: u32,
+    /// Whether this is the loopback device.
+    pub is_loopback: bool,
+    /// Whether this is a TUN or TAP device: our own, or another VPN's.
+    pub is_tun: bool,
+    /// Whether it is set up by the administrator (`IFF_UP`).
+    pub is_up: bool,
+    /// Whether the layer below says that it is connected (`IFF_LOWER_UP`).
+    pub has_carrier: bool,
+    /// Operational state (RFC 2863).
+    pub state: OperState,
+}
+
+/// RFC 2863's ifOperStatus. Some drivers never leave `Unknown`: then go by [`Link::has_carrier`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OperState {
+    /// The driver does not say.
+    Unknown,
+    /// Ready to pass packets.
+    Up,
+    /// Waits for something, such as an authentication.
+    Dormant,
+    /// Down, testing, or without the device below.
+    Down,
+}
+
+/// An address of a device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Address {
+    /// Interface index of the device.
+    pub index: u32,
+    /// The address.
+    pub address: IpAddr,
+    /// Its prefix length.
+    pub prefix_len: u8,
+    /// How far it is valid.
+    pub scope: Scope,
+    /// Not to be used for something new (RFC 4862 §5.5.4).
+    pub is_deprecated: bool,
+    /// Not yet known, or known not, to be unique (RFC 4862 §5.4): cannot be bound to.
+    pub is_tentative: bool,
+}
+
+/// How far an address is valid.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scope {
+    /// Beyond the link.
+    Global,
+    /// On its link only.
+    Link,
+    /// On this host only.
+    Host,
+}
+
+/// Which Internet Protocol.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Family {
+    /// IPv4.
+    V4,
+    /// IPv6.
+    V6,
+}
+
+type AddressKey = (u32, IpAddr, u8);
+
+/// All devices, addresses and devices with a default route.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Snapshot {
+    links: BTreeMap<u32, Link>,
+    addresses: BTreeMap<AddressKey, Address>,
+    default_routes: BTreeSet<(u32, Family)>,
+}
+
+impl Snapshot {
+    pub(super) fn set_link(&mut self, link: Link, events: &mut Vec<Event>) {
+        if self.links.get(&link.index) != Some(&link) {
+            events.push(Event::Link(link.clone()));
+            self.links.insert(link.index, link);
+        }
+    }
+
+    pub(super) fn remove_link(&mut self, index: u32, events: &mut Vec<Event>) {
+        let first = (index, IpAddr::V4(std::net::Ipv4Addr::UNSPECIFIED), 0);
+        while let Some((&key, _)) = self
+            .addresses
+            .range(first..)
+            .next()
+            .filter(|(key, _)| key.0 == index)
+        {
+            self.remove_address(key, events);
+        }
+        for family in [Family::V4, Family::V6] {
+            self.set_default_route(index, family, false, events);
+        }
+        if self.links.remove(&index).is_some() {
+            events.push(Event::LinkRemoved { index });
+        }
+    }
+
+    pub(super) fn set_address(&mut self, address: Address, events: &mut Vec<Event>) {
+        let key = (address.index, address.address, address.prefix_len);
+        if self.addresses.get(&key) != Some(&address) {
+            self.addresses.insert(key, address);
+            events.push(Event::Address(address));
+        }
+    }
+
+    pub(super) fn remove_address(&mut self, key: AddressKey, events: &mut Vec<Event>) {
+        if self.addresses.remove(&key).is_some() {
+            let (index, address, prefix_len) = key;
+            events.push(Event::AddressRemoved {
+                index,
+                address,
+                prefix_len,
+            });
+        }
+    }
+
+    fn set_default_route(
+        &mut self,
+        index: u32,
+        family: Family,
+        has_default: bool,
+        events: &mut Vec<Event>,
+    ) {
+        let changed = if has_default {
+            self.default_routes.insert((index, family))
+        } else {
+            self.default_routes.remove(&(index, family))
+        };
+        if changed {
+            events.push(Event::DefaultRoute {
+                index,
+                family,
+                has_default,
+            });
+        }
+    }
+
+    /// Replaces what is known of the default routes.
+    pub(super) fn set_default_routes(
+        &mut self,
+        now: &BTreeSet<(u32, Family)>,
+        events: &mut Vec<Event>,
+    ) {
+        let before = self.default_routes.clone();
+        for &(index, family) in before.difference(now) {
+            self.set_default_route(index, family, false, events);
+        }
+        for &(index, family) in now.difference(&before) {
+            self.set_default_route(index, family, true, events);
+        }
+    }
+
+    /// Replaces everything.
+    pub(super) fn replace(&mut self, now: &Self, events: &mut Vec<Event>) {
+        let gone = |index: &u32| !now.links.contains_key(index);
+        for index in self.links.keys().copied().filter(gone).collect::<Vec<_>>() {
+            self.remove_link(index, events);
+        }
+        let gone = |key: &AddressKey| !now.addresses.contains_key(key);
+        for key in self
+            .addresses
+            .keys()
+            .copied()
+            .filter(gone)
+            .collect::<Vec<_>>()
+        {
+            self.remove_address(key, events);
+        }
+        for link in now.links.values() {
+            self.set_link(link.clone(), events);
+        }
+        for &address in now.addresses.values() {
+            self.set_address(address, events);
+        }
+        self.set_default_routes(&now.default_routes, events);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn link(index: u32, mtu: u32) -> Link {
+        Link {
+            index,
+            name: format!("eth{index}"),
+            mtu,
+            is_loopback: false,
+            is_tun: false,
+            is_up: true,
+            has_carrier: true,
+            state: OperState::Up,
+        }
+    }
+
+    fn address(index: u32, last: u8) -> Address {
+        Address {
+            index,
+            address: [192, 0, 2, last].into(),
+            prefix_len: 24,
+            scope: Scope::Global,
+            is_deprecated: false,
+            is_tentative: false,
+        }
+    }
+
+    fn gone(address: Address) -> Event {
+        Event::AddressRemoved {
+            index: address.index,
+            address: address.address,
+            prefix_len: address.prefix_len,
+        }
+    }
+
+    fn snapshot(links: &[Link], addresses: &[Address], routes: &[(u32, Family)]) -> Snapshot {
+        let mut snapshot = Snapshot::default();
+        links
+            .iter()
+            .for_each(|link| snapshot.set_link(link.clone(), &mut Vec::new()));
+        addresses
+            .iter()
+            .for_each(|&address| snapshot.set_address(address, &mut Vec::new()));
+        snapshot.set_default_routes(&routes.iter().copied().collect(), &mut Vec::new());
+        snapshot
+    }
+
+    #[test]
+    fn only_changes_are_events() {
+        let mut events = Vec::new();
+        let mut known = snapshot(&[link(2, 1500)], &[address(2, 1)], &[]);
+        known.set_link(link(2, 1500), &mut events);
+        known.set_address(address(2, 1), &mut events);
+        assert_eq!(events, []);
+        known.set_link(link(2, 1400), &mut events);
+        assert_eq!(events, [Event::Link(link(2, 1400))]);
+    }
+
+    #[test]
+    fn a_link_takes_what_it_has_with_it() {
+        let mut events = Vec::new();
+        let mut known = snapshot(
+            &[link(2, 1500), link(3, 1500)],
+            &[address(2, 1), address(2, 2), address(3, 3)],
+            &[(2, Family::V4)],
+        );
+        known.remove_link(2, &mut events);
+        let route = Event::DefaultRoute {
+            index: 2,
+            family: Family::V4,
+            has_default: false,
+        };
+        assert_eq!(
+            events,
+            [
+                gone(address(2, 1)),
+                gone(address(2, 2)),
+                route,
+                Event::LinkRemoved { index: 2 }
+            ]
+        );
+        events.clear();
+        known.remove_link(2, &mut events);
+        assert_eq!(events, []);
+    }
+
+    #[test]
+    fn a_new_snapshot_is_told_as_differences() {
+        let mut events = Vec::new();
+        let mut known = snapshot(
+            &[link(2, 1500), link(3, 1500)],
+            &[address(2, 1)],
+            &[(2, Family::V6)],
+        );
+        let now = snapshot(
+            &[link(2, 1500), link(4, 1500)],
+            &[address(2, 9)],
+            &[(4, Family::V6)],
+        );
+        known.replace(&now, &mut events);
+        let expected = [
+            Event::LinkRemoved { index: 3 },
+            gone(address(2, 1)),
+            Event::Link(link(4, 1500)),
+            Event::Address(address(2, 9)),
+            Event::DefaultRoute {
+                index: 2,
+                family: Family::V6,
+                has_default: false,
+            },
+            Event::DefaultRoute {
+                index: 4,
+                family: Family::V6,
+                has_default: true,
+            },
+        ];
+        assert_eq!(events, expected);
+    }
+}

@@ -1,0 +1,157 @@
+//! What the host has at first, and each change from then on.
+
+use std::collections::BTreeSet;
+use std::io;
+use std::os::fd::{AsRawFd, RawFd};
+
+use netlink_packet_core::NetlinkPayload;
+use netlink_packet_route::RouteNetlinkMessage;
+use netlink_packet_route::address::AddressMessage;
+use netlink_packet_route::link::LinkMessage;
+use netlink_packet_route::route::RouteMessage;
+
+use super::channel::Channel;
+use super::decode;
+use super::snapshot::{Event, Family, Snapshot};
+use crate::sys::unless_blocked;
+
+const GROUPS: [u32; 5] = [
+    libc::RTNLGRP_LINK,
+    libc::RTNLGRP_IPV4_IFADDR,
+    libc::RTNLGRP_IPV6_IFADDR,
+    libc::RTNLGRP_IPV4_ROUTE,
+    libc::RTNLGRP_IPV6_ROUTE,
+];
+
+/// At most so many datagrams are read in one [`LinkWatch::poll`], so that a storm of changes does not hold up its caller.
+const DATAGRAMS_PER_POLL: usize = 64;
+
+/// Watches devices, addresses and default routes.
+pub struct LinkWatch {
+    events: Channel,
+    dumps: Channel,
+    known: Snapshot,
+    is_stale: bool,
+}
+
+impl LinkWatch {
+    /// Starts to watch. No privilege is needed.
+    pub fn open() -> io::Result<Self> {
+        Ok(Self {
+            events: Channel::open(&GROUPS)?,
+            dumps: Channel::open(&[])?,
+            known: Snapshot::default(),
+            is_stale: true,
+        })
+    }
+
+    /// Appends what has changed since the last call; the first call tells everything there is.
+    ///
+    /// To be called once after opening and whenever the descriptor is readable. A lost message costs nothing but a new dump;
+    /// after an error the next call makes one.
+    pub fn poll(&mut self, events: &mut Vec<Event>) -> io::Result<()> {
+        let mut routes_are_stale = false;
+        for _ in 0..DATAGRAMS_PER_POLL {
+            match unless_blocked(self.receive(events, &mut routes_are_stale)) {
+                Ok(Some(())) => {}
+                Ok(None) => break,
+                Err(error) if error.raw_os_error() == Some(libc::ENOBUFS) => self.is_stale = true,
+                Err(error) => {
+                    self.is_stale = true;
+                    return Err(error);
+                }
+            }
+        }
+        if self.is_stale {
+            let now = self.dump()?;
+            self.known.replace(&now, events);
+            self.is_stale = false;
+        } else if routes_are_stale {
+            self.is_stale = true;
+            let routes = self.dump_default_routes()?;
+            self.known.set_default_routes(&routes, events);
+            self.is_stale = false;
+        }
+        Ok(())
+    }
+
+    fn receive(&mut self, events: &mut Vec<Event>, routes_are_stale: &mut bool) -> io::Result<()> {
+        let known = &mut self.known;
+        self.events.receive(|_, payload| {
+            if let NetlinkPayload::InnerMessage(message) = payload {
+                *routes_are_stale |= may_change_routes(&message);
+                apply(&message, known, events);
+            }
+        })
+    }
+
+    fn dump(&mut self) -> io::Result<Snapshot> {
+        let mut now = Snapshot::default();
+        let mut events = Vec::new();
+        let requests = [
+            RouteNetlinkMessage::GetLink(LinkMessage::default()),
+            RouteNetlinkMessage::GetAddress(AddressMessage::default()),
+        ];
+        for request in requests {
+            for message in self.dumps.dump(request)? {
+                apply(&message, &mut now, &mut events);
+            }
+        }
+        now.set_default_routes(&self.dump_default_routes()?, &mut events);
+        Ok(now)
+    }
+
+    fn dump_default_routes(&mut self) -> io::Result<BTreeSet<(u32, Family)>> {
+        let messages = self
+            .dumps
+            .dump(RouteNetlinkMessage::GetRoute(RouteMessage::default()))?;
+        let routes = messages.iter().filter_map(|message| match message {
+            RouteNetlinkMessage::NewRoute(route) if decode::is_default_route(route) => Some(route),
+            _ => None,
+        });
+        Ok(routes.flat_map(decode::route_devices).collect())
+    }
+}
+
+impl AsRawFd for LinkWatch {
+    fn as_raw_fd(&self) -> RawFd {
+        self.events.as_raw_fd()
+    }
+}
+
+/// The kernel removes routes without a word when their device goes down or their address is taken away.
+fn may_change_routes(message: &RouteNetlinkMessage) -> bool {
+    match message {
+        RouteNetlinkMessage::NewRoute(route) | RouteNetlinkMessage::DelRoute(route) => {
+            decode::is_default_route(route)
+        }
+        RouteNetlinkMessage::NewLink(_) | RouteNetlinkMessage::DelAddress(_) => true,
+        _ => false,
+    }
+}
+
+fn apply(message: &RouteNetlinkMessage, known: &mut Snapshot, events: &mut Vec<Event>) {
+    match message {
+        RouteNetlinkMessage::NewLink(message) => {
+            if let Some(link) = decode::link(message) {
+                known.set_link(link, events);
+            }
+        }
+        RouteNetlinkMessage::DelLink(message) => {
+            if let Some(link) = decode::link(message) {
+                known.remove_link(link.index, events);
+            }
+        }
+        RouteNetlinkMessage::NewAddress(message) => {
+            if let Some(address) = decode::address(message) {
+                known.set_address(address, events);
+            }
+        }
+        RouteNetlinkMessage::DelAddress(message) => {
+            if let Some(address) = decode::address(message) {
+                known.remove_address((address.index, address.address, address.prefix_len), events);
+            }
+        }
+        _ => {}
+    }
+}
