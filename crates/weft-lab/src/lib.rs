@@ -1,1 +1,4 @@
-//! Placeholder.
+//! Network namespaces, a link emulator, real applications.
+
+pub mod emulator;
+pub mod net;

@@ -1,0 +1,188 @@
+use super::device::{DropCounter, open_link};
+use super::run::{Command, Measured, Runner, WakeUp};
+use super::spec::{Direction, DirectionSpec, LinkSpec};
+use super::stats::{DirectionStats, Quantiles};
+use std::io;
+use std::sync::mpsc::{Sender, channel, sync_channel};
+use std::sync::{Arc, Mutex};
+use std::thread::{self, JoinHandle};
+use weft_units::Duration;
+
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// What a link did since the last mark.
+#[derive(Clone, PartialEq, Debug)]
+pub struct LinkStats {
+    /// From the first end to the second.
+    pub forward: DirectionStats,
+    /// From the second end to the first.
+    pub backward: DirectionStats,
+    /// Packets the kernel dropped at the interface of the first and of the second end because the emulator did not read fast
+    /// enough. They appear in no other count; a run with any should be repeated.
+    pub device_drops: [u64; 2],
+}
+
+impl LinkStats {
+    /// The statistics of one direction.
+    pub fn direction(&self, direction: Direction) -> &DirectionStats {
+        match direction {
+            Direction::Forward => &self.forward,
+            Direction::Backward => &self.backward,
+        }
+    }
+}
+
+/// What the emulator did since the last mark.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Snapshot {
+    /// Time since the mark.
+    pub elapsed: Duration,
+    /// Processor time of the emulator's thread since the mark, including the kernel's work of delivering packets.
+    pub cpu: Duration,
+    /// How much later than due packets were delivered.
+    pub lateness: Quantiles,
+    /// Whether the thread has real-time priority (SCHED_FIFO).
+    pub real_time: bool,
+    /// The links in the order given at the start.
+    pub links: Vec<LinkStats>,
+}
+
+/// A running emulator. The links and their interfaces vanish when it is dropped.
+#[derive(Debug)]
+pub struct Emulator {
+    handle: EmulatorHandle,
+    thread: Option<JoinHandle<()>>,
+}
+
+/// Changes and observes a running emulator; clones may go to other threads. A change takes effect within about 0.1 ms.
+#[derive(Clone, Debug)]
+pub struct EmulatorHandle {
+    commands: Sender<Command>,
+    wake_up: Arc<WakeUp>,
+    links: Arc<[LinkCounters]>,
+}
+
+/// The kernel's drop counters at both ends, and what they showed at the mark.
+#[derive(Debug)]
+struct LinkCounters {
+    counters: [DropCounter; 2],
+    at_mark: Mutex<[u64; 2]>,
+}
+
+impl LinkCounters {
+    fn read(&self) -> io::Result<[u64; 2]> {
+        let [first, second] = &self.counters;
+        Ok([first.read()?, second.read()?])
+    }
+
+    fn mark(&self) -> io::Result<()> {
+        let now = self.read()?;
+        *self.at_mark.lock().map_err(|_| gone())? = now;
+        Ok(())
+    }
+
+    fn since_mark(&self) -> io::Result<[u64; 2]> {
+        let (now, then) = (self.read()?, *self.at_mark.lock().map_err(|_| gone())?);
+        Ok([0, 1].map(|end: usize| now.get(end).zip(then.get(end)).map_or(0, |(n, t)| n.saturating_sub(*t))))
+    }
+}
+
+impl Emulator {
+    /// Creates the interfaces of all `links`, brings them up and starts to carry packets. Losses and jitter depend on `seed`,
+    /// the link's position and the direction alone.
+    ///
+    /// # Errors
+    /// When an interface cannot be created or configured; the text names it.
+    pub fn start(links: Vec<LinkSpec>, seed: u64) -> io::Result<Emulator> {
+        let mut devices = Vec::with_capacity(links.len());
+        let mut counters = Vec::with_capacity(links.len());
+        for link in &links {
+            let [(first, first_drops), (second, second_drops)] = open_link(link)?;
+            devices.push([first, second]);
+            counters.push(LinkCounters { counters: [first_drops, second_drops], at_mark: Mutex::default() });
+        }
+        counters.iter().try_for_each(LinkCounters::mark)?;
+        let wake_up = Arc::new(WakeUp::new()?);
+        let (commands, inbox) = channel();
+        let runner = Runner::new(&links, devices, seed, inbox, Arc::clone(&wake_up))?;
+        let thread = thread::Builder::new().name("emulator".into()).spawn(move || runner.run())?;
+        let handle = EmulatorHandle { commands, wake_up, links: counters.into() };
+        Ok(Emulator { handle, thread: Some(thread) })
+    }
+
+    /// A handle for changes and statistics.
+    pub fn handle(&self) -> EmulatorHandle {
+        self.handle.clone()
+    }
+}
+
+impl Drop for Emulator {
+    fn drop(&mut self) {
+        let _ = self.handle.send(Command::Stop);
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+impl EmulatorHandle {
+    /// Replaces the properties of one direction of link number `link` (the position at the start, from 0).
+    ///
+    /// # Errors
+    /// When there is no such link, or the emulator has ended.
+    pub fn set(&self, link: usize, direction: Direction, spec: DirectionSpec) -> io::Result<()> {
+        self.known(link)?;
+        self.send(Command::Set { link, direction, spec })
+    }
+
+    /// Cuts the given directions of link number `link` (packets vanish, interfaces stay up), or joins them again.
+    /// [`Direction::BOTH`] is both.
+    ///
+    /// # Errors
+    /// When there is no such link, or the emulator has ended.
+    pub fn cut(&self, link: usize, directions: &[Direction], cut: bool) -> io::Result<()> {
+        self.known(link)?;
+        directions.iter().try_for_each(|&direction| self.send(Command::Cut { link, direction, cut }))
+    }
+
+    /// Starts all statistics anew, so that a warm-up is left out.
+    ///
+    /// # Errors
+    /// When the emulator has ended, or an interface has vanished.
+    pub fn mark(&self) -> io::Result<()> {
+        self.links.iter().try_for_each(LinkCounters::mark)?;
+        self.ask(Command::Mark)
+    }
+
+    /// The statistics since the start or the last mark.
+    ///
+    /// # Errors
+    /// When the emulator has ended, or an interface has vanished.
+    pub fn snapshot(&self) -> io::Result<Snapshot> {
+        let Measured { elapsed, cpu, lateness, real_time, links } = self.ask(Command::Snapshot)?;
+        let links = links.into_iter().zip(self.links.iter()).map(|([forward, backward], counters)| {
+            Ok(LinkStats { forward, backward, device_drops: counters.since_mark()? })
+        });
+        Ok(Snapshot { elapsed, cpu, lateness, real_time, links: links.collect::<io::Result<_>>()? })
+    }
+
+    fn known(&self, link: usize) -> io::Result<()> {
+        let missing = || io::Error::new(io::ErrorKind::NotFound, format!("there is no link {link}"));
+        self.links.get(link).map(drop).ok_or_else(missing)
+    }
+
+    fn ask<R>(&self, command: impl FnOnce(std::sync::mpsc::SyncSender<R>) -> Command) -> io::Result<R> {
+        let (answer, result) = sync_channel(1);
+        self.send(command(answer))?;
+        result.recv_timeout(ANSWER_TIMEOUT).map_err(|_| gone())
+    }
+
+    fn send(&self, command: Command) -> io::Result<()> {
+        self.commands.send(command).map_err(|_| gone())?;
+        self.wake_up.wake()
+    }
+}
+
+fn gone() -> io::Error {
+    io::Error::other("the emulator has ended")
+}

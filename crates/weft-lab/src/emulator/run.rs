@@ -1,0 +1,303 @@
+use super::device::Device;
+use super::direction::Pipe;
+use super::spec::{Direction, DirectionSpec, LinkSpec};
+use super::stats::{DirectionStats, Quantiles, Times};
+use crate::net::sys;
+use std::fs::File;
+use std::io::{self, Read, Write};
+use std::ops::ControlFlow;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, SyncSender};
+use weft_units::{Duration, Instant, Rng};
+
+/// The thread wakes at most this often: packets due meanwhile go together. The price is as much lateness.
+const GRAIN: Duration = Duration::from_micros(50);
+/// With nothing to deliver, look again after this long.
+const IDLE: Duration = Duration::from_secs(1);
+/// Packets read from one device before the others get their turn.
+const READ_BATCH: usize = 256;
+const WAKE_UP: u64 = u64::MAX;
+
+/// A wish to the emulator's thread.
+pub(super) enum Command {
+    Set { link: usize, direction: Direction, spec: DirectionSpec },
+    Cut { link: usize, direction: Direction, cut: bool },
+    Mark(SyncSender<()>),
+    Snapshot(SyncSender<Measured>),
+    Stop,
+}
+
+/// What the emulator's thread knows since the last mark.
+pub(super) struct Measured {
+    pub elapsed: Duration,
+    pub cpu: Duration,
+    pub lateness: Quantiles,
+    pub real_time: bool,
+    pub links: Vec<[DirectionStats; 2]>,
+}
+
+/// An event counter that ends the thread's wait.
+#[derive(Debug)]
+pub(super) struct WakeUp(File);
+
+impl WakeUp {
+    pub(super) fn new() -> io::Result<WakeUp> {
+        // SAFETY: takes no pointers.
+        let fd = sys::check(unsafe { libc::eventfd(0, libc::EFD_NONBLOCK | libc::EFD_CLOEXEC) })?;
+        // SAFETY: the descriptor is new and nobody else's.
+        Ok(WakeUp(unsafe { File::from_raw_fd(fd) }))
+    }
+
+    pub(super) fn wake(&self) -> io::Result<()> {
+        (&self.0).write_all(&1u64.to_ne_bytes())
+    }
+
+    fn clear(&self) {
+        let _ = (&self.0).read(&mut [0; 8]);
+    }
+}
+
+struct Packet {
+    bytes: Box<[u8]>,
+    length: usize,
+}
+
+impl Packet {
+    fn payload(&self) -> &[u8] {
+        self.bytes.get(..self.length).unwrap_or_default()
+    }
+}
+
+/// Buffers that are not in use, all of one size.
+struct Pool {
+    free: Vec<Packet>,
+    buffer_bytes: usize,
+}
+
+impl Pool {
+    fn take(&mut self) -> Packet {
+        self.free.pop().unwrap_or_else(|| Packet { bytes: vec![0; self.buffer_bytes].into(), length: 0 })
+    }
+}
+
+struct Link {
+    devices: [Device; 2],
+    forward: Pipe<Packet>,
+    backward: Pipe<Packet>,
+}
+
+/// The emulator's thread.
+pub(super) struct Runner {
+    links: Vec<Link>,
+    pool: Pool,
+    epoll: OwnedFd,
+    inbox: Receiver<Command>,
+    wake_up: Arc<WakeUp>,
+    lateness: Times,
+    origin: Duration,
+    marked: Instant,
+    cpu_at_mark: Duration,
+    real_time: bool,
+}
+
+impl Runner {
+    pub(super) fn new(
+        specs: &[LinkSpec],
+        devices: Vec<[Device; 2]>,
+        seed: u64,
+        inbox: Receiver<Command>,
+        wake_up: Arc<WakeUp>,
+    ) -> io::Result<Runner> {
+        // SAFETY: takes no pointers.
+        let fd = sys::check(unsafe { libc::epoll_create1(libc::EPOLL_CLOEXEC) })?;
+        // SAFETY: the descriptor is new and nobody else's.
+        let epoll = unsafe { OwnedFd::from_raw_fd(fd) };
+        watch(&epoll, wake_up.0.as_fd(), WAKE_UP)?;
+        let rng = Rng::new(seed);
+        let mut links = Vec::with_capacity(specs.len());
+        for (number, (spec, devices)) in (0u64..).zip(specs.iter().zip(devices)) {
+            for (end, device) in (0u64..).zip(&devices) {
+                watch(&epoll, device.as_fd(), number * 2 + end)?;
+            }
+            let pipe = |spec: &DirectionSpec, label| Pipe::new(spec.clone(), &rng.split(label), Instant::ZERO);
+            let (forward, backward) = (pipe(&spec.forward, number * 2), pipe(&spec.backward, number * 2 + 1));
+            links.push(Link { devices, forward, backward });
+        }
+        let buffer_bytes = specs.iter().map(|s| usize::from(s.mtu)).max().unwrap_or(0);
+        Ok(Runner {
+            links,
+            pool: Pool { free: Vec::new(), buffer_bytes },
+            epoll,
+            inbox,
+            wake_up,
+            lateness: Times::new(),
+            origin: clock(libc::CLOCK_MONOTONIC),
+            marked: Instant::ZERO,
+            cpu_at_mark: Duration::ZERO,
+            real_time: false,
+        })
+    }
+
+    pub(super) fn run(mut self) {
+        self.real_time = prefer_this_thread();
+        self.cpu_at_mark = clock(libc::CLOCK_THREAD_CPUTIME_ID);
+        let mut ready = [libc::epoll_event { events: 0, u64: 0 }; 64];
+        let mut earliest = self.now();
+        while let Ok(count) = self.wait(earliest, &mut ready) {
+            earliest = self.now() + GRAIN;
+            for event in ready.iter().take(count) {
+                match event.u64 {
+                    WAKE_UP if self.obey().is_break() => return,
+                    WAKE_UP => {}
+                    device => self.read(device),
+                }
+            }
+            self.deliver();
+        }
+    }
+
+    fn now(&self) -> Instant {
+        since(self.origin)
+    }
+
+    /// Waits for packets, commands or the next delivery, but at least until `earliest`. Returns how many of `ready` are.
+    fn wait(&self, earliest: Instant, ready: &mut [libc::epoll_event]) -> io::Result<usize> {
+        let next = self.links.iter().flat_map(|link| [link.forward.next_due(), link.backward.next_due()]).flatten().min();
+        sleep_until(self.origin + earliest.since(Instant::ZERO));
+        let timeout = timespec(next.map_or(IDLE, |due| due.since(self.now()).min(IDLE)));
+        // SAFETY: `ready` and `timeout` outlive the call, the length is that of `ready`, and no signal mask is given.
+        let count = unsafe {
+            let (events, length) = (ready.as_mut_ptr(), ready.len());
+            let no_mask = std::ptr::null::<libc::sigset_t>();
+            libc::syscall(libc::SYS_epoll_pwait2, self.epoll.as_raw_fd(), events, length, &raw const timeout, no_mask, 8usize)
+        };
+        match usize::try_from(count) {
+            Ok(count) => Ok(count),
+            Err(_) => match io::Error::last_os_error() {
+                error if error.kind() == io::ErrorKind::Interrupted => Ok(0),
+                error => Err(error),
+            },
+        }
+    }
+
+    /// Takes in what the node behind device number `device` sent.
+    fn read(&mut self, device: u64) {
+        let now = self.now();
+        let Some(link) = self.links.get_mut((device / 2) as usize) else { return };
+        let [first, second] = &mut link.devices;
+        let (from, pipe) = if device.is_multiple_of(2) { (first, &mut link.forward) } else { (second, &mut link.backward) };
+        for _ in 0..READ_BATCH {
+            let mut packet = self.pool.take();
+            match from.receive(&mut packet.bytes) {
+                Ok(length) => {
+                    packet.length = length;
+                    pipe.offer(now, packet, length as u64);
+                }
+                Err(_) => {
+                    self.pool.free.push(packet);
+                    break;
+                }
+            }
+        }
+    }
+
+    fn deliver(&mut self) {
+        let (origin, lateness) = (self.origin, &mut self.lateness);
+        for Link { devices: [first, second], forward, backward } in &mut self.links {
+            for (pipe, to) in [(forward, second), (backward, first)] {
+                pipe.deliver(since(origin), |packet, due| {
+                    lateness.record(since(origin) - due);
+                    to.send(packet.payload()).is_ok()
+                });
+                self.pool.free.extend(pipe.spent());
+            }
+        }
+    }
+
+    fn obey(&mut self) -> ControlFlow<()> {
+        self.wake_up.clear();
+        while let Ok(command) = self.inbox.try_recv() {
+            let now = self.now();
+            match command {
+                Command::Set { link, direction, spec } => self.change(link, direction, |pipe| pipe.set(now, spec)),
+                Command::Cut { link, direction, cut } => self.change(link, direction, |pipe| pipe.cut(now, cut)),
+                Command::Mark(answer) => {
+                    self.mark(now);
+                    let _ = answer.send(());
+                }
+                Command::Snapshot(answer) => {
+                    let _ = answer.send(self.measured(now));
+                }
+                Command::Stop => return ControlFlow::Break(()),
+            }
+        }
+        ControlFlow::Continue(())
+    }
+
+    fn change(&mut self, link: usize, direction: Direction, change: impl FnOnce(&mut Pipe<Packet>)) {
+        let Some(link) = self.links.get_mut(link) else { return };
+        change(match direction {
+            Direction::Forward => &mut link.forward,
+            Direction::Backward => &mut link.backward,
+        });
+    }
+
+    fn mark(&mut self, now: Instant) {
+        for link in &mut self.links {
+            link.forward.mark(now);
+            link.backward.mark(now);
+        }
+        self.lateness.clear();
+        self.marked = now;
+        self.cpu_at_mark = clock(libc::CLOCK_THREAD_CPUTIME_ID);
+    }
+
+    fn measured(&mut self, now: Instant) -> Measured {
+        Measured {
+            elapsed: now - self.marked,
+            cpu: clock(libc::CLOCK_THREAD_CPUTIME_ID).saturating_sub(self.cpu_at_mark),
+            lateness: self.lateness.quantiles(),
+            real_time: self.real_time,
+            links: self.links.iter_mut().map(|l| [l.forward.stats(now), l.backward.stats(now)]).collect(),
+        }
+    }
+}
+
+fn watch(epoll: &OwnedFd, fd: BorrowedFd<'_>, token: u64) -> io::Result<()> {
+    let mut event = libc::epoll_event { events: libc::EPOLLIN as u32, u64: token };
+    // SAFETY: both descriptors are open and `event` outlives the call.
+    sys::check(unsafe { libc::epoll_ctl(epoll.as_raw_fd(), libc::EPOLL_CTL_ADD, fd.as_raw_fd(), &raw mut event) }).map(drop)
+}
+
+/// Asks for exact timers and real-time priority for the calling thread; returns whether the priority was granted.
+fn prefer_this_thread() -> bool {
+    let priority = libc::sched_param { sched_priority: 1 };
+    // SAFETY: integer arguments, and one struct that outlives the call; both affect the calling thread only.
+    unsafe {
+        libc::prctl(libc::PR_SET_TIMERSLACK, 1);
+        libc::sched_setscheduler(0, libc::SCHED_FIFO | libc::SCHED_RESET_ON_FORK, &raw const priority) == 0
+    }
+}
+
+fn since(origin: Duration) -> Instant {
+    Instant::ZERO + clock(libc::CLOCK_MONOTONIC).saturating_sub(origin)
+}
+
+fn clock(id: libc::clockid_t) -> Duration {
+    let mut time = timespec(Duration::ZERO);
+    // SAFETY: the kernel writes one timespec, which outlives the call.
+    unsafe { libc::clock_gettime(id, &raw mut time) };
+    Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
+}
+
+/// Sleeps until `time` of the monotonic clock.
+fn sleep_until(time: Duration) {
+    let time = timespec(time);
+    // SAFETY: reads one timespec; no remainder is asked for.
+    unsafe { libc::clock_nanosleep(libc::CLOCK_MONOTONIC, libc::TIMER_ABSTIME, &raw const time, std::ptr::null_mut()) };
+}
+
+fn timespec(time: Duration) -> libc::timespec {
+    libc::timespec { tv_sec: time.as_secs() as libc::time_t, tv_nsec: libc::c_long::from(time.subsec_nanos() as i32) }
+}

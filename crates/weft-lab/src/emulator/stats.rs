@@ -1,0 +1,107 @@
+use hdrhistogram::Histogram;
+use weft_units::Duration;
+
+/// A distribution of times, exact to 1 %.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Quantiles {
+    /// How many values there are; with none, all times are zero.
+    pub count: u64,
+    /// Median.
+    pub p50: Duration,
+    /// 95th percentile.
+    pub p95: Duration,
+    /// 99th percentile.
+    pub p99: Duration,
+    /// 99.9th percentile.
+    pub p999: Duration,
+    /// Largest value.
+    pub max: Duration,
+}
+
+/// What one direction of a link did since the last mark.
+#[derive(Clone, Copy, PartialEq, Debug, Default)]
+pub struct DirectionStats {
+    /// Packets that came from the sending node.
+    pub offered_packets: u64,
+    /// Their IP bytes.
+    pub offered_bytes: u64,
+    /// Packets handed to the receiving node.
+    pub sent_packets: u64,
+    /// Their IP bytes.
+    pub sent_bytes: u64,
+    /// IP bytes that took up capacity: those sent later, those lost at random.
+    pub transmitted_bytes: u64,
+    /// Packets lost at random, after they took up capacity.
+    pub lost_packets: u64,
+    /// Packets dropped because the queue was full.
+    pub dropped_packets: u64,
+    /// Packets that vanished in a cut.
+    pub cut_packets: u64,
+    /// Packets the receiving node did not take (its interface was down).
+    pub refused_packets: u64,
+    /// IP bytes the link could have transmitted while it was not cut; `None` without a rate or trace at some time.
+    pub capacity_bytes: Option<u64>,
+    /// From a packet's arrival until its last byte had left: queueing and transmission.
+    pub queue_delay: Quantiles,
+}
+
+impl DirectionStats {
+    /// The share of the capacity that was used; `None` where there was none to use.
+    pub fn utilisation(&self) -> Option<f64> {
+        let capacity = self.capacity_bytes.filter(|&bytes| bytes > 0)?;
+        Some(self.transmitted_bytes as f64 / capacity as f64)
+    }
+}
+
+/// Times from 1 µs to 60 s; larger ones count as 60 s.
+#[derive(Clone, Debug)]
+pub(super) struct Times(Option<Histogram<u64>>);
+
+impl Times {
+    pub(super) fn new() -> Times {
+        Times(Histogram::new_with_bounds(1_000, 60_000_000_000, 2).ok())
+    }
+
+    pub(super) fn record(&mut self, time: Duration) {
+        if let Some(histogram) = &mut self.0 {
+            histogram.saturating_record(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX));
+        }
+    }
+
+    pub(super) fn clear(&mut self) {
+        if let Some(histogram) = &mut self.0 {
+            histogram.reset();
+        }
+    }
+
+    pub(super) fn quantiles(&self) -> Quantiles {
+        let Some(histogram) = self.0.as_ref().filter(|h| !h.is_empty()) else { return Quantiles::default() };
+        let at = |share| Duration::from_nanos(histogram.value_at_quantile(share));
+        Quantiles {
+            count: histogram.len(),
+            p50: at(0.5),
+            p95: at(0.95),
+            p99: at(0.99),
+            p999: at(0.999),
+            max: Duration::from_nanos(histogram.max()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn quantiles_are_those_of_the_values() {
+        let mut times = Times::new();
+        assert_eq!(times.quantiles(), Quantiles::default());
+        (1..=1000).for_each(|ms| times.record(Duration::from_millis(ms)));
+        let q = times.quantiles();
+        let near = |a: Duration, ms: f64| (a.as_secs_f64() * 1e3 / ms - 1.0).abs() < 0.011;
+        assert_eq!(q.count, 1000);
+        assert!(near(q.p50, 500.0) && near(q.p95, 950.0) && near(q.p999, 999.0) && near(q.max, 1000.0), "{q:?}");
+        times.clear();
+        assert_eq!(times.quantiles().count, 0);
+    }
+}

@@ -1,0 +1,299 @@
+//! Delivery-opportunity traces in Mahimahi's format: one line per opportunity, a time in whole milliseconds, never falling.
+//!
+//! Each opportunity carries [`OPPORTUNITY_BYTES`] IP bytes. After the last line the trace starts again, with the last time as
+//! its length (Mahimahi's rule; Netravali et al., USENIX ATC 2015). Mahimahi counts 1504 bytes per opportunity and 4 bytes of
+//! TUN header per packet; here both are left out, which is the same for full packets.
+
+use std::fmt;
+use std::path::Path;
+use std::sync::Arc;
+use weft_units::{Duration, Instant, Rate, Rng};
+
+/// IP bytes one opportunity carries.
+pub const OPPORTUNITY_BYTES: u64 = 1500;
+
+/// When a link could deliver. Cheap to clone.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Trace {
+    times_ms: Arc<[u32]>,
+}
+
+/// Why a trace could not be used.
+#[derive(Debug)]
+pub enum TraceError {
+    /// The file could not be read.
+    Read(std::io::Error),
+    /// The line (counted from 1) is not a whole number of milliseconds.
+    NotANumber(usize),
+    /// The time on this line (counted from 1) is before the one above it.
+    Falls(usize),
+    /// The trace has no line, or ends at time zero.
+    Empty,
+}
+
+impl fmt::Display for TraceError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            TraceError::Read(error) => error.fmt(f),
+            TraceError::NotANumber(line) => write!(f, "line {line}: a time in whole milliseconds is expected"),
+            TraceError::Falls(line) => write!(f, "line {line}: the time is before the one above it"),
+            TraceError::Empty => f.write_str("a trace needs at least one opportunity after time zero"),
+        }
+    }
+}
+
+impl std::error::Error for TraceError {}
+
+impl Trace {
+    /// Reads a file in Mahimahi's format.
+    ///
+    /// # Errors
+    /// When the file cannot be read or is not such a trace.
+    pub fn read(path: &Path) -> Result<Trace, TraceError> {
+        Trace::parse(&std::fs::read_to_string(path).map_err(TraceError::Read)?)
+    }
+
+    /// Reads the text of a file in Mahimahi's format. Blank lines are skipped.
+    ///
+    /// # Errors
+    /// When a line is no number, the times fall, or nothing is left after time zero.
+    pub fn parse(text: &str) -> Result<Trace, TraceError> {
+        let mut times_ms: Vec<u32> = Vec::new();
+        for (index, line) in text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()) {
+            let time = line.trim().parse().map_err(|_| TraceError::NotANumber(index + 1))?;
+            if times_ms.last().is_some_and(|&last| time < last) {
+                return Err(TraceError::Falls(index + 1));
+            }
+            times_ms.push(time);
+        }
+        Trace::from_times_ms(times_ms)
+    }
+
+    fn from_times_ms(times_ms: Vec<u32>) -> Result<Trace, TraceError> {
+        match times_ms.last() {
+            None | Some(0) => Err(TraceError::Empty),
+            Some(_) => Ok(Trace { times_ms: times_ms.into() }),
+        }
+    }
+
+    /// The times in milliseconds, as in a file.
+    pub fn times_ms(&self) -> &[u32] {
+        &self.times_ms
+    }
+
+    /// How long the trace lasts before it starts again.
+    pub fn period(&self) -> Duration {
+        Duration::from_millis(self.period_ms())
+    }
+
+    fn period_ms(&self) -> u64 {
+        self.times_ms.last().map_or(1, |&last| u64::from(last))
+    }
+
+    fn per_period(&self) -> u64 {
+        self.times_ms.len() as u64
+    }
+
+    /// When opportunity `n` (counted from 0, through all repetitions) comes, after the trace's start.
+    pub fn time_of(&self, n: u64) -> Duration {
+        let index = (n % self.per_period()) as usize;
+        let within = self.times_ms.get(index).map_or(0, |&time| u64::from(time));
+        Duration::from_millis((n / self.per_period()).saturating_mul(self.period_ms()).saturating_add(within))
+    }
+
+    /// How many opportunities come before `time` after the trace's start; also the number of the first one at or after it.
+    pub fn count_before(&self, time: Duration) -> u64 {
+        // With whole milliseconds, "before time" is "before time rounded up".
+        let ms = time.as_nanos().div_ceil(1_000_000).min(u128::from(u64::MAX)) as u64;
+        let before = |ms: u64| self.times_ms.partition_point(|&t| u64::from(t) < ms) as u64;
+        // At a seam the last opportunities of one round and those at time zero of the next share a time.
+        let (rounds, within) = (ms / self.period_ms(), ms % self.period_ms());
+        match rounds.checked_sub(1) {
+            Some(finished) if within == 0 => finished * self.per_period() + before(self.period_ms()),
+            _ => rounds * self.per_period() + before(within),
+        }
+    }
+
+    /// How many opportunities come in `from..to`, both after the trace's start.
+    pub fn opportunities(&self, from: Duration, to: Duration) -> u64 {
+        self.count_before(to).saturating_sub(self.count_before(from))
+    }
+
+    /// The mean rate over one period, in IP bytes.
+    pub fn mean_rate(&self) -> Rate {
+        Rate::from_bytes_over(self.per_period() * OPPORTUNITY_BYTES, self.period())
+    }
+
+    /// The 95th percentile of an omniscient sender's end-to-end delay over one period: the floor against which a protocol's
+    /// self-inflicted delay is measured (Winstein et al., Sprout, NSDI 2013, §5.1).
+    ///
+    /// At every moment the delay is the time since the most recently sent packet among those that have arrived was sent. The
+    /// omniscient sender sends so that each packet arrives at the link just when an opportunity comes, and `propagation` after
+    /// it: the delay starts at `propagation` with each opportunity and grows with time until the next. The percentile is over
+    /// time, not over packets.
+    pub fn omniscient_delay_p95(&self, propagation: Duration) -> Duration {
+        let wrapped = self.times_ms.iter().map(|&t| f64::from(t) / 1e3).chain([self.time_of(self.per_period()).as_secs_f64()]);
+        let times: Vec<f64> = wrapped.collect();
+        let mut gaps: Vec<f64> = times.windows(2).filter_map(|pair| Some(pair.last()? - pair.first()?)).collect();
+        propagation + Duration::from_secs_f64(time_percentile_of_sawtooth(&mut gaps, 0.95))
+    }
+
+    /// A trace of our own in the manner of a driving LTE receiver: a Markov chain over five capacities, from outage to 1.8 times
+    /// the mean, sets the rate; within a state the scheduler grants bursts, each millisecond with chance 0.4. States last 100 ms
+    /// (outage) or 600 ms on average and give way to a neighbour. The whole is scaled so that the mean rate is `mean`
+    /// to within one opportunity. Same seed, same trace. At least one second long.
+    pub fn synthetic_lte(seed: u64, mean: Rate, length: Duration) -> Trace {
+        const CAPACITY: [f64; 5] = [0.0, 0.35, 0.8, 1.2, 1.8];
+        const GRANT_CHANCE: f64 = 0.4;
+        let length_ms = u32::try_from(length.as_millis()).unwrap_or(u32::MAX).max(1_000);
+        let mut rng = Rng::new(seed);
+        let mut state = 2usize;
+        let weights: Vec<f64> = (0..length_ms)
+            .map(|_| {
+                let stay_ms = if state == 0 { 100.0 } else { 600.0 };
+                if rng.chance(1.0 / stay_ms) {
+                    state = match (state, rng.chance(0.5)) {
+                        (0, _) => 1,
+                        (4, _) => 3,
+                        (s, true) => s + 1,
+                        (s, false) => s - 1,
+                    };
+                }
+                if rng.chance(GRANT_CHANCE) { CAPACITY.get(state).copied().unwrap_or(1.0) } else { 0.0 }
+            })
+            .collect();
+        let wanted = mean.bytes_in(Duration::from_millis(u64::from(length_ms))).div_ceil(OPPORTUNITY_BYTES).max(1);
+        Trace { times_ms: spread(&weights, wanted).into() }
+    }
+}
+
+/// `wanted` opportunities over milliseconds in proportion to `weights`; the last one at the end, so that the length holds.
+fn spread(weights: &[f64], wanted: u64) -> Vec<u32> {
+    let total: f64 = weights.iter().sum::<f64>().max(f64::MIN_POSITIVE);
+    let mut times_ms = Vec::with_capacity(wanted as usize);
+    let mut due = 0.0;
+    for (ms, weight) in (0u32..).zip(weights) {
+        due += weight / total * (wanted - 1) as f64;
+        while ((times_ms.len() + 1) as f64) <= due {
+            times_ms.push(ms);
+        }
+    }
+    times_ms.resize(wanted as usize, weights.len() as u32);
+    times_ms
+}
+
+/// The `share` quantile over time of a function that falls to zero at the start of each gap and rises with slope one.
+fn time_percentile_of_sawtooth(gaps: &mut [f64], share: f64) -> f64 {
+    gaps.sort_unstable_by(|a, b| b.total_cmp(a));
+    let beyond = gaps.iter().sum::<f64>() * (1.0 - share);
+    // The time above level d is Σ max(0, gap − d): find d where it is `beyond`.
+    let mut sum = 0.0;
+    for (index, &gap) in gaps.iter().enumerate() {
+        sum += gap;
+        let level = (sum - beyond) / (index + 1) as f64;
+        if level >= gaps.get(index + 1).copied().unwrap_or(0.0) {
+            return level.max(0.0);
+        }
+    }
+    0.0
+}
+
+/// A trace and when it started.
+#[derive(Clone, Debug)]
+pub(super) struct RunningTrace {
+    trace: Trace,
+    start: Instant,
+    next: u64,
+}
+
+impl RunningTrace {
+    pub(super) fn new(trace: Trace, start: Instant) -> RunningTrace {
+        RunningTrace { trace, start, next: 0 }
+    }
+
+    pub(super) fn trace(&self) -> &Trace {
+        &self.trace
+    }
+
+    /// When the next unused opportunity comes.
+    pub(super) fn next_time(&self) -> Instant {
+        self.start + self.trace.time_of(self.next)
+    }
+
+    /// When the opportunity comes that is `later` opportunities after the next unused one.
+    pub(super) fn time_after(&self, later: u64) -> Instant {
+        self.start + self.trace.time_of(self.next + later)
+    }
+
+    pub(super) fn use_next(&mut self) {
+        self.next += 1;
+    }
+
+    /// Lets go by what nobody was there to use before `now`.
+    pub(super) fn skip_to(&mut self, now: Instant) {
+        self.next = self.next.max(self.trace.count_before(now - self.start));
+    }
+
+    /// IP bytes offered in `from..to`.
+    pub(super) fn bytes_between(&self, from: Instant, to: Instant) -> u64 {
+        self.trace.opportunities(from - self.start, to - self.start) * OPPORTUNITY_BYTES
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ms(n: u64) -> Duration {
+        Duration::from_millis(n)
+    }
+
+    #[test]
+    fn wraps_at_the_last_time() {
+        let trace = Trace::parse("0\n2\n2\n\n5\n").unwrap();
+        let times: Vec<u128> = (0..9).map(|n| trace.time_of(n).as_millis()).collect();
+        assert_eq!(times, [0, 2, 2, 5, 5, 7, 7, 10, 10]);
+        for time in 0..30 {
+            let counted = (0..100).filter(|&n| trace.time_of(n) < ms(time)).count() as u64;
+            assert_eq!(trace.count_before(ms(time)), counted, "at {time} ms");
+        }
+        assert_eq!(trace.count_before(Duration::from_micros(2_001)), 3);
+        assert_eq!(trace.opportunities(ms(2), ms(6)), 4);
+        assert_eq!(trace.mean_rate(), Rate::from_bytes_over(6000, ms(5)));
+    }
+
+    #[test]
+    fn errors_name_the_line() {
+        assert_eq!(Trace::parse("1\n2\nfast\n").unwrap_err().to_string(), "line 3: a time in whole milliseconds is expected");
+        assert!(matches!(Trace::parse("1\n\n-2\n"), Err(TraceError::NotANumber(3))));
+        assert!(matches!(Trace::parse("5\n4\n"), Err(TraceError::Falls(2))));
+        assert!(matches!(Trace::parse("\n"), Err(TraceError::Empty)));
+        assert!(matches!(Trace::parse("0\n0\n"), Err(TraceError::Empty)));
+        assert!(matches!(Trace::read(Path::new("/nonexistent/trace")), Err(TraceError::Read(_))));
+    }
+
+    #[test]
+    fn omniscient_delay_is_a_percentile_over_time() {
+        // One opportunity each 10 ms: the delay is even in 0..10 ms, its 95th percentile 9.5 ms.
+        let steady = Trace::parse("10\n20\n30\n40\n").unwrap();
+        assert_eq!(steady.omniscient_delay_p95(ms(20)).as_micros(), 29_500);
+        // 900 gaps of 1 ms and one of 100 ms: 5 % of 1000 ms are the last 50 ms of the long gap.
+        let text: String = (1..=900).chain([1000]).map(|t| format!("{t}\n")).collect();
+        let outage = Trace::parse(&text).unwrap().omniscient_delay_p95(Duration::ZERO);
+        assert!(outage.abs_diff(ms(50)) < ms(1), "{outage:?}");
+    }
+
+    #[test]
+    fn synthetic_traces_keep_their_mean_and_vary() {
+        let (rate, length) = (Rate::from_mbps(20), Duration::from_secs(60));
+        let trace = Trace::synthetic_lte(7, rate, length);
+        assert_eq!(trace, Trace::synthetic_lte(7, rate, length));
+        assert_ne!(trace, Trace::synthetic_lte(8, rate, length));
+        assert_eq!(trace.period(), length);
+        assert_eq!(trace.times_ms().len(), 100_000);
+        let seconds: Vec<u64> = (0..60).map(|s| trace.opportunities(ms(s * 1000), ms(s * 1000 + 1000))).collect();
+        let (least, most) = (seconds.iter().min().unwrap(), seconds.iter().max().unwrap());
+        assert!(least * 2 < *most, "{seconds:?}");
+        assert!(Trace::parse(&trace.times_ms().iter().map(|t| format!("{t}\n")).collect::<String>()).is_ok());
+    }
+}

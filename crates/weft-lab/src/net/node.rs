@@ -1,0 +1,179 @@
+use super::supervisor::Supervisor;
+use super::{Process, context, sys};
+use std::ffi::OsStr;
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::process::CommandExt;
+use std::panic::resume_unwind;
+use std::process::{Command, Output, Stdio};
+use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
+
+const TOOL_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Kernel settings of every node; those marked optional may be missing from the kernel.
+const SYSCTLS: [(&str, &str, bool); 9] = [
+    ("net.ipv4.tcp_rmem", "4096 131072 33554432", false),
+    ("net.ipv4.tcp_wmem", "4096 131072 33554432", false),
+    ("net.ipv4.tcp_no_metrics_save", "1", false),
+    ("net.ipv4.conf.all.rp_filter", "0", false),
+    ("net.ipv4.conf.default.rp_filter", "0", false),
+    ("net.ipv4.ping_group_range", "0 0", true),
+    ("net.mptcp.enabled", "1", true),
+    ("net.ipv6.conf.all.accept_dad", "0", true),
+    ("net.ipv6.conf.default.accept_dad", "0", true),
+];
+
+/// A network namespace. Clones are the same namespace.
+#[derive(Clone, Debug)]
+pub struct Node {
+    name: Arc<str>,
+    netns: Arc<OwnedFd>,
+    supervisor: Arc<Supervisor>,
+}
+
+impl Node {
+    pub(super) fn new(name: &str, supervisor: Arc<Supervisor>) -> io::Result<Node> {
+        let netns = thread::spawn(|| -> io::Result<OwnedFd> {
+            sys::unshare(libc::CLONE_NEWNET)?;
+            Ok(File::open("/proc/thread-self/ns/net")?.into())
+        });
+        let netns = netns.join().unwrap_or_else(|panic| resume_unwind(panic));
+        let netns = Arc::new(netns.map_err(|e| context("cannot create a network namespace", e))?);
+        let node = Node { name: name.into(), netns, supervisor };
+        node.ip("link set lo up")?;
+        node.run(|| SYSCTLS.iter().try_for_each(|&(key, value, optional)| set(key, value, optional)))??;
+        Ok(node)
+    }
+
+    /// The name given at creation.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Runs `work` on a thread of its own inside the namespace, and waits for it. Sockets and devices it opens stay in the
+    /// namespace after it returned.
+    ///
+    /// # Errors
+    /// When the thread cannot enter the namespace.
+    pub fn run<R: Send>(&self, work: impl FnOnce() -> R + Send) -> io::Result<R> {
+        thread::scope(|scope| {
+            let worker = scope.spawn(|| {
+                sys::enter_netns(self.netns.as_fd())?;
+                Ok(work())
+            });
+            worker.join().unwrap_or_else(|panic| resume_unwind(panic))
+        })
+    }
+
+    /// A command that will run inside the namespace. Start it with [`Node::spawn`]; if the caller starts it itself, the program
+    /// is killed when the *thread* that started it ends, and what that program starts is not.
+    pub fn command(&self, program: impl AsRef<OsStr>) -> Command {
+        let netns = Arc::clone(&self.netns);
+        let mut command = Command::new(program);
+        // SAFETY: between fork and exec the closure makes two async-signal-safe system calls and allocates nothing.
+        unsafe {
+            command.pre_exec(move || {
+                sys::enter_netns(netns.as_fd())?;
+                sys::die_with_parent()
+            })
+        };
+        command
+    }
+
+    /// Starts a command made by [`Node::command`]. The program, and whatever it starts, ends at the latest with this process.
+    ///
+    /// # Errors
+    /// When the program cannot be started; the text names it.
+    pub fn spawn(&self, command: Command) -> io::Result<Process> {
+        let program = command.get_program().to_owned();
+        let child = self.supervisor.spawn(command);
+        child.map(Process::new).map_err(|e| context(format_args!("cannot start {} on {self}", program.display()), e))
+    }
+
+    /// Runs a command made by [`Node::command`] to its end, with no input, and returns what it wrote.
+    ///
+    /// # Errors
+    /// When it cannot be started, or has not ended within `timeout` (it is killed then). An exit status other than zero is not
+    /// an error here.
+    pub fn output(&self, mut command: Command, timeout: Duration) -> io::Result<Output> {
+        let program = command.get_program().to_owned();
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let output = self.spawn(command)?.output_within(timeout);
+        output.map_err(|e| context(format_args!("{} on {self}", program.display()), e))
+    }
+
+    /// Runs `ip` with `arguments`, split at spaces, and returns its standard output.
+    ///
+    /// # Errors
+    /// When `ip` is missing or fails; the text holds what it said.
+    pub fn ip(&self, arguments: &str) -> io::Result<String> {
+        let mut command = self.command("ip");
+        command.args(arguments.split_whitespace());
+        let output = self.output(command, TOOL_TIMEOUT)?;
+        if output.status.success() {
+            return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
+        }
+        let said = String::from_utf8_lossy(&output.stderr);
+        Err(io::Error::other(format!("ip {arguments} on {self}: {}", said.trim())))
+    }
+
+    /// Adds an address such as `10.0.0.1/24`, or `10.0.0.1 peer 10.0.0.2` (`ip address add … dev …`).
+    ///
+    /// # Errors
+    /// See [`Node::ip`].
+    pub fn add_address(&self, interface: &str, address: &str) -> io::Result<()> {
+        self.ip(&format!("address add {address} dev {interface}")).map(drop)
+    }
+
+    /// Adds a route such as `default via 10.0.0.1` (`ip route add …`).
+    ///
+    /// # Errors
+    /// See [`Node::ip`].
+    pub fn add_route(&self, route: &str) -> io::Result<()> {
+        self.ip(&format!("route add {route}")).map(drop)
+    }
+
+    /// Brings an interface up or down.
+    ///
+    /// # Errors
+    /// See [`Node::ip`].
+    pub fn set_interface(&self, interface: &str, up: bool) -> io::Result<()> {
+        self.ip(&format!("link set dev {interface} {}", if up { "up" } else { "down" })).map(drop)
+    }
+
+    /// Lets the node forward packets between its interfaces, IPv4 and IPv6.
+    ///
+    /// # Errors
+    /// See [`Node::sysctl`].
+    pub fn enable_forwarding(&self) -> io::Result<()> {
+        self.sysctl("net.ipv4.ip_forward", "1")?;
+        self.sysctl("net.ipv6.conf.all.forwarding", "1")
+    }
+
+    /// Sets a kernel setting of the namespace, such as `net.ipv4.ip_forward`.
+    ///
+    /// # Errors
+    /// When the kernel does not know the setting, keeps it outside the namespace, or refuses the value.
+    pub fn sysctl(&self, key: &str, value: &str) -> io::Result<()> {
+        self.run(|| set(key, value, false))?
+    }
+}
+
+impl std::fmt::Display for Node {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.name)
+    }
+}
+
+/// Writes a setting of the calling thread's namespace.
+fn set(key: &str, value: &str, optional: bool) -> io::Result<()> {
+    let path = format!("/proc/sys/{}", key.replace('.', "/"));
+    let write = || fs::OpenOptions::new().write(true).open(&path)?.write_all(value.as_bytes());
+    match write() {
+        Err(error) if optional && error.kind() == io::ErrorKind::NotFound => Ok(()),
+        result => result.map_err(|e| context(format_args!("sysctl {key}={value}"), e)),
+    }
+}

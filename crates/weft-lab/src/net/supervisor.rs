@@ -1,0 +1,120 @@
+use super::{context, sys};
+use std::io;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::process::{Child, Command};
+use std::sync::Mutex;
+use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+/// How long the end waits for the kernel to clear the PID namespace.
+const CLEAR_TIMEOUT: Duration = Duration::from_secs(2);
+
+struct Request {
+    command: Command,
+    answer: SyncSender<io::Result<Child>>,
+}
+
+/// Starts programs in a PID namespace of their own, from a thread of its own.
+///
+/// The namespace's init waits for the end of a pipe that only this process holds; when init exits, the kernel kills everything
+/// else in the namespace, grandchildren included. The thread matters because a parent-death signal is sent when the *thread*
+/// that forked ends.
+#[derive(Debug)]
+pub(super) struct Supervisor {
+    requests: Mutex<Option<Sender<Request>>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Supervisor {
+    pub(super) fn start() -> io::Result<Supervisor> {
+        let (requests, inbox) = channel();
+        let (ready, started) = sync_channel(1);
+        let thread = thread::Builder::new().name("lab-supervisor".into()).spawn(move || match start_init() {
+            Ok(init) => {
+                let _ = ready.send(Ok(()));
+                serve(&inbox);
+                init.end();
+            }
+            Err(error) => {
+                let _ = ready.send(Err(context("cannot create a PID namespace", error)));
+            }
+        })?;
+        started.recv().unwrap_or_else(|_| Err(gone()))?;
+        Ok(Supervisor { requests: Mutex::new(Some(requests)), thread: Some(thread) })
+    }
+
+    /// Starts `command` as a child of this process, inside the PID namespace.
+    pub(super) fn spawn(&self, command: Command) -> io::Result<Child> {
+        let (answer, child) = sync_channel(1);
+        let requests = self.requests.lock().map_err(|_| gone())?;
+        requests.as_ref().ok_or_else(gone)?.send(Request { command, answer }).map_err(|_| gone())?;
+        drop(requests);
+        child.recv().map_err(|_| gone())?
+    }
+}
+
+impl Drop for Supervisor {
+    fn drop(&mut self) {
+        if let Ok(requests) = self.requests.get_mut() {
+            *requests = None;
+        }
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+fn gone() -> io::Error {
+    io::Error::other("the lab's supervisor has ended")
+}
+
+fn serve(inbox: &Receiver<Request>) {
+    while let Ok(Request { mut command, answer }) = inbox.recv() {
+        let _ = answer.send(command.spawn());
+    }
+}
+
+struct Init {
+    pid: libc::pid_t,
+    lifeline: OwnedFd,
+}
+
+/// Makes the calling thread's children start in a new PID namespace, and starts its init.
+fn start_init() -> io::Result<Init> {
+    let (reader, writer) = io::pipe()?;
+    let lifeline = OwnedFd::from(writer);
+    let reader = OwnedFd::from(reader);
+    sys::unshare(libc::CLONE_NEWPID)?;
+    // SAFETY: the child calls only async-signal-safe functions and never returns.
+    let pid = sys::check(unsafe { libc::fork() })?;
+    if pid == 0 {
+        run_init(reader.as_raw_fd());
+    }
+    Ok(Init { pid, lifeline })
+}
+
+/// The init process: reaps orphans, exits when the lifeline closes.
+fn run_init(lifeline: i32) -> ! {
+    let mut byte = 0u8;
+    // SAFETY: async-signal-safe calls on descriptors of this process and a one-byte buffer that outlives the calls.
+    unsafe {
+        libc::signal(libc::SIGCHLD, libc::SIG_IGN);
+        libc::dup2(lifeline, 0);
+        libc::syscall(libc::SYS_close_range, 1u32, u32::MAX, 0u32);
+        while libc::read(0, (&raw mut byte).cast(), 1) < 0 && *libc::__errno_location() == libc::EINTR {}
+        libc::_exit(0)
+    }
+}
+
+impl Init {
+    /// Ends every process of the namespace. Init is gone once its children, which are ours, have been waited for.
+    fn end(self) {
+        drop(self.lifeline);
+        let deadline = Instant::now() + CLEAR_TIMEOUT;
+        // SAFETY: waits for a child of ours that nobody else waits for; a null status is allowed.
+        while unsafe { libc::waitpid(self.pid, std::ptr::null_mut(), libc::WNOHANG) } == 0 && Instant::now() < deadline {
+            thread::sleep(Duration::from_millis(1));
+        }
+    }
+}
