@@ -54,6 +54,8 @@ pub enum Frame<'a> {
     Policy {
         /// Use all paths together toward the sender.
         bundle_toward_me: bool,
+        /// The path this frame comes by is one the sender uses for data, not one it only tries.
+        path_active: bool,
     },
     /// The sender ends the session.
     Close {
@@ -196,7 +198,10 @@ fn parse_frame<'a>(r: &mut Reader<'a>) -> Result<Frame<'a>, WireError> {
             let (flow, first) = (FlowId(r.u16()?), FlowSeq::new(r.u24()?));
             Frame::Skip { flow, first, count: skip_count(r.varint()?)? }
         }
-        POLICY => Frame::Policy { bundle_toward_me: r.u8()? & 1 != 0 },
+        POLICY => {
+            let flags = r.u8()?;
+            Frame::Policy { bundle_toward_me: flags & 1 != 0, path_active: flags & 2 != 0 }
+        }
         CLOSE => Frame::Close { reason: r.u8()? },
         _ => return Err(WireError::UnknownType),
     })
@@ -257,7 +262,9 @@ impl<'a> FrameWriter<'a> {
                 w.u24(first.get())?;
                 w.varint(skip_count(u64::from(count))?.into())
             }
-            Frame::Policy { bundle_toward_me } => w.put(&[POLICY, u8::from(bundle_toward_me)]),
+            Frame::Policy { bundle_toward_me, path_active } => {
+                w.put(&[POLICY, u8::from(bundle_toward_me) | u8::from(path_active) << 1])
+            }
             Frame::Close { reason } => w.put(&[CLOSE, reason]),
         })
     }

@@ -1,0 +1,153 @@
+use super::{Headers, LAST_FLAGS, MAX_HEADER_LEN, Rewrite, Transport, partial_l4_checksum};
+use crate::WireError;
+use crate::bytes::put_at;
+use crate::checksum;
+use crate::inner::UnitKind;
+use crate::ip::{IpVersion, IpView};
+use crate::virtio::{GsoType, VnetHeader};
+use core::ops::Range;
+
+/// Who will read a segment's header.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum SegmentRole {
+    /// The segment is a packet of its own: FIN and PSH only on the last.
+    Alone,
+    /// Tail slices may follow: FIN and PSH stay, and the egress decides.
+    Head,
+}
+
+/// How a packet from a TUN device can be cut. Small and free of borrows, to be kept beside the packet's buffer.
+///
+/// Every packet is a header and a number of segments, each of which is sent with or without the header:
+/// `segment_header(k)` and `payload(k)`. One that needs no cutting is all header, and its one segment is empty.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct SuperPacket {
+    /// `Some` if the checksum is partial.
+    headers: Option<Headers>,
+    header_len: u32,
+    total_len: u32,
+    gso_size: u16,
+}
+
+impl SuperPacket {
+    /// Looks at a packet as a TUN device gave it. A partial checksum that is not that of a plain TCP or UDP header is
+    /// finished here in place, because the egress could not tell where it is.
+    ///
+    /// # Errors
+    /// As [`IpView::parse`]; [`WireError::Malformed`] when the virtio_net_hdr does not fit the packet.
+    pub fn parse(vnet: &VnetHeader, packet: &mut [u8]) -> Result<SuperPacket, WireError> {
+        match vnet.gso_type {
+            GsoType::None => Self::parse_whole(vnet, packet),
+            GsoType::TcpV4 => Self::parse_gso(vnet, packet, Transport::Tcp, Some(IpVersion::V4)),
+            GsoType::TcpV6 => Self::parse_gso(vnet, packet, Transport::Tcp, Some(IpVersion::V6)),
+            GsoType::UdpL4 => Self::parse_gso(vnet, packet, Transport::Udp, None),
+        }
+    }
+
+    fn parse_whole(vnet: &VnetHeader, packet: &mut [u8]) -> Result<SuperPacket, WireError> {
+        let ip = IpView::parse(packet)?;
+        let total_len = ip.total_len;
+        let mut headers = Headers::of(&ip).filter(|_| vnet.needs_csum());
+        let expected = headers.map(|h| (h.transport_at, h.transport.checksum_offset()));
+        if vnet.needs_csum() && expected != Some((vnet.csum_start, vnet.csum_offset)) {
+            let packet = packet.get_mut(..total_len).ok_or(WireError::Truncated)?;
+            checksum::finish_partial(packet, vnet.csum_start.into(), vnet.csum_offset.into())?;
+            headers = None;
+        }
+        Ok(SuperPacket { headers, header_len: total_len as u32, total_len: total_len as u32, gso_size: 0 })
+    }
+
+    fn parse_gso(
+        vnet: &VnetHeader,
+        packet: &mut [u8],
+        transport: Transport,
+        version: Option<IpVersion>,
+    ) -> Result<SuperPacket, WireError> {
+        let ip = IpView::parse(packet)?;
+        let total_len = ip.total_len;
+        let headers = Headers::of(&ip).filter(|h| h.transport == transport).ok_or(WireError::Malformed)?;
+        if vnet.gso_size == 0 || version.is_some_and(|version| version != ip.version) {
+            return Err(WireError::Malformed);
+        }
+        if !vnet.needs_csum() {
+            let partial = partial_l4_checksum(packet)?;
+            put_at(packet, headers.checksum_at(), &partial.to_be_bytes())?;
+        }
+        Ok(SuperPacket {
+            headers: Some(headers),
+            header_len: headers.len.into(),
+            total_len: total_len as u32,
+            gso_size: vnet.gso_size,
+        })
+    }
+
+    /// Bytes that [`SuperPacket::segment_header`] writes.
+    pub fn header_len(&self) -> usize {
+        self.header_len as usize
+    }
+
+    /// Bytes of the packet as it is.
+    pub fn total_len(&self) -> usize {
+        self.total_len as usize
+    }
+
+    /// Payload bytes of every segment but the last, which may be shorter; zero for a packet that needs no cutting.
+    pub fn gso_size(&self) -> usize {
+        self.gso_size.into()
+    }
+
+    /// How many segments it has, at least one.
+    pub fn segments(&self) -> usize {
+        let payload_len = self.total_len() - self.header_len();
+        if self.gso_size == 0 { 1 } else { payload_len.div_ceil(self.gso_size()).max(1) }
+    }
+
+    /// Its segments may travel as slices: there are several, and the egress takes headers of this length.
+    pub fn may_be_sliced(&self) -> bool {
+        self.segments() > 1 && self.header_len() <= MAX_HEADER_LEN
+    }
+
+    /// What a segment is when it travels alone: a packet whose checksum is complete or partial.
+    pub fn unit_kind(&self) -> UnitKind {
+        if self.headers.is_some() { UnitKind::PartialPacket } else { UnitKind::Packet }
+    }
+
+    /// Where segment `k`'s payload is in the packet; empty if there is no such segment.
+    pub fn payload(&self, k: usize) -> Range<usize> {
+        let end = self.total_len();
+        let start = self.header_len().saturating_add(k.saturating_mul(self.gso_size())).min(end);
+        start..start.saturating_add(self.gso_size()).min(end)
+    }
+
+    /// Writes the header of segment `k` of `packet`, the bytes this was parsed from, at the start of `out`; gives its
+    /// length. It counts the payload of that one segment, in either role; its transport checksum is partial.
+    ///
+    /// # Errors
+    /// [`WireError::NoRoom`]; [`WireError::Malformed`] if there is no such segment; [`WireError::Truncated`] when
+    /// `packet` is another than before.
+    pub fn segment_header(
+        &self,
+        packet: &[u8],
+        k: usize,
+        role: SegmentRole,
+        out: &mut [u8],
+    ) -> Result<usize, WireError> {
+        if k >= self.segments() {
+            return Err(WireError::Malformed);
+        }
+        let header = packet.get(..self.header_len()).ok_or(WireError::Truncated)?;
+        put_at(out, 0, header)?;
+        if let (Some(headers), 1..) = (&self.headers, self.gso_size) {
+            let is_last = k + 1 == self.segments();
+            let rewrite = Rewrite {
+                skip: k,
+                gso_size: self.gso_size(),
+                old_payload_len: self.total_len() - self.header_len(),
+                payload_len: self.payload(k).len(),
+                flags: if is_last || role == SegmentRole::Head { 0xff } else { !LAST_FLAGS },
+            };
+            rewrite.apply(headers, out.get_mut(..self.header_len()).ok_or(WireError::NoRoom)?)?;
+        }
+        Ok(self.header_len())
+    }
+}
