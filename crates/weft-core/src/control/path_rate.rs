@@ -28,14 +28,42 @@ pub enum Phase {
     Steady,
     /// No queue although there is a backlog: looking for more.
     Probe,
+    /// Raising the rate only raised the loss: staying at what is delivered.
+    Plateau,
     /// Emptying the queue for a moment, to see the bare delay.
     Drain,
     /// Someone else keeps the queue full: holding a share instead of a delay.
     Compete,
 }
 
-/// Growth per round trip while the queue stays empty, by the number of such round trips.
+/// Growth while the queue stays empty, by the number of round trips it did.
 const GROWTH: [f64; 6] = [1.0, 1.02, 1.05, 1.15, 1.4, 2.0];
+/// The bare delay is looked at this often.
+const DRAIN_EVERY: Duration = Duration::from_secs(10);
+/// A share is held for so long before it is tried again whether the queue goes.
+const COMPETE_FOR: Duration = Duration::from_secs(10);
+/// Packets a round must settle before it is judged.
+const ROUND_PACKETS: u64 = 20;
+
+/// What happened in the current round: about one round trip.
+#[derive(Clone, Copy, Debug)]
+struct Round {
+    started: Instant,
+    delivered: u64,
+    lost: u64,
+    queued: bool,
+    backlogged: bool,
+    capacity_bps: f64,
+}
+
+/// Whether a queue goes when we make room for it.
+#[derive(Clone, Copy, Debug)]
+struct Room {
+    queue_s: f64,
+    capacity_bps: f64,
+    /// Seconds of the bottleneck's service we left unused since.
+    left_s: f64,
+}
 
 /// Learns one path's capacity and paces just below a standing queue.
 #[derive(Clone, Debug)]
@@ -46,15 +74,22 @@ pub struct PathRate {
     loss: LossRate,
     baseline_loss: LossRate,
     meter: RateMeter,
+    busy_meter: RateMeter,
     phase: Phase,
     capacity_bps: f64,
     confirmed: bool,
     growth: usize,
     rate_bps: f64,
     packet_bits: f64,
-    round_started: Instant,
-    round_queue: Duration,
-    round_backlogged: bool,
+    round: Round,
+    plateau_until: Instant,
+    plateau_hold: Duration,
+    drained_at: Instant,
+    drain_started: Instant,
+    room: Option<Room>,
+    alone_bps: f64,
+    share_bps: f64,
+    compete_since: Instant,
     last_sample: Instant,
 }
 
@@ -69,25 +104,225 @@ impl PathRate {
             loss: LossRate::default(),
             baseline_loss: LossRate::over_packets(2_000.0),
             meter: RateMeter::default(),
+            busy_meter: RateMeter::default(),
             phase: Phase::Startup,
             capacity_bps: initial,
             confirmed: false,
             growth: 0,
             rate_bps: initial,
             packet_bits: 12_000.0,
-            round_started: Instant::ZERO,
-            round_queue: Duration::ZERO,
-            round_backlogged: true,
+            round: Round { started: Instant::ZERO, delivered: 0, lost: 0, queued: false, backlogged: true, capacity_bps: initial },
+            plateau_until: Instant::ZERO,
+            plateau_hold: Duration::ZERO,
+            drained_at: Instant::ZERO,
+            drain_started: Instant::ZERO,
+            room: None,
+            alone_bps: initial,
+            share_bps: initial,
+            compete_since: Instant::ZERO,
             last_sample: Instant::ZERO,
         }
     }
 
     /// Takes in what a report taught.
     pub fn on_sample(&mut self, now: Instant, sample: &Sample) {
+        self.sense(now, sample);
+        self.learn_capacity(sample);
+        self.settle_round(now, sample);
+        self.watch_room(sample);
+        self.choose_phase(now);
+        self.rate_bps = self.bounded(self.law(now, sample));
         self.last_sample = now;
+    }
+
+    fn sense(&mut self, now: Instant, sample: &Sample) {
         self.rtt.on_sample(now, sample.rtt);
+        let window = (self.delay.jitter() * 16).min(self.rtt.smoothed());
+        self.delay.on_sample(now, sample.one_way_delay_us, sample.rtt.saturating_sub(self.rtt.min()), window);
         self.loss.on_fates(now, sample.delivered_packets, sample.lost_packets);
-        self.rate_bps = self.config.initial.bps() as f64;
+        if sample.delivered_packets > 0 {
+            let bits = sample.delivered_bytes as f64 * 8.0 / sample.delivered_packets as f64;
+            self.packet_bits += (bits - self.packet_bits) / 8.0;
+        }
+    }
+
+    /// While a queue stands at both ends of a window, what was received is the capacity. Without a queue it is a lower bound.
+    fn learn_capacity(&mut self, sample: &Sample) {
+        let (span, packets) = match self.phase {
+            Phase::Startup => (self.rtt.min() / 4, 8.0),
+            _ => (self.rtt.min(), 20.0),
+        };
+        let span = span.max(self.delay.jitter() * 8).max(self.packets_time(packets));
+        self.meter.on_sample(sample, span);
+        let fill = 1.0 / (1.0 - self.baseline_loss.fraction().min(0.5));
+        if self.is_queued() {
+            self.busy_meter.on_sample(sample, span);
+            let (sent, received) = (self.busy_meter.sent_bps(), self.busy_meter.received_bps());
+            let yielding = sent * fill < 0.95 * self.capacity_bps;
+            let standing = (received / sent - 1.0).abs() < 0.03;
+            if self.busy_meter.bits() >= 6.0 * self.packet_bits && !(yielding && standing) {
+                self.capacity_bps = received * fill;
+                self.confirmed = true;
+            }
+        } else {
+            self.busy_meter = RateMeter::default();
+            if sample.backlogged {
+                self.capacity_bps = self.capacity_bps.max(self.meter.delivered_bps() * fill);
+            }
+        }
+    }
+
+    fn is_queued(&self) -> bool {
+        self.delay.standing_queue() > self.queue_target() / 4
+    }
+
+    fn settle_round(&mut self, now: Instant, sample: &Sample) {
+        let round = &mut self.round;
+        round.delivered += sample.delivered_packets;
+        round.lost += sample.lost_packets;
+        round.backlogged &= sample.backlogged;
+        if self.delay.standing_queue() > self.queue_target() / 4 {
+            self.round.queued = true;
+            self.growth = 0;
+        }
+        if sample.largest_sent_at >= self.round.started && self.round.delivered + self.round.lost >= ROUND_PACKETS {
+            self.judge_round(now);
+            self.round = Round {
+                started: now,
+                delivered: 0,
+                lost: 0,
+                queued: false,
+                backlogged: true,
+                capacity_bps: self.capacity_bps,
+            };
+        }
+    }
+
+    fn judge_round(&mut self, now: Instant) {
+        let round = self.round;
+        let growing = self.growth > 0 || self.phase == Phase::Startup;
+        let settled = (round.delivered + round.lost) as f64;
+        let expected = self.baseline_loss.fraction() * settled;
+        let margin = 3.0 + 3.0 * libm::sqrt(expected);
+        let too_many = round.lost as f64 > expected + margin;
+        let grew = self.capacity_bps > round.capacity_bps * 1.01;
+        if self.phase == Phase::Compete {
+            self.share_bps *= if too_many { 0.8 } else { 1.03 };
+        } else if too_many && !grew && round.backlogged {
+            self.enter_plateau(now);
+        } else if !round.queued && round.backlogged && self.phase != Phase::Plateau {
+            self.growth = (self.growth + 1).min(GROWTH.len() - 1);
+        } else {
+            self.growth = 0;
+        }
+        if self.phase == Phase::Plateau || (!growing && !too_many && self.phase != Phase::Compete) {
+            self.baseline_loss.on_fates(now, round.delivered, round.lost);
+        }
+    }
+
+    /// Sums up what the queue should have shrunk by, to see whether it did.
+    fn watch_room(&mut self, sample: &Sample) {
+        let queue_s = self.delay.standing_queue().as_secs_f64();
+        if queue_s < 2.0 * self.queue_target().as_secs_f64() {
+            self.room = None;
+            if self.phase == Phase::Steady {
+                self.alone_bps = self.capacity_bps;
+            }
+            return;
+        }
+        let fresh = Room { queue_s, capacity_bps: self.capacity_bps, left_s: 0.0 };
+        let room = self.room.get_or_insert(fresh);
+        if (self.capacity_bps / room.capacity_bps - 1.0).abs() > 0.05 {
+            *room = fresh;
+        }
+        let passed_s = sample.received_bytes as f64 * 8.0 / self.capacity_bps;
+        room.left_s += sample.send_interval.as_secs_f64() - passed_s;
+    }
+
+    /// Whether the queue stayed although we left room for it to go: someone else fills it.
+    fn is_contended(&self) -> bool {
+        let tolerance = self.rtt.min().as_secs_f64() + 0.02;
+        self.room.is_some_and(|r| self.delay.standing_queue().as_secs_f64() - r.queue_s + r.left_s > tolerance)
+    }
+
+    fn enter_plateau(&mut self, now: Instant) {
+        let fill = 1.0 / (1.0 - self.baseline_loss.fraction().min(0.5));
+        self.capacity_bps = self.meter.delivered_bps() * fill;
+        self.plateau_hold = (self.plateau_hold * 2).clamp(self.rtt.smoothed() * 10, Duration::from_secs(10));
+        self.plateau_until = now + self.plateau_hold;
+        self.confirmed = true;
+        self.growth = 0;
+        self.phase = Phase::Plateau;
+    }
+
+    fn choose_phase(&mut self, now: Instant) {
+        let queue = self.delay.standing_queue();
+        if queue < self.queue_target() / 4 {
+            self.drained_at = now;
+        }
+        self.phase = match self.phase {
+            Phase::Startup if queue > self.queue_target() => Phase::Steady,
+            Phase::Startup => Phase::Startup,
+            Phase::Plateau if now < self.plateau_until && queue < self.queue_target() * 2 => Phase::Plateau,
+            Phase::Compete if self.stays_competing(now) => Phase::Compete,
+            Phase::Compete => {
+                self.room = None;
+                Phase::Steady
+            }
+            _ if self.is_contended() => {
+                self.share_bps = self.capacity_bps.max(self.alone_bps / 2.0);
+                self.compete_since = now;
+                Phase::Compete
+            }
+            Phase::Drain if self.drained_at < self.drain_started && now - self.drain_started < self.rtt.smoothed() * 3 => {
+                Phase::Drain
+            }
+            Phase::Drain => {
+                self.drained_at = now;
+                Phase::Steady
+            }
+            _ if now - self.drained_at > DRAIN_EVERY => {
+                self.drain_started = now;
+                Phase::Drain
+            }
+            _ if self.growth > 0 => Phase::Probe,
+            _ => Phase::Steady,
+        };
+    }
+
+    fn stays_competing(&self, now: Instant) -> bool {
+        let tested = now - self.compete_since > self.rtt.smoothed() * 20;
+        let alone = self.meter.delivered_bps() > 0.9 * self.alone_bps;
+        self.room.is_some() && !(tested && alone) && now - self.compete_since < COMPETE_FOR
+    }
+
+    /// The queue that will stand at the bottleneck when what is sent now arrives there: the queue the last reported packet
+    /// met, and what was sent after it, less what the bottleneck passed on in that time (a Smith predictor).
+    fn predicted_queue_s(&self, now: Instant, sample: &Sample) -> f64 {
+        let sent_s = sample.sent_after_bytes as f64 * 8.0 / self.capacity_bps;
+        (self.delay.standing_queue().as_secs_f64() + sent_s - (now - sample.largest_sent_at).as_secs_f64()).max(0.0)
+    }
+
+    fn law(&self, now: Instant, sample: &Sample) -> f64 {
+        let target = match self.phase {
+            Phase::Startup => return self.capacity_bps * 2.0,
+            Phase::Plateau => return self.capacity_bps * 0.985,
+            Phase::Compete => return self.share_bps.min(1.25 * self.meter.received_bps()),
+            Phase::Drain => -0.01 * self.rtt.min().as_secs_f64(),
+            _ => self.queue_target().as_secs_f64(),
+        };
+        let horizon = ((now - sample.largest_sent_at).as_secs_f64() / 2.0).max(0.002);
+        let gain = 1.0 + (target - self.predicted_queue_s(now, sample)) / horizon;
+        self.capacity_bps * gain.clamp(0.25, 1.25).max(if self.growth > 0 { GROWTH[self.growth] } else { 0.0 })
+    }
+
+    fn bounded(&self, bps: f64) -> f64 {
+        let cap = self.config.cap.map_or(f64::MAX, |cap| cap.bps() as f64);
+        bps.min(cap).max(self.config.floor.bps() as f64)
+    }
+
+    fn packets_time(&self, packets: f64) -> Duration {
+        Duration::from_secs_f64((packets * self.packet_bits / self.capacity_bps.max(1.0)).min(10.0))
     }
 
     /// The rate at which to send now.
@@ -97,7 +332,12 @@ impl PathRate {
 
     /// Bytes that may be in flight: what stops the sender when reports stop.
     pub fn in_flight_limit_bytes(&self) -> u64 {
-        u64::MAX
+        let report_interval = (self.rtt.min() / 4).clamp(Duration::from_millis(1), Duration::from_millis(25));
+        let queue = if self.phase == Phase::Compete { self.delay.standing_queue() * 2 } else { self.queue_target() * 2 };
+        let span = self.rtt.min() + report_interval + self.delay.jitter() * 4 + queue;
+        let factor = if self.phase == Phase::Startup { 2.2 } else { 1.1 * GROWTH[self.growth] };
+        let bits = self.capacity_bps * factor * span.as_secs_f64() + 10.0 * self.packet_bits;
+        (bits / 8.0) as u64
     }
 
     /// The learned capacity, once a queue has shown it.
@@ -105,9 +345,9 @@ impl PathRate {
         self.confirmed.then(|| Rate::from_bps(self.capacity_bps as u64))
     }
 
-    /// The standing queue aimed at.
+    /// The standing queue aimed at: one millisecond, 2 % of the round trip, one and a half packets or twice the jitter, whichever is most.
     pub fn queue_target(&self) -> Duration {
-        Duration::ZERO
+        Duration::from_millis(1).max(self.rtt.min() / 50).max(self.packets_time(1.5)).max(self.delay.jitter() * 2)
     }
 
     /// What the controller is doing.

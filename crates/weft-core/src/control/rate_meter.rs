@@ -20,9 +20,19 @@ impl RateMeter {
         self.send_s = self.send_s * keep + sample.send_interval.as_secs_f64();
     }
 
+    /// Bits the average rests on.
+    pub fn bits(&self) -> f64 {
+        self.bits
+    }
+
     /// Bits per second on the receiver's clock: the capacity while a queue stands.
     pub fn received_bps(&self) -> f64 {
         if self.receive_s > 0.0 { self.bits / self.receive_s } else { 0.0 }
+    }
+
+    /// Bits per second on the sender's clock.
+    pub fn sent_bps(&self) -> f64 {
+        if self.send_s > 0.0 { self.bits / self.send_s } else { 0.0 }
     }
 
     /// Bits per second over the longer of both intervals: never above the rate sent, so that packets bunched together on the

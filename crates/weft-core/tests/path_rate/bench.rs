@@ -1,0 +1,469 @@
+//! A packet-level model of one path: sender, drop-tail bottleneck, delay line, receiver, reports back. Virtual time, seeded.
+
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
+use std::ops::RangeInclusive;
+use weft_core::control::{PathRate, PathRateConfig};
+use weft_core::sense::{ReceiveLog, Report, SentBook};
+use weft_units::{Duration, Instant, Rate, Rng};
+
+/// Bytes of a full packet.
+pub const PACKET: u32 = 1500;
+
+/// What the bottleneck can carry.
+#[derive(Clone)]
+pub enum Capacity {
+    /// Rates from the given times on; the first starts at zero.
+    Steps(Vec<(Duration, Rate)>),
+    /// Milliseconds at which one packet may pass, repeated (the Mahimahi format).
+    Trace(Vec<u64>),
+}
+
+/// One path and what is sent over it.
+#[derive(Clone)]
+pub struct Link {
+    pub capacity: Capacity,
+    /// Round-trip time without queues.
+    pub rtt: Duration,
+    pub queue_bytes: u64,
+    /// Extra one-way delay, uniform between zero and this.
+    pub jitter: Duration,
+    /// Whether jitter may change the order of packets.
+    pub reorders: bool,
+    /// Bernoulli loss behind the bottleneck.
+    pub loss: f64,
+    /// When our sender has data waiting.
+    pub busy: Vec<RangeInclusive<Duration>>,
+    /// When a loss-based flow (Reno) competes in the same queue.
+    pub rival: Option<RangeInclusive<Duration>>,
+    /// Added to the receiver's clock.
+    pub clock_offset_us: u64,
+    pub duration: Duration,
+    pub seed: u64,
+}
+
+impl Link {
+    /// A constant rate with a queue of 1.5 BDP and nothing else.
+    pub fn fixed(mbps: f64, rtt_ms: u64) -> Link {
+        let rate = Rate::from_bps((mbps * 1e6) as u64);
+        let rtt = Duration::from_millis(rtt_ms);
+        Link {
+            capacity: Capacity::Steps(vec![(Duration::ZERO, rate)]),
+            rtt,
+            queue_bytes: (rate.bytes_in(rtt) * 3 / 2).max(20 * u64::from(PACKET)),
+            jitter: Duration::ZERO,
+            reorders: false,
+            loss: 0.0,
+            busy: vec![Duration::ZERO..=Duration::MAX],
+            rival: None,
+            clock_offset_us: 123_456_789,
+            duration: Duration::from_secs(20),
+            seed: 1,
+        }
+    }
+}
+
+/// What a packet met at the bottleneck.
+#[derive(Clone, Copy)]
+pub struct Passage {
+    pub at: Instant,
+    pub waited: Duration,
+    pub ours: bool,
+}
+
+/// Everything that happened.
+pub struct Run {
+    link: Link,
+    pub passages: Vec<Passage>,
+    /// When our packets were dropped at a full queue.
+    pub drops: Vec<Instant>,
+    /// The pacing rate after each report.
+    pub rates: Vec<(Instant, Rate)>,
+    pub control: PathRate,
+}
+
+fn at(time: Duration) -> Instant {
+    Instant::ZERO + time
+}
+
+impl Run {
+    fn span(&self, from: Duration, to: Duration) -> impl Iterator<Item = &Passage> + Clone {
+        self.passages.iter().filter(move |p| p.at >= at(from) && p.at < at(to))
+    }
+
+    /// Bytes of ours that passed, over what the bottleneck could have carried.
+    pub fn utilisation(&self, from: Duration, to: Duration) -> f64 {
+        let ours = self.span(from, to).filter(|p| p.ours).count() as f64 * f64::from(PACKET);
+        ours / self.link.possible_bytes(from, to)
+    }
+
+    /// A quantile of the queueing delay our packets met, including the wait for their own turn in a batch.
+    pub fn queue(&self, quantile: f64, from: Duration, to: Duration) -> Duration {
+        let mut waits: Vec<Duration> = self.span(from, to).filter(|p| p.ours).map(|p| p.waited).collect();
+        waits.sort_unstable();
+        let last = waits.len().saturating_sub(1);
+        waits.get((last as f64 * quantile) as usize).copied().unwrap_or_default()
+    }
+
+    /// Share of our packets dropped at the full queue.
+    pub fn dropped(&self, from: Duration, to: Duration) -> f64 {
+        let drops = self.drops.iter().filter(|t| **t >= at(from) && **t < at(to)).count() as f64;
+        let passed = self.span(from, to).filter(|p| p.ours).count() as f64;
+        if drops > 0.0 { drops / (drops + passed) } else { 0.0 }
+    }
+
+    /// How long after `from` the throughput over `window` first reaches `share` of the capacity and the queue is below `queue`.
+    pub fn settled_after(&self, from: Duration, window: Duration, share: f64, queue: Duration) -> Option<Duration> {
+        let mut t = from + window;
+        while t < self.link.duration {
+            if self.utilisation(t - window, t) >= share && self.queue(0.5, t - window, t) <= queue {
+                return Some(t - from);
+            }
+            t += window / 4;
+        }
+        None
+    }
+}
+
+impl Link {
+    fn possible_bytes(&self, from: Duration, to: Duration) -> f64 {
+        match &self.capacity {
+            Capacity::Steps(steps) => {
+                let mut bytes = 0.0;
+                for (i, &(start, rate)) in steps.iter().enumerate() {
+                    let end = steps.get(i + 1).map_or(Duration::MAX, |s| s.0).min(to);
+                    bytes += end.saturating_sub(start.max(from)).as_secs_f64() * rate.bps() as f64 / 8.0;
+                }
+                bytes
+            }
+            Capacity::Trace(times) => {
+                let length = times.last().copied().unwrap_or(1).max(1);
+                let until = |t: u64| t / length * times.len() as u64 + times.partition_point(|&x| x < t % length) as u64;
+                (until(to.as_millis() as u64) - until(from.as_millis() as u64)) as f64 * f64::from(PACKET)
+            }
+        }
+    }
+
+    fn rate_at(&self, now: Instant) -> Rate {
+        match &self.capacity {
+            Capacity::Steps(steps) => steps.iter().rev().find(|s| at(s.0) <= now).map_or(Rate::ZERO, |s| s.1),
+            Capacity::Trace(_) => Rate::ZERO,
+        }
+    }
+
+    /// Runs the model.
+    pub fn run(&self) -> Run {
+        self.run_with(PathRateConfig::default())
+    }
+
+    /// Runs the model with other bounds.
+    pub fn run_with(&self, config: PathRateConfig) -> Run {
+        let mut world = World::new(self, config);
+        world.schedule(Instant::ZERO, Event::Send);
+        if let Some(rival) = &self.rival {
+            world.schedule(at(*rival.start()), Event::RivalStart);
+        }
+        if matches!(self.capacity, Capacity::Trace(_)) {
+            world.schedule(world.opportunity_time(), Event::Opportunity);
+        }
+        while let Some(Reverse((now, _, index))) = world.heap.pop() {
+            if now > at(self.duration) {
+                break;
+            }
+            let event = std::mem::replace(&mut world.events[index], Event::Nothing);
+            world.free.push(index);
+            world.handle(now, event);
+        }
+        Run { link: self.clone(), passages: world.passages, drops: world.drops, rates: world.rates, control: world.control }
+    }
+}
+
+enum Event {
+    Nothing,
+    Send,
+    Served,
+    Opportunity,
+    Arrive(u64),
+    ReportTimer,
+    Report(Report, Vec<RangeInclusive<u64>>),
+    LossTimer,
+    RivalStart,
+    RivalAck,
+}
+
+struct Queued {
+    number: u64,
+    ours: bool,
+    entered: Instant,
+}
+
+struct World<'a> {
+    link: &'a Link,
+    heap: BinaryHeap<Reverse<(Instant, u64, usize)>>,
+    events: Vec<Event>,
+    free: Vec<usize>,
+    order: u64,
+    rng: Rng,
+    control: PathRate,
+    book: SentBook<()>,
+    log: ReceiveLog,
+    report_timer: Option<Instant>,
+    next_send: Instant,
+    send_scheduled: bool,
+    queue: VecDeque<Queued>,
+    serving: bool,
+    opportunity: usize,
+    lap: u64,
+    last_arrival: Instant,
+    rival: Reno,
+    passages: Vec<Passage>,
+    drops: Vec<Instant>,
+    rates: Vec<(Instant, Rate)>,
+}
+
+/// The textbook loss-based flow.
+struct Reno {
+    window: f64,
+    threshold: f64,
+    next: u64,
+    in_flight: u64,
+    recover: u64,
+}
+
+impl<'a> World<'a> {
+    fn new(link: &'a Link, config: PathRateConfig) -> World<'a> {
+        World {
+            link,
+            heap: BinaryHeap::new(),
+            events: Vec::new(),
+            free: Vec::new(),
+            order: 0,
+            rng: Rng::new(link.seed),
+            control: PathRate::new(config),
+            book: SentBook::new(),
+            log: ReceiveLog::new(),
+            report_timer: None,
+            next_send: Instant::ZERO,
+            send_scheduled: true,
+            queue: VecDeque::new(),
+            serving: false,
+            opportunity: 0,
+            lap: 0,
+            last_arrival: Instant::ZERO,
+            rival: Reno { window: 10.0, threshold: f64::MAX, next: 0, in_flight: 0, recover: 0 },
+            passages: Vec::new(),
+            drops: Vec::new(),
+            rates: Vec::new(),
+        }
+    }
+
+    fn schedule(&mut self, time: Instant, event: Event) {
+        let index = match self.free.pop() {
+            Some(index) => {
+                self.events[index] = event;
+                index
+            }
+            None => {
+                self.events.push(event);
+                self.events.len() - 1
+            }
+        };
+        self.order += 1;
+        self.heap.push(Reverse((time, self.order, index)));
+    }
+
+    fn handle(&mut self, now: Instant, event: Event) {
+        match event {
+            Event::Nothing => {}
+            Event::Send => {
+                self.send_scheduled = false;
+                self.send(now);
+            }
+            Event::Served => {
+                self.serve_one(now);
+                self.serving = false;
+                self.start_serving(now);
+            }
+            Event::Opportunity => {
+                self.serve_one(now);
+                self.schedule(self.opportunity_time(), Event::Opportunity);
+            }
+            Event::Arrive(number) => {
+                self.log.on_datagram(now, number, PACKET, false, true);
+                self.check_report(now);
+            }
+            Event::ReportTimer => {
+                self.report_timer = None;
+                self.check_report(now);
+            }
+            Event::Report(report, ranges) => self.on_report(now, &report, ranges),
+            Event::LossTimer => {
+                self.book.detect_lost(now, &mut |_, _, _| {});
+                self.send(now);
+            }
+            Event::RivalStart => self.rival_send(now),
+            Event::RivalAck => self.rival_ack(now),
+        }
+    }
+
+    fn is_busy(&self, now: Instant) -> bool {
+        self.link.busy.iter().any(|span| span.contains(&(now - Instant::ZERO)))
+    }
+
+    fn send(&mut self, now: Instant) {
+        if !self.is_busy(now) {
+            let next = self.link.busy.iter().map(|span| at(*span.start())).filter(|t| *t > now).min();
+            if let Some(next) = next {
+                self.wake(next);
+            }
+            return;
+        }
+        let rate = self.control.pacing_rate(now);
+        // The batch a real sender hands to the kernel at once.
+        let batch = (rate.bytes_in(Duration::from_micros(500)) / u64::from(PACKET)).clamp(1, 40);
+        while self.next_send <= now {
+            for _ in 0..batch {
+                if self.book.in_flight_bytes() + u64::from(PACKET) > self.control.in_flight_limit_bytes() {
+                    self.next_send = now;
+                    return;
+                }
+                let number = self.book.next_number();
+                self.book.on_sent(number, now, PACKET, true, ());
+                self.enqueue(now, Queued { number, ours: true, entered: now });
+                self.next_send = self.next_send.max(now.before(rate.time_for(u64::from(PACKET)))) + rate.time_for(u64::from(PACKET));
+            }
+        }
+        self.wake(self.next_send);
+    }
+
+    fn wake(&mut self, time: Instant) {
+        if !self.send_scheduled {
+            self.send_scheduled = true;
+            self.schedule(time, Event::Send);
+        }
+    }
+
+    fn enqueue(&mut self, now: Instant, packet: Queued) -> bool {
+        if (self.queue.len() as u64 + 1) * u64::from(PACKET) > self.link.queue_bytes.max(u64::from(PACKET)) {
+            if packet.ours {
+                self.drops.push(now);
+            } else {
+                self.rival_lost(packet.number);
+            }
+            return false;
+        }
+        self.queue.push_back(packet);
+        self.start_serving(now);
+        true
+    }
+
+    fn start_serving(&mut self, now: Instant) {
+        if self.serving || self.queue.is_empty() || matches!(self.link.capacity, Capacity::Trace(_)) {
+            return;
+        }
+        self.serving = true;
+        let time = self.link.rate_at(now).time_for(u64::from(PACKET));
+        self.schedule(now + time, Event::Served);
+    }
+
+    fn opportunity_time(&self) -> Instant {
+        let Capacity::Trace(times) = &self.link.capacity else { return Instant::FAR_FUTURE };
+        let length = times.last().copied().unwrap_or(1).max(1);
+        Instant::from_millis(self.lap * length + times[self.opportunity])
+    }
+
+    fn serve_one(&mut self, now: Instant) {
+        if let Capacity::Trace(times) = &self.link.capacity {
+            self.opportunity += 1;
+            if self.opportunity == times.len() {
+                self.opportunity = 0;
+                self.lap += 1;
+            }
+        }
+        let Some(packet) = self.queue.pop_front() else { return };
+        let own = self.link.rate_at(now).time_for(u64::from(PACKET));
+        let own = if own > Duration::from_secs(1000) { Duration::ZERO } else { own };
+        let waited = (now - packet.entered).saturating_sub(own);
+        self.passages.push(Passage { at: now, waited, ours: packet.ours });
+        if !packet.ours {
+            self.schedule(now + self.link.rtt, Event::RivalAck);
+            return;
+        }
+        if self.rng.chance(self.link.loss) {
+            return;
+        }
+        let jitter = self.link.jitter.mul_f64(self.rng.unit());
+        let mut arrival = now + self.link.rtt / 2 + jitter;
+        if !self.link.reorders {
+            arrival = arrival.max(self.last_arrival);
+            self.last_arrival = arrival;
+        }
+        self.schedule(arrival, Event::Arrive(packet.number));
+    }
+
+    fn report_interval(&self) -> Duration {
+        (self.link.rtt / 4).clamp(Duration::from_millis(1), Duration::from_millis(25))
+    }
+
+    fn check_report(&mut self, now: Instant) {
+        let Some(due) = self.log.report_due(self.report_interval()) else { return };
+        if due > now {
+            if self.report_timer.is_none_or(|t| t > due) {
+                self.report_timer = Some(due);
+                self.schedule(due, Event::ReportTimer);
+            }
+            return;
+        }
+        if let Some(mut report) = self.log.report(now) {
+            report.received_at_us = report.received_at_us.wrapping_add(self.link.clock_offset_us as u32);
+            let ranges = self.log.ranges().collect();
+            self.log.on_report_sent(now);
+            self.schedule(now + self.link.rtt / 2, Event::Report(report, ranges));
+        }
+    }
+
+    fn on_report(&mut self, now: Instant, report: &Report, ranges: Vec<RangeInclusive<u64>>) {
+        if let Some(sample) = self.book.on_report(now, report, ranges, &mut |_, _, _| {}) {
+            self.control.on_sample(now, &sample);
+            self.rates.push((now, self.control.pacing_rate(now)));
+        }
+        if let Some(time) = self.book.next_loss_timeout() {
+            self.schedule(time.max(now), Event::LossTimer);
+        }
+        if !self.send_scheduled {
+            self.send(now);
+        }
+    }
+
+    fn rival_send(&mut self, now: Instant) {
+        let active = self.link.rival.as_ref().is_some_and(|span| span.contains(&(now - Instant::ZERO)));
+        while active && (self.rival.in_flight as f64) < self.rival.window {
+            let number = self.rival.next;
+            self.rival.next += 1;
+            self.rival.in_flight += 1;
+            if !self.enqueue(now, Queued { number, ours: false, entered: now }) {
+                if self.rival.in_flight == 0 {
+                    self.schedule(now + self.link.rtt, Event::RivalStart);
+                }
+                return;
+            }
+        }
+    }
+
+    fn rival_lost(&mut self, number: u64) {
+        let rival = &mut self.rival;
+        rival.in_flight -= 1;
+        if number >= rival.recover {
+            rival.window = (rival.window / 2.0).max(2.0);
+            rival.threshold = rival.window;
+            rival.recover = rival.next;
+        }
+    }
+
+    fn rival_ack(&mut self, now: Instant) {
+        let rival = &mut self.rival;
+        rival.in_flight -= 1;
+        rival.window += if rival.window < rival.threshold { 1.0 } else { 1.0 / rival.window };
+        self.rival_send(now);
+    }
+}
