@@ -1,1 +1,30 @@
-//! Placeholder.
+//! Secure sessions between adjacent nodes: Noise IK handshake, keys and their change, replay windows, cookies.
+//!
+//! The shape is WireGuard's (J. A. Donenfeld, "WireGuard: Next Generation Kernel Network Tunnel", NDSS 2017) over
+//! Noise `IKpsk2` (The Noise Protocol Framework, revision 34), with one difference that several paths ask for: packet
+//! numbers and replay windows are per path, and packet numbers go on when the key changes.
+//!
+//! Sans-IO: time, a seed and a stamp that rises across restarts come in as arguments; datagrams go in and out as slices.
+//! [`Sessions`] is the table of all peers; everything else is a part of it.
+#![forbid(unsafe_code)]
+
+mod cookie;
+mod error;
+mod handshake;
+mod identity;
+mod index;
+mod keys;
+mod numbers;
+mod payload;
+mod peer;
+mod random;
+mod replay;
+mod resolver;
+mod sessions;
+mod timers;
+
+pub use error::{HandshakeError, InitiateError, OpenError, ParseKeyError, PeerError, SealError};
+pub use identity::{Identity, NodeId, PresharedKey, PublicKey};
+pub use keys::Cipher;
+pub use sessions::{Action, Opened, Outcome, PeerConfig, Sessions};
+pub use timers::{GIVE_UP_AFTER, KEY_LIFETIME, REKEY_AFTER, RETRY_INTERVAL, SLOW_RETRY_INTERVAL};

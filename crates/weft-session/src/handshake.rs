@@ -1,0 +1,102 @@
+//! The handshake itself: Noise `IKpsk2` (rev 34 §7.5 and §9.4), as in WireGuard, through the `snow` library.
+//!
+//! The prologue is a name and the clear header of the initiation, so that nobody can change the initiator's index on the way.
+
+use crate::identity::{Identity, PresharedKey, PublicKey};
+use crate::keys::SessionSecret;
+use crate::random::SecretRng;
+use crate::resolver::Resolver;
+use snow::{Builder, Error, HandshakeState};
+use weft_wire::handshake::{INITIATION_NOISE_LEN, INITIATION_PAYLOAD_LEN, RESPONSE_NOISE_LEN, RESPONSE_PAYLOAD_LEN};
+use weft_wire::hop::PacketType;
+
+const PROTOCOL: &str = "Noise_IKpsk2_25519_ChaChaPoly_BLAKE2s";
+const PSK_POSITION: u8 = 2;
+
+fn prologue(initiator_index: u32) -> [u8; 12] {
+    let mut prologue = *b"weft\0\0\0\0\0\0\0\0";
+    prologue[4] = PacketType::HandshakeInitiation.byte();
+    prologue[8..].copy_from_slice(&initiator_index.to_be_bytes());
+    prologue
+}
+
+fn builder<'a>(rng: &mut SecretRng) -> Result<Builder<'a>, Error> {
+    Ok(Builder::with_resolver(PROTOCOL.parse()?, Box::new(Resolver::new(rng))))
+}
+
+fn secret_of(state: &mut HandshakeState) -> SessionSecret {
+    let split = state.dangerously_get_raw_split();
+    SessionSecret::new(split, state.get_handshake_hash())
+}
+
+/// A handshake this node initiated, waiting for its response.
+pub(crate) struct Initiator(HandshakeState);
+
+impl Initiator {
+    /// Writes the first message to `noise` (exactly [`INITIATION_NOISE_LEN`] bytes).
+    pub(crate) fn start(
+        identity: &Identity,
+        peer: (&PublicKey, &PresharedKey),
+        index: u32,
+        payload: &[u8; INITIATION_PAYLOAD_LEN],
+        rng: &mut SecretRng,
+        noise: &mut [u8],
+    ) -> Result<Initiator, Error> {
+        let mut state = builder(rng)?
+            .prologue(&prologue(index))?
+            .local_private_key(identity.secret())?
+            .remote_public_key(&peer.0.0)?
+            .psk(PSK_POSITION, peer.1.secret())?
+            .build_initiator()?;
+        state.write_message(payload, noise)?;
+        Ok(Initiator(state))
+    }
+
+    /// Reads the second message. A message that does not authenticate changes nothing: the true one may still come.
+    pub(crate) fn finish(
+        &mut self,
+        noise: &[u8; RESPONSE_NOISE_LEN],
+    ) -> Result<([u8; RESPONSE_PAYLOAD_LEN], SessionSecret), Error> {
+        let mut payload = [0; RESPONSE_PAYLOAD_LEN];
+        self.0.read_message(noise, &mut payload)?;
+        Ok((payload, secret_of(&mut self.0)))
+    }
+}
+
+/// A handshake a peer initiated, decrypted and not answered yet.
+pub(crate) struct Responder {
+    state: HandshakeState,
+    /// The initiator's static key.
+    pub(crate) peer: PublicKey,
+    /// What the initiation carried.
+    pub(crate) payload: [u8; INITIATION_PAYLOAD_LEN],
+}
+
+impl Responder {
+    /// Reads the first message.
+    pub(crate) fn read(
+        identity: &Identity,
+        index: u32,
+        noise: &[u8; INITIATION_NOISE_LEN],
+        rng: &mut SecretRng,
+    ) -> Result<Responder, Error> {
+        let mut state =
+            builder(rng)?.prologue(&prologue(index))?.local_private_key(identity.secret())?.build_responder()?;
+        let mut payload = [0; INITIATION_PAYLOAD_LEN];
+        state.read_message(noise, &mut payload)?;
+        let peer = state.get_remote_static().and_then(|key| key.first_chunk()).ok_or(Error::Input)?;
+        Ok(Responder { peer: PublicKey(*peer), payload, state })
+    }
+
+    /// Writes the second message to `noise` (exactly [`RESPONSE_NOISE_LEN`] bytes).
+    pub(crate) fn answer(
+        mut self,
+        psk: &PresharedKey,
+        payload: &[u8; RESPONSE_PAYLOAD_LEN],
+        noise: &mut [u8],
+    ) -> Result<SessionSecret, Error> {
+        self.state.set_psk(usize::from(PSK_POSITION), psk.secret())?;
+        self.state.write_message(payload, noise)?;
+        Ok(secret_of(&mut self.state))
+    }
+}

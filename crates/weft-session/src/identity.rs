@@ -1,0 +1,206 @@
+//! Who a node is: its static X25519 key pair (RFC 7748), and the names made from the public half.
+
+use crate::error::ParseKeyError;
+use aws_lc_rs::agreement::{PrivateKey, X25519};
+use aws_lc_rs::digest;
+use base64ct::{Base64, Encoding};
+use core::fmt;
+use core::str::FromStr;
+use zeroize::{Zeroize, ZeroizeOnDrop};
+
+const KEY_LEN: usize = 32;
+/// Bytes of a key's padded base64.
+const KEY_TEXT_LEN: usize = 44;
+
+/// A static X25519 public key. Its text is base64.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct PublicKey(pub [u8; KEY_LEN]);
+
+/// The short name of a node: the first 160 bits of SHA-256 of its static public key. Its text is hexadecimal.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct NodeId(pub [u8; 20]);
+
+/// A node's static secret. Wiped from memory when dropped; never shown.
+#[derive(Clone, Zeroize, ZeroizeOnDrop)]
+pub struct Identity {
+    secret: [u8; KEY_LEN],
+    #[zeroize(skip)]
+    public: PublicKey,
+}
+
+/// A secret two peers share beside their static keys, mixed into the handshake (Noise §9, `psk2`). Its text is base64.
+#[derive(Clone, Zeroize, ZeroizeOnDrop)]
+pub struct PresharedKey([u8; KEY_LEN]);
+
+impl PublicKey {
+    /// The name of the node that has this key.
+    pub fn node_id(&self) -> NodeId {
+        let hash = digest::digest(&digest::SHA256, &self.0);
+        let mut id = [0; 20];
+        id.iter_mut().zip(hash.as_ref()).for_each(|(to, from)| *to = *from);
+        NodeId(id)
+    }
+}
+
+impl Identity {
+    /// The identity of 32 secret random bytes: key generation, and reading a stored key.
+    pub fn from_secret(secret: [u8; KEY_LEN]) -> Identity {
+        let public = x25519_public(&secret);
+        Identity { secret, public: PublicKey(public) }
+    }
+
+    /// The key peers know this node by.
+    pub fn public_key(&self) -> PublicKey {
+        self.public
+    }
+
+    /// The name of this node.
+    pub fn node_id(&self) -> NodeId {
+        self.public.node_id()
+    }
+
+    /// The secret as base64, to be stored.
+    pub fn secret_to_base64(&self) -> String {
+        Base64::encode_string(&self.secret)
+    }
+
+    pub(crate) fn secret(&self) -> &[u8; KEY_LEN] {
+        &self.secret
+    }
+}
+
+impl PresharedKey {
+    /// A pre-shared key of 32 secret random bytes.
+    pub fn new(secret: [u8; KEY_LEN]) -> PresharedKey {
+        PresharedKey(secret)
+    }
+
+    /// The key that stands for "none" (WireGuard paper §5.4: all zeros).
+    pub(crate) fn none() -> PresharedKey {
+        PresharedKey([0; KEY_LEN])
+    }
+
+    pub(crate) fn secret(&self) -> &[u8; KEY_LEN] {
+        &self.0
+    }
+}
+
+/// The public key of any 32 bytes: X25519 clamps them, so there is no invalid secret.
+pub(crate) fn x25519_public(secret: &[u8; KEY_LEN]) -> [u8; KEY_LEN] {
+    let mut public = [0; KEY_LEN];
+    let computed = PrivateKey::from_private_key(&X25519, secret).ok().and_then(|key| key.compute_public_key().ok());
+    if let Some(computed) = computed {
+        public.iter_mut().zip(computed.as_ref()).for_each(|(to, from)| *to = *from);
+    }
+    public
+}
+
+fn decode(text: &str) -> Result<[u8; KEY_LEN], ParseKeyError> {
+    let mut key = [0; KEY_LEN];
+    match Base64::decode(text, &mut key) {
+        Ok(bytes) if bytes.len() == KEY_LEN => Ok(key),
+        _ => Err(ParseKeyError::Encoding),
+    }
+}
+
+impl fmt::Display for PublicKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut text = [0; KEY_TEXT_LEN];
+        f.write_str(Base64::encode(&self.0, &mut text).map_err(|_| fmt::Error)?)
+    }
+}
+
+impl fmt::Debug for PublicKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "PublicKey({self})")
+    }
+}
+
+impl FromStr for PublicKey {
+    type Err = ParseKeyError;
+    fn from_str(text: &str) -> Result<PublicKey, ParseKeyError> {
+        decode(text).map(PublicKey)
+    }
+}
+
+impl FromStr for Identity {
+    type Err = ParseKeyError;
+    fn from_str(text: &str) -> Result<Identity, ParseKeyError> {
+        decode(text).map(Identity::from_secret)
+    }
+}
+
+impl FromStr for PresharedKey {
+    type Err = ParseKeyError;
+    fn from_str(text: &str) -> Result<PresharedKey, ParseKeyError> {
+        decode(text).map(PresharedKey)
+    }
+}
+
+impl fmt::Display for NodeId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
+
+impl fmt::Debug for NodeId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "NodeId({self})")
+    }
+}
+
+impl fmt::Debug for Identity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Identity({})", self.public)
+    }
+}
+
+impl fmt::Debug for PresharedKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("PresharedKey")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// RFC 7748 §6.1, Alice.
+    const ALICE_SECRET: [u8; 32] = [
+        0x77, 0x07, 0x6d, 0x0a, 0x73, 0x18, 0xa5, 0x7d, 0x3c, 0x16, 0xc1, 0x72, 0x51, 0xb2, 0x66, 0x45, 0xdf, 0x4c,
+        0x2f, 0x87, 0xeb, 0xc0, 0x99, 0x2a, 0xb1, 0x77, 0xfb, 0xa5, 0x1d, 0xb9, 0x2c, 0x2a,
+    ];
+    const ALICE_PUBLIC: [u8; 32] = [
+        0x85, 0x20, 0xf0, 0x09, 0x89, 0x30, 0xa7, 0x54, 0x74, 0x8b, 0x7d, 0xdc, 0xb4, 0x3e, 0xf7, 0x5a, 0x0d, 0xbf,
+        0x3a, 0x0d, 0x26, 0x38, 0x1a, 0xf4, 0xeb, 0xa4, 0xa9, 0x8e, 0xaa, 0x9b, 0x4e, 0x6a,
+    ];
+
+    #[test]
+    fn the_public_key_is_that_of_rfc_7748() {
+        assert_eq!(Identity::from_secret(ALICE_SECRET).public_key(), PublicKey(ALICE_PUBLIC));
+    }
+
+    #[test]
+    fn keys_survive_their_text_and_bad_text_is_refused() {
+        let alice = Identity::from_secret(ALICE_SECRET);
+        assert_eq!(alice.public_key().to_string().parse(), Ok(alice.public_key()));
+        let again: Identity = alice.secret_to_base64().parse().unwrap();
+        assert_eq!(again.public_key(), alice.public_key());
+        for bad in ["", "AAAA", &"A".repeat(43), &"A".repeat(44), &"=".repeat(44), "schlüssel"] {
+            assert_eq!(bad.parse::<PublicKey>(), Err(ParseKeyError::Encoding), "{bad}");
+        }
+    }
+
+    #[test]
+    fn secrets_are_never_shown() {
+        let alice = Identity::from_secret(ALICE_SECRET);
+        assert!(!format!("{alice:?}").contains(&alice.secret_to_base64()));
+        assert_eq!(format!("{:?}", PresharedKey::new(ALICE_SECRET)), "PresharedKey");
+    }
+
+    #[test]
+    fn a_node_is_named_by_160_bits_of_sha_256() {
+        let id = PublicKey([0; 32]).node_id();
+        assert_eq!(id.to_string(), "66687aadf862bd776c8fc18b8e9f8e20089714 85".replace(' ', ""));
+    }
+}

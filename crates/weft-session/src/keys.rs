@@ -1,0 +1,223 @@
+//! Keys: from the secret of a handshake to the two AEAD keys of a session, and the few that are alive at a time.
+
+use crate::timers::{KEY_LIFETIME, REKEY_AFTER_PACKETS};
+use aws_lc_rs::aead::{AES_256_GCM, Aad, Algorithm, CHACHA20_POLY1305, LessSafeKey, Nonce, UnboundKey};
+use aws_lc_rs::error::Unspecified;
+use aws_lc_rs::hkdf::{HKDF_SHA256, Prk, Salt};
+use weft_units::{Instant, PathId};
+use weft_wire::hop::{HOP_HEADER_LEN, TAG_LEN};
+use zeroize::Zeroize;
+
+/// The AEAD that seals packets.
+///
+/// A node says which it prefers; two nodes use AES-256-GCM if both prefer it, ChaCha20-Poly1305 otherwise.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Cipher {
+    /// RFC 8439: fast on every machine.
+    ChaCha20Poly1305,
+    /// NIST SP 800-38D: several times faster where the processor has AES instructions.
+    Aes256Gcm,
+}
+
+impl Cipher {
+    fn algorithm(self) -> &'static Algorithm {
+        match self {
+            Cipher::ChaCha20Poly1305 => &CHACHA20_POLY1305,
+            Cipher::Aes256Gcm => &AES_256_GCM,
+        }
+    }
+}
+
+/// Which way a key works.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Direction {
+    InitiatorToResponder,
+    ResponderToInitiator,
+}
+
+/// The secret two peers share after a handshake; every key of the session is expanded from it.
+///
+/// HKDF-SHA-256 (RFC 5869): input key material is both halves of Noise's `Split()` (rev 34 §5.2), salt is the handshake hash,
+/// info is a label of fixed length, then fixed-width fields.
+pub(crate) struct SessionSecret(Prk);
+
+impl SessionSecret {
+    pub(crate) fn new(mut split: ([u8; 32], [u8; 32]), handshake_hash: &[u8]) -> SessionSecret {
+        let mut material = [0; 64];
+        material[..32].copy_from_slice(&split.0);
+        material[32..].copy_from_slice(&split.1);
+        let secret = Salt::new(HKDF_SHA256, handshake_hash).extract(&material);
+        material.zeroize();
+        split.0.zeroize();
+        split.1.zeroize();
+        SessionSecret(secret)
+    }
+
+    /// The key of hop packets in one direction. Info: "weft hop" ‖ direction (0 from the initiator, 1 toward it).
+    pub(crate) fn hop_key(&self, direction: Direction, cipher: Cipher) -> Result<LessSafeKey, Unspecified> {
+        let info: [&[u8]; 2] = [b"weft hop", &[direction as u8]];
+        let key = self.0.expand(&info, cipher.algorithm())?;
+        Ok(LessSafeKey::new(UnboundKey::from(key)))
+    }
+}
+
+/// Path id as 32 bits ‖ packet number: never twice under a key, because a path never gives a number twice.
+fn nonce(path: PathId, number: u64) -> Nonce {
+    let mut nonce = [0; 12];
+    nonce[3] = path.0;
+    nonce[4..].copy_from_slice(&number.to_be_bytes());
+    Nonce::assume_unique_for_key(nonce)
+}
+
+/// The sealing and opening keys of one handshake.
+pub(crate) struct SessionKey {
+    pub(crate) local_index: u32,
+    pub(crate) remote_index: u32,
+    pub(crate) created: Instant,
+    /// Whether this node initiated the handshake, and so is the one to repeat it.
+    pub(crate) initiator: bool,
+    /// Whether the peer is known to have the key: it answered, or a packet under it arrived.
+    pub(crate) confirmed: bool,
+    /// Whether a packet was opened with it.
+    pub(crate) opened: bool,
+    /// The peer's association, and the base of its packet numbers.
+    pub(crate) association: u64,
+    pub(crate) peer_base: u32,
+    /// Packets sealed with it.
+    pub(crate) sealed: u64,
+    sealing: LessSafeKey,
+    opening: LessSafeKey,
+}
+
+/// What a handshake agreed on, from one side.
+pub(crate) struct Agreement {
+    pub(crate) secret: SessionSecret,
+    pub(crate) cipher: Cipher,
+    pub(crate) initiator: bool,
+    pub(crate) local_index: u32,
+    pub(crate) remote_index: u32,
+    pub(crate) association: u64,
+    pub(crate) peer_base: u32,
+}
+
+impl SessionKey {
+    pub(crate) fn new(now: Instant, agreed: &Agreement) -> Result<SessionKey, Unspecified> {
+        let from_initiator = agreed.secret.hop_key(Direction::InitiatorToResponder, agreed.cipher)?;
+        let from_responder = agreed.secret.hop_key(Direction::ResponderToInitiator, agreed.cipher)?;
+        let (sealing, opening) =
+            if agreed.initiator { (from_initiator, from_responder) } else { (from_responder, from_initiator) };
+        Ok(SessionKey {
+            local_index: agreed.local_index,
+            remote_index: agreed.remote_index,
+            created: now,
+            initiator: agreed.initiator,
+            confirmed: agreed.initiator,
+            opened: false,
+            association: agreed.association,
+            peer_base: agreed.peer_base,
+            sealed: 0,
+            sealing,
+            opening,
+        })
+    }
+
+    /// Whether it has sealed so much that the next handshake is due.
+    pub(crate) fn rekey_for_packets(&self) -> bool {
+        self.sealed >= REKEY_AFTER_PACKETS
+    }
+
+    /// Seals a datagram in place: its header is associated data, its last 16 bytes become the tag.
+    pub(crate) fn seal(&self, path: PathId, number: u64, datagram: &mut [u8]) -> Result<(), Unspecified> {
+        let (header, rest) = datagram.split_first_chunk_mut::<HOP_HEADER_LEN>().ok_or(Unspecified)?;
+        let (text, tag) = rest.split_last_chunk_mut::<TAG_LEN>().ok_or(Unspecified)?;
+        let made = self.sealing.seal_in_place_separate_tag(nonce(path, number), Aad::from(&*header), text)?;
+        tag.copy_from_slice(made.as_ref());
+        Ok(())
+    }
+
+    /// Opens a datagram in place: the plaintext takes the place of the ciphertext.
+    pub(crate) fn open(&self, path: PathId, number: u64, datagram: &mut [u8]) -> Result<(), Unspecified> {
+        let (header, sealed) = datagram.split_first_chunk_mut::<HOP_HEADER_LEN>().ok_or(Unspecified)?;
+        self.opening.open_in_place(nonce(path, number), Aad::from(&*header), sealed).map(|_| ())
+    }
+}
+
+const SLOTS: usize = 4;
+
+/// The keys alive with one peer, oldest first. All of them open; the newest confirmed one seals.
+#[derive(Default)]
+pub(crate) struct KeyRing {
+    keys: [Option<SessionKey>; SLOTS],
+    sending: Option<usize>,
+    /// Order of arrival per slot.
+    order: [u64; SLOTS],
+    count: u64,
+}
+
+impl KeyRing {
+    /// The key that seals, if there is one.
+    pub(crate) fn sending(&self) -> Option<&SessionKey> {
+        self.keys.get(self.sending?)?.as_ref()
+    }
+
+    /// The key that seals, to count a packet.
+    pub(crate) fn sending_mut(&mut self) -> Option<&mut SessionKey> {
+        self.keys.get_mut(self.sending?)?.as_mut()
+    }
+
+    /// The key in a slot.
+    pub(crate) fn get_mut(&mut self, slot: usize) -> Option<&mut SessionKey> {
+        self.keys.get_mut(slot)?.as_mut()
+    }
+
+    /// All keys.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &SessionKey> {
+        self.keys.iter().flatten()
+    }
+
+    /// Takes a key in; gives its slot and the key that had to go for it.
+    pub(crate) fn insert(&mut self, key: SessionKey) -> (usize, Option<SessionKey>) {
+        let slot = self.slot_for_new();
+        let confirmed = key.confirmed;
+        let gone = self.keys[slot].replace(key);
+        self.count += 1;
+        self.order[slot] = self.count;
+        if confirmed {
+            self.sending = Some(slot);
+        }
+        (slot, gone)
+    }
+
+    /// A free slot, or that of the oldest key that does not seal.
+    fn slot_for_new(&self) -> usize {
+        let age = |slot: &usize| if self.keys[*slot].is_none() { 0 } else { self.order[*slot] };
+        (0..SLOTS).filter(|slot| Some(*slot) != self.sending).min_by_key(age).unwrap_or(0)
+    }
+
+    /// The peer has the key in `slot`: it seals from now on, unless a newer one does.
+    pub(crate) fn confirm(&mut self, slot: usize) {
+        if let Some(key) = self.get_mut(slot) {
+            key.confirmed = true;
+            if self.sending.is_none_or(|sending| self.order[sending] < self.order[slot]) {
+                self.sending = Some(slot);
+            }
+        }
+    }
+
+    /// Drops the keys `keep` says no to; gives each to `dropped`.
+    pub(crate) fn retain(&mut self, keep: impl Fn(&SessionKey) -> bool, mut dropped: impl FnMut(&SessionKey)) {
+        for slot in &mut self.keys {
+            if let Some(key) = slot.take_if(|key| !keep(key)) {
+                dropped(&key);
+            }
+        }
+        if self.sending().is_none() {
+            self.sending = None;
+        }
+    }
+
+    /// When the next key ends.
+    pub(crate) fn next_expiry(&self) -> Option<Instant> {
+        self.iter().map(|key| key.created + KEY_LIFETIME).min()
+    }
+}

@@ -1,0 +1,131 @@
+//! What the two handshake messages carry, encrypted: the wire's payloads, and in the bytes those leave free what this
+//! crate's two ends agree on besides: the cipher, and the base of their packet numbers.
+
+use crate::keys::Cipher;
+use weft_wire::WireError;
+use weft_wire::handshake::{INITIATION_PAYLOAD_LEN, InitiationPayload, RESPONSE_PAYLOAD_LEN, ResponsePayload};
+
+/// The lowest protocol version this program speaks.
+pub(crate) const LOWEST_VERSION: u8 = 1;
+/// The highest protocol version this program speaks.
+pub(crate) const HIGHEST_VERSION: u8 = 1;
+
+/// An initiation's payload: the wire's 18 bytes | preferred cipher u8 | 0 | base u32 | 8 zero bytes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Offer {
+    pub(crate) wire: InitiationPayload,
+    pub(crate) preferred_cipher: Cipher,
+    /// Base of the sender's packet numbers.
+    pub(crate) base: u32,
+}
+
+/// A response's payload: the wire's 9 bytes | cipher u8 | 2 zero bytes | base u32.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Answer {
+    pub(crate) wire: ResponsePayload,
+    pub(crate) cipher: Cipher,
+    /// Base of the sender's packet numbers.
+    pub(crate) base: u32,
+}
+
+const CHACHA20_POLY1305: u8 = 1;
+const AES_256_GCM: u8 = 2;
+
+fn cipher_byte(cipher: Cipher) -> u8 {
+    match cipher {
+        Cipher::ChaCha20Poly1305 => CHACHA20_POLY1305,
+        Cipher::Aes256Gcm => AES_256_GCM,
+    }
+}
+
+impl Offer {
+    pub(crate) fn new(stamp: u64, association: u64, preferred_cipher: Cipher, base: u32) -> Offer {
+        let wire = InitiationPayload { stamp, association, version_min: LOWEST_VERSION, version_max: HIGHEST_VERSION };
+        Offer { wire, preferred_cipher, base }
+    }
+
+    pub(crate) fn encode(&self) -> [u8; INITIATION_PAYLOAD_LEN] {
+        let mut bytes = self.wire.emit();
+        bytes[18] = cipher_byte(self.preferred_cipher);
+        bytes[20..24].copy_from_slice(&self.base.to_be_bytes());
+        bytes
+    }
+
+    /// A cipher this version does not know counts as ChaCha20-Poly1305, which every version has.
+    pub(crate) fn decode(bytes: &[u8; INITIATION_PAYLOAD_LEN]) -> Result<Offer, WireError> {
+        let preferred_cipher = if bytes[18] == AES_256_GCM { Cipher::Aes256Gcm } else { Cipher::ChaCha20Poly1305 };
+        let base = u32::from_be_bytes([bytes[20], bytes[21], bytes[22], bytes[23]]);
+        Ok(Offer { wire: InitiationPayload::parse(bytes)?, preferred_cipher, base })
+    }
+
+    /// The highest version both speak.
+    pub(crate) fn common_version(&self) -> Option<u8> {
+        let version = self.wire.version_max.min(HIGHEST_VERSION);
+        (version >= self.wire.version_min.max(LOWEST_VERSION)).then_some(version)
+    }
+
+    /// The cipher both get, if this node prefers `own`.
+    pub(crate) fn common_cipher(&self, own: Cipher) -> Cipher {
+        match (self.preferred_cipher, own) {
+            (Cipher::Aes256Gcm, Cipher::Aes256Gcm) => Cipher::Aes256Gcm,
+            _ => Cipher::ChaCha20Poly1305,
+        }
+    }
+}
+
+impl Answer {
+    pub(crate) fn encode(&self) -> [u8; RESPONSE_PAYLOAD_LEN] {
+        let mut bytes = self.wire.emit();
+        bytes[9] = cipher_byte(self.cipher);
+        bytes[12..].copy_from_slice(&self.base.to_be_bytes());
+        bytes
+    }
+
+    /// `None` for a version or cipher that was not offered by a node that prefers `own`.
+    pub(crate) fn decode(bytes: &[u8; RESPONSE_PAYLOAD_LEN], own: Cipher) -> Option<Answer> {
+        let wire = ResponsePayload::parse(bytes).ok()?;
+        let cipher = match (bytes[9], own) {
+            (CHACHA20_POLY1305, _) => Cipher::ChaCha20Poly1305,
+            (AES_256_GCM, Cipher::Aes256Gcm) => Cipher::Aes256Gcm,
+            _ => return None,
+        };
+        let base = u32::from_be_bytes([bytes[12], bytes[13], bytes[14], bytes[15]]);
+        (LOWEST_VERSION..=HIGHEST_VERSION).contains(&wire.version).then_some(Answer { wire, cipher, base })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn offer(version_min: u8, version_max: u8) -> Offer {
+        let mut offer = Offer::new(0x0102_0304_0506_0708, u64::MAX, Cipher::Aes256Gcm, 0x0a0b_0c0d);
+        (offer.wire.version_min, offer.wire.version_max) = (version_min, version_max);
+        offer
+    }
+
+    fn answer(version: u8) -> Answer {
+        Answer { wire: ResponsePayload { association: 7, version }, cipher: Cipher::Aes256Gcm, base: 3 }
+    }
+
+    #[test]
+    fn payloads_survive_the_wire() {
+        assert_eq!(Offer::decode(&offer(1, 9).encode()), Ok(offer(1, 9)));
+        assert_eq!(Answer::decode(&answer(1).encode(), Cipher::Aes256Gcm), Some(answer(1)));
+    }
+
+    #[test]
+    fn the_highest_common_version_and_the_cipher_both_prefer() {
+        assert_eq!(offer(1, 9).common_version(), Some(1));
+        assert_eq!(offer(2, 9).common_version(), None);
+        assert_eq!(offer(0, 0).common_version(), None);
+        assert_eq!(offer(1, 1).common_cipher(Cipher::Aes256Gcm), Cipher::Aes256Gcm);
+        assert_eq!(offer(1, 1).common_cipher(Cipher::ChaCha20Poly1305), Cipher::ChaCha20Poly1305);
+    }
+
+    #[test]
+    fn what_was_not_offered_is_refused() {
+        assert_eq!(Answer::decode(&answer(1).encode(), Cipher::ChaCha20Poly1305), None);
+        assert_eq!(Answer::decode(&answer(2).encode(), Cipher::Aes256Gcm), None);
+    }
+}

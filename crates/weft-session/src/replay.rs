@@ -1,0 +1,117 @@
+//! The replay window of one path: RFC 6479 (the window moves by whole words, so moving it clears words and shifts nothing).
+
+/// How far behind the highest number a packet may arrive.
+pub(crate) const WINDOW: u64 = 8192;
+
+const WORD_BITS: u64 = u64::BITS as u64;
+/// One word more than the window, because the word the highest number is in is only partly used.
+const WORDS: u64 = WINDOW / WORD_BITS + 1;
+
+/// Which of the last [`WINDOW`] packet numbers were seen.
+pub(crate) struct ReplayWindow {
+    /// One above the highest number seen.
+    next: u64,
+    words: [u64; WORDS as usize],
+}
+
+impl ReplayWindow {
+    /// A window that expects `next` and takes no number [`WINDOW`] or more below it.
+    pub(crate) fn starting_at(next: u64) -> ReplayWindow {
+        ReplayWindow { next, words: [0; WORDS as usize] }
+    }
+
+    /// One above the highest number seen.
+    pub(crate) fn next(&self) -> u64 {
+        self.next
+    }
+
+    fn slot(number: u64) -> (usize, u64) {
+        (((number / WORD_BITS) % WORDS) as usize, 1 << (number % WORD_BITS))
+    }
+
+    fn too_old(&self, number: u64) -> bool {
+        number.saturating_add(WINDOW) < self.next
+    }
+
+    /// Whether `number` is neither seen nor too old. Changes nothing: ask before authentication.
+    pub(crate) fn is_new(&self, number: u64) -> bool {
+        let (word, bit) = ReplayWindow::slot(number);
+        number >= self.next || (!self.too_old(number) && self.words[word] & bit == 0)
+    }
+
+    /// Remembers `number`: call after authentication.
+    pub(crate) fn mark(&mut self, number: u64) {
+        if number >= self.next {
+            self.advance(number);
+        } else if self.too_old(number) {
+            return;
+        }
+        let (word, bit) = ReplayWindow::slot(number);
+        self.words[word] |= bit;
+    }
+
+    fn advance(&mut self, number: u64) {
+        let newest_word = self.next.saturating_sub(1) / WORD_BITS;
+        let fresh_words = (number / WORD_BITS).saturating_sub(newest_word).min(WORDS);
+        for word in 1..=fresh_words {
+            self.words[((newest_word + word) % WORDS) as usize] = 0;
+        }
+        self.next = number.saturating_add(1);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::collections::BTreeSet;
+
+    /// The plain definition the bitmap must agree with.
+    #[derive(Default)]
+    struct Naive {
+        seen: BTreeSet<u64>,
+    }
+
+    impl Naive {
+        fn is_new(&self, number: u64) -> bool {
+            let in_window = self.seen.last().is_none_or(|highest| number + WINDOW > *highest);
+            in_window && !self.seen.contains(&number)
+        }
+    }
+
+    fn steps() -> impl Strategy<Value = Vec<(u8, u64)>> {
+        prop::collection::vec((0u8..8, 0u64..3 * WINDOW), 1..400)
+    }
+
+    proptest! {
+        #[test]
+        fn the_bitmap_agrees_with_a_set(start in 0u64..1 << 40, steps in steps()) {
+            let (mut window, mut naive) = (ReplayWindow::starting_at(0), Naive::default());
+            let mut at = start;
+            for (kind, by) in steps {
+                at = match kind {
+                    0 => at + by,
+                    1 => at.saturating_sub(by),
+                    2 => at,
+                    3 => at + by % 70,
+                    4 => at.saturating_sub(by % 70),
+                    _ => at + 1,
+                };
+                prop_assert_eq!(window.is_new(at), naive.is_new(at), "number {}", at);
+                if window.is_new(at) {
+                    window.mark(at);
+                    naive.seen.insert(at);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn the_window_is_exactly_8192_wide() {
+        let mut window = ReplayWindow::starting_at(0);
+        window.mark(WINDOW);
+        assert!(!window.is_new(0) && window.is_new(1) && !window.is_new(WINDOW));
+        window.mark(u64::MAX - 1);
+        assert!(!window.is_new(1) && window.is_new(u64::MAX - 2));
+    }
+}

@@ -1,0 +1,176 @@
+//! The primitives handed to the Noise library: X25519 and ChaCha20-Poly1305 of AWS-LC, BLAKE2s, and randomness from our
+//! own stream. Nothing here asks the system for entropy.
+
+use crate::identity::x25519_public;
+use crate::random::SecretRng;
+use aws_lc_rs::aead::{Aad, CHACHA20_POLY1305, LessSafeKey, Nonce, UnboundKey};
+use aws_lc_rs::agreement::{PrivateKey, UnparsedPublicKey, X25519, agree};
+use blake2::{Blake2s256, Digest};
+use snow::Error;
+use snow::params::{CipherChoice, DHChoice, HashChoice};
+use snow::resolvers::CryptoResolver;
+use snow::types::{Cipher, Dh, Hash, Random};
+use zeroize::{Zeroize, Zeroizing};
+
+const TAG_LEN: usize = 16;
+
+/// Resolves exactly `25519_ChaChaPoly_BLAKE2s`.
+pub(crate) struct Resolver {
+    seed: Zeroizing<[u8; 32]>,
+}
+
+impl Resolver {
+    pub(crate) fn new(rng: &mut SecretRng) -> Resolver {
+        Resolver { seed: Zeroizing::new(rng.array()) }
+    }
+}
+
+impl CryptoResolver for Resolver {
+    fn resolve_rng(&self) -> Option<Box<dyn Random>> {
+        Some(Box::new(SecretRng::new(*self.seed)))
+    }
+
+    fn resolve_dh(&self, choice: &DHChoice) -> Option<Box<dyn Dh>> {
+        matches!(choice, DHChoice::Curve25519).then(|| Box::new(X25519Dh::default()) as Box<dyn Dh>)
+    }
+
+    fn resolve_hash(&self, choice: &HashChoice) -> Option<Box<dyn Hash>> {
+        matches!(choice, HashChoice::Blake2s).then(|| Box::new(Blake2sHash::default()) as Box<dyn Hash>)
+    }
+
+    fn resolve_cipher(&self, choice: &CipherChoice) -> Option<Box<dyn Cipher>> {
+        matches!(choice, CipherChoice::ChaChaPoly).then(|| Box::new(ChaChaPoly { key: None }) as Box<dyn Cipher>)
+    }
+}
+
+impl Random for SecretRng {
+    fn try_fill_bytes(&mut self, dest: &mut [u8]) -> Result<(), Error> {
+        self.fill(dest);
+        Ok(())
+    }
+}
+
+/// Noise §12.1 "25519". A peer key that gives an all-zero secret is refused.
+#[derive(Default)]
+struct X25519Dh {
+    secret: Zeroizing<[u8; 32]>,
+    public: [u8; 32],
+}
+
+impl Dh for X25519Dh {
+    fn name(&self) -> &'static str {
+        "25519"
+    }
+
+    fn pub_len(&self) -> usize {
+        32
+    }
+
+    fn priv_len(&self) -> usize {
+        32
+    }
+
+    fn set(&mut self, secret: &[u8]) {
+        self.secret.iter_mut().zip(secret).for_each(|(to, from)| *to = *from);
+        self.public = x25519_public(&self.secret);
+    }
+
+    fn generate(&mut self, rng: &mut dyn Random) -> Result<(), Error> {
+        let mut secret = Zeroizing::new([0; 32]);
+        rng.try_fill_bytes(secret.as_mut())?;
+        self.set(secret.as_ref());
+        Ok(())
+    }
+
+    fn pubkey(&self) -> &[u8] {
+        &self.public
+    }
+
+    fn privkey(&self) -> &[u8] {
+        self.secret.as_ref()
+    }
+
+    fn dh(&self, public: &[u8], out: &mut [u8]) -> Result<(), Error> {
+        let secret = PrivateKey::from_private_key(&X25519, self.secret.as_ref()).map_err(|_| Error::Dh)?;
+        let public = public.get(..32).ok_or(Error::Dh)?;
+        agree(&secret, UnparsedPublicKey::new(&X25519, public), Error::Dh, |shared| {
+            out.iter_mut().zip(shared).for_each(|(to, from)| *to = *from);
+            Ok(())
+        })
+    }
+}
+
+/// Noise §12.3 "ChaChaPoly": the nonce is 32 zero bits and the counter, little-endian.
+struct ChaChaPoly {
+    key: Option<LessSafeKey>,
+}
+
+fn nonce(counter: u64) -> Nonce {
+    let mut nonce = [0; 12];
+    nonce[4..].copy_from_slice(&counter.to_le_bytes());
+    Nonce::assume_unique_for_key(nonce)
+}
+
+impl Cipher for ChaChaPoly {
+    fn name(&self) -> &'static str {
+        "ChaChaPoly"
+    }
+
+    fn set(&mut self, key: &[u8; 32]) {
+        self.key = UnboundKey::new(&CHACHA20_POLY1305, key).ok().map(LessSafeKey::new);
+    }
+
+    fn encrypt(&self, counter: u64, ad: &[u8], plaintext: &[u8], out: &mut [u8]) -> usize {
+        let sealed_len = plaintext.len() + TAG_LEN;
+        let Some((key, out)) = self.key.as_ref().zip(out.get_mut(..sealed_len)) else { return 0 };
+        let (text, tag) = out.split_at_mut(plaintext.len());
+        text.copy_from_slice(plaintext);
+        match key.seal_in_place_separate_tag(nonce(counter), Aad::from(ad), text) {
+            Ok(made) => tag.copy_from_slice(made.as_ref()),
+            Err(_) => {
+                text.zeroize();
+                return 0;
+            }
+        }
+        sealed_len
+    }
+
+    fn decrypt(&self, counter: u64, ad: &[u8], ciphertext: &[u8], out: &mut [u8]) -> Result<usize, Error> {
+        let (text, tag) = ciphertext.split_last_chunk::<TAG_LEN>().ok_or(Error::Decrypt)?;
+        let out = out.get_mut(..text.len()).ok_or(Error::Decrypt)?;
+        let key = self.key.as_ref().ok_or(Error::Decrypt)?;
+        key.open_separate_gather(nonce(counter), Aad::from(ad), text, tag, out).map_err(|_| Error::Decrypt)?;
+        Ok(text.len())
+    }
+}
+
+/// Noise §12.8 "BLAKE2s".
+#[derive(Default)]
+struct Blake2sHash(Blake2s256);
+
+impl Hash for Blake2sHash {
+    fn name(&self) -> &'static str {
+        "BLAKE2s"
+    }
+
+    fn block_len(&self) -> usize {
+        64
+    }
+
+    fn hash_len(&self) -> usize {
+        32
+    }
+
+    fn reset(&mut self) {
+        self.0 = Blake2s256::new();
+    }
+
+    fn input(&mut self, data: &[u8]) {
+        Digest::update(&mut self.0, data);
+    }
+
+    fn result(&mut self, out: &mut [u8]) {
+        let hash = self.0.finalize_reset();
+        out.iter_mut().zip(hash).for_each(|(to, from)| *to = from);
+    }
+}

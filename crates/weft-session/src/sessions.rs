@@ -1,0 +1,165 @@
+//! The table of all peers.
+
+mod exchange;
+mod packets;
+#[cfg(test)]
+mod tests;
+mod timeouts;
+
+use crate::cookie::{CookieMaker, MacKeys};
+use crate::error::PeerError;
+use crate::identity::{Identity, PresharedKey, PublicKey};
+use crate::index::IndexTable;
+use crate::keys::Cipher;
+use crate::peer::Peer;
+use crate::random::SecretRng;
+use std::collections::BTreeMap;
+use weft_units::{Instant, PeerId};
+
+pub use exchange::Outcome;
+pub use packets::Opened;
+pub use timeouts::Action;
+
+/// What a node must know of a peer beforehand.
+#[derive(Clone, Debug)]
+pub struct PeerConfig {
+    /// The peer's static public key.
+    pub public_key: PublicKey,
+    /// A secret shared with it beside the static keys, if there is one.
+    pub preshared_key: Option<PresharedKey>,
+}
+
+impl From<PublicKey> for PeerConfig {
+    fn from(public_key: PublicKey) -> PeerConfig {
+        PeerConfig { public_key, preshared_key: None }
+    }
+}
+
+/// The secure sessions of a node with all its peers.
+///
+/// Whoever owns it calls [`Sessions::handle_timeout`] at [`Sessions::next_timeout`]; keys end by that call.
+pub struct Sessions {
+    identity: Identity,
+    mac_keys: MacKeys,
+    cipher: Cipher,
+    rng: SecretRng,
+    cookies: CookieMaker,
+    peers: Vec<Option<Peer>>,
+    by_key: BTreeMap<PublicKey, PeerId>,
+    indices: IndexTable,
+    /// The latest time this table was told.
+    now: Instant,
+    next_timeout: Option<Instant>,
+}
+
+impl Sessions {
+    /// A table with these peers, numbered from 0 in this order.
+    ///
+    /// `cipher` is the one this node prefers. `seed` must be secret and never used twice: all randomness comes from it.
+    ///
+    /// # Errors
+    /// [`PeerError`] for a peer that cannot be added.
+    pub fn new(
+        identity: Identity,
+        peers: &[PeerConfig],
+        cipher: Cipher,
+        seed: [u8; 32],
+        now: Instant,
+    ) -> Result<Sessions, PeerError> {
+        let mut rng = SecretRng::new(seed);
+        let mut sessions = Sessions {
+            mac_keys: MacKeys::of(&identity.public_key()),
+            identity,
+            cipher,
+            cookies: CookieMaker::new(now, &mut rng),
+            rng,
+            peers: Vec::with_capacity(peers.len()),
+            by_key: BTreeMap::new(),
+            indices: IndexTable::default(),
+            now,
+            next_timeout: None,
+        };
+        peers.iter().try_for_each(|peer| sessions.add_peer(peer.clone()).map(|_| ()))?;
+        Ok(sessions)
+    }
+
+    /// Adds a peer under the lowest free number.
+    ///
+    /// # Errors
+    /// [`PeerError`]; nothing has changed then.
+    pub fn add_peer(&mut self, config: PeerConfig) -> Result<PeerId, PeerError> {
+        if config.public_key == self.identity.public_key() {
+            return Err(PeerError::Myself);
+        }
+        if self.by_key.contains_key(&config.public_key) {
+            return Err(PeerError::Duplicate);
+        }
+        let slot = self.peers.iter().position(Option::is_none).unwrap_or(self.peers.len());
+        let id = PeerId(u16::try_from(slot).map_err(|_| PeerError::TooMany)?);
+        let psk = config.preshared_key.unwrap_or_else(PresharedKey::none);
+        let peer = Peer::new(config.public_key, psk, self.rng.next_u64());
+        match self.peers.get_mut(slot) {
+            Some(free) => *free = Some(peer),
+            None => self.peers.push(Some(peer)),
+        }
+        self.by_key.insert(config.public_key, id);
+        Ok(id)
+    }
+
+    /// Forgets a peer and its keys; the others keep their numbers. Whether there was one.
+    pub fn remove_peer(&mut self, id: PeerId) -> bool {
+        let Some(peer) = self.peers.get_mut(usize::from(id.0)).and_then(Option::take) else { return false };
+        self.by_key.remove(&peer.public);
+        peer.keys.iter().for_each(|key| self.indices.free(key.local_index));
+        if let Some(pending) = &peer.pending {
+            self.indices.free(pending.index);
+        }
+        self.refresh_timeout();
+        true
+    }
+
+    /// This node's own public key.
+    pub fn public_key(&self) -> PublicKey {
+        self.identity.public_key()
+    }
+
+    /// The number of the peer with this key.
+    pub fn peer_by_key(&self, key: &PublicKey) -> Option<PeerId> {
+        self.by_key.get(key).copied()
+    }
+
+    /// The public key of a peer.
+    pub fn peer_key(&self, peer: PeerId) -> Option<PublicKey> {
+        self.peer(peer).map(|peer| peer.public)
+    }
+
+    /// Whether packets to this peer can be sealed now.
+    pub fn is_established(&self, peer: PeerId) -> bool {
+        self.established_since(peer).is_some()
+    }
+
+    /// Since when packets to this peer could be sealed without a break; a peer that restarted begins anew.
+    pub fn established_since(&self, peer: PeerId) -> Option<Instant> {
+        self.peer(peer)?.established
+    }
+
+    /// The highest stamp accepted from each peer, to be stored: without it, old initiations could be replayed after a restart.
+    pub fn accepted_stamps(&self) -> impl Iterator<Item = (PublicKey, u64)> {
+        self.peers.iter().flatten().filter_map(|peer| Some((peer.public, peer.accepted_stamp?)))
+    }
+
+    /// Refuses initiations of this peer up to and including `stamp`. Never lowers what was accepted.
+    pub fn restore_accepted_stamp(&mut self, peer: PeerId, stamp: u64) {
+        if let Some(peer) = self.peer_mut(peer) {
+            peer.accepted_stamp = peer.accepted_stamp.max(Some(stamp));
+        }
+    }
+
+    fn peer(&self, id: PeerId) -> Option<&Peer> {
+        self.peers.get(usize::from(id.0))?.as_ref()
+    }
+
+    fn peer_mut(&mut self, id: PeerId) -> Option<&mut Peer> {
+        self.peers.get_mut(usize::from(id.0))?.as_mut()
+    }
+}

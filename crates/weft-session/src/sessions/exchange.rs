@@ -1,0 +1,325 @@
+//! The handshake datagrams: writing initiations, answering them, taking responses and cookies.
+
+use super::Sessions;
+use crate::cookie::{CookieMaker, mac2};
+use crate::error::{HandshakeError, InitiateError};
+use crate::handshake::{Initiator, Responder};
+use crate::index::Target;
+use crate::keys::{Agreement, SessionKey, SessionSecret};
+use crate::payload::{Answer, Offer};
+use crate::peer::{Answered, Peer, Pending};
+use crate::timers::Attempt;
+use weft_units::{Instant, PeerId};
+use weft_wire::handshake::{
+    COOKIE_REPLY_LEN, CookieReply, INITIATION_LEN, Initiation, MAC_LEN, MessageWriter, RESPONSE_LEN, Response,
+    ResponsePayload,
+};
+use weft_wire::hop::PacketType;
+
+/// What a handshake datagram led to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Outcome {
+    /// A peer's initiation was accepted: send the first `len` bytes of `out` back to where it came from. The new key is used
+    /// once the first packet under it arrives ([`super::Opened::first_with_this_key`]).
+    Reply {
+        /// Bytes of the answer in `out`.
+        len: usize,
+        /// Who initiated.
+        peer: PeerId,
+        /// Whether this is a copy of an initiation answered before, and the answer the same bytes again.
+        repeated: bool,
+    },
+    /// This node is under load and asks the sender to prove its address: send the first `len` bytes of `out` back.
+    Cookie {
+        /// Bytes of the cookie reply in `out`.
+        len: usize,
+    },
+    /// A cookie came: the next [`Sessions::initiate`] of this peer carries it; call it at once.
+    CookieReceived {
+        /// Who is under load.
+        peer: PeerId,
+    },
+    /// A response came: the new key is in use. Send this peer a packet at once (an empty control datagram will do), because it
+    /// uses the key only after the first packet.
+    Established {
+        /// Who answered.
+        peer: PeerId,
+        /// Whether the peer is a new one: it restarted, or was never met. Its packet numbers and windows start anew.
+        fresh: bool,
+    },
+}
+
+impl Sessions {
+    /// Writes an initiation to `out` (at least [`INITIATION_LEN`] bytes) and gives its length. It may be sent over several
+    /// paths at once.
+    ///
+    /// `stamp` must rise with every call and across restarts of the program. For 5 s the same initiation is written
+    /// again, so that a response to any of its copies completes the handshake.
+    ///
+    /// # Errors
+    /// [`InitiateError`].
+    pub fn initiate(&mut self, now: Instant, peer: PeerId, stamp: u64, out: &mut [u8]) -> Result<usize, InitiateError> {
+        self.now = now;
+        let out: &mut [u8; INITIATION_LEN] = out.first_chunk_mut().ok_or(InitiateError::NoRoom)?;
+        if self.peer(peer).ok_or(InitiateError::UnknownPeer)?.repeatable(now).is_none() {
+            self.start_handshake(now, peer, stamp)?;
+        }
+        let rng = &mut self.rng;
+        let peer =
+            self.peers.get_mut(usize::from(peer.0)).and_then(Option::as_mut).ok_or(InitiateError::UnknownPeer)?;
+        peer.attempt.get_or_insert(Attempt::start(now)).schedule_next(now, rng);
+        let pending = peer.pending.as_ref().ok_or(InitiateError::UnknownPeer)?;
+        *out = pending.datagram;
+        if let Some(cookie) = peer.cookie(now) {
+            let (covered, field) = out.split_last_chunk_mut::<MAC_LEN>().ok_or(InitiateError::NoRoom)?;
+            *field = mac2(&cookie, covered);
+        }
+        self.refresh_timeout();
+        Ok(INITIATION_LEN)
+    }
+
+    fn start_handshake(&mut self, now: Instant, id: PeerId, stamp: u64) -> Result<(), InitiateError> {
+        let Sessions { identity, cipher, rng, peers, indices, .. } = self;
+        let peer = peers.get_mut(usize::from(id.0)).and_then(Option::as_mut).ok_or(InitiateError::UnknownPeer)?;
+        if peer.sent_stamp.is_some_and(|last| stamp <= last) {
+            return Err(InitiateError::StampNotRising);
+        }
+        let index = indices.allocate(rng, Target::Handshake(id));
+        let offer = Offer::new(stamp, peer.association, *cipher, peer.send.base()).encode();
+        let mut datagram = [0; INITIATION_LEN];
+        let started = MessageWriter::initiation(&mut datagram, index).ok().and_then(|mut writer| {
+            let to = (&peer.public, &peer.psk);
+            let initiator = Initiator::start(identity, to, index, &offer, rng, writer.noise_mut()).ok()?;
+            writer.finish(|covered| peer.mac_keys.mac1(covered), None::<fn(&[u8]) -> [u8; MAC_LEN]>).ok()?;
+            Some(initiator)
+        });
+        let Some(initiator) = started else {
+            indices.free(index);
+            return Err(InitiateError::BadPeerKey);
+        };
+        peer.sent_stamp = Some(stamp);
+        if let Some(old) = peer.pending.replace(Pending { index, created: now, initiator, datagram }) {
+            indices.free(old.index);
+        }
+        Ok(())
+    }
+
+    /// Takes a handshake datagram from `source` (the bytes of its address and port). An answer is written to `out`, which
+    /// needs [`RESPONSE_LEN`] bytes of room and is never longer than the datagram.
+    ///
+    /// `under_load` asks initiators for a proof of their address before anything costly is done for them.
+    ///
+    /// # Errors
+    /// [`HandshakeError`]: drop the datagram and stay silent.
+    pub fn handle(
+        &mut self,
+        now: Instant,
+        datagram: &[u8],
+        source: &[u8],
+        under_load: bool,
+        out: &mut [u8],
+    ) -> Result<Outcome, HandshakeError> {
+        self.now = now;
+        let outcome = match PacketType::of(datagram) {
+            Ok(PacketType::HandshakeInitiation) => {
+                let initiation = Initiation::parse(datagram).map_err(|_| HandshakeError::Malformed)?;
+                self.take_initiation(now, &initiation, under_load.then_some(source), out)
+            }
+            Ok(PacketType::HandshakeResponse) => {
+                let response = Response::parse(datagram).map_err(|_| HandshakeError::Malformed)?;
+                self.take_response(now, &response)
+            }
+            Ok(PacketType::CookieReply) => {
+                let reply = CookieReply::parse(datagram).map_err(|_| HandshakeError::Malformed)?;
+                self.take_cookie(now, &reply)
+            }
+            _ => Err(HandshakeError::Malformed),
+        };
+        self.refresh_timeout();
+        outcome
+    }
+
+    /// `prove` is the address the sender must prove to have, under load.
+    fn take_initiation(
+        &mut self,
+        now: Instant,
+        initiation: &Initiation<'_>,
+        prove: Option<&[u8]>,
+        out: &mut [u8],
+    ) -> Result<Outcome, HandshakeError> {
+        if !self.mac_keys.mac1_is_right(&initiation.macs) {
+            return Err(HandshakeError::BadMac);
+        }
+        if let Some(source) = prove {
+            let cookie = self.cookies.cookie(now, source, &mut self.rng);
+            if !CookieMaker::mac2_is_right(&cookie, &initiation.macs) {
+                return self.ask_for_proof(initiation, cookie, out);
+            }
+        }
+        let out: &mut [u8; RESPONSE_LEN] = out.first_chunk_mut().ok_or(HandshakeError::NoRoom)?;
+        let copy = (0u16..)
+            .map(PeerId)
+            .zip(&self.peers)
+            .find_map(|(id, peer)| Some((id, peer.as_ref()?.answer_to_copy(now, initiation.macs.mac1)?)));
+        if let Some((peer, response)) = copy {
+            *out = *response;
+            return Ok(Outcome::Reply { len: RESPONSE_LEN, peer, repeated: true });
+        }
+        let peer = self.accept(now, initiation, out)?;
+        Ok(Outcome::Reply { len: RESPONSE_LEN, peer, repeated: false })
+    }
+
+    fn ask_for_proof(
+        &mut self,
+        initiation: &Initiation<'_>,
+        cookie: [u8; MAC_LEN],
+        out: &mut [u8],
+    ) -> Result<Outcome, HandshakeError> {
+        let out: &mut [u8; COOKIE_REPLY_LEN] = out.first_chunk_mut().ok_or(HandshakeError::NoRoom)?;
+        let nonce = self.rng.array();
+        let sealed_cookie =
+            self.mac_keys.seal_cookie(cookie, &nonce, initiation.macs.mac1).map_err(|_| HandshakeError::BadCrypto)?;
+        CookieReply { receiver: initiation.sender, nonce: &nonce, sealed_cookie: &sealed_cookie }
+            .emit(out)
+            .map_err(|_| HandshakeError::NoRoom)?;
+        Ok(Outcome::Cookie { len: COOKIE_REPLY_LEN })
+    }
+
+    /// Decrypts an initiation, checks who sent it and when, and writes the response.
+    fn accept(
+        &mut self,
+        now: Instant,
+        initiation: &Initiation<'_>,
+        out: &mut [u8; RESPONSE_LEN],
+    ) -> Result<PeerId, HandshakeError> {
+        let Sessions { identity, cipher, rng, peers, indices, by_key, .. } = self;
+        let responder = Responder::read(identity, initiation.sender, initiation.noise, rng)
+            .map_err(|_| HandshakeError::BadCrypto)?;
+        let id = *by_key.get(&responder.peer).ok_or(HandshakeError::Stranger)?;
+        let peer = peers.get_mut(usize::from(id.0)).and_then(Option::as_mut).ok_or(HandshakeError::Stranger)?;
+        let offer = Offer::decode(&responder.payload).map_err(|_| HandshakeError::BadCrypto)?;
+        if peer.accepted_stamp.is_some_and(|highest| offer.wire.stamp <= highest) {
+            return Err(HandshakeError::Replayed);
+        }
+        let version = offer.common_version().ok_or(HandshakeError::NoCommonVersion)?;
+        let answer = Answer {
+            wire: ResponsePayload { association: peer.association, version },
+            cipher: offer.common_cipher(*cipher),
+            base: peer.send.base(),
+        };
+        let local_index = indices.allocate(rng, Target::Handshake(id));
+        let made = respond(peer, responder, &answer, (local_index, initiation.sender), out).and_then(|secret| {
+            SessionKey::new(
+                now,
+                &Agreement {
+                    secret,
+                    cipher: answer.cipher,
+                    initiator: false,
+                    local_index,
+                    remote_index: initiation.sender,
+                    association: offer.wire.association,
+                    peer_base: offer.base,
+                },
+            )
+            .map_err(|_| HandshakeError::BadCrypto)
+        });
+        let key = made.inspect_err(|_| indices.free(local_index))?;
+        peer.accepted_stamp = Some(offer.wire.stamp);
+        peer.answered = Some(Answered { at: now, mac1: *initiation.macs.mac1, response: *out });
+        let (slot, gone) = peer.keys.insert(key);
+        indices.point(local_index, Target::Key(id, slot));
+        if let Some(gone) = gone {
+            indices.free(gone.local_index);
+        }
+        self.yield_if_lower(now, id);
+        Ok(id)
+    }
+
+    /// Both initiated at the same time: the node with the lower public key yields, so that one key comes of it. Yielding
+    /// is a wait, not an end, should the other's handshake fail after all.
+    fn yield_if_lower(&mut self, now: Instant, id: PeerId) {
+        let own = self.identity.public_key();
+        let Some(peer) = self.peers.get_mut(usize::from(id.0)).and_then(Option::as_mut) else { return };
+        if own > peer.public {
+            return;
+        }
+        if let Some(pending) = peer.pending.take() {
+            self.indices.free(pending.index);
+        }
+        if let Some(attempt) = &mut peer.attempt {
+            attempt.yield_to_peer(now);
+        }
+    }
+
+    fn take_response(&mut self, now: Instant, response: &Response<'_>) -> Result<Outcome, HandshakeError> {
+        if !self.mac_keys.mac1_is_right(&response.macs) {
+            return Err(HandshakeError::BadMac);
+        }
+        let Some(Target::Handshake(id)) = self.indices.get(response.receiver) else {
+            return Err(HandshakeError::Unexpected);
+        };
+        let Sessions { cipher, peers, indices, .. } = self;
+        let peer = peers.get_mut(usize::from(id.0)).and_then(Option::as_mut).ok_or(HandshakeError::Unexpected)?;
+        let pending = peer.pending.as_mut().ok_or(HandshakeError::Unexpected)?;
+        let (payload, secret) = pending.initiator.finish(response.noise).map_err(|_| HandshakeError::BadCrypto)?;
+        let answer = Answer::decode(&payload, *cipher).ok_or(HandshakeError::NoCommonVersion);
+        let key = answer.and_then(|answer| {
+            SessionKey::new(
+                now,
+                &Agreement {
+                    secret,
+                    cipher: answer.cipher,
+                    initiator: true,
+                    local_index: response.receiver,
+                    remote_index: response.sender,
+                    association: answer.wire.association,
+                    peer_base: answer.base,
+                },
+            )
+            .map_err(|_| HandshakeError::BadCrypto)
+        });
+        peer.pending = None;
+        let key = key.inspect_err(|_| indices.free(response.receiver))?;
+        let (association, base) = (key.association, key.peer_base);
+        let (slot, gone) = peer.keys.insert(key);
+        indices.point(response.receiver, Target::Key(id, slot));
+        if let Some(gone) = gone {
+            indices.free(gone.local_index);
+        }
+        peer.attempt = None;
+        let fresh = peer.meet(association, base, |key| indices.free(key.local_index));
+        if fresh || peer.established.is_none() {
+            peer.established = Some(now);
+        }
+        Ok(Outcome::Established { peer: id, fresh })
+    }
+
+    fn take_cookie(&mut self, now: Instant, reply: &CookieReply<'_>) -> Result<Outcome, HandshakeError> {
+        let Some(Target::Handshake(id)) = self.indices.get(reply.receiver) else {
+            return Err(HandshakeError::Unexpected);
+        };
+        let peer = self.peer_mut(id).ok_or(HandshakeError::Unexpected)?;
+        let pending = peer.pending.as_ref().ok_or(HandshakeError::Unexpected)?;
+        let initiation = Initiation::parse(&pending.datagram).map_err(|_| HandshakeError::Unexpected)?;
+        let cookie = peer.mac_keys.open_cookie(reply, initiation.macs.mac1).map_err(|_| HandshakeError::BadCrypto)?;
+        peer.set_cookie(now, cookie);
+        Ok(Outcome::CookieReceived { peer: id })
+    }
+}
+
+/// Writes the response; `indices` are ours and the initiator's.
+fn respond(
+    peer: &Peer,
+    responder: Responder,
+    answer: &Answer,
+    indices: (u32, u32),
+    out: &mut [u8; RESPONSE_LEN],
+) -> Result<SessionSecret, HandshakeError> {
+    let mut writer = MessageWriter::response(out, indices.0, indices.1).map_err(|_| HandshakeError::NoRoom)?;
+    let secret =
+        responder.answer(&peer.psk, &answer.encode(), writer.noise_mut()).map_err(|_| HandshakeError::BadCrypto)?;
+    writer
+        .finish(|covered| peer.mac_keys.mac1(covered), None::<fn(&[u8]) -> [u8; MAC_LEN]>)
+        .map_err(|_| HandshakeError::NoRoom)?;
+    Ok(secret)
+}

@@ -1,0 +1,90 @@
+//! Two nodes and what passes between them.
+
+use super::*;
+use crate::error::{HandshakeError, OpenError, SealError};
+use weft_units::PathId;
+use weft_wire::handshake::{INITIATION_LEN, RESPONSE_LEN};
+use weft_wire::hop::{HOP_HEADER_LEN, PacketType, TAG_LEN};
+
+mod seals;
+
+/// The only peer each of the two has.
+const PEER: PeerId = PeerId(0);
+const PATH: PathId = PathId(0);
+const SOURCE: &[u8] = &[192, 0, 2, 1, 0x10, 0x00];
+
+fn identity(secret: u8) -> Identity {
+    Identity::from_secret([secret; 32])
+}
+
+/// Two identities, the one with the higher public key first.
+fn identities() -> (Identity, Identity) {
+    let (a, b) = (identity(1), identity(2));
+    if a.public_key() > b.public_key() { (a, b) } else { (b, a) }
+}
+
+fn node(identity: &Identity, peer: &Identity, seed: u8) -> Sessions {
+    let peers = [PeerConfig::from(peer.public_key())];
+    Sessions::new(identity.clone(), &peers, Cipher::Aes256Gcm, [seed; 32], Instant::ZERO).unwrap()
+}
+
+fn pair() -> (Sessions, Sessions) {
+    let (a, b) = identities();
+    (node(&a, &b, 10), node(&b, &a, 20))
+}
+
+fn initiation(from: &mut Sessions, now: Instant, stamp: u64) -> Vec<u8> {
+    let mut out = [0; INITIATION_LEN];
+    let len = from.initiate(now, PEER, stamp, &mut out).unwrap();
+    out[..len].to_vec()
+}
+
+fn answer(to: &mut Sessions, now: Instant, datagram: &[u8]) -> Result<(Outcome, Vec<u8>), HandshakeError> {
+    let mut out = [0; RESPONSE_LEN];
+    let outcome = to.handle(now, datagram, SOURCE, false, &mut out)?;
+    let len = match outcome {
+        Outcome::Reply { len, .. } | Outcome::Cookie { len } => len,
+        _ => 0,
+    };
+    Ok((outcome, out[..len].to_vec()))
+}
+
+/// A whole handshake; says whether the responder is fresh to the initiator.
+fn handshake(initiator: &mut Sessions, responder: &mut Sessions, now: Instant, stamp: u64) -> bool {
+    let first = initiation(initiator, now, stamp);
+    let (_, second) = answer(responder, now, &first).unwrap();
+    match answer(initiator, now, &second) {
+        Ok((Outcome::Established { fresh, .. }, _)) => fresh,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn seal(from: &mut Sessions, path: PathId, text: &[u8]) -> Result<(u64, Vec<u8>), SealError> {
+    let mut datagram = [&[0; HOP_HEADER_LEN], text, &[0; TAG_LEN]].concat();
+    let number = from.seal(PEER, path, PacketType::Data, &mut datagram)?;
+    Ok((number, datagram))
+}
+
+fn open(to: &mut Sessions, datagram: &[u8]) -> Result<(Opened, Vec<u8>), OpenError> {
+    let mut datagram = datagram.to_vec();
+    let opened = to.open(&mut datagram)?;
+    let text = datagram[opened.plaintext.clone()].to_vec();
+    Ok((opened, text))
+}
+
+/// Sends one packet and says what came out.
+fn pass(from: &mut Sessions, to: &mut Sessions) -> Opened {
+    let (number, datagram) = seal(from, PATH, b"hello").unwrap();
+    let (opened, text) = open(to, &datagram).unwrap();
+    assert_eq!((opened.packet_number, text.as_slice()), (number, b"hello".as_slice()));
+    opened
+}
+
+/// Two nodes with a session in use both ways.
+fn connected() -> (Sessions, Sessions) {
+    let (mut a, mut b) = pair();
+    handshake(&mut a, &mut b, Instant::ZERO, 1);
+    pass(&mut a, &mut b);
+    pass(&mut b, &mut a);
+    (a, b)
+}

@@ -1,0 +1,75 @@
+//! When a handshake is due (WireGuard paper §6.1, with a shorter retry, because several paths share the wait).
+
+use crate::random::SecretRng;
+use weft_units::{Duration, Instant};
+
+/// Age at which the initiator of a key starts the next handshake.
+pub const REKEY_AFTER: Duration = Duration::from_secs(120);
+/// Age at which a key neither seals nor opens any more.
+pub const KEY_LIFETIME: Duration = Duration::from_secs(180);
+/// Wait between the initiations of one attempt, without the jitter of up to a third.
+pub const RETRY_INTERVAL: Duration = Duration::from_secs(1);
+/// How long initiations are sent at [`RETRY_INTERVAL`].
+pub const GIVE_UP_AFTER: Duration = Duration::from_secs(90);
+/// Wait between initiations after that, without the jitter of up to a third.
+pub const SLOW_RETRY_INTERVAL: Duration = Duration::from_secs(15);
+
+/// Packets after which the initiator of a key starts the next handshake.
+pub(crate) const REKEY_AFTER_PACKETS: u64 = 1 << 60;
+/// How long one initiation is sent again as it is, and answered again with the same response.
+pub(crate) const REPEAT_FOR: Duration = Duration::from_secs(5);
+/// How long the side that yields in a simultaneous initiation leaves the other to finish.
+pub(crate) const YIELD_FOR: Duration = Duration::from_secs(2);
+
+/// One attempt to get a new key: from the first initiation to success.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Attempt {
+    since: Instant,
+    /// When the next initiation is due.
+    pub(crate) due: Instant,
+}
+
+impl Attempt {
+    /// An attempt whose first initiation is due at `now`.
+    pub(crate) fn start(now: Instant) -> Attempt {
+        Attempt { since: now, due: now }
+    }
+
+    /// An initiation was sent, or asked for, at `now`.
+    pub(crate) fn schedule_next(&mut self, now: Instant, rng: &mut SecretRng) {
+        let fast = now.since(self.since) < GIVE_UP_AFTER;
+        let interval = if fast { RETRY_INTERVAL } else { SLOW_RETRY_INTERVAL };
+        let jitter = interval.mul_f64(f64::from(rng.next_u32()) / f64::from(u32::MAX) / 3.0);
+        self.due = now + interval + jitter;
+    }
+
+    /// The peer's own initiation goes first.
+    pub(crate) fn yield_to_peer(&mut self, now: Instant) {
+        self.due = self.due.max(now + YIELD_FOR);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_attempt_slows_down_after_ninety_seconds() {
+        let mut rng = SecretRng::new([1; 32]);
+        let mut attempt = Attempt::start(Instant::ZERO);
+        let (mut fast, mut slow) = (0, 0);
+        while attempt.due < Instant::from_millis(300_000) {
+            let now = attempt.due;
+            attempt.schedule_next(now, &mut rng);
+            let wait = attempt.due.since(now);
+            if now < Instant::ZERO + GIVE_UP_AFTER {
+                assert!(wait >= RETRY_INTERVAL && wait <= RETRY_INTERVAL * 4 / 3);
+                fast += 1;
+            } else {
+                assert!(wait >= SLOW_RETRY_INTERVAL && wait <= SLOW_RETRY_INTERVAL * 4 / 3);
+                slow += 1;
+            }
+        }
+        assert!((60..=91).contains(&fast) && (10..=15).contains(&slow), "{fast} {slow}");
+    }
+}
