@@ -4,7 +4,7 @@ use std::io;
 use std::net::IpAddr;
 
 use netlink_packet_core::{NLM_F_CREATE, NLM_F_REPLACE};
-use netlink_packet_route::address::{AddressAttribute, AddressMessage};
+use netlink_packet_route::address::{AddressAttribute, AddressHeaderFlags, AddressMessage};
 use netlink_packet_route::link::{LinkAttribute, LinkFlags, LinkMessage};
 use netlink_packet_route::route::{
     RouteAttribute, RouteHeader, RouteMessage, RouteMetric, RouteProtocol, RouteScope, RouteType,
@@ -73,7 +73,8 @@ impl Configure {
             .request(RouteNetlinkMessage::SetLink(message), 0)
     }
 
-    /// Adds an address to a device, or does nothing if it is there.
+    /// Adds an address to a device, or does nothing if it is there. It can be used at once: IPv6 does not ask the link whether
+    /// somebody else has it (`IFA_F_NODAD`).
     pub fn add_address(&mut self, index: u32, address: IpAddr, prefix_len: u8) -> io::Result<()> {
         let message = address_message(index, address, prefix_len);
         self.channel.request(
@@ -126,6 +127,9 @@ fn address_message(index: u32, address: IpAddr, prefix_len: u8) -> AddressMessag
     message.header.family = address_family(address);
     message.header.prefix_len = prefix_len;
     message.header.index = index;
+    if address.is_ipv6() {
+        message.header.flags = AddressHeaderFlags::Nodad;
+    }
     message.attributes.push(AddressAttribute::Local(address));
     message.attributes.push(AddressAttribute::Address(address));
     message

@@ -190,3 +190,35 @@ impl UdpLink {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{Outgoing, SendOutcome};
+    use crate::udp::{ReceiveSlot, UdpConfig, UdpLink};
+
+    #[test]
+    fn without_gso_a_batch_is_sent_one_by_one() {
+        let local = Some([127, 0, 0, 1].into());
+        let mut link = UdpLink::bind(&UdpConfig {
+            local,
+            ..UdpConfig::default()
+        })
+        .unwrap();
+        link.has_gso.set(false);
+        let batch = Outgoing {
+            destination: link.local_address(),
+            source: None,
+            tos: 0,
+            contents: b"aabbc",
+            segment_size: Some(2),
+        };
+        assert_eq!(link.send(&batch).unwrap(), SendOutcome::Sent);
+        let mut slots: Vec<_> = (0..4).map(|_| ReceiveSlot::new()).collect();
+        let filled = link.receive(&mut slots).unwrap();
+        let datagrams: Vec<_> = slots[..filled]
+            .iter_mut()
+            .flat_map(ReceiveSlot::datagrams)
+            .collect();
+        assert_eq!(datagrams, [&b"aa"[..], b"bb", b"c"]);
+    }
+}
