@@ -64,7 +64,8 @@ fn open_tun(name: &str) -> io::Result<File> {
 
 fn configure(end: &EndSpec, peer: &EndSpec, mtu: u16) -> io::Result<()> {
     let (node, name) = (&end.node, &end.interface);
-    node.ip(&format!("link set dev {name} mtu {mtu} txqueuelen {TX_QUEUE_PACKETS} up"))?;
+    // Without a link-local address the kernel solicits no routers.
+    node.ip(&format!("link set dev {name} addrgenmode none mtu {mtu} txqueuelen {TX_QUEUE_PACKETS} up"))?;
     match (end.ipv4, peer.ipv4) {
         (Some(here), Some(there)) => node.add_address(name, &format!("{here} peer {there}"))?,
         (Some(here), None) => node.add_address(name, &here.to_string())?,
