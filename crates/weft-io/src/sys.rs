@@ -6,11 +6,7 @@ use std::os::fd::{AsRawFd, BorrowedFd};
 
 /// Turns the kernel's −1 into [`io::Error::last_os_error`].
 pub(crate) fn check(result: c_int) -> io::Result<c_int> {
-    if result < 0 {
-        Err(io::Error::last_os_error())
-    } else {
-        Ok(result)
-    }
+    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result) }
 }
 
 /// Makes the call again as long as a signal interrupts it.
@@ -33,31 +29,15 @@ pub(crate) fn unless_blocked<T>(result: io::Result<T>) -> io::Result<Option<T>> 
 }
 
 /// Sets a socket option to the given bytes.
-pub(crate) fn set_option_bytes(
-    socket: BorrowedFd,
-    level: c_int,
-    option: c_int,
-    value: &[u8],
-) -> io::Result<()> {
+pub(crate) fn set_option_bytes(socket: BorrowedFd, level: c_int, option: c_int, value: &[u8]) -> io::Result<()> {
     // SAFETY: the descriptor is open as long as it is borrowed; pointer and length describe `value`, which the kernel only reads.
     check(unsafe {
-        libc::setsockopt(
-            socket.as_raw_fd(),
-            level,
-            option,
-            value.as_ptr().cast(),
-            value.len() as libc::socklen_t,
-        )
+        libc::setsockopt(socket.as_raw_fd(), level, option, value.as_ptr().cast(), value.len() as libc::socklen_t)
     })
     .map(drop)
 }
 
 /// Sets a socket option that is a C `int`.
-pub(crate) fn set_option(
-    socket: BorrowedFd,
-    level: c_int,
-    option: c_int,
-    value: c_int,
-) -> io::Result<()> {
+pub(crate) fn set_option(socket: BorrowedFd, level: c_int, option: c_int, value: c_int) -> io::Result<()> {
     set_option_bytes(socket, level, option, &value.to_ne_bytes())
 }

@@ -55,15 +55,11 @@ impl fmt::Display for TunError {
                  or start it by its systemd unit"
             ),
             Self::NoDriver => {
-                write!(
-                    f,
-                    "{DEVICE_NODE} is missing: `modprobe tun`, or give the container this device"
-                )
+                write!(f, "{DEVICE_NODE} is missing: `modprobe tun`, or give the container this device")
             }
-            Self::NameInUse(name) => write!(
-                f,
-                "a device named {name} exists and is in use: choose another name or stop its owner"
-            ),
+            Self::NameInUse(name) => {
+                write!(f, "a device named {name} exists and is in use: choose another name or stop its owner")
+            }
             Self::Failed(step, error) => write!(f, "TUN device: {step}: {error}"),
         }
     }
@@ -105,9 +101,7 @@ impl Tun {
             return Err(TunError::NoDriver);
         }
         let device = open_device(config.name.as_deref())?;
-        device
-            .set_nonblocking(true)
-            .map_err(TunError::at("set non-blocking"))?;
+        device.set_nonblocking(true).map_err(TunError::at("set non-blocking"))?;
         let tun = Self {
             name: device.name().map_err(TunError::at("read the name"))?,
             index: device.if_index().map_err(TunError::at("read the index"))?,
@@ -119,17 +113,11 @@ impl Tun {
 
     fn configure(&self, config: &TunConfig) -> Result<(), TunError> {
         let mut configure = Configure::open().map_err(TunError::at("open netlink"))?;
-        configure
-            .set_mtu(self.index, config.mtu.into())
-            .map_err(TunError::at("set the MTU"))?;
+        configure.set_mtu(self.index, config.mtu.into()).map_err(TunError::at("set the MTU"))?;
         for &(address, prefix_len) in &config.addresses {
-            configure
-                .add_address(self.index, address, prefix_len)
-                .map_err(TunError::at("add an address"))?;
+            configure.add_address(self.index, address, prefix_len).map_err(TunError::at("add an address"))?;
         }
-        configure
-            .set_up(self.index, true)
-            .map_err(TunError::at("set up"))
+        configure.set_up(self.index, true).map_err(TunError::at("set up"))
     }
 
     /// Reads one virtio-net header and packet into `buffer`, which should hold [`MAX_READ_LEN`] bytes (the rest is cut off), and
@@ -177,13 +165,11 @@ fn open_device(name: Option<&str>) -> Result<SyncDevice, TunError> {
         Some(name) => builder.name(name),
         None => builder,
     };
-    builder
-        .build_sync()
-        .map_err(|error| match (error.raw_os_error(), name) {
-            // TUNSETIFF says EBUSY for a TUN device in use and EINVAL for a device of another kind.
-            (Some(libc::EBUSY | libc::EINVAL), Some(name)) => TunError::NameInUse(name.to_owned()),
-            _ => TunError::at(OPEN)(error),
-        })
+    builder.build_sync().map_err(|error| match (error.raw_os_error(), name) {
+        // TUNSETIFF says EBUSY for a TUN device in use and EINVAL for a device of another kind.
+        (Some(libc::EBUSY | libc::EINVAL), Some(name)) => TunError::NameInUse(name.to_owned()),
+        _ => TunError::at(OPEN)(error),
+    })
 }
 
 impl AsRawFd for Tun {

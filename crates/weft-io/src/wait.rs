@@ -37,17 +37,9 @@ impl Poller {
         // SAFETY: no pointers; the call makes a new descriptor, which is nobody else's.
         let epoll = unsafe { owned(libc::epoll_create1(libc::EPOLL_CLOEXEC))? };
         // SAFETY: as above.
-        let timer = unsafe {
-            owned(libc::timerfd_create(
-                libc::CLOCK_MONOTONIC,
-                libc::TFD_CLOEXEC | libc::TFD_NONBLOCK,
-            ))?
-        };
-        let poller = Self {
-            epoll,
-            timer,
-            has_pwait2: true,
-        };
+        let timer =
+            unsafe { owned(libc::timerfd_create(libc::CLOCK_MONOTONIC, libc::TFD_CLOEXEC | libc::TFD_NONBLOCK))? };
+        let poller = Self { epoll, timer, has_pwait2: true };
         poller.add(poller.timer.as_raw_fd(), TIMER)?;
         Ok(poller)
     }
@@ -67,28 +59,11 @@ impl Poller {
         self.control(libc::EPOLL_CTL_DEL, descriptor, 0, false)
     }
 
-    fn control(
-        &self,
-        operation: i32,
-        descriptor: RawFd,
-        token: u64,
-        writable: bool,
-    ) -> io::Result<()> {
+    fn control(&self, operation: i32, descriptor: RawFd, token: u64, writable: bool) -> io::Result<()> {
         let events = libc::EPOLLIN | if writable { libc::EPOLLOUT } else { 0 };
-        let mut event = libc::epoll_event {
-            events: events as u32,
-            u64: token,
-        };
+        let mut event = libc::epoll_event { events: events as u32, u64: token };
         // SAFETY: the epoll descriptor is ours, a wrong `descriptor` is refused by the kernel, and `event` lives until the return.
-        check(unsafe {
-            libc::epoll_ctl(
-                self.epoll.as_raw_fd(),
-                operation,
-                descriptor,
-                &raw mut event,
-            )
-        })
-        .map(drop)
+        check(unsafe { libc::epoll_ctl(self.epoll.as_raw_fd(), operation, descriptor, &raw mut event) }).map(drop)
     }
 
     /// Waits until a descriptor is ready or the time is over (`None`: without end) and puts what is ready into `ready`, which it
@@ -109,11 +84,7 @@ impl Poller {
         Ok(())
     }
 
-    fn wait_events(
-        &mut self,
-        timeout: Option<Duration>,
-        events: &mut [libc::epoll_event],
-    ) -> io::Result<usize> {
+    fn wait_events(&mut self, timeout: Option<Duration>, events: &mut [libc::epoll_event]) -> io::Result<usize> {
         if self.has_pwait2 {
             match self.pwait2(timeout, events) {
                 // Kernels before 5.11, and sandboxes that do not know the call.
@@ -126,11 +97,7 @@ impl Poller {
         self.wait_by_timer(timeout, events)
     }
 
-    fn pwait2(
-        &self,
-        timeout: Option<Duration>,
-        events: &mut [libc::epoll_event],
-    ) -> io::Result<usize> {
+    fn pwait2(&self, timeout: Option<Duration>, events: &mut [libc::epoll_event]) -> io::Result<usize> {
         let timeout = timeout.map(timespec);
         let timeout = timeout.as_ref().map_or(ptr::null(), ptr::from_ref);
         // The system call itself: older C libraries do not have it.
@@ -150,39 +117,22 @@ impl Poller {
         check(count as i32).map(|count| count as usize)
     }
 
-    fn wait_by_timer(
-        &self,
-        timeout: Option<Duration>,
-        events: &mut [libc::epoll_event],
-    ) -> io::Result<usize> {
+    fn wait_by_timer(&self, timeout: Option<Duration>, events: &mut [libc::epoll_event]) -> io::Result<usize> {
         let millis = match timeout {
             Some(Duration::ZERO) => 0,
             _ => -1,
         };
         self.set_timer(timeout.unwrap_or(Duration::ZERO))?;
         // SAFETY: the descriptor is ours and `events` has room for the number given.
-        check(unsafe {
-            libc::epoll_wait(
-                self.epoll.as_raw_fd(),
-                events.as_mut_ptr(),
-                events.len() as i32,
-                millis,
-            )
-        })
-        .map(|count| count as usize)
+        check(unsafe { libc::epoll_wait(self.epoll.as_raw_fd(), events.as_mut_ptr(), events.len() as i32, millis) })
+            .map(|count| count as usize)
     }
 
     /// Zero disarms; arming anew takes back an earlier expiry.
     fn set_timer(&self, after: Duration) -> io::Result<()> {
-        let value = libc::itimerspec {
-            it_interval: timespec(Duration::ZERO),
-            it_value: timespec(after),
-        };
+        let value = libc::itimerspec { it_interval: timespec(Duration::ZERO), it_value: timespec(after) };
         // SAFETY: the descriptor is ours and `value` lives until the return; the old value is not asked for.
-        check(unsafe {
-            libc::timerfd_settime(self.timer.as_raw_fd(), 0, &raw const value, ptr::null_mut())
-        })
-        .map(drop)
+        check(unsafe { libc::timerfd_settime(self.timer.as_raw_fd(), 0, &raw const value, ptr::null_mut()) }).map(drop)
     }
 }
 
@@ -205,8 +155,7 @@ impl Waker {
         let one = 1_u64.to_ne_bytes();
         let write = || {
             // SAFETY: the descriptor is ours; pointer and length describe `one`.
-            let written =
-                unsafe { libc::write(self.event.as_raw_fd(), one.as_ptr().cast(), one.len()) };
+            let written = unsafe { libc::write(self.event.as_raw_fd(), one.as_ptr().cast(), one.len()) };
             check(written as i32)
         };
         // A full counter has woken already.
@@ -218,13 +167,7 @@ impl Waker {
         let mut count = [0; 8];
         let read = || {
             // SAFETY: the descriptor is ours; pointer and length describe `count`.
-            let read = unsafe {
-                libc::read(
-                    self.event.as_raw_fd(),
-                    count.as_mut_ptr().cast(),
-                    count.len(),
-                )
-            };
+            let read = unsafe { libc::read(self.event.as_raw_fd(), count.as_mut_ptr().cast(), count.len()) };
             check(read as i32)
         };
         unless_blocked(retry(read)).map(drop)
@@ -240,8 +183,7 @@ impl AsRawFd for Waker {
 /// Lets the kernel end this thread's waits to the nanosecond; its default is to be up to 50 µs late to save wake-ups.
 pub fn set_timer_slack(nanoseconds: u32) -> io::Result<()> {
     // SAFETY: this option takes a number and no pointers.
-    check(unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, libc::c_ulong::from(nanoseconds)) })
-        .map(drop)
+    check(unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, libc::c_ulong::from(nanoseconds)) }).map(drop)
 }
 
 fn timespec(duration: Duration) -> libc::timespec {
@@ -282,14 +224,7 @@ mod tests {
                 scope.spawn(|| waker.wake().and_then(|()| waker.wake()).unwrap());
                 poller.wait(LONG, &mut ready).unwrap();
             });
-            assert_eq!(
-                ready,
-                [Ready {
-                    token: 7,
-                    readable: true,
-                    writable: false
-                }]
-            );
+            assert_eq!(ready, [Ready { token: 7, readable: true, writable: false }]);
             waker.clear().unwrap();
             poller.wait(Some(Duration::ZERO), &mut ready).unwrap();
             assert_eq!(ready, []);
@@ -303,14 +238,7 @@ mod tests {
             poller.add(waker.as_raw_fd(), 1).unwrap();
             poller.watch_writable(waker.as_raw_fd(), 2, true).unwrap();
             poller.wait(LONG, &mut ready).unwrap();
-            assert_eq!(
-                ready,
-                [Ready {
-                    token: 2,
-                    readable: false,
-                    writable: true
-                }]
-            );
+            assert_eq!(ready, [Ready { token: 2, readable: false, writable: true }]);
             poller.remove(waker.as_raw_fd()).unwrap();
             poller.wait(Some(Duration::ZERO), &mut ready).unwrap();
             assert_eq!(ready, []);

@@ -49,9 +49,7 @@ impl Watch {
     }
 
     fn expect_event(&mut self, expected: &Event) {
-        self.expect(&format!("{expected:?}"), |event| {
-            (event == expected).then_some(())
-        });
+        self.expect(&format!("{expected:?}"), |event| (event == expected).then_some(()));
     }
 }
 
@@ -63,9 +61,7 @@ fn address(text: &str) -> IpAddr {
 fn the_life_of_a_link_is_told() {
     in_namespace(|_| {
         let (mut watch, first) = Watch::open();
-        assert!(
-            matches!(&first[..], [Event::Link(lo), ..] if lo.is_loopback && lo.name == "lo" && lo.is_up)
-        );
+        assert!(matches!(&first[..], [Event::Link(lo), ..] if lo.is_loopback && lo.name == "lo" && lo.is_up));
         ip("link add w0 mtu 1480 type veth peer name w1");
         let link = watch.expect_link("new", |link| link.name == "w0");
         assert!(!link.is_up && link.mtu == 1480 && !link.is_tun && !link.is_loopback);
@@ -90,31 +86,19 @@ fn the_life_of_a_link_is_told() {
         });
         assert!(global.is_deprecated && !global.is_tentative && global.prefix_len == 64);
 
-        let route = |family, has_default| Event::DefaultRoute {
-            index,
-            family,
-            has_default,
-        };
+        let route = |family, has_default| Event::DefaultRoute { index, family, has_default };
         ip("route add default via 192.0.2.254");
         watch.expect_event(&route(Family::V4, true));
         ip("-6 route add default dev w0 table 77");
         watch.expect_event(&route(Family::V6, true));
         ip("link set w1 down");
-        watch.expect_link("no carrier", |link| {
-            link.index == index && link.is_up && !link.has_carrier
-        });
+        watch.expect_link("no carrier", |link| link.index == index && link.is_up && !link.has_carrier);
         ip("link set w0 down");
         watch.expect_event(&route(Family::V4, false));
         ip("link set w0 name renamed");
-        watch.expect_link("renamed", |link| {
-            link.index == index && link.name == "renamed" && !link.is_up
-        });
+        watch.expect_link("renamed", |link| link.index == index && link.name == "renamed" && !link.is_up);
         ip("addr del 192.0.2.1/24 dev renamed");
-        watch.expect_event(&Event::AddressRemoved {
-            index,
-            address: address("192.0.2.1"),
-            prefix_len: 24,
-        });
+        watch.expect_event(&Event::AddressRemoved { index, address: address("192.0.2.1"), prefix_len: 24 });
         ip("link del renamed");
         watch.expect_event(&Event::LinkRemoved { index });
     });
@@ -128,13 +112,7 @@ fn lost_messages_cost_nothing() {
         // SAFETY: the descriptor is open; pointer and length describe `smallest`.
         let set = unsafe {
             let value = (&raw const smallest).cast();
-            libc::setsockopt(
-                watch.watch.as_raw_fd(),
-                libc::SOL_SOCKET,
-                libc::SO_RCVBUF,
-                value,
-                4,
-            )
+            libc::setsockopt(watch.watch.as_raw_fd(), libc::SOL_SOCKET, libc::SO_RCVBUF, value, 4)
         };
         assert_eq!(set, 0);
         ip("link add w0 type veth peer name w1");
@@ -143,20 +121,10 @@ fn lost_messages_cost_nothing() {
         for mtu in 1300..=1400 {
             configure.set_mtu(index, mtu).unwrap();
         }
-        configure
-            .add_address(index, address("192.0.2.1"), 24)
-            .unwrap();
-        watch.expect_link("the last MTU", |link| {
-            link.index == index && link.mtu == 1400
-        });
-        configure
-            .remove_address(index, address("192.0.2.1"), 24)
-            .unwrap();
-        watch.expect_event(&Event::AddressRemoved {
-            index,
-            address: address("192.0.2.1"),
-            prefix_len: 24,
-        });
+        configure.add_address(index, address("192.0.2.1"), 24).unwrap();
+        watch.expect_link("the last MTU", |link| link.index == index && link.mtu == 1400);
+        configure.remove_address(index, address("192.0.2.1"), 24).unwrap();
+        watch.expect_event(&Event::AddressRemoved { index, address: address("192.0.2.1"), prefix_len: 24 });
     });
 }
 
@@ -168,53 +136,23 @@ fn routes_are_set_and_removed() {
         let index = watch.expect_link("new", |link| link.name == "w0").index;
         let mut configure = Configure::open().unwrap();
         configure.set_up(index, true).unwrap();
-        for (destination, prefix_len, family, shown) in [
-            ("198.51.100.0", 24, "-4", "198.51.100.0/24"),
-            ("2001:db8:1::", 48, "-6", "2001:db8:1::/48"),
-        ] {
-            let route = Route {
-                destination: address(destination),
-                prefix_len,
-                index,
-                priority: Some(50),
-                reordering: None,
-            };
+        for (destination, prefix_len, family, shown) in
+            [("198.51.100.0", 24, "-4", "198.51.100.0/24"), ("2001:db8:1::", 48, "-6", "2001:db8:1::/48")]
+        {
+            let route =
+                Route { destination: address(destination), prefix_len, index, priority: Some(50), reordering: None };
             configure.set_route(&route).unwrap();
-            configure
-                .set_route(&Route {
-                    reordering: Some(127),
-                    ..route
-                })
-                .unwrap();
+            configure.set_route(&Route { reordering: Some(127), ..route }).unwrap();
             let listed = ip(&format!("{family} route show dev w0 metric 50"));
             assert_eq!(listed.lines().count(), 1, "{listed}");
-            assert!(
-                listed.contains(shown) && listed.contains("reordering 127"),
-                "{listed}"
-            );
+            assert!(listed.contains(shown) && listed.contains("reordering 127"), "{listed}");
             configure.remove_route(&route).unwrap();
-            assert_eq!(
-                configure.remove_route(&route).unwrap_err().raw_os_error(),
-                Some(libc::ESRCH)
-            );
+            assert_eq!(configure.remove_route(&route).unwrap_err().raw_os_error(), Some(libc::ESRCH));
         }
-        assert!(
-            configure
-                .add_address(index, address("192.0.2.1"), 24)
-                .is_ok()
-        );
-        assert!(
-            configure
-                .add_address(index, address("192.0.2.1"), 24)
-                .is_ok(),
-            "again is no error"
-        );
-        configure
-            .remove_address(index, address("192.0.2.1"), 24)
-            .unwrap();
-        let gone = configure
-            .remove_address(index, address("192.0.2.1"), 24)
-            .unwrap_err();
+        assert!(configure.add_address(index, address("192.0.2.1"), 24).is_ok());
+        assert!(configure.add_address(index, address("192.0.2.1"), 24).is_ok(), "again is no error");
+        configure.remove_address(index, address("192.0.2.1"), 24).unwrap();
+        let gone = configure.remove_address(index, address("192.0.2.1"), 24).unwrap_err();
         assert_eq!(gone.kind(), std::io::ErrorKind::AddrNotAvailable);
         configure.set_up(index, false).unwrap();
         watch.expect_link("down", |link| link.index == index && !link.is_up);

@@ -25,20 +25,12 @@ fn address(text: &str) -> IpAddr {
 }
 
 fn config(name: &str) -> TunConfig {
-    TunConfig {
-        name: Some(name.into()),
-        mtu: 1400,
-        addresses: vec![(address(HERE[0]), 24), (address(HERE[1]), 64)],
-    }
+    TunConfig { name: Some(name.into()), mtu: 1400, addresses: vec![(address(HERE[0]), 24), (address(HERE[1]), 64)] }
 }
 
 /// Exchanges source and destination address, which leaves all checksums right.
 fn reflect(packet: &mut [u8]) {
-    let (start, len) = if packet[0] >> 4 == 4 {
-        (12, 4)
-    } else {
-        (8, 16)
-    };
+    let (start, len) = if packet[0] >> 4 == 4 { (12, 4) } else { (8, 16) };
     let (source, rest) = packet[start..].split_at_mut(len);
     source.swap_with_slice(&mut rest[..len]);
 }
@@ -48,10 +40,7 @@ fn reflect_one(tun: &Tun, buffer: &mut [u8]) -> Option<(u8, u16)> {
     let len = tun.read(buffer).unwrap()?;
     let (header, packet) = buffer[..len].split_at_mut(VIRTIO_HEADER_LEN);
     reflect(packet);
-    assert!(
-        tun.write(&[IoSlice::new(header), IoSlice::new(packet)])
-            .unwrap()
-    );
+    assert!(tun.write(&[IoSlice::new(header), IoSlice::new(packet)]).unwrap());
     Some((header[1], u16::from_ne_bytes([header[4], header[5]])))
 }
 
@@ -62,20 +51,14 @@ fn a_device_is_as_configured() {
         assert_eq!(tun.name(), "weft0");
         println!("UDP offload: {}", tun.has_udp_offload());
         let shown = ip("addr show weft0");
-        assert!(
-            shown.starts_with(&format!("{}: weft0: ", tun.index())),
-            "{shown}"
-        );
+        assert!(shown.starts_with(&format!("{}: weft0: ", tun.index())), "{shown}");
         for part in ["mtu 1400", "inet 10.9.0.1/24", "inet6 fd09::1/64", ",UP"] {
             assert!(shown.contains(part), "{part} in {shown}");
         }
         tun.set_mtu(1300).unwrap();
         tun.set_txqueuelen(4321).unwrap();
         let shown = ip("link show weft0");
-        assert!(
-            shown.contains("mtu 1300") && shown.contains("qlen 4321"),
-            "{shown}"
-        );
+        assert!(shown.contains("mtu 1300") && shown.contains("qlen 4321"), "{shown}");
         assert_eq!(Tun::open(&config("weft%d")).unwrap().name(), "weft1");
         drop(tun);
         assert!(!ip("link").contains("weft"));
@@ -88,9 +71,7 @@ fn a_taken_name_is_told() {
         let _tun = Tun::open(&config("weft0")).unwrap();
         ip("link add other type veth peer name end");
         for name in ["weft0", "other"] {
-            assert!(
-                matches!(Tun::open(&config(name)), Err(TunError::NameInUse(taken)) if taken == name)
-            );
+            assert!(matches!(Tun::open(&config(name)), Err(TunError::NameInUse(taken)) if taken == name));
         }
     });
 }
@@ -112,15 +93,9 @@ fn a_udp_super_packet_passes_whole() {
     in_namespace(|_| {
         let tun = Tun::open(&config("weft0")).unwrap();
         let mut buffer = vec![0; MAX_READ_LEN];
-        while tun.read(&mut buffer).unwrap().is_some() {}
+        namespace::wait_for_local_route(HERE[1]);
         for (here, there) in HERE.into_iter().zip(THERE) {
-            let bind = || {
-                UdpLink::bind(&UdpConfig {
-                    local: Some(address(here)),
-                    ..UdpConfig::default()
-                })
-                .unwrap()
-            };
+            let bind = || UdpLink::bind(&UdpConfig { local: Some(address(here)), ..UdpConfig::default() }).unwrap();
             let (from, mut to) = (bind(), bind());
             let contents: Vec<u8> = (0..2500).map(|index| (index % 251) as u8).collect();
             let batch = Outgoing {
@@ -139,9 +114,7 @@ fn a_udp_super_packet_passes_whole() {
                     super_packets += usize::from(kind == (GSO_UDP_L4, 1000));
                 }
                 let filled = to.receive(&mut slots).unwrap();
-                slots[..filled]
-                    .iter_mut()
-                    .for_each(|slot| datagrams.extend(slot.datagrams().map(|d| d.to_vec())));
+                slots[..filled].iter_mut().for_each(|slot| datagrams.extend(slot.datagrams().map(|d| d.to_vec())));
                 (datagrams.len() >= 3).then_some(())
             });
             assert!(datagrams.iter().eq(contents.chunks(1000)));
@@ -163,12 +136,7 @@ fn tcp_super_packets_pass() {
                 scope.spawn(move || send_tcp(remote));
                 let received = receive_tcp(&listener);
                 done.store(true, Ordering::Relaxed);
-                assert!(
-                    received
-                        .iter()
-                        .enumerate()
-                        .all(|(index, &byte)| byte == (index % 251) as u8)
-                );
+                assert!(received.iter().enumerate().all(|(index, &byte)| byte == (index % 251) as u8));
                 assert_eq!(received.len(), TCP_BYTES);
                 reflector.join().unwrap()
             });
@@ -202,9 +170,7 @@ fn reflect_until(tun: &Tun, done: &AtomicBool, expected: u8) -> usize {
     poller.add(tun.as_raw_fd(), 0).unwrap();
     let (mut buffer, mut ready, mut super_packets) = (vec![0; MAX_READ_LEN], Vec::new(), 0);
     while !done.load(Ordering::Relaxed) {
-        poller
-            .wait(Some(std::time::Duration::from_millis(10)), &mut ready)
-            .unwrap();
+        poller.wait(Some(std::time::Duration::from_millis(10)), &mut ready).unwrap();
         while let Some((gso_type, _)) = reflect_one(tun, &mut buffer) {
             super_packets += usize::from(gso_type & 0x7f == expected);
         }

@@ -4,10 +4,8 @@ mod namespace;
 
 use std::net::{IpAddr, SocketAddr};
 
-use namespace::{Namespace, in_namespace, ip, wait_for};
-use weft_io::udp::{
-    MAX_SEGMENTS, Outgoing, ReceiveSlot, Received, SendError, SendOutcome, UdpConfig, UdpLink,
-};
+use namespace::{Namespace, in_namespace, ip, wait_for, wait_for_local_route};
+use weft_io::udp::{MAX_SEGMENTS, Outgoing, ReceiveSlot, Received, SendError, SendOutcome, UdpConfig, UdpLink};
 
 /// Expedited forwarding with ECT(1).
 const TOS: u8 = 0xb9;
@@ -17,31 +15,16 @@ fn address(text: &str) -> IpAddr {
 }
 
 fn bind(local: &str) -> UdpLink {
-    UdpLink::bind(&UdpConfig {
-        local: Some(address(local)),
-        ..UdpConfig::default()
-    })
-    .unwrap()
+    UdpLink::bind(&UdpConfig { local: Some(address(local)), ..UdpConfig::default() }).unwrap()
 }
 
 fn bind_device(device: &str, port: u16) -> UdpLink {
-    let config = UdpConfig {
-        device: Some(device.into()),
-        local: Some(address("0.0.0.0")),
-        port,
-        v6only: false,
-    };
+    let config = UdpConfig { device: Some(device.into()), local: Some(address("0.0.0.0")), port, v6only: false };
     UdpLink::bind(&config).unwrap()
 }
 
 fn outgoing(destination: SocketAddr, contents: &[u8]) -> Outgoing<'_> {
-    Outgoing {
-        destination,
-        source: None,
-        tos: TOS,
-        contents,
-        segment_size: None,
-    }
+    Outgoing { destination, source: None, tos: TOS, contents, segment_size: None }
 }
 
 fn pattern(len: usize) -> Vec<u8> {
@@ -67,11 +50,8 @@ fn receive(link: &mut UdpLink, len: usize) -> (Vec<Received>, Vec<Vec<u8>>) {
 fn batch_passes(from: &UdpLink, source: &str, to: &mut UdpLink, destination: &str) {
     let contents = pattern(5 * 1200 + 700);
     let destination = SocketAddr::new(address(destination), to.local_address().port());
-    let batch = Outgoing {
-        source: Some(address(source)),
-        segment_size: Some(1200),
-        ..outgoing(destination, &contents)
-    };
+    let batch =
+        Outgoing { source: Some(address(source)), segment_size: Some(1200), ..outgoing(destination, &contents) };
     assert!(from.has_gso());
     assert_eq!(from.send(&batch).unwrap(), SendOutcome::Sent);
     let (received, datagrams) = receive(to, contents.len());
@@ -88,21 +68,16 @@ fn batch_passes(from: &UdpLink, source: &str, to: &mut UdpLink, destination: &st
 
 #[test]
 fn a_batch_passes_over_ipv4() {
-    in_namespace(|_| {
-        batch_passes(
-            &bind("0.0.0.0"),
-            "127.0.0.2",
-            &mut bind("0.0.0.0"),
-            "127.0.0.3",
-        )
-    });
+    in_namespace(|_| batch_passes(&bind("0.0.0.0"), "127.0.0.2", &mut bind("0.0.0.0"), "127.0.0.3"));
 }
 
 #[test]
 fn a_batch_passes_over_ipv6() {
     in_namespace(|_| {
-        ip("addr add fd00::2/128 dev lo");
-        ip("addr add fd00::3/128 dev lo");
+        for address in ["fd00::2", "fd00::3"] {
+            ip(&format!("addr add {address}/128 dev lo nodad"));
+            wait_for_local_route(address);
+        }
         batch_passes(&bind("::"), "fd00::2", &mut bind("::"), "fd00::3");
     });
 }
@@ -127,22 +102,12 @@ fn a_datagram_above_the_mtu_is_too_big() {
             let contents = pattern(2800);
             let one = outgoing(destination, &contents[..1400]);
             assert!(matches!(link.send(&one), Err(SendError::TooBig)));
-            let batch = Outgoing {
-                segment_size: Some(1400),
-                ..outgoing(destination, &contents)
-            };
+            let batch = Outgoing { segment_size: Some(1400), ..outgoing(destination, &contents) };
             assert!(matches!(link.send(&batch), Err(SendError::TooBig)));
-            let tiny = Outgoing {
-                segment_size: Some(1),
-                ..outgoing(destination, &contents[..MAX_SEGMENTS + 1])
-            };
+            let tiny = Outgoing { segment_size: Some(1), ..outgoing(destination, &contents[..MAX_SEGMENTS + 1]) };
             assert!(matches!(link.send(&tiny), Err(SendError::TooBig)));
             assert!(link.has_gso());
-            assert_eq!(
-                link.send(&outgoing(destination, &contents[..1200]))
-                    .unwrap(),
-                SendOutcome::Sent
-            );
+            assert_eq!(link.send(&outgoing(destination, &contents[..1200])).unwrap(), SendOutcome::Sent);
             assert_eq!(receive(&mut link, 1200).1, [&contents[..1200]]);
         }
     });
@@ -153,10 +118,7 @@ fn datagrams_nobody_fetches_are_counted() {
     in_namespace(|_| {
         let (from, mut to) = (bind("127.0.0.1"), bind("127.0.0.1"));
         let contents = pattern(60_000);
-        let batch = Outgoing {
-            segment_size: Some(1000),
-            ..outgoing(to.local_address(), &contents)
-        };
+        let batch = Outgoing { segment_size: Some(1000), ..outgoing(to.local_address(), &contents) };
         for _ in 0..600 {
             assert_eq!(from.send(&batch).unwrap(), SendOutcome::Sent);
         }
@@ -177,10 +139,7 @@ fn sockets_keep_to_their_device() {
     in_namespace(|here| {
         let there = Namespace::new().unwrap();
         for (left, right, net) in [("l1", "r1", 1), ("l2", "r2", 2)] {
-            ip(&format!(
-                "link add {right} type veth peer name {left} netns {}",
-                here.path()
-            ));
+            ip(&format!("link add {right} type veth peer name {left} netns {}", here.path()));
             ip(&format!("addr add 10.0.{net}.2/24 dev {right}"));
             ip(&format!("link set {right} up"));
         }
@@ -201,22 +160,13 @@ fn sockets_keep_to_their_device() {
             matches!(&unbound, Err(SendError::Unreachable(error)) if error.raw_os_error() == Some(libc::ENETUNREACH)),
             "no route: {unbound:?}"
         );
-        let foreign = Outgoing {
-            source: Some(address("192.0.2.1")),
-            ..outgoing("10.0.1.2:9".parse().unwrap(), b"?")
-        };
-        assert!(
-            matches!(first.send(&foreign), Err(SendError::Unreachable(_))),
-            "not our address"
-        );
+        let foreign = Outgoing { source: Some(address("192.0.2.1")), ..outgoing("10.0.1.2:9".parse().unwrap(), b"?") };
+        assert!(matches!(first.send(&foreign), Err(SendError::Unreachable(_))), "not our address");
         ip("link set l1 down");
         let down = first.send(&outgoing("10.0.1.2:9".parse().unwrap(), b"?"));
         assert!(matches!(down, Err(SendError::Unreachable(_))), "{down:?}");
         there.enter();
-        let missing = UdpLink::bind(&UdpConfig {
-            device: Some("l1".into()),
-            ..UdpConfig::default()
-        });
+        let missing = UdpLink::bind(&UdpConfig { device: Some("l1".into()), ..UdpConfig::default() });
         assert_eq!(missing.unwrap_err().raw_os_error(), Some(libc::ENODEV));
     });
 }

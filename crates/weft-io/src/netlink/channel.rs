@@ -4,8 +4,7 @@ use std::io;
 use std::os::fd::{AsRawFd, RawFd};
 
 use netlink_packet_core::{
-    NLM_F_ACK, NLM_F_DUMP, NLM_F_DUMP_INTR, NLM_F_REQUEST, NetlinkHeader, NetlinkMessage,
-    NetlinkPayload,
+    NLM_F_ACK, NLM_F_DUMP, NLM_F_DUMP_INTR, NLM_F_REQUEST, NetlinkHeader, NetlinkMessage, NetlinkPayload,
 };
 use netlink_packet_route::RouteNetlinkMessage;
 use netlink_sys::protocols::NETLINK_ROUTE;
@@ -37,11 +36,7 @@ impl Channel {
         for &group in groups {
             socket.add_membership(group)?;
         }
-        Ok(Self {
-            socket,
-            sequence: 0,
-            buffer: Vec::with_capacity(RECEIVE_LEN),
-        })
+        Ok(Self { socket, sequence: 0, buffer: Vec::with_capacity(RECEIVE_LEN) })
     }
 
     /// Sends a request and waits for the kernel's word on it.
@@ -51,14 +46,8 @@ impl Channel {
         let mut answer = None;
         while answer.is_none() {
             self.receive(|header, payload| {
-                if let (true, NetlinkPayload::Error(ack)) =
-                    (header.sequence_number == sequence, payload)
-                {
-                    answer = Some(if ack.code.is_none() {
-                        Ok(())
-                    } else {
-                        Err(ack.to_io())
-                    });
+                if let (true, NetlinkPayload::Error(ack)) = (header.sequence_number == sequence, payload) {
+                    answer = Some(if ack.code.is_none() { Ok(()) } else { Err(ack.to_io()) });
                 }
             })?;
         }
@@ -66,24 +55,16 @@ impl Channel {
     }
 
     /// Asks for all objects of a kind and returns them, from one moment: a dump that a change broke is made again.
-    pub(crate) fn dump(
-        &mut self,
-        message: RouteNetlinkMessage,
-    ) -> io::Result<Vec<RouteNetlinkMessage>> {
+    pub(crate) fn dump(&mut self, message: RouteNetlinkMessage) -> io::Result<Vec<RouteNetlinkMessage>> {
         for _ in 0..DUMP_ATTEMPTS {
             if let Some(objects) = self.dump_once(message.clone())? {
                 return Ok(objects);
             }
         }
-        Err(io::Error::other(
-            "netlink: the tables change too fast for a dump",
-        ))
+        Err(io::Error::other("netlink: the tables change too fast for a dump"))
     }
 
-    fn dump_once(
-        &mut self,
-        message: RouteNetlinkMessage,
-    ) -> io::Result<Option<Vec<RouteNetlinkMessage>>> {
+    fn dump_once(&mut self, message: RouteNetlinkMessage) -> io::Result<Option<Vec<RouteNetlinkMessage>>> {
         self.send(message, NLM_F_REQUEST | NLM_F_DUMP)?;
         let sequence = self.sequence;
         let mut objects = Vec::new();
@@ -116,11 +97,7 @@ impl Channel {
         message.finalize();
         let mut bytes = vec![0; message.buffer_len()];
         message.serialize(&mut bytes);
-        retry(|| {
-            self.socket
-                .send_to(&bytes, &SocketAddr::new(KERNEL.0, KERNEL.1), 0)
-        })
-        .map(drop)
+        retry(|| self.socket.send_to(&bytes, &SocketAddr::new(KERNEL.0, KERNEL.1), 0)).map(drop)
     }
 
     /// Receives one datagram and hands over its messages; those of a form unknown to us are passed over.
@@ -154,9 +131,7 @@ impl AsRawFd for Channel {
 fn messages(mut rest: &[u8]) -> impl Iterator<Item = &[u8]> {
     std::iter::from_fn(move || {
         let length = u32::from_ne_bytes(*rest.first_chunk()?) as usize;
-        let message = rest
-            .get(..length)
-            .filter(|message| message.len() >= HEADER_LEN)?;
+        let message = rest.get(..length).filter(|message| message.len() >= HEADER_LEN)?;
         rest = rest.get(length.next_multiple_of(4)..).unwrap_or_default();
         Some(message)
     })
@@ -175,10 +150,7 @@ mod tests {
     #[test]
     fn messages_are_cut_at_four_byte_boundaries() {
         let bytes = [message(17, 20), message(16, 16)].concat();
-        assert_eq!(
-            messages(&bytes).map(<[u8]>::len).collect::<Vec<_>>(),
-            [17, 16]
-        );
+        assert_eq!(messages(&bytes).map(<[u8]>::len).collect::<Vec<_>>(), [17, 16]);
     }
 
     #[test]

@@ -36,9 +36,7 @@ pub struct Configure {
 impl Configure {
     /// Opens the socket.
     pub fn open() -> io::Result<Self> {
-        Ok(Self {
-            channel: Channel::open(&[])?,
-        })
+        Ok(Self { channel: Channel::open(&[])? })
     }
 
     /// Takes a device up or down.
@@ -46,13 +44,8 @@ impl Configure {
         let mut message = LinkMessage::default();
         message.header.index = index;
         message.header.change_mask = LinkFlags::Up;
-        message.header.flags = if up {
-            LinkFlags::Up
-        } else {
-            LinkFlags::empty()
-        };
-        self.channel
-            .request(RouteNetlinkMessage::SetLink(message), 0)
+        message.header.flags = if up { LinkFlags::Up } else { LinkFlags::empty() };
+        self.channel.request(RouteNetlinkMessage::SetLink(message), 0)
     }
 
     /// Sets a device's MTU in bytes.
@@ -69,57 +62,36 @@ impl Configure {
         let mut message = LinkMessage::default();
         message.header.index = index;
         message.attributes.push(attribute);
-        self.channel
-            .request(RouteNetlinkMessage::SetLink(message), 0)
+        self.channel.request(RouteNetlinkMessage::SetLink(message), 0)
     }
 
-    /// Adds an address to a device, or does nothing if it is there. It can be used at once: IPv6 does not ask the link whether
+    /// Adds an address to a device, or does nothing if it is there. It can be bound at once: IPv6 does not ask the link whether
     /// somebody else has it (`IFA_F_NODAD`).
     pub fn add_address(&mut self, index: u32, address: IpAddr, prefix_len: u8) -> io::Result<()> {
         let message = address_message(index, address, prefix_len);
-        self.channel.request(
-            RouteNetlinkMessage::NewAddress(message),
-            NLM_F_CREATE | NLM_F_REPLACE,
-        )
+        self.channel.request(RouteNetlinkMessage::NewAddress(message), NLM_F_CREATE | NLM_F_REPLACE)
     }
 
     /// Takes an address from a device; `AddrNotAvailable` if it is not there.
-    pub fn remove_address(
-        &mut self,
-        index: u32,
-        address: IpAddr,
-        prefix_len: u8,
-    ) -> io::Result<()> {
+    pub fn remove_address(&mut self, index: u32, address: IpAddr, prefix_len: u8) -> io::Result<()> {
         let message = address_message(index, address, prefix_len);
-        self.channel
-            .request(RouteNetlinkMessage::DelAddress(message), 0)
+        self.channel.request(RouteNetlinkMessage::DelAddress(message), 0)
     }
 
     /// Adds a route, in place of one with the same prefix and priority.
     pub fn set_route(&mut self, route: &Route) -> io::Result<()> {
-        self.channel.request(
-            RouteNetlinkMessage::NewRoute(route_message(route)),
-            NLM_F_CREATE | NLM_F_REPLACE,
-        )
+        self.channel.request(RouteNetlinkMessage::NewRoute(route_message(route)), NLM_F_CREATE | NLM_F_REPLACE)
     }
 
     /// Removes a route; `ESRCH` if it is not there.
     pub fn remove_route(&mut self, route: &Route) -> io::Result<()> {
-        let route = Route {
-            reordering: None,
-            ..*route
-        };
-        self.channel
-            .request(RouteNetlinkMessage::DelRoute(route_message(&route)), 0)
+        let route = Route { reordering: None, ..*route };
+        self.channel.request(RouteNetlinkMessage::DelRoute(route_message(&route)), 0)
     }
 }
 
 fn address_family(address: IpAddr) -> AddressFamily {
-    if address.is_ipv4() {
-        AddressFamily::Inet
-    } else {
-        AddressFamily::Inet6
-    }
+    if address.is_ipv4() { AddressFamily::Inet } else { AddressFamily::Inet6 }
 }
 
 fn address_message(index: u32, address: IpAddr, prefix_len: u8) -> AddressMessage {
@@ -141,25 +113,13 @@ fn route_message(route: &Route) -> RouteMessage {
     message.header.destination_prefix_length = route.prefix_len;
     message.header.table = RouteHeader::RT_TABLE_MAIN;
     message.header.protocol = RouteProtocol::Static;
-    message.header.scope = if route.destination.is_ipv4() {
-        RouteScope::Link
-    } else {
-        RouteScope::Universe
-    };
+    message.header.scope = if route.destination.is_ipv4() { RouteScope::Link } else { RouteScope::Universe };
     message.header.kind = RouteType::Unicast;
-    message
-        .attributes
-        .push(RouteAttribute::Destination(route.destination.into()));
+    message.attributes.push(RouteAttribute::Destination(route.destination.into()));
     message.attributes.push(RouteAttribute::Oif(route.index));
-    message
-        .attributes
-        .extend(route.priority.map(RouteAttribute::Priority));
+    message.attributes.extend(route.priority.map(RouteAttribute::Priority));
     if let Some(threshold) = route.reordering {
-        message
-            .attributes
-            .push(RouteAttribute::Metrics(vec![RouteMetric::Reordering(
-                threshold,
-            )]));
+        message.attributes.push(RouteAttribute::Metrics(vec![RouteMetric::Reordering(threshold)]));
     }
     message
 }

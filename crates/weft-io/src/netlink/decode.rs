@@ -2,9 +2,7 @@
 
 use netlink_packet_route::AddressFamily;
 use netlink_packet_route::address::{AddressAttribute, AddressFlags, AddressMessage, AddressScope};
-use netlink_packet_route::link::{
-    InfoKind, LinkAttribute, LinkFlags, LinkInfo, LinkMessage, State,
-};
+use netlink_packet_route::link::{InfoKind, LinkAttribute, LinkFlags, LinkInfo, LinkMessage, State};
 use netlink_packet_route::route::{RouteAttribute, RouteMessage, RouteType};
 
 use super::snapshot::{Address, Family, Link, OperState, Scope};
@@ -30,9 +28,7 @@ pub(super) fn link(message: &LinkMessage) -> Option<Link> {
             LinkAttribute::IfName(name) => link.name.clone_from(name),
             LinkAttribute::Mtu(mtu) => link.mtu = *mtu,
             LinkAttribute::OperState(state) => link.state = oper_state(*state),
-            LinkAttribute::LinkInfo(infos) => {
-                link.is_tun = infos.contains(&LinkInfo::Kind(InfoKind::Tun))
-            }
+            LinkAttribute::LinkInfo(infos) => link.is_tun = infos.contains(&LinkInfo::Kind(InfoKind::Tun)),
             _ => {}
         }
     }
@@ -92,14 +88,11 @@ pub(super) fn is_default_route(message: &RouteMessage) -> bool {
 /// The devices a route leads to.
 pub(super) fn route_devices(message: &RouteMessage) -> impl Iterator<Item = (u32, Family)> {
     let family = family(message.header.address_family);
-    let indexes = message
-        .attributes
-        .iter()
-        .flat_map(|attribute| match attribute {
-            RouteAttribute::Oif(index) => vec![*index],
-            RouteAttribute::MultiPath(hops) => hops.iter().map(|hop| hop.interface_index).collect(),
-            _ => Vec::new(),
-        });
+    let indexes = message.attributes.iter().flat_map(|attribute| match attribute {
+        RouteAttribute::Oif(index) => vec![*index],
+        RouteAttribute::MultiPath(hops) => hops.iter().map(|hop| hop.interface_index).collect(),
+        _ => Vec::new(),
+    });
     indexes.filter_map(move |index| Some((index, family?)))
 }
 

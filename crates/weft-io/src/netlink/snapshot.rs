@@ -126,12 +126,7 @@ impl Snapshot {
 
     pub(super) fn remove_link(&mut self, index: u32, events: &mut Vec<Event>) {
         let first = (index, IpAddr::V4(std::net::Ipv4Addr::UNSPECIFIED), 0);
-        while let Some((&key, _)) = self
-            .addresses
-            .range(first..)
-            .next()
-            .filter(|(key, _)| key.0 == index)
-        {
+        while let Some((&key, _)) = self.addresses.range(first..).next().filter(|(key, _)| key.0 == index) {
             self.remove_address(key, events);
         }
         for family in [Family::V4, Family::V6] {
@@ -153,41 +148,23 @@ impl Snapshot {
     pub(super) fn remove_address(&mut self, key: AddressKey, events: &mut Vec<Event>) {
         if self.addresses.remove(&key).is_some() {
             let (index, address, prefix_len) = key;
-            events.push(Event::AddressRemoved {
-                index,
-                address,
-                prefix_len,
-            });
+            events.push(Event::AddressRemoved { index, address, prefix_len });
         }
     }
 
-    fn set_default_route(
-        &mut self,
-        index: u32,
-        family: Family,
-        has_default: bool,
-        events: &mut Vec<Event>,
-    ) {
+    fn set_default_route(&mut self, index: u32, family: Family, has_default: bool, events: &mut Vec<Event>) {
         let changed = if has_default {
             self.default_routes.insert((index, family))
         } else {
             self.default_routes.remove(&(index, family))
         };
         if changed {
-            events.push(Event::DefaultRoute {
-                index,
-                family,
-                has_default,
-            });
+            events.push(Event::DefaultRoute { index, family, has_default });
         }
     }
 
     /// Replaces what is known of the default routes.
-    pub(super) fn set_default_routes(
-        &mut self,
-        now: &BTreeSet<(u32, Family)>,
-        events: &mut Vec<Event>,
-    ) {
+    pub(super) fn set_default_routes(&mut self, now: &BTreeSet<(u32, Family)>, events: &mut Vec<Event>) {
         let before = self.default_routes.clone();
         for &(index, family) in before.difference(now) {
             self.set_default_route(index, family, false, events);
@@ -204,13 +181,7 @@ impl Snapshot {
             self.remove_link(index, events);
         }
         let gone = |key: &AddressKey| !now.addresses.contains_key(key);
-        for key in self
-            .addresses
-            .keys()
-            .copied()
-            .filter(gone)
-            .collect::<Vec<_>>()
-        {
+        for key in self.addresses.keys().copied().filter(gone).collect::<Vec<_>>() {
             self.remove_address(key, events);
         }
         for link in now.links.values() {
@@ -252,21 +223,13 @@ mod tests {
     }
 
     fn gone(address: Address) -> Event {
-        Event::AddressRemoved {
-            index: address.index,
-            address: address.address,
-            prefix_len: address.prefix_len,
-        }
+        Event::AddressRemoved { index: address.index, address: address.address, prefix_len: address.prefix_len }
     }
 
     fn snapshot(links: &[Link], addresses: &[Address], routes: &[(u32, Family)]) -> Snapshot {
         let mut snapshot = Snapshot::default();
-        links
-            .iter()
-            .for_each(|link| snapshot.set_link(link.clone(), &mut Vec::new()));
-        addresses
-            .iter()
-            .for_each(|&address| snapshot.set_address(address, &mut Vec::new()));
+        links.iter().for_each(|link| snapshot.set_link(link.clone(), &mut Vec::new()));
+        addresses.iter().for_each(|&address| snapshot.set_address(address, &mut Vec::new()));
         snapshot.set_default_routes(&routes.iter().copied().collect(), &mut Vec::new());
         snapshot
     }
@@ -291,20 +254,8 @@ mod tests {
             &[(2, Family::V4)],
         );
         known.remove_link(2, &mut events);
-        let route = Event::DefaultRoute {
-            index: 2,
-            family: Family::V4,
-            has_default: false,
-        };
-        assert_eq!(
-            events,
-            [
-                gone(address(2, 1)),
-                gone(address(2, 2)),
-                route,
-                Event::LinkRemoved { index: 2 }
-            ]
-        );
+        let route = Event::DefaultRoute { index: 2, family: Family::V4, has_default: false };
+        assert_eq!(events, [gone(address(2, 1)), gone(address(2, 2)), route, Event::LinkRemoved { index: 2 }]);
         events.clear();
         known.remove_link(2, &mut events);
         assert_eq!(events, []);
@@ -313,32 +264,16 @@ mod tests {
     #[test]
     fn a_new_snapshot_is_told_as_differences() {
         let mut events = Vec::new();
-        let mut known = snapshot(
-            &[link(2, 1500), link(3, 1500)],
-            &[address(2, 1)],
-            &[(2, Family::V6)],
-        );
-        let now = snapshot(
-            &[link(2, 1500), link(4, 1500)],
-            &[address(2, 9)],
-            &[(4, Family::V6)],
-        );
+        let mut known = snapshot(&[link(2, 1500), link(3, 1500)], &[address(2, 1)], &[(2, Family::V6)]);
+        let now = snapshot(&[link(2, 1500), link(4, 1500)], &[address(2, 9)], &[(4, Family::V6)]);
         known.replace(&now, &mut events);
         let expected = [
             Event::LinkRemoved { index: 3 },
             gone(address(2, 1)),
             Event::Link(link(4, 1500)),
             Event::Address(address(2, 9)),
-            Event::DefaultRoute {
-                index: 2,
-                family: Family::V6,
-                has_default: false,
-            },
-            Event::DefaultRoute {
-                index: 4,
-                family: Family::V6,
-                has_default: true,
-            },
+            Event::DefaultRoute { index: 2, family: Family::V6, has_default: false },
+            Event::DefaultRoute { index: 4, family: Family::V6, has_default: true },
         ];
         assert_eq!(events, expected);
     }

@@ -102,9 +102,7 @@ impl LinkWatch {
     }
 
     fn dump_default_routes(&mut self) -> io::Result<BTreeSet<(u32, Family)>> {
-        let messages = self
-            .dumps
-            .dump(RouteNetlinkMessage::GetRoute(RouteMessage::default()))?;
+        let messages = self.dumps.dump(RouteNetlinkMessage::GetRoute(RouteMessage::default()))?;
         let routes = messages.iter().filter_map(|message| match message {
             RouteNetlinkMessage::NewRoute(route) if decode::is_default_route(route) => Some(route),
             _ => None,
@@ -122,9 +120,7 @@ impl AsRawFd for LinkWatch {
 /// The kernel removes routes without a word when their device goes down or their address is taken away.
 fn may_change_routes(message: &RouteNetlinkMessage) -> bool {
     match message {
-        RouteNetlinkMessage::NewRoute(route) | RouteNetlinkMessage::DelRoute(route) => {
-            decode::is_default_route(route)
-        }
+        RouteNetlinkMessage::NewRoute(route) | RouteNetlinkMessage::DelRoute(route) => decode::is_default_route(route),
         RouteNetlinkMessage::NewLink(_) | RouteNetlinkMessage::DelAddress(_) => true,
         _ => false,
     }

@@ -17,18 +17,15 @@ impl RawAddress {
     pub(super) const CAPACITY: u32 = IPV6_LEN as u32;
 
     /// Room for the kernel to write to.
-    pub(super) const EMPTY: Self = Self {
-        bytes: [0; IPV6_LEN],
-    };
+    pub(super) const EMPTY: Self = Self { bytes: [0; IPV6_LEN] };
 
     /// The address as a socket wants it, and its length: an IPv6 socket knows IPv4 addresses as `::ffff:a.b.c.d`.
     pub(super) fn encode(address: SocketAddr, ipv6_socket: bool) -> (Self, u32) {
         match address {
             SocketAddr::V4(v4) if !ipv6_socket => (Self::from_v4(v4), IPV4_LEN as u32),
-            SocketAddr::V4(v4) => (
-                Self::from_v6(SocketAddrV6::new(v4.ip().to_ipv6_mapped(), v4.port(), 0, 0)),
-                IPV6_LEN as u32,
-            ),
+            SocketAddr::V4(v4) => {
+                (Self::from_v6(SocketAddrV6::new(v4.ip().to_ipv6_mapped(), v4.port(), 0, 0)), IPV6_LEN as u32)
+            }
             SocketAddr::V6(v6) => (Self::from_v6(v6), IPV6_LEN as u32),
         }
     }
@@ -87,11 +84,7 @@ mod tests {
         for text in ["192.0.2.1:5", "[2001:db8::1]:65535", "[fe80::1%7]:9"] {
             let address: SocketAddr = text.parse().unwrap();
             for ipv6_socket in [false, true] {
-                assert_eq!(
-                    RawAddress::encode(address, ipv6_socket).0.decode(),
-                    Some(address),
-                    "{text}"
-                );
+                assert_eq!(RawAddress::encode(address, ipv6_socket).0.decode(), Some(address), "{text}");
             }
         }
     }

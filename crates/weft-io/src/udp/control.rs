@@ -27,9 +27,7 @@ pub(super) struct ReceiveInfo {
 
 impl Control {
     pub(super) const CAPACITY: usize = CAPACITY;
-    pub(super) const EMPTY: Self = Self {
-        bytes: [0; CAPACITY],
-    };
+    pub(super) const EMPTY: Self = Self { bytes: [0; CAPACITY] };
 
     pub(super) fn as_mut_ptr(&mut self) -> *mut u8 {
         self.bytes.as_mut_ptr()
@@ -52,24 +50,15 @@ impl ReceiveInfo {
             (libc::IPPROTO_IPV6, libc::IPV6_TCLASS) => self.tos = int(data).unwrap_or(0) as u8,
             // in_pktinfo: interface index, local address of the route, destination in the header.
             (libc::IPPROTO_IP, libc::IP_PKTINFO) => {
-                self.destination = data
-                    .get(8..)
-                    .and_then(<[u8]>::first_chunk::<4>)
-                    .map(|b| Ipv4Addr::from(*b).into());
+                self.destination = data.get(8..).and_then(<[u8]>::first_chunk::<4>).map(|b| Ipv4Addr::from(*b).into());
             }
             (libc::IPPROTO_IPV6, libc::IPV6_PKTINFO) => {
-                self.destination = data
-                    .first_chunk::<16>()
-                    .map(|b| IpAddr::V6(Ipv6Addr::from(*b)).to_canonical());
+                self.destination = data.first_chunk::<16>().map(|b| IpAddr::V6(Ipv6Addr::from(*b)).to_canonical());
             }
             (libc::SOL_UDP, libc::UDP_GRO) => {
-                self.segment_size = int(data)
-                    .and_then(|size| usize::try_from(size).ok())
-                    .filter(|&size| size > 0);
+                self.segment_size = int(data).and_then(|size| usize::try_from(size).ok()).filter(|&size| size > 0);
             }
-            (libc::SOL_SOCKET, libc::SO_RXQ_OVFL) => {
-                self.dropped_total = int(data).map(|count| count as u32)
-            }
+            (libc::SOL_SOCKET, libc::SO_RXQ_OVFL) => self.dropped_total = int(data).map(|count| count as u32),
             _ => {}
         }
     }
@@ -99,19 +88,13 @@ pub(super) struct ControlWriter {
 
 impl ControlWriter {
     pub(super) fn new() -> Self {
-        Self {
-            control: Control::EMPTY,
-            len: 0,
-        }
+        Self { control: Control::EMPTY, len: 0 }
     }
 
     /// The TOS byte or traffic class of an outgoing packet.
     pub(super) fn tos(&mut self, ipv4: bool, tos: u8) {
-        let (level, kind) = if ipv4 {
-            (libc::IPPROTO_IP, libc::IP_TOS)
-        } else {
-            (libc::IPPROTO_IPV6, libc::IPV6_TCLASS)
-        };
+        let (level, kind) =
+            if ipv4 { (libc::IPPROTO_IP, libc::IP_TOS) } else { (libc::IPPROTO_IPV6, libc::IPV6_TCLASS) };
         self.push(level, kind, &c_int::from(tos).to_ne_bytes());
     }
 
@@ -138,11 +121,7 @@ impl ControlWriter {
 
     fn push(&mut self, level: c_int, kind: c_int, data: &[u8]) {
         let len = HEADER_LEN + data.len();
-        let Some(place) = self
-            .control
-            .bytes
-            .get_mut(self.len..self.len + len.next_multiple_of(WORD))
-        else {
+        let Some(place) = self.control.bytes.get_mut(self.len..self.len + len.next_multiple_of(WORD)) else {
             debug_assert!(false, "CAPACITY holds all messages of a datagram");
             return;
         };
@@ -200,10 +179,7 @@ mod tests {
         let mut writer = ControlWriter::new();
         writer.source("192.0.2.1".parse().unwrap());
         assert_eq!(writer.len(), space as usize);
-        assert_eq!(
-            usize::from_ne_bytes(*writer.control.bytes.first_chunk().unwrap()),
-            len as usize
-        );
+        assert_eq!(usize::from_ne_bytes(*writer.control.bytes.first_chunk().unwrap()), len as usize);
     }
 
     #[test]

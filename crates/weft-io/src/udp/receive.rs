@@ -40,10 +40,7 @@ pub struct Received {
 impl ReceiveSlot {
     /// An empty slot with its 64 KiB.
     pub fn new() -> Self {
-        Self {
-            buffer: vec![0; SLOT_BYTES].into(),
-            received: None,
-        }
+        Self { buffer: vec![0; SLOT_BYTES].into(), received: None }
     }
 
     /// What the last call that filled this slot received.
@@ -53,13 +50,8 @@ impl ReceiveSlot {
 
     /// The UDP payloads, to be opened in place.
     pub fn datagrams(&mut self) -> impl Iterator<Item = &mut [u8]> {
-        let (len, segment_size) = self.received.map_or((0, 1), |received| {
-            (received.len, received.segment_size.max(1))
-        });
-        self.buffer
-            .get_mut(..len)
-            .unwrap_or_default()
-            .chunks_mut(segment_size)
+        let (len, segment_size) = self.received.map_or((0, 1), |received| (received.len, received.segment_size.max(1)));
+        self.buffer.get_mut(..len).unwrap_or_default().chunks_mut(segment_size)
     }
 }
 
@@ -77,18 +69,12 @@ impl UdpLink {
         let count = slots.len().min(MAX_SLOTS);
         let mut addresses = [RawAddress::EMPTY; MAX_SLOTS];
         let mut controls = [Control::EMPTY; MAX_SLOTS];
-        let mut parts = [libc::iovec {
-            iov_base: ptr::null_mut(),
-            iov_len: 0,
-        }; MAX_SLOTS];
+        let mut parts = [libc::iovec { iov_base: ptr::null_mut(), iov_len: 0 }; MAX_SLOTS];
         // SAFETY: all-zero bytes are a valid, empty mmsghdr.
         let mut messages: [libc::mmsghdr; MAX_SLOTS] = unsafe { std::mem::zeroed() };
         for (index, slot) in slots.iter_mut().take(count).enumerate() {
             slot.received = None;
-            parts[index] = libc::iovec {
-                iov_base: slot.buffer.as_mut_ptr().cast(),
-                iov_len: slot.buffer.len(),
-            };
+            parts[index] = libc::iovec { iov_base: slot.buffer.as_mut_ptr().cast(), iov_len: slot.buffer.len() };
             let message = &mut messages[index].msg_hdr;
             message.msg_name = (&raw mut addresses[index]).cast();
             message.msg_namelen = RawAddress::CAPACITY;

@@ -92,10 +92,7 @@ impl UdpLink {
     /// Where the kernel or the device cannot cut a batch into datagrams this is done here, one system call each.
     pub fn send(&self, outgoing: &Outgoing) -> Result<SendOutcome, SendError> {
         let total = outgoing.contents.len();
-        match outgoing
-            .segment_size
-            .filter(|&size| size > 0 && usize::from(size) < total)
-        {
+        match outgoing.segment_size.filter(|&size| size > 0 && usize::from(size) < total) {
             None => self.send_one(outgoing, outgoing.contents, None),
             Some(size) if total.div_ceil(size.into()) > MAX_SEGMENTS => Err(SendError::TooBig),
             Some(size) if self.has_gso.get() => self.send_batch(outgoing, size),
@@ -118,11 +115,7 @@ impl UdpLink {
         }
     }
 
-    fn send_singly(
-        &self,
-        outgoing: &Outgoing,
-        segment_size: u16,
-    ) -> Result<SendOutcome, SendError> {
+    fn send_singly(&self, outgoing: &Outgoing, segment_size: u16) -> Result<SendOutcome, SendError> {
         let mut sent_bytes = 0;
         for datagram in outgoing.contents.chunks(segment_size.into()) {
             match self.send_one(outgoing, datagram, None)? {
@@ -142,10 +135,7 @@ impl UdpLink {
         segment_size: Option<u16>,
     ) -> Result<SendOutcome, SendError> {
         let mut control = ControlWriter::new();
-        control.tos(
-            outgoing.destination.ip().to_canonical().is_ipv4(),
-            outgoing.tos,
-        );
+        control.tos(outgoing.destination.ip().to_canonical().is_ipv4(), outgoing.tos);
         if let Some(source) = outgoing.source {
             control.source(source);
         }
@@ -154,24 +144,14 @@ impl UdpLink {
         }
         match retry(|| self.send_message(outgoing.destination, contents, &mut control)) {
             Ok(()) => Ok(SendOutcome::Sent),
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                Ok(SendOutcome::WouldBlock { sent_bytes: 0 })
-            }
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(SendOutcome::WouldBlock { sent_bytes: 0 }),
             Err(error) => Err(SendError::new(error)),
         }
     }
 
-    fn send_message(
-        &self,
-        destination: SocketAddr,
-        contents: &[u8],
-        control: &mut ControlWriter,
-    ) -> io::Result<()> {
+    fn send_message(&self, destination: SocketAddr, contents: &[u8], control: &mut ControlWriter) -> io::Result<()> {
         let (mut address, address_len) = RawAddress::encode(destination, self.is_ipv6);
-        let mut part = libc::iovec {
-            iov_base: contents.as_ptr().cast_mut().cast(),
-            iov_len: contents.len(),
-        };
+        let mut part = libc::iovec { iov_base: contents.as_ptr().cast_mut().cast(), iov_len: contents.len() };
         // SAFETY: all-zero bytes are a valid, empty msghdr.
         let mut message: libc::msghdr = unsafe { std::mem::zeroed() };
         message.msg_name = (&raw mut address).cast();
@@ -183,11 +163,7 @@ impl UdpLink {
         // SAFETY: the descriptor is ours; all that `message` points to lives until the call returns, with the lengths given, and
         // sendmsg only reads it.
         let sent = unsafe { libc::sendmsg(self.socket.as_raw_fd(), &raw const message, 0) };
-        if sent < 0 {
-            Err(io::Error::last_os_error())
-        } else {
-            Ok(())
-        }
+        if sent < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
     }
 }
 
@@ -199,11 +175,7 @@ mod tests {
     #[test]
     fn without_gso_a_batch_is_sent_one_by_one() {
         let local = Some([127, 0, 0, 1].into());
-        let mut link = UdpLink::bind(&UdpConfig {
-            local,
-            ..UdpConfig::default()
-        })
-        .unwrap();
+        let mut link = UdpLink::bind(&UdpConfig { local, ..UdpConfig::default() }).unwrap();
         link.has_gso.set(false);
         let batch = Outgoing {
             destination: link.local_address(),
@@ -215,10 +187,7 @@ mod tests {
         assert_eq!(link.send(&batch).unwrap(), SendOutcome::Sent);
         let mut slots: Vec<_> = (0..4).map(|_| ReceiveSlot::new()).collect();
         let filled = link.receive(&mut slots).unwrap();
-        let datagrams: Vec<_> = slots[..filled]
-            .iter_mut()
-            .flat_map(ReceiveSlot::datagrams)
-            .collect();
+        let datagrams: Vec<_> = slots[..filled].iter_mut().flat_map(ReceiveSlot::datagrams).collect();
         assert_eq!(datagrams, [&b"aa"[..], b"bb", b"c"]);
     }
 }

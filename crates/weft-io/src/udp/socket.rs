@@ -38,27 +38,14 @@ pub struct UdpLink {
 impl UdpLink {
     /// Opens and binds a socket. Errors are the kernel's: `AddrInUse`, `AddrNotAvailable`, `ENODEV` for an unknown device.
     pub fn bind(config: &UdpConfig) -> io::Result<Self> {
-        let local = SocketAddr::new(
-            config.local.unwrap_or(Ipv6Addr::UNSPECIFIED.into()),
-            config.port,
-        );
+        let local = SocketAddr::new(config.local.unwrap_or(Ipv6Addr::UNSPECIFIED.into()), config.port);
         let socket = UdpSocket::from(open(local.is_ipv6())?);
         let fd = socket.as_fd();
         if let Some(device) = &config.device {
-            set_option_bytes(
-                fd,
-                libc::SOL_SOCKET,
-                libc::SO_BINDTODEVICE,
-                device.as_bytes(),
-            )?;
+            set_option_bytes(fd, libc::SOL_SOCKET, libc::SO_BINDTODEVICE, device.as_bytes())?;
         }
         if local.is_ipv6() {
-            set_option(
-                fd,
-                libc::IPPROTO_IPV6,
-                libc::IPV6_V6ONLY,
-                config.v6only.into(),
-            )?;
+            set_option(fd, libc::IPPROTO_IPV6, libc::IPV6_V6ONLY, config.v6only.into())?;
             set_ipv6_options(fd)?;
         }
         if local.is_ipv4() || !config.v6only {
@@ -123,33 +110,20 @@ fn bind(socket: BorrowedFd, local: SocketAddr) -> io::Result<()> {
 }
 
 fn set_ipv4_options(socket: BorrowedFd) -> io::Result<()> {
-    set_option(
-        socket,
-        libc::IPPROTO_IP,
-        libc::IP_MTU_DISCOVER,
-        libc::IP_PMTUDISC_PROBE,
-    )?;
+    set_option(socket, libc::IPPROTO_IP, libc::IP_MTU_DISCOVER, libc::IP_PMTUDISC_PROBE)?;
     set_option(socket, libc::IPPROTO_IP, libc::IP_RECVTOS, 1)?;
     set_option(socket, libc::IPPROTO_IP, libc::IP_PKTINFO, 1)
 }
 
 fn set_ipv6_options(socket: BorrowedFd) -> io::Result<()> {
-    set_option(
-        socket,
-        libc::IPPROTO_IPV6,
-        libc::IPV6_MTU_DISCOVER,
-        libc::IPV6_PMTUDISC_PROBE,
-    )?;
+    set_option(socket, libc::IPPROTO_IPV6, libc::IPV6_MTU_DISCOVER, libc::IPV6_PMTUDISC_PROBE)?;
     set_option(socket, libc::IPPROTO_IPV6, libc::IPV6_RECVTCLASS, 1)?;
     set_option(socket, libc::IPPROTO_IPV6, libc::IPV6_RECVPKTINFO, 1)
 }
 
 /// Beyond the administrator's limit (`net.core.rmem_max`) where we may, else up to it.
 fn set_buffers(socket: BorrowedFd) -> io::Result<()> {
-    for (force, plain) in [
-        (libc::SO_RCVBUFFORCE, libc::SO_RCVBUF),
-        (libc::SO_SNDBUFFORCE, libc::SO_SNDBUF),
-    ] {
+    for (force, plain) in [(libc::SO_RCVBUFFORCE, libc::SO_RCVBUF), (libc::SO_SNDBUFFORCE, libc::SO_SNDBUF)] {
         set_option(socket, libc::SOL_SOCKET, force, BUFFER_BYTES)
             .or_else(|_| set_option(socket, libc::SOL_SOCKET, plain, BUFFER_BYTES))?;
     }

@@ -22,9 +22,7 @@ impl Namespace {
             return Err(io::Error::last_os_error());
         }
         ip("link set lo up");
-        Ok(Self {
-            handle: File::open("/proc/thread-self/ns/net")?,
-        })
+        Ok(Self { handle: File::open("/proc/thread-self/ns/net")? })
     }
 
     /// Takes this thread there.
@@ -38,11 +36,7 @@ impl Namespace {
     /// A path by which other processes find it.
     #[allow(dead_code, reason = "not every test has two")]
     pub fn path(&self) -> String {
-        format!(
-            "/proc/{}/fd/{}",
-            std::process::id(),
-            self.handle.as_raw_fd()
-        )
+        format!("/proc/{}/fd/{}", std::process::id(), self.handle.as_raw_fd())
     }
 }
 
@@ -50,9 +44,7 @@ impl Namespace {
 pub fn in_namespace(test: impl FnOnce(Namespace) + Send + 'static) {
     let run = move || match Namespace::new() {
         Ok(namespace) => test(namespace),
-        Err(error) => tell(format_args!(
-            "skipped: no network namespace may be made: {error}\n"
-        )),
+        Err(error) => tell(format_args!("skipped: no network namespace may be made: {error}\n")),
     };
     if let Err(panic) = std::thread::spawn(run).join() {
         std::panic::resume_unwind(panic);
@@ -66,15 +58,8 @@ fn tell(text: std::fmt::Arguments) {
 
 /// Runs ip(8) in this thread's namespace and returns what it prints.
 pub fn ip(arguments: &str) -> String {
-    let output = Command::new("ip")
-        .args(arguments.split_whitespace())
-        .output()
-        .expect("ip(8) is needed");
-    assert!(
-        output.status.success(),
-        "ip {arguments}: {}",
-        String::from_utf8_lossy(&output.stderr)
-    );
+    let output = Command::new("ip").args(arguments.split_whitespace()).output().expect("ip(8) is needed");
+    assert!(output.status.success(), "ip {arguments}: {}", String::from_utf8_lossy(&output.stderr));
     String::from_utf8(output.stdout).unwrap()
 }
 
@@ -89,4 +74,10 @@ pub fn wait_for<T>(what: &str, mut attempt: impl FnMut() -> Option<T>) -> T {
         std::thread::sleep(Duration::from_millis(1));
     }
     panic!("{what}: not within {PATIENCE:?}");
+}
+
+/// The kernel takes IPv6 packets for a new address a moment after the address is there: waits until then.
+#[allow(dead_code, reason = "not every test has IPv6")]
+pub fn wait_for_local_route(address: &str) {
+    wait_for("a local route", || ip("-6 route show table local").contains(address).then_some(()));
 }
