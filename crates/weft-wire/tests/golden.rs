@@ -1,0 +1,267 @@
+//! Golden vectors: these bytes are the wire format. A change here is a new protocol version.
+
+mod common;
+
+use common::{hex, unhex};
+use weft_units::{FlowId, FlowSeq, PathId};
+use weft_wire::WireError;
+use weft_wire::frame::{Arrivals, Frame, FrameWriter, Frames};
+use weft_wire::handshake::{
+    COOKIE_REPLY_LEN, CookieReply, INITIATION_LEN, Initiation, InitiationPayload, MessageWriter, RESPONSE_LEN,
+    Response, ResponsePayload,
+};
+use weft_wire::hop::{HopHeader, PacketType};
+use weft_wire::inner::{InnerHeader, UnitKind};
+use weft_wire::virtio::{GsoType, VnetHeader};
+
+#[test]
+fn hop_header() {
+    let cases = [(PacketType::Data, "14 07 a1b2c3d4 00ff0102"), (PacketType::Control, "15 07 a1b2c3d4 00ff0102")];
+    for (packet_type, text) in cases {
+        let header = HopHeader { packet_type, path: PathId(7), receiver: 0xa1b2_c3d4, packet_number_low: 0x00ff_0102 };
+        let mut datagram = unhex(text);
+        let mut out = [0; 10];
+        assert_eq!(header.emit(&mut out), Ok(10));
+        assert_eq!(out[..], datagram);
+        assert_eq!(HopHeader::parse(&datagram), Err(WireError::Truncated), "no tag");
+        datagram.extend([0; 16]);
+        assert_eq!(HopHeader::parse(&datagram), Ok(header));
+        assert_eq!(PacketType::of(&datagram), Ok(packet_type));
+    }
+}
+
+#[test]
+fn unknown_versions_and_types_are_refused() {
+    assert_eq!(PacketType::of(&[0x24]), Err(WireError::Version));
+    assert_eq!(PacketType::of(&[0x04]), Err(WireError::Version));
+    for reserved in [0x10, 0x16, 0x17, 0x18, 0x1f] {
+        assert_eq!(PacketType::of(&[reserved]), Err(WireError::UnknownType));
+    }
+    assert_eq!(PacketType::of(&[]), Err(WireError::Truncated));
+    assert_eq!(HopHeader::parse(&[0x11; 40]), Err(WireError::UnknownType), "a handshake has no hop header");
+}
+
+#[test]
+fn inner_header() {
+    let (flow, seq) = (FlowId(0x1234), FlowSeq::new(0x00ab_cdef));
+    let cases = [
+        (InnerHeader::packet(false, flow, seq), "20 1234 abcdef"),
+        (InnerHeader::packet(true, flow, seq), "60 1234 abcdef"),
+        (InnerHeader::head(flow, seq), "80 1234 abcdef"),
+        (InnerHeader::tail(1, false, flow, seq), "c1 1234 abcdef"),
+        (InnerHeader::tail(31, true, flow, seq), "ff 1234 abcdef"),
+    ];
+    for (header, text) in cases {
+        let mut out = [0; 6];
+        assert_eq!(header.emit(&mut out), Ok(6));
+        assert_eq!(out[..], unhex(text), "{header:?}");
+        let mut plaintext = out.to_vec();
+        plaintext.push(0x99);
+        assert_eq!(InnerHeader::parse(&plaintext), Ok((header, &[0x99][..])));
+    }
+    assert_eq!(InnerHeader::tail(31, true, flow, seq).head_seq(), FlowSeq::new(0x00ab_cdef - 31));
+    assert_eq!(InnerHeader::packet(true, flow, seq).kind, UnitKind::PartialPacket);
+}
+
+#[test]
+fn contradicting_inner_headers_are_refused() {
+    for first in [0x00, 0x21, 0x40, 0x61, 0xa0, 0x81, 0xc0, 0xe0] {
+        assert_eq!(InnerHeader::parse(&[first, 0, 0, 0, 0, 0]), Err(WireError::Malformed), "{first:#x}");
+    }
+    assert_eq!(InnerHeader::parse(&[0x20, 0, 0, 0, 0]), Err(WireError::Truncated));
+    let wrong = InnerHeader { last: true, ..InnerHeader::head(FlowId(0), FlowSeq::new(0)) };
+    assert_eq!(wrong.emit(&mut [0; 6]), Err(WireError::Malformed));
+}
+
+#[test]
+fn frames() {
+    let cases = [
+        (Frame::Padding, "00"),
+        (Frame::Ping { token: 0x0102_0304 }, "02 01020304"),
+        (Frame::Pong { token: 0x0102_0304, path: PathId(5) }, "03 01020304 05"),
+        (Frame::Hold { hold_us: 250_000 }, "04 0003d090"),
+        (Frame::Skip { flow: FlowId(7), first: FlowSeq::new(0xffff), count: 300 }, "05 0007 00ffff 412c"),
+        (Frame::Policy { bundle_toward_me: true, path_active: false }, "06 01"),
+        (Frame::Policy { bundle_toward_me: false, path_active: true }, "06 02"),
+        (Frame::Close { reason: 2 }, "07 02"),
+    ];
+    let (mut all, mut expected) = (Vec::new(), Vec::new());
+    for (frame, text) in cases {
+        let mut out = [0; 16];
+        let mut writer = FrameWriter::new(&mut out);
+        writer.write(&frame).unwrap();
+        let len = writer.len();
+        assert_eq!(hex(&out[..len]), hex(&unhex(text)), "{frame:?}");
+        all.extend(&out[..len]);
+        expected.push(Ok(frame));
+    }
+    assert_eq!(Frames::new(&all).collect::<Vec<_>>(), expected);
+}
+
+#[test]
+fn report_frame() {
+    let arrivals = Arrivals {
+        path: PathId(3),
+        received_at_us: 0xdead_beef,
+        held_us: 900,
+        packets_received: 70_000,
+        bytes_received: 98_000_000,
+        ce_received: 5,
+    };
+    let mut out = [0; 64];
+    let mut writer = FrameWriter::new(&mut out);
+    let ranges = [95..=100, 90..=92, 10..=10];
+    assert_eq!(writer.write_report(&arrivals, ranges.clone(), 8), Ok(3));
+    let len = writer.len();
+    let text = "01 03 4064 deadbeef 4384 80011170 85d75c80 05 05 02 01 02 404e 00";
+    assert_eq!(hex(&out[..len]), hex(&unhex(text)));
+    let parsed = Frames::new(&out[..len]).collect::<Result<Vec<_>, _>>().unwrap();
+    let [Frame::Report(report)] = parsed[..] else { panic!("{parsed:?}") };
+    assert_eq!((report.arrivals, report.largest()), (arrivals, 100));
+    assert_eq!(report.ranges().collect::<Vec<_>>(), ranges);
+}
+
+#[test]
+fn reports_that_lie_are_refused() {
+    let head = "01 03 0a deadbeef 00 00 00 00";
+    let cases = [
+        ("0b 00", WireError::Malformed),       // the first range goes below zero
+        ("01 01 08 00", WireError::Malformed), // the gap does
+        ("01 01 00 08", WireError::Malformed), // the second range does
+        ("00 4101", WireError::Malformed),     // 257 ranges
+        ("00 02 00 00", WireError::Truncated), // two ranges announced, one there
+    ];
+    for (tail, error) in cases {
+        let bytes = unhex(&format!("{head} {tail}"));
+        assert_eq!(Frames::new(&bytes).collect::<Vec<_>>(), [Err(error)], "{tail}");
+    }
+    let unknown = [0x00, 0x08, 0x00];
+    assert_eq!(Frames::new(&unknown).collect::<Vec<_>>(), [Ok(Frame::Padding), Err(WireError::UnknownType)]);
+    assert_eq!(Frames::new(&unhex("05 0000 000000 00")).next(), Some(Err(WireError::Malformed)), "skips nothing");
+}
+
+#[test]
+fn what_does_not_fit_leaves_no_trace() {
+    let mut out = [0; 9];
+    let mut writer = FrameWriter::new(&mut out);
+    writer.write(&Frame::Ping { token: 1 }).unwrap();
+    assert_eq!(writer.write(&Frame::Ping { token: 2 }), Err(WireError::NoRoom));
+    assert_eq!((writer.len(), writer.room()), (5, 4));
+    let arrivals = Arrivals::default();
+    assert_eq!(writer.write_report(&arrivals, core::iter::once(0..=1), 1), Err(WireError::NoRoom));
+    assert_eq!(writer.write_report(&arrivals, [], 1), Err(WireError::Malformed), "nothing arrived");
+    writer.write(&Frame::Close { reason: 1 }).unwrap();
+    assert_eq!(Frames::new(&out[..7]).filter_map(Result::ok).count(), 2);
+}
+
+#[test]
+fn a_report_takes_as_many_ranges_as_fit() {
+    let ranges = || (0..100u64).rev().map(|n| n * 4..=n * 4 + 1);
+    let mut out = [0; 40];
+    let mut writer = FrameWriter::new(&mut out);
+    let written = writer.write_report(&Arrivals::default(), ranges(), 300).unwrap();
+    let len = writer.len();
+    assert!(written > 5 && written < 20, "{written}");
+    let Some(Ok(Frame::Report(report))) = Frames::new(&out[..len]).next() else { panic!() };
+    assert!(report.ranges().eq(ranges().take(written)));
+
+    let mut out = [0; 1000];
+    let mut writer = FrameWriter::new(&mut out);
+    assert_eq!(writer.write_report(&Arrivals::default(), ranges(), 7), Ok(7));
+    assert_eq!(writer.write_report(&Arrivals::default(), [5..=6, 4..=4], 7), Err(WireError::Malformed), "touching");
+}
+
+#[test]
+fn handshake_initiation() {
+    let mut out = [0xee; INITIATION_LEN];
+    let mut writer = MessageWriter::initiation(&mut out, 0x0a0b_0c0d).unwrap();
+    writer.noise_mut().fill(0x55);
+    assert_eq!(writer.noise_mut().len(), 128);
+    writer.finish(|covered| [covered.len() as u8; 16], Some(|covered: &[u8]| [covered.len() as u8; 16])).unwrap();
+    let text = format!("11000000 0a0b0c0d {} {} {}", "55".repeat(128), "88".repeat(16), "98".repeat(16));
+    assert_eq!(hex(&out), hex(&unhex(&text)));
+    assert_eq!(out.len(), 168);
+    let parsed = Initiation::parse(&out).unwrap();
+    assert_eq!((parsed.sender, parsed.noise), (0x0a0b_0c0d, &[0x55; 128]));
+    assert_eq!((parsed.macs.mac1, parsed.macs.mac2), (&[0x88; 16], &[0x98; 16]));
+    assert_eq!((parsed.macs.mac1_covers, parsed.macs.mac2_covers), (&out[..136], &out[..152]));
+    refuses_other_lengths_and_types(&out, |bytes| Initiation::parse(bytes).err());
+}
+
+#[test]
+fn handshake_response() {
+    let mut out = [0xee; RESPONSE_LEN];
+    let mut writer = MessageWriter::response(&mut out, 1, 2).unwrap();
+    writer.noise_mut().fill(0x66);
+    writer.finish(|covered| [covered.len() as u8; 16], None::<fn(&[u8]) -> [u8; 16]>).unwrap();
+    let text = format!("12000000 00000001 00000002 {} {} {}", "66".repeat(64), "4c".repeat(16), "00".repeat(16));
+    assert_eq!(hex(&out), hex(&unhex(&text)));
+    assert_eq!(out.len(), 108);
+    let parsed = Response::parse(&out).unwrap();
+    assert_eq!((parsed.sender, parsed.receiver, parsed.noise), (1, 2, &[0x66; 64]));
+    assert_eq!((parsed.macs.mac1_covers, parsed.macs.mac2_covers), (&out[..76], &out[..92]));
+    refuses_other_lengths_and_types(&out, |bytes| Response::parse(bytes).err());
+}
+
+#[test]
+fn handshake_cookie_reply() {
+    let mut out = [0xee; COOKIE_REPLY_LEN];
+    let reply = CookieReply { receiver: 3, nonce: &[0x0a; 12], sealed_cookie: &[0x0b; 32] };
+    reply.emit(&mut out).unwrap();
+    let text = format!("13000000 00000003 {} {}", "0a".repeat(12), "0b".repeat(32));
+    assert_eq!(hex(&out), hex(&unhex(&text)));
+    assert_eq!(CookieReply::parse(&out), Ok(reply));
+    refuses_other_lengths_and_types(&out, |bytes| CookieReply::parse(bytes).err());
+}
+
+fn refuses_other_lengths_and_types(datagram: &[u8], error: impl Fn(&[u8]) -> Option<WireError>) {
+    assert_eq!(error(&datagram[..datagram.len() - 1]), Some(WireError::Truncated));
+    let mut changed = datagram.to_vec();
+    changed.push(0);
+    assert_eq!(error(&changed), Some(WireError::TooLong));
+    changed.pop();
+    changed[0] ^= 0x0f;
+    assert_eq!(error(&changed), Some(WireError::UnknownType));
+    changed[0] = datagram[0] | 0x80;
+    assert_eq!(error(&changed), Some(WireError::Version));
+    changed[0] = datagram[0];
+    changed[3] = 1;
+    assert_eq!(error(&changed), Some(WireError::Malformed), "a reserved byte");
+}
+
+#[test]
+fn handshake_payloads() {
+    let initiation = InitiationPayload { stamp: 0x0102, association: 0x0304, version_min: 1, version_max: 2 };
+    let text = format!("0000000000000102 0000000000000304 01 02 {}", "00".repeat(14));
+    assert_eq!(hex(&initiation.emit()), hex(&unhex(&text)));
+    assert_eq!(InitiationPayload::parse(&initiation.emit()), Ok(initiation));
+    let none = InitiationPayload { version_min: 3, ..initiation };
+    assert_eq!(InitiationPayload::parse(&none.emit()), Err(WireError::Malformed));
+
+    let response = ResponsePayload { association: 0x0506, version: 1 };
+    assert_eq!(hex(&response.emit()), "0000000000000506".to_owned() + "01" + &"00".repeat(7));
+    assert_eq!(ResponsePayload::parse(&response.emit()), Ok(response));
+    assert_eq!(ResponsePayload::parse(&[0; 15]), Err(WireError::Truncated));
+    assert_eq!(ResponsePayload::parse(&[0; 17]), Err(WireError::TooLong));
+}
+
+#[test]
+fn virtio_net_hdr() {
+    let header = VnetHeader {
+        flags: 1,
+        gso_type: GsoType::TcpV6,
+        gso_ecn: true,
+        hdr_len: 0x1122,
+        gso_size: 0x3344,
+        csum_start: 0x5566,
+        csum_offset: 0x7788,
+    };
+    let mut out = [0; 10];
+    assert_eq!(header.emit(&mut out), Ok(10));
+    let expected =
+        if cfg!(target_endian = "little") { "01 84 2211 4433 6655 8877" } else { "01 84 1122 3344 5566 7788" };
+    assert_eq!(out[..], unhex(expected));
+    assert_eq!(VnetHeader::parse(&out), Ok((header, &[][..])));
+    out[1] = 3;
+    assert_eq!(VnetHeader::parse(&out), Err(WireError::UnknownType), "UFO");
+}

@@ -1,0 +1,180 @@
+//! What is written is what is read; and no bytes make a decoder panic.
+
+use core::ops::RangeInclusive;
+use proptest::prelude::*;
+use weft_units::{FlowId, FlowSeq, PathId};
+use weft_wire::frame::{Arrivals, Frame, FrameWriter, Frames};
+use weft_wire::handshake::{CookieReply, Initiation, InitiationPayload, Response, ResponsePayload};
+use weft_wire::hop::{HopHeader, MAX_PACKET_NUMBER, PacketType, reconstruct_packet_number};
+use weft_wire::inner::{InnerHeader, UnitKind};
+use weft_wire::ip::{self, Ecn, FlowKey, IpView, L4Checksum, TcpOption, clamp_mss};
+use weft_wire::super_packet::{Run, SegmentRole, SuperPacket, partial_l4_checksum};
+use weft_wire::varint;
+use weft_wire::virtio::VnetHeader;
+
+fn varints() -> impl Strategy<Value = u64> {
+    (0..=varint::MAX, 0u32..62).prop_map(|(value, shift)| value >> shift)
+}
+
+fn plain_frames() -> impl Strategy<Value = Frame<'static>> {
+    prop_oneof![
+        Just(Frame::Padding),
+        any::<u32>().prop_map(|token| Frame::Ping { token }),
+        (any::<u32>(), any::<u8>()).prop_map(|(token, path)| Frame::Pong { token, path: PathId(path) }),
+        any::<u32>().prop_map(|hold_us| Frame::Hold { hold_us }),
+        (any::<u16>(), any::<u32>(), 1..=1u32 << 23).prop_map(|(flow, first, count)| Frame::Skip {
+            flow: FlowId(flow),
+            first: FlowSeq::new(first),
+            count
+        }),
+        any::<[bool; 2]>().prop_map(|[bundle_toward_me, path_active]| Frame::Policy { bundle_toward_me, path_active }),
+        any::<u8>().prop_map(|reason| Frame::Close { reason }),
+    ]
+}
+
+fn arrivals() -> impl Strategy<Value = Arrivals> {
+    (any::<u8>(), any::<u32>(), varints(), varints(), varints(), varints()).prop_map(
+        |(path, received_at_us, held_us, packets_received, bytes_received, ce_received)| Arrivals {
+            path: PathId(path),
+            received_at_us,
+            held_us,
+            packets_received,
+            bytes_received,
+            ce_received,
+        },
+    )
+}
+
+/// Ranges from the largest downwards, with a missing number at least between any two.
+fn ranges() -> impl Strategy<Value = Vec<RangeInclusive<u64>>> {
+    let steps = prop::collection::vec((varints().prop_map(|n| n >> 20), 0u64..1000), 1..300);
+    (varints(), steps).prop_map(|(largest, steps)| {
+        let mut ranges: Vec<RangeInclusive<u64>> = Vec::new();
+        for (gap, length) in steps {
+            let end = match ranges.last() {
+                None => Some(largest),
+                Some(above) => above.start().checked_sub(gap + 2),
+            };
+            let Some(end) = end else { break };
+            ranges.push(end.saturating_sub(length)..=end);
+        }
+        ranges
+    })
+}
+
+proptest! {
+    #[test]
+    fn varints_round_trip(value in varints(), after in any::<[u8; 3]>()) {
+        let mut out = [0; 11];
+        let len = varint::emit(value, &mut out).unwrap();
+        out[len..len + 3].copy_from_slice(&after);
+        prop_assert_eq!(len, varint::len(value));
+        prop_assert_eq!(varint::parse(&out[..len + 3]), Ok((value, &after[..])));
+        prop_assert!(varint::parse(&out[..len - 1]).is_err());
+    }
+
+    #[test]
+    fn hop_headers_round_trip(data in any::<bool>(), path in any::<u8>(), receiver in any::<u32>(), low in any::<u32>()) {
+        let packet_type = if data { PacketType::Data } else { PacketType::Control };
+        let header = HopHeader { packet_type, path: PathId(path), receiver, packet_number_low: low };
+        let mut out = [0; 26];
+        header.emit(&mut out).unwrap();
+        prop_assert_eq!(HopHeader::parse(&out), Ok(header));
+    }
+
+    #[test]
+    fn packet_numbers_near_the_highest_are_reconstructed(highest in 0..MAX_PACKET_NUMBER >> 1, off in -(1i64 << 31) + 1..1 << 31) {
+        let number = (highest + 1).saturating_add_signed(off);
+        prop_assert_eq!(reconstruct_packet_number(number as u32, highest), number);
+    }
+
+    #[test]
+    fn inner_headers_are_emitted_as_they_were_parsed(bytes in any::<[u8; 6]>()) {
+        if let Ok((header, rest)) = InnerHeader::parse(&bytes) {
+            prop_assert!(rest.is_empty());
+            let mut out = [0; 6];
+            header.emit(&mut out).unwrap();
+            prop_assert_eq!(out, bytes);
+        }
+    }
+
+    #[test]
+    fn frames_round_trip(frames in prop::collection::vec(plain_frames(), 0..40), room in 0usize..300) {
+        let mut out = vec![0; room];
+        let mut writer = FrameWriter::new(&mut out);
+        let written: Vec<_> = frames.iter().take_while(|frame| writer.write(frame).is_ok()).copied().collect();
+        let len = writer.len();
+        prop_assert_eq!(Frames::new(&out[..len]).collect::<Result<Vec<_>, _>>(), Ok(written));
+    }
+
+    #[test]
+    fn reports_round_trip(arrivals in arrivals(), ranges in ranges(), max_ranges in 1usize..400, room in 0usize..1500) {
+        let mut out = vec![0; room];
+        let mut writer = FrameWriter::new(&mut out);
+        let result = writer.write_report(&arrivals, ranges.iter().cloned(), max_ranges);
+        let len = writer.len();
+        let Ok(count) = result else {
+            prop_assert!(len == 0 && room < 60);
+            return Ok(());
+        };
+        prop_assert!(count <= max_ranges);
+        let parsed = Frames::new(&out[..len]).collect::<Result<Vec<_>, _>>().unwrap();
+        let [Frame::Report(report)] = parsed[..] else { panic!("{parsed:?}") };
+        prop_assert_eq!(report.arrivals, arrivals);
+        prop_assert_eq!(report.ranges().collect::<Vec<_>>(), &ranges[..count]);
+
+        let mut copy = vec![0; 3000];
+        let mut writer = FrameWriter::new(&mut copy);
+        writer.write(&Frame::Report(report)).unwrap();
+        let len = writer.len();
+        let again = Frames::new(&copy[..len]).collect::<Result<Vec<_>, _>>().unwrap();
+        let [Frame::Report(again)] = again[..] else { panic!("{again:?}") };
+        prop_assert!(again.arrivals == arrivals && again.ranges().eq(report.ranges()));
+    }
+
+    #[test]
+    fn no_bytes_make_a_decoder_panic(
+        bytes in prop::collection::vec(any::<u8>(), 0..200),
+        first in prop::sample::select(vec![0x00, 0x01, 0x05, 0x11, 0x12, 0x13, 0x14, 0x15, 0x45, 0x4f, 0x60]),
+        vnet in any::<[u8; 9]>(), gso_type in prop::sample::select(vec![0, 1, 4, 5, 0x81]),
+        next in prop::collection::vec(any::<u8>(), 0..80),
+    ) {
+        let mut bytes = bytes;
+        if let Some(byte) = bytes.first_mut() {
+            *byte = first;
+        }
+        let _ = (PacketType::of(&bytes), HopHeader::parse(&bytes), InnerHeader::parse(&bytes), varint::parse(&bytes));
+        let _ = (Initiation::parse(&bytes), Response::parse(&bytes), CookieReply::parse(&bytes));
+        let _ = (InitiationPayload::parse(&bytes), ResponsePayload::parse(&bytes), FlowKey::of(&bytes));
+        for frame in Frames::new(&bytes).flatten() {
+            if let Frame::Report(report) = frame {
+                prop_assert!(report.ranges().count() >= 1);
+            }
+        }
+        if let Some(tcp) = IpView::parse(&bytes).ok().and_then(|view| view.tcp()) {
+            for option in tcp.options() {
+                if let TcpOption::Sack(blocks) = option {
+                    prop_assert!(blocks.count() <= 4);
+                }
+            }
+        }
+        let header = [&vnet[..1], &[gso_type], &vnet[1..]].concat();
+        if let Ok((header, _)) = VnetHeader::parse(&header) {
+            let mut packet = bytes.clone();
+            if let Ok(plan) = SuperPacket::parse(&header, &mut packet) {
+                let mut out = [0; 200];
+                for k in [0, 1, plan.segments() - 1, plan.segments()] {
+                    let _ = (plan.segment_header(&packet, k, SegmentRole::Head, &mut out), plan.payload(k));
+                }
+            }
+        }
+        for kind in [UnitKind::Packet, UnitKind::PartialPacket, UnitKind::HeadSlice, UnitKind::TailSlice] {
+            if let Ok(mut run) = Run::begin(kind, &bytes) {
+                run.join(&bytes, UnitKind::PartialPacket, &next);
+                let _ = (run.push_tail(next.len(), true), run.emit(&bytes, &mut [0; 100]));
+            }
+        }
+        let _ = (Run::begin_with_tail(&bytes, 31, next.len(), false), partial_l4_checksum(&bytes));
+        let _ = (ip::tos(&bytes), ip::set_ecn(&mut bytes, Ecn::Ce), clamp_mss(&mut bytes, 1200, L4Checksum::Complete));
+    }
+}
