@@ -43,6 +43,12 @@ impl SendNumbers {
         Some(number)
     }
 
+    /// As if `count` numbers had been used on a path.
+    #[cfg(test)]
+    pub(crate) fn skip(&mut self, path: PathId, count: u64) {
+        self.next[usize::from(path.0)] += count;
+    }
+
     /// The base to announce now.
     pub(crate) fn base(&mut self) -> u32 {
         let highest = self.next.iter().copied().max().unwrap_or(0);

@@ -1,11 +1,15 @@
 //! Two nodes and what passes between them.
 
 use super::*;
-use crate::error::{HandshakeError, OpenError, SealError};
-use weft_units::PathId;
-use weft_wire::handshake::{INITIATION_LEN, RESPONSE_LEN};
+use crate::error::{HandshakeError, InitiateError, OpenError, SealError};
+use crate::timers::{KEY_LIFETIME, REKEY_AFTER, REPEAT_FOR};
+use weft_units::{Duration, PathId};
+use weft_wire::handshake::{COOKIE_REPLY_LEN, INITIATION_LEN, RESPONSE_LEN};
 use weft_wire::hop::{HOP_HEADER_LEN, PacketType, TAG_LEN};
 
+mod handshakes;
+mod properties;
+mod rekeys;
 mod seals;
 
 /// The only peer each of the two has.
@@ -31,6 +35,10 @@ fn node(identity: &Identity, peer: &Identity, seed: u8) -> Sessions {
 fn pair() -> (Sessions, Sessions) {
     let (a, b) = identities();
     (node(&a, &b, 10), node(&b, &a, 20))
+}
+
+fn at(seconds: u64) -> Instant {
+    Instant::ZERO + Duration::from_secs(seconds)
 }
 
 fn initiation(from: &mut Sessions, now: Instant, stamp: u64) -> Vec<u8> {
