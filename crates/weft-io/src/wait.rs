@@ -39,7 +39,9 @@ impl Poller {
         // SAFETY: as above.
         let timer =
             unsafe { owned(libc::timerfd_create(libc::CLOCK_MONOTONIC, libc::TFD_CLOEXEC | libc::TFD_NONBLOCK))? };
-        let poller = Self { epoll, timer, has_pwait2: true };
+        // It takes a timespec of 64 bits everywhere; only 64-bit C libraries' is.
+        let has_pwait2 = cfg!(target_pointer_width = "64");
+        let poller = Self { epoll, timer, has_pwait2 };
         poller.add(poller.timer.as_raw_fd(), TIMER)?;
         Ok(poller)
     }

@@ -8,6 +8,7 @@ use std::time::Instant;
 
 use namespace::{PATIENCE, in_namespace, ip};
 use weft_io::netlink::{Address, Configure, Event, Family, Link, LinkWatch, Route, Scope};
+use weft_io::tun::{Tun, TunConfig};
 use weft_io::wait::Poller;
 
 struct Watch {
@@ -91,6 +92,8 @@ fn the_life_of_a_link_is_told() {
         watch.expect_event(&route(Family::V4, true));
         ip("-6 route add default dev w0 table 77");
         watch.expect_event(&route(Family::V6, true));
+        ip("-6 route del default dev w0 table 77");
+        watch.expect_event(&route(Family::V6, false));
         ip("link set w1 down");
         watch.expect_link("no carrier", |link| link.index == index && link.is_up && !link.has_carrier);
         ip("link set w0 down");
@@ -100,6 +103,19 @@ fn the_life_of_a_link_is_told() {
         ip("addr del 192.0.2.1/24 dev renamed");
         watch.expect_event(&Event::AddressRemoved { index, address: address("192.0.2.1"), prefix_len: 24 });
         ip("link del renamed");
+        watch.expect_event(&Event::LinkRemoved { index });
+    });
+}
+
+#[test]
+fn a_tun_device_is_known_as_one() {
+    in_namespace(|_| {
+        let (mut watch, _) = Watch::open();
+        let config = TunConfig { name: Some("weft0".into()), mtu: 1400, addresses: vec![(address("10.9.0.1"), 24)] };
+        let tun = Tun::open(&config).unwrap();
+        let index = tun.index();
+        watch.expect_link("up", |link| link.index == index && link.is_tun && link.is_up && link.mtu == 1400);
+        drop(tun);
         watch.expect_event(&Event::LinkRemoved { index });
     });
 }

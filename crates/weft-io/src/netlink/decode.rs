@@ -7,32 +7,37 @@ use netlink_packet_route::route::{RouteAttribute, RouteMessage, RouteType};
 
 use super::snapshot::{Address, Family, Link, OperState, Scope};
 
-/// A device; `None` for a bridge's message about one of its ports, which has another family.
+/// A device; `None` where the message says but a part: [`is_about_device`] is false, or a driver's word in between has no name.
 pub(super) fn link(message: &LinkMessage) -> Option<Link> {
-    if message.header.interface_family != AddressFamily::Unspec {
-        return None;
-    }
     let flags = message.header.flags;
-    let mut link = Link {
-        index: message.header.index,
-        name: String::new(),
-        mtu: 0,
-        is_loopback: flags.contains(LinkFlags::Loopback),
-        is_tun: false,
-        is_up: flags.contains(LinkFlags::Up),
-        has_carrier: flags.contains(LinkFlags::LowerUp),
-        state: OperState::Unknown,
-    };
+    let mut name = None;
+    let mut mtu = None;
+    let mut state = OperState::Unknown;
+    let mut is_tun = false;
     for attribute in &message.attributes {
         match attribute {
-            LinkAttribute::IfName(name) => link.name.clone_from(name),
-            LinkAttribute::Mtu(mtu) => link.mtu = *mtu,
-            LinkAttribute::OperState(state) => link.state = oper_state(*state),
-            LinkAttribute::LinkInfo(infos) => link.is_tun = infos.contains(&LinkInfo::Kind(InfoKind::Tun)),
+            LinkAttribute::IfName(text) => name = Some(text.clone()),
+            LinkAttribute::Mtu(bytes) => mtu = Some(*bytes),
+            LinkAttribute::OperState(now) => state = oper_state(*now),
+            LinkAttribute::LinkInfo(infos) => is_tun = infos.contains(&LinkInfo::Kind(InfoKind::Tun)),
             _ => {}
         }
     }
-    Some(link)
+    is_about_device(message).then_some(Link {
+        index: message.header.index,
+        name: name?,
+        mtu: mtu?,
+        is_loopback: flags.contains(LinkFlags::Loopback),
+        is_tun,
+        is_up: flags.contains(LinkFlags::Up),
+        has_carrier: flags.contains(LinkFlags::LowerUp),
+        state,
+    })
+}
+
+/// Whether the message is about a device as a whole, not about its role in a bridge or its IPv6 settings.
+pub(super) fn is_about_device(message: &LinkMessage) -> bool {
+    message.header.interface_family == AddressFamily::Unspec
 }
 
 fn oper_state(state: State) -> OperState {

@@ -133,10 +133,8 @@ fn apply(message: &RouteNetlinkMessage, known: &mut Snapshot, events: &mut Vec<E
                 known.set_link(link, events);
             }
         }
-        RouteNetlinkMessage::DelLink(message) => {
-            if let Some(link) = decode::link(message) {
-                known.remove_link(link.index, events);
-            }
+        RouteNetlinkMessage::DelLink(message) if decode::is_about_device(message) => {
+            known.remove_link(message.header.index, events);
         }
         RouteNetlinkMessage::NewAddress(message) => {
             if let Some(address) = decode::address(message) {
