@@ -8,5 +8,6 @@ pub mod control;
 pub mod flow;
 pub mod pool;
 pub mod queue;
+pub mod reorder;
 pub mod sched;
 pub mod sense;

@@ -1,0 +1,84 @@
+use weft_units::FlowSeq;
+
+/// How many numbers before the next one are remembered.
+pub const SPAN: u32 = 1_024;
+
+/// Numbers this far below the first one seen are still news.
+const GRACE: u32 = 64;
+
+/// Which of the last [`SPAN`] numbers of a flow were delivered.
+#[derive(Clone, Debug)]
+pub struct History {
+    /// One bit per number, at its position modulo [`SPAN`]; set: delivered, or too old to tell.
+    bits: [u64; (SPAN / 64) as usize],
+    next: FlowSeq,
+}
+
+impl History {
+    /// A flow of which `first` is the first number to come.
+    pub fn starting_at(first: FlowSeq) -> History {
+        let mut history = History { bits: [u64::MAX; (SPAN / 64) as usize], next: first.plus(-(GRACE as i32)) };
+        history.pass(GRACE, false);
+        history
+    }
+
+    /// The number after the last one passed.
+    pub fn next(&self) -> FlowSeq {
+        self.next
+    }
+
+    /// Moves on by one number.
+    pub fn pass_one(&mut self, delivered: bool) {
+        self.set(self.next, delivered);
+        self.next = self.next.plus(1);
+    }
+
+    /// Moves on by `count` numbers, below 2^23.
+    pub fn pass(&mut self, count: u32, delivered: bool) {
+        let unmarked = count.saturating_sub(SPAN);
+        self.next = self.next.plus(unmarked as i32);
+        for _ in unmarked..count {
+            self.pass_one(delivered);
+        }
+    }
+
+    /// Marks a number that was passed as delivered; false if it was before, or is too old to tell.
+    pub fn deliver_late(&mut self, seq: FlowSeq) -> bool {
+        let age = self.next.distance_from(seq);
+        let news = (1..=SPAN as i32).contains(&age) && !self.get(seq);
+        if news {
+            self.set(seq, true);
+        }
+        news
+    }
+
+    fn get(&self, seq: FlowSeq) -> bool {
+        let at = seq.get() % SPAN;
+        self.bits[(at / 64) as usize] >> (at % 64) & 1 == 1
+    }
+
+    fn set(&mut self, seq: FlowSeq, delivered: bool) {
+        let at = seq.get() % SPAN;
+        let word = &mut self.bits[(at / 64) as usize];
+        *word = *word & !(1 << (at % 64)) | u64::from(delivered) << (at % 64);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn remembers_a_span_and_not_more() {
+        let mut h = History::starting_at(FlowSeq::new(5));
+        assert_eq!(h.next(), FlowSeq::new(5));
+        assert!(h.deliver_late(FlowSeq::new(5).plus(-64)) && !h.deliver_late(FlowSeq::new(5).plus(-65)));
+        assert!(!h.deliver_late(FlowSeq::new(5).plus(-64)), "only once");
+        h.pass(10, false);
+        h.pass(SPAN - 5, true);
+        assert!(h.deliver_late(FlowSeq::new(14)) && !h.deliver_late(FlowSeq::new(15)));
+        assert!(!h.deliver_late(FlowSeq::new(9)), "given up, but too long ago");
+        h.pass(1_000_000, false);
+        assert!(h.deliver_late(h.next().plus(-1_024)) && !h.deliver_late(h.next().plus(-1_025)));
+    }
+}
