@@ -67,6 +67,7 @@ fn the_life_of_a_link_is_told() {
         let link = watch.expect_link("new", |link| link.name == "w0");
         assert!(!link.is_up && link.mtu == 1480 && !link.is_tun && !link.is_loopback);
         let index = link.index;
+        ip("link set w0 addrgenmode none");
         ip("link set w0 up");
         ip("link set w1 up");
         watch.expect_link("carrier", |link| link.index == index && link.has_carrier);
@@ -92,8 +93,11 @@ fn the_life_of_a_link_is_told() {
         watch.expect_event(&route(Family::V4, true));
         ip("-6 route add default dev w0 table 77");
         watch.expect_event(&route(Family::V6, true));
+        // Without IPv6 the kernel says nothing of the routes that go with the device.
         ip("-6 route del default dev w0 table 77");
         watch.expect_event(&route(Family::V6, false));
+        ip("-6 addr flush dev w0");
+        watch.expect("no IPv6", |event| matches!(event, Event::AddressRemoved { .. }).then_some(()));
         ip("link set w1 down");
         watch.expect_link("no carrier", |link| link.index == index && link.is_up && !link.has_carrier);
         ip("link set w0 down");
