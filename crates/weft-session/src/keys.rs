@@ -82,7 +82,7 @@ pub(crate) struct SessionKey {
     pub(crate) opened: bool,
     /// The peer's association, and the base of its packet numbers.
     pub(crate) association: u64,
-    pub(crate) peer_base: u32,
+    pub(crate) peer_base: u16,
     /// Packets sealed with it.
     pub(crate) sealed: u64,
     sealing: LessSafeKey,
@@ -97,7 +97,7 @@ pub(crate) struct Agreement {
     pub(crate) local_index: u32,
     pub(crate) remote_index: u32,
     pub(crate) association: u64,
-    pub(crate) peer_base: u32,
+    pub(crate) peer_base: u16,
 }
 
 impl SessionKey {

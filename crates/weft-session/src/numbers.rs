@@ -12,19 +12,19 @@ const PATHS: usize = 256;
 /// How far above base · 2^32 numbers may be while a receiver still finds them (less than 2^31 by half).
 const BASE_REACH: u64 = 1 << 30;
 
-fn first_of(base: u32) -> u64 {
+fn first_of(base: u16) -> u64 {
     u64::from(base) << 32
 }
 
 /// The full number of a packet from a sender that announced `base` and is not known otherwise.
-pub(crate) fn number_near_base(base: u32, low: u32) -> u64 {
+pub(crate) fn number_near_base(base: u16, low: u32) -> u64 {
     reconstruct_packet_number(low, first_of(base).saturating_sub(1))
 }
 
 /// The next packet number of every path toward one peer.
 pub(crate) struct SendNumbers {
     next: Box<[u64; PATHS]>,
-    base: u32,
+    base: u16,
 }
 
 impl SendNumbers {
@@ -50,10 +50,10 @@ impl SendNumbers {
     }
 
     /// The base to announce now.
-    pub(crate) fn base(&mut self) -> u32 {
+    pub(crate) fn base(&mut self) -> u16 {
         let highest = self.next.iter().copied().max().unwrap_or(0);
         if highest > first_of(self.base) + BASE_REACH {
-            self.base = u32::try_from((highest >> 32) + 1).unwrap_or(u32::MAX);
+            self.base = u16::try_from((highest >> 32) + 1).unwrap_or(u16::MAX);
         }
         self.base
     }
@@ -68,12 +68,12 @@ impl SendNumbers {
 /// The replay windows of one peer, one per path it has used.
 pub(crate) struct ReceiveWindows {
     windows: Box<[Option<Box<ReplayWindow>>; PATHS]>,
-    base: u32,
+    base: u16,
 }
 
 impl ReceiveWindows {
     /// No packets seen from a sender that announced `base`.
-    pub(crate) fn new(base: u32) -> ReceiveWindows {
+    pub(crate) fn new(base: u16) -> ReceiveWindows {
         ReceiveWindows { windows: Box::new([const { None }; PATHS]), base }
     }
 

@@ -10,22 +10,26 @@ pub(crate) const LOWEST_VERSION: u8 = 1;
 /// The highest protocol version this program speaks.
 pub(crate) const HIGHEST_VERSION: u8 = 1;
 
-/// An initiation's payload: the wire's 18 bytes | preferred cipher u8 | 0 | base u32 | 8 zero bytes.
+/// An initiation's payload: the wire's 18 bytes | preferred cipher u8 | 0 | base u16 | 10 zero bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Offer {
     pub(crate) wire: InitiationPayload,
     pub(crate) preferred_cipher: Cipher,
     /// Base of the sender's packet numbers.
-    pub(crate) base: u32,
+    pub(crate) base: u16,
 }
 
-/// A response's payload: the wire's 9 bytes | cipher u8 | 2 zero bytes | base u32.
+/// A response's payload: the wire's 9 bytes | cipher u8 | base u16 | responder's index u32.
+///
+/// The index is repeated here so that nobody can change it in the clear header on the way.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Answer {
     pub(crate) wire: ResponsePayload,
     pub(crate) cipher: Cipher,
     /// Base of the sender's packet numbers.
-    pub(crate) base: u32,
+    pub(crate) base: u16,
+    /// The index the responder wants to be addressed by.
+    pub(crate) index: u32,
 }
 
 const CHACHA20_POLY1305: u8 = 1;
@@ -39,7 +43,7 @@ fn cipher_byte(cipher: Cipher) -> u8 {
 }
 
 impl Offer {
-    pub(crate) fn new(stamp: u64, association: u64, preferred_cipher: Cipher, base: u32) -> Offer {
+    pub(crate) fn new(stamp: u64, association: u64, preferred_cipher: Cipher, base: u16) -> Offer {
         let wire = InitiationPayload { stamp, association, version_min: LOWEST_VERSION, version_max: HIGHEST_VERSION };
         Offer { wire, preferred_cipher, base }
     }
@@ -47,14 +51,14 @@ impl Offer {
     pub(crate) fn encode(&self) -> [u8; INITIATION_PAYLOAD_LEN] {
         let mut bytes = self.wire.emit();
         bytes[18] = cipher_byte(self.preferred_cipher);
-        bytes[20..24].copy_from_slice(&self.base.to_be_bytes());
+        bytes[20..22].copy_from_slice(&self.base.to_be_bytes());
         bytes
     }
 
     /// A cipher this version does not know counts as ChaCha20-Poly1305, which every version has.
     pub(crate) fn decode(bytes: &[u8; INITIATION_PAYLOAD_LEN]) -> Result<Offer, WireError> {
         let preferred_cipher = if bytes[18] == AES_256_GCM { Cipher::Aes256Gcm } else { Cipher::ChaCha20Poly1305 };
-        let base = u32::from_be_bytes([bytes[20], bytes[21], bytes[22], bytes[23]]);
+        let base = u16::from_be_bytes([bytes[20], bytes[21]]);
         Ok(Offer { wire: InitiationPayload::parse(bytes)?, preferred_cipher, base })
     }
 
@@ -77,7 +81,8 @@ impl Answer {
     pub(crate) fn encode(&self) -> [u8; RESPONSE_PAYLOAD_LEN] {
         let mut bytes = self.wire.emit();
         bytes[9] = cipher_byte(self.cipher);
-        bytes[12..].copy_from_slice(&self.base.to_be_bytes());
+        bytes[10..12].copy_from_slice(&self.base.to_be_bytes());
+        bytes[12..].copy_from_slice(&self.index.to_be_bytes());
         bytes
     }
 
@@ -89,8 +94,9 @@ impl Answer {
             (AES_256_GCM, Cipher::Aes256Gcm) => Cipher::Aes256Gcm,
             _ => return None,
         };
-        let base = u32::from_be_bytes([bytes[12], bytes[13], bytes[14], bytes[15]]);
-        (LOWEST_VERSION..=HIGHEST_VERSION).contains(&wire.version).then_some(Answer { wire, cipher, base })
+        let base = u16::from_be_bytes([bytes[10], bytes[11]]);
+        let index = u32::from_be_bytes([bytes[12], bytes[13], bytes[14], bytes[15]]);
+        (LOWEST_VERSION..=HIGHEST_VERSION).contains(&wire.version).then_some(Answer { wire, cipher, base, index })
     }
 }
 
@@ -99,13 +105,18 @@ mod tests {
     use super::*;
 
     fn offer(version_min: u8, version_max: u8) -> Offer {
-        let mut offer = Offer::new(0x0102_0304_0506_0708, u64::MAX, Cipher::Aes256Gcm, 0x0a0b_0c0d);
+        let mut offer = Offer::new(0x0102_0304_0506_0708, u64::MAX, Cipher::Aes256Gcm, 0x0a0b);
         (offer.wire.version_min, offer.wire.version_max) = (version_min, version_max);
         offer
     }
 
     fn answer(version: u8) -> Answer {
-        Answer { wire: ResponsePayload { association: 7, version }, cipher: Cipher::Aes256Gcm, base: 3 }
+        Answer {
+            wire: ResponsePayload { association: 7, version },
+            cipher: Cipher::Aes256Gcm,
+            base: 3,
+            index: 0x1122_3344,
+        }
     }
 
     #[test]

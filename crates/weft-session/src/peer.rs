@@ -5,7 +5,7 @@ use crate::handshake::Initiator;
 use crate::identity::{PresharedKey, PublicKey};
 use crate::keys::{KeyRing, SessionKey};
 use crate::numbers::{ReceiveWindows, SendNumbers};
-use crate::timers::{Attempt, KEY_LIFETIME, REKEY_AFTER, REPEAT_FOR};
+use crate::timers::{Attempt, KEY_LIFETIME, REKEY_AFTER, REPEAT_FOR, RETRY_INTERVAL};
 use weft_units::Instant;
 use weft_wire::handshake::{INITIATION_LEN, MAC_LEN, RESPONSE_LEN};
 
@@ -86,13 +86,16 @@ impl Peer {
         self.cookie.filter(|(since, _)| now.since(*since) < COOKIE_LIFETIME).map(|(_, cookie)| cookie)
     }
 
-    pub(crate) fn set_cookie(&mut self, now: Instant, cookie: Cookie) {
-        self.cookie = Some((now, cookie));
+    /// Takes a cookie for later initiations. Whether it is worth an initiation at once: not if there was one just now, or
+    /// a responder that never accepts its own cookie would be asked without end.
+    pub(crate) fn take_cookie(&mut self, now: Instant, cookie: Cookie) -> bool {
+        let before = self.cookie.replace((now, cookie));
+        before.is_none_or(|(since, _)| now.since(since) >= RETRY_INTERVAL)
     }
 
     /// A key of this association and base is in use. Whether the peer is new: then what its old process left goes, and
     /// its packet numbers, as ours to it, start anew.
-    pub(crate) fn meet(&mut self, association: u64, base: u32, dropped: impl FnMut(&SessionKey)) -> bool {
+    pub(crate) fn meet(&mut self, association: u64, base: u16, dropped: impl FnMut(&SessionKey)) -> bool {
         if self.peer_association.replace(association) == Some(association) {
             return false;
         }

@@ -174,3 +174,66 @@ impl Hash for Blake2sHash {
         out.iter_mut().zip(hash).for_each(|(to, from)| *to = from);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::identity::Identity;
+    use snow::resolvers::{DefaultResolver, FallbackResolver};
+    use snow::{Builder, HandshakeState};
+
+    /// Randomness of ours, everything else the library's own.
+    struct OnlyRandom(u8);
+
+    impl CryptoResolver for OnlyRandom {
+        fn resolve_rng(&self) -> Option<Box<dyn Random>> {
+            Some(Box::new(SecretRng::new([self.0; 32])))
+        }
+
+        fn resolve_dh(&self, _: &DHChoice) -> Option<Box<dyn Dh>> {
+            None
+        }
+
+        fn resolve_hash(&self, _: &HashChoice) -> Option<Box<dyn Hash>> {
+            None
+        }
+
+        fn resolve_cipher(&self, _: &CipherChoice) -> Option<Box<dyn Cipher>> {
+            None
+        }
+    }
+
+    fn builder<'a>(ours: bool) -> Builder<'a> {
+        let params = "Noise_IKpsk2_25519_ChaChaPoly_BLAKE2s".parse().unwrap();
+        if ours {
+            Builder::with_resolver(params, Box::new(Resolver::new(&mut SecretRng::new([1; 32]))))
+        } else {
+            let reference = FallbackResolver::new(Box::new(OnlyRandom(2)), Box::new(DefaultResolver));
+            Builder::with_resolver(params, Box::new(reference))
+        }
+    }
+
+    fn pass(from: &mut HandshakeState, to: &mut HandshakeState, text: &[u8]) {
+        let (mut message, mut payload) = ([0; 256], [0; 256]);
+        let len = from.write_message(text, &mut message).unwrap();
+        let len = to.read_message(&message[..len], &mut payload).unwrap();
+        assert_eq!(&payload[..len], text);
+    }
+
+    #[test]
+    fn our_primitives_are_those_of_an_independent_implementation() {
+        let (a, b, psk) = (Identity::from_secret([3; 32]), Identity::from_secret([4; 32]), [5; 32]);
+        for ours in [true, false] {
+            let keys = |own| builder(own).psk(2, &psk).unwrap();
+            let mut initiator = keys(ours).local_private_key(a.secret()).unwrap();
+            let public = b.public_key();
+            initiator = initiator.remote_public_key(&public.0).unwrap();
+            let mut initiator = initiator.build_initiator().unwrap();
+            let mut responder = keys(!ours).local_private_key(b.secret()).unwrap().build_responder().unwrap();
+            pass(&mut initiator, &mut responder, b"first");
+            pass(&mut responder, &mut initiator, b"second");
+            assert_eq!(initiator.get_handshake_hash(), responder.get_handshake_hash());
+            assert_eq!(initiator.dangerously_get_raw_split(), responder.dangerously_get_raw_split());
+        }
+    }
+}

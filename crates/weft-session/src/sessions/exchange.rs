@@ -34,7 +34,8 @@ pub enum Outcome {
         /// Bytes of the cookie reply in `out`.
         len: usize,
     },
-    /// A cookie came: the next [`Sessions::initiate`] of this peer carries it; call it at once.
+    /// A cookie came: the next [`Sessions::initiate`] of this peer carries it. Call it at once, and send what it writes over
+    /// the path this came by: a cookie is good for one address.
     CookieReceived {
         /// Who is under load.
         peer: PeerId,
@@ -135,7 +136,9 @@ impl Sessions {
             }
             _ => Err(HandshakeError::Malformed),
         };
-        self.refresh_timeout();
+        if outcome.is_ok() {
+            self.refresh_timeout();
+        }
         outcome
     }
 
@@ -202,13 +205,14 @@ impl Sessions {
             return Err(HandshakeError::Replayed);
         }
         let version = offer.common_version().ok_or(HandshakeError::NoCommonVersion)?;
+        let local_index = indices.allocate(rng, Target::Handshake(id));
         let answer = Answer {
             wire: ResponsePayload { association: peer.association, version },
             cipher: offer.common_cipher(*cipher),
             base: peer.send.base(),
+            index: local_index,
         };
-        let local_index = indices.allocate(rng, Target::Handshake(id));
-        let made = respond(peer, responder, &answer, (local_index, initiation.sender), out).and_then(|secret| {
+        let made = respond(peer, responder, &answer, initiation.sender, out).and_then(|secret| {
             SessionKey::new(
                 now,
                 &Agreement {
@@ -264,6 +268,9 @@ impl Sessions {
         let (payload, secret) = pending.initiator.finish(response.noise).map_err(|_| HandshakeError::BadCrypto)?;
         let answer = Answer::decode(&payload, *cipher).ok_or(HandshakeError::NoCommonVersion);
         let key = answer.and_then(|answer| {
+            if answer.index != response.sender {
+                return Err(HandshakeError::BadCrypto);
+            }
             SessionKey::new(
                 now,
                 &Agreement {
@@ -302,20 +309,23 @@ impl Sessions {
         let pending = peer.pending.as_ref().ok_or(HandshakeError::Unexpected)?;
         let initiation = Initiation::parse(&pending.datagram).map_err(|_| HandshakeError::Unexpected)?;
         let cookie = peer.mac_keys.open_cookie(reply, initiation.macs.mac1).map_err(|_| HandshakeError::BadCrypto)?;
-        peer.set_cookie(now, cookie);
-        Ok(Outcome::CookieReceived { peer: id })
+        if peer.take_cookie(now, cookie) {
+            Ok(Outcome::CookieReceived { peer: id })
+        } else {
+            Err(HandshakeError::Unexpected)
+        }
     }
 }
 
-/// Writes the response; `indices` are ours and the initiator's.
+/// Writes the response to the initiator that wants to be addressed by `receiver`.
 fn respond(
     peer: &Peer,
     responder: Responder,
     answer: &Answer,
-    indices: (u32, u32),
+    receiver: u32,
     out: &mut [u8; RESPONSE_LEN],
 ) -> Result<SessionSecret, HandshakeError> {
-    let mut writer = MessageWriter::response(out, indices.0, indices.1).map_err(|_| HandshakeError::NoRoom)?;
+    let mut writer = MessageWriter::response(out, answer.index, receiver).map_err(|_| HandshakeError::NoRoom)?;
     let secret =
         responder.answer(&peer.psk, &answer.encode(), writer.noise_mut()).map_err(|_| HandshakeError::BadCrypto)?;
     writer

@@ -138,6 +138,29 @@ fn an_initiators_index_cannot_be_changed_by_who_knows_the_public_keys() {
 }
 
 #[test]
+fn a_responders_index_cannot_be_changed_by_who_knows_the_public_keys() {
+    let (mut a, mut b) = pair();
+    let first = initiation(&mut a, at(0), 1);
+    let (_, mut response) = answer(&mut b, at(0), &first).unwrap();
+    response[7] ^= 1;
+    let mac1 = RESPONSE_LEN - 32;
+    let forged = MacKeys::of(&a.public_key()).mac1(&response[..mac1]);
+    response[mac1..mac1 + 16].copy_from_slice(&forged);
+    assert_eq!(answer(&mut a, at(0), &response), Err(HandshakeError::BadCrypto));
+    assert!(!a.is_established(PEER));
+}
+
+#[test]
+fn cookies_that_never_help_are_not_answered_without_end() {
+    let (mut a, mut b) = pair();
+    let first = initiation(&mut a, at(0), 1);
+    for (source, expected) in [(&[1u8], true), (&[2], false), (&[3], false)] {
+        let (_, reply) = answer_under_load(&mut b, at(0), &first, source);
+        assert_eq!(answer(&mut a, at(0), &reply).is_ok(), expected);
+    }
+}
+
+#[test]
 fn a_forged_response_does_not_end_the_handshake() {
     let (mut a, mut b) = pair();
     let (_, response) = {
