@@ -16,9 +16,7 @@ use crate::sys::retry;
 const RECEIVE_LEN: usize = 32 * 1024;
 const HEADER_LEN: usize = 16;
 const DUMP_ATTEMPTS: usize = 5;
-const KERNEL: SocketAddrParts = (0, 0);
-
-type SocketAddrParts = (u32, u32);
+const KERNEL_PORT: u32 = 0;
 
 /// One rtnetlink socket. It never blocks: the kernel has answered a request by the time its `send` returns.
 pub(crate) struct Channel {
@@ -97,7 +95,7 @@ impl Channel {
         message.finalize();
         let mut bytes = vec![0; message.buffer_len()];
         message.serialize(&mut bytes);
-        retry(|| self.socket.send_to(&bytes, &SocketAddr::new(KERNEL.0, KERNEL.1), 0)).map(drop)
+        retry(|| self.socket.send_to(&bytes, &SocketAddr::new(KERNEL_PORT, 0), 0)).map(drop)
     }
 
     /// Receives one datagram and hands over its messages; those of a form unknown to us are passed over.
@@ -108,7 +106,7 @@ impl Channel {
         self.buffer.clear();
         self.buffer.reserve(RECEIVE_LEN);
         let (_, sender) = retry(|| self.socket.recv_from(&mut self.buffer, 0))?;
-        if sender.port_number() != KERNEL.0 {
+        if sender.port_number() != KERNEL_PORT {
             return Ok(());
         }
         for bytes in messages(&self.buffer) {
