@@ -21,6 +21,8 @@ pub(crate) struct Pending {
 /// An initiation answered, to know its copies by.
 pub(crate) struct Answered {
     pub(crate) at: Instant,
+    /// Our index of the key that came of it.
+    pub(crate) index: u32,
     /// The initiation's MAC1: a hash over all of it.
     pub(crate) mac1: [u8; MAC_LEN],
     pub(crate) response: [u8; RESPONSE_LEN],
@@ -75,10 +77,12 @@ impl Peer {
         self.pending.as_ref().filter(|pending| now.since(pending.created) < REPEAT_FOR)
     }
 
-    /// The response to give again to a copy of the initiation with this MAC1.
+    /// The response to give again to a copy of the initiation with this MAC1, while the key it led to is alive.
     pub(crate) fn answer_to_copy(&self, now: Instant, mac1: &[u8; MAC_LEN]) -> Option<&[u8; RESPONSE_LEN]> {
         let answered = self.answered.as_ref()?;
-        (answered.mac1 == *mac1 && now.since(answered.at) < REPEAT_FOR).then_some(&answered.response)
+        let is_copy = answered.mac1 == *mac1 && now.since(answered.at) < REPEAT_FOR;
+        let is_alive = || self.keys.iter().any(|key| key.local_index == answered.index);
+        (is_copy && is_alive()).then_some(&answered.response)
     }
 
     /// The cookie to prove reachability with, while it is good.

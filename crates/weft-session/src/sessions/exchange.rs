@@ -229,7 +229,7 @@ impl Sessions {
         });
         let key = made.inspect_err(|_| indices.free(local_index))?;
         peer.accepted_stamp = Some(offer.wire.stamp);
-        peer.answered = Some(Answered { at: now, mac1: *initiation.macs.mac1, response: *out });
+        peer.answered = Some(Answered { at: now, index: local_index, mac1: *initiation.macs.mac1, response: *out });
         let (slot, gone) = peer.keys.insert(key);
         indices.point(local_index, Target::Key(id, slot));
         if let Some(gone) = gone {

@@ -2,7 +2,7 @@
 
 use super::Sessions;
 use crate::error::InitiateError;
-use crate::timers::Attempt;
+use crate::timers::{Attempt, RETRY_INTERVAL};
 use weft_units::{Instant, PeerId};
 
 /// What the owner of the table has to do, or to know.
@@ -21,8 +21,9 @@ pub enum Action {
 }
 
 impl Sessions {
-    /// Starts an attempt to get a new key now: the next [`Sessions::handle_timeout`] asks for an initiation, a new one even
-    /// if another is under way. For the first handshake with a peer, and when it has been silent (it may have restarted).
+    /// Starts an attempt to get a new key now: the next [`Sessions::handle_timeout`] asks for an initiation, a new one unless
+    /// the last is younger than [`RETRY_INTERVAL`]. For the first handshake with a peer, for a path that has just come up,
+    /// and when the peer has been silent (it may have restarted).
     ///
     /// # Errors
     /// [`InitiateError::UnknownPeer`].
@@ -31,8 +32,8 @@ impl Sessions {
         let peer =
             self.peers.get_mut(usize::from(peer.0)).and_then(Option::as_mut).ok_or(InitiateError::UnknownPeer)?;
         peer.attempt = Some(Attempt::start(now));
-        if let Some(pending) = peer.pending.take() {
-            self.indices.free(pending.index);
+        if let Some(old) = peer.pending.take_if(|pending| now.since(pending.created) >= RETRY_INTERVAL) {
+            self.indices.free(old.index);
         }
         self.refresh_timeout();
         Ok(())

@@ -33,6 +33,18 @@ fn a_retry_is_the_same_initiation_so_that_a_slow_response_still_counts() {
 }
 
 #[test]
+fn an_attempt_forced_twice_at_once_is_one_initiation() {
+    let (mut a, _) = pair();
+    a.force_initiate(at(0), PEER).unwrap();
+    let first = initiation(&mut a, at(0), 1);
+    a.force_initiate(at(0), PEER).unwrap();
+    assert_eq!(a.handle_timeout(at(0)), [Action::Initiate { peer: PEER }]);
+    assert_eq!(initiation(&mut a, at(0), 1), first);
+    a.force_initiate(at(1), PEER).unwrap();
+    assert_ne!(initiation(&mut a, at(1), 2), first);
+}
+
+#[test]
 fn a_replayed_initiation_is_refused() {
     let (mut a, mut b) = pair();
     let first = initiation(&mut a, at(0), 5);

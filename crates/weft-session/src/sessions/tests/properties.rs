@@ -57,6 +57,7 @@ impl World {
 
     fn handshake(&mut self, from: bool, finished: bool) {
         self.count += 1;
+        self.seconds += 1;
         let (now, stamp) = (at(self.seconds), u64::from(self.count));
         let (initiator, responder) = self.ends(from);
         initiator.force_initiate(now, PEER).unwrap();

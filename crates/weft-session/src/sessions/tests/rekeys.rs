@@ -29,6 +29,8 @@ fn an_initiation_without_answer_is_asked_for_again_every_second() {
 #[test]
 fn a_rekey_loses_nothing_that_is_in_flight_or_out_of_order() {
     let (mut a, mut b) = connected();
+    let opened_before = seal(&mut a, PATH, b"opened before the rekey").unwrap();
+    assert!(open(&mut b, &opened_before.1).is_ok());
     let old_from_a = seal(&mut a, PATH, b"old from a").unwrap();
     let old_from_b = seal(&mut b, PATH, b"old from b").unwrap();
     assert!(!handshake(&mut a, &mut b, REKEY, 2));
@@ -42,6 +44,7 @@ fn a_rekey_loses_nothing_that_is_in_flight_or_out_of_order() {
         assert!(open(&mut b, datagram).is_ok());
         assert_eq!(open(&mut b, datagram), Err(OpenError::Replayed));
     }
+    assert_eq!(open(&mut b, &opened_before.1), Err(OpenError::Replayed));
     for (_, datagram) in [&new_from_b, &old_from_b] {
         assert!(open(&mut a, datagram).is_ok());
         assert_eq!(open(&mut a, datagram), Err(OpenError::Replayed));
