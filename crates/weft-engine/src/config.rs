@@ -18,6 +18,8 @@ pub struct EngineConfig {
     pub links: Vec<LinkConfig>,
     /// The highest handshake stamp accepted from each peer, as persisted.
     pub accepted_stamps: Vec<(PublicKey, u64)>,
+    /// Above every handshake stamp this node ever used; nanoseconds of uptime are added to it.
+    pub stamp_base: u64,
     /// The inner MTU to use at most, in bytes; `None` leaves it to the paths.
     pub inner_mtu: Option<u16>,
 }

@@ -5,7 +5,6 @@ use alloc::vec::Vec;
 use core::fmt;
 use core::net::SocketAddr;
 use core::time::Duration;
-use weft_session::PublicKey;
 use weft_units::{LinkId, PathId, PeerId};
 
 /// A change worth a log line or an action of the program.
@@ -42,13 +41,6 @@ pub enum Event {
     },
     /// The TUN device's MTU should be this many bytes.
     InnerMtu(u16),
-    /// Persist this: the highest handshake stamp accepted from a peer.
-    AcceptedStamp {
-        /// Whose.
-        public_key: PublicKey,
-        /// The stamp.
-        stamp: u64,
-    },
     /// Routes to the peers' prefixes should carry this `reordering` metric (paper 000, eq. 1); `None`: the kernel's default.
     ReorderingMetric(Option<u32>),
     /// A path answered a [`Command::Ping`].

@@ -8,11 +8,18 @@
 extern crate alloc;
 
 mod config;
+mod egress;
 mod event;
 mod interface;
+mod links;
+mod node;
+mod path;
+mod peer;
 mod snapshot;
+mod unit;
 
 pub use config::{Bundle, EngineConfig, LinkConfig, PeerConfig, Policy, Prefix, QueueKind, Recovery, Reorder, Schedule, AckPolicy, Weights, WrrOrder};
 pub use event::{Command, CommandError, Event, PathState};
 pub use interface::{LinkEvent, Received, Transmit};
+pub use node::Engine;
 pub use snapshot::{FlowSnapshot, PathSnapshot, PeerSnapshot, Snapshot};

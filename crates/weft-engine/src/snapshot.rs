@@ -1,11 +1,17 @@
 //! The engine's state as a reader sees it.
 
+use crate::node::Engine;
+use crate::path::Path;
+use crate::peer::Peer;
 use crate::PathState;
-use alloc::string::String;
+use alloc::format;
+use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use core::net::SocketAddr;
 use core::time::Duration;
-use weft_units::{FlowId, LinkId, PathId, Rate};
+use weft_core::control::Phase;
+use weft_units::{FlowId, Instant, LinkId, PathId, Rate};
+use weft_wire::ip::FlowKey;
 
 /// Everything `weft status`, `paths` and `flows` show.
 #[derive(Clone, Debug, Default)]
@@ -57,6 +63,8 @@ pub struct PeerSnapshot {
     pub duplicate_units: u64,
     /// Units held for order now.
     pub held_units: usize,
+    /// Units queued on paths or in flight.
+    pub units_in_flight: usize,
     /// How long the peer asks us to wait for a hole.
     pub hold: Duration,
     /// Flows seen lately.
@@ -74,6 +82,8 @@ pub struct PathSnapshot {
     pub link_name: String,
     /// The address there.
     pub remote: SocketAddr,
+    /// In use for data, not only tried.
+    pub active: bool,
     /// Its health.
     pub state: PathState,
     /// Why, for people.
@@ -129,4 +139,117 @@ pub struct FlowSnapshot {
     pub bytes: u64,
     /// Time since the last packet.
     pub idle: Duration,
+}
+
+/// Flows listed per peer at most.
+const FLOWS_SHOWN: usize = 64;
+
+impl Engine {
+    /// The state now, for people and machines.
+    pub fn snapshot(&self, now: Instant) -> Snapshot {
+        let (small, large) = (self.pool.small_usage(), self.pool.large_usage());
+        Snapshot {
+            peers: self.peers.iter().map(|p| p.snapshot(now)).collect(),
+            inner_mtu: self.inner_mtu,
+            rejected_datagrams: self.rejected_datagrams,
+            unroutable_packets: self.unroutable_packets,
+            buffers_in_use: (small.in_use + large.in_use) as usize,
+            buffers_peak: (small.high_water + large.high_water) as usize,
+        }
+    }
+}
+
+impl Peer {
+    fn snapshot(&self, now: Instant) -> PeerSnapshot {
+        let totals = &self.totals;
+        let origin = self.paths.iter().find_map(|p| p.delay().baseline_us());
+        let relative = |p: &Path| p.delay().baseline_us().zip(origin).map(|(d, o)| i64::from(d.wrapping_sub(o) as i32));
+        let least = self.paths.iter().filter(|p| p.active).filter_map(relative).min().unwrap_or(0);
+        PeerSnapshot {
+            name: self.config.name.clone(),
+            public_key: self.config.public_key.to_string(),
+            established_for: self.established_at.map(|at| now - at),
+            last_heard: self.heard_at.map(|at| now - at),
+            paths: (self.paths.iter().enumerate())
+                .map(|(i, p)| PathSnapshot {
+                    skew: Duration::from_micros(relative(p).map_or(0, |d| u64::try_from(d - least).unwrap_or(0))),
+                    in_bundle: p.is_usable() && self.scheduler.carries_bulk(i),
+                    ..p.snapshot(now)
+                })
+                .collect(),
+            received_packets: totals.received_packets,
+            received_bytes: totals.received_bytes,
+            sent_units: totals.sent_units,
+            sent_bytes: totals.sent_bytes,
+            repeated_units: totals.repeated_units,
+            abandoned_units: totals.abandoned_units,
+            queue_drops: totals.queue_drops,
+            queue_bytes: self.queue.backlog_bytes(),
+            duplicate_units: totals.duplicate_units,
+            held_units: self.held_units(),
+            units_in_flight: self.units.len(),
+            hold: self.hold_asked,
+            flows: self.flows.iter().take(FLOWS_SHOWN).map(|(id, f)| FlowSnapshot {
+                id,
+                key: describe(&f.key),
+                packets: f.packets,
+                bytes: f.bytes,
+                idle: now - f.last_used,
+            }).collect(),
+        }
+    }
+}
+
+impl Path {
+    fn snapshot(&self, now: Instant) -> PathSnapshot {
+        let known = self.rtt().is_known();
+        PathSnapshot {
+            id: self.id,
+            link: self.link,
+            link_name: self.link_name.clone(),
+            remote: self.remote,
+            active: self.active,
+            state: self.health.state(),
+            cause: self.health.cause(),
+            in_bundle: false,
+            rtt: known.then(|| self.rtt().smoothed()),
+            rtt_min: known.then(|| self.rtt().min()),
+            queue_delay: self.delay().queue(),
+            skew: Duration::ZERO,
+            jitter: self.delay().jitter(),
+            loss: self.loss().fraction(),
+            capacity: self.rate.capacity(),
+            pacing: self.rate.pacing_rate(now),
+            mode: phase_name(self.rate.phase()),
+            delivery: self.delivery,
+            weight: self.weight,
+            mtu: self.mtu.current(),
+            sent_datagrams: self.totals.sent_datagrams,
+            sent_bytes: self.totals.sent_bytes,
+            received_datagrams: self.totals.received_datagrams,
+            received_bytes: self.totals.received_bytes,
+            lost_datagrams: self.totals.lost_datagrams,
+        }
+    }
+}
+
+fn phase_name(phase: Phase) -> &'static str {
+    match phase {
+        Phase::Startup => "startup",
+        Phase::Steady => "steady",
+        Phase::Probe => "probe",
+        Phase::Plateau => "plateau",
+        Phase::Drain => "drain",
+        Phase::Compete => "compete",
+    }
+}
+
+fn describe(key: &FlowKey) -> String {
+    let protocol = match key.protocol {
+        weft_wire::ip::protocol::TCP => "tcp".to_string(),
+        weft_wire::ip::protocol::UDP => "udp".to_string(),
+        weft_wire::ip::protocol::ICMP | weft_wire::ip::protocol::ICMPV6 => "icmp".to_string(),
+        other => format!("ip/{other}"),
+    };
+    format!("{protocol} {}:{} → {}:{}", key.src, key.src_port, key.dst, key.dst_port)
 }

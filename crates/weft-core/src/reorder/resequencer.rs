@@ -130,6 +130,11 @@ impl<T> Resequencer<T> {
         }
     }
 
+    /// Whether [`Resequencer::insert`] would keep this unit for now. The caller may want to move it first.
+    pub fn would_hold(&mut self, now: Instant, flow: FlowId, seq: FlowSeq) -> bool {
+        self.flows.find(now, flow).is_some_and(|place| self.flows.state(place).ahead(seq) > 0)
+    }
+
     /// The sender gave up `count` units of `flow` from `seq` on: they are not waited for.
     pub fn skip(
         &mut self,

@@ -269,6 +269,15 @@ impl<T> SentBook<T> {
         }
     }
 
+    /// Everything sent whose fate is open, oldest first.
+    pub fn for_each_outstanding(&self, mut visit: impl FnMut(&T)) {
+        for entry in &self.ring {
+            if let State::Outstanding(item) = &entry.state {
+                visit(item);
+            }
+        }
+    }
+
     /// When [`SentBook::detect_lost`] may find something without a further report.
     pub fn next_loss_timeout(&self) -> Option<Instant> {
         let largest = self.mark?.report.largest;

@@ -1,0 +1,219 @@
+//! Arrived units, joined again into packets and super-packets for the TUN device.
+
+use alloc::vec::Vec;
+use hashbrown::HashMap;
+use weft_core::flow::hash::SeededState;
+use weft_core::pool::{BufId, Pool};
+use weft_units::{FlowId, FlowSeq};
+use weft_wire::ecn::{Decapsulated, DscpModel, decapsulate};
+use weft_wire::inner::{InnerHeader, UnitKind};
+use weft_wire::ip::{self, Ecn};
+use weft_wire::super_packet::{MAX_HEADER_LEN, Run};
+
+/// Pieces of one write: the virtio-net header with the packet's own, and the payloads.
+const MAX_PIECES: usize = 64;
+/// A head is the header and one segment, whole.
+const HEAD_ROOM: usize = 2_048;
+
+/// A unit as it came, or as it waits.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Arrived {
+    pub(crate) buf: BufId,
+    pub(crate) start: usize,
+    pub(crate) len: usize,
+    pub(crate) inner: InnerHeader,
+    pub(crate) outer_tos: u8,
+}
+
+impl Arrived {
+    fn bytes<'a>(&self, pool: &'a Pool) -> &'a [u8] {
+        pool.bytes(self.buf).get(self.start..self.start + self.len).unwrap_or_default()
+    }
+}
+
+/// The last head slice of a flow, for tails that come after its run was written.
+struct Head {
+    seq: FlowSeq,
+    len: usize,
+    /// The head's packet: its header, and as many payload bytes as its length says.
+    packet: [u8; HEAD_ROOM],
+}
+
+/// The heads of a peer's flows.
+pub(crate) struct Heads {
+    by_flow: HashMap<FlowId, Head, SeededState>,
+}
+
+impl Heads {
+    pub(crate) fn new(seed: u64) -> Heads {
+        Heads { by_flow: HashMap::with_hasher(SeededState::new(seed)) }
+    }
+
+    pub(crate) fn clear(&mut self) {
+        self.by_flow.clear();
+    }
+
+    fn keep(&mut self, flow: FlowId, seq: FlowSeq, packet: &[u8]) {
+        let Some(len) = (packet.len() <= HEAD_ROOM).then_some(packet.len()) else { return };
+        let head = self.by_flow.entry(flow).or_insert(Head { seq, len, packet: [0; HEAD_ROOM] });
+        (head.seq, head.len) = (seq, len);
+        let header = len.min(MAX_HEADER_LEN);
+        head.packet[..header].copy_from_slice(&packet[..header]);
+    }
+
+    fn get(&self, flow: FlowId, seq: FlowSeq) -> Option<&[u8]> {
+        self.by_flow.get(&flow).filter(|h| h.seq == seq).map(|h| &h.packet[..h.len])
+    }
+}
+
+/// A run of segments that will be one write.
+struct Open {
+    flow: FlowId,
+    head_seq: FlowSeq,
+    next_tail: u8,
+    run: Run,
+    /// The packet the run began with, where the header is taken from.
+    first: [u8; MAX_HEADER_LEN],
+    first_len: usize,
+    pieces_from: usize,
+}
+
+/// A finished write.
+struct Write {
+    header: [u8; Run::MAX_EMITTED_LEN],
+    header_len: usize,
+    pieces: core::ops::Range<usize>,
+}
+
+#[derive(Clone, Copy)]
+struct Piece {
+    buf: BufId,
+    start: usize,
+    len: usize,
+}
+
+/// Writes for the TUN device, in order.
+#[derive(Default)]
+pub(crate) struct Output {
+    open: Option<Open>,
+    writes: Vec<Write>,
+    pieces: Vec<Piece>,
+    /// Units that could not be placed: no head, or malformed.
+    pub(crate) orphans: u64,
+}
+
+impl Output {
+    /// Adds a unit; takes over its buffer's reference.
+    pub(crate) fn add(&mut self, heads: &mut Heads, pool: &mut Pool, flow: FlowId, seq: FlowSeq, unit: Arrived) {
+        let placed = match unit.inner.kind {
+            UnitKind::TailSlice => self.add_tail(heads, flow, seq, &unit),
+            _ => self.add_packet(heads, pool, flow, seq, &unit),
+        };
+        if placed.is_none() {
+            self.orphans += 1;
+            pool.release(unit.buf);
+        }
+    }
+
+    fn add_packet(&mut self, heads: &mut Heads, pool: &mut Pool, flow: FlowId, seq: FlowSeq, unit: &Arrived) -> Option<()> {
+        let packet = pool.bytes_mut(unit.buf).get_mut(unit.start..unit.start + unit.len)?;
+        restore_tos(packet, unit.outer_tos)?;
+        let kind = unit.inner.kind;
+        if kind == UnitKind::HeadSlice {
+            heads.keep(flow, seq, packet);
+        }
+        let run = Run::begin(kind, packet).ok()?;
+        if self.join(flow, seq, kind, packet, unit) {
+            return Some(());
+        }
+        self.close();
+        let packet = unit.bytes(pool);
+        let first_len = packet.len().min(MAX_HEADER_LEN);
+        let mut first = [0; MAX_HEADER_LEN];
+        first[..first_len].copy_from_slice(&packet[..first_len]);
+        let pieces_from = self.pieces.len();
+        let header = run.header_len();
+        self.pieces.push(Piece { buf: unit.buf, start: unit.start + header, len: unit.len - header });
+        self.open = Some(Open { flow, head_seq: seq, next_tail: 1, run, first, first_len, pieces_from });
+        Some(())
+    }
+
+    /// Lets a packet continue the open run, as a receiver's GRO would.
+    fn join(&mut self, flow: FlowId, seq: FlowSeq, kind: UnitKind, packet: &[u8], unit: &Arrived) -> bool {
+        let Some(open) = self.open.as_mut().filter(|o| o.flow == flow) else { return false };
+        if self.pieces.len() - open.pieces_from >= MAX_PIECES || !open.run.join(&open.first[..open.first_len], kind, packet) {
+            return false;
+        }
+        (open.head_seq, open.next_tail) = (seq, 1);
+        let header = open.run.header_len();
+        self.pieces.push(Piece { buf: unit.buf, start: unit.start + header, len: unit.len - header });
+        true
+    }
+
+    fn add_tail(&mut self, heads: &Heads, flow: FlowId, seq: FlowSeq, unit: &Arrived) -> Option<()> {
+        let (index, is_last) = (unit.inner.index, unit.inner.last);
+        let head_seq = seq.plus(-i32::from(index));
+        let piece = Piece { buf: unit.buf, start: unit.start, len: unit.len };
+        // A mark is for this tail alone: its run must not spread it.
+        let marked = Ecn::of(unit.outer_tos) == Ecn::Ce;
+        let same = |o: &&mut Open| !marked && o.flow == flow && o.head_seq == head_seq && o.next_tail == index;
+        if let Some(open) = self.open.as_mut().filter(same) {
+            if self.pieces.len() - open.pieces_from < MAX_PIECES && open.run.push_tail(unit.len, is_last).is_ok() {
+                open.next_tail += 1;
+                self.pieces.push(piece);
+                return Some(());
+            }
+        }
+        let head = heads.get(flow, head_seq)?;
+        let run = Run::begin_with_tail(head, index, unit.len, is_last).ok()?;
+        self.close();
+        let first_len = head.len().min(MAX_HEADER_LEN);
+        let mut first = [0; MAX_HEADER_LEN];
+        first[..first_len].copy_from_slice(&head[..first_len]);
+        restore_tos(&mut first[..first_len], unit.outer_tos)?;
+        let pieces_from = self.pieces.len();
+        self.pieces.push(piece);
+        self.open = Some(Open { flow, head_seq, next_tail: index + 1, run, first, first_len, pieces_from });
+        if marked {
+            self.close();
+        }
+        Some(())
+    }
+
+    fn close(&mut self) {
+        let Some(open) = self.open.take() else { return };
+        let mut header = [0; Run::MAX_EMITTED_LEN];
+        let header_len = open.run.emit(&open.first[..open.first_len], &mut header).unwrap_or(0);
+        self.writes.push(Write { header, header_len, pieces: open.pieces_from..self.pieces.len() });
+    }
+
+    /// Hands every write to `write` as its pieces, and gives the buffers back.
+    pub(crate) fn drain(&mut self, pool: &mut Pool, write: &mut impl FnMut(&[&[u8]])) {
+        self.close();
+        for w in &self.writes {
+            let mut gather: [&[u8]; MAX_PIECES + 1] = [&[]; MAX_PIECES + 1];
+            gather[0] = w.header.get(..w.header_len).unwrap_or_default();
+            let pieces = self.pieces.get(w.pieces.clone()).unwrap_or_default();
+            for (slot, piece) in gather.iter_mut().skip(1).zip(pieces) {
+                *slot = pool.bytes(piece.buf).get(piece.start..piece.start + piece.len).unwrap_or_default();
+            }
+            if w.header_len > 0 {
+                write(&gather[..=pieces.len()]);
+            }
+        }
+        self.writes.clear();
+        for piece in self.pieces.drain(..) {
+            pool.release(piece.buf);
+        }
+    }
+}
+
+/// The outer ECN field's congestion mark goes into the packet (RFC 6040). `None` where that says to drop it.
+fn restore_tos(packet: &mut [u8], outer_tos: u8) -> Option<()> {
+    let inner = ip::tos(packet).ok()?;
+    match decapsulate(inner, outer_tos, DscpModel::Pipe) {
+        Decapsulated::Tos(tos) if tos == inner => Some(()),
+        Decapsulated::Tos(tos) => ip::set_tos(packet, tos).ok(),
+        Decapsulated::Drop => None,
+    }
+}

@@ -1,0 +1,497 @@
+//! The node: dispatches inputs to peers and collects their outputs.
+
+use crate::config::{EngineConfig, LinkConfig, PeerConfig, Prefix, Weights};
+use crate::egress::Output;
+use crate::event::{Command, CommandError, Event};
+use crate::interface::{LinkEvent, Received, Transmit};
+use crate::links::{Link, Links};
+use crate::peer::{Context, Datagram, Peer};
+use alloc::collections::VecDeque;
+use alloc::string::String;
+use alloc::vec::Vec;
+use core::net::{IpAddr, SocketAddr};
+use weft_core::pool::{BufId, Limits, Pool, SMALL_BYTES};
+use weft_session::{Action, Outcome, PeerConfig as SessionPeer, PeerError, Sessions};
+use weft_units::{Duration, Instant, LinkId, PeerId, Rng};
+use weft_wire::hop::PacketType;
+use weft_wire::ip::IpView;
+use weft_wire::super_packet::SuperPacket;
+use weft_wire::virtio::{VNET_HEADER_LEN, VnetHeader};
+
+const POOL_LIMITS: Limits = Limits { small: 65_536, large: 4_096 };
+/// The inner MTU until the paths' are known: 1500 less the overhead of IPv4.
+const INNER_MTU_DEFAULT: u16 = 1440;
+const INNER_MTU_MIN: u16 = 1280;
+/// Handshakes answered per 100 ms before a cookie is asked for.
+const HANDSHAKES_PER_WINDOW: u32 = 20;
+const HANDSHAKE_WINDOW: Duration = Duration::from_millis(100);
+const HANDSHAKE_MAX: usize = 512;
+
+/// A node. See the crate documentation for how it is driven.
+pub struct Engine {
+    pub(crate) sessions: Sessions,
+    pub(crate) peers: Vec<Peer>,
+    pub(crate) pool: Pool,
+    links: Links,
+    link_configs: Vec<LinkConfig>,
+    routes: Vec<(Prefix, usize)>,
+    events: VecDeque<Event>,
+    output: Output,
+    handshakes: VecDeque<(Transmit, Vec<u8>)>,
+    handshake_load: (Instant, u32),
+    rng: Rng,
+    stamp_base: u64,
+    inner_mtu_limit: u16,
+    pub(crate) inner_mtu: u16,
+    serial: u32,
+    turn: usize,
+    pub(crate) rejected_datagrams: u64,
+    pub(crate) unroutable_packets: u64,
+}
+
+impl Engine {
+    /// A node that starts at `now`. `seed` must be fresh entropy: keys depend on it.
+    ///
+    /// # Errors
+    /// When two peers share a key, or a peer's key is the node's own.
+    pub fn new(config: EngineConfig, now: Instant, seed: [u8; 32]) -> Result<Engine, PeerError> {
+        let session_peers: Vec<SessionPeer> = config.peers.iter().map(|p| SessionPeer::from(p.public_key)).collect();
+        let mut sessions = Sessions::new(config.identity, &session_peers, config.cipher, seed, now)?;
+        for (key, stamp) in &config.accepted_stamps {
+            if let Some(peer) = sessions.peer_by_key(key) {
+                sessions.restore_accepted_stamp(peer, *stamp);
+            }
+        }
+        let rng = Rng::new(u64::from_le_bytes([seed[0], seed[1], seed[2], seed[3], seed[4], seed[5], seed[6], seed[7]]).rotate_left(13));
+        let mut engine = Engine {
+            sessions,
+            peers: Vec::new(),
+            pool: Pool::new(POOL_LIMITS),
+            links: Links::default(),
+            link_configs: config.links,
+            routes: Vec::new(),
+            events: VecDeque::new(),
+            output: Output::default(),
+            handshakes: VecDeque::new(),
+            handshake_load: (now, 0),
+            rng,
+            stamp_base: config.stamp_base,
+            inner_mtu_limit: config.inner_mtu.unwrap_or(u16::MAX),
+            inner_mtu: INNER_MTU_DEFAULT.min(config.inner_mtu.unwrap_or(u16::MAX)),
+            serial: 0,
+            turn: 0,
+            rejected_datagrams: 0,
+            unroutable_packets: 0,
+        };
+        for (index, peer) in config.peers.into_iter().enumerate() {
+            let first_path = u16::from(engine.sessions.public_key() > peer.public_key);
+            engine.peers.push(Peer::new(now, PeerId(index as u16), peer, &engine.rng, first_path));
+        }
+        engine.refresh_routes();
+        Ok(engine)
+    }
+
+    /// The packet buffers. Inputs are written into buffers taken from here.
+    pub fn pool(&mut self) -> &mut Pool {
+        &mut self.pool
+    }
+
+    /// The largest packet the TUN device should hand over, in bytes.
+    pub fn inner_mtu(&self) -> u16 {
+        self.inner_mtu
+    }
+
+    /// Applies a changed configuration: peers by their keys, the rest as it is. The node's own key and cipher stay.
+    ///
+    /// # Errors
+    /// As [`Engine::new`]; nothing has changed then.
+    pub fn reconfigure(&mut self, now: Instant, peers: Vec<PeerConfig>, links: Vec<LinkConfig>) -> Result<(), PeerError> {
+        self.check_peers(&peers)?;
+        self.link_configs = links;
+        for index in 0..self.peers.len() {
+            let key = self.peers[index].config.public_key;
+            match peers.iter().find(|p| p.public_key == key) {
+                Some(config) => self.peers[index].set_config(config.clone(), &self.rng),
+                None => self.remove_peer(now, index),
+            }
+        }
+        for config in peers {
+            if !self.peers.iter().any(|p| p.config.public_key == config.public_key) {
+                self.add_peer(now, config)?;
+            }
+        }
+        self.refresh_routes();
+        let links: Vec<_> = self.links.iter().cloned().collect();
+        for link in links {
+            self.open_paths(now, &link);
+        }
+        self.start_handshakes(now);
+        Ok(())
+    }
+
+    fn check_peers(&self, peers: &[PeerConfig]) -> Result<(), PeerError> {
+        for (index, peer) in peers.iter().enumerate() {
+            if peer.public_key == self.sessions.public_key() {
+                return Err(PeerError::Myself);
+            }
+            if peers[..index].iter().any(|p| p.public_key == peer.public_key) {
+                return Err(PeerError::Duplicate);
+            }
+        }
+        Ok(())
+    }
+
+    fn add_peer(&mut self, now: Instant, config: PeerConfig) -> Result<(), PeerError> {
+        let id = self.sessions.add_peer(SessionPeer::from(config.public_key))?;
+        let first_path = u16::from(self.sessions.public_key() > config.public_key);
+        let peer = Peer::new(now, id, config, &self.rng, first_path);
+        match self.peers.get_mut(usize::from(id.0)) {
+            Some(slot) => *slot = peer,
+            None => self.peers.push(peer),
+        }
+        Ok(())
+    }
+
+    /// A peer no longer configured keeps its place, so that the others keep their numbers, but nothing else.
+    fn remove_peer(&mut self, now: Instant, index: usize) {
+        let id = self.peers[index].id;
+        self.with_peer(now, index, |p, cx| p.retire(cx));
+        self.sessions.remove_peer(id);
+    }
+
+    fn open_paths(&mut self, now: Instant, link: &Link) {
+        let config = self.link_configs.iter().find(|c| c.name == link.name);
+        if config.is_some_and(|c| !c.send) {
+            return;
+        }
+        let cap = config.and_then(|c| c.cap);
+        for index in 0..self.peers.len() {
+            self.with_peer(now, index, |p, cx| p.on_link_up(cx, link, cap));
+        }
+    }
+
+    fn refresh_routes(&mut self) {
+        self.routes.clear();
+        for (index, peer) in self.peers.iter().enumerate() {
+            self.routes.extend(peer.config.prefixes.iter().map(|p| (*p, index)));
+        }
+        self.routes.sort_by_key(|(p, _)| core::cmp::Reverse(p.length));
+    }
+
+    fn route(&self, destination: IpAddr) -> Option<usize> {
+        self.routes.iter().find(|(p, _)| p.contains(destination)).map(|(_, peer)| *peer)
+    }
+
+    fn with_peer<T>(&mut self, now: Instant, index: usize, work: impl FnOnce(&mut Peer, &mut Context<'_>) -> T) -> Option<T> {
+        let mut cx = Context {
+            now,
+            pool: &mut self.pool,
+            sessions: &mut self.sessions,
+            events: &mut self.events,
+            output: &mut self.output,
+        };
+        self.peers.get_mut(index).map(|peer| work(peer, &mut cx))
+    }
+
+    /// Takes in a change of the local links.
+    pub fn handle_link(&mut self, now: Instant, event: LinkEvent) {
+        if let Some(link) = self.links.apply(&event) {
+            self.open_paths(now, &link);
+            self.start_handshakes(now);
+        }
+        if let LinkEvent::Down { link, cause } = event {
+            for index in 0..self.peers.len() {
+                self.with_peer(now, index, |p, cx| p.on_link_down(cx, link, cause));
+            }
+        }
+    }
+
+    /// Calls every peer that has an address and no session.
+    fn start_handshakes(&mut self, now: Instant) {
+        for peer in self.peers.iter().filter(|p| !p.is_established() && !p.config.endpoints.is_empty()) {
+            let _ = self.sessions.force_initiate(now, peer.id);
+        }
+    }
+
+    /// Takes in a packet from the TUN device: `len` bytes in `buf`, a virtio-net header first. Takes over the buffer.
+    pub fn handle_packet(&mut self, now: Instant, buf: BufId, len: usize) {
+        let parsed = self.pool.bytes_mut(buf).get_mut(..len).and_then(parse_tun);
+        let Some((shape, destination)) = parsed else {
+            self.pool.release(buf);
+            return;
+        };
+        let Some(peer) = self.route(destination) else {
+            self.unroutable_packets += 1;
+            self.pool.release(buf);
+            return;
+        };
+        let Some(buf) = self.shrink(buf, len) else { return };
+        self.serial = self.serial.wrapping_add(1);
+        let serial = self.serial;
+        self.with_peer(now, peer, |p, cx| p.enqueue(cx, buf, shape, serial));
+    }
+
+    /// Moves a small packet out of a large buffer, so that large ones stay few.
+    fn shrink(&mut self, buf: BufId, len: usize) -> Option<BufId> {
+        if len > SMALL_BYTES || !buf.is_large() {
+            return Some(buf);
+        }
+        let small = self.pool.alloc_small();
+        if let Some(small) = small {
+            let memory = self.pool.take(buf);
+            self.pool.bytes_mut(small)[..len].copy_from_slice(&memory[..len]);
+            self.pool.put(buf, memory);
+        }
+        self.pool.release(buf);
+        small
+    }
+
+    /// Takes in datagrams. Takes over the buffer.
+    pub fn handle_datagrams(&mut self, now: Instant, received: Received) {
+        let stride = if received.stride == 0 { received.len } else { received.stride };
+        let mut start = 0;
+        while start < received.len {
+            let end = (start + stride).min(received.len);
+            self.handle_datagram(now, &received, start, end);
+            start = end;
+        }
+        self.pool.release(received.buf);
+    }
+
+    fn handle_datagram(&mut self, now: Instant, received: &Received, start: usize, end: usize) {
+        let Some(bytes) = self.pool.bytes_mut(received.buf).get_mut(start..end) else { return };
+        match PacketType::of(bytes) {
+            Ok(PacketType::Data | PacketType::Control) => match self.sessions.open(bytes) {
+                Ok(opened) => self.on_opened(now, received, start, end, opened),
+                Err(_) => self.rejected_datagrams += 1,
+            },
+            Ok(_) if bytes.len() <= HANDSHAKE_MAX => {
+                let mut copy = [0u8; HANDSHAKE_MAX];
+                copy[..bytes.len()].copy_from_slice(bytes);
+                let len = bytes.len();
+                self.on_handshake(now, received, &copy[..len]);
+            }
+            _ => self.rejected_datagrams += 1,
+        }
+    }
+
+    fn on_opened(&mut self, now: Instant, received: &Received, start: usize, end: usize, opened: weft_session::Opened) {
+        let index = usize::from(opened.peer.0);
+        if opened.fresh || self.peers.get(index).is_some_and(|p| !p.is_established()) {
+            self.with_peer(now, index, |p, cx| p.on_established(cx, opened.fresh));
+        }
+        let outer = if received.source.is_ipv4() { 28 } else { 48 };
+        let plaintext = start + opened.plaintext.start..start + opened.plaintext.end;
+        let datagram = Datagram { opened, plaintext, wire_bytes: (end - start + outer) as u32 };
+        let (name, mtu) = match self.links.get(received.link) {
+            Some(link) => (link.name.as_str(), link.mtu),
+            None => ("", 1500),
+        };
+        let mut cx = Context {
+            now,
+            pool: &mut self.pool,
+            sessions: &mut self.sessions,
+            events: &mut self.events,
+            output: &mut self.output,
+        };
+        if let Some(peer) = self.peers.get_mut(index) {
+            peer.on_datagram(&mut cx, received, &datagram, name, mtu);
+        }
+    }
+
+    fn on_handshake(&mut self, now: Instant, received: &Received, datagram: &[u8]) {
+        let (source, source_len) = address_bytes(&received.source);
+        let under_load = self.count_handshake(now);
+        let mut out = [0u8; HANDSHAKE_MAX];
+        let outcome = self.sessions.handle(now, datagram, &source[..source_len], under_load, &mut out);
+        let reply = match outcome {
+            Ok(Outcome::Reply { len, .. } | Outcome::Cookie { len }) => Some(len),
+            Ok(Outcome::CookieReceived { peer }) => {
+                self.initiate(now, peer);
+                None
+            }
+            Ok(Outcome::Established { peer, fresh }) => {
+                let index = usize::from(peer.0);
+                if fresh || self.peers.get(index).is_some_and(|p| !p.is_established()) {
+                    self.with_peer(now, index, |p, cx| p.on_established(cx, fresh));
+                }
+                None
+            }
+            Err(_) => {
+                self.rejected_datagrams += 1;
+                None
+            }
+        };
+        if let Some(len) = reply {
+            self.queue_handshake(received.link, received.source, received.destination, &out[..len]);
+        }
+    }
+
+    /// Counts handshakes; true while there are more than can be answered at ease.
+    fn count_handshake(&mut self, now: Instant) -> bool {
+        let (since, count) = &mut self.handshake_load;
+        if now - *since > HANDSHAKE_WINDOW {
+            (*since, *count) = (now, 0);
+        }
+        *count += 1;
+        *count > HANDSHAKES_PER_WINDOW
+    }
+
+    fn queue_handshake(&mut self, link: LinkId, destination: SocketAddr, source: Option<IpAddr>, datagram: &[u8]) {
+        let transmit = Transmit { link, destination, source, tos: 0xc0, len: datagram.len(), segment_size: None };
+        if self.handshakes.len() < 64 {
+            self.handshakes.push_back((transmit, datagram.to_vec()));
+        }
+    }
+
+    /// Does what time demands. To be called whenever [`Engine::next_timeout`] has passed; more often does no harm.
+    pub fn handle_timeout(&mut self, now: Instant) {
+        for action in self.sessions.handle_timeout(now) {
+            match action {
+                Action::Initiate { peer } => self.initiate(now, peer),
+                Action::Expired { peer } => {
+                    self.with_peer(now, usize::from(peer.0), |p, cx| p.on_lost(cx, "no answer for too long"));
+                }
+            }
+        }
+        for index in 0..self.peers.len() {
+            self.with_peer(now, index, |p, cx| p.on_timeout(cx));
+        }
+        self.refresh_inner_mtu();
+    }
+
+    /// Sends a handshake over every path there could be.
+    fn initiate(&mut self, now: Instant, peer: PeerId) {
+        let Some(p) = self.peers.get(usize::from(peer.0)) else { return };
+        if p.config.endpoints.is_empty() && p.paths.is_empty() {
+            return;
+        }
+        let mut out = [0u8; HANDSHAKE_MAX];
+        let stamp = self.stamp_base.saturating_add(now.as_nanos());
+        let Ok(len) = self.sessions.initiate(now, peer, stamp, &mut out) else { return };
+        let ways: Vec<_> = p.paths.iter().filter(|p| p.link_up).map(|p| (p.link, p.remote, p.local)).collect();
+        for (link, remote, local) in ways {
+            self.queue_handshake(link, remote, local, &out[..len]);
+        }
+    }
+
+    fn refresh_inner_mtu(&mut self) {
+        let usable = self.peers.iter().flat_map(Peer::usable_paths);
+        let Some(least) = usable.filter(|p| p.mtu.is_settled()).map(|p| p.inner_limit()).min() else { return };
+        let mtu = u16::try_from(least).unwrap_or(u16::MAX).clamp(INNER_MTU_MIN, self.inner_mtu_limit.max(INNER_MTU_MIN));
+        if mtu != self.inner_mtu {
+            self.inner_mtu = mtu;
+            self.events.push_back(Event::InnerMtu(mtu));
+        }
+    }
+
+    /// Does what a user asks.
+    ///
+    /// # Errors
+    /// When a name is not known or nothing would be left to send on.
+    pub fn handle_command(&mut self, now: Instant, command: Command) -> Result<(), CommandError> {
+        match command {
+            Command::SetWeights(weights) => self.set_weights(weights),
+            Command::Ping { peer, id } => self.ping(now, &peer, id),
+            Command::Close => {
+                for peer in &mut self.peers {
+                    peer.close();
+                }
+                Ok(())
+            }
+        }
+    }
+
+    fn set_weights(&mut self, weights: Option<Vec<(String, u32)>>) -> Result<(), CommandError> {
+        if let Some(list) = &weights {
+            let known: Vec<String> = self.links.iter().map(|l| l.name.clone()).collect();
+            if let Some((name, _)) = list.iter().find(|(name, _)| !known.contains(name)) {
+                return Err(CommandError::UnknownLink(name.clone(), known));
+            }
+            if list.iter().all(|(_, w)| *w == 0) {
+                return Err(CommandError::NoWeight);
+            }
+        }
+        for peer in &mut self.peers {
+            peer.set_weights(weights.clone().map_or(Weights::Measured, Weights::Static));
+        }
+        Ok(())
+    }
+
+    fn ping(&mut self, now: Instant, name: &str, id: u32) -> Result<(), CommandError> {
+        let Some(peer) = self.peers.iter_mut().find(|p| p.config.name == name) else {
+            return Err(CommandError::UnknownPeer(self.peers.iter().map(|p| p.config.name.clone()).collect()));
+        };
+        if !peer.is_established() {
+            return Err(CommandError::NotEstablished);
+        }
+        peer.ping(now, id);
+        Ok(())
+    }
+
+    /// The next send, if any: written to `out`, which should hold 65,536 bytes.
+    pub fn poll_transmit(&mut self, now: Instant, out: &mut [u8]) -> Option<Transmit> {
+        if let Some((transmit, datagram)) = self.handshakes.pop_front() {
+            out.get_mut(..datagram.len())?.copy_from_slice(&datagram);
+            return Some(transmit);
+        }
+        for step in 0..self.peers.len() {
+            let index = (self.turn + step) % self.peers.len();
+            if let Some(Some(transmit)) = self.with_peer(now, index, |p, cx| p.poll_transmit(cx, out)) {
+                self.turn = index;
+                return Some(transmit);
+            }
+        }
+        None
+    }
+
+    /// Hands every packet for the TUN device to `write`, as the pieces of one write.
+    pub fn deliver(&mut self, mut write: impl FnMut(&[&[u8]])) {
+        self.output.drain(&mut self.pool, &mut write);
+    }
+
+    /// The next event.
+    pub fn poll_event(&mut self) -> Option<Event> {
+        self.events.pop_front()
+    }
+
+    /// When [`Engine::handle_timeout`] is to be called next.
+    pub fn next_timeout(&self, now: Instant) -> Option<Instant> {
+        if !self.handshakes.is_empty() {
+            return Some(now);
+        }
+        self.peers.iter().filter_map(|p| p.next_timeout(now)).chain(self.sessions.next_timeout()).min()
+    }
+
+    /// The kernel refused a send, and why.
+    pub fn handle_send_error(&mut self, now: Instant, transmit: &Transmit, too_big: bool) {
+        let size = transmit.segment_size.map_or(transmit.len, usize::from);
+        for peer in &mut self.peers {
+            peer.on_send_error(now, transmit.link, transmit.destination, size, too_big);
+        }
+    }
+}
+
+/// What a TUN read holds and where it wants to go.
+fn parse_tun(bytes: &mut [u8]) -> Option<(SuperPacket, IpAddr)> {
+    let (header, _) = VnetHeader::parse(bytes).ok()?;
+    let packet = bytes.get_mut(VNET_HEADER_LEN..)?;
+    let shape = SuperPacket::parse(&header, packet).ok()?;
+    let view = IpView::parse(packet).ok()?;
+    Some((shape, view.dst))
+}
+
+fn address_bytes(address: &SocketAddr) -> ([u8; 18], usize) {
+    let mut out = [0u8; 18];
+    out[..2].copy_from_slice(&address.port().to_be_bytes());
+    match address.ip() {
+        IpAddr::V4(a) => {
+            out[2..6].copy_from_slice(&a.octets());
+            (out, 6)
+        }
+        IpAddr::V6(a) => {
+            out[2..].copy_from_slice(&a.octets());
+            (out, 18)
+        }
+    }
+}

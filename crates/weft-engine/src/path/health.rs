@@ -1,0 +1,223 @@
+//! A path's state: good → degraded → suspect → down and back, and when to probe it.
+//!
+//! A silent path becomes suspect after a time that follows its jitter; its traffic is then duplicated elsewhere while probes
+//! confirm or clear it. So a lossy path costs a few duplicates, and a cut path costs one round trip.
+
+use crate::PathState;
+use weft_units::{Duration, Instant};
+
+const DEGRADE_ABOVE: f64 = 0.08;
+const RESTORE_BELOW: f64 = 0.04;
+const RESTORE_AFTER: Duration = Duration::from_secs(2);
+const SUSPECT_PROBES: u32 = 3;
+const DOWN_PROBE_MIN: Duration = Duration::from_millis(100);
+const DOWN_PROBE_MAX: Duration = Duration::from_secs(1);
+const OPENING_PROBE_MIN: Duration = Duration::from_millis(200);
+const OPENING_PROBE_MAX: Duration = Duration::from_secs(5);
+
+/// A change of state and its cause, for the log.
+pub(crate) type Change = Option<&'static str>;
+
+/// The state machine of one path, in the direction in which this node sends.
+#[derive(Debug)]
+pub(crate) struct Health {
+    state: PathState,
+    cause: &'static str,
+    next_probe: Instant,
+    probe_interval: Duration,
+    probes: u32,
+    lossless_since: Instant,
+}
+
+impl Health {
+    pub(crate) fn new(now: Instant) -> Health {
+        Health {
+            state: PathState::Opening,
+            cause: "new",
+            next_probe: now,
+            probe_interval: OPENING_PROBE_MIN,
+            probes: 0,
+            lossless_since: now,
+        }
+    }
+
+    pub(crate) fn state(&self) -> PathState {
+        self.state
+    }
+
+    pub(crate) fn cause(&self) -> &'static str {
+        self.cause
+    }
+
+    /// May carry new data.
+    pub(crate) fn is_usable(&self) -> bool {
+        matches!(self.state, PathState::Good | PathState::Degraded | PathState::Suspect)
+    }
+
+    fn enter(&mut self, state: PathState, cause: &'static str) -> Change {
+        self.state = state;
+        self.cause = cause;
+        Some(cause)
+    }
+
+    /// The peer confirmed something sent on this path after the doubt began.
+    pub(crate) fn on_confirmed(&mut self, now: Instant, keepalive: Duration) -> Change {
+        self.probes = 0;
+        match self.state {
+            PathState::Good | PathState::Degraded => None,
+            was => {
+                self.probe_interval = keepalive;
+                self.next_probe = now + keepalive;
+                self.lossless_since = now;
+                self.enter(PathState::Good, if was == PathState::Opening { "answered" } else { "answers again" })
+            }
+        }
+    }
+
+    /// A fresh estimate of the path's loss, 0…1.
+    pub(crate) fn on_loss(&mut self, now: Instant, loss: f64) -> Change {
+        if loss > RESTORE_BELOW {
+            self.lossless_since = now;
+        }
+        match self.state {
+            PathState::Good if loss > DEGRADE_ABOVE => self.enter(PathState::Degraded, "loses much"),
+            PathState::Degraded if now - self.lossless_since >= RESTORE_AFTER => self.enter(PathState::Good, "loses little again"),
+            _ => None,
+        }
+    }
+
+    /// The oldest thing sent and not heard of has waited longer than `threshold`.
+    pub(crate) fn on_silence(&mut self, now: Instant, threshold: Duration) -> Change {
+        match self.state {
+            PathState::Good | PathState::Degraded => {
+                self.probes = 0;
+                self.next_probe = now;
+                self.probe_interval = (threshold / 4).max(Duration::from_millis(5));
+                self.enter(PathState::Suspect, "silent")
+            }
+            _ => None,
+        }
+    }
+
+    /// The link here is gone or unusable.
+    pub(crate) fn on_link_down(&mut self, now: Instant, cause: &'static str) -> Change {
+        if self.state == PathState::Down && self.cause == cause {
+            return None;
+        }
+        self.start_down(now);
+        self.enter(PathState::Down, cause)
+    }
+
+    /// The link here may work again: probe at once.
+    pub(crate) fn on_link_up(&mut self, now: Instant) {
+        self.next_probe = now;
+        if self.state == PathState::Down {
+            self.probe_interval = DOWN_PROBE_MIN;
+        }
+    }
+
+    fn start_down(&mut self, now: Instant) {
+        self.probe_interval = DOWN_PROBE_MIN;
+        self.next_probe = now + DOWN_PROBE_MIN;
+    }
+
+    /// When the next probe should leave.
+    pub(crate) fn next_probe(&self) -> Instant {
+        self.next_probe
+    }
+
+    /// Something that asks for an answer leaves on a path in good standing: no keepalive is needed for a while.
+    pub(crate) fn on_traffic(&mut self, now: Instant, keepalive: Duration) {
+        if matches!(self.state, PathState::Good | PathState::Degraded) {
+            self.next_probe = now + keepalive;
+        }
+    }
+
+    /// A probe was due and leaves now. A suspect path that left its probes unanswered goes down.
+    pub(crate) fn on_probe_sent(&mut self, now: Instant, keepalive: Duration, confirm: Duration) -> Change {
+        self.probes += 1;
+        let change = match self.state {
+            PathState::Suspect if self.probes > SUSPECT_PROBES => {
+                self.start_down(now);
+                return self.enter(PathState::Down, "no answer to probes");
+            }
+            PathState::Suspect => {
+                if self.probes == SUSPECT_PROBES {
+                    self.probe_interval = confirm;
+                }
+                None
+            }
+            PathState::Opening => {
+                self.probe_interval = (self.probe_interval * 2).clamp(OPENING_PROBE_MIN, OPENING_PROBE_MAX);
+                None
+            }
+            PathState::Down => {
+                self.probe_interval = (self.probe_interval * 3 / 2).clamp(DOWN_PROBE_MIN, DOWN_PROBE_MAX);
+                None
+            }
+            PathState::Good | PathState::Degraded => {
+                self.probe_interval = keepalive;
+                None
+            }
+        };
+        self.next_probe = now + self.probe_interval;
+        change
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const KEEPALIVE: Duration = Duration::from_secs(1);
+    const CONFIRM: Duration = Duration::from_millis(30);
+
+    fn good(now: Instant) -> Health {
+        let mut h = Health::new(now);
+        assert_eq!(h.on_confirmed(now, KEEPALIVE), Some("answered"));
+        h
+    }
+
+    #[test]
+    fn silence_is_suspected_then_confirmed_then_probed() {
+        let mut now = Instant::from_millis(1000);
+        let mut h = good(now);
+        assert!(h.on_silence(now, Duration::from_millis(40)).is_some());
+        assert_eq!(h.state(), PathState::Suspect);
+        while h.state() == PathState::Suspect {
+            now = h.next_probe();
+            h.on_probe_sent(now, KEEPALIVE, CONFIRM);
+        }
+        assert_eq!(h.state(), PathState::Down);
+        assert!(now < Instant::from_millis(1100), "{now:?}");
+        for _ in 0..20 {
+            now = h.next_probe();
+            h.on_probe_sent(now, KEEPALIVE, CONFIRM);
+        }
+        assert!(h.next_probe() - now <= DOWN_PROBE_MAX);
+        assert_eq!(h.on_confirmed(now, KEEPALIVE), Some("answers again"));
+    }
+
+    #[test]
+    fn an_answer_clears_suspicion() {
+        let now = Instant::from_millis(1000);
+        let mut h = good(now);
+        h.on_silence(now, Duration::from_millis(40));
+        assert!(h.is_usable());
+        assert_eq!(h.on_confirmed(now, KEEPALIVE), Some("answers again"));
+        assert_eq!(h.state(), PathState::Good);
+    }
+
+    #[test]
+    fn heavy_loss_degrades_and_calm_restores() {
+        let mut now = Instant::from_millis(1000);
+        let mut h = good(now);
+        assert!(h.on_loss(now, 0.05).is_none());
+        assert!(h.on_loss(now, 0.15).is_some());
+        now += Duration::from_secs(1);
+        assert!(h.on_loss(now, 0.01).is_none(), "too early to trust it");
+        now += Duration::from_secs(2);
+        assert!(h.on_loss(now, 0.01).is_some());
+        assert_eq!(h.state(), PathState::Good);
+    }
+}

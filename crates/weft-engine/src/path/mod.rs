@@ -1,0 +1,223 @@
+//! One path to a peer: its queues, its measurement in both directions, its pace, its health.
+
+mod health;
+mod mtu;
+mod pacer;
+mod queues;
+mod waiting;
+
+pub(crate) use health::Health;
+pub(crate) use mtu::PathMtu;
+pub(crate) use pacer::Pacer;
+pub(crate) use queues::{Lane, Queues};
+pub(crate) use waiting::Waiting;
+
+use crate::PathState;
+use crate::unit::UnitId;
+use alloc::string::String;
+use alloc::vec::Vec;
+use core::net::{IpAddr, SocketAddr};
+use weft_core::control::{PathRate, PathRateConfig};
+use weft_core::sense::{LossRate, OneWayDelay, ReceiveLog, Rtt, Sample, SentBook, liveness};
+use weft_units::{Duration, Instant, LinkId, PathId, Rate};
+
+const INITIAL_RATE: Rate = Rate::from_mbps(10);
+const FLOOR_RATE: Rate = Rate::from_bps(100_000);
+const KEEPALIVE_ACTIVE: Duration = Duration::from_secs(1);
+const KEEPALIVE_IDLE: Duration = Duration::from_secs(15);
+
+/// What a datagram carried, until its fate is known.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Sent {
+    Unit(UnitId),
+    /// Data that is not repeated; IP bytes.
+    Data(u16),
+    MtuProbe(u16),
+    Control,
+}
+
+/// Control frames that wait for the next control datagram on this path.
+#[derive(Debug, Default)]
+pub(crate) struct Pending {
+    pub(crate) ping: Option<u32>,
+    pub(crate) pongs: Vec<(u32, PathId)>,
+    pub(crate) policy: bool,
+    pub(crate) hold: bool,
+    pub(crate) close: bool,
+    pub(crate) report: bool,
+}
+
+impl Pending {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.ping.is_none() && self.pongs.is_empty() && !self.policy && !self.hold && !self.close && !self.report
+    }
+}
+
+/// Totals since the path opened.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Totals {
+    pub(crate) sent_datagrams: u64,
+    pub(crate) sent_bytes: u64,
+    pub(crate) received_datagrams: u64,
+    pub(crate) received_bytes: u64,
+    pub(crate) lost_datagrams: u64,
+}
+
+/// A path.
+pub(crate) struct Path {
+    pub(crate) id: PathId,
+    pub(crate) link: LinkId,
+    pub(crate) link_name: String,
+    pub(crate) link_up: bool,
+    pub(crate) remote: SocketAddr,
+    pub(crate) local: Option<IpAddr>,
+    /// Chosen for data among the paths of its link; the others are only tried.
+    pub(crate) active: bool,
+    /// Opened here, not by the peer.
+    pub(crate) ours: bool,
+    pub(crate) health: Health,
+    pub(crate) mtu: PathMtu,
+    pub(crate) pacer: Pacer,
+    pub(crate) queues: Queues,
+    pub(crate) pending: Pending,
+    pub(crate) book: SentBook<Sent>,
+    pub(crate) waiting: Waiting,
+    pub(crate) log: ReceiveLog,
+    pub(crate) rate: PathRate,
+    pub(crate) delivery: Rate,
+    pub(crate) weight: u32,
+    /// The last transmission round left work behind for lack of pace, not of data.
+    pub(crate) limited: bool,
+    pub(crate) totals: Totals,
+    /// The largest packet number received.
+    pub(crate) newest: Option<u64>,
+    /// Pings of the user: token, then the user's number and when it left.
+    pub(crate) pings: Vec<(u32, (u32, Instant))>,
+}
+
+/// Where a path leads.
+pub(crate) struct Ends {
+    pub(crate) link: LinkId,
+    pub(crate) link_name: String,
+    pub(crate) link_mtu: u16,
+    pub(crate) remote: SocketAddr,
+    pub(crate) local: Option<IpAddr>,
+    pub(crate) cap: Option<Rate>,
+}
+
+impl Path {
+    pub(crate) fn new(now: Instant, id: PathId, ends: Ends, ours: bool) -> Path {
+        Path {
+            id,
+            link: ends.link,
+            link_name: ends.link_name,
+            link_up: true,
+            remote: ends.remote,
+            local: ends.local,
+            active: false,
+            ours,
+            health: Health::new(now),
+            mtu: PathMtu::new(now, ends.link_mtu),
+            pacer: Pacer::default(),
+            queues: Queues::default(),
+            pending: Pending::default(),
+            book: SentBook::new(),
+            waiting: Waiting::default(),
+            log: ReceiveLog::new(),
+            rate: PathRate::new(PathRateConfig { initial: INITIAL_RATE, floor: FLOOR_RATE, cap: ends.cap }),
+            delivery: Rate::ZERO,
+            weight: 1,
+            limited: false,
+            totals: Totals::default(),
+            newest: None,
+            pings: Vec::new(),
+        }
+    }
+
+    pub(crate) fn rtt(&self) -> &Rtt {
+        self.rate.rtt()
+    }
+
+    pub(crate) fn delay(&self) -> &OneWayDelay {
+        self.rate.one_way_delay()
+    }
+
+    pub(crate) fn loss(&self) -> &LossRate {
+        self.rate.loss()
+    }
+
+    /// Forgets what was learnt of the peer's side: it started anew.
+    pub(crate) fn restart(&mut self, now: Instant) {
+        self.health = Health::new(now);
+        self.active = false;
+        self.pending = Pending::default();
+        self.book = SentBook::new();
+        self.waiting.clear();
+        self.log = ReceiveLog::new();
+        self.newest = None;
+    }
+
+    /// May carry data.
+    pub(crate) fn is_usable(&self) -> bool {
+        self.active && self.link_up && self.health.is_usable()
+    }
+
+    /// IP and UDP header bytes of a datagram on this path.
+    pub(crate) fn outer_header_len(&self) -> usize {
+        if self.remote.is_ipv4() { 28 } else { 48 }
+    }
+
+    /// The largest payload a datagram may have.
+    pub(crate) fn datagram_limit(&self) -> usize {
+        usize::from(self.mtu.current()).saturating_sub(self.outer_header_len())
+    }
+
+    /// The largest inner packet a data datagram may carry.
+    pub(crate) fn inner_limit(&self) -> usize {
+        self.datagram_limit().saturating_sub(weft_wire::hop::DATA_OVERHEAD)
+    }
+
+    /// The longest the receiver may wait before it reports.
+    pub(crate) fn report_interval(&self) -> Duration {
+        (self.rtt().smoothed() / 4).clamp(Duration::from_millis(1), Duration::from_millis(25))
+    }
+
+    /// Silence longer than this is suspicious.
+    pub(crate) fn suspect_after(&self) -> Duration {
+        liveness::suspect_after(self.rtt(), self.report_interval(), self.delay().jitter())
+    }
+
+    /// How often an idle path asks for a sign of life.
+    pub(crate) fn keepalive(&self, peer_busy: bool) -> Duration {
+        if peer_busy && self.active { KEEPALIVE_ACTIVE } else { KEEPALIVE_IDLE }
+    }
+
+    /// Takes in what a report taught.
+    pub(crate) fn on_sample(&mut self, now: Instant, sample: &Sample) {
+        self.rate.on_sample(now, sample);
+        self.totals.lost_datagrams += sample.lost_packets;
+        if let Some(rate) = sample.delivery_rate() {
+            self.delivery = rate;
+        }
+    }
+
+    /// Whether the volume in flight allows another datagram.
+    pub(crate) fn has_window(&self) -> bool {
+        self.book.in_flight_bytes() < self.rate.in_flight_limit_bytes()
+    }
+
+    /// Notes a datagram of `ip_bytes` that leaves now under `number`.
+    pub(crate) fn on_sent(&mut self, now: Instant, number: u64, ip_bytes: u32, eliciting: bool, sent: Sent) {
+        self.totals.sent_datagrams += 1;
+        self.totals.sent_bytes += u64::from(ip_bytes);
+        self.book.on_sent(number, now, ip_bytes, self.limited, sent);
+        if eliciting {
+            self.waiting.on_sent(number, now);
+        }
+    }
+
+    /// The state as people see it: a path kept in reserve is no worse than open.
+    pub(crate) fn state(&self) -> PathState {
+        self.health.state()
+    }
+}

@@ -1,0 +1,72 @@
+//! What waits on a path: sparse flows first, then repeats, then bulk.
+
+use crate::unit::{UnitId, Units};
+use alloc::collections::VecDeque;
+use weft_core::pool::Pool;
+
+/// Which of a path's queues.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Lane {
+    /// Sparse flows: overtake everything.
+    Urgent,
+    /// Units that were lost elsewhere.
+    Repeat,
+    /// The rest.
+    Bulk,
+}
+
+const LANES: [Lane; 3] = [Lane::Urgent, Lane::Repeat, Lane::Bulk];
+
+/// Units committed to a path, with their bytes on the wire.
+#[derive(Debug, Default)]
+pub(crate) struct Queues {
+    lanes: [VecDeque<(UnitId, u32)>; 3],
+    bytes: [u64; 3],
+}
+
+impl Queues {
+    pub(crate) fn push(&mut self, lane: Lane, unit: UnitId, wire_bytes: u32) {
+        self.lanes[lane as usize].push_back((unit, wire_bytes));
+        self.bytes[lane as usize] += u64::from(wire_bytes);
+    }
+
+    /// The unit to send next; units settled meanwhile are let go.
+    pub(crate) fn front(&mut self, units: &mut Units, pool: &mut Pool) -> Option<(Lane, UnitId)> {
+        for lane in LANES {
+            while let Some(&(unit, _)) = self.lanes[lane as usize].front() {
+                if units.is_live(unit) {
+                    return Some((lane, unit));
+                }
+                self.pop(lane);
+                units.release(unit, pool);
+            }
+        }
+        None
+    }
+
+    pub(crate) fn pop(&mut self, lane: Lane) -> Option<UnitId> {
+        let (unit, bytes) = self.lanes[lane as usize].pop_front()?;
+        self.bytes[lane as usize] -= u64::from(bytes);
+        Some(unit)
+    }
+
+    /// Takes everything out, urgent first.
+    pub(crate) fn drain(&mut self) -> impl Iterator<Item = (Lane, UnitId)> + '_ {
+        self.bytes = [0; 3];
+        let [urgent, repeat, bulk] = &mut self.lanes;
+        let lane = |queue: &mut VecDeque<(UnitId, u32)>, lane| queue.drain(..).map(move |(unit, _)| (lane, unit)).collect::<alloc::vec::Vec<_>>();
+        let mut all = lane(urgent, Lane::Urgent);
+        all.extend(lane(repeat, Lane::Repeat));
+        all.extend(lane(bulk, Lane::Bulk));
+        all.into_iter()
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.lanes.iter().all(VecDeque::is_empty)
+    }
+
+    /// Bytes a new unit of `lane` would have to wait for.
+    pub(crate) fn bytes_before(&self, lane: Lane) -> u64 {
+        self.bytes.iter().take(lane as usize + 1).sum()
+    }
+}

@@ -1,0 +1,248 @@
+//! From opened datagrams to the TUN device.
+
+use super::{Arrivals, Context, Peer};
+use crate::PathState;
+use crate::egress::Arrived;
+use crate::event::Event;
+use crate::interface::Received;
+use crate::path::{Ends, Path};
+use core::ops::Range;
+use weft_core::pool::BufId;
+use weft_core::reorder::Inserted;
+use weft_session::Opened;
+use weft_units::{Duration, FlowId, FlowSeq, Instant};
+use weft_wire::frame::{Frame, Frames};
+use weft_wire::hop::PacketType;
+use weft_wire::inner::{INNER_LEN, InnerHeader, UnitKind};
+use weft_wire::ip::{Ecn, IpView};
+
+/// Paths a peer may open toward us.
+const MAX_PATHS: usize = 64;
+
+/// An authentic datagram and where its plaintext lies.
+pub(crate) struct Datagram {
+    pub(crate) opened: Opened,
+    pub(crate) plaintext: Range<usize>,
+    pub(crate) wire_bytes: u32,
+}
+
+impl Peer {
+    pub(crate) fn on_datagram(&mut self, cx: &mut Context<'_>, received: &Received, datagram: &Datagram, link_name: &str, link_mtu: u16) {
+        let now = cx.now;
+        self.heard_at = Some(now);
+        let Some(index) = self.path_of(now, received, datagram, link_name, link_mtu) else { return };
+        let is_data = datagram.opened.packet_type == PacketType::Data;
+        let ce = Ecn::of(received.tos) == Ecn::Ce;
+        let eliciting = if is_data { true } else { self.on_control(cx, index, received.buf, datagram.plaintext.clone()) };
+        let Some(path) = self.paths.get_mut(index) else { return };
+        path.newest = path.newest.max(Some(datagram.opened.packet_number));
+        path.totals.received_datagrams += 1;
+        path.totals.received_bytes += u64::from(datagram.wire_bytes);
+        path.log.on_datagram(now, datagram.opened.packet_number, datagram.wire_bytes, ce, eliciting);
+        if is_data {
+            self.busy_at = now;
+            self.on_data(cx, received.buf, datagram.plaintext.clone(), received.tos);
+        }
+    }
+
+    /// The path of a datagram: known, or new if the peer opens it. A newer datagram from another address moves it.
+    fn path_of(&mut self, now: Instant, received: &Received, datagram: &Datagram, link_name: &str, link_mtu: u16) -> Option<usize> {
+        if let Some(index) = self.path_index(datagram.opened.path) {
+            let path = self.paths.get_mut(index)?;
+            let moved = path.remote != received.source || path.link != received.link;
+            let is_newest = path.newest.is_none_or(|n| datagram.opened.packet_number > n);
+            if moved && !path.ours && is_newest {
+                path.remote = received.source;
+                path.link = received.link;
+                path.link_name.clear();
+                path.link_name.push_str(link_name);
+                path.local = received.destination;
+            }
+            return Some(index);
+        }
+        if self.paths.len() >= MAX_PATHS {
+            return None;
+        }
+        let ends = Ends {
+            link: received.link,
+            link_name: link_name.into(),
+            link_mtu,
+            remote: received.source,
+            local: received.destination,
+            cap: None,
+        };
+        self.paths.push(Path::new(now, datagram.opened.path, ends, false));
+        Some(self.paths.len() - 1)
+    }
+
+    /// Takes in a control datagram. True if it asks for a report.
+    fn on_control(&mut self, cx: &mut Context<'_>, index: usize, buf: BufId, plaintext: Range<usize>) -> bool {
+        let mut copy = [0u8; 1500];
+        let Some(bytes) = cx.pool.bytes(buf).get(plaintext) else { return false };
+        // A padded probe is longer; what follows the frames is padding.
+        let len = bytes.len().min(copy.len());
+        let Some(frames) = copy.get_mut(..len) else { return false };
+        frames.copy_from_slice(&bytes[..len]);
+        let mut eliciting = false;
+        for frame in Frames::new(frames) {
+            let Ok(frame) = frame else { break };
+            eliciting |= !matches!(frame, Frame::Report(_) | Frame::Padding | Frame::Pong { .. });
+            self.on_frame(cx, index, &frame);
+        }
+        eliciting
+    }
+
+    fn on_frame(&mut self, cx: &mut Context<'_>, index: usize, frame: &Frame<'_>) {
+        match *frame {
+            Frame::Padding => {}
+            Frame::Report(ref report) => self.on_report(cx, report),
+            Frame::Ping { token } => {
+                let path = self.paths[index].id;
+                if self.paths[index].pending.pongs.len() < 8 {
+                    self.paths[index].pending.pongs.push((token, path));
+                }
+            }
+            Frame::Pong { token, path } => self.on_pong(cx, token, path),
+            Frame::Hold { hold_us } => self.on_hold(Duration::from_micros(u64::from(hold_us))),
+            Frame::Skip { flow, first, count } => self.on_skip(cx, flow, first, count),
+            Frame::Policy { bundle_toward_me, path_active } => self.on_policy(cx, index, bundle_toward_me, path_active),
+            Frame::Close { .. } => self.on_lost(cx, "the peer closed it"),
+        }
+    }
+
+    fn on_pong(&mut self, cx: &mut Context<'_>, token: u32, path: weft_units::PathId) {
+        let Some(path) = self.path_index(path).and_then(|i| self.paths.get_mut(i)) else { return };
+        if let Some(at) = path.pings.iter().position(|(t, _)| *t == token) {
+            let (_, (id, sent_at)) = path.pings.swap_remove(at);
+            cx.events.push_back(Event::Pong { peer: self.id, path: path.id, rtt: cx.now - sent_at, id });
+        }
+    }
+
+    fn on_hold(&mut self, hold: Duration) {
+        self.hold_asked = hold.min(Duration::from_secs(5));
+        if let Arrivals::Resequence(resequencer) = &mut self.arrivals {
+            resequencer.set_hold(self.hold_asked);
+        }
+    }
+
+    /// The peer says how it wants to be sent to, and whether it uses this path.
+    fn on_policy(&mut self, cx: &mut Context<'_>, index: usize, bundle: bool, active: bool) {
+        self.peer_wants_bundle = bundle;
+        let Some(path) = self.paths.get_mut(index) else { return };
+        if path.ours {
+            return;
+        }
+        path.active = active;
+        if active && path.health.state() == PathState::Opening {
+            if let Some(cause) = path.health.on_confirmed(cx.now, path.keepalive(true)) {
+                self.log_path(cx.events, index, cause);
+            }
+        }
+    }
+
+    fn on_skip(&mut self, cx: &mut Context<'_>, flow: FlowId, first: FlowSeq, count: u32) {
+        if let Arrivals::Resequence(resequencer) = &mut self.arrivals {
+            let (heads, output, totals) = (&mut self.heads, &mut *cx.output, &mut self.totals);
+            let pool = &mut *cx.pool;
+            resequencer.skip(cx.now, flow, first, count, &mut |flow, seq, item| {
+                deliver(heads, output, pool, totals, flow, seq, item);
+            });
+        }
+    }
+
+    fn on_data(&mut self, cx: &mut Context<'_>, buf: BufId, plaintext: Range<usize>, outer_tos: u8) {
+        let Some(bytes) = cx.pool.bytes(buf).get(plaintext.clone()) else { return };
+        let Ok((inner, payload)) = InnerHeader::parse(bytes) else { return };
+        if inner.kind != UnitKind::TailSlice && !self.may_send(payload) {
+            return;
+        }
+        let start = plaintext.start + INNER_LEN;
+        let mut item = Arrived { buf, start, len: plaintext.end - start, inner, outer_tos };
+        if self.would_hold(cx.now, &inner) {
+            match copy_out(cx, &item) {
+                Some(copied) => item = copied,
+                None => return,
+            }
+        } else {
+            cx.pool.retain(buf);
+        }
+        let (heads, output, totals) = (&mut self.heads, &mut *cx.output, &mut self.totals);
+        let pool = &mut *cx.pool;
+        let mut out = |flow, seq, item| deliver(heads, output, pool, totals, flow, seq, item);
+        let inserted = match &mut self.arrivals {
+            Arrivals::Resequence(r) => r.insert(cx.now, inner.flow, inner.seq, item, &mut out),
+            Arrivals::AsTheyCome(d) => d.insert(cx.now, inner.flow, inner.seq, item, &mut out),
+        };
+        if let Inserted::Duplicate(item) = inserted {
+            self.totals.duplicate_units += 1;
+            cx.pool.release(item.buf);
+        }
+    }
+
+    /// Whether the packet's source lies behind this peer.
+    fn may_send(&self, packet: &[u8]) -> bool {
+        IpView::parse(packet).is_ok_and(|ip| self.config.prefixes.iter().any(|p| p.contains(ip.src)))
+    }
+
+    fn would_hold(&mut self, now: Instant, inner: &InnerHeader) -> bool {
+        match &mut self.arrivals {
+            Arrivals::Resequence(r) => r.would_hold(now, inner.flow, inner.seq),
+            Arrivals::AsTheyCome(_) => false,
+        }
+    }
+
+    /// Releases what has waited long enough for a hole.
+    pub(super) fn expire_holes(&mut self, cx: &mut Context<'_>) {
+        if let Arrivals::Resequence(resequencer) = &mut self.arrivals {
+            let (heads, output, totals) = (&mut self.heads, &mut *cx.output, &mut self.totals);
+            let pool = &mut *cx.pool;
+            resequencer.expire(cx.now, &mut |flow, seq, item| {
+                deliver(heads, output, pool, totals, flow, seq, item);
+            });
+        }
+    }
+
+    pub(super) fn hole_deadline(&self) -> Option<Instant> {
+        match &self.arrivals {
+            Arrivals::Resequence(r) => r.next_deadline(),
+            Arrivals::AsTheyCome(_) => None,
+        }
+    }
+
+    /// Units that wait for order.
+    pub(crate) fn held_units(&self) -> usize {
+        match &self.arrivals {
+            Arrivals::Resequence(r) => r.held(),
+            Arrivals::AsTheyCome(_) => 0,
+        }
+    }
+}
+
+/// A unit that has to wait leaves the large receive buffer for a small one of its own.
+fn copy_out(cx: &mut Context<'_>, item: &Arrived) -> Option<Arrived> {
+    let small = cx.pool.alloc(item.len)?;
+    let memory = cx.pool.take(item.buf);
+    let copied = memory.get(item.start..item.start + item.len).and_then(|from| {
+        cx.pool.bytes_mut(small).get_mut(..item.len)?.copy_from_slice(from);
+        Some(Arrived { buf: small, start: 0, ..*item })
+    });
+    cx.pool.put(item.buf, memory);
+    if copied.is_none() {
+        cx.pool.release(small);
+    }
+    copied
+}
+
+fn deliver(
+    heads: &mut crate::egress::Heads,
+    output: &mut crate::egress::Output,
+    pool: &mut weft_core::pool::Pool,
+    totals: &mut super::Totals,
+    flow: FlowId,
+    seq: FlowSeq,
+    item: Arrived,
+) {
+    totals.received_packets += 1;
+    totals.received_bytes += item.len as u64;
+    output.add(heads, pool, flow, seq, item);
+}

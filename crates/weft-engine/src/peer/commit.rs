@@ -1,0 +1,128 @@
+//! From the flow queue onto the paths: the scheduler's work.
+
+use super::{Context, LastSlice, Peer, view};
+use crate::config::{Recovery, Reorder};
+use crate::path::Lane;
+use crate::unit::{Segment, Unit, UnitId};
+use weft_core::pool::Pool;
+use weft_core::sched::{Choice, Scheduler, UnitView};
+use weft_units::{Duration, FlowId, Instant};
+use weft_wire::hop::DATA_OVERHEAD;
+use weft_wire::inner::{MAX_SLICE_INDEX, UnitKind};
+use weft_wire::ip::Ecn;
+
+/// A unit not delivered after the peer's waiting time is of no use any more.
+const DEADLINE_MIN: Duration = Duration::from_millis(100);
+
+impl Peer {
+    /// Moves units from the flow queue to paths until the scheduler holds back or nothing waits.
+    pub(super) fn commit(&mut self, cx: &mut Context<'_>) {
+        if self.queue.is_empty() {
+            return;
+        }
+        self.refresh_views(cx.now);
+        while self.commit_next(cx) {}
+        let waits = !self.queue.is_empty();
+        for path in &mut self.paths {
+            path.limited = waits || !path.queues.is_empty();
+        }
+    }
+
+    fn commit_next(&mut self, cx: &mut Context<'_>) -> bool {
+        let (pool, drops) = (&mut *cx.pool, &mut self.totals.queue_drops);
+        let mut on_drop = |dropped: Segment| {
+            *drops += 1;
+            pool.release(dropped.buf);
+        };
+        let Some(head) = self.queue.head(cx.now, &mut on_drop) else { return false };
+        let hash = self.queue.head_item().map_or(0, |s| s.flow_hash);
+        let urgent = head.sparse;
+        let bytes = head.bytes + (DATA_OVERHEAD + 28) as u32;
+        let fixed = !matches!(self.scheduler, Scheduler::EarliestDelivery(_));
+        if fixed {
+            for view in &mut self.views {
+                view.room &= view::is_shallow(view, bytes);
+            }
+        }
+        let choice = self.scheduler.pick(cx.now, &self.views, UnitView { bytes, flow_hash: hash, urgent: urgent && !fixed });
+        if matches!(choice, Choice::Hold | Choice::NoPath) {
+            return false;
+        }
+        let Some(taken) = self.queue.pop(cx.now) else { return false };
+        let mut segment = taken.item;
+        if taken.mark_ce {
+            segment.marked = true;
+            segment.tos = Ecn::Ce.set_in(segment.tos);
+        }
+        let urgent = urgent && !fixed;
+        let unit = self.make_unit(cx.now, taken.flow, segment, urgent);
+        let lane = if urgent { Lane::Urgent } else { Lane::Bulk };
+        match choice {
+            Choice::Path(index) => self.push(cx.now, cx.pool, index, lane, unit),
+            _ => {
+                for index in 0..self.paths.len() {
+                    if self.paths[index].is_usable() {
+                        self.push(cx.now, cx.pool, index, lane, unit);
+                    }
+                }
+            }
+        }
+        self.units.release(unit, cx.pool);
+        true
+    }
+
+    /// Puts a unit on a path's queue and into the scheduler's picture.
+    pub(super) fn push(&mut self, now: Instant, _pool: &mut Pool, index: usize, lane: Lane, id: UnitId) {
+        let (Some(path), Some(unit)) = (self.paths.get_mut(index), self.units.get(id)) else { return };
+        let wire_bytes = (unit.len() + DATA_OVERHEAD + path.outer_header_len()) as u32;
+        if path.queues.is_empty() && !path.limited {
+            path.pacer.start(now);
+        }
+        path.queues.push(lane, id, wire_bytes);
+        self.units.retain(id);
+        if let Some(view) = self.views.get_mut(index) {
+            let time = view.rate.time_for(u64::from(wire_bytes));
+            view.backlog += time;
+            view.ready_at = view.ready_at.max(now);
+        }
+    }
+
+    /// Gives a segment its place in its flow. The caller holds the unit's one reference.
+    fn make_unit(&mut self, now: Instant, flow: FlowId, segment: Segment, urgent: bool) -> UnitId {
+        let (kind, index) = self.slice_kind(flow, &segment);
+        let bytes = (segment.shape.header_len() + segment.payload_len()) as u32;
+        self.flows.count(flow, 1, bytes);
+        self.totals.sent_units += 1;
+        self.totals.sent_bytes += u64::from(bytes);
+        let seq = self.flows.next_seq(flow);
+        let deadline = now + self.hold_announced.max(DEADLINE_MIN);
+        self.units.insert(Unit { segment, kind, index, flow, seq, urgent, deadline, refs: 1, settled: false })
+    }
+
+    /// Whether a segment can lean on the header of the unit before it.
+    fn slice_kind(&mut self, flow: FlowId, segment: &Segment) -> (UnitKind, u8) {
+        let shape = &segment.shape;
+        if !shape.may_be_sliced() {
+            return (shape.unit_kind(), 0);
+        }
+        if self.config.policy.recovery == Recovery::Off || self.config.policy.reorder == Reorder::Off {
+            return (UnitKind::PartialPacket, 0);
+        }
+        let at = usize::from(flow.0);
+        if self.last_slices.len() <= at {
+            self.last_slices.resize(at + 1, LastSlice::default());
+        }
+        let Some(last) = self.last_slices.get_mut(at) else { return (UnitKind::PartialPacket, 0) };
+        let leans = last.next_index > 0
+            && last.super_packet == segment.serial
+            && last.next_number == segment.number
+            && last.next_index <= MAX_SLICE_INDEX;
+        let index = if leans { last.next_index } else { 0 };
+        *last = LastSlice { super_packet: segment.serial, next_number: segment.number + 1, next_index: index + 1 };
+        match (leans, segment.is_last()) {
+            (true, _) => (UnitKind::TailSlice, index),
+            (false, true) => (UnitKind::PartialPacket, 0),
+            (false, false) => (UnitKind::HeadSlice, 0),
+        }
+    }
+}

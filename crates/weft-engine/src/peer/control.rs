@@ -1,0 +1,153 @@
+//! Control datagrams: reports, pings, and what the peer should know.
+
+use super::{Context, Peer};
+use crate::config::Bundle;
+use crate::path::{Path, Sent};
+use crate::{PathState, Transmit};
+use weft_core::sense::ReceiveLog;
+use weft_units::{FlowId, FlowSeq, Instant};
+use weft_wire::frame::{Arrivals, Frame, FrameWriter};
+use weft_wire::hop::{HOP_HEADER_LEN, PacketType, TAG_LEN};
+
+const MAX_REPORT_RANGES: usize = 48;
+const MAX_CONTROL: usize = 1200;
+/// Class selector 6, what routing and keepalives use (RFC 4594 §3.1).
+const CONTROL_TOS: u8 = 0xc0;
+
+impl Peer {
+    /// A control datagram for a path, if something waits for it.
+    pub(super) fn poll_control(&mut self, cx: &mut Context<'_>, index: usize, out: &mut [u8]) -> Option<Transmit> {
+        let now = cx.now;
+        if let Some(transmit) = self.poll_mtu_probe(cx, index, out) {
+            return Some(transmit);
+        }
+        let path = self.paths.get(index)?;
+        if path.pending.is_empty() || !path.link_up {
+            return None;
+        }
+        let limit = MAX_CONTROL.min(out.len());
+        let mut writer = FrameWriter::new(out.get_mut(HOP_HEADER_LEN..limit - TAG_LEN)?);
+        let eliciting = self.write_requests(index, &mut writer);
+        self.write_reports(now, index, &mut writer);
+        let len = writer.len();
+        if len == 0 {
+            return None;
+        }
+        self.send_control(cx, index, len, eliciting, Sent::Control, out)
+    }
+
+    /// A ping padded to the size under test.
+    fn poll_mtu_probe(&mut self, cx: &mut Context<'_>, index: usize, out: &mut [u8]) -> Option<Transmit> {
+        let token = self.next_token;
+        let path = self.paths.get_mut(index)?;
+        if !path.active || path.health.state() != PathState::Good {
+            return None;
+        }
+        let size = path.mtu.probe(cx.now)?;
+        let len = usize::from(size).checked_sub(path.outer_header_len() + HOP_HEADER_LEN + TAG_LEN)?;
+        let body = out.get_mut(HOP_HEADER_LEN..HOP_HEADER_LEN + len)?;
+        body.fill(0);
+        FrameWriter::new(body).write(&Frame::Ping { token }).ok()?;
+        path.mtu.on_probe_sent();
+        self.next_token = token.wrapping_add(1);
+        self.send_control(cx, index, len, true, Sent::MtuProbe(size), out)
+    }
+
+    fn send_control(&mut self, cx: &mut Context<'_>, index: usize, len: usize, eliciting: bool, sent: Sent, out: &mut [u8]) -> Option<Transmit> {
+        let total = HOP_HEADER_LEN + len + TAG_LEN;
+        let path = self.paths.get_mut(index)?;
+        let number = cx.sessions.seal(self.id, path.id, PacketType::Control, out.get_mut(..total)?).ok()?;
+        path.on_sent(cx.now, number, (total + path.outer_header_len()) as u32, eliciting, sent);
+        Some(Transmit { link: path.link, destination: path.remote, source: path.local, tos: CONTROL_TOS, len: total, segment_size: None })
+    }
+
+    /// Frames that ask for a report. True if there were any.
+    fn write_requests(&mut self, index: usize, writer: &mut FrameWriter<'_>) -> bool {
+        let hold_us = u32::try_from(self.hold_announced.as_micros()).unwrap_or(u32::MAX);
+        let bundle_toward_me = self.config.policy.bundle != Bundle::Up;
+        let Some(path) = self.paths.get_mut(index) else { return false };
+        let pending = &mut path.pending;
+        let before = writer.len();
+        for (token, path) in pending.pongs.drain(..) {
+            let _ = writer.write(&Frame::Pong { token, path });
+        }
+        if let Some(token) = pending.ping.take() {
+            let _ = writer.write(&Frame::Ping { token });
+        }
+        if core::mem::take(&mut pending.policy) {
+            let _ = writer.write(&Frame::Policy { bundle_toward_me, path_active: path.active });
+        }
+        if core::mem::take(&mut pending.hold) && !self.hold_announced.is_zero() {
+            let _ = writer.write(&Frame::Hold { hold_us });
+        }
+        if core::mem::take(&mut pending.close) {
+            let _ = writer.write(&Frame::Close { reason: 0 });
+        }
+        while let Some(&(flow, first)) = self.skips.front() {
+            let count = run_length(&self.skips, flow, first);
+            if writer.write(&Frame::Skip { flow, first, count }).is_err() {
+                break;
+            }
+            self.skips.drain(..count as usize);
+        }
+        writer.len() > before
+    }
+
+    /// Reports of every path with news, in one datagram.
+    fn write_reports(&mut self, now: Instant, index: usize, writer: &mut FrameWriter<'_>) {
+        for (at, path) in self.paths.iter_mut().enumerate() {
+            let due = path.log.report_due(path.report_interval());
+            if due.is_some_and(|_| at == index || write_now(path, now)) && write_report(now, path, writer) {
+                path.log.on_report_sent(now);
+            }
+        }
+        if let Some(path) = self.paths.get_mut(index) {
+            path.pending.report = false;
+        }
+    }
+
+    /// Marks the paths by which reports that are due should leave: the one with the news, or where that cannot send, the best.
+    pub(super) fn schedule_reports(&mut self, now: Instant) {
+        for index in 0..self.paths.len() {
+            let path = &self.paths[index];
+            if path.log.report_due(path.report_interval()).is_none_or(|due| due > now) {
+                continue;
+            }
+            let own = path.link_up && matches!(path.state(), PathState::Good | PathState::Degraded | PathState::Opening);
+            let by = if own { index } else { self.fastest_path().unwrap_or(index) };
+            if let Some(path) = self.paths.get_mut(by) {
+                path.pending.report = true;
+            }
+        }
+    }
+
+    /// The healthiest path with the least round-trip time.
+    pub(super) fn fastest_path(&self) -> Option<usize> {
+        (0..self.paths.len())
+            .filter(|i| self.paths[*i].is_usable())
+            .min_by_key(|i| (self.paths[*i].state(), self.paths[*i].rtt().smoothed()))
+    }
+}
+
+/// News of another path worth a few bytes here: anything its own report would soon say.
+fn write_now(path: &Path, now: Instant) -> bool {
+    path.log.report_due(path.report_interval()).is_some_and(|due| due <= now + path.report_interval())
+}
+
+fn write_report(now: Instant, path: &Path, writer: &mut FrameWriter<'_>) -> bool {
+    let log: &ReceiveLog = &path.log;
+    let Some(report) = log.report(now) else { return false };
+    let arrivals = Arrivals {
+        path: path.id,
+        received_at_us: report.received_at_us,
+        held_us: report.held.as_micros() as u64,
+        packets_received: report.packets_received,
+        bytes_received: report.bytes_received,
+        ce_received: report.ce_received,
+    };
+    writer.write_report(&arrivals, log.ranges(), MAX_REPORT_RANGES).is_ok()
+}
+
+fn run_length(skips: &alloc::collections::VecDeque<(FlowId, FlowSeq)>, flow: FlowId, first: FlowSeq) -> u32 {
+    skips.iter().enumerate().take_while(|(i, s)| s.0 == flow && s.1 == first.plus(*i as i32)).count() as u32
+}

@@ -1,0 +1,277 @@
+//! All that belongs to one peer: its flows and their queue, its paths, what is in flight, what came from it.
+
+mod arrive;
+mod commit;
+mod control;
+mod ingress;
+mod recovery;
+mod report;
+mod transmit;
+mod upkeep;
+mod view;
+
+pub(crate) use arrive::Datagram;
+
+use crate::config::{PeerConfig, QueueKind, Reorder, Schedule, WrrOrder};
+use crate::egress::{Arrived, Heads, Output};
+use crate::event::Event;
+use crate::path::{Ends, Path};
+use crate::unit::{Segment, UnitId, Units};
+use alloc::collections::VecDeque;
+use alloc::vec::Vec;
+use weft_core::flow::ack_condition::AckConditioner;
+use weft_core::flow::table::FlowTable;
+use weft_core::pool::Pool;
+use weft_core::queue::{self, FlowQueue, QueueConfig};
+use weft_core::reorder::dedup::Dedup;
+use weft_core::reorder::resequencer::{Resequencer, ResequencerLimits};
+use weft_core::sched::earliest_delivery::{EarliestDelivery, EarliestDeliveryConfig};
+use weft_core::sched::weighted_round_robin::Order;
+use weft_core::sched::{PathView, Scheduler, SchedulerKind};
+use weft_session::Sessions;
+use weft_units::{Duration, FlowId, FlowSeq, Instant, PathId, PeerId, Rng};
+use weft_wire::ip::FlowKey;
+
+const MAX_FLOWS: usize = 16_384;
+/// How long a hole is waited for until the peer says.
+const HOLD_INITIAL: Duration = Duration::from_millis(50);
+
+/// What a peer borrows from the node while it works.
+pub(crate) struct Context<'a> {
+    pub(crate) now: Instant,
+    pub(crate) pool: &'a mut Pool,
+    pub(crate) sessions: &'a mut Sessions,
+    pub(crate) events: &'a mut VecDeque<Event>,
+    pub(crate) output: &'a mut Output,
+}
+
+/// How arriving units are put in order.
+enum Arrivals {
+    Resequence(Resequencer<Arrived>),
+    AsTheyCome(Dedup),
+}
+
+/// What a flow's last unit was cut from, so that the next slice can lean on its header.
+#[derive(Clone, Copy, Debug, Default)]
+struct LastSlice {
+    super_packet: u32,
+    next_number: u16,
+    next_index: u8,
+}
+
+/// Counters for `weft status`.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Totals {
+    pub(crate) received_packets: u64,
+    pub(crate) received_bytes: u64,
+    pub(crate) sent_units: u64,
+    pub(crate) sent_bytes: u64,
+    pub(crate) repeated_units: u64,
+    pub(crate) abandoned_units: u64,
+    pub(crate) queue_drops: u64,
+    pub(crate) duplicate_units: u64,
+}
+
+/// A peer.
+pub(crate) struct Peer {
+    pub(crate) id: PeerId,
+    pub(crate) config: PeerConfig,
+    pub(crate) paths: Vec<Path>,
+    pub(crate) flows: FlowTable<FlowKey>,
+    pub(crate) queue: FlowQueue<Segment>,
+    last_slices: Vec<LastSlice>,
+    pub(crate) scheduler: Scheduler,
+    rescue: EarliestDelivery,
+    views: Vec<PathView>,
+    pub(crate) units: Units,
+    lost: Vec<UnitId>,
+    skips: VecDeque<(FlowId, FlowSeq)>,
+    arrivals: Arrivals,
+    heads: Heads,
+    conditioners: Vec<AckConditioner>,
+    pub(crate) established_at: Option<Instant>,
+    pub(crate) heard_at: Option<Instant>,
+    busy_at: Instant,
+    next_path: u16,
+    next_token: u32,
+    round: usize,
+    /// Our wish for the other direction has a counterpart: the peer's for ours.
+    peer_wants_bundle: bool,
+    hold_announced: Duration,
+    pub(crate) hold_asked: Duration,
+    pub(crate) totals: Totals,
+}
+
+impl Peer {
+    pub(crate) fn new(now: Instant, id: PeerId, config: PeerConfig, rng: &Rng, first_path: u16) -> Peer {
+        let mut rng = rng.split(u64::from(id.0));
+        let seed = rng.next_u64();
+        Peer {
+            id,
+            scheduler: scheduler(&config, rng.split(1)),
+            queue: flow_queue(config.policy.queue),
+            arrivals: arrivals(config.policy.reorder),
+            config,
+            paths: Vec::new(),
+            flows: FlowTable::new(seed, MAX_FLOWS),
+            last_slices: Vec::new(),
+            rescue: EarliestDelivery::new(EarliestDeliveryConfig::default()),
+            views: Vec::new(),
+            units: Units::default(),
+            lost: Vec::new(),
+            skips: VecDeque::new(),
+            heads: Heads::new(rng.next_u64()),
+            conditioners: Vec::new(),
+            established_at: None,
+            heard_at: None,
+            busy_at: now,
+            next_path: first_path,
+            next_token: rng.next_u64() as u32,
+            round: 0,
+            peer_wants_bundle: true,
+            hold_announced: Duration::ZERO,
+            hold_asked: HOLD_INITIAL,
+            totals: Totals::default(),
+        }
+    }
+
+    pub(crate) fn is_established(&self) -> bool {
+        self.established_at.is_some()
+    }
+
+    pub(crate) fn path_index(&self, id: PathId) -> Option<usize> {
+        self.paths.iter().position(|p| p.id == id)
+    }
+
+    /// A path opened from here, under the next number of this side's parity.
+    pub(crate) fn open_path(&mut self, now: Instant, ends: Ends) {
+        let Ok(id) = u8::try_from(self.next_path) else { return };
+        self.next_path += 2;
+        self.paths.push(Path::new(now, PathId(id), ends, true));
+    }
+
+    /// The session stands. After a restart of the peer nothing sent or received before counts.
+    pub(crate) fn on_established(&mut self, cx: &mut Context<'_>, fresh: bool) {
+        self.heard_at = Some(cx.now);
+        self.established_at.get_or_insert(cx.now);
+        if fresh {
+            self.restart(cx);
+        }
+        cx.events.push_back(Event::Established { peer: self.id, fresh });
+        for path in &mut self.paths {
+            path.health.on_link_up(cx.now);
+            path.pending.hold = true;
+        }
+    }
+
+    /// The session is over: forget what was learnt under it, keep the flows' queue.
+    pub(crate) fn on_lost(&mut self, cx: &mut Context<'_>, cause: &'static str) {
+        if self.established_at.take().is_some() {
+            cx.events.push_back(Event::Lost { peer: self.id, cause });
+        }
+        self.restart(cx);
+    }
+
+    fn restart(&mut self, cx: &mut Context<'_>) {
+        for index in 0..self.paths.len() {
+            self.forget_in_flight(cx.pool, index);
+        }
+        self.paths.retain(|p| p.ours);
+        for path in &mut self.paths {
+            path.restart(cx.now);
+        }
+        self.lost.clear();
+        self.skips.clear();
+        self.hold_announced = Duration::ZERO;
+        match &mut self.arrivals {
+            Arrivals::Resequence(r) => r.reset(&mut |item: Arrived| cx.pool.release(item.buf)),
+            Arrivals::AsTheyCome(d) => d.reset(),
+        }
+        self.heads.clear();
+    }
+
+    /// Gives up everything queued on or sent over a path without repeating it.
+    fn forget_in_flight(&mut self, pool: &mut Pool, index: usize) {
+        let Some(path) = self.paths.get_mut(index) else { return };
+        for (_, unit) in path.queues.drain() {
+            self.units.release(unit, pool);
+        }
+        let units = &mut self.units;
+        path.book.drain(|sent, _, _| {
+            if let crate::path::Sent::Unit(unit) = sent {
+                units.release(unit, pool);
+            }
+        });
+    }
+
+    /// No longer configured: nothing is sent to it or taken from it.
+    pub(crate) fn retire(&mut self, cx: &mut Context<'_>) {
+        self.on_lost(cx, "no longer configured");
+        self.config.prefixes.clear();
+        self.config.endpoints.clear();
+        self.paths.clear();
+        while let Some(taken) = self.queue.dequeue(cx.now, &mut |s: Segment| cx.pool.release(s.buf)) {
+            cx.pool.release(taken.item.buf);
+        }
+    }
+
+    /// Applies a changed policy; flows, paths and what is in flight go on.
+    pub(crate) fn set_config(&mut self, config: PeerConfig, rng: &Rng) {
+        if config.policy != self.config.policy {
+            self.conditioners.clear();
+            self.scheduler = scheduler(&config, rng.split(u64::from(self.id.0)).split(1));
+            for path in &mut self.paths {
+                path.pending.policy = true;
+            }
+        }
+        self.config = config;
+    }
+
+    fn log_path(&self, events: &mut VecDeque<Event>, index: usize, cause: &'static str) {
+        if let Some(path) = self.paths.get(index) {
+            events.push_back(Event::Path {
+                peer: self.id,
+                path: path.id,
+                link: path.link,
+                remote: path.remote,
+                state: path.state(),
+                cause,
+            });
+        }
+    }
+
+    /// Paths that carry data now.
+    pub(crate) fn usable_paths(&self) -> impl Iterator<Item = &Path> {
+        self.paths.iter().filter(|p| p.is_usable())
+    }
+}
+
+fn scheduler(config: &PeerConfig, rng: Rng) -> Scheduler {
+    let kind = match config.policy.schedule {
+        Schedule::EarliestDelivery => SchedulerKind::EarliestDelivery,
+        Schedule::RoundRobin => SchedulerKind::RoundRobin,
+        Schedule::Random => SchedulerKind::Random,
+        Schedule::WeightedRoundRobin => SchedulerKind::WeightedRoundRobin(match config.policy.wrr_order {
+            WrrOrder::Smooth => Order::Smooth,
+            WrrOrder::Block => Order::Block,
+        }),
+        Schedule::FlowHash => SchedulerKind::FlowHash,
+        Schedule::Redundant => SchedulerKind::Redundant,
+    };
+    Scheduler::new(kind, rng)
+}
+
+fn flow_queue(kind: QueueKind) -> FlowQueue<Segment> {
+    let kind = match kind {
+        QueueKind::FqCodel => queue::QueueKind::FqCodel,
+        QueueKind::DropTail => queue::QueueKind::DropTail,
+    };
+    FlowQueue::new(kind, QueueConfig::default())
+}
+
+fn arrivals(reorder: Reorder) -> Arrivals {
+    match reorder {
+        Reorder::Resequence => Arrivals::Resequence(Resequencer::new(HOLD_INITIAL, ResequencerLimits::default())),
+        Reorder::Off => Arrivals::AsTheyCome(Dedup::new()),
+    }
+}

@@ -1,0 +1,76 @@
+//! Selective repeat on the hop.
+
+use super::{Context, Peer};
+use crate::config::Recovery;
+use crate::path::{Lane, Sent};
+use crate::unit::UnitId;
+use weft_core::pool::Pool;
+use weft_core::sched::{Choice, UnitView};
+use weft_units::Instant;
+use weft_wire::hop::DATA_OVERHEAD;
+
+impl Peer {
+    /// Queues what was declared lost on the path that would deliver it first; gives up what comes too late.
+    pub(super) fn repeat_lost(&mut self, cx: &mut Context<'_>) {
+        if self.lost.is_empty() {
+            return;
+        }
+        self.refresh_views(cx.now);
+        let mut lost = core::mem::take(&mut self.lost);
+        for id in lost.drain(..) {
+            self.repeat(cx.now, cx.pool, id);
+        }
+        self.lost = lost;
+    }
+
+    /// The caller's reference to the unit ends here.
+    fn repeat(&mut self, now: Instant, pool: &mut Pool, id: UnitId) {
+        let Some(unit) = self.units.get(id).filter(|u| !u.settled).copied() else {
+            self.units.release(id, pool);
+            return;
+        };
+        let view = UnitView { bytes: (unit.len() + DATA_OVERHEAD + 28) as u32, flow_hash: unit.segment.flow_hash, urgent: true };
+        match self.rescue.pick(now, &self.views, view) {
+            Choice::Path(index) if now <= unit.deadline => {
+                self.totals.repeated_units += 1;
+                let lane = if unit.urgent { Lane::Urgent } else { Lane::Repeat };
+                self.push(now, pool, index, lane, id);
+            }
+            _ => self.abandon(id, pool),
+        }
+        self.units.release(id, pool);
+    }
+
+    /// Gives a unit up, and tells the peer not to wait for it.
+    pub(super) fn abandon(&mut self, id: UnitId, pool: &mut Pool) {
+        let Some(unit) = self.units.get(id).copied() else { return };
+        if self.units.settle(id, pool) {
+            self.totals.abandoned_units += 1;
+            self.skips.push_back((unit.flow, unit.seq));
+            if let Some(index) = self.fastest_path() {
+                self.paths[index].pending.report = true;
+            }
+        }
+    }
+
+    /// Sends everything a path still has in flight or queued again elsewhere. What is in flight stays in its book, so that a
+    /// late report still settles it.
+    pub(super) fn rescue_path(&mut self, cx: &mut Context<'_>, index: usize) {
+        if let Some(path) = self.paths.get_mut(index) {
+            for (_, id) in path.queues.drain() {
+                self.lost.push(id);
+            }
+        }
+        if self.config.policy.recovery == Recovery::Arq {
+            let (units, lost) = (&mut self.units, &mut self.lost);
+            self.paths[index].book.for_each_outstanding(|sent| {
+                if let Sent::Unit(id) = *sent {
+                    units.retain(id);
+                    lost.push(id);
+                }
+            });
+        }
+        self.lost.sort_by_key(|id| self.units.get(*id).map(|u| (!u.urgent, u.segment.born)));
+        self.repeat_lost(cx);
+    }
+}

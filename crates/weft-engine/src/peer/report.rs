@@ -1,0 +1,123 @@
+//! What a report of the peer changes here.
+
+use super::{Context, Peer};
+use crate::path::Sent;
+use weft_core::sense::{Fate, Report as Counters};
+use weft_units::{Duration, Instant};
+use weft_wire::frame::Report;
+
+/// Attempts at repeating a lost unit for which the receiver's waiting time has room.
+const REPEATS: u32 = 4;
+/// What a repeat takes beside a round trip: noticing the hole, a report's spacing, the queue it overtakes.
+const REPEAT_MARGIN: Duration = Duration::from_millis(10);
+const HOLD_MAX: Duration = Duration::from_secs(2);
+
+impl Peer {
+    pub(super) fn on_report(&mut self, cx: &mut Context<'_>, report: &Report<'_>) {
+        let Some(index) = self.path_index(report.arrivals.path) else { return };
+        let counters = counters(report);
+        let path = &mut self.paths[index];
+        let (units, lost, pool, mtu) = (&mut self.units, &mut self.lost, &mut *cx.pool, &mut path.mtu);
+        let (now, mut black_hole) = (cx.now, false);
+        let sample = path.book.on_report(now, &counters, report.ranges(), &mut |sent, fate, _| {
+            settle(now, sent, fate, units, lost, pool, mtu, &mut black_hole);
+        });
+        path.waiting.on_report(counters.largest);
+        if let Some(sample) = sample {
+            let keepalive = path.keepalive(true);
+            path.on_sample(now, &sample);
+            let confirmed = path.health.on_confirmed(now, keepalive);
+            let loss = path.health.on_loss(now, path.loss().fraction());
+            if let Some(cause) = confirmed {
+                self.on_path_answers(cx, index, cause);
+            }
+            if let Some(cause) = loss {
+                self.log_path(cx.events, index, cause);
+            }
+        }
+        if black_hole {
+            self.log_path(cx.events, index, "full datagrams vanish: smaller ones from now on");
+        }
+        self.repeat_lost(cx);
+    }
+
+    /// A path answers for the first time, or again.
+    fn on_path_answers(&mut self, cx: &mut Context<'_>, index: usize, cause: &'static str) {
+        let path = &self.paths[index];
+        let taken = self.paths.iter().any(|p| p.link == path.link && p.active && p.health.is_usable() && p.id != path.id);
+        if path.ours && !taken && !path.active {
+            let link = path.link;
+            for other in self.paths.iter_mut().filter(|p| p.link == link) {
+                other.pending.policy = other.active;
+                other.active = false;
+            }
+            self.paths[index].active = true;
+        }
+        self.paths[index].pending.policy |= self.paths[index].ours;
+        self.log_path(cx.events, index, cause);
+    }
+
+    /// Works out how long the peer should wait for a hole, and tells it when that changed.
+    pub(super) fn update_hold(&mut self) {
+        let delays = |p: &crate::path::Path| p.delay().baseline_us().unwrap_or_default();
+        let Some(origin) = self.usable_paths().next().map(delays) else { return };
+        let (mut least, mut most, mut rtt) = (i64::MAX, i64::MIN, Duration::ZERO);
+        for path in self.usable_paths() {
+            let delay = i64::from(delays(path).wrapping_sub(origin) as i32);
+            least = least.min(delay);
+            most = most.max(delay + path.delay().jitter().as_micros() as i64);
+            rtt = rtt.max(path.rtt().smoothed());
+        }
+        let skew = Duration::from_micros(u64::try_from(most - least).unwrap_or(0));
+        let hold = (skew + (rtt + REPEAT_MARGIN) * REPEATS).min(HOLD_MAX);
+        let (old, new) = (self.hold_announced.as_micros() as i128, hold.as_micros() as i128);
+        if (old - new).abs() * 5 > old {
+            self.hold_announced = hold;
+            for path in self.paths.iter_mut().filter(|p| p.is_usable()) {
+                path.pending.hold = true;
+            }
+        }
+    }
+}
+
+fn counters(report: &Report<'_>) -> Counters {
+    let a = &report.arrivals;
+    Counters {
+        largest: report.largest(),
+        received_at_us: a.received_at_us,
+        held: Duration::from_micros(a.held_us),
+        packets_received: a.packets_received,
+        bytes_received: a.bytes_received,
+        ce_received: a.ce_received,
+    }
+}
+
+#[expect(clippy::too_many_arguments, reason = "a closure's captures, spelled out for the borrow checker")]
+pub(super) fn settle(
+    now: Instant,
+    sent: Sent,
+    fate: Fate,
+    units: &mut crate::unit::Units,
+    lost: &mut alloc::vec::Vec<crate::unit::UnitId>,
+    pool: &mut weft_core::pool::Pool,
+    mtu: &mut crate::path::PathMtu,
+    black_hole: &mut bool,
+) {
+    let delivered = fate == Fate::Delivered;
+    match sent {
+        Sent::Unit(id) => {
+            let size = units.get(id).map_or(0, |u| (u.len() + 60) as u16);
+            *black_hole |= mtu.on_data(size, delivered);
+            if delivered {
+                units.settle(id, pool);
+                units.release(id, pool);
+            } else {
+                lost.push(id);
+            }
+        }
+        Sent::Data(size) => *black_hole |= mtu.on_data(size, delivered),
+        Sent::MtuProbe(size) if delivered => mtu.on_probe_delivered(now, size),
+        Sent::MtuProbe(size) => mtu.on_probe_lost(now, size),
+        Sent::Control => {}
+    }
+}

@@ -1,0 +1,157 @@
+//! What time brings: silence noticed, probes sent, holes given up.
+
+use super::{Context, Peer};
+use crate::PathState;
+use crate::path::{Path, Sent};
+use core::net::SocketAddr;
+use weft_units::{Duration, Instant, LinkId};
+
+/// A peer without traffic for this long is kept alive at a slower pace.
+const BUSY: Duration = Duration::from_secs(30);
+
+impl Peer {
+    fn is_busy(&self, now: Instant) -> bool {
+        now - self.busy_at < BUSY
+    }
+
+    pub(crate) fn on_timeout(&mut self, cx: &mut Context<'_>) {
+        if !self.is_established() {
+            return;
+        }
+        for index in 0..self.paths.len() {
+            self.check_silence(cx, index);
+            self.probe(cx, index);
+            self.check_losses(cx, index);
+        }
+        self.repeat_lost(cx);
+        self.expire_holes(cx);
+        self.update_hold();
+        self.schedule_reports(cx.now);
+        if self.config.policy.weights == crate::config::Weights::Measured {
+            self.refresh_weights();
+        }
+    }
+
+    fn check_silence(&mut self, cx: &mut Context<'_>, index: usize) {
+        let path = &mut self.paths[index];
+        let threshold = path.suspect_after();
+        let silent = path.waiting.since().is_some_and(|since| cx.now - since >= threshold);
+        if !silent || !path.active {
+            return;
+        }
+        if let Some(cause) = path.health.on_silence(cx.now, threshold) {
+            self.log_path(cx.events, index, cause);
+            self.rescue_path(cx, index);
+        }
+    }
+
+    fn probe(&mut self, cx: &mut Context<'_>, index: usize) {
+        let busy = self.is_busy(cx.now);
+        let path = &mut self.paths[index];
+        if !path.link_up || path.health.next_probe() > cx.now || (!path.ours && path.health.state() == PathState::Opening) {
+            return;
+        }
+        let (keepalive, confirm) = (path.keepalive(busy), path.suspect_after());
+        let change = path.health.on_probe_sent(cx.now, keepalive, confirm);
+        path.pending.ping.get_or_insert(self.next_token);
+        path.pending.hold |= path.is_usable();
+        path.pending.policy |= path.ours && path.active;
+        self.next_token = self.next_token.wrapping_add(1);
+        if let Some(cause) = change {
+            self.log_path(cx.events, index, cause);
+            self.close_books(cx, index);
+        }
+    }
+
+    fn check_losses(&mut self, cx: &mut Context<'_>, index: usize) {
+        let path = &mut self.paths[index];
+        if path.book.next_loss_timeout().is_none_or(|at| at > cx.now) {
+            return;
+        }
+        let (units, lost, pool, mtu) = (&mut self.units, &mut self.lost, &mut *cx.pool, &mut path.mtu);
+        let (now, mut black_hole) = (cx.now, false);
+        path.book.detect_lost(now, &mut |sent, fate, _| {
+            super::report::settle(now, sent, fate, units, lost, pool, mtu, &mut black_hole);
+        });
+    }
+
+    /// A path that went down keeps nothing: what it carried was repeated when it became suspect, or is now.
+    fn close_books(&mut self, cx: &mut Context<'_>, index: usize) {
+        self.rescue_path(cx, index);
+        let (path, units, pool) = (&mut self.paths[index], &mut self.units, &mut *cx.pool);
+        let mtu = &mut path.mtu;
+        path.waiting.clear();
+        path.book.drain(|sent, _, _| match sent {
+            Sent::Unit(id) => units.release(id, pool),
+            Sent::MtuProbe(size) => mtu.on_probe_lost(cx.now, size),
+            Sent::Data(_) | Sent::Control => {}
+        });
+    }
+
+    /// A link here can no longer be used.
+    pub(crate) fn on_link_down(&mut self, cx: &mut Context<'_>, link: LinkId, cause: &'static str) {
+        for index in 0..self.paths.len() {
+            let path = &mut self.paths[index];
+            if path.link != link || !path.link_up {
+                continue;
+            }
+            path.link_up = false;
+            if let Some(cause) = path.health.on_link_down(cx.now, cause) {
+                self.log_path(cx.events, index, cause);
+                self.close_books(cx, index);
+            }
+        }
+    }
+
+    /// Tells the peer that this node goes away.
+    pub(crate) fn close(&mut self) {
+        for path in self.paths.iter_mut().filter(|p| p.is_usable()) {
+            path.pending.close = true;
+        }
+    }
+
+    /// Pings the peer over every path in use.
+    pub(crate) fn ping(&mut self, now: Instant, id: u32) {
+        for path in self.paths.iter_mut().filter(|p| p.active) {
+            let token = self.next_token;
+            self.next_token = token.wrapping_add(1);
+            path.pending.ping = Some(token);
+            path.pings.retain(|(_, sent)| now - sent.1 < Duration::from_secs(10));
+            path.pings.push((token, (id, now)));
+        }
+    }
+
+    /// The kernel refused a datagram of `size` UDP bytes.
+    pub(crate) fn on_send_error(&mut self, now: Instant, link: LinkId, remote: SocketAddr, size: usize, too_big: bool) {
+        for path in self.paths.iter_mut().filter(|p| p.link == link && p.remote == remote) {
+            if too_big {
+                let ip_bytes = (size + path.outer_header_len()) as u16;
+                path.mtu.on_too_big(now, ip_bytes);
+            }
+        }
+    }
+
+    /// When something is next to be done without input.
+    pub(crate) fn next_timeout(&self, now: Instant) -> Option<Instant> {
+        if !self.is_established() {
+            return None;
+        }
+        let paths = self.paths.iter().filter_map(|p| path_timeout(p, now)).min();
+        [paths, self.hole_deadline()].into_iter().flatten().min()
+    }
+}
+
+fn path_timeout(path: &Path, now: Instant) -> Option<Instant> {
+    if !path.link_up {
+        return None;
+    }
+    if !path.pending.is_empty() {
+        return Some(now);
+    }
+    let probe = (path.ours || path.health.state() != PathState::Opening).then(|| path.health.next_probe());
+    let silence = path.waiting.since().filter(|_| path.active && matches!(path.state(), PathState::Good | PathState::Degraded));
+    let silence = silence.map(|since| since + path.suspect_after());
+    let data = (!path.queues.is_empty() && path.is_usable() && path.has_window()).then(|| path.pacer.ready_at());
+    let report = path.log.report_due(path.report_interval());
+    [probe, silence, data, report, path.book.next_loss_timeout()].into_iter().flatten().min()
+}

@@ -1,0 +1,85 @@
+//! The paths as a scheduler sees them.
+
+use super::Peer;
+use crate::PathState;
+use crate::config::{Bundle, Weights};
+use crate::path::{Lane, Path};
+use weft_core::sched::PathView;
+use weft_units::{Duration, Instant};
+
+/// Schedules that do not look at backlogs keep at most this much on a path, so that a full path holds the others back soon.
+const SHALLOW: Duration = Duration::from_millis(1);
+
+impl Peer {
+    /// Brings the scheduler's picture of the paths up to date.
+    pub(super) fn refresh_views(&mut self, now: Instant) {
+        let origin = self.paths.iter().find_map(|p| p.delay().baseline_us());
+        let bundled = self.bundles();
+        let best = if bundled { None } else { self.best_single() };
+        self.views.clear();
+        for (index, path) in self.paths.iter().enumerate() {
+            let mut view = view_of(path, now, origin);
+            view.usable &= best.is_none_or(|b| b == index);
+            self.views.push(view);
+        }
+    }
+
+    /// Whether the direction from here to the peer may use more than one path.
+    fn bundles(&self) -> bool {
+        self.peer_wants_bundle && self.config.policy.bundle != Bundle::Down
+    }
+
+    /// Where only one path may be used: the one with the most capacity.
+    fn best_single(&self) -> Option<usize> {
+        let healthy = |p: &Path| p.is_usable() && p.state() != PathState::Suspect;
+        let rank = |p: &Path| (healthy(p), p.rate.capacity().map_or(0, |c| c.bps()));
+        (0..self.paths.len()).filter(|i| self.paths[*i].is_usable()).max_by_key(|i| rank(&self.paths[*i]))
+    }
+
+    /// Weights by link name: as configured or told at run time, else the measured capacities.
+    pub(super) fn refresh_weights(&mut self) {
+        for path in &mut self.paths {
+            path.weight = match &self.config.policy.weights {
+                Weights::Static(list) => list.iter().find(|(name, _)| *name == path.link_name).map_or(0, |(_, w)| *w),
+                Weights::Measured => path.rate.capacity().map_or(100, |c| (c.bps() / 100_000).clamp(1, 1 << 20) as u32),
+            };
+        }
+    }
+
+    /// Sets weights at run time; they hold from the next unit on (NATALIE).
+    pub(crate) fn set_weights(&mut self, weights: Weights) {
+        self.config.policy.weights = weights;
+        self.refresh_weights();
+        let weights: alloc::vec::Vec<u32> = self.paths.iter().map(|p| p.weight).collect();
+        self.scheduler.set_weights(&weights);
+    }
+}
+
+fn view_of(path: &Path, now: Instant, origin: Option<u32>) -> PathView {
+    let rate = path.rate.pacing_rate(now);
+    let backlog = rate.time_for(path.queues.bytes_before(Lane::Bulk));
+    let suspect = path.state() == PathState::Suspect;
+    PathView {
+        usable: path.is_usable(),
+        suspect,
+        room: path.has_window(),
+        ready_at: path.pacer.ready_at(),
+        backlog,
+        rate,
+        delay_us: delay_us(path, origin),
+        weight: path.weight,
+        loss: path.loss().fraction() as f32,
+    }
+}
+
+/// One-way delay relative to `origin`, in microseconds. What is lost arrives a repeat later, on average.
+fn delay_us(path: &Path, origin: Option<u32>) -> i64 {
+    let known = path.delay().baseline_us().zip(origin).map(|(d, o)| i64::from(d.wrapping_sub(o) as i32));
+    let rtt_us = path.rtt().smoothed().as_micros() as i64;
+    known.unwrap_or(rtt_us / 2) + (path.loss().fraction() * rtt_us as f64) as i64
+}
+
+/// How long the units before a new bulk unit may take where the schedule does not look at backlogs.
+pub(super) fn is_shallow(view: &PathView, bytes: u32) -> bool {
+    view.backlog <= SHALLOW.max(view.rate.time_for(u64::from(bytes)))
+}

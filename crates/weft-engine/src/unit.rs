@@ -1,0 +1,139 @@
+//! Units on their way out: what a data datagram carries, kept until its fate is known.
+
+use alloc::vec::Vec;
+use weft_core::pool::{BufId, Pool};
+use weft_units::{FlowId, FlowSeq, Instant};
+use weft_wire::inner::UnitKind;
+use weft_wire::super_packet::SuperPacket;
+use weft_wire::virtio::VNET_HEADER_LEN;
+
+/// One segment of a packet from the TUN device, before it is scheduled.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Segment {
+    pub(crate) buf: BufId,
+    pub(crate) shape: SuperPacket,
+    pub(crate) number: u16,
+    /// Tells super-packets apart, also where a buffer is used again.
+    pub(crate) serial: u32,
+    /// Outer TOS byte.
+    pub(crate) tos: u8,
+    /// The AQM marked it.
+    pub(crate) marked: bool,
+    pub(crate) born: Instant,
+    pub(crate) flow_hash: u32,
+}
+
+impl Segment {
+    /// Bytes of payload beyond the header.
+    pub(crate) fn payload_len(&self) -> usize {
+        self.shape.payload(usize::from(self.number)).len()
+    }
+
+    /// The packet it is a segment of.
+    pub(crate) fn packet<'a>(&self, pool: &'a Pool) -> &'a [u8] {
+        pool.bytes(self.buf).get(VNET_HEADER_LEN..VNET_HEADER_LEN + self.shape.total_len()).unwrap_or_default()
+    }
+
+    pub(crate) fn is_last(&self) -> bool {
+        self.number as usize + 1 >= self.shape.segments()
+    }
+}
+
+/// A unit: a segment with its place in the flow.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Unit {
+    pub(crate) segment: Segment,
+    pub(crate) kind: UnitKind,
+    pub(crate) index: u8,
+    pub(crate) flow: FlowId,
+    pub(crate) seq: FlowSeq,
+    pub(crate) urgent: bool,
+    pub(crate) deadline: Instant,
+    /// Places that still name this unit: path queues and sent records.
+    pub(crate) refs: u8,
+    /// Its buffer is given back: it arrived, or was given up.
+    pub(crate) settled: bool,
+}
+
+impl Unit {
+    /// Header and payload bytes it puts into a datagram.
+    pub(crate) fn len(&self) -> usize {
+        let payload = self.segment.payload_len();
+        if self.kind == UnitKind::TailSlice { payload } else { self.segment.shape.header_len() + payload }
+    }
+}
+
+/// A unit's place in the slab.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct UnitId(u32);
+
+/// All units of a peer that are queued on a path or in flight.
+#[derive(Default)]
+pub(crate) struct Units {
+    slots: Vec<Option<Unit>>,
+    free: Vec<u32>,
+}
+
+impl Units {
+    /// Takes over the buffer reference in `unit`.
+    pub(crate) fn insert(&mut self, unit: Unit) -> UnitId {
+        match self.free.pop() {
+            Some(n) => {
+                if let Some(slot) = self.slots.get_mut(n as usize) {
+                    *slot = Some(unit);
+                }
+                UnitId(n)
+            }
+            None => {
+                self.slots.push(Some(unit));
+                UnitId((self.slots.len() - 1) as u32)
+            }
+        }
+    }
+
+    pub(crate) fn get(&self, id: UnitId) -> Option<&Unit> {
+        self.slots.get(id.0 as usize)?.as_ref()
+    }
+
+    /// Still worth sending.
+    pub(crate) fn is_live(&self, id: UnitId) -> bool {
+        self.get(id).is_some_and(|u| !u.settled)
+    }
+
+    pub(crate) fn retain(&mut self, id: UnitId) {
+        if let Some(Some(unit)) = self.slots.get_mut(id.0 as usize) {
+            unit.refs += 1;
+        }
+    }
+
+    /// One place less names the unit.
+    pub(crate) fn release(&mut self, id: UnitId, pool: &mut Pool) {
+        let Some(slot) = self.slots.get_mut(id.0 as usize) else { return };
+        let Some(unit) = slot else { return };
+        unit.refs = unit.refs.saturating_sub(1);
+        if unit.refs == 0 {
+            if !unit.settled {
+                pool.release(unit.segment.buf);
+            }
+            *slot = None;
+            self.free.push(id.0);
+        }
+    }
+
+    /// Gives the buffer back; returns false if that was done before.
+    pub(crate) fn settle(&mut self, id: UnitId, pool: &mut Pool) -> bool {
+        match self.slots.get_mut(id.0 as usize) {
+            Some(Some(unit)) if !unit.settled => {
+                unit.settled = true;
+                pool.release(unit.segment.buf);
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// Units held.
+    pub(crate) fn len(&self) -> usize {
+        self.slots.len() - self.free.len()
+    }
+}
