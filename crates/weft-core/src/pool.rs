@@ -109,10 +109,12 @@ impl Pool {
 
     /// A buffer that holds at least `bytes`: small where that is enough; `None` at the limit or above [`LARGE_BYTES`].
     pub fn alloc(&mut self, bytes: usize) -> Option<BufId> {
-        match bytes {
-            0..=SMALL_BYTES => self.alloc_small(),
-            ..=LARGE_BYTES => self.alloc_large(),
-            _ => None,
+        if bytes <= SMALL_BYTES {
+            self.alloc_small()
+        } else if bytes <= LARGE_BYTES {
+            self.alloc_large()
+        } else {
+            None
         }
     }
 

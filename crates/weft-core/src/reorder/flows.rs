@@ -29,7 +29,9 @@ pub struct Flows<S> {
 impl<S> Flows<S> {
     /// What a flow costs, its place in the index included.
     #[cfg(test)]
-    pub const BYTES_PER_FLOW: usize = size_of::<Slot<S>>() + size_of::<u32>();
+    pub const fn bytes_per_flow() -> usize {
+        size_of::<Slot<S>>() + size_of::<u32>()
+    }
 
     pub fn new() -> Flows<S> {
         Flows { index: Vec::new(), slots: Vec::new(), free: Vec::new(), sweep_at: 0 }

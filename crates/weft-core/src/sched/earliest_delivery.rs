@@ -178,3 +178,134 @@ fn own_time_ns(bytes: u32, path: &PathView) -> i64 {
 fn clamped_ns(time: Duration) -> i64 {
     time.as_secs().min(1 << 29) as i64 * 1_000_000_000 + i64::from(time.subsec_nanos())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{BULK, URGENT, path};
+    use super::*;
+    use proptest::prelude::*;
+    use weft_units::Rate;
+
+    fn scheduler() -> EarliestDelivery {
+        EarliestDelivery::new(EarliestDeliveryConfig::default())
+    }
+
+    fn ms(n: u64) -> Instant {
+        Instant::from_millis(n)
+    }
+
+    #[test]
+    fn backlog_counts_for_bulk_and_not_for_urgent_units() {
+        let mut s = scheduler();
+        let mut paths = [path(100, 10), path(100, 20)];
+        assert_eq!(s.pick(ms(0), &paths, BULK), Choice::Path(0));
+        paths[0].backlog = Duration::from_millis(11);
+        assert_eq!(s.pick(ms(0), &paths, BULK), Choice::Path(1));
+        assert_eq!(s.pick(ms(0), &paths, URGENT), Choice::Path(0));
+        paths[0].ready_at = ms(15);
+        assert_eq!(s.pick(ms(4), &paths, URGENT), Choice::Path(1));
+        assert_eq!(s.pick(ms(6), &paths, URGENT), Choice::Path(0));
+    }
+
+    #[test]
+    fn bulk_is_held_once_it_would_arrive_after_the_slowest_path_in_use() {
+        let mut s = scheduler();
+        let mut paths = [path(100, 10), path(100, 20)];
+        paths[0].backlog = Duration::from_micros(15_800);
+        paths[1].backlog = Duration::from_micros(5_800);
+        assert_eq!(s.pick(ms(0), &paths, BULK), Choice::Path(0));
+        paths[0].backlog = Duration::from_millis(17);
+        paths[1].backlog = Duration::from_millis(7);
+        assert_eq!(s.pick(ms(0), &paths, BULK), Choice::Hold);
+        assert_eq!(s.pick(ms(0), &paths, URGENT), Choice::Path(0));
+    }
+
+    #[test]
+    fn a_slow_path_alone_still_carries() {
+        let mut s = scheduler();
+        let crawling = PathView { rate: Rate::from_bps(64_000), ..path(1, 300) };
+        assert_eq!(s.pick(ms(0), &[crawling], BULK), Choice::Path(0));
+        let unknown = PathView { rate: Rate::ZERO, ..crawling };
+        assert_eq!(s.pick(ms(0), &[unknown], BULK), Choice::Path(0));
+    }
+
+    #[test]
+    fn a_path_not_worth_its_delay_is_left_to_urgent_units_and_to_emergencies() {
+        let mut s = scheduler();
+        let mut paths = [path(100, 1), path(1, 200)];
+        paths[0].backlog = Duration::from_millis(150);
+        assert_eq!(s.pick(ms(0), &paths, BULK), Choice::Hold);
+        assert!(s.carries_bulk(0) && !s.carries_bulk(1));
+        paths[0].ready_at = ms(400);
+        assert_eq!(s.pick(ms(0), &paths, URGENT), Choice::Path(1));
+        paths[0].usable = false;
+        assert_eq!(s.pick(ms(0), &paths, BULK), Choice::Path(1), "at once, not at the next review");
+        assert!(s.carries_bulk(1));
+    }
+
+    #[test]
+    fn satellite_beside_fibre_and_lte_is_worth_it() {
+        let mut s = scheduler();
+        let paths = [path(50, 5), path(30, 25), path(20, 280)];
+        s.pick(ms(0), &paths, BULK);
+        assert_eq!([0, 1, 2].map(|at| s.carries_bulk(at)), [true; 3]);
+    }
+
+    #[test]
+    fn the_bulk_set_does_not_flap() {
+        let mut s = scheduler();
+        let mut paths = [path(100, 0), path(10, 200)];
+        let mut member_at = |now: u64, mbps: u64| {
+            paths[1].rate = Rate::from_mbps(mbps);
+            s.pick(ms(now), &paths, BULK);
+            s.carries_bulk(1)
+        };
+        assert_eq!([(0, 11), (1, 12), (2, 13), (3, 11), (4, 10), (5, 9), (6, 12)].map(|(at, mbps)| member_at(at, mbps)),
+            [false, false, true, true, true, false, false]);
+    }
+
+    /// What a source that never runs dry gets through in order within `seconds`, and the worst overtaking.
+    fn run(paths: &mut [PathView], seconds: u64) -> (f64, Duration) {
+        const TICK: Duration = Duration::from_micros(100);
+        let mut s = scheduler();
+        let end = ms(seconds * 1_000);
+        let mut free_at = alloc::vec![Instant::ZERO; paths.len()];
+        let (mut now, mut latest, mut worst, mut bits) = (Instant::ZERO, Instant::ZERO, Duration::ZERO, 0u64);
+        while now < end {
+            for (path, free) in paths.iter_mut().zip(&free_at) {
+                path.backlog = free.since(now);
+            }
+            match s.pick(now, paths, BULK) {
+                Choice::Path(at) => {
+                    free_at[at] = free_at[at].max(now) + paths[at].rate.time_for(BULK.bytes.into());
+                    let arrives = free_at[at] + Duration::from_micros(paths[at].delay_us as u64);
+                    worst = worst.max(latest.since(arrives));
+                    latest = latest.max(arrives);
+                    bits += if latest <= end { u64::from(BULK.bytes) * 8 } else { 0 };
+                }
+                _ => now += TICK,
+            }
+        }
+        (bits as f64 / seconds as f64 / 1e6, worst)
+    }
+
+    #[test]
+    fn unequal_paths_add_up_and_arrive_in_order() {
+        let (mbps, overtaking) = run(&mut [path(50, 5), path(75, 20), path(100, 30)], 5);
+        assert!(mbps > 0.98 * 225.0, "{mbps}");
+        assert!(overtaking < Duration::from_millis(1), "{overtaking:?}");
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(32))]
+
+        #[test]
+        fn never_slower_than_the_best_link(links in prop::collection::vec((1..200u64, 0..300i64), 1..5)) {
+            let mut paths: alloc::vec::Vec<_> = links.iter().map(|&(mbps, delay)| path(mbps, delay)).collect();
+            let best = links.iter().map(|&(mbps, delay)| mbps as f64 * (1.0 - delay as f64 / 4_000.0)).fold(0.0, f64::max);
+            let (mbps, overtaking) = run(&mut paths, 4);
+            prop_assert!(mbps > 0.97 * best, "{mbps} of {best} Mbit/s over {links:?}");
+            prop_assert!(overtaking < Duration::from_millis(20), "{overtaking:?}");
+        }
+    }
+}

@@ -1,23 +1,22 @@
 //! Redundant: a copy on every usable path; the far end keeps what comes first.
 
-use super::{Choice, PathView, UnitView};
+use super::{Choice, Eligible, PathView, UnitView};
 
 /// See the module.
 #[derive(Clone, Copy, Debug)]
 pub struct Redundant;
 
 impl Redundant {
-    /// Everywhere, unless no path has room for bulk.
+    /// Everywhere, unless no good path has room for bulk.
     pub fn pick(&mut self, paths: &[PathView], unit: UnitView) -> Choice {
-        let usable = || paths.iter().filter(|p| p.usable);
-        if usable().any(|p| (p.room && !p.suspect) || unit.urgent) {
-            Choice::All
-        } else if usable().all(|p| p.suspect) && usable().any(|p| p.room) {
-            Choice::All
-        } else if usable().next().is_some() {
-            Choice::Hold
-        } else {
+        let eligible = Eligible::among(paths);
+        let mut candidates = paths.iter().filter(|path| eligible.includes(path)).peekable();
+        if candidates.peek().is_none() {
             Choice::NoPath
+        } else if candidates.any(|path| path.room || unit.urgent) {
+            Choice::All
+        } else {
+            Choice::Hold
         }
     }
 }
