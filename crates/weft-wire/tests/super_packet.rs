@@ -329,6 +329,8 @@ fn contradictions_are_refused() {
     for wrong in [udp, v6, VnetHeader { gso_size: 0, ..vnet }] {
         assert!(SuperPacket::parse(&wrong, &mut packet).is_err(), "{wrong:?}");
     }
+    let in_the_ip_header = VnetHeader { flags: 1, csum_start: 0, csum_offset: 10, ..VnetHeader::default() };
+    assert!(SuperPacket::parse(&in_the_ip_header, &mut packet).is_err());
     let mut run = Run::begin(UnitKind::HeadSlice, &packet).unwrap();
     assert!(run.push_tail(51, false).is_err() && run.push_tail(49, false).is_err() && run.push_tail(0, true).is_err());
     assert!(run.push_tail(49, true).is_ok());

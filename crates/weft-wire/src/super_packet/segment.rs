@@ -46,10 +46,13 @@ impl SuperPacket {
 
     fn parse_whole(vnet: &VnetHeader, packet: &mut [u8]) -> Result<SuperPacket, WireError> {
         let ip = IpView::parse(packet)?;
-        let total_len = ip.total_len;
+        let (header_len, total_len) = (ip.header_len, ip.total_len);
         let mut headers = Headers::of(&ip).filter(|_| vnet.needs_csum());
         let expected = headers.map(|h| (h.transport_at, h.transport.checksum_offset()));
         if vnet.needs_csum() && expected != Some((vnet.csum_start, vnet.csum_offset)) {
+            if usize::from(vnet.csum_start) < header_len {
+                return Err(WireError::Malformed);
+            }
             let packet = packet.get_mut(..total_len).ok_or(WireError::Truncated)?;
             checksum::finish_partial(packet, vnet.csum_start.into(), vnet.csum_offset.into())?;
             headers = None;
