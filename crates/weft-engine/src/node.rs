@@ -11,7 +11,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use core::net::{IpAddr, SocketAddr};
 use weft_core::pool::{BufId, Limits, Pool, SMALL_BYTES};
-use weft_session::{Action, Outcome, PeerConfig as SessionPeer, PeerError, Sessions};
+use weft_session::{Action, Outcome, PeerConfig as SessionPeer, PeerError, PublicKey, Sessions};
 use weft_units::{Duration, Instant, LinkId, PeerId, Rng};
 use weft_wire::hop::PacketType;
 use weft_wire::ip::IpView;
@@ -94,6 +94,11 @@ impl Engine {
     /// The packet buffers. Inputs are written into buffers taken from here.
     pub fn pool(&mut self) -> &mut Pool {
         &mut self.pool
+    }
+
+    /// The highest handshake stamp accepted from each peer, to be persisted.
+    pub fn accepted_stamps(&self) -> impl Iterator<Item = (PublicKey, u64)> {
+        self.sessions.accepted_stamps()
     }
 
     /// The largest packet the TUN device should hand over, in bytes.
