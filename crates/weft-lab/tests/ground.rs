@@ -8,7 +8,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 use weft_lab::emulator::trace::Trace;
-use weft_lab::emulator::{Capacity, Direction, DirectionSpec, Emulator, EndSpec, LinkSpec, Snapshot};
+use weft_lab::emulator::{Backend, Capacity, Direction, DirectionSpec, Emulator, EndSpec, LinkSpec, Snapshot};
 use weft_lab::net::{Lab, Node};
 use weft_units::Rate;
 
@@ -38,6 +38,10 @@ fn end(node: &Node, ipv4: Ipv4Addr, ipv6: Option<Ipv6Addr>) -> EndSpec {
 }
 
 fn ground(forward: DirectionSpec, backward: DirectionSpec) -> Option<Ground> {
+    ground_with(Backend::best(), forward, backward)
+}
+
+fn ground_with(backend: Backend, forward: DirectionSpec, backward: DirectionSpec) -> Option<Ground> {
     let alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     let lab = lab()?;
     let (home, hub) = (lab.node("home").unwrap(), lab.node("hub").unwrap());
@@ -46,7 +50,7 @@ fn ground(forward: DirectionSpec, backward: DirectionSpec) -> Option<Ground> {
         let _ = node.sysctl("net.ipv6.conf.default.disable_ipv6", "1");
     }
     let link = LinkSpec { ends: [end(&home, HOME, None), end(&hub, HUB, None)], mtu: PACKET as u16, forward, backward };
-    let emulator = Emulator::start(vec![link], 1).unwrap();
+    let emulator = Emulator::start_with(backend, vec![link], 1).unwrap();
     Some(Ground { home, hub, emulator, _alone: alone })
 }
 
@@ -121,9 +125,8 @@ fn limited(rate: Rate) -> DirectionSpec {
     DirectionSpec { capacity: Capacity::Rate(rate), ..DirectionSpec::default() }
 }
 
-#[test]
-fn the_rate_is_exact() {
-    let Some(g) = ground(limited(Rate::from_mbps(50)), DirectionSpec::default()) else { return };
+fn check_rate(backend: Backend) {
+    let Some(g) = ground_with(backend, limited(Rate::from_mbps(50)), DirectionSpec::default()) else { return };
     // 100 Mbit/s offered for 0.6 s.
     let measured = on_time(&g, || stream(&g.home, &g.hub, HUB, 5_000, 25, Duration::from_millis(3)));
     let Some((stream, snapshot)) = measured else { return };
@@ -134,6 +137,26 @@ fn the_rate_is_exact() {
     assert!(link.dropped_packets > 1_000, "{link:?}");
     // A queue of 1 MB holds 666 packets, the one in transmission included.
     assert!(link.queue_delay.max.abs_diff(Duration::from_millis(160)) < Duration::from_millis(3), "{link:?}");
+}
+
+#[test]
+fn the_rate_is_exact() {
+    check_rate(Backend::best());
+}
+
+#[test]
+fn packet_sockets_do_as_well() {
+    check_rate(Backend::Packet);
+}
+
+#[test]
+fn interfaces_vanish_with_the_emulator() {
+    for backend in [Backend::best(), Backend::Packet] {
+        let Some(g) = ground_with(backend, DirectionSpec::default(), DirectionSpec::default()) else { return };
+        assert!(g.home.ip("link show dev wan").is_ok());
+        drop(g.emulator);
+        assert!(g.home.ip("link show dev wan").is_err(), "{backend:?}");
+    }
 }
 
 #[test]
@@ -230,6 +253,14 @@ fn ipv6_crosses_and_programs_run_in_their_node() {
     sleep.arg("1000");
     let error = home.output(sleep, Duration::from_millis(50)).unwrap_err();
     assert_eq!(error.kind(), io::ErrorKind::TimedOut);
+    let mut orphan = home.command("sh");
+    orphan.args(["-c", "echo said; sleep 1000 &"]);
+    let error = home.output(orphan, Duration::from_millis(200)).unwrap_err();
+    assert_eq!(error.kind(), io::ErrorKind::TimedOut);
+    let mut echo = home.command("sh");
+    echo.args(["-c", "echo said; echo cried >&2; exit 3"]);
+    let output = home.output(echo, Duration::from_secs(5)).unwrap();
+    assert_eq!((output.status.code(), &*output.stdout, &*output.stderr), (Some(3), &b"said\n"[..], &b"cried\n"[..]));
 }
 
 /// How many processes have `text` in their command line.

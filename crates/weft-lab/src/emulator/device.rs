@@ -1,65 +1,146 @@
+use super::packet::{self, PacketSocket, SocketDrops};
 use super::spec::{EndSpec, LinkSpec};
-use crate::net::{Node, context, sys};
-use std::fs::{File, OpenOptions};
+use super::tun;
+use crate::net::Node;
+use std::fs::File;
 use std::io::{self, Read, Write};
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
-use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::os::fd::{AsFd, BorrowedFd};
 
-/// TUN gives no back-pressure, so its queue must hold what comes between two looks.
+/// There is no back-pressure, so the interface's queue must hold what comes between two looks.
 const TX_QUEUE_PACKETS: u32 = 4000;
 
-/// The emulator's side of one end of a link: a TUN device in the end's namespace, one IP packet a read, no offload header.
+/// How the emulator gets at the packets of its nodes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Backend {
+    /// A TUN device in each node. The cheaper way; needs to open `/dev/net/tun`.
+    Tun,
+    /// A veth pair to each node and a packet socket on the emulator's end. Works for ordinary users in a user namespace.
+    Packet,
+}
+
+impl Backend {
+    /// The best one this process may use.
+    pub fn best() -> Backend {
+        if tun::is_available() { Backend::Tun } else { Backend::Packet }
+    }
+}
+
+/// The emulator's side of one end of a link.
 #[derive(Debug)]
-pub(super) struct Device {
-    tun: File,
+pub(super) enum Device {
+    Tun(File),
+    Packet(PacketSocket),
 }
 
 impl Device {
-    /// Creates the interface of `end` and brings it up; `peer` is the other end.
-    pub(super) fn open(end: &EndSpec, peer: &EndSpec, mtu: u16) -> io::Result<Device> {
-        let (node, name) = (&end.node, end.interface.as_str());
-        let tun = node.run(|| open_tun(name))?.map_err(|e| context(format_args!("TUN device {name} on {node}"), e))?;
-        configure(end, peer, mtu)?;
-        Ok(Device { tun })
-    }
-
     /// The next packet the node sent, or [`io::ErrorKind::WouldBlock`].
     pub(super) fn receive(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        self.tun.read(buffer)
+        match self {
+            Device::Tun(file) => file.read(buffer),
+            Device::Packet(socket) => socket.receive(buffer),
+        }
     }
 
     /// Hands a packet to the node.
     pub(super) fn send(&mut self, packet: &[u8]) -> io::Result<()> {
-        self.tun.write(packet).map(drop)
+        match self {
+            Device::Tun(file) => file.write(packet).map(drop),
+            Device::Packet(socket) => socket.send(packet),
+        }
     }
 }
 
 impl AsFd for Device {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        self.tun.as_fd()
+        match self {
+            Device::Tun(file) => file.as_fd(),
+            Device::Packet(socket) => socket.socket().as_fd(),
+        }
     }
 }
 
-/// Creates a TUN device in the calling thread's namespace; it vanishes when the file is closed.
-fn open_tun(name: &str) -> io::Result<File> {
-    let tun = OpenOptions::new()
-        .read(true)
-        .write(true)
-        .custom_flags(libc::O_NONBLOCK)
-        .open("/dev/net/tun")
-        .map_err(|e| context("/dev/net/tun", e))?;
-    // SAFETY: an all-zero ifreq is valid: integers and byte arrays only.
-    let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
-    if name.is_empty() || name.len() >= request.ifr_name.len() {
-        return Err(io::Error::new(io::ErrorKind::InvalidInput, "an interface name has 1 to 15 bytes"));
+/// Reads how many packets of a node the kernel dropped because the emulator did not come for them.
+#[derive(Debug)]
+pub(super) enum DropCounter {
+    Tun(tun::DropCounter),
+    Packet(SocketDrops),
+}
+
+impl DropCounter {
+    pub(super) fn read(&self) -> io::Result<u64> {
+        match self {
+            DropCounter::Tun(counter) => counter.read(),
+            DropCounter::Packet(counter) => counter.read(),
+        }
     }
-    for (to, from) in request.ifr_name.iter_mut().zip(name.bytes()) {
-        *to = from as libc::c_char;
+}
+
+/// The namespace of the emulator's ends of veth pairs. The pairs vanish when it is dropped.
+#[derive(Debug)]
+pub(super) struct Wires {
+    node: Node,
+    count: usize,
+}
+
+impl Drop for Wires {
+    /// The kernel would clear the namespace away too, but only some time later.
+    fn drop(&mut self) {
+        for number in 0..self.count {
+            let _ = self.node.ip(&format!("link delete dev {}", packet::wire_name(number)));
+        }
     }
-    request.ifr_ifru.ifru_flags = (libc::IFF_TUN | libc::IFF_NO_PI) as libc::c_short;
-    // SAFETY: TUNSETIFF reads and writes one ifreq, which outlives the call.
-    sys::check(unsafe { libc::ioctl(tun.as_raw_fd(), libc::TUNSETIFF, &raw mut request) })?;
-    Ok(tun)
+}
+
+/// Creates the interfaces of links.
+pub(super) struct Opener {
+    /// `None` with TUN devices.
+    wires: Option<Wires>,
+}
+
+impl Opener {
+    pub(super) fn new(backend: Backend, links: &[LinkSpec]) -> io::Result<Opener> {
+        let wires = match (backend, links.first()) {
+            (Backend::Packet, Some(LinkSpec { ends: [first, _], .. })) => {
+                Some(Wires { node: first.node.sibling("wires")?, count: 0 })
+            }
+            _ => None,
+        };
+        Ok(Opener { wires })
+    }
+
+    /// Creates both interfaces of a link and brings them up; first end first.
+    pub(super) fn open(&mut self, link: &LinkSpec) -> io::Result<[(Device, DropCounter); 2]> {
+        let [first, second] = &link.ends;
+        Ok([self.open_end(first, second, link.mtu)?, self.open_end(second, first, link.mtu)?])
+    }
+
+    fn open_end(&mut self, end: &EndSpec, peer: &EndSpec, mtu: u16) -> io::Result<(Device, DropCounter)> {
+        let (node, name) = (&end.node, end.interface.as_str());
+        if name.is_empty() || name.len() >= libc::IFNAMSIZ {
+            let message = format!("interface name {name:?} on {node}: 1 to 15 bytes are expected");
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, message));
+        }
+        let opened = match &mut self.wires {
+            Some(wires) => {
+                let number = wires.count;
+                wires.count += 1;
+                let socket = PacketSocket::open(&wires.node, number, node, name)?;
+                let drops = socket.drop_counter()?;
+                (Device::Packet(socket), DropCounter::Packet(drops))
+            }
+            None => {
+                let device = tun::open(node, name)?;
+                (Device::Tun(device), DropCounter::Tun(tun::DropCounter::open(node, name)?))
+            }
+        };
+        configure(end, peer, mtu)?;
+        Ok(opened)
+    }
+
+    /// To be kept for as long as the devices are used.
+    pub(super) fn into_wires(self) -> Option<Wires> {
+        self.wires
+    }
 }
 
 fn configure(end: &EndSpec, peer: &EndSpec, mtu: u16) -> io::Result<()> {
@@ -75,62 +156,5 @@ fn configure(end: &EndSpec, peer: &EndSpec, mtu: u16) -> io::Result<()> {
         (Some(here), Some(there)) => node.add_address(name, &format!("{here} peer {there} nodad")),
         (Some(here), None) => node.add_address(name, &format!("{here} nodad")),
         _ => Ok(()),
-    }
-}
-
-/// Reads how many packets the kernel dropped because an interface's transmit queue was full.
-#[derive(Debug)]
-pub(super) struct DropCounter {
-    table: File,
-    interface: String,
-}
-
-impl DropCounter {
-    pub(super) fn open(node: &Node, interface: &str) -> io::Result<DropCounter> {
-        let table = node.run(|| File::open("/proc/thread-self/net/dev"))??;
-        Ok(DropCounter { table, interface: interface.to_owned() })
-    }
-
-    pub(super) fn read(&self) -> io::Result<u64> {
-        let mut text = vec![0; 65_536];
-        let mut length = 0;
-        while let Some(room) = text.get_mut(length..).filter(|room| !room.is_empty()) {
-            match self.table.read_at(room, length as u64)? {
-                0 => break,
-                n => length += n,
-            }
-        }
-        let text = String::from_utf8_lossy(text.get(..length).unwrap_or_default());
-        transmit_drops(&text, &self.interface)
-            .ok_or_else(|| io::Error::other(format!("/proc/net/dev does not list {}", self.interface)))
-    }
-}
-
-/// The "drop" column of the transmit half of `/proc/net/dev`.
-fn transmit_drops(table: &str, interface: &str) -> Option<u64> {
-    let line = table.lines().find_map(|line| line.trim().strip_prefix(interface)?.strip_prefix(':'))?;
-    line.split_whitespace().nth(11)?.parse().ok()
-}
-
-/// Both devices of a link, first end first, and their drop counters.
-pub(super) fn open_link(link: &LinkSpec) -> io::Result<[(Device, DropCounter); 2]> {
-    let [first, second] = &link.ends;
-    let open = |end: &EndSpec, peer: &EndSpec| -> io::Result<(Device, DropCounter)> {
-        let device = Device::open(end, peer, link.mtu)?;
-        Ok((device, DropCounter::open(&end.node, &end.interface)?))
-    };
-    Ok([open(first, second)?, open(second, first)?])
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn finds_the_transmit_drops() {
-        let table = "Inter-|   Receive  |  Transmit\n face |bytes packets errs drop fifo frame compressed multicast|bytes …\n\
-            \x20   lo:  1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16\n  wan1: 1 2 3 4 5 6 7 8 9 10 11 77 13 14 15 16\n";
-        assert_eq!(transmit_drops(table, "wan1"), Some(77));
-        assert_eq!(transmit_drops(table, "wan"), None);
     }
 }

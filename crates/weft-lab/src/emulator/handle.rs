@@ -1,4 +1,4 @@
-use super::device::{DropCounter, open_link};
+use super::device::{Backend, DropCounter, Opener, Wires};
 use super::run::{Command, Measured, Runner, WakeUp};
 use super::spec::{Direction, DirectionSpec, LinkSpec};
 use super::stats::{DirectionStats, Quantiles};
@@ -52,6 +52,7 @@ pub struct Snapshot {
 pub struct Emulator {
     handle: EmulatorHandle,
     thread: Option<JoinHandle<()>>,
+    _wires: Option<Wires>,
 }
 
 /// Changes and observes a running emulator; clones may go to other threads. A change takes effect within about 0.1 ms.
@@ -89,15 +90,24 @@ impl LinkCounters {
 
 impl Emulator {
     /// Creates the interfaces of all `links`, brings them up and starts to carry packets. Losses and jitter depend on `seed`,
-    /// the link's position and the direction alone.
+    /// the link's position and the direction alone. Uses [`Backend::best`].
     ///
     /// # Errors
     /// When an interface cannot be created or configured; the text names it.
     pub fn start(links: Vec<LinkSpec>, seed: u64) -> io::Result<Emulator> {
+        Emulator::start_with(Backend::best(), links, seed)
+    }
+
+    /// As [`Emulator::start`], with a given backend.
+    ///
+    /// # Errors
+    /// As [`Emulator::start`].
+    pub fn start_with(backend: Backend, links: Vec<LinkSpec>, seed: u64) -> io::Result<Emulator> {
+        let mut opener = Opener::new(backend, &links)?;
         let mut devices = Vec::with_capacity(links.len());
         let mut counters = Vec::with_capacity(links.len());
         for link in &links {
-            let [(first, first_drops), (second, second_drops)] = open_link(link)?;
+            let [(first, first_drops), (second, second_drops)] = opener.open(link)?;
             devices.push([first, second]);
             counters.push(LinkCounters { counters: [first_drops, second_drops], at_mark: Mutex::default() });
         }
@@ -107,7 +117,7 @@ impl Emulator {
         let runner = Runner::new(&links, devices, seed, inbox, Arc::clone(&wake_up))?;
         let thread = thread::Builder::new().name("emulator".into()).spawn(move || runner.run())?;
         let handle = EmulatorHandle { commands, wake_up, links: counters.into() };
-        Ok(Emulator { handle, thread: Some(thread) })
+        Ok(Emulator { handle, thread: Some(thread), _wires: opener.into_wires() })
     }
 
     /// A handle for changes and statistics.

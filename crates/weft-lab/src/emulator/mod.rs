@@ -6,11 +6,14 @@
 mod device;
 mod direction;
 mod handle;
+mod packet;
 mod run;
 mod spec;
 mod stats;
 pub mod trace;
+mod tun;
 
+pub use device::Backend;
 pub use handle::{Emulator, EmulatorHandle, LinkStats, Snapshot};
 pub use spec::{Capacity, Direction, DirectionSpec, EndSpec, LinkSpec};
 pub use stats::{DirectionStats, Quantiles};

@@ -12,7 +12,7 @@ use std::sync::mpsc::{Receiver, SyncSender};
 use weft_units::{Duration, Instant, Rng};
 
 /// The thread wakes at most this often: packets due meanwhile go together. The price is as much lateness.
-const GRAIN: Duration = Duration::from_micros(50);
+const GRAIN: Duration = Duration::from_micros(75);
 /// With nothing to deliver, look again after this long.
 const IDLE: Duration = Duration::from_secs(1);
 /// Packets read from one device before the others get their turn.

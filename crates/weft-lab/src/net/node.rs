@@ -3,7 +3,7 @@ use super::{Process, context, sys};
 use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::io::{self, Write};
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::process::CommandExt;
 use std::panic::resume_unwind;
 use std::process::{Command, Output, Stdio};
@@ -46,6 +46,16 @@ impl Node {
         node.ip("link set lo up")?;
         node.run(|| SYSCTLS.iter().try_for_each(|&(key, value, optional)| set(key, value, optional)))??;
         Ok(node)
+    }
+
+    /// Another namespace of the same lab.
+    pub(crate) fn sibling(&self, name: &str) -> io::Result<Node> {
+        Node::new(name, Arc::clone(&self.supervisor))
+    }
+
+    /// A path that names the namespace to programs, such as `nsenter --net=…`, while this process holds it.
+    pub fn netns_path(&self) -> String {
+        format!("/proc/{}/fd/{}", std::process::id(), self.netns.as_raw_fd())
     }
 
     /// The name given at creation.

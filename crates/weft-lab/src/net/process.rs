@@ -1,7 +1,9 @@
+use std::fs::File;
 use std::io::{self, Read};
 use std::os::fd::OwnedFd;
 use std::process::{Child, ExitStatus, Output};
-use std::thread::{self, JoinHandle};
+use std::sync::mpsc::{Receiver, channel};
+use std::thread;
 use std::time::{Duration, Instant};
 
 const POLL: Duration = Duration::from_millis(2);
@@ -50,25 +52,27 @@ impl Process {
                 return Ok(status);
             }
             if Instant::now() >= deadline {
-                return Err(io::Error::new(io::ErrorKind::TimedOut, format!("still running after {timeout:?}")));
+                return Err(timed_out("it is still running", timeout));
             }
             thread::sleep(POLL);
         }
     }
 
-    /// Waits for the program to end and returns what it wrote to those of standard output and error that are piped.
+    /// Waits for the program to end and returns what it, and what it started, wrote to those of standard output and error that
+    /// are piped.
     ///
     /// # Errors
-    /// [`io::ErrorKind::TimedOut`] when it has not ended within `timeout`; it is killed then.
+    /// [`io::ErrorKind::TimedOut`] when it has not ended, or somebody still holds its pipes, within `timeout`; it is killed then.
     pub fn output_within(mut self, timeout: Duration) -> io::Result<Output> {
-        let stdout = self.child.stdout.take().map(|pipe| collect(pipe.into()));
-        let stderr = self.child.stderr.take().map(|pipe| collect(pipe.into()));
-        let status = self.wait_within(timeout);
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-        let join = |reader: Option<JoinHandle<Vec<u8>>>| reader.and_then(|r| r.join().ok()).unwrap_or_default();
-        let (stdout, stderr) = (join(stdout), join(stderr));
-        Ok(Output { status: status?, stdout, stderr })
+        let deadline = Instant::now() + timeout;
+        let stdout = collect(self.child.stdout.take().map(OwnedFd::from));
+        let stderr = collect(self.child.stderr.take().map(OwnedFd::from));
+        let status = self.wait_within(timeout)?;
+        let text = |collected: Receiver<Vec<u8>>| {
+            let left = deadline.saturating_duration_since(Instant::now()).max(POLL);
+            collected.recv_timeout(left).map_err(|_| timed_out("its output is still open", timeout))
+        };
+        Ok(Output { status, stdout: text(stdout)?, stderr: text(stderr)? })
     }
 }
 
@@ -79,10 +83,19 @@ impl Drop for Process {
     }
 }
 
-fn collect(pipe: OwnedFd) -> JoinHandle<Vec<u8>> {
+fn timed_out(what: &str, timeout: Duration) -> io::Error {
+    io::Error::new(io::ErrorKind::TimedOut, format!("{what} after {timeout:?}"))
+}
+
+/// Everything that comes from `pipe`, once it ends; nothing without a pipe.
+fn collect(pipe: Option<OwnedFd>) -> Receiver<Vec<u8>> {
+    let (sender, collected) = channel();
     thread::spawn(move || {
         let mut text = Vec::new();
-        let _ = std::fs::File::from(pipe).read_to_end(&mut text);
-        text
-    })
+        if let Some(pipe) = pipe {
+            let _ = File::from(pipe).read_to_end(&mut text);
+        }
+        let _ = sender.send(text);
+    });
+    collected
 }

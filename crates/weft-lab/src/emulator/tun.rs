@@ -1,0 +1,80 @@
+use crate::net::{Node, context, sys};
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
+
+const DEVICE: &str = "/dev/net/tun";
+
+/// Whether this process may open TUN devices.
+pub(super) fn is_available() -> bool {
+    open_device().is_ok()
+}
+
+fn open_device() -> io::Result<File> {
+    OpenOptions::new().read(true).write(true).custom_flags(libc::O_NONBLOCK).open(DEVICE).map_err(|e| context(DEVICE, e))
+}
+
+/// Creates a TUN device in `node`: one IP packet a read, no offload header. It vanishes when the file is closed.
+pub(super) fn open(node: &Node, name: &str) -> io::Result<File> {
+    let opened = node.run(|| {
+        let tun = open_device()?;
+        // SAFETY: an all-zero ifreq is valid: integers and byte arrays only.
+        let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
+        for (to, from) in request.ifr_name.iter_mut().zip(name.bytes()) {
+            *to = from as libc::c_char;
+        }
+        request.ifr_ifru.ifru_flags = (libc::IFF_TUN | libc::IFF_NO_PI) as libc::c_short;
+        // SAFETY: TUNSETIFF reads and writes one ifreq, which outlives the call.
+        sys::check(unsafe { libc::ioctl(tun.as_raw_fd(), libc::TUNSETIFF, &raw mut request) })?;
+        Ok(tun)
+    })?;
+    opened.map_err(|e| context(format_args!("TUN device {name} on {node}"), e))
+}
+
+/// Reads how many packets the kernel dropped because an interface's transmit queue was full.
+#[derive(Debug)]
+pub(super) struct DropCounter {
+    table: File,
+    interface: String,
+}
+
+impl DropCounter {
+    pub(super) fn open(node: &Node, interface: &str) -> io::Result<DropCounter> {
+        let table = node.run(|| File::open("/proc/thread-self/net/dev"))??;
+        Ok(DropCounter { table, interface: interface.to_owned() })
+    }
+
+    pub(super) fn read(&self) -> io::Result<u64> {
+        let mut text = vec![0; 65_536];
+        let mut length = 0;
+        while let Some(room) = text.get_mut(length..).filter(|room| !room.is_empty()) {
+            match self.table.read_at(room, length as u64)? {
+                0 => break,
+                n => length += n,
+            }
+        }
+        let text = String::from_utf8_lossy(text.get(..length).unwrap_or_default());
+        transmit_drops(&text, &self.interface)
+            .ok_or_else(|| io::Error::other(format!("/proc/net/dev does not list {}", self.interface)))
+    }
+}
+
+/// The "drop" column of the transmit half of `/proc/net/dev`.
+fn transmit_drops(table: &str, interface: &str) -> Option<u64> {
+    let line = table.lines().find_map(|line| line.trim().strip_prefix(interface)?.strip_prefix(':'))?;
+    line.split_whitespace().nth(11)?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn finds_the_transmit_drops() {
+        let table = "Inter-|   Receive  |  Transmit\n face |bytes packets errs drop fifo frame compressed multicast|bytes …\n\
+            \x20   lo:  1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16\n  wan1: 1 2 3 4 5 6 7 8 9 10 11 77 13 14 15 16\n";
+        assert_eq!(transmit_drops(table, "wan1"), Some(77));
+        assert_eq!(transmit_drops(table, "wan"), None);
+    }
+}
