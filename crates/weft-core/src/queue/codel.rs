@@ -91,9 +91,7 @@ mod tests {
 
     fn condemned_at(sojourn: Duration, queue_bytes: u64, until_ms: u64) -> alloc::vec::Vec<u64> {
         let mut codel = Codel::NEW;
-        (0..until_ms)
-            .filter(|&ms| codel.condemns(Instant::from_millis(ms), sojourn, queue_bytes, &PARAMS))
-            .collect()
+        (0..until_ms).filter(|&ms| codel.condemns(Instant::from_millis(ms), sojourn, queue_bytes, &PARAMS)).collect()
     }
 
     #[test]

@@ -46,15 +46,8 @@ struct Queue {
     codel: Codel,
 }
 
-const EMPTY: Queue = Queue {
-    head: NIL,
-    tail: NIL,
-    bytes: 0,
-    deficit: 0,
-    list: List::None,
-    next: NIL,
-    codel: Codel::NEW,
-};
+const EMPTY: Queue =
+    Queue { head: NIL, tail: NIL, bytes: 0, deficit: 0, list: List::None, next: NIL, codel: Codel::NEW };
 
 /// A FIFO of queues, linked through [`Queue::next`].
 #[derive(Clone, Copy, Debug)]
@@ -547,7 +540,8 @@ mod tests {
 
     #[test]
     fn a_thousand_times_the_interval_overflows_nothing() {
-        let slow = QueueConfig { interval: Duration::from_secs(u64::MAX), target: Duration::ZERO, ..QueueConfig::default() };
+        let slow =
+            QueueConfig { interval: Duration::from_secs(u64::MAX), target: Duration::ZERO, ..QueueConfig::default() };
         let mut q = filled(slow, &[(1, 1_500, 10)]);
         assert!((0..10).all(|_| next(&mut q, 1_000_000).is_some()));
     }

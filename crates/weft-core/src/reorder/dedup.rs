@@ -71,9 +71,8 @@ mod tests {
     fn delivers_everything_once_in_the_order_of_arrival() {
         let mut dedup = Dedup::new();
         let mut out = Vec::new();
-        let mut insert = |seq: u32| {
-            dedup.insert(Instant::ZERO, FlowId(1), FlowSeq::new(seq), seq, &mut |_, _, n| out.push(n))
-        };
+        let mut insert =
+            |seq: u32| dedup.insert(Instant::ZERO, FlowId(1), FlowSeq::new(seq), seq, &mut |_, _, n| out.push(n));
         assert_eq!([5, 7, 6].map(&mut insert), [Inserted::Delivered, Inserted::Delivered, Inserted::Late]);
         assert_eq!([6, 5, 7].map(&mut insert), [6, 5, 7].map(Inserted::Duplicate));
         assert_eq!(insert(5_000), Inserted::Delivered);

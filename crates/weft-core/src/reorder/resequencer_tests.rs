@@ -69,7 +69,11 @@ fn a_hole_is_filled_or_given_up_at_its_deadline() {
     assert_eq!(b.delivered(), [0, 1, 2, 3]);
     assert!(b.inner.next_deadline().is_some_and(|at| at <= ms(62)));
     b.expire(61);
-    assert_eq!((b.delivered(), b.inner.next_deadline()), (vec![], Some(ms(62))), "a hole is as old as what came behind it");
+    assert_eq!(
+        (b.delivered(), b.inner.next_deadline()),
+        (vec![], Some(ms(62))),
+        "a hole is as old as what came behind it"
+    );
     b.expire(62);
     assert_eq!(b.delivered(), [5]);
     assert_eq!(b.insert(70, A, 4), Inserted::Late);

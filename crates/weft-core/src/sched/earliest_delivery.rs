@@ -260,8 +260,10 @@ mod tests {
             s.pick(ms(now), &paths, BULK);
             s.carries_bulk(1)
         };
-        assert_eq!([(0, 11), (1, 12), (2, 13), (3, 11), (4, 10), (5, 9), (6, 12)].map(|(at, mbps)| member_at(at, mbps)),
-            [false, false, true, true, true, false, false]);
+        assert_eq!(
+            [(0, 11), (1, 12), (2, 13), (3, 11), (4, 10), (5, 9), (6, 12)].map(|(at, mbps)| member_at(at, mbps)),
+            [false, false, true, true, true, false, false]
+        );
     }
 
     /// What a source that never runs dry gets through in order within `seconds`, and the worst overtaking.

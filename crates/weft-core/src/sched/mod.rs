@@ -104,9 +104,7 @@ impl Scheduler {
                 Scheduler::EarliestDelivery(EarliestDelivery::new(EarliestDeliveryConfig::default()))
             }
             SchedulerKind::RoundRobin => Scheduler::RoundRobin(RoundRobin::default()),
-            SchedulerKind::WeightedRoundRobin(order) => {
-                Scheduler::WeightedRoundRobin(WeightedRoundRobin::new(order))
-            }
+            SchedulerKind::WeightedRoundRobin(order) => Scheduler::WeightedRoundRobin(WeightedRoundRobin::new(order)),
             SchedulerKind::Random => Scheduler::Random(Random::new(rng)),
             SchedulerKind::FlowHash => Scheduler::FlowHash(FlowHash::default()),
             SchedulerKind::Redundant => Scheduler::Redundant(Redundant),
@@ -198,9 +196,7 @@ impl Weights {
         let raw = move |(at, path): (usize, &PathView)| if counts(path) { u64::from(self.of(at, path)) } else { 0 };
         let sum: u64 = paths.iter().enumerate().map(raw).sum();
         let equal = u64::from(sum == 0);
-        let share = move |at_path: (usize, &PathView)| {
-            raw(at_path) + if counts(at_path.1) { equal } else { 0 }
-        };
+        let share = move |at_path: (usize, &PathView)| raw(at_path) + if counts(at_path.1) { equal } else { 0 };
         let sum = if sum == 0 { paths.iter().filter(|p| counts(p)).count() as u64 } else { sum };
         (paths.iter().enumerate().map(share), sum)
     }

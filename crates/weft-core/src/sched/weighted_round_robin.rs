@@ -78,9 +78,7 @@ impl WeightedRoundRobin {
         if sum == 0 {
             return None;
         }
-        let unspent = |counters: &[i64]| {
-            shares.clone().zip(counters).position(|(share, &left)| share > 0 && left > 0)
-        };
+        let unspent = |counters: &[i64]| shares.clone().zip(counters).position(|(share, &left)| share > 0 && left > 0);
         if let Some(at) = unspent(&self.counters) {
             return Some(at);
         }
@@ -180,7 +178,10 @@ mod tests {
             for order in [Order::Block, Order::Smooth] {
                 let measured = throughput_mbps(order, weights, 20);
                 assert!((measured / law - 1.0).abs() < 0.005, "{weights:?} {order:?}: {measured}, law {law}");
-                assert!((measured / paper_mbps - 1.0).abs() < 0.03, "{weights:?} {order:?}: {measured}, paper {paper_mbps}");
+                assert!(
+                    (measured / paper_mbps - 1.0).abs() < 0.03,
+                    "{weights:?} {order:?}: {measured}, paper {paper_mbps}"
+                );
             }
         }
     }
