@@ -3,6 +3,7 @@
 //! Drop-tail queue → serialiser or trace → random loss → delay line. The serialiser works in virtual time: when somebody looks,
 //! it catches up, so a packet's departure is exact however late the look is, and only deliveries need a wake-up.
 
+use super::jitter::Wander;
 use super::spec::{Capacity, DirectionSpec};
 use super::stats::{DirectionStats, Times};
 use super::trace::{OPPORTUNITY_BYTES, RunningTrace};
@@ -32,7 +33,7 @@ pub(super) struct Pipe<T> {
     spec: DirectionSpec,
     transmission: Transmission,
     loss: Rng,
-    jitter: Rng,
+    jitter: Wander,
     queue: VecDeque<Waiting<T>>,
     queued_bytes: u64,
     /// Bytes of the first waiting packet that are already transmitted.
@@ -54,9 +55,9 @@ impl<T> Pipe<T> {
     pub(super) fn new(spec: DirectionSpec, rng: &Rng, now: Instant) -> Pipe<T> {
         let mut pipe = Pipe {
             transmission: Transmission::Unlimited,
+            jitter: Wander::new(rng.split(2), spec.jitter, now),
             spec,
             loss: rng.split(1),
-            jitter: rng.split(2),
             queue: VecDeque::new(),
             queued_bytes: 0,
             head_sent: 0,
@@ -92,6 +93,7 @@ impl<T> Pipe<T> {
         self.served_until = now;
         let unchanged = matches!((&self.transmission, &spec.capacity),
             (Transmission::Trace(running), Capacity::Trace(new)) if running.trace() == new);
+        self.jitter.set_limit(spec.jitter, now);
         self.spec = spec;
         if !unchanged {
             self.start_transmission(now);
@@ -155,7 +157,7 @@ impl<T> Pipe<T> {
                     self.depart(done);
                 }
                 Transmission::Trace(trace) => {
-                    let at = trace.next_time();
+                    let at = trace.time_after(0);
                     if at > now {
                         return;
                     }
@@ -188,7 +190,7 @@ impl<T> Pipe<T> {
         self.stats.transmitted_bytes += bytes;
         self.queue_delay.record(at - offered);
         let lost = self.loss.chance(self.spec.loss);
-        let jitter = self.spec.jitter.mul_f64(self.jitter.unit());
+        let jitter = if self.spec.reorder { self.jitter.independent() } else { self.jitter.at(at) };
         if lost {
             self.stats.lost_packets += 1;
             return self.spent.push(packet);

@@ -6,6 +6,7 @@
 mod device;
 mod direction;
 mod handle;
+mod jitter;
 mod packet;
 mod run;
 mod spec;

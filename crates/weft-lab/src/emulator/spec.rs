@@ -22,9 +22,10 @@ pub struct DirectionSpec {
     pub capacity: Capacity,
     /// One-way propagation delay.
     pub delay: Duration,
-    /// Added to the delay of each packet, even in `0..jitter`.
+    /// What is added to the delay at most. The addition wanders over `0..=jitter`, from one value to the next in the time `jitter`,
+    /// slowly enough to keep packets in order.
     pub jitter: Duration,
-    /// Whether jitter may change the order. If not, a packet waits for the one before it.
+    /// Whether each packet's jitter is drawn by itself, so that packets overtake each other.
     pub reorder: bool,
     /// The chance that a packet is lost after transmission, `0..=1`, independent of all others (Bernoulli).
     pub loss: f64,

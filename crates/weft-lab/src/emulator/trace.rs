@@ -215,12 +215,7 @@ impl RunningTrace {
         &self.trace
     }
 
-    /// When the next unused opportunity comes.
-    pub(super) fn next_time(&self) -> Instant {
-        self.start + self.trace.time_of(self.next)
-    }
-
-    /// When the opportunity comes that is `later` opportunities after the next unused one.
+    /// When the opportunity `later` after the next unused one comes.
     pub(super) fn time_after(&self, later: u64) -> Instant {
         self.start + self.trace.time_of(self.next + later)
     }
