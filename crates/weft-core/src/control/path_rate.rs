@@ -42,6 +42,10 @@ const GROWTH: [f64; 6] = [1.0, 1.02, 1.05, 1.15, 1.4, 2.0];
 const DRAIN_EVERY: Duration = Duration::from_secs(10);
 /// A share is held for so long before it is tried again whether the queue goes.
 const COMPETE_FOR: Duration = Duration::from_secs(10);
+/// On a lossy path the rate ebbs every so many rounds.
+const EBB_ROUNDS: u32 = 32;
+/// More jitter than this is a queue.
+const MOST_JITTER: Duration = Duration::from_millis(20);
 /// Packets a round must settle before it is judged.
 const ROUND_PACKETS: u64 = 20;
 
@@ -54,6 +58,16 @@ struct Round {
     queued: bool,
     backlogged: bool,
     capacity_bps: f64,
+}
+
+/// The rate before and the losses that led to a plateau, and what was settled on it.
+#[derive(Clone, Copy, Debug)]
+struct Plateau {
+    since: Instant,
+    loss: f64,
+    before_bps: f64,
+    delivered: u64,
+    lost: u64,
 }
 
 /// Whether a queue goes when we make room for it.
@@ -82,8 +96,12 @@ pub struct PathRate {
     rate_bps: f64,
     packet_bits: f64,
     round: Round,
-    plateau_until: Instant,
+    plateau: Option<Plateau>,
     plateau_hold: Duration,
+    /// Rounds of ebb left.
+    ebb: u8,
+    ebb_spacing: u32,
+    rounds_since_ebb: u32,
     drained_at: Instant,
     drain_started: Instant,
     room: Option<Room>,
@@ -112,12 +130,15 @@ impl PathRate {
             rate_bps: initial,
             packet_bits: 12_000.0,
             round: Round { started: Instant::ZERO, delivered: 0, lost: 0, queued: false, backlogged: true, capacity_bps: initial },
-            plateau_until: Instant::ZERO,
+            plateau: None,
+            ebb: 0,
+            ebb_spacing: 2,
+            rounds_since_ebb: 0,
             plateau_hold: Duration::ZERO,
             drained_at: Instant::ZERO,
             drain_started: Instant::ZERO,
             room: None,
-            alone_bps: initial,
+            alone_bps: 0.0,
             share_bps: initial,
             compete_since: Instant::ZERO,
             last_sample: Instant::ZERO,
@@ -137,7 +158,7 @@ impl PathRate {
 
     fn sense(&mut self, now: Instant, sample: &Sample) {
         self.rtt.on_sample(now, sample.rtt);
-        let window = (self.delay.jitter() * 16).min(self.rtt.smoothed());
+        let window = (self.delay.jitter() * 16).min(self.rtt.min());
         self.delay.on_sample(now, sample.one_way_delay_us, sample.rtt.saturating_sub(self.rtt.min()), window);
         self.loss.on_fates(now, sample.delivered_packets, sample.lost_packets);
         if sample.delivered_packets > 0 {
@@ -150,16 +171,16 @@ impl PathRate {
     fn learn_capacity(&mut self, sample: &Sample) {
         let (span, packets) = match self.phase {
             Phase::Startup => (self.rtt.min() / 4, 8.0),
-            _ => (self.rtt.min(), 20.0),
+            _ => (self.rtt.min(), 10.0),
         };
-        let span = span.max(self.delay.jitter() * 8).max(self.packets_time(packets));
+        let span = span.max(self.jitter() * 8).max(self.packets_time(packets));
         self.meter.on_sample(sample, span);
-        let fill = 1.0 / (1.0 - self.baseline_loss.fraction().min(0.5));
+        let fill = self.fill();
         if self.is_queued() {
             self.busy_meter.on_sample(sample, span);
             let (sent, received) = (self.busy_meter.sent_bps(), self.busy_meter.received_bps());
-            let yielding = sent * fill < 0.95 * self.capacity_bps;
-            let standing = (received / sent - 1.0).abs() < 0.03;
+            let yielding = self.confirmed && sent * fill < 0.985 * self.capacity_bps;
+            let standing = (0.87..1.08).contains(&(received / sent));
             if self.busy_meter.bits() >= 6.0 * self.packet_bits && !(yielding && standing) {
                 self.capacity_bps = received * fill;
                 self.confirmed = true;
@@ -170,6 +191,12 @@ impl PathRate {
                 self.capacity_bps = self.capacity_bps.max(self.meter.delivered_bps() * fill);
             }
         }
+    }
+
+    #[allow(missing_docs)]
+    pub fn debug(&self) -> (f64, f64, f64, f64, f64, u128, u128, f64) {
+        let r = self.room.map_or(0.0, |r| self.delay.standing_queue().as_secs_f64() - r.queue_s + r.left_s);
+        (self.capacity_bps / 1e6, self.busy_meter.sent_bps() / 1e6, self.busy_meter.received_bps() / 1e6, self.share_bps / 1e6, self.alone_bps / 1e6, self.delay.standing_queue().as_micros(), self.queue_target().as_micros(), r)
     }
 
     fn is_queued(&self) -> bool {
@@ -200,24 +227,75 @@ impl PathRate {
 
     fn judge_round(&mut self, now: Instant) {
         let round = self.round;
-        let growing = self.growth > 0 || self.phase == Phase::Startup;
         let settled = (round.delivered + round.lost) as f64;
         let expected = self.baseline_loss.fraction() * settled;
-        let margin = 3.0 + 3.0 * libm::sqrt(expected);
-        let too_many = round.lost as f64 > expected + margin;
+        let too_many = round.lost as f64 > expected + 3.0 + 3.0 * libm::sqrt(expected);
         let grew = self.capacity_bps > round.capacity_bps * 1.01;
-        if self.phase == Phase::Compete {
-            self.share_bps *= if too_many { 0.8 } else { 1.03 };
-        } else if too_many && !grew && round.backlogged {
-            self.enter_plateau(now);
-        } else if !round.queued && round.backlogged && self.phase != Phase::Plateau {
-            self.growth = (self.growth + 1).min(GROWTH.len() - 1);
-        } else {
-            self.growth = 0;
+        let empty = !round.queued && round.backlogged;
+        match self.phase {
+            Phase::Compete => self.share_bps *= if too_many { 0.7 } else { 1.015 },
+            Phase::Plateau => self.judge_plateau(now, round),
+            _ if too_many && !grew && round.backlogged && self.ebb == 0 => self.enter_plateau(now, round.lost as f64 / settled),
+            _ if empty && self.ebb == 0 => self.growth = (self.growth + 1).min(GROWTH.len() - 1),
+            _ => self.growth = 0,
         }
-        if self.phase == Phase::Plateau || (!growing && !too_many && self.phase != Phase::Compete) {
+        self.learn_baseline_loss(now, round);
+    }
+
+    /// Losses that come while we send less than the path carries are none of our doing. To see them, the rate ebbs now and
+    /// then for two rounds, of which the second is counted.
+    fn learn_baseline_loss(&mut self, now: Instant, round: Round) {
+        let fraction = round.lost as f64 / (round.delivered + round.lost) as f64;
+        if self.ebb == 1 || fraction < self.baseline_loss.fraction() {
             self.baseline_loss.on_fates(now, round.delivered, round.lost);
         }
+        self.rounds_since_ebb += 1;
+        if self.ebb > 0 {
+            self.ebb -= 1;
+        } else if self.rounds_since_ebb >= self.ebb_spacing && self.phase == Phase::Steady && self.loss_matters() {
+            self.ebb = 2;
+            self.rounds_since_ebb = 0;
+            self.ebb_spacing = (self.ebb_spacing * 2).min(EBB_ROUNDS);
+        }
+    }
+
+    /// Whether taking the path's losses for missing capacity would empty the queue.
+    fn loss_matters(&self) -> bool {
+        let loss = self.loss.fraction();
+        loss > 0.002 && self.rtt.smoothed().mul_f64(1.5 * loss) > self.queue_target() / 2
+    }
+
+    fn enter_plateau(&mut self, now: Instant, loss: f64) {
+        self.plateau = Some(Plateau { since: now, loss, before_bps: self.capacity_bps, delivered: 0, lost: 0 });
+        self.capacity_bps = self.meter.delivered_bps() * self.fill();
+        self.plateau_hold = (self.plateau_hold * 2).clamp(self.rtt.smoothed() * 10, Duration::from_secs(10));
+        self.confirmed = true;
+        self.growth = 0;
+        self.phase = Phase::Plateau;
+    }
+
+    /// If the losses go on although we send no more than was delivered, they are the path's, and the rate was right.
+    fn judge_plateau(&mut self, now: Instant, round: Round) {
+        let Some(plateau) = &mut self.plateau else { return };
+        if round.started < plateau.since + self.rtt.smoothed() {
+            return;
+        }
+        plateau.delivered += round.delivered;
+        plateau.lost += round.lost;
+        let settled = (plateau.delivered + plateau.lost) as f64;
+        let Plateau { loss, before_bps, delivered, lost, .. } = *plateau;
+        if settled * loss >= 5.0 && lost as f64 > settled * loss / 2.0 {
+            self.baseline_loss.on_fates(now, delivered, lost);
+            self.capacity_bps = before_bps;
+            self.plateau = None;
+            self.plateau_hold = Duration::ZERO;
+            self.phase = Phase::Steady;
+        }
+    }
+
+    /// What has to be sent for each byte that shall arrive.
+    fn fill(&self) -> f64 {
+        1.0 / (1.0 - self.baseline_loss.fraction().min(0.5))
     }
 
     /// Sums up what the queue should have shrunk by, to see whether it did.
@@ -241,18 +319,8 @@ impl PathRate {
 
     /// Whether the queue stayed although we left room for it to go: someone else fills it.
     fn is_contended(&self) -> bool {
-        let tolerance = self.rtt.min().as_secs_f64() + 0.02;
-        self.room.is_some_and(|r| self.delay.standing_queue().as_secs_f64() - r.queue_s + r.left_s > tolerance)
-    }
-
-    fn enter_plateau(&mut self, now: Instant) {
-        let fill = 1.0 / (1.0 - self.baseline_loss.fraction().min(0.5));
-        self.capacity_bps = self.meter.delivered_bps() * fill;
-        self.plateau_hold = (self.plateau_hold * 2).clamp(self.rtt.smoothed() * 10, Duration::from_secs(10));
-        self.plateau_until = now + self.plateau_hold;
-        self.confirmed = true;
-        self.growth = 0;
-        self.phase = Phase::Plateau;
+        let tolerance = (self.rtt.min() + self.packets_time(4.0)).as_secs_f64() + 0.02;
+        self.confirmed && self.room.is_some_and(|r| self.delay.standing_queue().as_secs_f64() - r.queue_s + r.left_s > tolerance)
     }
 
     fn choose_phase(&mut self, now: Instant) {
@@ -263,10 +331,11 @@ impl PathRate {
         self.phase = match self.phase {
             Phase::Startup if queue > self.queue_target() => Phase::Steady,
             Phase::Startup => Phase::Startup,
-            Phase::Plateau if now < self.plateau_until && queue < self.queue_target() * 2 => Phase::Plateau,
+            Phase::Plateau if self.stays_on_plateau(now) && queue < self.queue_target() * 2 => Phase::Plateau,
             Phase::Compete if self.stays_competing(now) => Phase::Compete,
             Phase::Compete => {
                 self.room = None;
+                self.capacity_bps = self.meter.received_bps() * self.fill();
                 Phase::Steady
             }
             _ if self.is_contended() => {
@@ -290,6 +359,10 @@ impl PathRate {
         };
     }
 
+    fn stays_on_plateau(&self, now: Instant) -> bool {
+        self.plateau.is_some_and(|p| now - p.since < self.plateau_hold)
+    }
+
     fn stays_competing(&self, now: Instant) -> bool {
         let tested = now - self.compete_since > self.rtt.smoothed() * 20;
         let alone = self.meter.delivered_bps() > 0.9 * self.alone_bps;
@@ -307,13 +380,14 @@ impl PathRate {
         let target = match self.phase {
             Phase::Startup => return self.capacity_bps * 2.0,
             Phase::Plateau => return self.capacity_bps * 0.985,
-            Phase::Compete => return self.share_bps.min(1.25 * self.meter.received_bps()),
+            Phase::Compete => return self.share_bps.min(1.1 * self.fill() * self.meter.received_bps()),
             Phase::Drain => -0.01 * self.rtt.min().as_secs_f64(),
             _ => self.queue_target().as_secs_f64(),
         };
         let horizon = ((now - sample.largest_sent_at).as_secs_f64() / 2.0).max(0.002);
         let gain = 1.0 + (target - self.predicted_queue_s(now, sample)) / horizon;
-        self.capacity_bps * gain.clamp(0.25, 1.25).max(if self.growth > 0 { GROWTH[self.growth] } else { 0.0 })
+        let most = if self.ebb > 0 { 0.93 } else { 1.25 };
+        self.capacity_bps * gain.clamp(0.25, most).max(if self.growth > 0 { GROWTH[self.growth] } else { 0.0 })
     }
 
     fn bounded(&self, bps: f64) -> f64 {
@@ -333,8 +407,8 @@ impl PathRate {
     /// Bytes that may be in flight: what stops the sender when reports stop.
     pub fn in_flight_limit_bytes(&self) -> u64 {
         let report_interval = (self.rtt.min() / 4).clamp(Duration::from_millis(1), Duration::from_millis(25));
-        let queue = if self.phase == Phase::Compete { self.delay.standing_queue() * 2 } else { self.queue_target() * 2 };
-        let span = self.rtt.min() + report_interval + self.delay.jitter() * 4 + queue;
+        let queue = if self.phase == Phase::Compete { self.delay.standing_queue() * 2 } else { self.queue_target() };
+        let span = self.rtt.min() + report_interval + self.jitter() * 2 + queue;
         let factor = if self.phase == Phase::Startup { 2.2 } else { 1.1 * GROWTH[self.growth] };
         let bits = self.capacity_bps * factor * span.as_secs_f64() + 10.0 * self.packet_bits;
         (bits / 8.0) as u64
@@ -347,7 +421,12 @@ impl PathRate {
 
     /// The standing queue aimed at: one millisecond, 2 % of the round trip, one and a half packets or twice the jitter, whichever is most.
     pub fn queue_target(&self) -> Duration {
-        Duration::from_millis(1).max(self.rtt.min() / 50).max(self.packets_time(1.5)).max(self.delay.jitter() * 2)
+        Duration::from_millis(1).max(self.rtt.min() / 50).max(self.packets_time(1.5)).max(self.jitter() * 2)
+    }
+
+    /// Jitter, as far as it is allowed to widen the queue.
+    fn jitter(&self) -> Duration {
+        self.delay.jitter().min(MOST_JITTER)
     }
 
     /// What the controller is doing.

@@ -425,6 +425,9 @@ impl<'a> World<'a> {
     fn on_report(&mut self, now: Instant, report: &Report, ranges: Vec<RangeInclusive<u64>>) {
         if let Some(sample) = self.book.on_report(now, report, ranges, &mut |_, _, _| {}) {
             self.control.on_sample(now, &sample);
+            if std::env::var_os("DBG").is_some() {
+                println!("DBG {:.3} {:?} {:.3?} rate {} rtt {:?}", now.as_nanos() as f64 / 1e9, self.control.phase(), self.control.debug(), self.control.pacing_rate(now), self.control.rtt().min());
+            }
             self.rates.push((now, self.control.pacing_rate(now)));
         }
         if let Some(time) = self.book.next_loss_timeout() {
