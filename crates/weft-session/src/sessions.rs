@@ -106,7 +106,7 @@ impl Sessions {
         Ok(id)
     }
 
-    /// Forgets a peer and its keys; the others keep their numbers. Whether there was one.
+    /// Forgets a peer, its keys and its accepted stamp; the others keep their numbers. Whether there was one.
     pub fn remove_peer(&mut self, id: PeerId) -> bool {
         let Some(peer) = self.peers.get_mut(usize::from(id.0)).and_then(Option::take) else { return false };
         self.by_key.remove(&peer.public);

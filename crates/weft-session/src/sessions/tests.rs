@@ -8,6 +8,7 @@ use weft_wire::handshake::{COOKIE_REPLY_LEN, INITIATION_LEN, RESPONSE_LEN};
 use weft_wire::hop::{HOP_HEADER_LEN, PacketType, TAG_LEN};
 
 mod chaos;
+mod golden;
 mod handshakes;
 mod properties;
 mod rekeys;
