@@ -263,6 +263,30 @@ fn only_the_next_segment_of_the_same_flow_continues_a_run() {
 }
 
 #[test]
+fn other_options_of_the_same_length_end_a_run() {
+    let flow = Flow { tcp_options: vec![1; 4], ..tcp4() };
+    let first = flow.partial(&segment(1, 100, 0x10, 50));
+    let run = Run::begin(UnitKind::PartialPacket, &first).unwrap();
+    let next = segment(2, 150, 0x10, 50);
+    assert!(run.continues(&first, UnitKind::PartialPacket, &flow.partial(&next)));
+    let other = Flow { tcp_options: vec![1, 1, 1, 0], ..tcp4() };
+    assert!(!run.continues(&first, UnitKind::PartialPacket, &other.partial(&next)));
+}
+
+#[test]
+fn a_head_slice_continues_a_run_of_its_own_segment_size() {
+    let flow = tcp4();
+    let head = flow.partial(&segment(1, 100, 0x10, 50));
+    // Segments 2 and 3 of the super-packet: sequence numbers 200..300, identifications 3 and 4.
+    let mut run = Run::begin_with_tail(&head, 2, 50, false).unwrap();
+    run.push_tail(50, true).unwrap();
+    let continues = |s: &Segment| run.continues(&head, UnitKind::HeadSlice, &flow.partial(s));
+    assert!(continues(&segment(5, 300, 0x10, 50)));
+    assert!(!continues(&segment(5, 300, 0x10, 49)), "its tails would be shorter than the run's segments");
+    assert!(!continues(&segment(5, 200, 0x10, 50)) && !continues(&segment(3, 300, 0x10, 50)));
+}
+
+#[test]
 fn a_run_ends_with_psh_fin_or_a_short_segment() {
     for (flags, len) in [(0x18, 50), (0x11, 50), (0x10, 49)] {
         let flow = tcp4();
