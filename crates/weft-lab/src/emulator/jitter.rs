@@ -36,7 +36,7 @@ impl Wander {
             // After a pause of more than one line the values between are of no interest.
             self.from = if share < 2.0 { self.to } else { self.rng.unit() };
             self.to = self.rng.unit();
-            self.start = self.start + self.limit.mul_f64(share.floor());
+            self.start += self.limit.mul_f64(share.floor());
             share = share.fract();
         }
         self.limit.mul_f64(self.from + (self.to - self.from) * share)
