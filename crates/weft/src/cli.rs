@@ -5,14 +5,19 @@ use std::path::PathBuf;
 
 /// Many imperfect links, one private network that is fast and stays up.
 #[derive(Parser)]
-#[command(version, arg_required_else_help = true, max_term_width = 100, after_help = "\
+#[command(
+    version,
+    arg_required_else_help = true,
+    max_term_width = 100,
+    after_help = "\
 Examples:
   weft keygen --out weft.key            make this node's key, print the public one for the peers
   weft check /etc/weft/weft.toml        say what is wrong, with line, column and the likely fix
   weft up -c /etc/weft/weft.toml        run the node
   weft paths --watch                    what each path carries, once a second
 
-Exit status: 0 well, 1 failed, 2 usage, 3 degraded, 4 no daemon.")]
+Exit status: 0 well, 1 failed, 2 usage, 3 degraded, 4 no daemon."
+)]
 pub struct Cli {
     /// What to do.
     #[command(subcommand)]
@@ -43,6 +48,24 @@ Examples:
         #[arg(value_name = "FILE", default_value = DEFAULT_CONFIG)]
         file: PathBuf,
     },
+    /// Run the node in the foreground, until SIGTERM or `weft down`; SIGHUP reloads
+    #[command(after_help = "\
+Examples:
+  weft up -c /etc/weft/weft.toml
+  weft up -v            more log lines; -q: errors only
+
+It needs CAP_NET_ADMIN for the TUN device and its routes. As a service: systemctl enable --now weft")]
+    Up {
+        /// The configuration
+        #[arg(short, long, value_name = "FILE", default_value = DEFAULT_CONFIG)]
+        config: PathBuf,
+        /// Say more
+        #[arg(short, long)]
+        verbose: bool,
+        /// Say only what went wrong
+        #[arg(short, long, conflicts_with = "verbose")]
+        quiet: bool,
+    },
     /// Stop the running node; it tells its peers
     Down(Control),
     /// The node, its peers and how they are; exit status 3 when one is degraded
@@ -56,11 +79,14 @@ Examples:
     /// The flows sent lately
     Flows(Reading),
     /// Show the weights of the links, or set them for the weighted schedules
-    #[command(args_conflicts_with_subcommands = true, after_help = "\
+    #[command(
+        args_conflicts_with_subcommands = true,
+        after_help = "\
 Examples:
   weft weights                          show them
   weft weights set eth0=50 wwan0=75     effective at the next packet
-  weft weights set measured             in proportion to the measured capacity again")]
+  weft weights set measured             in proportion to the measured capacity again"
+    )]
     Weights {
         /// What to do with them
         #[command(subcommand)]

@@ -5,6 +5,8 @@ mod cli;
 mod commands;
 mod config;
 mod control;
+mod daemon;
+mod entropy;
 mod keys;
 mod outcome;
 mod status;

@@ -40,7 +40,8 @@ impl Table {
     }
 
     fn widths(&self) -> Vec<usize> {
-        let width = |i: usize| self.rows.iter().filter_map(move |row| row.get(i)).map(|cell| cell.chars().count()).max();
+        let width =
+            |i: usize| self.rows.iter().filter_map(move |row| row.get(i)).map(|cell| cell.chars().count()).max();
         self.columns.iter().enumerate().map(|(i, (h, _))| width(i).unwrap_or(0).max(h.chars().count())).collect()
     }
 }

@@ -59,7 +59,11 @@ fn a_good_configuration_is_well() {
 fn unknown_keys_have_a_place_and_a_suggestion() {
     refused(
         "[node]\nkey = \"weft.key\"\n  listn = 51900\n[tun]\naddress = [\"10.9.0.1/24\"]\n",
-        &["weft.toml:3:3: error: unknown key `listn` in [node]", "    3 |   listn = 51900", "|   ^^^^^ did you mean `listen`?"],
+        &[
+            "weft.toml:3:3: error: unknown key `listn` in [node]",
+            "    3 |   listn = 51900",
+            "|   ^^^^^ did you mean `listen`?",
+        ],
     );
     refused(&with_peer("[polcy]\n"), &["unknown key `polcy` in the file", "did you mean `policy`?"]);
 }
@@ -68,7 +72,11 @@ fn unknown_keys_have_a_place_and_a_suggestion() {
 fn wrong_units_and_values_say_the_right_ones() {
     refused(
         &with_peer("[[link]]\nname = \"lo\"\nmax-rate-up = \"30 MB\""),
-        &["weft.toml:8:15: error", "the unit must be one of bit/s, kbit/s, Mbit/s, Gbit/s", "for example \"30 Mbit/s\""],
+        &[
+            "weft.toml:8:15: error",
+            "the unit must be one of bit/s, kbit/s, Mbit/s, Gbit/s",
+            "for example \"30 Mbit/s\"",
+        ],
     );
     refused(
         &with_peer("[policy]\nschedule = \"earliest\""),
@@ -76,7 +84,14 @@ fn wrong_units_and_values_say_the_right_ones() {
     );
     refused(
         "[node]\nkey = \"weft.key\"\nlisten = 70000\n[tun]\naddress = [\"10.9.0.1\"]\nmtu = 100\n",
-        &["weft.toml:3:10: error", "from 1 to 65535", "weft.toml:5:12: error", "prefix length", "weft.toml:6:7", "1280"],
+        &[
+            "weft.toml:3:10: error",
+            "from 1 to 65535",
+            "weft.toml:5:12: error",
+            "prefix length",
+            "weft.toml:6:7",
+            "1280",
+        ],
     );
     refused("[node]\nkey = weft.key\n", &["weft.toml:2:7: error"]);
     refused("[tun]\naddress = [\"10.9.0.1/24\"]\n", &["needs `[node]`", "key = \"weft.key\""]);
@@ -88,7 +103,10 @@ fn key_files_must_exist_and_be_private() {
     let text = "[node]\nkey = \"weft.key\"\n[tun]\naddress = [\"10.9.0.1/24\"]\n";
     let (status, message) = check_in(&dir, text);
     assert_eq!(status, 1);
-    assert!(message.contains("weft.toml:2:7: error: there is no key file") && message.contains("weft keygen --out"), "{message}");
+    assert!(
+        message.contains("weft.toml:2:7: error: there is no key file") && message.contains("weft keygen --out"),
+        "{message}"
+    );
 
     dir.key("weft.key");
     chmod(&dir.path("weft.key"), 0o640);
@@ -105,7 +123,10 @@ fn key_files_must_exist_and_be_private() {
 
 #[test]
 fn contradictions_are_explained() {
-    refused(&with_peer("[policy]\nack = \"condition\""), &["weft.toml:7:1: error", "contradict each other", "reorder = \"off\""]);
+    refused(
+        &with_peer("[policy]\nack = \"condition\""),
+        &["weft.toml:7:1: error", "contradict each other", "reorder = \"off\""],
+    );
     refused(
         &format!("{}[[peer]]\nname = \"hub\"\npublic-key = \"{PEER}\"\nprefixes = [\"10.9.0.2/32\"]\n", with_peer("")),
         &["two peers are called `hub`", "have the same key", "`10.9.0.2/32` is behind `hub`"],
@@ -149,7 +170,10 @@ fn peers_can_override_the_policy() {
     let overrides = "[peer.policy]\nack = \"condition\"\nreorder = \"off\"\n";
     let (status, message) = check(&format!("{}{overrides}", with_peer("")));
     assert_eq!((status, message.as_str()), (0, ""));
-    refused(&format!("{}[peer.policy]\nack = \"condition\"\n", with_peer("")), &["weft.toml:12:1: error", "contradict"]);
+    refused(
+        &format!("{}[peer.policy]\nack = \"condition\"\n", with_peer("")),
+        &["weft.toml:12:1: error", "contradict"],
+    );
 }
 
 #[test]

@@ -1,22 +1,22 @@
 //! `weft keygen` and `weft pubkey`.
 
-use crate::keys::PrivateKey;
 use crate::outcome::{Failure, Outcome};
+use crate::{entropy, keys};
 use std::path::Path;
+use weft_session::Identity;
 
 /// Makes a private key and prints its public key.
 pub fn keygen(out: Option<&Path>) -> Result<Outcome, Failure> {
-    let mut random = [0; 32];
-    aws_lc_rs::rand::fill(&mut random).map_err(|_| Failure::new("the kernel gave no random numbers"))?;
-    let key = PrivateKey::from_random(random);
+    let seed = entropy::seed().map_err(|why| Failure::new(format!("the kernel gave no random numbers: {why}")))?;
+    let identity = Identity::from_secret(seed);
     match out {
         Some(path) => {
-            key.store(path).map_err(|why| Failure::new(why.to_string()))?;
-            println!("{}", key.public());
+            keys::store(&identity, path).map_err(|why| Failure::new(why.to_string()))?;
+            println!("{}", identity.public_key());
         }
         None => {
-            eprintln!("public key: {}", key.public());
-            println!("{}", key.encoded());
+            eprintln!("public key: {}", identity.public_key());
+            println!("{}", identity.secret_to_base64());
         }
     }
     Ok(Outcome::Well)
@@ -24,7 +24,7 @@ pub fn keygen(out: Option<&Path>) -> Result<Outcome, Failure> {
 
 /// Prints the public key of the private key in `file`.
 pub fn pubkey(file: &Path) -> Result<Outcome, Failure> {
-    let key = PrivateKey::load(file).map_err(|why| Failure::new(why.to_string()))?;
-    println!("{}", key.public());
+    let identity = keys::load(file).map_err(|why| Failure::new(why.to_string()))?;
+    println!("{}", identity.public_key());
     Ok(Outcome::Well)
 }

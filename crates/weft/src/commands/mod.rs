@@ -4,6 +4,7 @@ mod act;
 mod check;
 mod keys;
 mod show;
+mod up;
 
 use crate::cli::{Cli, Command, WeightsCommand};
 use crate::outcome::{Failure, Outcome};
@@ -17,6 +18,7 @@ pub fn run(cli: Cli) -> Result<Outcome, Failure> {
         Command::Keygen { out } => keys::keygen(out.as_deref()),
         Command::Pubkey { file } => keys::pubkey(&file),
         Command::Check { file } => check::check(&file),
+        Command::Up { config, verbose, quiet } => up::up(&config, verbose, quiet),
         Command::Down(control) => act::down(&control),
         Command::Status(reading) => show::show(&reading, show::status),
         Command::Paths(reading) => show::show(&reading, show::paths),

@@ -13,7 +13,8 @@ pub fn show(reading: &Reading, view: fn(&Status) -> String) -> Result<Outcome, F
     loop {
         let status = read(reading)?;
         let text = if reading.json { json(&status)? } else { view(&status) };
-        let clear = if reading.watch && !reading.json && std::io::stdout().is_terminal() { "\x1b[H\x1b[2J" } else { "" };
+        let clear =
+            if reading.watch && !reading.json && std::io::stdout().is_terminal() { "\x1b[H\x1b[2J" } else { "" };
         let mut out = std::io::stdout().lock();
         if write!(out, "{clear}{text}").and_then(|()| out.flush()).is_err() || !reading.watch {
             return Ok(if status.is_degraded() { Outcome::Degraded } else { Outcome::Well });
@@ -42,7 +43,8 @@ pub fn status(status: &Status) -> String {
         "weft {} on {}, up {up}, inner MTU {} B\npublic key {}\n\n",
         status.version, status.tun, status.inner_mtu, status.public_key
     );
-    let mut table = Table::new(&["PEER", "STATE", ">SESSION", ">HEARD", ">PATHS", ">SENT", ">RECEIVED", ">REPEATED", ">DROPPED"]);
+    let mut table =
+        Table::new(&["PEER", "STATE", ">SESSION", ">HEARD", ">PATHS", ">SENT", ">RECEIVED", ">REPEATED", ">DROPPED"]);
     for peer in &status.peers {
         let usable = peer.paths.iter().filter(|path| !path.is_down()).count();
         table.row([
@@ -70,7 +72,19 @@ pub fn status(status: &Status) -> String {
 /// Each path.
 pub fn paths(status: &Status) -> String {
     let mut table = Table::new(&[
-        "PEER", "PATH", "STATE", ">RTT", ">QUEUE", ">JITTER", ">LOSS", ">CAPACITY", ">DELIVERED", ">SENT", ">RECEIVED", "BULK", "WHY",
+        "PEER",
+        "PATH",
+        "STATE",
+        ">RTT",
+        ">QUEUE",
+        ">JITTER",
+        ">LOSS",
+        ">CAPACITY",
+        ">DELIVERED",
+        ">SENT",
+        ">RECEIVED",
+        "BULK",
+        "WHY",
     ]);
     for (peer, path) in status.peers.iter().flat_map(|peer| peer.paths.iter().map(move |path| (peer, path))) {
         table.row([
@@ -92,7 +106,9 @@ pub fn paths(status: &Status) -> String {
     if table.is_empty() {
         return "no paths: no peer has been reached\n".to_owned();
     }
-    format!("{table}\nQUEUE: delay beyond the path's least. CAPACITY: learnt, of what we send. BULK: bulk flows may use it now.\n")
+    format!(
+        "{table}\nQUEUE: delay beyond the path's least. CAPACITY: learnt, of what we send. BULK: bulk flows may use it now.\n"
+    )
 }
 
 /// The flows sent lately.

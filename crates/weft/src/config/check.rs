@@ -1,26 +1,28 @@
 //! What no single key can tell: contradictions between settings, and the files they name.
 
 use super::diagnose::{Report, did_you_mean};
-use super::{Config, Peer, Weights, matches};
-use crate::keys::PrivateKey;
+use super::{Config, Peer, matches, prefix};
+use crate::keys;
+use weft_engine::Prefix;
+use weft_session::Identity;
 
 /// Reports everything contradictory in `config`, and gives the key it names.
-pub fn check(config: &Config, report: &Report) -> Option<PrivateKey> {
+pub fn check(config: &Config, report: &Report) -> Option<Identity> {
     links(config, report);
     link_names(config, report);
     peers(config, report);
     prefixes(config, report);
     let key = key(config, report)?;
-    for peer in config.peers.iter().filter(|peer| peer.public_key.value == key.public()) {
+    for peer in config.peers.iter().filter(|peer| peer.public_key.value == key.public_key()) {
         let message = format!("peer `{}` has this node's own key", peer.name.value);
         report.error(peer.public_key.span.clone(), message, Some("put the peer's public key here".to_owned()));
     }
     Some(key)
 }
 
-fn key(config: &Config, report: &Report) -> Option<PrivateKey> {
+fn key(config: &Config, report: &Report) -> Option<Identity> {
     let at = &config.node.key;
-    PrivateKey::load(&at.value).map_err(|why| report.error(at.span.clone(), why.to_string(), None)).ok()
+    keys::load(&at.value).map_err(|why| report.error(at.span.clone(), why.to_string(), None)).ok()
 }
 
 fn links(config: &Config, report: &Report) {
@@ -43,14 +45,9 @@ fn link_names(config: &Config, report: &Report) {
     let here: Vec<String> = std::fs::read_dir("/sys/class/net")
         .map(|entries| entries.flatten().filter_map(|entry| entry.file_name().into_string().ok()).collect())
         .unwrap_or_default();
-    let known = |name: &str| {
-        here.iter().any(|n| n == name) || config.links.only.iter().any(|only| matches(&only.value, name))
-    };
-    let weights = config.peers.iter().filter_map(|peer| match &peer.policy.weights {
-        Weights::Static(weights) => Some(weights.iter().map(|(name, _)| name)),
-        Weights::Measured => None,
-    });
-    let named = config.link.iter().map(|link| &link.name).chain(weights.flatten());
+    let known =
+        |name: &str| here.iter().any(|n| n == name) || config.links.only.iter().any(|only| matches(&only.value, name));
+    let named = config.link.iter().map(|link| &link.name).chain(&config.weighted_links);
     let mut said = Vec::new();
     for name in named.filter(|name| !known(&name.value)) {
         if !said.contains(&&name.span) {
@@ -73,13 +70,18 @@ fn peers(config: &Config, report: &Report) {
             }
         }
         if peer.endpoints.is_empty() && config.node.listen.is_none() {
-            let message = format!("peer `{}` has no endpoints and [node] no `listen`: nobody can begin", peer.name.value);
+            let message =
+                format!("peer `{}` has no endpoints and [node] no `listen`: nobody can begin", peer.name.value);
             let help = "give one of the two";
             report.error(peer.name.span.clone(), message, Some(help.to_owned()));
         }
         if peer.prefixes.is_empty() {
             let message = format!("peer `{}` has no prefixes: nothing will be sent to it", peer.name.value);
-            report.warning(peer.name.span.clone(), message, Some("for example prefixes = [\"10.9.0.2/32\"]".to_owned()));
+            report.warning(
+                peer.name.span.clone(),
+                message,
+                Some("for example prefixes = [\"10.9.0.2/32\"]".to_owned()),
+            );
         }
     }
 }
@@ -87,26 +89,22 @@ fn peers(config: &Config, report: &Report) {
 fn prefixes(config: &Config, report: &Report) {
     for (i, peer) in config.peers.iter().enumerate() {
         for at in &peer.prefixes {
-            let prefix = at.value;
-            if prefix != prefix.trimmed() {
-                let message = format!("`{prefix}` has bits behind its length");
-                report.error(at.span.clone(), message, Some(format!("write {}", prefix.trimmed())));
+            let (value, written) = (prefix::trimmed(at.value), prefix::text(at.value));
+            if value != at.value {
+                let message = format!("`{written}` has bits behind its length");
+                report.error(at.span.clone(), message, Some(format!("write {}", prefix::text(value))));
             }
-            let same = |other: &&Peer| other.prefixes.iter().any(|o| o.value.trimmed() == prefix.trimmed());
+            let same = |other: &&Peer| other.prefixes.iter().any(|o| prefix::trimmed(o.value) == value);
             if let Some(other) = config.peers[..i].iter().find(same) {
-                let message = format!("`{prefix}` is behind `{}` and behind `{}`", other.name.value, peer.name.value);
+                let message = format!("`{written}` is behind `{}` and behind `{}`", other.name.value, peer.name.value);
                 let help = "a prefix has one peer; a longer prefix inside a shorter one is fine";
                 report.error(at.span.clone(), message, Some(help.to_owned()));
             }
-            let own = |own: &&super::Prefix| own.address == prefix.address && prefix.length == host_bits(prefix.address);
+            let own = |own: &&Prefix| own.address == value.address && value.length == prefix::host_bits(value.address);
             if let Some(own) = config.tun.addresses.iter().find(own) {
-                let message = format!("`{prefix}` is this node's own address ({own} in [tun])");
+                let message = format!("`{written}` is this node's own address ({} in [tun])", prefix::text(*own));
                 report.error(at.span.clone(), message, Some("put the peer's address here".to_owned()));
             }
         }
     }
-}
-
-fn host_bits(address: std::net::IpAddr) -> u8 {
-    if address.is_ipv4() { 32 } else { 128 }
 }

@@ -4,28 +4,19 @@ mod check;
 mod diagnose;
 mod parse;
 mod policy;
-mod prefix;
+pub mod prefix;
 pub mod read;
 
 pub use diagnose::{Report, Severity, did_you_mean};
-pub use policy::{Ack, Bundle, Policy, Queue, Recovery, Reorder, Schedule, Weights, WrrOrder};
-pub use prefix::Prefix;
 
-use crate::keys::{PrivateKey, PublicKey};
-use read::{At, choice};
+use read::{At, names};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
+use weft_engine::{Policy, Prefix};
+use weft_session::{Cipher, Identity, PublicKey};
 use weft_units::Rate;
 
-choice! {
-    /// Which AEAD seals the datagrams.
-    Cipher {
-        /// AES-256 in Galois/Counter Mode: the faster one where the processor has AES instructions.
-        Aes256Gcm = "aes-256-gcm",
-        /// ChaCha20-Poly1305 (RFC 8439).
-        ChaCha20Poly1305 = "chacha20-poly1305",
-    }
-}
+names!(Cipher { Aes256Gcm = "aes-256-gcm", ChaCha20Poly1305 = "chacha20-poly1305" });
 
 /// The inner MTU.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -98,8 +89,6 @@ pub struct Link {
     pub name: At<String>,
     /// Never send faster than this.
     pub max_rate_up: Option<Rate>,
-    /// Weight for the weighted schedules.
-    pub weight: Option<u32>,
     /// Whether it may be used for sending.
     pub up: bool,
 }
@@ -117,8 +106,6 @@ pub struct Peer {
     pub prefixes: Vec<At<Prefix>>,
     /// How to send to it: `[policy]` with the peer's overrides.
     pub policy: Policy,
-    /// Where the peer stands in the file.
-    pub span: std::ops::Range<usize>,
 }
 
 /// A whole configuration that passed every check.
@@ -134,21 +121,16 @@ pub struct Config {
     pub link: Vec<Link>,
     /// `[[peer]]`
     pub peers: Vec<Peer>,
-}
-
-impl Config {
-    /// The settings of the link called `name`.
-    pub fn link(&self, name: &str) -> Option<&Link> {
-        self.link.iter().find(|link| link.name.value == name)
-    }
+    /// The links that weights are given to.
+    pub weighted_links: Vec<At<String>>,
 }
 
 /// A configuration with the key it names and what there is to warn of.
 pub struct Loaded {
     /// The configuration.
     pub config: Config,
-    /// The node's private key.
-    pub key: PrivateKey,
+    /// The node's key pair.
+    pub identity: Identity,
     /// Findings, warnings only.
     pub report: Report,
 }
@@ -163,9 +145,9 @@ pub fn load(file: &Path) -> Result<Loaded, String> {
     let report = Report::new(name, text);
     let directory = file.parent().unwrap_or(Path::new("."));
     let config = parse::parse(&report, directory);
-    let key = config.as_ref().and_then(|config| check::check(config, &report));
-    match (config, key) {
-        (Some(config), Some(key)) if report.count(Severity::Error) == 0 => Ok(Loaded { config, key, report }),
+    let identity = config.as_ref().and_then(|config| check::check(config, &report));
+    match (config, identity) {
+        (Some(config), Some(identity)) if report.count(Severity::Error) == 0 => Ok(Loaded { config, identity, report }),
         _ => Err(report.to_string()),
     }
 }

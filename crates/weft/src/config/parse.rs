@@ -1,14 +1,14 @@
 //! From TOML to [`Config`]: the tables and their keys.
 
 use super::diagnose::Report;
-use super::policy::Policy;
-use super::read::Section;
-use super::{Cipher, Config, Link, LinkChoice, Mtu, Node, Peer, Prefix, Tun};
-use crate::keys::PublicKey;
+use super::read::{At, Section};
+use super::{Config, Link, LinkChoice, Mtu, Node, Peer, Tun, policy, prefix};
 use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use toml::de::DeTable;
+use weft_engine::{Policy, Weights};
+use weft_session::{Cipher, PublicKey};
 use weft_units::parse_rate;
 
 /// Reads the report's text; file names in it are relative to `directory`. Nothing when a table that must be there is not.
@@ -31,13 +31,20 @@ pub fn parse(report: &Report, directory: &Path) -> Option<Config> {
     let node = node_table.and_then(|section| node(section, directory));
     let tun = tun_table.and_then(|section| tun(section, report));
     let links = root.section("links", "[links]").map(links).unwrap_or_default();
-    let link = root.sections("link", "[[link]]").into_iter().filter_map(link).collect();
-    let base = Policy::default();
-    let policy = root.section("policy", "[policy]").map(|section| Policy::read(section, &base, report));
-    let policy = policy.unwrap_or(base);
-    let peers = root.sections("peer", "[[peer]]").into_iter().filter_map(|s| peer(s, &policy, report)).collect();
+    let (link, link_weights): (Vec<_>, Vec<_>) = root.sections("link", "[[link]]").into_iter().filter_map(link).unzip();
+    let weights: Vec<_> = link_weights.into_iter().flatten().collect();
+    let mut base = Policy::default();
+    if !weights.is_empty() {
+        base.weights = Weights::Static(weights);
+    }
+    let mut weighted_links = Vec::new();
+    if let Some(section) = root.section("policy", "[policy]") {
+        base = policy::read(section, &base, &mut weighted_links, report);
+    }
+    let peers = root.sections("peer", "[[peer]]").into_iter();
+    let peers = peers.filter_map(|section| peer(section, &base, &mut weighted_links, report)).collect();
     root.finish();
-    Some(Config { node: node?, tun: tun?, links, link, peers })
+    Some(Config { node: node?, tun: tun?, links, link, peers, weighted_links })
 }
 
 fn node(mut section: Section<'_, '_>, directory: &Path) -> Option<Node> {
@@ -62,7 +69,7 @@ fn node(mut section: Section<'_, '_>, directory: &Path) -> Option<Node> {
 
 fn tun(mut section: Section<'_, '_>, report: &Report) -> Option<Tun> {
     let name = section.parsed("name", "\"weft0\"", interface_name).map(|at| at.value);
-    let addresses = section.list("address", "[\"10.9.0.1/24\"]", str::parse::<Prefix>);
+    let addresses = section.list("address", "[\"10.9.0.1/24\"]", prefix::parse);
     if addresses.as_ref().is_none_or(Vec::is_empty) {
         section.missing("address", "for example address = [\"10.9.0.1/24\"]");
     }
@@ -93,40 +100,47 @@ fn links(mut section: Section<'_, '_>) -> LinkChoice {
     LinkChoice { only, ignore }
 }
 
-fn link(mut section: Section<'_, '_>) -> Option<Link> {
+/// A link's settings, and its weight if it has one.
+fn link(mut section: Section<'_, '_>) -> Option<(Link, Option<(String, u32)>)> {
     let name = section.parsed("name", "\"wwan0\"", interface_name);
     if name.is_none() && !section.has("name") {
         section.missing("name", "the interface these settings are for");
     }
     let max_rate_up = section.parsed("max-rate-up", "\"30 Mbit/s\"", parse_rate).map(|at| at.value);
-    let weight = section.integer("weight", 0..1_000_001).map(|at| at.value as u32);
+    let weight = section.integer("weight", 0..policy::MAX_WEIGHT + 1).map(|at| at.value as u32);
     let up = section.flag("up").unwrap_or(true);
     section.finish();
-    Some(Link { name: name?, max_rate_up, weight, up })
+    let name = name?;
+    let weight = weight.map(|weight| (name.value.clone(), weight));
+    Some((Link { name, max_rate_up, up }, weight))
 }
 
-fn peer(mut section: Section<'_, '_>, policy: &Policy, report: &Report) -> Option<Peer> {
+fn peer(
+    mut section: Section<'_, '_>,
+    base: &Policy,
+    weighted_links: &mut Vec<At<String>>,
+    report: &Report,
+) -> Option<Peer> {
     let name = section.parsed("name", "\"hub\"", peer_name);
-    let public_key = section.parsed("public-key", "what `weft pubkey` prints there", str::parse::<PublicKey>);
+    let public_key = section.parsed("public-key", "what `weft pubkey` prints there", public_key);
     let endpoints = section.list("endpoints", "[\"192.0.2.1:51900\"]", endpoint).unwrap_or_default();
-    let prefixes = section.list("prefixes", "[\"10.9.0.2/32\"]", |text: &str| text.parse::<Prefix>());
-    let policy = section.section("policy", "[peer.policy]").map(|overrides| Policy::read(overrides, policy, report))
-        .unwrap_or_else(|| policy.clone());
+    let prefixes = section.list("prefixes", "[\"10.9.0.2/32\"]", prefix::parse).unwrap_or_default();
+    let policy = match section.section("policy", "[peer.policy]") {
+        Some(overrides) => policy::read(overrides, base, weighted_links, report),
+        None => base.clone(),
+    };
     for (key, help) in [("name", "a name for tables and logs"), ("public-key", "what `weft pubkey` prints there")] {
         if !section.has(key) {
             section.missing(key, help);
         }
     }
-    let span = section.span();
     section.finish();
-    Some(Peer {
-        name: name?,
-        public_key: public_key?,
-        endpoints: endpoints.into_iter().map(|at| at.value).collect(),
-        prefixes: prefixes.unwrap_or_default(),
-        policy,
-        span,
-    })
+    let endpoints = endpoints.into_iter().map(|at| at.value).collect();
+    Some(Peer { name: name?, public_key: public_key?, endpoints, prefixes, policy })
+}
+
+fn public_key(text: &str) -> Result<PublicKey, &'static str> {
+    text.parse().map_err(|_| "a public key is 44 characters of base64")
 }
 
 fn endpoint(text: &str) -> Result<SocketAddr, &'static str> {

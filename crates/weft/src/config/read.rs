@@ -27,18 +27,15 @@ pub trait Choice: Copy + 'static {
     const NAMES: &'static [(&'static str, Self)];
 }
 
-/// Declares an enum that is a [`Choice`], the names beside the variants.
-macro_rules! choice {
-    ($(#[$doc:meta])* $name:ident { $($(#[$variant_doc:meta])* $variant:ident = $text:literal,)+ }) => {
-        $(#[$doc])*
-        #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-        pub enum $name { $($(#[$variant_doc])* $variant,)+ }
+/// Gives the variants of an enum their names: makes it a [`Choice`].
+macro_rules! names {
+    ($name:ident { $($variant:ident = $text:literal),+ $(,)? }) => {
         impl $crate::config::read::Choice for $name {
             const NAMES: &'static [(&'static str, Self)] = &[$(($text, $name::$variant),)+];
         }
     };
 }
-pub(super) use choice;
+pub(super) use names;
 
 /// One table of the file, read key by key; [`Section::finish`] reports the keys nobody asked for.
 pub struct Section<'a, 'i> {

@@ -1,0 +1,168 @@
+//! The control socket, on threads of its own, joined with the datapath by a bounded channel and its waker.
+
+use super::log::Log;
+use crate::control::{Request, Response, write_line};
+use nix::sys::socket::{getsockopt, sockopt::PeerCredentials};
+use nix::unistd::geteuid;
+use std::fs::{self, DirBuilder, Permissions};
+use std::io::{self, BufRead as _, BufReader, Read as _};
+use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::thread;
+use std::time::Duration;
+use weft_io::wait::Waker;
+
+/// Tasks that may wait for the datapath.
+const MAX_TASKS: usize = 64;
+/// Clients served at once; one more is turned away.
+const MAX_CLIENTS: usize = 16;
+/// Longest request, in bytes.
+const MAX_REQUEST: u64 = 64 << 10;
+/// How long a client may be silent, or the datapath busy.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// What the datapath is asked to do.
+pub enum Task {
+    /// By a client, who waits for the answer.
+    Answer(Request, SyncSender<Response>),
+    /// Read the configuration again.
+    Reload,
+    /// Come to an end.
+    Stop,
+}
+
+/// Gives tasks to the datapath.
+#[derive(Clone)]
+pub struct Sender {
+    tasks: SyncSender<Task>,
+    waker: Arc<Waker>,
+}
+
+impl Sender {
+    /// A channel to a datapath whose poller watches `waker`.
+    pub fn channel(waker: Arc<Waker>) -> (Sender, Receiver<Task>) {
+        let (tasks, receiver) = sync_channel(MAX_TASKS);
+        (Sender { tasks, waker }, receiver)
+    }
+
+    /// Gives it `task`.
+    ///
+    /// # Errors
+    /// When the datapath has ended.
+    pub fn send(&self, task: Task) -> io::Result<()> {
+        self.tasks.send(task).map_err(|_| io::ErrorKind::BrokenPipe)?;
+        self.waker.wake()
+    }
+}
+
+/// The listening socket; its file goes away with it.
+pub struct Server {
+    path: PathBuf,
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = fs::remove_file(&self.path);
+    }
+}
+
+impl Server {
+    /// Listens at `path`, for root and this process's user.
+    ///
+    /// # Errors
+    /// Why that is not possible, for people.
+    pub fn start(path: &Path, tasks: Sender, log: Log) -> Result<Server, String> {
+        let describe = |why: io::Error| format!("control socket {}: {why}", path.display());
+        let listener = listen(path).map_err(|why| match why.kind() {
+            io::ErrorKind::AddrInUse => {
+                format!("another node is running: it listens at {}; stop it with: weft down", path.display())
+            }
+            io::ErrorKind::PermissionDenied => {
+                format!("{}; name another one in [node] control, or run as root", describe(why))
+            }
+            _ => describe(why),
+        })?;
+        let server = Server { path: path.to_owned() };
+        fs::set_permissions(path, Permissions::from_mode(0o600)).map_err(describe)?;
+        let serve = move || accept(&listener, &tasks, log);
+        thread::Builder::new().name("weft-control".to_owned()).spawn(serve).map_err(describe)?;
+        Ok(server)
+    }
+}
+
+/// Binds, in place of a socket that nobody listens at any more.
+fn listen(path: &Path) -> io::Result<UnixListener> {
+    if let Some(parent) = path.parent() {
+        DirBuilder::new().recursive(true).mode(0o755).create(parent)?;
+    }
+    match UnixListener::bind(path) {
+        Err(why) if why.kind() == io::ErrorKind::AddrInUse => {
+            let is_stale = UnixStream::connect(path).is_err_and(|e| e.kind() == io::ErrorKind::ConnectionRefused);
+            if !is_stale {
+                return Err(why);
+            }
+            fs::remove_file(path)?;
+            UnixListener::bind(path)
+        }
+        result => result,
+    }
+}
+
+fn accept(listener: &UnixListener, tasks: &Sender, log: Log) {
+    let clients = Arc::new(AtomicUsize::new(0));
+    for stream in listener.incoming().flatten() {
+        if !is_allowed(&stream, log) || clients.load(Ordering::Relaxed) >= MAX_CLIENTS {
+            continue;
+        }
+        clients.fetch_add(1, Ordering::Relaxed);
+        let (tasks, counter) = (tasks.clone(), Arc::clone(&clients));
+        let serve = move || {
+            // A client that goes away in the middle is its own business.
+            let _ = serve(stream, &tasks);
+            counter.fetch_sub(1, Ordering::Relaxed);
+        };
+        if thread::Builder::new().name("weft-client".to_owned()).spawn(serve).is_err() {
+            clients.fetch_sub(1, Ordering::Relaxed);
+        }
+    }
+}
+
+/// Root and our own user, whatever the file's mode.
+fn is_allowed(stream: &UnixStream, log: Log) -> bool {
+    let Ok(client) = getsockopt(stream, PeerCredentials) else { return false };
+    let allowed = client.uid() == 0 || client.uid() == geteuid().as_raw();
+    if !allowed {
+        log.error(format_args!("control: user {} (pid {}) was refused", client.uid(), client.pid()));
+    }
+    allowed
+}
+
+fn serve(mut stream: UnixStream, tasks: &Sender) -> io::Result<()> {
+    stream.set_read_timeout(Some(PATIENCE))?;
+    stream.set_write_timeout(Some(PATIENCE))?;
+    let mut reader = BufReader::new(stream.try_clone()?);
+    let mut line = Vec::new();
+    loop {
+        line.clear();
+        reader.by_ref().take(MAX_REQUEST).read_until(b'\n', &mut line)?;
+        if line.last() != Some(&b'\n') {
+            return Ok(());
+        }
+        let response = match serde_json::from_slice(&line) {
+            Ok(request) => answer(request, tasks),
+            Err(why) => Response::Refused { why: format!("this is no request: {why}") },
+        };
+        write_line(&mut stream, &response)?;
+    }
+}
+
+fn answer(request: Request, tasks: &Sender) -> Response {
+    let (reply, response) = sync_channel(1);
+    let sent = tasks.send(Task::Answer(request, reply));
+    let response = sent.ok().and_then(|()| response.recv_timeout(PATIENCE).ok());
+    response.unwrap_or_else(|| Response::Refused { why: "the node is going down, or busy".to_owned() })
+}

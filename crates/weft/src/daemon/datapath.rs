@@ -1,0 +1,248 @@
+//! The packet loop: one thread owns the engine, the TUN device and the sockets.
+
+use super::clock::Clock;
+use super::control::Task;
+use super::node::Node;
+use super::service::Watchdog;
+use std::io;
+use std::os::fd::AsRawFd as _;
+use std::sync::Arc;
+use std::sync::mpsc::Receiver;
+use std::time::Duration;
+use weft_engine::{Received, Transmit};
+use weft_io::netlink::LinkWatch;
+use weft_io::tun::MAX_READ_LEN;
+use weft_io::udp::{Outgoing, ReceiveSlot, SendError};
+use weft_io::wait::{Poller, Ready, Waker};
+use weft_units::{Instant, LinkId};
+
+// A turn takes at most so much from each source, so that none starves another.
+const PACKETS_PER_TURN: usize = 64;
+const TRANSMITS_PER_TURN: usize = 128;
+/// Batches received from one socket in a turn, by one call.
+const SLOTS: usize = 16;
+const TRANSMIT_BYTES: usize = 65_536;
+/// The loop turns at least so often.
+const IDLE: Duration = Duration::from_secs(10);
+/// How long the last datagrams may take.
+const LAST_WORDS: Duration = Duration::from_millis(100);
+
+const TUN: u64 = 0;
+const WAKER: u64 = 1;
+const NETLINK: u64 = 2;
+/// Sockets follow, by link id.
+const FIRST_LINK: u64 = 16;
+
+/// Everything the loop uses beside the node.
+pub struct Datapath {
+    clock: Clock,
+    poller: Poller,
+    waker: Arc<Waker>,
+    tasks: Receiver<Task>,
+    watch: LinkWatch,
+    watchdog: Watchdog,
+    slots: Vec<ReceiveSlot>,
+    out: Box<[u8]>,
+    watched: Vec<LinkId>,
+}
+
+impl Datapath {
+    /// Gets ready to run `node`, and tells it the links there are: those that could not be used are given back.
+    ///
+    /// # Errors
+    /// When the kernel refuses.
+    pub fn new(
+        node: &mut Node,
+        clock: Clock,
+        waker: Arc<Waker>,
+        tasks: Receiver<Task>,
+    ) -> io::Result<(Self, Vec<String>)> {
+        let poller = Poller::new()?;
+        poller.add(node.device.tun().as_raw_fd(), TUN)?;
+        poller.add(waker.as_raw_fd(), WAKER)?;
+        let watch = LinkWatch::open()?;
+        poller.add(watch.as_raw_fd(), NETLINK)?;
+        let mut datapath = Datapath {
+            clock,
+            poller,
+            waker,
+            tasks,
+            watch,
+            watchdog: Watchdog::new(),
+            slots: (0..SLOTS).map(|_| ReceiveSlot::new()).collect(),
+            out: vec![0; TRANSMIT_BYTES].into(),
+            watched: Vec::new(),
+        };
+        let failures = datapath.follow_links(node)?;
+        Ok((datapath, failures))
+    }
+
+    /// Runs until the node stops.
+    ///
+    /// # Errors
+    /// When the TUN device or the poller fails.
+    pub fn run(&mut self, node: &mut Node) -> io::Result<()> {
+        let mut ready = Vec::new();
+        let mut is_behind = false;
+        while !node.is_stopping() {
+            let wait = if is_behind { Duration::ZERO } else { self.time_to_wait(node) };
+            self.poller.wait(Some(wait), &mut ready)?;
+            for source in &ready {
+                self.take_in(node, source)?;
+            }
+            is_behind = self.give_out(node);
+            self.watchdog.pet(self.clock.now());
+        }
+        self.say_goodbye(node);
+        Ok(())
+    }
+
+    fn time_to_wait(&self, node: &Node) -> Duration {
+        let now = self.clock.now();
+        let due = [node.engine.next_timeout(now), Some(node.next_upkeep()), self.watchdog.next()];
+        due.into_iter().flatten().map(|due| due.since(now)).min().unwrap_or(IDLE).min(IDLE)
+    }
+
+    fn take_in(&mut self, node: &mut Node, source: &Ready) -> io::Result<()> {
+        match source.token {
+            TUN => self.read_packets(node),
+            WAKER => {
+                self.waker.clear()?;
+                while let Ok(task) = self.tasks.try_recv() {
+                    node.on_task(task);
+                }
+                self.watch_sockets(node)
+            }
+            NETLINK => self.follow_links(node).map(drop),
+            token => self.receive(node, LinkId((token - FIRST_LINK) as u32)),
+        }
+    }
+
+    fn read_packets(&mut self, node: &mut Node) -> io::Result<()> {
+        let now = self.clock.now();
+        for _ in 0..PACKETS_PER_TURN {
+            let pool = node.engine.pool();
+            let Some(buf) = pool.alloc_large() else { return Ok(()) };
+            let memory = pool.bytes_mut(buf);
+            let len = memory.len().min(MAX_READ_LEN);
+            match node.device.tun().read(&mut memory[..len]) {
+                Ok(Some(len)) => node.engine.handle_packet(now, buf, len),
+                Ok(None) => {
+                    pool.release(buf);
+                    return Ok(());
+                }
+                Err(why) => {
+                    pool.release(buf);
+                    return Err(why);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn receive(&mut self, node: &mut Node, link: LinkId) -> io::Result<()> {
+        let Some(active) = node.links.get_mut(link) else { return Ok(()) };
+        // An error here is one of an earlier send, told late; the paths notice by themselves.
+        let Ok(filled) = active.socket.receive(&mut self.slots) else { return Ok(()) };
+        let now = self.clock.now();
+        for slot in self.slots.iter_mut().take(filled) {
+            let Some(info) = slot.received().copied() else { continue };
+            let pool = node.engine.pool();
+            let Some(buf) = pool.alloc(info.len) else { return Ok(()) };
+            let mut rest = pool.bytes_mut(buf);
+            for datagram in slot.datagrams() {
+                let (to, after) = rest.split_at_mut(datagram.len());
+                to.copy_from_slice(datagram);
+                rest = after;
+            }
+            let received = Received {
+                link,
+                source: info.source,
+                destination: info.destination,
+                tos: info.tos,
+                buf,
+                len: info.len,
+                stride: info.segment_size,
+            };
+            node.engine.handle_datagrams(now, received);
+        }
+        Ok(())
+    }
+
+    /// Outputs of the engine; true when there may be more datagrams to send at once.
+    fn give_out(&mut self, node: &mut Node) -> bool {
+        let now = self.clock.now();
+        if node.engine.next_timeout(now).is_some_and(|due| due <= now) {
+            node.engine.handle_timeout(now);
+        }
+        let is_behind = self.transmit(node, now);
+        let device = &node.device;
+        node.engine.deliver(|pieces| {
+            // What the device does not take is lost, as on any interface.
+            device.write(pieces);
+        });
+        while let Some(event) = node.engine.poll_event() {
+            node.on_event(event);
+        }
+        node.upkeep(now);
+        is_behind
+    }
+
+    fn transmit(&mut self, node: &mut Node, now: Instant) -> bool {
+        for _ in 0..TRANSMITS_PER_TURN {
+            let Some(transmit) = node.engine.poll_transmit(now, &mut self.out) else { return false };
+            send(node, now, &transmit, &self.out);
+        }
+        true
+    }
+
+    fn follow_links(&mut self, node: &mut Node) -> io::Result<Vec<String>> {
+        let mut events = Vec::new();
+        // After an error the next call makes a new dump.
+        if self.watch.poll(&mut events).is_err() {
+            events.clear();
+            self.watch.poll(&mut events)?;
+        }
+        let failures = node.on_netlink(&events);
+        self.watch_sockets(node)?;
+        Ok(failures)
+    }
+
+    /// Sockets of links that went away have left the poller by being closed.
+    fn watch_sockets(&mut self, node: &Node) -> io::Result<()> {
+        let active = node.links.active();
+        for link in active.iter().filter(|link| !self.watched.contains(&link.id)) {
+            self.poller.add(link.socket.as_raw_fd(), FIRST_LINK + u64::from(link.id.0))?;
+        }
+        self.watched.clear();
+        self.watched.extend(active.iter().map(|link| link.id));
+        Ok(())
+    }
+
+    fn say_goodbye(&mut self, node: &mut Node) {
+        let until = self.clock.now() + LAST_WORDS;
+        loop {
+            let now = self.clock.now();
+            node.engine.handle_timeout(now);
+            if !self.transmit(node, now) || now >= until {
+                return;
+            }
+        }
+    }
+}
+
+fn send(node: &mut Node, now: Instant, transmit: &Transmit, out: &[u8]) {
+    let Some(active) = node.links.get_mut(transmit.link) else { return };
+    let Some(contents) = out.get(..transmit.len) else { return };
+    let outgoing = Outgoing {
+        destination: transmit.destination,
+        source: transmit.source,
+        tos: transmit.tos,
+        contents,
+        segment_size: transmit.segment_size,
+    };
+    // A full socket buffer loses the rest, as a full queue in the network would.
+    if let Err(why) = active.socket.send(&outgoing) {
+        node.engine.handle_send_error(now, transmit, matches!(why, SendError::TooBig));
+    }
+}

@@ -1,0 +1,73 @@
+//! The daemon: threads for control, signals and state around one packet loop.
+
+mod clock;
+mod control;
+mod datapath;
+mod device;
+mod links;
+mod log;
+mod node;
+mod owner;
+mod ping;
+mod service;
+mod signals;
+mod state;
+mod view;
+
+pub use log::{Level, Log};
+
+use crate::config;
+use crate::outcome::Failure;
+use clock::Clock;
+use control::{Sender, Server};
+use datapath::Datapath;
+use nix::sys::stat::{Mode, umask};
+use node::{Node, Parts};
+use state::Keeper;
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+use weft_io::wait::{Waker, set_timer_slack};
+
+/// Runs the node that `file` describes, until it is told to stop.
+///
+/// # Errors
+/// Why it could not start or go on.
+pub fn run(file: &Path, level: Level) -> Result<(), Failure> {
+    let log = Log::new(level);
+    let loaded = config::load(file).map_err(Failure::new)?;
+    eprint!("{}", loaded.report);
+    let config::Loaded { config, identity, .. } = loaded;
+    let failed = |what: &'static str| move |why: io::Error| Failure::new(format!("{what}: {why}"));
+
+    umask(Mode::S_IRWXG | Mode::S_IRWXO);
+    let signals = signals::block().map_err(failed("signals"))?;
+    let waker = Arc::new(Waker::new().map_err(failed("waker"))?);
+    let (sender, tasks) = Sender::channel(Arc::clone(&waker));
+    // First of all, so that a second node on the same socket disturbs nothing.
+    let _server = Server::start(&config.node.control, sender.clone(), log).map_err(Failure::new)?;
+    let (keeper, stamps) = Keeper::open(&config.node.state, clock::unix_ns(), log).map_err(|why| {
+        let directory = config.node.state.display();
+        Failure::new(format!("state directory {directory}: {why}; name another one in [node] state, or run as root"))
+    })?;
+
+    let clock = Clock::start();
+    let public_key = identity.public_key();
+    let (stamp_base, accepted) = (stamps.base, stamps.accepted);
+    let parts = Parts { file: file.to_owned(), config, identity, clock, stamp_base, accepted, keeper, log };
+    let mut node = Node::new(parts)?;
+    let (mut datapath, failures) = Datapath::new(&mut node, clock, waker, tasks).map_err(failed("datapath"))?;
+    if node.links.active().is_empty() && !failures.is_empty() {
+        return Err(Failure::new(failures.join("\n")));
+    }
+    signals::forward(signals, sender).map_err(failed("signals"))?;
+    // Without it a wait is up to 50 µs late; pacing bears that.
+    if let Err(why) = set_timer_slack(1) {
+        log.debug(format_args!("timer slack: {why}"));
+    }
+    log.info(format_args!("{} up, public key {public_key}", node.device.tun().name()));
+    service::ready();
+    datapath.run(&mut node).map_err(failed("packet loop"))?;
+    log.info("down");
+    Ok(())
+}

@@ -1,0 +1,389 @@
+//! The running node: the engine with everything that is not on a packet's way.
+
+use super::clock::Clock;
+use super::control::Task;
+use super::device::{self, Device};
+use super::links::{Change, Links};
+use super::log::Log;
+use super::ping::Pings;
+use super::service;
+use super::state::Keeper;
+use super::view;
+use crate::config::{self, Config};
+use crate::control::{Request, Response};
+use crate::status::{self, Status};
+use crate::{entropy, outcome::Failure};
+use std::path::PathBuf;
+use std::sync::mpsc::SyncSender;
+use std::time::Duration;
+use weft_engine::{Command, CommandError, Engine, EngineConfig, Event, LinkConfig, PeerConfig, PeerSnapshot};
+use weft_io::netlink;
+use weft_session::{Identity, PublicKey};
+use weft_units::{Instant, PeerId};
+
+/// How often stamps are looked after.
+const UPKEEP_INTERVAL: Duration = Duration::from_secs(10);
+/// How often our own stamps are reserved anew.
+const RESERVE_INTERVAL: Duration = Duration::from_secs(1_800);
+
+/// The running node.
+pub struct Node {
+    /// The state machine.
+    pub engine: Engine,
+    /// Where its packets come from and go to.
+    pub device: Device,
+    /// What its datagrams travel on.
+    pub links: Links,
+    /// Pings under way.
+    pub pings: Pings,
+    file: PathBuf,
+    config: Config,
+    identity: Identity,
+    clock: Clock,
+    stamp_base: u64,
+    keeper: Keeper,
+    accepted: Vec<(PublicKey, u64)>,
+    log: Log,
+    next_upkeep: Instant,
+    next_reserve: Instant,
+    is_stopping: bool,
+}
+
+/// What the node is made of at the start.
+pub struct Parts {
+    /// The configuration's file.
+    pub file: PathBuf,
+    /// The configuration.
+    pub config: Config,
+    /// The node's key pair.
+    pub identity: Identity,
+    /// The clock that drives it.
+    pub clock: Clock,
+    /// Above every handshake stamp it ever used.
+    pub stamp_base: u64,
+    /// The highest handshake stamps accepted from peers.
+    pub accepted: Vec<(PublicKey, u64)>,
+    /// Where stamps are kept.
+    pub keeper: Keeper,
+    /// The log.
+    pub log: Log,
+}
+
+impl Node {
+    /// Opens the TUN device and builds the engine.
+    ///
+    /// # Errors
+    /// Why that is not possible, for people.
+    pub fn new(parts: Parts) -> Result<Node, Failure> {
+        let Parts { file, config, identity, clock, stamp_base, accepted, keeper, log } = parts;
+        let engine = engine(&config, &identity, &accepted, stamp_base, clock.now())?;
+        let device = Device::open(&config.tun, engine.inner_mtu()).map_err(|why| Failure::new(why.to_string()))?;
+        let links = Links::new(config.links.clone(), config.node.listen.unwrap_or(0), device.tun().index());
+        let mut node = Node {
+            engine,
+            device,
+            links,
+            pings: Pings::default(),
+            file,
+            config,
+            identity,
+            clock,
+            stamp_base,
+            keeper,
+            accepted,
+            log,
+            next_upkeep: Instant::ZERO,
+            next_reserve: clock.now() + RESERVE_INTERVAL,
+            is_stopping: false,
+        };
+        node.device.set_routes(&node.config).map_err(|why| Failure::new(format!("route: {why}")))?;
+        Ok(node)
+    }
+
+    /// Whether it shall come to an end.
+    pub fn is_stopping(&self) -> bool {
+        self.is_stopping
+    }
+
+    /// Takes in what netlink tells; what could not be used is given back.
+    pub fn on_netlink(&mut self, events: &[netlink::Event]) -> Vec<String> {
+        let mut changes = Vec::new();
+        self.links.apply(events, &mut changes);
+        self.on_link_changes(changes)
+    }
+
+    fn on_link_changes(&mut self, changes: Vec<Change>) -> Vec<String> {
+        let now = self.clock.now();
+        let mut failures = Vec::new();
+        for change in changes {
+            match change {
+                Change::Up(event) => {
+                    if let weft_engine::LinkEvent::Up { name, mtu, .. } = &event {
+                        self.log.info(format_args!("link {name} in use, MTU {mtu}"));
+                    }
+                    self.engine.handle_link(now, event);
+                }
+                Change::Down { event, name, cause } => {
+                    self.log.info(format_args!("link {name} out of use: {cause}"));
+                    self.engine.handle_link(now, event);
+                }
+                Change::Failed(why) => {
+                    self.log.error(&why);
+                    failures.push(why);
+                }
+            }
+        }
+        failures
+    }
+
+    /// Does what was asked.
+    pub fn on_task(&mut self, task: Task) {
+        match task {
+            Task::Stop => self.stop("signal"),
+            Task::Reload => {
+                // Told in the log.
+                let _ = self.reload();
+            }
+            Task::Answer(request, reply) => {
+                if let Some(response) = self.answer(request, &reply) {
+                    // A client that has gone away needs no answer.
+                    let _ = reply.try_send(response);
+                }
+            }
+        }
+    }
+
+    /// The answer, unless it comes later.
+    fn answer(&mut self, request: Request, reply: &SyncSender<Response>) -> Option<Response> {
+        Some(match request {
+            Request::Status => Response::Status(Box::new(self.status())),
+            Request::SetWeights { weights } => {
+                match self.engine.handle_command(self.clock.now(), Command::SetWeights(weights)) {
+                    Ok(()) => {
+                        self.log.info("weights set");
+                        Response::Done
+                    }
+                    Err(why) => refused(why),
+                }
+            }
+            Request::Ping { peer } => return self.ping(peer, reply),
+            Request::Reload => match self.reload() {
+                Ok(()) => Response::Done,
+                Err(why) => Response::Refused { why },
+            },
+            Request::Down => {
+                self.stop("weft down");
+                Response::Done
+            }
+        })
+    }
+
+    fn ping(&mut self, peer: String, reply: &SyncSender<Response>) -> Option<Response> {
+        let (now, id) = (self.clock.now(), self.pings.new_id());
+        if let Err(why) = self.engine.handle_command(now, Command::Ping { peer: peer.clone(), id }) {
+            return Some(refused(why));
+        }
+        let snapshot = self.engine.snapshot(now);
+        let peer = snapshot.peers.iter().find(|snapshot| snapshot.name == peer)?;
+        self.pings.started(id, now, peer, reply.clone());
+        None
+    }
+
+    fn stop(&mut self, cause: &str) {
+        self.log.info(format_args!("going down: {cause}"));
+        service::stopping();
+        // Close is never refused.
+        let _ = self.engine.handle_command(self.clock.now(), Command::Close);
+        self.is_stopping = true;
+    }
+
+    /// Reads the configuration again. When it is refused nothing has changed.
+    fn reload(&mut self) -> Result<(), String> {
+        service::reloading();
+        let result = self.try_reload();
+        match &result {
+            Ok(()) => self.log.info(format_args!("{}: read again", self.file.display())),
+            Err(why) => self.log.error(format_args!("not read again, nothing changed: {}", why.trim_end())),
+        }
+        service::ready();
+        result
+    }
+
+    fn try_reload(&mut self) -> Result<(), String> {
+        let loaded = config::load(&self.file)?;
+        if let Some(what) = needs_restart(&self.config, &loaded.config) {
+            return Err(format!("a change of {what} needs a restart"));
+        }
+        if loaded.identity.public_key() != self.identity.public_key() {
+            return Err("a change of the key needs a restart".to_owned());
+        }
+        let (peers, links) = (peers(&loaded.config), link_configs(&loaded.config));
+        self.engine.reconfigure(self.clock.now(), peers, links).map_err(|why| why.to_string())?;
+        self.config = loaded.config;
+        let mut changes = Vec::new();
+        self.links.choose(self.config.links.clone(), &mut changes);
+        self.on_link_changes(changes);
+        if let Err(why) = self.device.set_routes(&self.config) {
+            self.log.error(format_args!("route: {why}"));
+        }
+        Ok(())
+    }
+
+    fn set_mtu(&self, mtu: u16) {
+        match self.device.tun().set_mtu(mtu) {
+            Ok(()) => self.log.info(format_args!("{}: MTU {mtu}", self.device.tun().name())),
+            Err(why) => self.log.error(format_args!("{}: MTU {mtu}: {why}", self.device.tun().name())),
+        }
+    }
+
+    /// Takes in what the engine tells.
+    pub fn on_event(&mut self, event: Event) {
+        match event {
+            Event::Established { peer, fresh } => {
+                let how = if fresh { "established" } else { "established again" };
+                self.log.info(format_args!("peer {}: session {how}", self.peer_name(peer)));
+                self.keep_accepted();
+            }
+            Event::Lost { peer, cause } => {
+                self.log.info(format_args!("peer {}: session lost: {cause}", self.peer_name(peer)));
+            }
+            Event::Path { peer, path, link, remote, state, cause } => {
+                let link =
+                    self.links.get_mut(link).map_or_else(|| format!("link {link}"), |active| active.name.clone());
+                let peer = self.peer_name(peer);
+                self.log.info(format_args!("peer {peer}: path {path} ({link} → {remote}) {state}: {cause}"));
+            }
+            Event::InnerMtu(mtu) => self.set_mtu(mtu),
+            Event::ReorderingMetric(metric) => match self.device.set_reordering(metric) {
+                Ok(()) => self.log.debug(format_args!("routes: reordering metric {metric:?}")),
+                Err(why) => self.log.error(format_args!("route: {why}")),
+            },
+            Event::Pong { path, rtt, id, .. } => self.pings.answered(id, path, rtt),
+        }
+    }
+
+    /// The engine's numbers outlive a reload, the configuration's order does not.
+    fn peer_name(&self, peer: PeerId) -> String {
+        let peers = self.engine.snapshot(self.clock.now()).peers;
+        peers.into_iter().nth(usize::from(peer.0)).map_or_else(String::new, |peer| peer.name)
+    }
+
+    /// Looks after what is not urgent. Cheap when nothing is due.
+    pub fn upkeep(&mut self, now: Instant) {
+        self.pings.finish(now);
+        if now < self.next_upkeep {
+            return;
+        }
+        self.next_upkeep = now + UPKEEP_INTERVAL;
+        self.keep_accepted();
+        if now >= self.next_reserve {
+            self.next_reserve = now + RESERVE_INTERVAL;
+            self.keeper.reached(self.stamp_base.saturating_add(now.as_nanos()));
+        }
+    }
+
+    /// When [`Node::upkeep`] is due.
+    pub fn next_upkeep(&self) -> Instant {
+        self.pings.next_timeout().map_or(self.next_upkeep, |ping| ping.min(self.next_upkeep))
+    }
+
+    fn keep_accepted(&mut self) {
+        let accepted: Vec<_> = self.engine.accepted_stamps().collect();
+        if accepted != self.accepted {
+            self.keeper.accepted(accepted.clone());
+            self.accepted = accepted;
+        }
+    }
+
+    fn status(&self) -> Status {
+        let now = self.clock.now();
+        let snapshot = self.engine.snapshot(now);
+        let link = |active: &super::links::Active| status::Link {
+            name: active.name.clone(),
+            index: active.id.0,
+            mtu: active.mtu,
+            addresses: active.addresses.iter().map(ToString::to_string).collect(),
+        };
+        let keys: Vec<_> = self.config.peers.iter().map(|peer| peer.public_key.value.to_string()).collect();
+        let is_configured = |peer: &PeerSnapshot| keys.contains(&peer.public_key);
+        Status {
+            schema: status::SCHEMA,
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            public_key: self.identity.public_key().to_string(),
+            tun: self.device.tun().name().to_owned(),
+            uptime_s: now.since(Instant::ZERO).as_secs(),
+            inner_mtu: snapshot.inner_mtu,
+            links: self.links.active().iter().map(link).collect(),
+            peers: snapshot.peers.iter().filter(|peer| is_configured(peer)).map(view::peer).collect(),
+            rejected_datagrams: snapshot.rejected_datagrams,
+            unroutable_packets: snapshot.unroutable_packets,
+            buffers_in_use: snapshot.buffers_in_use,
+            buffers_peak: snapshot.buffers_peak,
+        }
+    }
+}
+
+/// An engine that follows `config`.
+fn engine(
+    config: &Config,
+    identity: &Identity,
+    accepted: &[(PublicKey, u64)],
+    stamp_base: u64,
+    now: Instant,
+) -> Result<Engine, Failure> {
+    let engine_config = EngineConfig {
+        identity: identity.clone(),
+        cipher: config.node.cipher,
+        peers: peers(config),
+        links: link_configs(config),
+        accepted_stamps: accepted.to_vec(),
+        stamp_base,
+        inner_mtu: device::fixed(&config.tun),
+    };
+    let seed = entropy::seed().map_err(|why| Failure::new(format!("the kernel gave no random numbers: {why}")))?;
+    Engine::new(engine_config, now, seed).map_err(|why| Failure::new(why.to_string()))
+}
+
+fn peers(config: &Config) -> Vec<PeerConfig> {
+    let peer = |peer: &config::Peer| PeerConfig {
+        name: peer.name.value.clone(),
+        public_key: peer.public_key.value,
+        endpoints: peer.endpoints.clone(),
+        prefixes: peer.prefixes.iter().map(|at| at.value).collect(),
+        policy: peer.policy.clone(),
+    };
+    config.peers.iter().map(peer).collect()
+}
+
+fn link_configs(config: &Config) -> Vec<LinkConfig> {
+    let link = |link: &config::Link| LinkConfig { name: link.name.value.clone(), cap: link.max_rate_up, send: link.up };
+    config.link.iter().map(link).collect()
+}
+
+/// What differs between two configurations that cannot change in a running node.
+fn needs_restart(old: &Config, new: &Config) -> Option<&'static str> {
+    let differs = [
+        ("[node] cipher", old.node.cipher != new.node.cipher),
+        ("[node] listen", old.node.listen != new.node.listen),
+        ("[node] state", old.node.state != new.node.state),
+        ("[node] control", old.node.control != new.node.control),
+        ("[tun] name", old.tun.name != new.tun.name),
+        ("[tun] mtu", old.tun.mtu != new.tun.mtu),
+        ("[tun] address", old.tun.addresses != new.tun.addresses),
+    ];
+    differs.iter().find(|(_, differs)| *differs).map(|(what, _)| *what)
+}
+
+fn refused(why: CommandError) -> Response {
+    let did_you_mean = |word: &str, known: &[String]| {
+        let help = config::did_you_mean(word, known.iter().map(String::as_str));
+        help.unwrap_or_else(|| format!("known: {}", known.join(", ")))
+    };
+    let why = match why {
+        CommandError::UnknownPeer(known) => format!("no such peer; known: {}", known.join(", ")),
+        CommandError::UnknownLink(name, known) => format!("no link `{name}`; {}", did_you_mean(&name, &known)),
+        CommandError::NoWeight => "all weights are 0: nothing could be sent".to_owned(),
+        CommandError::NotEstablished => "there is no session with this peer now".to_owned(),
+    };
+    Response::Refused { why }
+}

@@ -1,0 +1,34 @@
+//! SIGTERM and SIGINT stop the node, SIGHUP makes it read its configuration again.
+
+use super::control::{Sender, Task};
+use nix::sys::signal::{SigSet, Signal};
+use std::{io, thread};
+
+/// Keeps the signals from killing the process; to be called before any thread starts.
+///
+/// # Errors
+/// When the kernel refuses.
+pub fn block() -> io::Result<SigSet> {
+    let mut set = SigSet::empty();
+    for signal in [Signal::SIGTERM, Signal::SIGINT, Signal::SIGHUP] {
+        set.add(signal);
+    }
+    set.thread_block()?;
+    Ok(set)
+}
+
+/// Turns signals into tasks, on a thread of its own.
+///
+/// # Errors
+/// When no thread can be made.
+pub fn forward(set: SigSet, tasks: Sender) -> io::Result<()> {
+    let wait = move || {
+        while let Ok(signal) = set.wait() {
+            let task = if signal == Signal::SIGHUP { Task::Reload } else { Task::Stop };
+            if tasks.send(task).is_err() {
+                return;
+            }
+        }
+    };
+    thread::Builder::new().name("weft-signals".to_owned()).spawn(wait).map(drop)
+}

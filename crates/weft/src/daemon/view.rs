@@ -1,0 +1,68 @@
+//! From the engine's snapshot to what is shown.
+
+use crate::status::{Flow, Path, Peer};
+use std::time::Duration;
+use weft_engine::{FlowSnapshot, PathSnapshot, PeerSnapshot};
+
+fn micros(time: Duration) -> u64 {
+    u64::try_from(time.as_micros()).unwrap_or(u64::MAX)
+}
+
+fn millis(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
+}
+
+/// A peer as it is shown.
+pub fn peer(peer: &PeerSnapshot) -> Peer {
+    Peer {
+        name: peer.name.clone(),
+        public_key: peer.public_key.clone(),
+        established_s: peer.established_for.map(|time| time.as_secs()),
+        last_heard_ms: peer.last_heard.map(millis),
+        received_packets: peer.received_packets,
+        received_bytes: peer.received_bytes,
+        sent_units: peer.sent_units,
+        sent_bytes: peer.sent_bytes,
+        repeated_units: peer.repeated_units,
+        abandoned_units: peer.abandoned_units,
+        queue_drops: peer.queue_drops,
+        queue_bytes: peer.queue_bytes,
+        duplicate_units: peer.duplicate_units,
+        held_units: peer.held_units,
+        hold_us: micros(peer.hold),
+        paths: peer.paths.iter().map(path).collect(),
+        flows: peer.flows.iter().map(flow).collect(),
+    }
+}
+
+fn path(path: &PathSnapshot) -> Path {
+    Path {
+        id: path.id.0,
+        link: path.link_name.clone(),
+        remote: path.remote.to_string(),
+        state: path.state.to_string(),
+        cause: path.cause.to_owned(),
+        in_bundle: path.in_bundle,
+        rtt_us: path.rtt.map(micros),
+        rtt_min_us: path.rtt_min.map(micros),
+        queue_delay_us: micros(path.queue_delay),
+        skew_us: micros(path.skew),
+        jitter_us: micros(path.jitter),
+        loss: path.loss,
+        capacity_bps: path.capacity.map(|rate| rate.bps()),
+        pacing_bps: path.pacing.bps(),
+        mode: path.mode.to_owned(),
+        delivery_bps: path.delivery.bps(),
+        weight: path.weight,
+        mtu: path.mtu,
+        sent_datagrams: path.sent_datagrams,
+        sent_bytes: path.sent_bytes,
+        received_datagrams: path.received_datagrams,
+        received_bytes: path.received_bytes,
+        lost_datagrams: path.lost_datagrams,
+    }
+}
+
+fn flow(flow: &FlowSnapshot) -> Flow {
+    Flow { id: flow.id.0, flow: flow.key.clone(), packets: flow.packets, bytes: flow.bytes, idle_ms: millis(flow.idle) }
+}
