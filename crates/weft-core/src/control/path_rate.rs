@@ -46,6 +46,8 @@ const COMPETE_FOR: Duration = Duration::from_secs(10);
 const EBB_ROUNDS: u32 = 32;
 /// More jitter than this is a queue.
 const MOST_JITTER: Duration = Duration::from_millis(20);
+/// How slowly the capacity seen without contention is forgotten.
+const ALONE_MEMORY: Duration = Duration::from_secs(10);
 /// Packets a round must settle before it is judged.
 const ROUND_PACKETS: u64 = 20;
 
@@ -181,7 +183,7 @@ impl PathRate {
             let (sent, received) = (self.busy_meter.sent_bps(), self.busy_meter.received_bps());
             let yielding = self.confirmed && sent * fill < 0.985 * self.capacity_bps;
             let standing = (0.87..1.08).contains(&(received / sent));
-            if self.busy_meter.bits() >= 6.0 * self.packet_bits && !(yielding && standing) {
+            if self.busy_meter.bits_ever() >= 6.0 * self.packet_bits && !(yielding && standing) {
                 self.capacity_bps = received * fill;
                 self.confirmed = true;
             }
@@ -304,7 +306,8 @@ impl PathRate {
         if queue_s < 2.0 * self.queue_target().as_secs_f64() {
             self.room = None;
             if self.phase == Phase::Steady {
-                self.alone_bps = self.capacity_bps;
+                let step = sample.interval().as_secs_f64() / ALONE_MEMORY.as_secs_f64();
+                self.alone_bps += (self.capacity_bps - self.alone_bps) * if self.capacity_bps > self.alone_bps { 1.0 } else { step.min(1.0) };
             }
             return;
         }
@@ -319,7 +322,7 @@ impl PathRate {
 
     /// Whether the queue stayed although we left room for it to go: someone else fills it.
     fn is_contended(&self) -> bool {
-        let tolerance = (self.rtt.min() + self.packets_time(4.0)).as_secs_f64() + 0.02;
+        let tolerance = (self.rtt.min() + self.packets_time(4.0) + self.jitter() * 4).as_secs_f64() + 0.02;
         self.confirmed && self.room.is_some_and(|r| self.delay.standing_queue().as_secs_f64() - r.queue_s + r.left_s > tolerance)
     }
 
@@ -329,7 +332,7 @@ impl PathRate {
             self.drained_at = now;
         }
         self.phase = match self.phase {
-            Phase::Startup if queue > self.queue_target() => Phase::Steady,
+            Phase::Startup if self.startup_is_over(queue) => Phase::Steady,
             Phase::Startup => Phase::Startup,
             Phase::Plateau if self.stays_on_plateau(now) && queue < self.queue_target() * 2 => Phase::Plateau,
             Phase::Compete if self.stays_competing(now) => Phase::Compete,
@@ -359,12 +362,18 @@ impl PathRate {
         };
     }
 
+    /// A queue that grows as only too high a rate makes it grow, or a long one.
+    fn startup_is_over(&self, queue: Duration) -> bool {
+        let growing = self.meter.received_bps() < 0.9 * self.meter.sent_bps();
+        (queue > self.queue_target() && growing) || queue > self.rtt.min() / 2 + self.queue_target()
+    }
+
     fn stays_on_plateau(&self, now: Instant) -> bool {
         self.plateau.is_some_and(|p| now - p.since < self.plateau_hold)
     }
 
     fn stays_competing(&self, now: Instant) -> bool {
-        let tested = now - self.compete_since > self.rtt.smoothed() * 20;
+        let tested = now - self.compete_since > self.rtt.smoothed() * 6;
         let alone = self.meter.delivered_bps() > 0.9 * self.alone_bps;
         self.room.is_some() && !(tested && alone) && now - self.compete_since < COMPETE_FOR
     }

@@ -6,6 +6,7 @@ use weft_units::Duration;
 #[derive(Clone, Copy, Debug, Default)]
 pub struct RateMeter {
     bits: f64,
+    bits_ever: f64,
     receive_s: f64,
     send_s: f64,
 }
@@ -16,13 +17,14 @@ impl RateMeter {
         let span = span.as_secs_f64().max(1e-6);
         let keep = span / (span + sample.interval().as_secs_f64());
         self.bits = self.bits * keep + sample.received_bytes as f64 * 8.0;
+        self.bits_ever += sample.received_bytes as f64 * 8.0;
         self.receive_s = self.receive_s * keep + sample.receive_interval.as_secs_f64();
         self.send_s = self.send_s * keep + sample.send_interval.as_secs_f64();
     }
 
-    /// Bits the average rests on.
-    pub fn bits(&self) -> f64 {
-        self.bits
+    /// All bits taken in, whatever they still weigh.
+    pub fn bits_ever(&self) -> f64 {
+        self.bits_ever
     }
 
     /// Bits per second on the receiver's clock: the capacity while a queue stands.

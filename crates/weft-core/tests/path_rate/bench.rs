@@ -26,9 +26,8 @@ pub struct Link {
     /// Round-trip time without queues.
     pub rtt: Duration,
     pub queue_bytes: u64,
-    /// Extra one-way delay, uniform between zero and this.
+    /// The most extra one-way delay. It wanders between random levels, or is drawn for each packet if it `reorders`.
     pub jitter: Duration,
-    /// Whether jitter may change the order of packets.
     pub reorders: bool,
     /// Bernoulli loss behind the bottleneck.
     pub loss: f64,
@@ -392,13 +391,23 @@ impl<'a> World<'a> {
         if self.rng.chance(self.link.loss) {
             return;
         }
-        let jitter = self.link.jitter.mul_f64(self.rng.unit());
-        let mut arrival = now + self.link.rtt / 2 + jitter;
+        let mut arrival = now + self.link.rtt / 2 + self.jitter(now);
         if !self.link.reorders {
             arrival = arrival.max(self.last_arrival);
             self.last_arrival = arrival;
         }
         self.schedule(arrival, Event::Arrive(packet.number));
+    }
+
+    fn jitter(&mut self, now: Instant) -> Duration {
+        let most = self.link.jitter;
+        if most.is_zero() || self.link.reorders {
+            return most.mul_f64(self.rng.unit());
+        }
+        let passed = (now - Instant::ZERO).as_secs_f64() / most.as_secs_f64();
+        let level = |n: f64| Rng::new(self.link.seed).split(n as u64).unit();
+        let (from, to) = (level(passed.floor()), level(passed.floor() + 1.0));
+        most.mul_f64(from + (to - from) * passed.fract())
     }
 
     fn report_interval(&self) -> Duration {
