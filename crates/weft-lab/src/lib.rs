@@ -1,4 +1,30 @@
-//! Network namespaces, a link emulator, real applications.
+//! The lab: network namespaces, a link emulator, real applications; it starts the real program and compares it with others.
+//!
+//! [`run`] plays a [`weft_scenario::Scenario`], [`sweep`] many of them; [`run_table`] and [`sweep_table`] show results to people.
 
 pub mod emulator;
 pub mod net;
+
+mod apps;
+mod error;
+mod events;
+mod interrupt;
+mod lane;
+mod measure;
+mod options;
+mod plot;
+mod progress;
+mod run;
+mod sampler;
+mod scratch;
+mod series;
+mod sweep;
+mod table;
+mod variants;
+mod world;
+
+pub use error::LabError;
+pub use options::RunOptions;
+pub use run::run;
+pub use sweep::sweep;
+pub use table::{run_table, sweep_table};

@@ -1,0 +1,111 @@
+//! iperf3: one bulk TCP connection; goodput from the receiver's side.
+
+use super::{FlowReport, GRACE, Place, failed, need, wait_listening};
+use crate::LabError;
+use crate::interrupt;
+use crate::series::Series;
+use serde::Deserialize;
+use std::process::Stdio;
+use std::time::Duration;
+use weft_scenario::{FlowDirection, FlowResult};
+
+/// Seconds between two of the receiver's reports.
+const INTERVAL_S: &str = "0.1";
+const LISTEN_TIMEOUT: Duration = Duration::from_secs(5);
+/// How long the server may take to report once the client has ended.
+const SERVER_GRACE: Duration = Duration::from_secs(5);
+/// A receiver's last interval may be this much short of the end.
+const END_SLACK_S: f64 = 0.2;
+
+#[derive(Deserialize, Default)]
+struct Report {
+    #[serde(default)]
+    intervals: Vec<Interval>,
+    error: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct Interval {
+    sum: Sum,
+}
+
+#[derive(Deserialize)]
+struct Sum {
+    start: f64,
+    end: f64,
+    bytes: f64,
+}
+
+pub(super) fn run(place: &Place) -> Result<FlowReport, LabError> {
+    need("iperf3", "iperf3")?;
+    let Place { world, lane, flow, port, .. } = place;
+    let port_text = port.to_string();
+    let mut server = lane.tcp_command(&world.hub, "iperf3");
+    server.args(["-s", "-4", "-1", "-J", "-i", INTERVAL_S, "-p", &port_text]).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
+    let server = world.hub.spawn(server)?;
+    wait_listening(&world.hub, *port, LISTEN_TIMEOUT)?;
+
+    interrupt::sleep_until(place.starts_at())?;
+    let mut client = lane.tcp_command(&world.home, "iperf3");
+    let length_s = place.length().as_secs_f64().round().max(1.0).to_string();
+    client.args(["-c", &lane.hub.to_string(), "-p", &port_text, "-t", &length_s, "-i", INTERVAL_S, "-J", "-C", &flow.congestion]);
+    client.args(["--connect-timeout", "10000"]);
+    if flow.direction == FlowDirection::Down {
+        client.arg("-R");
+    }
+    let client = world.home.output(client, place.length() + GRACE)?;
+    let client_report: Report = serde_json::from_slice(&client.stdout).map_err(|_| failed("iperf3", &client.stderr))?;
+    let server_output = server.output_within(SERVER_GRACE);
+    let received = match flow.direction {
+        FlowDirection::Down => Report { intervals: client_report.intervals, error: None },
+        FlowDirection::Up => server_output.ok().and_then(|output| serde_json::from_slice(&output.stdout).ok()).unwrap_or_default(),
+    };
+    if received.intervals.is_empty() {
+        let said = client_report.error.unwrap_or_else(|| "the receiver reported nothing".into());
+        return Err(failed("iperf3", said.as_bytes()));
+    }
+    Ok(report(place, &received.intervals, client_report.error.is_some()))
+}
+
+fn report(place: &Place, intervals: &[Interval], broke: bool) -> FlowReport {
+    let goodput_bps = goodput(intervals, place.own_warmup().as_secs_f64(), place.length().as_secs_f64());
+    let start_s = place.flow.start.as_secs_f64();
+    let point = |i: &Interval| (start_s + i.sum.end, i.sum.bytes * 8.0 / (i.sum.end - i.sum.start).max(1e-3));
+    let result = FlowResult {
+        name: place.flow.name.clone(),
+        goodput_bps: Some(goodput_bps),
+        longest_gap_ms: None,
+        tcp_resets: Some(if broke { 1.0 } else { 0.0 }),
+        ..FlowResult::default()
+    };
+    let points = intervals.iter().map(point).collect();
+    FlowReport { result, series: vec![Series { name: place.flow.name.clone(), unit: "bit/s", points }] }
+}
+
+/// Bits per second received between `warmup_s` and `length_s`.
+fn goodput(intervals: &[Interval], warmup_s: f64, length_s: f64) -> f64 {
+    let counted = || intervals.iter().map(|i| &i.sum).filter(|sum| sum.start >= warmup_s - 0.01 && sum.end <= length_s + 0.05);
+    let bytes: f64 = counted().map(|sum| sum.bytes).sum();
+    let seconds: f64 = counted().map(|sum| sum.end - sum.start).sum();
+    bytes * 8.0 / seconds.max(length_s - warmup_s - END_SLACK_S)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn steady(seconds: usize) -> Vec<Interval> {
+        (0..seconds).map(|s| Interval { sum: Sum { start: s as f64, end: s as f64 + 1.0, bytes: if s < 2 { 9e9 } else { 1e6 } } }).collect()
+    }
+
+    #[test]
+    fn the_warm_up_does_not_count() {
+        assert_eq!(goodput(&steady(10), 2.0, 10.0), 8e6);
+    }
+
+    #[test]
+    fn a_connection_that_died_early_counts_for_the_whole_time() {
+        let measured = goodput(&steady(6), 2.0, 10.0);
+        assert!((measured - 4e6 * 8.0 / 7.8).abs() < 1.0, "{measured}");
+    }
+}

@@ -1,0 +1,113 @@
+//! Real applications, and what they tell.
+
+mod http;
+mod iperf3;
+mod ping;
+pub(crate) mod probe;
+
+use crate::LabError;
+use crate::lane::Lane;
+use crate::net::Node;
+use crate::series::Series;
+use crate::world::World;
+use std::fs;
+use std::path::Path;
+use std::time::{Duration, Instant};
+use weft_scenario::{App, Flow, FlowResult};
+
+/// How long after its end an application may still finish.
+const GRACE: Duration = Duration::from_secs(15);
+
+/// When a flow runs and from when on it counts.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Schedule {
+    /// The beginning of the run.
+    pub epoch: Instant,
+    /// Time from the beginning that does not count.
+    pub warmup: Duration,
+}
+
+/// Where a flow runs.
+pub(crate) struct Place<'a> {
+    pub world: &'a World,
+    pub lane: &'a Lane,
+    pub flow: &'a Flow,
+    /// A TCP or UDP port of its own.
+    pub port: u16,
+    pub schedule: Schedule,
+}
+
+impl Place<'_> {
+    /// The part of the run, from the flow's own start, that does not count.
+    fn own_warmup(&self) -> Duration {
+        self.schedule.warmup.saturating_sub(self.flow.start)
+    }
+
+    fn length(&self) -> Duration {
+        self.flow.stop - self.flow.start
+    }
+
+    fn starts_at(&self) -> Instant {
+        self.schedule.epoch + self.flow.start
+    }
+
+    fn stops_at(&self) -> Instant {
+        self.schedule.epoch + self.flow.stop
+    }
+}
+
+/// What a flow's application measured.
+#[derive(Debug, Default)]
+pub(crate) struct FlowReport {
+    pub result: FlowResult,
+    /// Payload per interval, or delay per packet, for the time series.
+    pub series: Vec<Series>,
+}
+
+/// Runs the flow's application from its start to its stop.
+pub(crate) fn run(place: &Place, arrivals: &probe::Arrivals) -> Result<FlowReport, LabError> {
+    match place.flow.app {
+        App::Iperf3 => iperf3::run(place),
+        App::Http => http::run(place),
+        App::Ping => ping::run(place),
+        App::Probe => probe::run(place, arrivals),
+    }
+}
+
+/// Whether `program` can be found.
+pub(crate) fn is_installed(program: &str) -> bool {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&path).chain([Path::new("/usr/sbin").into(), Path::new("/sbin").into()]).any(|d| d.join(program).is_file())
+}
+
+/// An error that names the Debian package if `program` is not there.
+pub(crate) fn need(program: &str, package: &str) -> Result<(), LabError> {
+    if is_installed(program) { Ok(()) } else { Err(LabError::Missing(format!("{program} is not installed (Debian package {package})"))) }
+}
+
+/// The error for a program that ended badly: what it said.
+pub(crate) fn failed(program: &str, said: &[u8]) -> LabError {
+    let said = String::from_utf8_lossy(said);
+    LabError::Io(std::io::Error::other(format!("{program} failed: {}", said.trim())))
+}
+
+/// Waits until a TCP server listens on `port` of `node`.
+fn wait_listening(node: &Node, port: u16, timeout: Duration) -> Result<(), LabError> {
+    let deadline = Instant::now() + timeout;
+    let needle = format!(":{port:04X} ");
+    let listens = || {
+        let lists = ["/proc/thread-self/net/tcp", "/proc/thread-self/net/tcp6"].map(|path| fs::read_to_string(path).unwrap_or_default());
+        lists.iter().flat_map(|list| list.lines()).any(|line| {
+            let mut columns = line.split_whitespace().skip(1);
+            let local = columns.next().is_some_and(|local| format!("{local} ").ends_with(&needle));
+            local && columns.nth(1) == Some("0A")
+        })
+    };
+    while !node.run(listens)? {
+        if Instant::now() > deadline {
+            return Err(LabError::Io(std::io::Error::other(format!("no server listens on port {port} of {node}"))));
+        }
+        crate::interrupt::sleep_until(Instant::now() + Duration::from_millis(20))?;
+    }
+    Ok(())
+}

@@ -1,0 +1,65 @@
+//! ping: the round-trip time of a sparse flow.
+
+use super::{FlowReport, GRACE, Place, failed, need};
+use crate::LabError;
+use crate::interrupt;
+use crate::series::Series;
+use weft_scenario::{FlowResult, percentile};
+
+/// One answered echo request.
+#[derive(Clone, Copy, PartialEq, Debug)]
+struct Reply {
+    sequence: u64,
+    rtt_ms: f64,
+}
+
+pub(super) fn run(place: &Place) -> Result<FlowReport, LabError> {
+    need("ping", "iputils-ping")?;
+    let Place { world, lane, flow, .. } = place;
+    interrupt::sleep_until(place.starts_at())?;
+    let interval_s = flow.interval.as_secs_f64();
+    let count = (place.length().as_secs_f64() / interval_s).floor().max(1.0);
+    let mut command = world.home.command("ping");
+    command.args(["-n", "-i", &format!("{interval_s:.3}"), "-c", &count.to_string(), "-W", "3", &lane.hub.to_string()]);
+    let output = world.home.output(command, place.length() + GRACE)?;
+    let replies: Vec<Reply> = String::from_utf8_lossy(&output.stdout).lines().filter_map(parse_reply).collect();
+    if replies.is_empty() && !output.stderr.is_empty() {
+        return Err(failed("ping", &output.stderr));
+    }
+    let first_counted = (place.own_warmup().as_secs_f64() / interval_s).ceil() as u64 + 1;
+    Ok(report(place, &replies, first_counted, count as u64))
+}
+
+/// Reads `64 bytes from 10.0.0.2: icmp_seq=7 ttl=64 time=16.2 ms`.
+fn parse_reply(line: &str) -> Option<Reply> {
+    let field = |key: &str| line.split_whitespace().find_map(|word| word.strip_prefix(key));
+    Some(Reply { sequence: field("icmp_seq=")?.parse().ok()?, rtt_ms: field("time=")?.parse().ok()? })
+}
+
+fn report(place: &Place, replies: &[Reply], first: u64, last: u64) -> FlowReport {
+    let counted = || replies.iter().filter(|reply| reply.sequence >= first).map(|reply| reply.rtt_ms);
+    let interval_s = place.flow.interval.as_secs_f64();
+    let start_s = place.flow.start.as_secs_f64();
+    let result = FlowResult {
+        name: place.flow.name.clone(),
+        rtt_ms_p50: percentile(counted(), 0.5),
+        rtt_ms_p95: percentile(counted(), 0.95),
+        lost: Some(((last + 1).saturating_sub(first) as f64 - counted().count() as f64).max(0.0)),
+        ..FlowResult::default()
+    };
+    let points = replies.iter().map(|reply| (start_s + (reply.sequence - 1) as f64 * interval_s, reply.rtt_ms)).collect();
+    FlowReport { result, series: vec![Series { name: place.flow.name.clone(), unit: "ms", points }] }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn replies_are_read_and_other_lines_left() {
+        let line = "64 bytes from 10.0.0.2: icmp_seq=7 ttl=64 time=16.2 ms";
+        assert_eq!(parse_reply(line), Some(Reply { sequence: 7, rtt_ms: 16.2 }));
+        assert_eq!(parse_reply("no answer yet for icmp_seq=1"), None);
+        assert_eq!(parse_reply("PING 10.0.0.2 (10.0.0.2) 56(84) bytes of data."), None);
+    }
+}

@@ -1,0 +1,230 @@
+//! The timed events of a run: carries them out, then says what each did.
+
+use crate::LabError;
+use crate::apps::probe::{Arrivals, longest_gap};
+use crate::emulator::{Direction, DirectionSpec, EmulatorHandle};
+use crate::interrupt;
+use crate::sampler::Carried;
+use crate::variants::WeftControl;
+use crate::world::{Traces, WorldLink, emulated};
+use std::collections::{BTreeMap, BinaryHeap};
+use std::cmp::Reverse;
+use std::time::{Duration, Instant};
+use weft_scenario::{Action, Directions, Event, EventLink, EventResult, FlowDirection, Scenario};
+
+/// Time between two looks at the paths' states.
+const POLL: Duration = Duration::from_millis(50);
+/// How long after a change for the worse the paths' states are watched.
+const WATCH: Duration = Duration::from_secs(5);
+/// A link carries its share again when it has this much of its former share of the bytes…
+const SHARE_BACK: f64 = 0.8;
+/// …over this time.
+const SHARE_WINDOW: Duration = Duration::from_millis(500);
+/// The former share is taken over this time before the event.
+const SHARE_BEFORE: Duration = Duration::from_secs(2);
+/// Arrivals looked at to tell which link carries a probe.
+const RECENT_PROBES: usize = 50;
+
+/// What the events may touch and look at.
+pub(crate) struct Stage<'a> {
+    pub scenario: &'a Scenario,
+    pub traces: &'a Traces,
+    pub links: &'a [WorldLink],
+    pub emulator: EmulatorHandle,
+    pub weft: Option<&'a WeftControl>,
+    /// Per `probe` flow.
+    pub arrivals: &'a BTreeMap<String, Arrivals>,
+    pub epoch: Instant,
+}
+
+/// An event that was carried out.
+#[derive(Clone, Debug)]
+pub(crate) struct Happened {
+    event: Event,
+    at: Duration,
+    /// Position of the link.
+    link: Option<usize>,
+    restored_at: Option<Duration>,
+    demoted_after: Option<Duration>,
+}
+
+/// A change in time order: the n-th event, or its end.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Due {
+    at: Duration,
+    event: usize,
+    is_end: bool,
+}
+
+/// Carries out all events; returns when the last has happened.
+pub(crate) fn play(stage: &Stage) -> Result<Vec<Happened>, LabError> {
+    let events = &stage.scenario.events;
+    let starts = events.iter().enumerate().map(|(event, e)| Reverse(Due { at: e.at, event, is_end: false }));
+    let mut due: BinaryHeap<Reverse<Due>> = starts.collect();
+    let mut happened: BTreeMap<usize, Happened> = BTreeMap::new();
+    let mut watch = None;
+    while let Some(Reverse(next)) = due.pop() {
+        wait(stage, next.at, &mut watch, &mut happened)?;
+        let Some(event) = events.get(next.event) else { continue };
+        let now = stage.epoch.elapsed();
+        if next.is_end {
+            let Some(done) = happened.get_mut(&next.event) else { continue };
+            done.restored_at = Some(now);
+            undo(stage, event, done.link)?;
+            continue;
+        }
+        let link = event.link.as_ref().and_then(|link| find(stage, link));
+        carry_out(stage, event, link)?;
+        happened.insert(next.event, Happened { event: event.clone(), at: now, link, restored_at: None, demoted_after: None });
+        if stage.weft.is_some() && worsens(&event.action) {
+            watch = Some(next.event);
+        }
+        due.extend(event.lasting.map(|lasting| Reverse(Due { at: next.at + lasting, event: next.event, is_end: true })));
+    }
+    let last = stage.epoch.elapsed() + WATCH;
+    wait(stage, last.min(stage.scenario.duration), &mut watch, &mut happened)?;
+    Ok(happened.into_values().collect())
+}
+
+fn worsens(action: &Action) -> bool {
+    matches!(action, Action::Cut | Action::Loss(_))
+}
+
+/// Waits until `until` of the run; meanwhile looks whether weft demotes the path of the event in `watch`.
+fn wait(stage: &Stage, until: Duration, watch: &mut Option<usize>, happened: &mut BTreeMap<usize, Happened>) -> Result<(), LabError> {
+    while let Some(done) = watch.and_then(|event| happened.get_mut(&event)) {
+        let now = stage.epoch.elapsed();
+        if now >= until {
+            return Ok(());
+        }
+        if now > done.at + WATCH {
+            break;
+        }
+        if is_demoted(stage, done.link) {
+            done.demoted_after = Some(stage.epoch.elapsed().saturating_sub(done.at));
+            break;
+        }
+        interrupt::sleep_until(stage.epoch + (now + POLL).min(until))?;
+    }
+    *watch = None;
+    interrupt::sleep_until(stage.epoch + until)
+}
+
+fn is_demoted(stage: &Stage, link: Option<usize>) -> bool {
+    let (Some(weft), Some(name)) = (stage.weft, link.and_then(|l| stage.links.get(l)).map(|l| &l.name)) else { return false };
+    weft.paths().is_ok_and(|paths| paths.iter().any(|path| path.link == *name && path.state != "good"))
+}
+
+fn find(stage: &Stage, link: &EventLink) -> Option<usize> {
+    match link {
+        EventLink::Named(name) => stage.links.iter().position(|known| known.name == *name),
+        EventLink::Carrying(flow) => carrier(stage, flow),
+    }
+}
+
+/// The link whose delay is the longest that a probe could just have had; the fastest link before any probe arrived.
+fn carrier(stage: &Stage, flow: &str) -> Option<usize> {
+    let direction = stage.scenario.flows.iter().find(|f| f.name == flow).map_or(FlowDirection::Up, |f| f.direction);
+    let delays: Vec<Duration> = stage.scenario.links.iter().map(|link| link.towards(direction).delay).collect();
+    let seen = stage.arrivals.get(flow).and_then(|arrivals| arrivals.recent_one_way(RECENT_PROBES)).unwrap_or_default();
+    let possible = delays.iter().enumerate().filter(|(_, delay)| **delay <= seen).max_by_key(|(_, delay)| **delay);
+    possible.or(delays.iter().enumerate().min_by_key(|(_, delay)| **delay)).map(|(position, _)| position)
+}
+
+fn directions(directions: Directions) -> Vec<Direction> {
+    let up = directions.has_up().then_some(Direction::Forward);
+    up.into_iter().chain(directions.has_down().then_some(Direction::Backward)).collect()
+}
+
+fn carry_out(stage: &Stage, event: &Event, link: Option<usize>) -> Result<(), LabError> {
+    if let Action::Weights(weights) = &event.action {
+        // Weights mean something to weft only; other variants go on as they are.
+        return stage.weft.map_or(Ok(()), |weft| Ok(weft.set_weights(weights)?));
+    }
+    let Some(link) = link else { return Ok(()) };
+    match &event.action {
+        Action::Cut => stage.emulator.cut(link, &directions(event.directions), true)?,
+        Action::Restore => stage.emulator.cut(link, &directions(event.directions), false)?,
+        changed => set(stage, link, event.directions, changed)?,
+    }
+    Ok(())
+}
+
+fn undo(stage: &Stage, event: &Event, link: Option<usize>) -> Result<(), LabError> {
+    let Some(link) = link else { return Ok(()) };
+    match &event.action {
+        Action::Cut => stage.emulator.cut(link, &directions(event.directions), false)?,
+        Action::Restore => stage.emulator.cut(link, &directions(event.directions), true)?,
+        Action::Weights(_) => {}
+        Action::Rate(_) | Action::Loss(_) | Action::Delay(_) => set(stage, link, event.directions, &Action::Restore)?,
+    }
+    Ok(())
+}
+
+/// Sets the link to what the scenario says, with `change` on top.
+fn set(stage: &Stage, link: usize, which: Directions, change: &Action) -> Result<(), LabError> {
+    let Some(described) = stage.scenario.links.get(link) else { return Ok(()) };
+    for direction in directions(which) {
+        let described_direction = if direction == Direction::Forward { &described.up } else { &described.down };
+        let mut spec: DirectionSpec = emulated(described_direction, described.base_rtt(), stage.traces)?;
+        match change {
+            Action::Rate(rate) => spec.capacity = crate::emulator::Capacity::Rate(*rate),
+            Action::Loss(loss) => spec.loss = *loss,
+            Action::Delay(delay) => spec.delay = *delay,
+            Action::Cut | Action::Restore | Action::Weights(_) => {}
+        }
+        stage.emulator.set(link, direction, spec)?;
+    }
+    Ok(())
+}
+
+/// What the events did, told from the probes' arrivals and the links' bytes.
+pub(crate) fn judge(stage: &Stage, happened: &[Happened], carried: &Carried) -> Vec<EventResult> {
+    let direction = stage.scenario.flows.first().map_or(FlowDirection::Up, |flow| flow.direction);
+    let arrivals = stage.arrivals.values().next().map(Arrivals::all);
+    let ends = happened.iter().skip(1).map(|next| next.at).chain([stage.scenario.duration]);
+    happened
+        .iter()
+        .zip(ends)
+        .map(|(done, end)| EventResult {
+            group: done.event.group,
+            at_s: done.at.as_secs_f64(),
+            action: done.event.action.word().to_owned(),
+            link: done.link.and_then(|l| stage.links.get(l)).map(|l| l.name.clone()),
+            direction: done.event.directions.word().to_owned(),
+            gap_ms: arrivals.as_ref().map(|arrivals| longest_gap(arrivals, done.at, end).as_secs_f64() * 1e3),
+            share_back_s: share_back(done, carried, direction, end).map(|time| time.as_secs_f64()),
+            demoted_s: done.demoted_after.map(|time| time.as_secs_f64()),
+        })
+        .collect()
+}
+
+/// Time from the restoration of a cut link until it carried its former share of the bytes again.
+fn share_back(done: &Happened, carried: &Carried, direction: FlowDirection, end: Duration) -> Option<Duration> {
+    let (link, restored) = (done.link?, done.restored_at.filter(|_| done.event.action == Action::Cut)?);
+    let index = usize::from(direction == FlowDirection::Down);
+    let former = carried.share(link, index, done.at.saturating_sub(SHARE_BEFORE), done.at)?;
+    let mut window_ends = carried.steps.iter().map(|(time, _)| *time).filter(|time| *time >= restored + SHARE_WINDOW && *time <= end);
+    let reached = |to: &Duration| carried.share(link, index, *to - SHARE_WINDOW, *to).is_some_and(|share| share >= SHARE_BACK * former);
+    window_ends.find(reached).map(|time| time - restored)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ms(n: u64) -> Duration {
+        Duration::from_millis(n)
+    }
+
+    #[test]
+    fn the_share_comes_back_when_the_bytes_do() {
+        let event = Event { group: 0, at: ms(2000), lasting: Some(ms(1000)), link: None, directions: Directions::Both, action: Action::Cut };
+        let done = Happened { event, at: ms(2000), link: Some(0), restored_at: Some(ms(3000)), demoted_after: None };
+        let bytes = |t: u64| if (2000..4000).contains(&t) { vec![[0, 0], [10, 0]] } else { vec![[10, 0], [10, 0]] };
+        let carried = Carried { steps: (1..=120).map(|n| (ms(n * 50), bytes(n * 50))).collect() };
+        let back = share_back(&done, &carried, FlowDirection::Up, ms(6000)).unwrap();
+        assert!((ms(1200)..=ms(1500)).contains(&back), "{back:?}");
+        assert_eq!(share_back(&done, &carried, FlowDirection::Up, ms(3900)), None, "it was not back before the next event");
+    }
+}

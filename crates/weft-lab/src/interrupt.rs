@@ -1,0 +1,40 @@
+//! Ctrl-C: a flag that every long wait looks at, so that the lab is taken down in order.
+
+use crate::LabError;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+static INTERRUPTED: AtomicBool = AtomicBool::new(false);
+const STEP: Duration = Duration::from_millis(20);
+
+extern "C" fn note(_signal: libc::c_int) {
+    INTERRUPTED.store(true, Ordering::Relaxed);
+}
+
+/// Has SIGINT and SIGTERM end a run early instead of the process at once.
+pub(crate) fn watch() {
+    let handler = note as extern "C" fn(libc::c_int) as libc::sighandler_t;
+    // SAFETY: the handler only stores to an atomic.
+    unsafe {
+        libc::signal(libc::SIGINT, handler);
+        libc::signal(libc::SIGTERM, handler);
+    }
+}
+
+/// An error once Ctrl-C was pressed.
+pub(crate) fn check() -> Result<(), LabError> {
+    if INTERRUPTED.load(Ordering::Relaxed) { Err(LabError::Interrupted) } else { Ok(()) }
+}
+
+/// Sleeps until `deadline`, less if interrupted.
+pub(crate) fn sleep_until(deadline: Instant) -> Result<(), LabError> {
+    loop {
+        check()?;
+        let left = deadline.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Ok(());
+        }
+        thread::sleep(left.min(STEP));
+    }
+}

@@ -1,0 +1,41 @@
+//! A lane: what one set of flows goes through, whatever the variant.
+
+use crate::net::{Node, Process};
+use crate::variants::WeftControl;
+use std::net::Ipv4Addr;
+use std::process::Command;
+
+/// A way from the first node to the second.
+pub(crate) struct Lane {
+    /// The variant's name in the results.
+    pub name: String,
+    /// The only link used, by its position, where it is one.
+    pub link: Option<usize>,
+    /// The first node's address on this way.
+    pub home: Ipv4Addr,
+    /// The second node's address on this way.
+    pub hub: Ipv4Addr,
+    /// Whether TCP applications are to use MPTCP sockets.
+    pub mptcp: bool,
+    /// A running weft to ask and to tell.
+    pub weft: Option<WeftControl>,
+    /// The programs that make the way; they end with it.
+    pub processes: Vec<Process>,
+}
+
+impl Lane {
+    /// A way without a tunnel.
+    pub fn plain(name: String, link: Option<usize>, home: Ipv4Addr, hub: Ipv4Addr) -> Lane {
+        Lane { name, link, home, hub, mptcp: false, weft: None, processes: Vec::new() }
+    }
+
+    /// A command for a TCP application on `node`.
+    pub fn tcp_command(&self, node: &Node, program: &str) -> Command {
+        if !self.mptcp {
+            return node.command(program);
+        }
+        let mut command = node.command("mptcpize");
+        command.args(["run", program]);
+        command
+    }
+}

@@ -1,0 +1,175 @@
+//! One run of one variant: build the world, run the flows and events, collect what was measured.
+
+use crate::LabError;
+use crate::apps::probe::{Arrivals, newest_age_ms_p95};
+use crate::apps::{self, FlowReport, Place, Schedule};
+use crate::events::{self, Stage};
+use crate::interrupt;
+use crate::lane::Lane;
+use crate::options::RunOptions;
+use crate::sampler::{self, LinksReport};
+use crate::series::Series;
+use crate::variants;
+use crate::world::{Traces, World, bound_bps, omniscient_ms_p95};
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+use weft_scenario::{App, Capacity, Flow, FlowDirection, FlowResult, Scenario, Variant, VariantRun};
+
+/// Time for servers to start before the run begins.
+const LEAD: Duration = Duration::from_millis(700);
+const FIRST_PORT: u16 = 5_201;
+
+/// What is the same in all runs.
+pub(crate) struct Bench<'a> {
+    pub scenario: &'a Scenario,
+    pub traces: &'a Traces,
+    pub options: &'a RunOptions,
+}
+
+/// What one lane of a run gave.
+pub(crate) struct LaneRun {
+    /// The variant's name in the results.
+    pub name: String,
+    /// The only link's position, where it was one.
+    pub link: Option<usize>,
+    pub run: VariantRun,
+    pub series: Vec<Series>,
+    /// Whether the emulator kept up, so that the run may be reported.
+    pub is_sound: bool,
+}
+
+impl Bench<'_> {
+    /// The direction the bulk goes, which the bound is about.
+    pub fn direction(&self) -> FlowDirection {
+        let bulk = self.scenario.flows.iter().find(|flow| matches!(flow.app, App::Iperf3 | App::Http));
+        bulk.map_or(FlowDirection::Up, |flow| flow.direction)
+    }
+
+    pub fn bound_bps(&self) -> f64 {
+        bound_bps(self.scenario, self.direction(), self.traces)
+    }
+
+    /// Runs `variant` once. `best` is the position of the best single link; `tick` is told the time into the run.
+    pub fn run(&self, variant: &Variant, seed: u64, best: usize, tick: &(dyn Fn(Duration) + Sync)) -> Result<Vec<LaneRun>, LabError> {
+        let world = World::build(self.scenario, self.traces, seed)?;
+        let lanes = variants::open(variant, &world, self.options, best)?;
+        let arrivals: Vec<BTreeMap<String, Arrivals>> = lanes.iter().map(|_| self.probes()).collect();
+        let schedule = Schedule { epoch: Instant::now() + LEAD, warmup: self.scenario.warmup };
+        let over = AtomicBool::new(false);
+        let stage = Stage {
+            scenario: self.scenario,
+            traces: self.traces,
+            links: &world.links,
+            emulator: world.emulator(),
+            weft: lanes.first().and_then(|lane| lane.weft.as_ref()),
+            arrivals: arrivals.first().ok_or_else(|| LabError::Scenario("the variant uses no link".into()))?,
+            epoch: schedule.epoch,
+        };
+        let emulator = world.emulator();
+        let (reports, happened, links) = thread::scope(|scope| {
+            let clock = scope.spawn(|| {
+                interrupt::sleep_until(schedule.epoch)?;
+                sampler::sample(&emulator, schedule.epoch, schedule.warmup, &over, tick)
+            });
+            let director = scope.spawn(|| events::play(&stage));
+            let reports = self.run_flows(&world, &lanes, &arrivals, schedule);
+            let happened = director.join().unwrap_or(Err(LabError::Interrupted));
+            over.store(true, Ordering::Relaxed);
+            let links = clock.join().unwrap_or(Err(LabError::Interrupted));
+            Ok::<_, LabError>((reports?, happened?, links?))
+        })?;
+        let judged = events::judge(&stage, &happened, &links.carried);
+        let lane_runs = lanes.iter().zip(reports).zip(&arrivals).map(|((lane, reports), arrivals)| {
+            let mut run = self.lane_run(lane, reports, arrivals, &links, &world);
+            run.run.events = judged.clone();
+            run
+        });
+        Ok(lane_runs.collect())
+    }
+
+    fn probes(&self) -> BTreeMap<String, Arrivals> {
+        let probes = self.scenario.flows.iter().filter(|flow| flow.app == App::Probe);
+        probes.map(|flow| (flow.name.clone(), Arrivals::default())).collect()
+    }
+
+    /// Runs every flow in every lane, all at once; the reports per lane.
+    fn run_flows(
+        &self,
+        world: &World,
+        lanes: &[Lane],
+        arrivals: &[BTreeMap<String, Arrivals>],
+        schedule: Schedule,
+    ) -> Result<Vec<Vec<FlowReport>>, LabError> {
+        let nothing = Arrivals::default();
+        thread::scope(|scope| {
+            let mut port = FIRST_PORT;
+            let mut running = Vec::new();
+            for (lane, arrivals) in lanes.iter().zip(arrivals) {
+                let start = |flow| {
+                    let place = Place { world, lane, flow, port, schedule };
+                    let arrivals = arrivals.get(&flow.name).unwrap_or(&nothing);
+                    port += 1;
+                    scope.spawn(move || apps::run(&place, arrivals).or_else(|error| survive(&place, error)))
+                };
+                running.push(self.scenario.flows.iter().map(start).collect::<Vec<_>>());
+            }
+            let join = |flows: Vec<thread::ScopedJoinHandle<'_, _>>| flows.into_iter().map(|f| f.join().unwrap_or(Err(LabError::Interrupted))).collect();
+            running.into_iter().map(join).collect()
+        })
+    }
+
+    fn lane_run(&self, lane: &Lane, reports: Vec<FlowReport>, arrivals: &BTreeMap<String, Arrivals>, links: &LinksReport, world: &World) -> LaneRun {
+        let (mut flows, mut series) = (Vec::new(), Vec::new());
+        for mut report in reports {
+            if let Some(arrivals) = arrivals.get(&report.result.name) {
+                report.result.beyond_omniscient_ms_p95 = self.beyond_omniscient(&report.result.name, arrivals);
+            }
+            flows.push(report.result);
+            series.extend(report.series);
+        }
+        let own = |name: &str| lane.link.and_then(|l| world.links.get(l)).is_none_or(|link| link.name == name);
+        let goodput_bps: f64 = flows.iter().filter_map(|flow| flow.goodput_bps).sum();
+        let is_own_series = |s: &Series| s.name.rsplit_once('.').is_some_and(|(link, _)| own(link));
+        series.extend(links.carried.series(&world.links).into_iter().filter(is_own_series));
+        let run = VariantRun {
+            goodput_bps,
+            efficiency: goodput_bps / self.bound_bps().max(1.0),
+            flows,
+            links: links.results(&world.links).into_iter().filter(|link| own(&link.name)).collect(),
+            events: Vec::new(),
+            lateness_ms_p999: links.lateness_ms(),
+        };
+        LaneRun { name: lane.name.clone(), link: lane.link, run, series, is_sound: links.is_sound() }
+    }
+
+    /// How much older than an omniscient sender's the newest probe was, at the 95th percentile; only where a trace drives a link.
+    fn beyond_omniscient(&self, flow: &str, arrivals: &Arrivals) -> Option<f64> {
+        let flow: &Flow = self.scenario.flows.iter().find(|f| f.name == flow)?;
+        let is_trace = |link: &weft_scenario::Link| matches!(link.towards(flow.direction).capacity, Capacity::Trace(_));
+        if !self.scenario.links.iter().any(is_trace) {
+            return None;
+        }
+        let floor = omniscient_ms_p95(self.scenario, flow.direction, self.traces)?;
+        Some(newest_age_ms_p95(&arrivals.all(), self.scenario.warmup, flow.stop)? - floor)
+    }
+}
+
+/// A flow whose application failed counts as nothing carried; the run goes on.
+fn survive(place: &Place, error: LabError) -> Result<FlowReport, LabError> {
+    match error {
+        LabError::Io(error) => {
+            eprintln!("{}: flow {} broke: {error}", place.lane.name, place.flow.name);
+            let is_bulk = matches!(place.flow.app, App::Iperf3 | App::Http);
+            let result = FlowResult {
+                name: place.flow.name.clone(),
+                goodput_bps: is_bulk.then_some(0.0),
+                tcp_resets: is_bulk.then_some(1.0),
+                ..FlowResult::default()
+            };
+            Ok(FlowReport { result, series: Vec::new() })
+        }
+        other => Err(other),
+    }
+}

@@ -1,0 +1,198 @@
+//! The picture of a result: a bar for each variant, and goodput over time in the same colours.
+
+use crate::LabError;
+use crate::series::Series;
+use plotters::coord::Shift;
+use plotters::prelude::*;
+use plotters::style::text_anchor::{HPos, Pos, VPos};
+use std::collections::BTreeMap;
+use std::path::Path;
+use weft_scenario::{RunResult, Scenario, VariantResult};
+
+const WIDTH: u32 = 960;
+const TITLE_HEIGHT: u32 = 64;
+const BAR_PITCH: u32 = 28;
+const BAR_THICKNESS: i32 = 18;
+const LINES_HEIGHT: u32 = 340;
+const LABEL_WIDTH: i32 = 170;
+const VALUE_WIDTH: i32 = 150;
+const MARGIN: i32 = 24;
+/// Values of the lines are means over this time.
+const STEP_S: f64 = 1.0;
+
+const INK: RGBColor = RGBColor(38, 50, 56);
+const FAINT: RGBColor = RGBColor(120, 134, 140);
+const GRID: RGBColor = RGBColor(228, 232, 234);
+const WARMUP: RGBColor = RGBColor(244, 246, 247);
+/// Okabe and Ito's colours, which colour-blind people can tell apart.
+const STRONG: [RGBColor; 6] = [
+    RGBColor(0, 114, 178),
+    RGBColor(230, 159, 0),
+    RGBColor(0, 158, 115),
+    RGBColor(204, 121, 167),
+    RGBColor(213, 94, 0),
+    RGBColor(86, 180, 233),
+];
+const MUTED: [RGBColor; 4] = [RGBColor(144, 164, 174), RGBColor(188, 170, 140), RGBColor(165, 180, 140), RGBColor(184, 160, 190)];
+
+type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
+type Lines<'a> = BTreeMap<&'a str, &'a [Series]>;
+
+/// Draws `result` into an SVG file; `series` holds one run's time series for each variant's name.
+pub(crate) fn draw(file: &Path, scenario: &Scenario, result: &RunResult, series: &Lines) -> Result<(), LabError> {
+    paint(file, scenario, result, series).map_err(|e| LabError::Io(std::io::Error::other(format!("{}: {e}", file.display()))))
+}
+
+fn paint(file: &Path, scenario: &Scenario, result: &RunResult, series: &Lines) -> Result<(), Box<dyn std::error::Error>> {
+    let bars_height = BAR_PITCH * result.variants.len() as u32 + 24;
+    let root = SVGBackend::new(file, (WIDTH, TITLE_HEIGHT + bars_height + LINES_HEIGHT)).into_drawing_area();
+    root.fill(&WHITE)?;
+    let (title, rest) = root.split_vertically(TITLE_HEIGHT);
+    let (bars, lines) = rest.split_vertically(bars_height);
+    paint_title(&title, scenario, result)?;
+    let colours = colours(result);
+    paint_bars(&bars, result, &colours)?;
+    paint_lines(&lines, scenario, result, series, &colours)?;
+    root.present()?;
+    Ok(())
+}
+
+/// Muted colours for single links, strong ones for what uses them all.
+fn colours(result: &RunResult) -> BTreeMap<String, RGBColor> {
+    let (mut strong, mut muted) = (STRONG.iter().cycle(), MUTED.iter().cycle());
+    let mut colours: BTreeMap<String, RGBColor> = BTreeMap::new();
+    // weft comes first so that it has the same colour in every picture.
+    let weft_first = result.variants.iter().filter(|v| v.name == "weft").chain(result.variants.iter().filter(|v| v.name != "weft"));
+    for variant in weft_first {
+        let next = if variant.name.contains(':') { muted.next() } else if variant.link.is_some() { None } else { strong.next() };
+        let of_link = || variant.link.as_ref().and_then(|link| colours.get(&format!("link:{link}")).copied());
+        let colour = next.copied().or_else(of_link).or_else(|| strong.next().copied()).unwrap_or(INK);
+        colours.insert(variant.name.clone(), colour);
+    }
+    colours
+}
+
+fn text(size: i32, colour: &RGBColor, h: HPos, v: VPos) -> TextStyle<'static> {
+    ("sans-serif", size).into_font().color(colour).pos(Pos::new(h, v))
+}
+
+fn paint_title(area: &Area, scenario: &Scenario, result: &RunResult) -> Result<(), Box<dyn std::error::Error>> {
+    area.draw_text(&result.scenario, &text(22, &INK, HPos::Left, VPos::Top), (MARGIN, 14))?;
+    let runs = if result.repeats == 1 { "one run".to_owned() } else { format!("medians of {} runs", result.repeats) };
+    let subtitle = format!(
+        "{} · {runs} of {:.0} s, the first {:.0} s not counted",
+        scenario.links.iter().map(|link| link.name.as_str()).collect::<Vec<_>>().join(" + "),
+        result.duration_s,
+        result.warmup_s
+    );
+    area.draw_text(&subtitle, &text(13, &FAINT, HPos::Left, VPos::Top), (MARGIN, 40))?;
+    Ok(())
+}
+
+fn paint_bars(area: &Area, result: &RunResult, colours: &BTreeMap<String, RGBColor>) -> Result<(), Box<dyn std::error::Error>> {
+    let left = MARGIN + LABEL_WIDTH;
+    let span = WIDTH as i32 - left - VALUE_WIDTH - MARGIN;
+    let predicted = result.variants.iter().filter_map(|v| v.prediction).map(|p| p.goodput_bps);
+    let most = result.variants.iter().map(|v| v.goodput_bps).chain(predicted).chain([result.bound_bps]).fold(1.0, f64::max);
+    let x = |bps: f64| left + (bps / most * f64::from(span)) as i32;
+    let bottom = 16 + BAR_PITCH as i32 * result.variants.len() as i32;
+    let bound = x(result.bound_bps);
+    area.draw(&PathElement::new(vec![(bound, 10), (bound, bottom)], FAINT.stroke_width(1)))?;
+    let label = format!("bound {:.1}", result.bound_bps / 1e6);
+    area.draw_text(&label, &text(11, &FAINT, HPos::Right, VPos::Bottom), (bound - 4, 13))?;
+    for (row, variant) in (0..).zip(&result.variants) {
+        let top = 16 + row * BAR_PITCH as i32;
+        let middle = top + BAR_THICKNESS / 2;
+        let colour = colours.get(&variant.name).unwrap_or(&INK);
+        let end = x(variant.goodput_bps).max(left + 1);
+        area.draw_text(&label_of(variant), &text(14, &INK, HPos::Right, VPos::Center), (left - 10, middle))?;
+        area.draw(&Rectangle::new([(left, top), (end, top + BAR_THICKNESS)], colour.filled()))?;
+        if let Some(prediction) = variant.prediction {
+            let mark = x(prediction.goodput_bps);
+            area.draw(&PathElement::new(vec![(mark, top - 3), (mark, top + BAR_THICKNESS + 3)], INK.stroke_width(2)))?;
+        }
+        let value = format!("{:.1} Mbit/s   {:.0} %", variant.goodput_bps / 1e6, variant.efficiency * 100.0);
+        area.draw_text(&value, &text(13, &INK, HPos::Left, VPos::Center), (end.max(bound * i32::from(end > bound - 90)) + 8, middle))?;
+    }
+    Ok(())
+}
+
+fn label_of(variant: &VariantResult) -> String {
+    match (&variant.link, variant.name.contains(':')) {
+        (Some(link), false) => format!("{} ({link})", variant.name),
+        _ => variant.name.clone(),
+    }
+}
+
+fn paint_lines(
+    area: &Area,
+    scenario: &Scenario,
+    result: &RunResult,
+    series: &Lines,
+    colours: &BTreeMap<String, RGBColor>,
+) -> Result<(), Box<dyn std::error::Error>> {
+    let bulk: Vec<&str> = scenario.flows.iter().map(|flow| flow.name.as_str()).collect();
+    let of_bulk = |all: &&[Series]| all.iter().find(|s| s.unit == "bit/s" && bulk.contains(&s.name.as_str())).map(|s| s.averaged(STEP_S));
+    let lines: Vec<(&str, Vec<(f64, f64)>)> = result
+        .variants
+        .iter()
+        .filter_map(|v| Some((v.name.as_str(), series.get(v.name.as_str()).and_then(of_bulk)?)))
+        .collect();
+    let values = lines.iter().flat_map(|(_, points)| points.iter().map(|(_, bps)| bps / 1e6));
+    let most = values.chain([result.bound_bps / 1e6]).fold(1.0, f64::max) * 1.05;
+    let mut chart = ChartBuilder::on(area)
+        .margin_left(MARGIN)
+        .margin_right(MARGIN)
+        .margin_top(28)
+        .margin_bottom(12)
+        .x_label_area_size(40)
+        .y_label_area_size(52)
+        .build_cartesian_2d(0.0..result.duration_s, 0.0..most)?;
+    chart.draw_series([Rectangle::new([(0.0, 0.0), (result.warmup_s, most)], WARMUP.filled())])?;
+    chart
+        .configure_mesh()
+        .disable_x_mesh()
+        .light_line_style(TRANSPARENT)
+        .bold_line_style(GRID)
+        .axis_style(FAINT)
+        .y_labels(6)
+        .x_labels(10)
+        .label_style(text(12, &FAINT, HPos::Center, VPos::Center))
+        .x_label_formatter(&|s| format!("{s:.0}"))
+        .y_label_formatter(&|mbps| if most < 10.0 { format!("{mbps:.1}") } else { format!("{mbps:.0}") })
+        .x_desc("seconds")
+        .axis_desc_style(text(12, &FAINT, HPos::Center, VPos::Center))
+        .draw()?;
+    let bound = result.bound_bps / 1e6;
+    chart.draw_series([PathElement::new(vec![(0.0, bound), (result.duration_s, bound)], FAINT.stroke_width(1))])?;
+    for (name, points) in lines.iter().rev() {
+        let colour = colours.get(*name).unwrap_or(&INK);
+        let width = if name.contains(':') { 1 } else { 2 };
+        chart.draw_series([PathElement::new(points.iter().map(|(t, bps)| (*t, bps / 1e6)).collect::<Vec<_>>(), colour.stroke_width(width))])?;
+    }
+    area.draw_text("goodput over time, Mbit/s", &text(13, &INK, HPos::Left, VPos::Top), (MARGIN, 4))?;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_picture_shows_every_variant() {
+        let text = "name = \"pic\"\nduration = \"10 s\"\n[[link]]\nname = \"a\"\nrate = \"10 Mbit/s\"\n[[flow]]\napp = \"iperf3\"";
+        let scenario = Scenario::parse(text, "t").unwrap();
+        let variant = |name: &str| VariantResult::from_runs(name, None, Vec::new());
+        let variants = ["link:a", "mptcp", "weft"].map(variant).to_vec();
+        let result = RunResult {
+            schema: 1, scenario: "pic".into(), world: "lab".into(), seed: 1, duration_s: 10.0, warmup_s: 2.0, repeats: 1,
+            bound_bps: 9.6e6, variants, skipped: Vec::new(),
+        };
+        let points = vec![Series { name: "iperf3".into(), unit: "bit/s", points: (0..100).map(|n| (f64::from(n) / 10.0, 5e6)).collect() }];
+        let scratch = crate::scratch::Scratch::new().unwrap();
+        let file = scratch.path().join("pic.svg");
+        draw(&file, &scenario, &result, &Lines::from([("weft", points.as_slice())])).unwrap();
+        let svg = std::fs::read_to_string(file).unwrap();
+        assert!(["link:a", "mptcp", "weft", "seconds", "polyline"].iter().all(|word| svg.contains(word)));
+    }
+}

@@ -1,0 +1,45 @@
+//! The progress display on standard error.
+
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use std::time::Duration;
+
+/// A bar over the seconds of all runs.
+pub(crate) struct Progress {
+    bar: ProgressBar,
+    run_s: u64,
+}
+
+impl Progress {
+    /// For `runs` runs of `length` each; invisible unless `shown`.
+    pub fn new(shown: bool, runs: usize, length: Duration) -> Progress {
+        let run_s = length.as_secs().max(1);
+        let target = if shown { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
+        let bar = ProgressBar::with_draw_target(Some(run_s * runs as u64), target);
+        let template = "{msg:32!} {bar:32.cyan/blue} {pos}/{len} s  {eta_precise} left";
+        bar.set_style(ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar()));
+        bar.enable_steady_tick(Duration::from_millis(250));
+        Progress { bar, run_s }
+    }
+
+    /// The run with this number (from 0) begins.
+    pub fn begin(&self, number: usize, what: String) {
+        self.bar.set_message(what);
+        self.bar.set_position(self.run_s * number as u64);
+    }
+
+    /// Time into the run with this number.
+    pub fn tick(&self, number: usize, into: Duration) {
+        self.bar.set_position(self.run_s * number as u64 + into.as_secs().min(self.run_s));
+    }
+
+    /// A line above the bar.
+    pub fn say(&self, line: &str) {
+        self.bar.suspend(|| eprintln!("{line}"));
+    }
+}
+
+impl Drop for Progress {
+    fn drop(&mut self) {
+        self.bar.finish_and_clear();
+    }
+}

@@ -1,0 +1,134 @@
+//! Looks at the emulator all through a run: time series per link, statistics after the warm-up.
+
+use crate::LabError;
+use crate::emulator::{Direction, EmulatorHandle, LinkStats, Snapshot};
+use crate::series::Series;
+use crate::world::WorldLink;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+use weft_scenario::LinkResult;
+
+/// Time between two looks.
+const STEP: Duration = Duration::from_millis(50);
+/// A run whose p99.9 lateness is above this is repeated.
+const LATENESS_BOUND: Duration = Duration::from_millis(3);
+const DIRECTIONS: [(&str, Direction); 2] = [("up", Direction::Forward), ("down", Direction::Backward)];
+
+/// The bytes a link direction delivered, over time.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Carried {
+    /// Per step: the time at its end, and per link the bytes [up, down] in it.
+    pub steps: Vec<(Duration, Vec<[u64; 2]>)>,
+}
+
+/// What a run did to the links.
+pub(crate) struct LinksReport {
+    pub carried: Carried,
+    /// Since the warm-up.
+    pub snapshot: Snapshot,
+}
+
+/// Samples until `over`; statistics start anew after `warmup`. `tick` is told the time into the run.
+pub(crate) fn sample(
+    emulator: &EmulatorHandle,
+    epoch: Instant,
+    warmup: Duration,
+    over: &AtomicBool,
+    tick: &(dyn Fn(Duration) + Sync),
+) -> Result<LinksReport, LabError> {
+    let mut carried = Carried::default();
+    let mut before: Vec<[u64; 2]> = Vec::new();
+    let mut marked = false;
+    emulator.mark()?;
+    let mut due = epoch;
+    while !over.load(Ordering::Relaxed) {
+        due += STEP;
+        thread::sleep(due.saturating_duration_since(Instant::now()));
+        tick(epoch.elapsed());
+        let now: Vec<[u64; 2]> = emulator.snapshot()?.links.iter().map(delivered).collect();
+        let since = |link: usize| before.get(link).copied().unwrap_or_default();
+        let step = now.iter().enumerate().map(|(link, bytes)| [0, 1].map(|d: usize| bytes[d].saturating_sub(since(link)[d]))).collect();
+        carried.steps.push((epoch.elapsed(), step));
+        before = now;
+        if !marked && epoch.elapsed() >= warmup {
+            emulator.mark()?;
+            before.clear();
+            marked = true;
+        }
+    }
+    Ok(LinksReport { carried, snapshot: emulator.snapshot()? })
+}
+
+fn delivered(link: &LinkStats) -> [u64; 2] {
+    [link.forward.sent_bytes, link.backward.sent_bytes]
+}
+
+impl LinksReport {
+    /// One result per link and direction.
+    pub fn results(&self, links: &[WorldLink]) -> Vec<LinkResult> {
+        let both = links.iter().zip(&self.snapshot.links).flat_map(|(link, stats)| DIRECTIONS.map(|direction| (link, stats, direction)));
+        both.map(|(link, stats, (word, direction))| {
+            let stats = stats.direction(direction);
+            LinkResult {
+                name: link.name.clone(),
+                direction: word.to_owned(),
+                sent_bytes: stats.transmitted_bytes as f64,
+                lost: (stats.lost_packets + stats.dropped_packets + stats.cut_packets) as f64,
+                queue_ms_p95: stats.queue_delay.p95.as_secs_f64() * 1e3,
+                utilisation: stats.utilisation().unwrap_or(0.0),
+            }
+        })
+        .collect()
+    }
+
+    /// The emulator's p99.9 lateness in milliseconds.
+    pub fn lateness_ms(&self) -> f64 {
+        self.snapshot.lateness.p999.as_secs_f64() * 1e3
+    }
+
+    /// Whether the emulator kept up: few packets late, none dropped by the kernel before the emulator saw it.
+    pub fn is_sound(&self) -> bool {
+        let dropped: u64 = self.snapshot.links.iter().flat_map(|link| link.device_drops).sum();
+        self.snapshot.lateness.p999 <= LATENESS_BOUND && dropped == 0
+    }
+}
+
+impl Carried {
+    /// The rate of each link and direction over time.
+    pub fn series(&self, links: &[WorldLink]) -> Vec<Series> {
+        let each = links.iter().enumerate().flat_map(|(position, link)| DIRECTIONS.map(|(word, _)| (position, link, word)));
+        each.map(|(position, link, word)| {
+            let index = usize::from(word == "down");
+            let rate = |(time, bytes): &(Duration, Vec<[u64; 2]>)| {
+                let bits = bytes.get(position).map_or(0, |b| b[index]) as f64 * 8.0;
+                (time.as_secs_f64(), bits / STEP.as_secs_f64())
+            };
+            Series { name: format!("{}.{word}", link.name), unit: "bit/s", points: self.steps.iter().map(rate).collect() }
+        })
+        .collect()
+    }
+
+    /// The share of all bytes that went over `link` in `from..to`, in the direction of `index` (0 up, 1 down).
+    pub fn share(&self, link: usize, index: usize, from: Duration, to: Duration) -> Option<f64> {
+        let steps = || self.steps.iter().filter(|(time, _)| *time > from && *time <= to);
+        let own: u64 = steps().filter_map(|(_, bytes)| Some(bytes.get(link)?[index])).sum();
+        let all: u64 = steps().flat_map(|(_, bytes)| bytes.iter().map(|b| b[index])).sum();
+        (all > 0).then(|| own as f64 / all as f64)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shares_are_of_the_bytes_of_all_links() {
+        let ms = Duration::from_millis;
+        let carried = Carried { steps: vec![(ms(50), vec![[10, 0], [30, 0]]), (ms(100), vec![[40, 5], [0, 5]])] };
+        assert_eq!(carried.share(0, 0, ms(0), ms(50)), Some(0.25));
+        assert_eq!(carried.share(0, 0, ms(50), ms(100)), Some(1.0));
+        assert_eq!(carried.share(0, 1, ms(0), ms(100)), Some(0.5));
+        assert_eq!(carried.share(0, 1, ms(0), ms(50)), None);
+    }
+}

@@ -1,0 +1,61 @@
+//! Time series of a run, and their CSV file.
+
+use std::fs::File;
+use std::io::{self, BufWriter, Write};
+use std::path::Path;
+
+/// Values over time.
+#[derive(Clone, PartialEq, Debug)]
+pub(crate) struct Series {
+    /// A flow's name, or `LINK.up` / `LINK.down` with what was measured.
+    pub name: String,
+    /// `bit/s`, `ms` …
+    pub unit: &'static str,
+    /// Seconds from the run's beginning, and the value.
+    pub points: Vec<(f64, f64)>,
+}
+
+impl Series {
+    /// The mean of the values in each `step_s`, at the step's end.
+    pub fn averaged(&self, step_s: f64) -> Vec<(f64, f64)> {
+        let mut averaged: Vec<(f64, f64)> = Vec::new();
+        let mut step: Option<(u64, f64, u32)> = None;
+        let close = |(number, sum, count): (u64, f64, u32)| ((number + 1) as f64 * step_s, sum / f64::from(count));
+        for (time, value) in &self.points {
+            // A value belongs to the step that ends at or after it.
+            let number = ((time / step_s).ceil() as u64).saturating_sub(1);
+            step = match step {
+                Some((n, sum, count)) if n == number => Some((n, sum + value, count + 1)),
+                old => {
+                    averaged.extend(old.map(close));
+                    Some((number, *value, 1))
+                }
+            };
+        }
+        averaged.extend(step.map(close));
+        averaged
+    }
+}
+
+/// Writes all series in long form: `time_s,series,unit,value`.
+pub(crate) fn write_csv(file: &Path, series: &[Series]) -> io::Result<()> {
+    let mut out = BufWriter::new(File::create(file)?);
+    writeln!(out, "time_s,series,unit,value")?;
+    for Series { name, unit, points } in series {
+        for (time_s, value) in points {
+            writeln!(out, "{time_s:.4},{name},{unit},{value:.3}")?;
+        }
+    }
+    out.flush()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn averages_are_taken_per_step() {
+        let series = Series { name: "s".into(), unit: "ms", points: vec![(0.5, 1.0), (1.0, 3.0), (1.5, 10.0), (3.2, 7.0)] };
+        assert_eq!(series.averaged(1.0), [(1.0, 2.0), (2.0, 10.0), (4.0, 7.0)]);
+    }
+}

@@ -1,0 +1,31 @@
+//! A sweep: many random mixes of links, each run as a scenario.
+
+use crate::LabError;
+use crate::options::RunOptions;
+use crate::run::run;
+use std::fs;
+use weft_scenario::{SCHEMA, Sweep, SweepResult};
+
+/// Runs every mix of a sweep and judges it. Progress is told on standard error, one line a mix, if wanted.
+///
+/// # Errors
+/// As [`run`].
+pub fn sweep(sweep: &Sweep, options: &RunOptions) -> Result<SweepResult, LabError> {
+    let mut mixes = Vec::new();
+    for (number, &seed) in sweep.seeds.iter().enumerate() {
+        let scenario = sweep.scenario(seed);
+        let mix = sweep.judge(seed, &scenario.links, run(&scenario, options)?);
+        if options.progress {
+            let verdict = if mix.pass { "passed" } else { "FAILED" };
+            eprintln!("mix {}/{}, seed {seed}: {verdict} ({})", number + 1, sweep.seeds.len(), mix.links.join(", "));
+        }
+        mixes.push(mix);
+    }
+    let result = SweepResult { schema: SCHEMA, sweep: sweep.name.clone(), world: "lab".into(), pass: mixes.iter().all(|mix| mix.pass), mixes };
+    if let Some(out) = &options.out {
+        fs::create_dir_all(out)?;
+        let json = serde_json::to_string_pretty(&result).map_err(std::io::Error::other)?;
+        fs::write(out.join(format!("{}.json", sweep.name)), json)?;
+    }
+    Ok(result)
+}

@@ -1,0 +1,151 @@
+//! Tables for people.
+
+use std::fmt::Write;
+use weft_scenario::{FlowResult, RunResult, SweepResult, VariantResult};
+
+/// A table of text columns: the first left-aligned, the others right-aligned.
+struct Table {
+    rows: Vec<Vec<String>>,
+}
+
+impl Table {
+    fn new<const N: usize>(head: [&str; N]) -> Table {
+        Table { rows: vec![head.map(String::from).to_vec()] }
+    }
+
+    fn row<const N: usize>(&mut self, cells: [String; N]) {
+        self.rows.push(cells.to_vec());
+    }
+
+    fn render(&self) -> String {
+        let columns = self.rows.first().map_or(0, Vec::len);
+        let cell = |row: &Vec<String>, column: usize| row.get(column).cloned().unwrap_or_default();
+        let width = |column: usize| self.rows.iter().map(|row| cell(row, column).chars().count()).max().unwrap_or(0);
+        // A column that says nothing is left out.
+        let is_used = |column: usize| column == 0 || self.rows.iter().skip(1).any(|row| !cell(row, column).is_empty());
+        let used: Vec<usize> = (0..columns).filter(|column| is_used(*column)).collect();
+        let mut text = String::new();
+        for (number, row) in self.rows.iter().enumerate() {
+            let padded = used.iter().map(|&column| match column {
+                0 => format!("{:<width$}", cell(row, 0), width = width(0)),
+                _ => format!("{:>width$}", cell(row, column), width = width(column)),
+            });
+            text.push_str(padded.collect::<Vec<_>>().join("  ").trim_end());
+            text.push('\n');
+            if number == 0 {
+                let rule = used.iter().map(|&column| "─".repeat(width(column)));
+                text.push_str(&rule.collect::<Vec<_>>().join("  "));
+                text.push('\n');
+            }
+        }
+        text
+    }
+}
+
+fn number(value: Option<f64>, digits: usize) -> String {
+    value.map_or(String::new(), |v| format!("{v:.digits$}"))
+}
+
+/// The least of a figure over a variant's flows, or its greatest.
+fn over_flows(variant: &VariantResult, value: fn(&FlowResult) -> Option<f64>) -> Option<f64> {
+    variant.flows.iter().filter_map(value).max_by(f64::total_cmp)
+}
+
+/// A scenario's result as a table.
+pub fn run_table(result: &RunResult) -> String {
+    let best = result.variants.iter().filter(|v| v.name.starts_with("link:")).map(|v| v.goodput_bps).max_by(f64::total_cmp);
+    let best = best.or_else(|| result.variants.iter().find(|v| v.name == "best-link").map(|v| v.goodput_bps));
+    let mut text = format!(
+        "{}: {} run{} of {:.0} s, the first {:.0} s not counted; without a tunnel at most {:.1} Mbit/s\n\n",
+        result.scenario,
+        result.repeats,
+        if result.repeats == 1 { "" } else { "s (medians)" },
+        result.duration_s,
+        result.warmup_s,
+        result.bound_bps / 1e6
+    );
+    let mut table = Table::new([
+        "variant", "Mbit/s", "efficiency", "× best link", "predicted", "deviation", "RTT p50 ms", "RTT p95 ms", "gap ms", "delay p95 ms", "beyond omniscient ms", "resets",
+    ]);
+    for variant in &result.variants {
+        let name = match &variant.link {
+            Some(link) if !variant.name.ends_with(link.as_str()) => format!("{} ({link})", variant.name),
+            _ => variant.name.clone(),
+        };
+        table.row([
+            name,
+            format!("{:.1}", variant.goodput_bps / 1e6),
+            format!("{:.3}", variant.efficiency),
+            best.filter(|b| *b > 0.0).map_or(String::new(), |b| format!("{:.2}", variant.goodput_bps / b)),
+            number(variant.prediction.map(|p| p.goodput_bps / 1e6), 1),
+            variant.prediction.map_or(String::new(), |p| format!("{:+.1} %", p.deviation * 100.0)),
+            number(over_flows(variant, |f| f.rtt_ms_p50), 1),
+            number(over_flows(variant, |f| f.rtt_ms_p95), 1),
+            number(over_flows(variant, |f| f.longest_gap_ms), 0),
+            number(over_flows(variant, |f| f.one_way_ms_p95), 1),
+            number(over_flows(variant, |f| f.beyond_omniscient_ms_p95), 1),
+            number(over_flows(variant, |f| f.tcp_resets).filter(|n| *n > 0.0), 0),
+        ]);
+    }
+    text.push_str(&table.render());
+    text.push_str(&events_table(result));
+    for skipped in &result.skipped {
+        let _ = writeln!(text, "{} was skipped: {}", skipped.name, skipped.reason);
+    }
+    text
+}
+
+fn events_table(result: &RunResult) -> String {
+    let mut table = Table::new([
+        "event", "times", "gap ms median", "worst", "share back s median", "worst", "never back", "demoted s median", "worst",
+    ]);
+    for variant in &result.variants {
+        for event in &variant.events {
+            table.row([
+                format!("{}: {} {}", variant.name, event.action, event.direction),
+                event.count.to_string(),
+                number(event.gap_ms_median, 1),
+                number(event.gap_ms_worst, 1),
+                number(event.share_back_s_median, 2),
+                number(event.share_back_s_worst, 2),
+                if event.share_never_back > 0 { event.share_never_back.to_string() } else { String::new() },
+                number(event.demoted_s_median, 2),
+                number(event.demoted_s_worst, 2),
+            ]);
+        }
+    }
+    if table.rows.len() == 1 { String::new() } else { format!("\n{}", table.render()) }
+}
+
+/// A sweep's result as a table.
+pub fn sweep_table(result: &SweepResult) -> String {
+    let mut table = Table::new(["seed", "bonded", "best through weft", "best plain", "× weft", "× plain", "pass", "links"]);
+    let mbps = |bps: Option<f64>| number(bps.map(|b| b / 1e6), 1);
+    for mix in &result.mixes {
+        table.row([
+            mix.seed.to_string(),
+            mbps(mix.bonded_bps),
+            mbps(mix.best_link_through_weft_bps),
+            mbps(mix.best_link_bps),
+            number(mix.of_best_link_through_weft, 2),
+            number(mix.of_best_link, 2),
+            if mix.pass { "yes" } else { "NO" }.to_owned(),
+            mix.links.join(", "),
+        ]);
+    }
+    let passed = result.mixes.iter().filter(|mix| mix.pass).count();
+    format!("{}: goodput in Mbit/s\n\n{}\n{passed} of {} mixes passed\n", result.sweep, table.render(), result.mixes.len())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn columns_line_up_and_empty_ones_are_left_out() {
+        let mut table = Table::new(["variant", "Mbit/s", "empty"]);
+        table.row(["weft".into(), "93.1".into(), String::new()]);
+        table.row(["link:fibre".into(), "4.0".into(), String::new()]);
+        assert_eq!(table.render(), "variant     Mbit/s\n──────────  ──────\nweft          93.1\nlink:fibre     4.0\n");
+    }
+}

@@ -1,0 +1,22 @@
+//! The kernel's MPTCP: the applications get MPTCP sockets from `mptcpize`, the hub announces its address on every other link.
+
+use crate::LabError;
+use crate::apps::need;
+use crate::lane::Lane;
+use crate::world::World;
+use weft_scenario::Variant;
+
+pub(super) fn open(variant: &Variant, world: &World, chosen: &[usize]) -> Result<Vec<Lane>, LabError> {
+    need("mptcpize", "mptcpize")?;
+    let mut links = chosen.iter().filter_map(|position| world.links.get(*position));
+    let Some(first) = links.next() else { return Ok(Vec::new()) };
+    for node in [&world.home, &world.hub] {
+        node.ip("mptcp limits set subflow 8 add_addr_accepted 8").map_err(|e| LabError::Missing(format!("this kernel has no MPTCP: {e}")))?;
+    }
+    for link in links {
+        world.hub.ip(&format!("mptcp endpoint add {} dev {} signal", link.hub, link.name))?;
+    }
+    let mut lane = Lane::plain(variant.name.clone(), None, first.home, first.hub);
+    lane.mptcp = true;
+    Ok(vec![lane])
+}

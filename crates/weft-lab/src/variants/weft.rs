@@ -1,0 +1,240 @@
+//! weft itself: keys, configurations, two daemons, and a control socket to ask and to tell.
+
+use super::{READY_TIMEOUT, not_ready, scratch_file, start_daemon};
+use crate::LabError;
+use crate::apps::failed;
+use crate::lane::Lane;
+use crate::net::{Node, Process};
+use crate::options::RunOptions;
+use crate::world::{World, WorldLink};
+use serde::Deserialize;
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::{self, BufRead, BufReader, Write};
+use std::net::Ipv4Addr;
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+use toml::{Table, Value};
+use weft_scenario::Variant;
+
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(2);
+const FIRST_PORT: u16 = 51_900;
+
+/// A running weft's control socket.
+#[derive(Clone, Debug)]
+pub(crate) struct WeftControl {
+    socket: PathBuf,
+}
+
+/// What the lab needs of a path.
+#[derive(Clone, PartialEq, Debug, Deserialize)]
+pub(crate) struct PathState {
+    /// The link on the first node.
+    pub link: String,
+    /// `opening`, `good`, `degraded`, `suspect` or `down`.
+    pub state: String,
+}
+
+#[derive(Deserialize)]
+struct Answer {
+    #[serde(default)]
+    peers: Vec<PeerState>,
+    why: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct PeerState {
+    established_s: Option<u64>,
+    #[serde(default)]
+    paths: Vec<PathState>,
+}
+
+impl WeftControl {
+    fn ask(&self, request: &str) -> io::Result<Answer> {
+        let mut stream = UnixStream::connect(&self.socket)?;
+        stream.set_read_timeout(Some(ANSWER_TIMEOUT))?;
+        stream.write_all(format!("{request}\n").as_bytes())?;
+        let mut line = String::new();
+        BufReader::new(stream).read_line(&mut line)?;
+        Ok(serde_json::from_str(&line)?)
+    }
+
+    /// The paths of the only peer; none without a session.
+    pub fn paths(&self) -> io::Result<Vec<PathState>> {
+        let answer = self.ask(r#"{"command":"status"}"#)?;
+        let peer = answer.peers.into_iter().next().filter(|peer| peer.established_s.is_some());
+        Ok(peer.map(|peer| peer.paths).unwrap_or_default())
+    }
+
+    /// Sets the weights of the weighted schedules, per link name; effective at once.
+    pub fn set_weights(&self, weights: &BTreeMap<String, u32>) -> io::Result<()> {
+        let pairs: Vec<(&String, &u32)> = weights.iter().collect();
+        let request = serde_json::json!({ "command": "set-weights", "weights": pairs });
+        match self.ask(&request.to_string())?.why {
+            None => Ok(()),
+            Some(why) => Err(io::Error::other(format!("weft refused the weights: {why}"))),
+        }
+    }
+}
+
+/// One lane over all chosen links.
+pub(super) fn open(variant: &Variant, world: &World, options: &RunOptions, chosen: &[usize]) -> Result<Vec<Lane>, LabError> {
+    Ok(vec![pair(variant, world, options, chosen, 0, variant.name.clone())?])
+}
+
+/// One lane for each chosen link, each with daemons of its own.
+pub(super) fn open_each(variant: &Variant, world: &World, options: &RunOptions, chosen: &[usize]) -> Result<Vec<Lane>, LabError> {
+    let prefix = if variant.name == variant.kind.word() { "weft" } else { &variant.name };
+    let lane = |(number, position): (usize, &usize)| {
+        let name = world.links.get(*position).map_or("", |link| &link.name);
+        let mut lane = pair(variant, world, options, &[*position], number, format!("{prefix}:{name}"))?;
+        lane.link = Some(*position);
+        Ok(lane)
+    };
+    chosen.iter().enumerate().map(lane).collect()
+}
+
+/// One of the two nodes.
+struct End<'a> {
+    node: &'a Node,
+    name: String,
+    key: PathBuf,
+    public: String,
+    address: Ipv4Addr,
+}
+
+impl<'a> End<'a> {
+    fn new(binary: &Path, world: &'a World, node: &'a Node, number: u8, host: u8) -> Result<End<'a>, LabError> {
+        let name = format!("{node}{number}");
+        let key = scratch_file(world, format!("{name}.key"));
+        let public = keygen(binary, &key)?;
+        Ok(End { node, name, key, public, address: Ipv4Addr::new(10, 99, number, host) })
+    }
+}
+
+/// Starts weft on both nodes over `links` and waits until all paths are up. `number` keeps several pairs apart.
+fn pair(variant: &Variant, world: &World, options: &RunOptions, links: &[usize], number: usize, name: String) -> Result<Lane, LabError> {
+    let binary = options.weft_binary.as_deref().ok_or_else(|| LabError::Missing("the weft program is not there".into()))?;
+    let links: Vec<&WorldLink> = links.iter().filter_map(|position| world.links.get(*position)).collect();
+    let number = u8::try_from(number).map_err(|_| LabError::Scenario("too many links".into()))?;
+    let home = End::new(binary, world, &world.home, number, 1)?;
+    let hub = End::new(binary, world, &world.hub, number, 2)?;
+    let port = FIRST_PORT + u16::from(number);
+    let endpoints: Vec<String> = links.iter().map(|link| format!("{}:{port}", link.hub)).collect();
+    let names: Vec<&str> = links.iter().map(|link| link.name.as_str()).collect();
+    let of_hub = configuration(world, &hub, &home, &names, Some(port), &[]);
+    let of_home = configuration(world, &home, &hub, &names, None, &endpoints);
+    let (hub_process, _) = start(binary, world, &hub, overlaid(of_hub, &variant.weft))?;
+    let (home_process, log) = start(binary, world, &home, overlaid(of_home, &variant.weft))?;
+    let control = WeftControl { socket: scratch_file(world, format!("{}.sock", home.name)) };
+    wait_ready(&control, links.len(), &log)?;
+    let mut lane = Lane::plain(name, None, home.address, hub.address);
+    lane.weft = Some(control);
+    lane.processes = vec![home_process, hub_process];
+    Ok(lane)
+}
+
+/// Makes a key file; returns the public key.
+fn keygen(binary: &Path, file: &Path) -> Result<String, LabError> {
+    let output = Command::new(binary).args(["keygen", "--out"]).arg(file).stdin(Stdio::null()).output()?;
+    if !output.status.success() {
+        return Err(failed("weft keygen", &output.stderr));
+    }
+    Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())
+}
+
+fn configuration(world: &World, own: &End, peer: &End, links: &[&str], listen: Option<u16>, endpoints: &[String]) -> Table {
+    let file = |name: String| Value::from(scratch_file(world, name).to_string_lossy().into_owned());
+    let strings = |texts: &mut dyn Iterator<Item = String>| Value::Array(texts.map(Value::from).collect());
+    let mut node = Table::new();
+    node.insert("key".into(), own.key.to_string_lossy().into_owned().into());
+    node.extend(listen.map(|port| ("listen".to_owned(), Value::from(i64::from(port)))));
+    node.insert("state".into(), file(format!("{}.state", own.name)));
+    node.insert("control".into(), file(format!("{}.sock", own.name)));
+    let mut tun = Table::new();
+    tun.insert("name".into(), format!("weft{}", own.address.octets()[2]).into());
+    tun.insert("address".into(), strings(&mut [format!("{}/24", own.address)].into_iter()));
+    let mut peer_table = Table::new();
+    peer_table.insert("name".into(), peer.name.clone().into());
+    peer_table.insert("public-key".into(), peer.public.clone().into());
+    if !endpoints.is_empty() {
+        peer_table.insert("endpoints".into(), strings(&mut endpoints.iter().cloned()));
+    }
+    peer_table.insert("prefixes".into(), strings(&mut [format!("{}/32", peer.address)].into_iter()));
+    let links = Table::from_iter([("use".to_owned(), strings(&mut links.iter().map(|name| (*name).to_owned())))]);
+    let sections = [("node", Value::Table(node)), ("tun", Value::Table(tun)), ("links", Value::Table(links))];
+    let peers = Value::Array(vec![Value::Table(peer_table)]);
+    sections.into_iter().chain([("peer", peers)]).map(|(name, section)| (name.to_owned(), section)).collect()
+}
+
+/// `base` with the sections of `overlay` laid over it.
+fn overlaid(mut base: Table, overlay: &Table) -> Table {
+    for (key, value) in overlay {
+        let merged = match (base.remove(key), value) {
+            (Some(Value::Table(below)), Value::Table(above)) => Value::Table(overlaid(below, above)),
+            _ => value.clone(),
+        };
+        base.insert(key.clone(), merged);
+    }
+    base
+}
+
+/// Starts the daemon; it is ended with SIGKILL when its lane is dropped.
+fn start(binary: &Path, world: &World, end: &End, configuration: Table) -> Result<(Process, PathBuf), LabError> {
+    let file = scratch_file(world, format!("{}.toml", end.name));
+    let state = scratch_file(world, format!("{}.state", end.name));
+    let log = scratch_file(world, format!("{}.log", end.name));
+    fs::create_dir_all(state)?;
+    fs::write(&file, configuration.to_string())?;
+    let mut command = end.node.command(binary);
+    command.args(["up", "-c"]).arg(&file);
+    Ok((start_daemon(end.node, command, &log)?, log))
+}
+
+/// Waits until the session is there and all `paths` carry.
+fn wait_ready(control: &WeftControl, paths: usize, log: &Path) -> Result<(), LabError> {
+    let deadline = Instant::now() + READY_TIMEOUT;
+    let carries = |path: &PathState| path.state != "opening" && path.state != "down";
+    while control.paths().unwrap_or_default().iter().filter(|path| carries(path)).count() < paths {
+        if Instant::now() > deadline {
+            return Err(not_ready("weft", log));
+        }
+        crate::interrupt::sleep_until(Instant::now() + Duration::from_millis(50))?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::net::UnixListener;
+
+    #[test]
+    fn settings_are_laid_over_the_generated_sections() {
+        let base: Table = "[tun]\nname = \"weft0\"\nmtu = 1400\n[[peer]]\nname = \"hub\"".parse().unwrap();
+        let overlay: Table = "[tun]\nmtu = 1300\n[policy]\nrecovery = \"off\"".parse().unwrap();
+        let merged = overlaid(base, &overlay);
+        let expected: Table = "[tun]\nname = \"weft0\"\nmtu = 1300\n[[peer]]\nname = \"hub\"\n[policy]\nrecovery = \"off\"".parse().unwrap();
+        assert_eq!(merged, expected);
+        assert_eq!(merged.to_string().parse::<Table>().unwrap(), expected, "what is written can be read");
+    }
+
+    #[test]
+    fn a_refusal_is_told() {
+        let scratch = crate::scratch::Scratch::new().unwrap();
+        let socket = scratch.path().join("control.sock");
+        let listener = UnixListener::bind(&socket).unwrap();
+        let daemon = std::thread::spawn(move || {
+            let (mut stream, _) = listener.accept().unwrap();
+            let mut request = String::new();
+            BufReader::new(stream.try_clone().unwrap()).read_line(&mut request).unwrap();
+            stream.write_all(b"{\"answer\":\"refused\",\"why\":\"no such link\"}\n").unwrap();
+            request
+        });
+        let error = WeftControl { socket }.set_weights(&BTreeMap::from([("a".to_owned(), 2)])).unwrap_err();
+        assert!(error.to_string().contains("no such link"));
+        assert_eq!(daemon.join().unwrap(), "{\"command\":\"set-weights\",\"weights\":[[\"a\",2]]}\n");
+    }
+}

@@ -1,0 +1,112 @@
+//! wireguard-go over the best link, built from its Go module where Go is there, set up through its UAPI socket.
+
+use super::{READY_TIMEOUT, device_name, scratch_file, start_daemon, wait_reachable};
+use crate::LabError;
+use crate::apps::{failed, is_installed, need};
+use crate::lane::Lane;
+use crate::net::{Node, Process};
+use crate::world::World;
+use std::io::{BufRead, BufReader, Write};
+use std::net::Ipv4Addr;
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+use weft_scenario::Variant;
+
+const MODULE: &str = "golang.zx2c4.com/wireguard@latest";
+const SOCKETS: &str = "/var/run/wireguard";
+const HOME: Ipv4Addr = Ipv4Addr::new(10, 89, 0, 1);
+const HUB: Ipv4Addr = Ipv4Addr::new(10, 89, 0, 2);
+const HUB_PORT: u16 = 51_820;
+const UAPI_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// A key pair in hex, as the UAPI wants it.
+struct Keys {
+    private: String,
+    public: String,
+}
+
+pub(super) fn open(variant: &Variant, world: &World, best: usize) -> Result<Vec<Lane>, LabError> {
+    need("openssl", "openssl")?;
+    let program = program()?;
+    let link = world.links.get(best).ok_or_else(|| LabError::Scenario("there is no best link".into()))?;
+    let (home, hub) = (keys(world, "home")?, keys(world, "hub")?);
+    let to_home = format!("listen_port={HUB_PORT}\npublic_key={}\nallowed_ip={HOME}/32\n", home.public);
+    let hub_end = start(world, &world.hub, &program, &device_name("wgb", 0), &format!("private_key={}\n{to_home}", hub.private), HUB)?;
+    let to_hub = format!("public_key={}\nendpoint={}:{HUB_PORT}\nallowed_ip={HUB}/32\n", hub.public, link.hub);
+    let home_end = start(world, &world.home, &program, &device_name("wga", 0), &format!("private_key={}\n{to_hub}", home.private), HOME)?;
+    wait_reachable(&world.home, HUB, "wireguard-go", &scratch_file(world, device_name("wga", 0) + ".log"))?;
+    let mut lane = Lane::plain(variant.name.clone(), Some(best), HOME, HUB);
+    lane.processes = vec![hub_end, home_end];
+    Ok(vec![lane])
+}
+
+/// The program: an installed one, or one built into the user's cache.
+fn program() -> Result<PathBuf, LabError> {
+    if is_installed("wireguard-go") {
+        return Ok("wireguard-go".into());
+    }
+    let home = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from).or_else(|| Some(Path::new(&std::env::var_os("HOME")?).join(".cache")));
+    let cache = home.ok_or_else(|| LabError::Missing("wireguard-go: there is no HOME to build it in".into()))?.join("weft-lab");
+    let built = cache.join("wireguard");
+    if built.is_file() {
+        return Ok(built);
+    }
+    let go = ["go", "/usr/local/go/bin/go"].into_iter().find(|go| is_installed(go) || Path::new(go).is_file());
+    let go = go.ok_or_else(|| LabError::Missing("wireguard-go is not installed, and neither is Go (Debian package golang-go)".into()))?;
+    std::fs::create_dir_all(&cache)?;
+    eprintln!("building wireguard-go from its Go module, once");
+    let output = Command::new(go).args(["install", MODULE]).env("GOBIN", &cache).stdin(Stdio::null()).output()?;
+    if output.status.success() { Ok(built) } else { Err(LabError::Missing(failed("go install wireguard", &output.stderr).to_string())) }
+}
+
+fn keys(world: &World, name: &str) -> Result<Keys, LabError> {
+    let file = scratch_file(world, format!("wireguard-{name}.pem"));
+    let mut make = world.home.command("openssl");
+    make.args(["genpkey", "-algorithm", "X25519", "-out"]).arg(&file);
+    let made = world.home.output(make, READY_TIMEOUT)?;
+    if !made.status.success() {
+        return Err(failed("openssl", &made.stderr));
+    }
+    let der = |public: bool| {
+        let mut show = world.home.command("openssl");
+        show.args(["pkey", "-outform", "DER", "-in"]).arg(&file);
+        if public {
+            show.arg("-pubout");
+        }
+        let output = world.home.output(show, READY_TIMEOUT)?;
+        // Both encodings end with the 32 bytes of the key (RFC 8410).
+        let key = output.stdout.last_chunk::<32>().ok_or_else(|| failed("openssl", &output.stderr))?;
+        Ok::<String, LabError>(key.iter().map(|byte| format!("{byte:02x}")).collect())
+    };
+    Ok(Keys { private: der(false)?, public: der(true)? })
+}
+
+fn start(world: &World, node: &Node, program: &Path, device: &str, settings: &str, address: Ipv4Addr) -> Result<Process, LabError> {
+    let log = scratch_file(world, format!("{device}.log"));
+    let mut command = node.command(program);
+    command.args(["-f", device]).env("WG_PROCESS_FOREGROUND", "1").env("LOG_LEVEL", "error");
+    let process = start_daemon(node, command, &log)?;
+    configure(&Path::new(SOCKETS).join(format!("{device}.sock")), settings)?;
+    node.add_address(device, &format!("{address}/24"))?;
+    node.ip(&format!("link set dev {device} mtu 1420 up"))?;
+    Ok(process)
+}
+
+/// Sends the settings through the UAPI socket (wireguard.com/xplatform).
+fn configure(socket: &Path, settings: &str) -> Result<(), LabError> {
+    let deadline = Instant::now() + UAPI_TIMEOUT;
+    let mut stream = loop {
+        match UnixStream::connect(socket) {
+            Ok(stream) => break stream,
+            Err(error) if Instant::now() > deadline => return Err(error.into()),
+            Err(_) => crate::interrupt::sleep_until(Instant::now() + Duration::from_millis(20))?,
+        }
+    };
+    stream.set_read_timeout(Some(UAPI_TIMEOUT))?;
+    write!(stream, "set=1\n{settings}\n")?;
+    let mut answer = String::new();
+    BufReader::new(stream).read_line(&mut answer)?;
+    if answer.trim() == "errno=0" { Ok(()) } else { Err(failed("wireguard-go", answer.as_bytes())) }
+}
