@@ -11,8 +11,6 @@ const CARRIED_BY: usize = 4;
 const MIN_SPACING: Duration = Duration::from_millis(1);
 /// So many eliciting packets make a report due before its interval is over.
 const PACKETS_PER_REPORT: u32 = 32;
-/// Reports about packets that ask for none.
-const NON_ELICITING_INTERVAL: Duration = Duration::from_millis(100);
 
 /// What arrived on one path: the receiver's side of the measurement, and the policy of when to report it.
 ///
@@ -31,7 +29,6 @@ pub struct ReceiveLog {
     lowest_before: [Option<u64>; CARRIED_BY - 1],
     unreported_eliciting: u32,
     first_unreported_eliciting: Option<Instant>,
-    first_unreported: Option<Instant>,
     gap_appeared: bool,
     last_report_at: Option<Instant>,
 }
@@ -64,7 +61,6 @@ impl ReceiveLog {
             };
             self.at_largest = Some((report, now));
         }
-        self.first_unreported.get_or_insert(now);
         if eliciting {
             self.unreported_eliciting += 1;
             self.first_unreported_eliciting.get_or_insert(now);
@@ -73,14 +69,12 @@ impl ReceiveLog {
     }
 
     /// When the next report is due; `interval` is the longest an eliciting packet may wait (a quarter of the round-trip
-    /// time, 1 to 25 ms, does well). A gap or 32 packets make it due at once, at most once a millisecond.
+    /// time, 1 to 25 ms, does well). A gap or 32 packets make it due at once, at most once a millisecond. Packets that ask for no
+    /// report never cause one, or two idle ends would report each other's reports for ever.
     pub fn report_due(&self, interval: Duration) -> Option<Instant> {
-        let first = self.first_unreported?;
-        let due = match self.first_unreported_eliciting {
-            Some(eliciting) if self.gap_appeared || self.unreported_eliciting >= PACKETS_PER_REPORT => eliciting,
-            Some(eliciting) => eliciting + interval,
-            None => first + NON_ELICITING_INTERVAL,
-        };
+        let eliciting = self.first_unreported_eliciting?;
+        let at_once = self.gap_appeared || self.unreported_eliciting >= PACKETS_PER_REPORT;
+        let due = if at_once { eliciting } else { eliciting + interval };
         Some(self.last_report_at.map_or(due, |last| due.max(last + MIN_SPACING)))
     }
 
@@ -104,7 +98,6 @@ impl ReceiveLog {
         self.lowest_before[CARRIED_BY - 2] = self.lowest_new.take();
         self.unreported_eliciting = 0;
         self.first_unreported_eliciting = None;
-        self.first_unreported = None;
         self.gap_appeared = false;
         self.last_report_at = Some(now);
     }
@@ -243,11 +236,11 @@ mod tests {
     }
 
     #[test]
-    fn control_packets_alone_are_reported_seldom() {
+    fn reports_alone_are_not_reported() {
         let mut log = ReceiveLog::new();
         log.on_datagram(ms(1), 1, 60, false, false);
         log.on_datagram(ms(2), 5, 60, false, false);
-        assert_eq!(log.report_due(INTERVAL), Some(ms(101)));
+        assert_eq!(log.report_due(INTERVAL), None);
         log.on_datagram(ms(3), 6, 60, false, true);
         assert_eq!(log.report_due(INTERVAL), Some(ms(13)));
     }

@@ -27,6 +27,8 @@ pub(crate) struct Health {
     probe_interval: Duration,
     probes: u32,
     lossless_since: Instant,
+    /// Sending time of what should have been answered when the path became suspect.
+    doubted: Instant,
 }
 
 impl Health {
@@ -38,6 +40,7 @@ impl Health {
             probe_interval: OPENING_PROBE_MIN,
             probes: 0,
             lossless_since: now,
+            doubted: Instant::ZERO,
         }
     }
 
@@ -60,8 +63,11 @@ impl Health {
         Some(cause)
     }
 
-    /// The peer confirmed something sent on this path after the doubt began.
-    pub(crate) fn on_confirmed(&mut self, now: Instant, keepalive: Duration) -> Change {
+    /// The peer confirmed something sent on this path at `sent_at`. It clears a suspicion if it is what was missed, or later.
+    pub(crate) fn on_confirmed(&mut self, now: Instant, sent_at: Instant, keepalive: Duration) -> Change {
+        if self.state == PathState::Suspect && sent_at < self.doubted {
+            return None;
+        }
         self.probes = 0;
         match self.state {
             PathState::Good | PathState::Degraded => None,
@@ -86,11 +92,12 @@ impl Health {
         }
     }
 
-    /// The oldest thing sent and not heard of has waited longer than `threshold`.
-    pub(crate) fn on_silence(&mut self, now: Instant, threshold: Duration) -> Change {
+    /// The oldest thing sent and not heard of, at `since`, has waited longer than `threshold`.
+    pub(crate) fn on_silence(&mut self, now: Instant, since: Instant, threshold: Duration) -> Change {
         match self.state {
             PathState::Good | PathState::Degraded => {
                 self.probes = 0;
+                self.doubted = since;
                 self.next_probe = now;
                 self.probe_interval = (threshold / 4).max(Duration::from_millis(5));
                 self.enter(PathState::Suspect, "silent")
@@ -174,7 +181,7 @@ mod tests {
 
     fn good(now: Instant) -> Health {
         let mut h = Health::new(now);
-        assert_eq!(h.on_confirmed(now, KEEPALIVE), Some("answered"));
+        assert_eq!(h.on_confirmed(now, now, KEEPALIVE), Some("answered"));
         h
     }
 
@@ -182,7 +189,7 @@ mod tests {
     fn silence_is_suspected_then_confirmed_then_probed() {
         let mut now = Instant::from_millis(1000);
         let mut h = good(now);
-        assert!(h.on_silence(now, Duration::from_millis(40)).is_some());
+        assert!(h.on_silence(now, now, Duration::from_millis(40)).is_some());
         assert_eq!(h.state(), PathState::Suspect);
         while h.state() == PathState::Suspect {
             now = h.next_probe();
@@ -195,16 +202,16 @@ mod tests {
             h.on_probe_sent(now, KEEPALIVE, CONFIRM);
         }
         assert!(h.next_probe() - now <= DOWN_PROBE_MAX);
-        assert_eq!(h.on_confirmed(now, KEEPALIVE), Some("answers again"));
+        assert_eq!(h.on_confirmed(now, now, KEEPALIVE), Some("answers again"));
     }
 
     #[test]
     fn an_answer_clears_suspicion() {
         let now = Instant::from_millis(1000);
         let mut h = good(now);
-        h.on_silence(now, Duration::from_millis(40));
+        h.on_silence(now, now, Duration::from_millis(40));
         assert!(h.is_usable());
-        assert_eq!(h.on_confirmed(now, KEEPALIVE), Some("answers again"));
+        assert_eq!(h.on_confirmed(now, now, KEEPALIVE), Some("answers again"));
         assert_eq!(h.state(), PathState::Good);
     }
 

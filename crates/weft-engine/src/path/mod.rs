@@ -23,6 +23,8 @@ use weft_units::{Duration, Instant, LinkId, PathId, Rate};
 
 const INITIAL_RATE: Rate = Rate::from_mbps(10);
 const FLOOR_RATE: Rate = Rate::from_bps(100_000);
+/// The longest a receiver waits before it reports. Both ends must agree: silence is judged by it.
+pub(crate) const REPORT_INTERVAL: Duration = Duration::from_millis(10);
 const KEEPALIVE_ACTIVE: Duration = Duration::from_secs(1);
 const KEEPALIVE_IDLE: Duration = Duration::from_secs(15);
 
@@ -86,9 +88,11 @@ pub(crate) struct Path {
     pub(crate) rate: PathRate,
     pub(crate) delivery: Rate,
     pub(crate) weight: u32,
-    /// The last transmission round left work behind for lack of pace, not of data.
+    /// More waited when the last datagram left: what was sent shows the path, not the traffic.
     pub(crate) limited: bool,
     pub(crate) totals: Totals,
+    /// When something that asks for a report last left.
+    pub(crate) asked_at: Option<Instant>,
     /// The largest packet number received.
     pub(crate) newest: Option<u64>,
     /// Pings of the user: token, then the user's number and when it left.
@@ -129,6 +133,7 @@ impl Path {
             weight: 1,
             limited: false,
             totals: Totals::default(),
+            asked_at: None,
             newest: None,
             pings: Vec::new(),
         }
@@ -177,14 +182,9 @@ impl Path {
         self.datagram_limit().saturating_sub(weft_wire::hop::DATA_OVERHEAD)
     }
 
-    /// The longest the receiver may wait before it reports.
-    pub(crate) fn report_interval(&self) -> Duration {
-        (self.rtt().smoothed() / 4).clamp(Duration::from_millis(1), Duration::from_millis(25))
-    }
-
     /// Silence longer than this is suspicious.
     pub(crate) fn suspect_after(&self) -> Duration {
-        liveness::suspect_after(self.rtt(), self.report_interval(), self.delay().jitter())
+        liveness::suspect_after(self.rtt(), REPORT_INTERVAL, self.delay().jitter())
     }
 
     /// How often an idle path asks for a sign of life.
@@ -212,6 +212,7 @@ impl Path {
         self.totals.sent_bytes += u64::from(ip_bytes);
         self.book.on_sent(number, now, ip_bytes, self.limited, sent);
         if eliciting {
+            self.asked_at = Some(now);
             self.waiting.on_sent(number, now);
         }
     }

@@ -41,6 +41,7 @@ impl Peer {
         path.log.on_datagram(now, datagram.opened.packet_number, datagram.wire_bytes, ce, eliciting);
         if is_data {
             self.busy_at = now;
+            self.received_at = Some(now);
             self.on_data(cx, received.buf, datagram.plaintext.clone(), received.tos);
         }
     }
@@ -134,7 +135,7 @@ impl Peer {
         }
         path.active = active;
         if active && path.health.state() == PathState::Opening {
-            if let Some(cause) = path.health.on_confirmed(cx.now, path.keepalive(true)) {
+            if let Some(cause) = path.health.on_confirmed(cx.now, cx.now, path.keepalive(true)) {
                 self.log_path(cx.events, index, cause);
             }
         }

@@ -22,10 +22,6 @@ impl Peer {
         }
         self.refresh_views(cx.now);
         while self.commit_next(cx) {}
-        let waits = !self.queue.is_empty();
-        for path in &mut self.paths {
-            path.limited = waits || !path.queues.is_empty();
-        }
     }
 
     fn commit_next(&mut self, cx: &mut Context<'_>) -> bool {

@@ -2,15 +2,17 @@
 
 use super::{Context, Peer};
 use crate::config::Bundle;
-use crate::path::{Path, Sent};
+use crate::path::{Path, REPORT_INTERVAL, Sent};
 use crate::{PathState, Transmit};
 use weft_core::sense::ReceiveLog;
-use weft_units::{FlowId, FlowSeq, Instant};
+use weft_units::{Duration, FlowId, FlowSeq, Instant};
 use weft_wire::frame::{Arrivals, Frame, FrameWriter};
 use weft_wire::hop::{HOP_HEADER_LEN, PacketType, TAG_LEN};
 
 const MAX_REPORT_RANGES: usize = 48;
 const MAX_CONTROL: usize = 1200;
+/// How often a path that carries only reports asks for one.
+const ASK_EVERY: Duration = Duration::from_millis(40);
 /// Class selector 6, what routing and keepalives use (RFC 4594 §3.1).
 const CONTROL_TOS: u8 = 0xc0;
 
@@ -27,6 +29,7 @@ impl Peer {
         }
         let limit = MAX_CONTROL.min(out.len());
         let mut writer = FrameWriter::new(out.get_mut(HOP_HEADER_LEN..limit - TAG_LEN)?);
+        self.ask_while_receiving(now, index);
         let eliciting = self.write_requests(index, &mut writer);
         self.write_reports(now, index, &mut writer);
         let len = writer.len();
@@ -34,6 +37,16 @@ impl Peer {
             return None;
         }
         self.send_control(cx, index, len, eliciting, Sent::Control, out)
+    }
+
+    /// While data comes in, reports are all that leaves; a ping among them now and then shows whether they arrive.
+    fn ask_while_receiving(&mut self, now: Instant, index: usize) {
+        let receiving = self.received_at.is_some_and(|at| now - at < ASK_EVERY * 2);
+        let path = &mut self.paths[index];
+        if receiving && path.asked_at.is_none_or(|at| now - at >= ASK_EVERY) {
+            path.pending.ping.get_or_insert(self.next_token);
+            self.next_token = self.next_token.wrapping_add(1);
+        }
     }
 
     /// A ping padded to the size under test.
@@ -67,10 +80,10 @@ impl Peer {
         let bundle_toward_me = self.config.policy.bundle != Bundle::Up;
         let Some(path) = self.paths.get_mut(index) else { return false };
         let pending = &mut path.pending;
-        let before = writer.len();
         for (token, path) in pending.pongs.drain(..) {
             let _ = writer.write(&Frame::Pong { token, path });
         }
+        let before = writer.len();
         if let Some(token) = pending.ping.take() {
             let _ = writer.write(&Frame::Ping { token });
         }
@@ -96,7 +109,7 @@ impl Peer {
     /// Reports of every path with news, in one datagram.
     fn write_reports(&mut self, now: Instant, index: usize, writer: &mut FrameWriter<'_>) {
         for (at, path) in self.paths.iter_mut().enumerate() {
-            let due = path.log.report_due(path.report_interval());
+            let due = path.log.report_due(REPORT_INTERVAL);
             if due.is_some_and(|_| at == index || write_now(path, now)) && write_report(now, path, writer) {
                 path.log.on_report_sent(now);
             }
@@ -110,7 +123,7 @@ impl Peer {
     pub(super) fn schedule_reports(&mut self, now: Instant) {
         for index in 0..self.paths.len() {
             let path = &self.paths[index];
-            if path.log.report_due(path.report_interval()).is_none_or(|due| due > now) {
+            if path.log.report_due(REPORT_INTERVAL).is_none_or(|due| due > now) {
                 continue;
             }
             let own = path.link_up && matches!(path.state(), PathState::Good | PathState::Degraded | PathState::Opening);
@@ -131,7 +144,7 @@ impl Peer {
 
 /// News of another path worth a few bytes here: anything its own report would soon say.
 fn write_now(path: &Path, now: Instant) -> bool {
-    path.log.report_due(path.report_interval()).is_some_and(|due| due <= now + path.report_interval())
+    path.log.report_due(REPORT_INTERVAL).is_some_and(|due| due <= now + REPORT_INTERVAL)
 }
 
 fn write_report(now: Instant, path: &Path, writer: &mut FrameWriter<'_>) -> bool {

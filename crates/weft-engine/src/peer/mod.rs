@@ -92,6 +92,8 @@ pub(crate) struct Peer {
     pub(crate) established_at: Option<Instant>,
     pub(crate) heard_at: Option<Instant>,
     busy_at: Instant,
+    /// When data last came in.
+    received_at: Option<Instant>,
     next_path: u16,
     next_token: u32,
     round: usize,
@@ -125,6 +127,7 @@ impl Peer {
             established_at: None,
             heard_at: None,
             busy_at: now,
+            received_at: None,
             next_path: first_path,
             next_token: rng.next_u64() as u32,
             round: 0,

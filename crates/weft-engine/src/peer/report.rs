@@ -26,7 +26,7 @@ impl Peer {
         if let Some(sample) = sample {
             let keepalive = path.keepalive(true);
             path.on_sample(now, &sample);
-            let confirmed = path.health.on_confirmed(now, keepalive);
+            let confirmed = path.health.on_confirmed(now, sample.largest_sent_at, keepalive);
             let loss = path.health.on_loss(now, path.loss().fraction());
             if let Some(cause) = confirmed {
                 self.on_path_answers(cx, index, cause);

@@ -100,6 +100,7 @@ impl Peer {
                 break;
             };
             batch.add(datagram, unit.segment.tos);
+            self.paths[index].limited = !self.paths[index].queues.is_empty() || !self.queue.is_empty();
             self.note_sent(now, cx.pool, index, number, datagram + overhead, id);
         }
         if batch.count == 0 {

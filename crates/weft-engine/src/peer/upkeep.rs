@@ -2,7 +2,7 @@
 
 use super::{Context, Peer};
 use crate::PathState;
-use crate::path::{Path, Sent};
+use crate::path::{Path, REPORT_INTERVAL, Sent};
 use core::net::SocketAddr;
 use weft_units::{Duration, Instant, LinkId};
 
@@ -35,11 +35,8 @@ impl Peer {
     fn check_silence(&mut self, cx: &mut Context<'_>, index: usize) {
         let path = &mut self.paths[index];
         let threshold = path.suspect_after();
-        let silent = path.waiting.since().is_some_and(|since| cx.now - since >= threshold);
-        if !silent || !path.active {
-            return;
-        }
-        if let Some(cause) = path.health.on_silence(cx.now, threshold) {
+        let Some(since) = path.waiting.since().filter(|since| cx.now - *since >= threshold && path.active) else { return };
+        if let Some(cause) = path.health.on_silence(cx.now, since, threshold) {
             self.log_path(cx.events, index, cause);
             self.rescue_path(cx, index);
         }
@@ -152,6 +149,6 @@ fn path_timeout(path: &Path, now: Instant) -> Option<Instant> {
     let silence = path.waiting.since().filter(|_| path.active && matches!(path.state(), PathState::Good | PathState::Degraded));
     let silence = silence.map(|since| since + path.suspect_after());
     let data = (!path.queues.is_empty() && path.is_usable() && path.has_window()).then(|| path.pacer.ready_at());
-    let report = path.log.report_due(path.report_interval());
+    let report = path.log.report_due(REPORT_INTERVAL);
     [probe, silence, data, report, path.book.next_loss_timeout()].into_iter().flatten().min()
 }

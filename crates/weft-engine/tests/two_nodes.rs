@@ -1,0 +1,125 @@
+//! Two nodes over emulated links: what goes in at one end comes out at the other, in order, at the links' rate.
+#![allow(missing_docs)]
+
+mod net;
+
+use net::{World, direction};
+use weft_engine::{Event, PathState, Policy, Recovery, Reorder, Schedule};
+use weft_units::{Duration, Instant};
+
+fn ms(n: u64) -> Duration {
+    Duration::from_millis(n)
+}
+
+/// Keeps the sender's queue filled with a bulk flow for `time`; what came out per second of the second half, in bit/s of UDP payload.
+fn bulk(world: &mut World, time: Duration, per_ms: usize) -> f64 {
+    let end = world.now + time;
+    let half = world.now + time / 2;
+    let (mut number, mut received) = (0, 0u64);
+    while world.now < end {
+        for _ in 0..per_ms {
+            if world.nodes[0].snapshot(world.now).peers[0].queue_bytes < 300_000 {
+                world.send(0, 4000, number, 1400);
+                number += 1;
+            }
+        }
+        world.run_for(ms(1));
+        let numbers = world.take_numbers(1);
+        received += numbers.iter().filter(|(at, _)| *at > half).count() as u64;
+    }
+    received as f64 * 1400.0 * 8.0 / (time / 2).as_secs_f64()
+}
+
+#[test]
+fn a_session_comes_up_and_a_packet_crosses() {
+    let mut world = World::new(&[direction(10, 5, 0.0)], &Policy::default());
+    world.run_for(ms(500));
+    assert!(world.events.iter().any(|(n, _, e)| *n == 0 && matches!(e, Event::Established { .. })));
+    assert_eq!(world.state(0, 0), PathState::Good);
+    assert_eq!(world.state(1, 0), PathState::Good);
+    for number in 0..10 {
+        world.send(0, 4000, number, 100);
+        world.send(1, 4000, number, 100);
+    }
+    world.run_for(ms(100));
+    for node in 0..2 {
+        let numbers: Vec<u64> = world.take_numbers(node).into_iter().map(|(_, n)| n).collect();
+        assert_eq!(numbers, (0..10).collect::<Vec<_>>());
+    }
+}
+
+#[test]
+fn one_link_is_filled_and_nothing_is_lost() {
+    let mut world = World::new(&[direction(20, 10, 0.01)], &Policy::default());
+    world.run_for(ms(500));
+    let rate = bulk(&mut world, Duration::from_secs(8), 4);
+    assert!(rate > 20e6 * 1400.0 / 1500.0 * 0.95, "{rate}");
+    let s = world.nodes[0].snapshot(world.now);
+    assert!(s.peers[0].paths[0].queue_delay < ms(10), "{:?}", s.peers[0].paths[0]);
+}
+
+#[test]
+fn three_unequal_links_carry_one_flow_in_order() {
+    let mut world = World::new(&[direction(50, 8, 0.0), direction(30, 35, 0.003), direction(20, 150, 0.005)], &Policy::default());
+    world.run_for(ms(1000));
+    let rate = bulk(&mut world, Duration::from_secs(12), 12);
+    assert!(rate > 100e6 * 1400.0 / 1500.0 * 0.93, "{rate}\n{:#?}", world.nodes[0].snapshot(world.now).peers[0]);
+    let (mut last, mut out_of_order) = (None, 0);
+    world.run_for(ms(2000));
+    world.take_numbers(1);
+    for number in 0..2000 {
+        world.send(0, 4001, number, 1400);
+    }
+    world.run_for(ms(3000));
+    for (_, n) in world.take_numbers(1) {
+        out_of_order += u32::from(last.is_some_and(|l| n < l));
+        last = Some(n);
+    }
+    assert_eq!(out_of_order, 0);
+}
+
+#[test]
+fn a_cut_link_costs_a_probe_less_than_100_ms() {
+    for (from, both) in [(0, true), (0, false), (1, false)] {
+        let mut world = World::new(&[direction(50, 8, 0.0), direction(30, 35, 0.003)], &Policy::default());
+        world.run_for(ms(1000));
+        let mut arrivals: Vec<Instant> = Vec::new();
+        for number in 0..4000u64 {
+            if number == 1000 {
+                world.set(0, from, |d| d.cut = true);
+                if both {
+                    world.set(0, 1 - from, |d| d.cut = true);
+                }
+            }
+            if number == 2000 {
+                world.set(0, 0, |d| d.cut = false);
+                world.set(0, 1, |d| d.cut = false);
+            }
+            world.send(0, 4000, number, 64);
+            world.run_for(ms(1));
+            arrivals.extend(world.take_numbers(1).iter().map(|(at, _)| *at));
+        }
+        let gap = arrivals.windows(2).map(|w| w[1] - w[0]).max().unwrap();
+        assert!(gap < ms(100), "cut from {from}, both {both}: {gap:?}\n{}", net::story(&world));
+        assert!(arrivals.len() >= 3985, "{}\n{}{:#?}", arrivals.len(), net::story(&world), world.nodes[0].snapshot(world.now).peers[0]);
+        assert_eq!(world.state(0, 0), PathState::Good, "the restored link is used again");
+    }
+}
+
+#[test]
+fn without_recovery_and_order_every_schedule_delivers() {
+    let schedules = [Schedule::RoundRobin, Schedule::Random, Schedule::WeightedRoundRobin, Schedule::FlowHash, Schedule::Redundant];
+    for schedule in schedules {
+        let policy = Policy { schedule, recovery: Recovery::Off, reorder: Reorder::Off, ..Policy::default() };
+        let mut world = World::new(&[direction(20, 10, 0.0), direction(20, 10, 0.0)], &policy);
+        world.run_for(ms(1000));
+        for number in 0..1000 {
+            world.send(0, 4000, number, 1000);
+            world.run_for(ms(1));
+        }
+        world.run_for(ms(500));
+        let mut numbers: Vec<u64> = world.take_numbers(1).into_iter().map(|(_, n)| n).collect();
+        numbers.sort_unstable();
+        assert_eq!(numbers, (0..1000).collect::<Vec<_>>(), "{schedule:?}");
+    }
+}
