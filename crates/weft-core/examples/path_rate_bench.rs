@@ -70,19 +70,39 @@ fn main() {
             row(name, link, from, step);
         }
     };
-    for (mbps, rtt) in [(1.0, 20), (1.0, 100), (5.0, 40), (20.0, 600), (10.0, 2), (50.0, 10), (100.0, 50), (100.0, 400), (300.0, 20), (1000.0, 2), (1000.0, 40)] {
+    for (mbps, rtt) in [
+        (1.0, 20),
+        (1.0, 100),
+        (5.0, 40),
+        (20.0, 600),
+        (10.0, 2),
+        (50.0, 10),
+        (100.0, 50),
+        (100.0, 400),
+        (300.0, 20),
+        (1000.0, 2),
+        (1000.0, 40),
+    ] {
         let mut link = Link::fixed(mbps, rtt);
         link.duration = if mbps > 500.0 { s(6.0) } else { s(20.0) };
         let from = if mbps > 500.0 { 2.0 } else { 3.0f64.max(0.012 * rtt as f64) };
         show(&format!("fixed {mbps} Mbit/s {rtt} ms"), &link, from);
     }
-    for (mbps, rtt, loss) in [(5.0, 40, 0.005), (50.0, 10, 0.005), (50.0, 40, 0.03), (100.0, 100, 0.01), (1.0, 100, 0.03), (300.0, 20, 0.03)] {
+    for (mbps, rtt, loss) in
+        [(5.0, 40, 0.005), (50.0, 10, 0.005), (50.0, 40, 0.03), (100.0, 100, 0.01), (1.0, 100, 0.03), (300.0, 20, 0.03)]
+    {
         let link = Link { loss, ..Link::fixed(mbps, rtt) };
         show(&format!("loss {} % {mbps} Mbit/s {rtt} ms", loss * 100.0), &link, 3.0);
     }
-    for (mbps, rtt, jitter, reorders) in [(20.0, 40, 5, false), (20.0, 40, 5, true), (50.0, 60, 20, false), (50.0, 60, 20, true), (5.0, 30, 10, true)] {
+    for (mbps, rtt, jitter, reorders) in
+        [(20.0, 40, 5, false), (20.0, 40, 5, true), (50.0, 60, 20, false), (50.0, 60, 20, true), (5.0, 30, 10, true)]
+    {
         let link = Link { jitter: Duration::from_millis(jitter), reorders, ..Link::fixed(mbps, rtt) };
-        show(&format!("jitter {jitter} ms {mbps} Mbit/s {rtt} ms {}", if reorders { "reordering" } else { "in order" }), &link, 3.0);
+        show(
+            &format!("jitter {jitter} ms {mbps} Mbit/s {rtt} ms {}", if reorders { "reordering" } else { "in order" }),
+            &link,
+            3.0,
+        );
     }
     for (mbps, rtt, packets) in [(50.0, 40, 4), (100.0, 20, 10), (10.0, 100, 2)] {
         for loss in [0.0, 0.01] {
@@ -112,7 +132,11 @@ fn main() {
         if title.contains(&only) {
             row(&title, &link, 45.0, step);
             let run = link.run();
-            println!("  share while it lasts: {:.3} first half, {:.3} second", run.utilisation(s(12.0), s(25.0)), run.utilisation(s(25.0), s(40.0)));
+            println!(
+                "  share while it lasts: {:.3} first half, {:.3} second",
+                run.utilisation(s(12.0), s(25.0)),
+                run.utilisation(s(25.0), s(40.0))
+            );
         }
     }
     for path in traces {

@@ -48,6 +48,12 @@ const EBB_ROUNDS: u32 = 32;
 const MOST_JITTER: Duration = Duration::from_millis(20);
 /// How slowly the capacity seen without contention is forgotten.
 const ALONE_MEMORY: Duration = Duration::from_secs(10);
+/// However often a plateau was found, it is tested again after so long.
+const LONGEST_PLATEAU: Duration = Duration::from_secs(10);
+/// Silence beyond this makes the remembered capacity doubtful.
+const IDLE: Duration = Duration::from_secs(1);
+/// The doubt halves the rate after so long.
+const IDLE_DOUBT: Duration = Duration::from_secs(60);
 /// Packets a round must settle before it is judged.
 const ROUND_PACKETS: u64 = 20;
 
@@ -93,6 +99,8 @@ pub struct PathRate {
     busy_meter: RateMeter,
     phase: Phase,
     capacity_bps: f64,
+    /// The capacity is still the configured starting point.
+    assumed: bool,
     confirmed: bool,
     growth: usize,
     rate_bps: f64,
@@ -127,11 +135,19 @@ impl PathRate {
             busy_meter: RateMeter::default(),
             phase: Phase::Startup,
             capacity_bps: initial,
+            assumed: true,
             confirmed: false,
             growth: 0,
             rate_bps: initial,
             packet_bits: 12_000.0,
-            round: Round { started: Instant::ZERO, delivered: 0, lost: 0, queued: false, backlogged: true, capacity_bps: initial },
+            round: Round {
+                started: Instant::ZERO,
+                delivered: 0,
+                lost: 0,
+                queued: false,
+                backlogged: true,
+                capacity_bps: initial,
+            },
             plateau: None,
             ebb: 0,
             ebb_spacing: 2,
@@ -178,7 +194,9 @@ impl PathRate {
         let span = span.max(self.jitter() * 8).max(self.packets_time(packets));
         self.meter.on_sample(sample, span);
         let fill = self.fill();
-        if self.is_queued() {
+        if !sample.backlogged {
+            self.busy_meter = RateMeter::default();
+        } else if self.is_queued() {
             self.busy_meter.on_sample(sample, span);
             let (sent, received) = (self.busy_meter.sent_bps(), self.busy_meter.received_bps());
             let yielding = self.confirmed && sent * fill < 0.985 * self.capacity_bps;
@@ -186,19 +204,16 @@ impl PathRate {
             if self.busy_meter.bits_ever() >= 6.0 * self.packet_bits && !(yielding && standing) {
                 self.capacity_bps = received * fill;
                 self.confirmed = true;
+                self.assumed = false;
             }
         } else {
             self.busy_meter = RateMeter::default();
-            if sample.backlogged {
-                self.capacity_bps = self.capacity_bps.max(self.meter.delivered_bps() * fill);
-            }
+            let delivered = self.meter.delivered_bps() * fill;
+            let measured = self.meter.bits_ever() >= 4.0 * self.packet_bits;
+            self.capacity_bps = if self.assumed && measured { delivered } else { self.capacity_bps.max(delivered) };
+            self.assumed &= !measured;
         }
-    }
-
-    #[allow(missing_docs)]
-    pub fn debug(&self) -> (f64, f64, f64, f64, f64, u128, u128, f64) {
-        let r = self.room.map_or(0.0, |r| self.delay.standing_queue().as_secs_f64() - r.queue_s + r.left_s);
-        (self.capacity_bps / 1e6, self.busy_meter.sent_bps() / 1e6, self.busy_meter.received_bps() / 1e6, self.share_bps / 1e6, self.alone_bps / 1e6, self.delay.standing_queue().as_micros(), self.queue_target().as_micros(), r)
+        self.capacity_bps = self.bounded(self.capacity_bps);
     }
 
     fn is_queued(&self) -> bool {
@@ -210,20 +225,14 @@ impl PathRate {
         round.delivered += sample.delivered_packets;
         round.lost += sample.lost_packets;
         round.backlogged &= sample.backlogged;
-        if self.delay.standing_queue() > self.queue_target() / 4 {
+        if self.is_queued() {
             self.round.queued = true;
             self.growth = 0;
         }
         if sample.largest_sent_at >= self.round.started && self.round.delivered + self.round.lost >= ROUND_PACKETS {
             self.judge_round(now);
-            self.round = Round {
-                started: now,
-                delivered: 0,
-                lost: 0,
-                queued: false,
-                backlogged: true,
-                capacity_bps: self.capacity_bps,
-            };
+            self.round =
+                Round { started: now, delivered: 0, lost: 0, queued: false, backlogged: true, capacity_bps: self.capacity_bps };
         }
     }
 
@@ -270,7 +279,7 @@ impl PathRate {
     fn enter_plateau(&mut self, now: Instant, loss: f64) {
         self.plateau = Some(Plateau { since: now, loss, before_bps: self.capacity_bps, delivered: 0, lost: 0 });
         self.capacity_bps = self.meter.delivered_bps() * self.fill();
-        self.plateau_hold = (self.plateau_hold * 2).clamp(self.rtt.smoothed() * 10, Duration::from_secs(10));
+        self.plateau_hold = (self.plateau_hold * 2).max(self.rtt.smoothed() * 10).min(LONGEST_PLATEAU);
         self.confirmed = true;
         self.growth = 0;
         self.phase = Phase::Plateau;
@@ -307,7 +316,8 @@ impl PathRate {
             self.room = None;
             if self.phase == Phase::Steady {
                 let step = sample.interval().as_secs_f64() / ALONE_MEMORY.as_secs_f64();
-                self.alone_bps += (self.capacity_bps - self.alone_bps) * if self.capacity_bps > self.alone_bps { 1.0 } else { step.min(1.0) };
+                self.alone_bps +=
+                    (self.capacity_bps - self.alone_bps) * if self.capacity_bps > self.alone_bps { 1.0 } else { step.min(1.0) };
             }
             return;
         }
@@ -395,7 +405,11 @@ impl PathRate {
         };
         let horizon = ((now - sample.largest_sent_at).as_secs_f64() / 2.0).max(0.002);
         let gain = 1.0 + (target - self.predicted_queue_s(now, sample)) / horizon;
-        let most = if self.ebb > 0 { 0.93 } else { 1.25 };
+        let most = match (self.ebb > 0, sample.backlogged) {
+            (true, _) => 0.93,
+            (false, false) => 1.0,
+            (false, true) => 1.25,
+        };
         self.capacity_bps * gain.clamp(0.25, most).max(if self.growth > 0 { GROWTH[self.growth] } else { 0.0 })
     }
 
@@ -408,9 +422,11 @@ impl PathRate {
         Duration::from_secs_f64((packets * self.packet_bits / self.capacity_bps.max(1.0)).min(10.0))
     }
 
-    /// The rate at which to send now.
-    pub fn pacing_rate(&self, _now: Instant) -> Rate {
-        Rate::from_bps(self.rate_bps as u64)
+    /// The rate at which to send now. After an idle time it is the remembered one, less a growing caution: half after a minute.
+    pub fn pacing_rate(&self, now: Instant) -> Rate {
+        let idle = (now - self.last_sample).saturating_sub(IDLE);
+        let caution = (idle.as_secs_f64() / IDLE_DOUBT.as_secs_f64()).min(1.0) / 2.0;
+        Rate::from_bps(self.bounded(self.rate_bps * (1.0 - caution)) as u64)
     }
 
     /// Bytes that may be in flight: what stops the sender when reports stop.

@@ -33,6 +33,8 @@ pub struct Link {
     pub loss: f64,
     /// When our sender has data waiting.
     pub busy: Vec<RangeInclusive<Duration>>,
+    /// While the application only makes so much, in bursts of ten packets.
+    pub trickle: Option<(RangeInclusive<Duration>, Rate)>,
     /// When a loss-based flow (Reno) competes in the same queue.
     pub rival: Option<RangeInclusive<Duration>>,
     /// Added to the receiver's clock.
@@ -54,6 +56,7 @@ impl Link {
             reorders: false,
             loss: 0.0,
             busy: vec![Duration::ZERO..=Duration::MAX],
+            trickle: None,
             rival: None,
             clock_offset_us: 123_456_789,
             duration: Duration::from_secs(20),
@@ -209,6 +212,7 @@ struct World<'a> {
     report_timer: Option<Instant>,
     next_send: Instant,
     send_scheduled: bool,
+    trickled: u64,
     queue: VecDeque<Queued>,
     serving: bool,
     opportunity: usize,
@@ -244,6 +248,7 @@ impl<'a> World<'a> {
             report_timer: None,
             next_send: Instant::ZERO,
             send_scheduled: true,
+            trickled: 0,
             queue: VecDeque::new(),
             serving: false,
             opportunity: 0,
@@ -322,17 +327,37 @@ impl<'a> World<'a> {
         let batch = (rate.bytes_in(Duration::from_micros(500)) / u64::from(PACKET)).clamp(1, 40);
         while self.next_send <= now {
             for _ in 0..batch {
+                let waiting = self.waiting(now);
+                if waiting == 0 {
+                    return self.wake(now + Duration::from_millis(1));
+                }
                 if self.book.in_flight_bytes() + u64::from(PACKET) > self.control.in_flight_limit_bytes() {
                     self.next_send = now;
                     return;
                 }
                 let number = self.book.next_number();
-                self.book.on_sent(number, now, PACKET, true, ());
+                self.book.on_sent(number, now, PACKET, waiting > 1, ());
+                self.trickled += 1;
                 self.enqueue(now, Queued { number, ours: true, entered: now });
-                self.next_send = self.next_send.max(now.before(rate.time_for(u64::from(PACKET)))) + rate.time_for(u64::from(PACKET));
+                self.next_send =
+                    self.next_send.max(now.before(rate.time_for(u64::from(PACKET)))) + rate.time_for(u64::from(PACKET));
             }
         }
         self.wake(self.next_send);
+    }
+
+    /// Packets the application has ready, as far as it matters.
+    fn waiting(&mut self, now: Instant) -> u64 {
+        match &self.link.trickle {
+            Some((span, rate)) if span.contains(&(now - Instant::ZERO)) => {
+                let made = rate.bytes_in(now - at(*span.start())) / u64::from(PACKET);
+                (made / 10 * 10).saturating_sub(self.trickled)
+            }
+            _ => {
+                self.trickled = 0;
+                u64::MAX
+            }
+        }
     }
 
     fn wake(&mut self, time: Instant) {
@@ -434,9 +459,6 @@ impl<'a> World<'a> {
     fn on_report(&mut self, now: Instant, report: &Report, ranges: Vec<RangeInclusive<u64>>) {
         if let Some(sample) = self.book.on_report(now, report, ranges, &mut |_, _, _| {}) {
             self.control.on_sample(now, &sample);
-            if std::env::var_os("DBG").is_some() {
-                println!("DBG {:.3} {:?} {:.3?} rate {} rtt {:?}", now.as_nanos() as f64 / 1e9, self.control.phase(), self.control.debug(), self.control.pacing_rate(now), self.control.rtt().min());
-            }
             self.rates.push((now, self.control.pacing_rate(now)));
         }
         if let Some(time) = self.book.next_loss_timeout() {

@@ -1,0 +1,178 @@
+//! What the path rate controller promises, on modelled links.
+
+#[allow(dead_code, reason = "the example uses the rest")]
+mod bench;
+
+use bench::{Capacity, Link, PACKET, Run};
+use weft_core::control::PathRateConfig;
+use weft_units::{Duration, Rate, Rng};
+
+fn s(seconds: f64) -> Duration {
+    Duration::from_secs_f64(seconds)
+}
+
+fn ms(millis: u64) -> Duration {
+    Duration::from_millis(millis)
+}
+
+/// The queue that may stand: 2 ms, 4 % of the round trip or three packets.
+fn small_queue(link: &Link, mbps: f64) -> Duration {
+    ms(2).max(link.rtt / 25).max(s(3.2 * f64::from(PACKET) * 8.0 / (mbps * 1e6)))
+}
+
+fn holds_a_small_queue(name: &str, link: &Link, run: &Run, mbps: f64, from: Duration) {
+    let used = run.utilisation(from, link.duration);
+    let queue = run.queue(0.95, from, link.duration);
+    assert!(used >= 0.985, "{name}: utilisation {used:.3}");
+    assert!(queue <= small_queue(link, mbps), "{name}: queue {queue:?}, allowed {:?}", small_queue(link, mbps));
+}
+
+#[test]
+fn fixed_links_are_filled_with_a_small_queue() {
+    for (mbps, rtt) in [(1.0, 20), (1.0, 100), (5.0, 40), (10.0, 2), (50.0, 10), (100.0, 50), (100.0, 400), (300.0, 20)] {
+        let link = Link { duration: s(12.0), ..Link::fixed(mbps, rtt) };
+        let run = link.run();
+        let name = format!("{mbps} Mbit/s, {rtt} ms");
+        let bdp_of_queue = link.rtt + s(15.0 * f64::from(PACKET) * 8.0 / (mbps * 1e6));
+        let start = run.settled_after(Duration::ZERO, link.rtt * 2, 0.9, Duration::MAX);
+        assert!(start.is_some_and(|t| t <= link.rtt * 10 + s(0.2)), "{name}: 90 % after {start:?}");
+        let peak = run.queue(1.0, Duration::ZERO, link.duration);
+        assert!(peak <= bdp_of_queue, "{name}: overshoot {peak:?}");
+        assert_eq!(run.drops.len(), 0, "{name}");
+        holds_a_small_queue(&name, &link, &run, mbps, s(5.0));
+        let capacity = run.control.capacity().map_or(0.0, |c| c.bps() as f64 / 1e6);
+        assert!((0.97..1.03).contains(&(capacity / mbps)), "{name}: learned {capacity}");
+    }
+}
+
+#[test]
+fn a_gigabit_is_found_and_held() {
+    for rtt in [2, 40] {
+        let link = Link { duration: s(2.5), ..Link::fixed(1000.0, rtt) };
+        holds_a_small_queue("1 Gbit/s", &link, &link.run(), 1000.0, s(1.5));
+    }
+}
+
+#[test]
+fn random_loss_does_not_lower_the_rate() {
+    for (mbps, rtt, loss) in [(5.0, 40, 0.005), (50.0, 10, 0.005), (50.0, 40, 0.03), (100.0, 100, 0.01), (1.0, 100, 0.03)] {
+        let link = Link { loss, ..Link::fixed(mbps, rtt) };
+        holds_a_small_queue(&format!("{mbps} Mbit/s, {rtt} ms, loss {loss}"), &link, &link.run(), mbps, s(4.0));
+    }
+}
+
+#[test]
+fn where_a_higher_rate_only_raises_the_loss_it_stays_at_what_is_delivered() {
+    for (mbps, rtt, packets) in [(50.0, 40, 4), (100.0, 20, 10), (10.0, 100, 2)] {
+        for loss in [0.0, 0.01] {
+            let link = Link { queue_bytes: packets * u64::from(PACKET), loss, ..Link::fixed(mbps, rtt) };
+            let run = link.run();
+            let (used, dropped) = (run.utilisation(s(4.0), link.duration), run.dropped(s(4.0), link.duration));
+            assert!(used > 0.95, "{packets} packets of buffer, loss {loss}: utilisation {used:.3}");
+            assert!(dropped < 0.03, "{packets} packets of buffer, loss {loss}: dropped {dropped:.3}");
+        }
+    }
+}
+
+#[test]
+fn a_step_of_the_capacity_is_followed() {
+    for factor in [2.0, 0.5, 0.2] {
+        for rtt in [10, 50, 200] {
+            let mut link = Link { duration: s(14.0), ..Link::fixed(40.0, rtt) };
+            let after = 40.0 * factor;
+            link.capacity = Capacity::Steps(vec![(Duration::ZERO, Rate::from_mbps(40)), (s(8.0), Rate::from_mbps(after as u64))]);
+            let run = link.run();
+            let settled = run.settled_after(s(8.0), link.rtt.max(ms(50)), 0.95, small_queue(&link, after) * 2);
+            assert!(settled.is_some_and(|t| t <= link.rtt * 10 + s(1.0)), "×{factor} at {rtt} ms: settled after {settled:?}");
+        }
+    }
+}
+
+#[test]
+fn jitter_does_not_pass_for_a_queue() {
+    for (mbps, rtt, jitter, reorders) in [(20.0, 40, 5, false), (20.0, 40, 5, true), (50.0, 60, 20, true), (5.0, 30, 10, true)] {
+        let link = Link { jitter: ms(jitter), reorders, ..Link::fixed(mbps, rtt) };
+        let run = link.run();
+        let (used, queue) = (run.utilisation(s(4.0), link.duration), run.queue(0.95, s(4.0), link.duration));
+        assert!(used > 0.97, "jitter {jitter} ms: utilisation {used:.3}");
+        assert!(queue <= ms(jitter) * 2, "jitter {jitter} ms: queue {queue:?}");
+    }
+}
+
+#[test]
+fn idle_times_leave_the_estimate_alone() {
+    let link = Link { busy: vec![s(0.0)..=s(4.0), s(10.0)..=s(14.0)], duration: s(14.0), ..Link::fixed(50.0, 40) };
+    let run = link.run();
+    let again = run.utilisation(s(10.1), s(10.6));
+    assert!(again > 0.9, "utilisation after the pause {again:.3}");
+    let queue = run.queue(1.0, s(10.0), s(14.0));
+    assert!(queue < ms(10), "queue after the pause {queue:?}");
+}
+
+#[test]
+fn an_application_that_sends_little_teaches_nothing() {
+    let trickle = Some((s(4.0)..=s(10.0), Rate::from_mbps(5)));
+    let link = Link { trickle, duration: s(14.0), ..Link::fixed(50.0, 40) };
+    let run = link.run();
+    let rate_at = |t: f64| run.rates.iter().rev().find(|r| r.0.as_nanos() < s(t).as_nanos() as u64).map_or(0, |r| r.1.bps());
+    let before_the_end = rate_at(9.9);
+    assert!((45_000_000..=52_000_000).contains(&before_the_end), "{before_the_end}");
+    let again = run.utilisation(s(10.1), s(10.6));
+    assert!(again > 0.9, "utilisation after the trickle {again:.3}");
+}
+
+#[test]
+fn a_greedy_rival_does_not_starve_it_nor_the_other_way_round() {
+    for (mbps, rtt) in [(20.0, 40), (50.0, 20), (10.0, 100)] {
+        let link = Link { rival: Some(s(10.0)..=s(40.0)), duration: s(50.0), ..Link::fixed(mbps, rtt) };
+        let run = link.run();
+        let share = run.utilisation(s(12.0), s(40.0));
+        assert!((0.25..=0.85).contains(&share), "{mbps} Mbit/s, {rtt} ms: share {share:.3}");
+        holds_a_small_queue("after the rival", &link, &run, mbps, s(45.0));
+    }
+}
+
+/// A radio link: every 100 ms another rate between 1 and 30 Mbit/s, a random walk; every few seconds a gap.
+fn radio_trace(seed: u64) -> Vec<u64> {
+    let mut rng = Rng::new(seed);
+    let (mut times, mut credit, mut mbps) = (Vec::new(), 0.0, 8.0f64);
+    for t in 0..60_000u64 {
+        if t % 100 == 0 {
+            mbps = (mbps * (0.85 + 0.32 * rng.unit())).clamp(1.0, 30.0);
+        }
+        let gap = t % 7_000 < 150;
+        // Opportunities come in bursts of five milliseconds.
+        credit += if gap { 0.0 } else { mbps * 1e3 / 8.0 / f64::from(PACKET) };
+        while t % 5 == 0 && credit >= 1.0 {
+            times.push(t);
+            credit -= 1.0;
+        }
+    }
+    times
+}
+
+#[test]
+fn a_radio_link_is_followed() {
+    for seed in [1, 2] {
+        let capacity = Capacity::Trace(radio_trace(seed));
+        let link = Link { capacity, queue_bytes: 2_000_000, duration: s(55.0), ..Link::fixed(10.0, 40) };
+        let run = link.run();
+        let (used, queue) = (run.utilisation(s(3.0), link.duration), run.queue(0.95, s(3.0), link.duration));
+        assert!(used >= 0.85 && queue <= ms(100), "utilisation {used:.3}, queue {queue:?}");
+    }
+}
+
+#[test]
+fn the_bounds_are_kept() {
+    let config = PathRateConfig { initial: Rate::from_mbps(5), floor: Rate::from_mbps(1), cap: Some(Rate::from_mbps(12)) };
+    let run = Link { duration: s(5.0), ..Link::fixed(50.0, 20) }.run_with(config);
+    assert!(run.rates.iter().all(|r| (1_000_000..=12_000_000).contains(&r.1.bps())));
+    let used = run.utilisation(s(2.0), s(5.0));
+    assert!((0.23..0.245).contains(&used), "12 of 50 Mbit/s are used: {used:.3}");
+}
+
+#[test]
+fn same_seed_same_run() {
+    let link = Link { loss: 0.02, jitter: ms(3), reorders: true, duration: s(3.0), ..Link::fixed(20.0, 30) };
+    assert!(link.run().rates == link.run().rates);
+}
