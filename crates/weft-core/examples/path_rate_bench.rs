@@ -44,12 +44,13 @@ fn series(link: &Link, run: &bench::Run, step: f64) {
         let span = (s(t), s(t + step));
         let rate = run.rates.iter().rev().find(|r| r.0.as_nanos() < span.1.as_nanos() as u64);
         println!(
-            "  {t:6.2} util {:6.3} queue {:7.2} … {:7.2} ms drop {:5.2} % rate {}",
+            "  {t:6.2} util {:6.3} queue {:7.2} … {:7.2} ms drop {:5.2} % rate {} {:?}",
             run.utilisation(span.0, span.1),
             ms(run.queue(0.05, span.0, span.1)),
             ms(run.queue(0.95, span.0, span.1)),
             run.dropped(span.0, span.1) * 100.0,
             rate.map_or(Rate::ZERO, |r| r.1),
+            rate.map(|r| r.2),
         );
         t += step;
     }
@@ -138,6 +139,11 @@ fn main() {
                 run.utilisation(s(25.0), s(40.0))
             );
         }
+    }
+    for seed in [1, 2] {
+        let capacity = Capacity::Trace(bench::radio_trace(seed));
+        let link = Link { capacity, queue_bytes: 2_000_000, duration: s(55.0), ..Link::fixed(10.0, 40) };
+        show(&format!("radio walk {seed}"), &link, 3.0);
     }
     for path in traces {
         let Ok(text) = std::fs::read_to_string(&path) else { continue };

@@ -40,8 +40,9 @@ pub enum Phase {
 const GROWTH: [f64; 6] = [1.0, 1.02, 1.05, 1.15, 1.4, 2.0];
 /// The bare delay is looked at this often.
 const DRAIN_EVERY: Duration = Duration::from_secs(10);
-/// A share is held for so long before it is tried again whether the queue goes.
-const COMPETE_FOR: Duration = Duration::from_secs(10);
+/// A share is first held for so long before it is tried again whether the queue goes; twice as long each time it does not.
+const FIRST_SPELL: Duration = Duration::from_millis(500);
+const LONGEST_SPELL: Duration = Duration::from_secs(10);
 /// On a lossy path the rate ebbs every so many rounds.
 const EBB_ROUNDS: u32 = 32;
 /// More jitter than this is a queue.
@@ -118,6 +119,7 @@ pub struct PathRate {
     alone_bps: f64,
     share_bps: f64,
     compete_since: Instant,
+    compete_for: Duration,
     last_sample: Instant,
 }
 
@@ -159,6 +161,7 @@ impl PathRate {
             alone_bps: 0.0,
             share_bps: initial,
             compete_since: Instant::ZERO,
+            compete_for: Duration::ZERO,
             last_sample: Instant::ZERO,
         }
     }
@@ -225,7 +228,7 @@ impl PathRate {
         round.delivered += sample.delivered_packets;
         round.lost += sample.lost_packets;
         round.backlogged &= sample.backlogged;
-        if self.is_queued() {
+        if self.delay.standing_queue() > self.queue_target() / 2 {
             self.round.queued = true;
             self.growth = 0;
         }
@@ -314,6 +317,7 @@ impl PathRate {
         let queue_s = self.delay.standing_queue().as_secs_f64();
         if queue_s < 2.0 * self.queue_target().as_secs_f64() {
             self.room = None;
+            self.compete_for = Duration::ZERO;
             if self.phase == Phase::Steady {
                 let step = sample.interval().as_secs_f64() / ALONE_MEMORY.as_secs_f64();
                 self.alone_bps +=
@@ -354,6 +358,8 @@ impl PathRate {
             _ if self.is_contended() => {
                 self.share_bps = self.capacity_bps.max(self.alone_bps / 2.0);
                 self.compete_since = now;
+                let shortest = FIRST_SPELL.max(self.rtt.smoothed() * 6);
+                self.compete_for = (self.compete_for * 2).max(shortest).min(LONGEST_SPELL);
                 Phase::Compete
             }
             Phase::Drain if self.drained_at < self.drain_started && now - self.drain_started < self.rtt.smoothed() * 3 => {
@@ -385,7 +391,7 @@ impl PathRate {
     fn stays_competing(&self, now: Instant) -> bool {
         let tested = now - self.compete_since > self.rtt.smoothed() * 6;
         let alone = self.meter.delivered_bps() > 0.9 * self.alone_bps;
-        self.room.is_some() && !(tested && alone) && now - self.compete_since < COMPETE_FOR
+        self.room.is_some() && !(tested && alone) && now - self.compete_since < self.compete_for
     }
 
     /// The queue that will stand at the bottleneck when what is sent now arrives there: the queue the last reported packet
@@ -397,7 +403,7 @@ impl PathRate {
 
     fn law(&self, now: Instant, sample: &Sample) -> f64 {
         let target = match self.phase {
-            Phase::Startup => return self.capacity_bps * 2.0,
+            Phase::Startup => return self.capacity_bps * if self.assumed { 1.0 } else { 2.0 },
             Phase::Plateau => return self.capacity_bps * 0.985,
             Phase::Compete => return self.share_bps.min(1.1 * self.fill() * self.meter.received_bps()),
             Phase::Drain => -0.01 * self.rtt.min().as_secs_f64(),
@@ -446,7 +452,7 @@ impl PathRate {
 
     /// The standing queue aimed at: one millisecond, 2 % of the round trip, one and a half packets or twice the jitter, whichever is most.
     pub fn queue_target(&self) -> Duration {
-        Duration::from_millis(1).max(self.rtt.min() / 50).max(self.packets_time(1.5)).max(self.jitter() * 2)
+        Duration::from_millis(1).max(self.rtt.min() / 50).max(self.packets_time(1.2)).max(self.jitter() * 3)
     }
 
     /// Jitter, as far as it is allowed to widen the queue.

@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 use std::ops::RangeInclusive;
-use weft_core::control::{PathRate, PathRateConfig};
+use weft_core::control::{PathRate, PathRateConfig, Phase};
 use weft_core::sense::{ReceiveLog, Report, SentBook};
 use weft_units::{Duration, Instant, Rate, Rng};
 
@@ -79,8 +79,8 @@ pub struct Run {
     pub passages: Vec<Passage>,
     /// When our packets were dropped at a full queue.
     pub drops: Vec<Instant>,
-    /// The pacing rate after each report.
-    pub rates: Vec<(Instant, Rate)>,
+    /// The pacing rate and phase after each report.
+    pub rates: Vec<(Instant, Rate, Phase)>,
     pub control: PathRate,
 }
 
@@ -221,7 +221,7 @@ struct World<'a> {
     rival: Reno,
     passages: Vec<Passage>,
     drops: Vec<Instant>,
-    rates: Vec<(Instant, Rate)>,
+    rates: Vec<(Instant, Rate, Phase)>,
 }
 
 /// The textbook loss-based flow.
@@ -459,7 +459,7 @@ impl<'a> World<'a> {
     fn on_report(&mut self, now: Instant, report: &Report, ranges: Vec<RangeInclusive<u64>>) {
         if let Some(sample) = self.book.on_report(now, report, ranges, &mut |_, _, _| {}) {
             self.control.on_sample(now, &sample);
-            self.rates.push((now, self.control.pacing_rate(now)));
+            self.rates.push((now, self.control.pacing_rate(now), self.control.phase()));
         }
         if let Some(time) = self.book.next_loss_timeout() {
             self.schedule(time.max(now), Event::LossTimer);
@@ -500,4 +500,23 @@ impl<'a> World<'a> {
         rival.window += if rival.window < rival.threshold { 1.0 } else { 1.0 / rival.window };
         self.rival_send(now);
     }
+}
+
+/// A radio link: every 100 ms another rate between 1 and 30 Mbit/s, a random walk; every few seconds a gap.
+pub fn radio_trace(seed: u64) -> Vec<u64> {
+    let mut rng = Rng::new(seed);
+    let (mut times, mut credit, mut mbps) = (Vec::new(), 0.0, 8.0f64);
+    for t in 0..60_000u64 {
+        if t % 100 == 0 {
+            mbps = (mbps * (0.85 + 0.32 * rng.unit())).clamp(1.0, 30.0);
+        }
+        let gap = t % 7_000 < 150;
+        // Opportunities come in bursts of five milliseconds.
+        credit += if gap { 0.0 } else { mbps * 1e3 / 8.0 / f64::from(PACKET) };
+        while t % 5 == 0 && credit >= 1.0 {
+            times.push(t);
+            credit -= 1.0;
+        }
+    }
+    times
 }

@@ -3,9 +3,9 @@
 #[allow(dead_code, reason = "the example uses the rest")]
 mod bench;
 
-use bench::{Capacity, Link, PACKET, Run};
+use bench::{Capacity, Link, PACKET, Run, radio_trace};
 use weft_core::control::PathRateConfig;
-use weft_units::{Duration, Rate, Rng};
+use weft_units::{Duration, Rate};
 
 fn s(seconds: f64) -> Duration {
     Duration::from_secs_f64(seconds)
@@ -130,25 +130,6 @@ fn a_greedy_rival_does_not_starve_it_nor_the_other_way_round() {
         assert!((0.25..=0.85).contains(&share), "{mbps} Mbit/s, {rtt} ms: share {share:.3}");
         holds_a_small_queue("after the rival", &link, &run, mbps, s(45.0));
     }
-}
-
-/// A radio link: every 100 ms another rate between 1 and 30 Mbit/s, a random walk; every few seconds a gap.
-fn radio_trace(seed: u64) -> Vec<u64> {
-    let mut rng = Rng::new(seed);
-    let (mut times, mut credit, mut mbps) = (Vec::new(), 0.0, 8.0f64);
-    for t in 0..60_000u64 {
-        if t % 100 == 0 {
-            mbps = (mbps * (0.85 + 0.32 * rng.unit())).clamp(1.0, 30.0);
-        }
-        let gap = t % 7_000 < 150;
-        // Opportunities come in bursts of five milliseconds.
-        credit += if gap { 0.0 } else { mbps * 1e3 / 8.0 / f64::from(PACKET) };
-        while t % 5 == 0 && credit >= 1.0 {
-            times.push(t);
-            credit -= 1.0;
-        }
-    }
-    times
 }
 
 #[test]
