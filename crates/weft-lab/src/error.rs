@@ -6,7 +6,7 @@ use std::io;
 pub enum LabError {
     /// The system refused something, or a program failed.
     Io(io::Error),
-    /// A program that this variant needs is not there; the other variants can go on.
+    /// A program that this variant needs is not there or does not start; the other variants can go on.
     Missing(String),
     /// The scenario asks for what the lab cannot do, or the options name what the scenario has not.
     Scenario(String),

@@ -45,6 +45,8 @@ pub(crate) struct Happened {
     /// Position of the link.
     link: Option<usize>,
     restored_at: Option<Duration>,
+    /// The path's state when it happened, as [`severity`].
+    severity_before: Option<usize>,
     demoted_after: Option<Duration>,
 }
 
@@ -74,8 +76,10 @@ pub(crate) fn play(stage: &Stage) -> Result<Vec<Happened>, LabError> {
             continue;
         }
         let link = event.link.as_ref().and_then(|link| find(stage, link));
+        let severity_before = severity(stage, link);
         carry_out(stage, event, link)?;
-        happened.insert(next.event, Happened { event: event.clone(), at: now, link, restored_at: None, demoted_after: None });
+        let done = Happened { event: event.clone(), at: now, link, restored_at: None, severity_before, demoted_after: None };
+        happened.insert(next.event, done);
         if stage.weft.is_some() && worsens(&event.action) {
             watch = Some(next.event);
         }
@@ -100,7 +104,7 @@ fn wait(stage: &Stage, until: Duration, watch: &mut Option<usize>, happened: &mu
         if now > done.at + WATCH {
             break;
         }
-        if is_demoted(stage, done.link) {
+        if severity(stage, done.link) > done.severity_before {
             done.demoted_after = Some(stage.epoch.elapsed().saturating_sub(done.at));
             break;
         }
@@ -110,9 +114,11 @@ fn wait(stage: &Stage, until: Duration, watch: &mut Option<usize>, happened: &mu
     interrupt::sleep_until(stage.epoch + until)
 }
 
-fn is_demoted(stage: &Stage, link: Option<usize>) -> bool {
-    let (Some(weft), Some(name)) = (stage.weft, link.and_then(|l| stage.links.get(l)).map(|l| &l.name)) else { return false };
-    weft.paths().is_ok_and(|paths| paths.iter().any(|path| path.link == *name && path.state != "good"))
+/// How bad weft takes the link's path to be, from 0 (good) on; none where nobody can tell.
+fn severity(stage: &Stage, link: Option<usize>) -> Option<usize> {
+    let name = &stage.links.get(link?)?.name;
+    let state = stage.weft?.paths().ok()?.into_iter().find(|path| path.link == *name)?.state;
+    ["good", "degraded", "suspect", "down"].iter().position(|known| *known == state)
 }
 
 fn find(stage: &Stage, link: &EventLink) -> Option<usize> {
@@ -220,7 +226,7 @@ mod tests {
     #[test]
     fn the_share_comes_back_when_the_bytes_do() {
         let event = Event { group: 0, at: ms(2000), lasting: Some(ms(1000)), link: None, directions: Directions::Both, action: Action::Cut };
-        let done = Happened { event, at: ms(2000), link: Some(0), restored_at: Some(ms(3000)), demoted_after: None };
+        let done = Happened { event, at: ms(2000), link: Some(0), restored_at: Some(ms(3000)), severity_before: None, demoted_after: None };
         let bytes = |t: u64| if (2000..4000).contains(&t) { vec![[0, 0], [10, 0]] } else { vec![[10, 0], [10, 0]] };
         let carried = Carried { steps: (1..=120).map(|n| (ms(n * 50), bytes(n * 50))).collect() };
         let back = share_back(&done, &carried, FlowDirection::Up, ms(6000)).unwrap();

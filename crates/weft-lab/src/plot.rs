@@ -111,7 +111,7 @@ fn paint_bars(area: &Area, result: &RunResult, colours: &BTreeMap<String, RGBCol
             let mark = x(prediction.goodput_bps);
             area.draw(&PathElement::new(vec![(mark, top - 3), (mark, top + BAR_THICKNESS + 3)], INK.stroke_width(2)))?;
         }
-        let value = format!("{:.1} Mbit/s   {:.0} %", variant.goodput_bps / 1e6, variant.efficiency * 100.0);
+        let value = format!("{:.1} Mbit/s · {:.0} %", variant.goodput_bps / 1e6, variant.efficiency * 100.0);
         area.draw_text(&value, &text(13, &INK, HPos::Left, VPos::Center), (end.max(bound * i32::from(end > bound - 90)) + 8, middle))?;
     }
     Ok(())
@@ -167,7 +167,7 @@ fn paint_lines(
     chart.draw_series([PathElement::new(vec![(0.0, bound), (result.duration_s, bound)], FAINT.stroke_width(1))])?;
     for (name, points) in lines.iter().rev() {
         let colour = colours.get(*name).unwrap_or(&INK);
-        let width = if name.contains(':') { 1 } else { 2 };
+        let width = if name.contains(':') { 2 } else { 3 };
         chart.draw_series([PathElement::new(points.iter().map(|(t, bps)| (*t, bps / 1e6)).collect::<Vec<_>>(), colour.stroke_width(width))])?;
     }
     area.draw_text("goodput over time, Mbit/s", &text(13, &INK, HPos::Left, VPos::Top), (MARGIN, 4))?;

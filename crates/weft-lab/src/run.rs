@@ -20,8 +20,8 @@ const LATE_REPEATS: u32 = 2;
 /// Call it from a process that has started no thread yet where that process is not root (see [`crate::net::acquire_privilege`]).
 ///
 /// # Errors
-/// When the lab cannot be built, a scenario asks for what is not there, or the user interrupts. A variant whose program is not
-/// installed is no error: it is listed in [`RunResult::skipped`].
+/// When the lab cannot be built, a scenario asks for what is not there, or the user interrupts. A variant that cannot be run, because its program is not
+/// installed or did not start, is no error: it is listed in [`RunResult::skipped`] with the reason.
 pub fn run(scenario: &Scenario, options: &RunOptions) -> Result<RunResult, LabError> {
     interrupt::watch();
     scratch::remove_stale();

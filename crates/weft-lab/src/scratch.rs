@@ -36,14 +36,21 @@ impl Drop for Scratch {
 
 /// Removes what killed labs left: directories whose process is gone.
 pub(crate) fn remove_stale() {
-    let Ok(entries) = fs::read_dir(std::env::temp_dir()) else { return };
-    for entry in entries.flatten() {
-        let name = entry.file_name().to_string_lossy().into_owned();
-        let owner = name.strip_prefix(PREFIX).and_then(|rest| rest.split('-').next()).and_then(|pid| pid.parse::<u32>().ok());
-        if owner.is_some_and(|pid| !Path::new(&format!("/proc/{pid}")).exists()) {
-            let _ = fs::remove_dir_all(entry.path());
-        }
+    for directory in stale(&std::env::temp_dir(), PREFIX) {
+        let _ = fs::remove_dir_all(directory);
     }
+}
+
+/// What is in `directory` and named `prefix`, then the id of a process that is gone.
+pub(crate) fn stale(directory: &Path, prefix: &str) -> Vec<PathBuf> {
+    let is_stale = |path: &PathBuf| {
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        let Some(rest) = name.strip_prefix(prefix) else { return false };
+        let digits: String = rest.chars().take_while(char::is_ascii_digit).collect();
+        digits.parse::<u32>().is_ok_and(|pid| !Path::new(&format!("/proc/{pid}")).exists())
+    };
+    let entries = fs::read_dir(directory).into_iter().flatten().flatten();
+    entries.map(|entry| entry.path()).filter(is_stale).collect()
 }
 
 #[cfg(test)]

@@ -23,7 +23,7 @@ impl Series {
         let close = |(number, sum, count): (u64, f64, u32)| ((number + 1) as f64 * step_s, sum / f64::from(count));
         for (time, value) in &self.points {
             // A value belongs to the step that ends at or after it.
-            let number = ((time / step_s).ceil() as u64).saturating_sub(1);
+            let number = ((time / step_s - 1e-3).ceil() as u64).saturating_sub(1);
             step = match step {
                 Some((n, sum, count)) if n == number => Some((n, sum + value, count + 1)),
                 old => {

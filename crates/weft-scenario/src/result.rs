@@ -160,7 +160,7 @@ pub struct EventResult {
     pub gap_ms: Option<f64>,
     /// Time from the restoration until the link carried its former share of the bytes again, in seconds.
     pub share_back_s: Option<f64>,
-    /// Time until weft no longer called the path good, in seconds.
+    /// Time until weft took the path for worse than before (good, degraded, suspect, down), in seconds.
     pub demoted_s: Option<f64>,
 }
 

@@ -11,6 +11,8 @@ use weft_scenario::{FlowDirection, FlowResult};
 
 /// Seconds between two of the receiver's reports.
 const INTERVAL_S: &str = "0.1";
+/// Shorter intervals are not shown.
+const LEAST_INTERVAL_S: f64 = 0.05;
 const LISTEN_TIMEOUT: Duration = Duration::from_secs(5);
 /// How long the server may take to report once the client has ended.
 const SERVER_GRACE: Duration = Duration::from_secs(5);
@@ -70,7 +72,7 @@ pub(super) fn run(place: &Place) -> Result<FlowReport, LabError> {
 fn report(place: &Place, intervals: &[Interval], broke: bool) -> FlowReport {
     let goodput_bps = goodput(intervals, place.own_warmup().as_secs_f64(), place.length().as_secs_f64());
     let start_s = place.flow.start.as_secs_f64();
-    let point = |i: &Interval| (start_s + i.sum.end, i.sum.bytes * 8.0 / (i.sum.end - i.sum.start).max(1e-3));
+    let point = |i: &Interval| (start_s + i.sum.end, i.sum.bytes * 8.0 / (i.sum.end - i.sum.start));
     let result = FlowResult {
         name: place.flow.name.clone(),
         goodput_bps: Some(goodput_bps),
@@ -78,7 +80,8 @@ fn report(place: &Place, intervals: &[Interval], broke: bool) -> FlowReport {
         tcp_resets: Some(if broke { 1.0 } else { 0.0 }),
         ..FlowResult::default()
     };
-    let points = intervals.iter().map(point).collect();
+    // What is left at the end is too short for a rate.
+    let points = intervals.iter().filter(|i| i.sum.end - i.sum.start > LEAST_INTERVAL_S).map(point).collect();
     FlowReport { result, series: vec![Series { name: place.flow.name.clone(), unit: "bit/s", points }] }
 }
 

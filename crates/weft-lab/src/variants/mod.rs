@@ -22,28 +22,28 @@ use weft_scenario::{Kind, Variant};
 /// How long a tunnel may take until it carries packets.
 const READY_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// Builds the lanes of `variant` in `world`. `best` is the position of the best single link, for tunnels that use one.
+/// Builds the lanes of `variant` in `world`. `best` is the position of the best single link, for tunnels that use one. What does not
+/// start is [`LabError::Missing`], so that the others can go on.
 pub(crate) fn open(variant: &Variant, world: &World, options: &RunOptions, best: usize) -> Result<Vec<Lane>, LabError> {
     let chosen = chosen_links(variant, world);
-    match variant.kind {
+    let lanes = match variant.kind {
         Kind::EachLink | Kind::BestLink => Ok(raw::open(world, &chosen)),
         Kind::Mptcp => mptcp::open(variant, world, &chosen),
         Kind::Openvpn => openvpn::open(variant, world, best),
         Kind::WireguardGo => wireguard_go::open(variant, world, best),
         Kind::Weft => weft::open(variant, world, options, &chosen),
         Kind::WeftEachLink => weft::open_each(variant, world, options, &chosen),
-    }
+    };
+    lanes.map_err(|error| match error {
+        LabError::Io(error) => LabError::Missing(error.to_string()),
+        other => other,
+    })
 }
 
 /// The positions of the links a variant uses.
 fn chosen_links(variant: &Variant, world: &World) -> Vec<usize> {
     let uses = |name: &String| variant.links.is_empty() || variant.links.contains(name);
     (0..).zip(&world.links).filter(|(_, link)| uses(&link.name)).map(|(position, _)| position).collect()
-}
-
-/// A name for a network interface that no other lab on this machine has: user-space tunnels share a directory of sockets.
-fn device_name(prefix: &str, number: usize) -> String {
-    format!("{prefix}{}n{number}", std::process::id() % 1_000_000)
 }
 
 /// Starts a daemon whose output goes to a log in the scratch directory.

@@ -1,10 +1,11 @@
 //! wireguard-go over the best link, built from its Go module where Go is there, set up through its UAPI socket.
 
-use super::{READY_TIMEOUT, device_name, scratch_file, start_daemon, wait_reachable};
+use super::{READY_TIMEOUT, scratch_file, start_daemon, wait_reachable};
 use crate::LabError;
 use crate::apps::{failed, is_installed, need};
 use crate::lane::Lane;
 use crate::net::{Node, Process};
+use crate::scratch::stale;
 use crate::world::World;
 use std::io::{BufRead, BufReader, Write};
 use std::net::Ipv4Addr;
@@ -21,6 +22,9 @@ const HUB: Ipv4Addr = Ipv4Addr::new(10, 89, 0, 2);
 const HUB_PORT: u16 = 51_820;
 const UAPI_TIMEOUT: Duration = Duration::from_secs(5);
 
+/// Names of the devices, before this process's id: no two labs on a machine may share the name of a socket.
+const DEVICES: [&str; 2] = ["wgb", "wga"];
+
 /// A key pair in hex, as the UAPI wants it.
 struct Keys {
     private: String,
@@ -30,16 +34,25 @@ struct Keys {
 pub(super) fn open(variant: &Variant, world: &World, best: usize) -> Result<Vec<Lane>, LabError> {
     need("openssl", "openssl")?;
     let program = program()?;
+    remove_stale_sockets();
+    let [hub_device, home_device] = DEVICES.map(|prefix| format!("{prefix}{}", std::process::id()));
     let link = world.links.get(best).ok_or_else(|| LabError::Scenario("there is no best link".into()))?;
     let (home, hub) = (keys(world, "home")?, keys(world, "hub")?);
     let to_home = format!("listen_port={HUB_PORT}\npublic_key={}\nallowed_ip={HOME}/32\n", home.public);
-    let hub_end = start(world, &world.hub, &program, &device_name("wgb", 0), &format!("private_key={}\n{to_home}", hub.private), HUB)?;
+    let hub_end = start(world, &world.hub, &program, &hub_device, &format!("private_key={}\n{to_home}", hub.private), HUB)?;
     let to_hub = format!("public_key={}\nendpoint={}:{HUB_PORT}\nallowed_ip={HUB}/32\n", hub.public, link.hub);
-    let home_end = start(world, &world.home, &program, &device_name("wga", 0), &format!("private_key={}\n{to_hub}", home.private), HOME)?;
-    wait_reachable(&world.home, HUB, "wireguard-go", &scratch_file(world, device_name("wga", 0) + ".log"))?;
+    let home_end = start(world, &world.home, &program, &home_device, &format!("private_key={}\n{to_hub}", home.private), HOME)?;
+    wait_reachable(&world.home, HUB, "wireguard-go", &scratch_file(world, home_device + ".log"))?;
     let mut lane = Lane::plain(variant.name.clone(), Some(best), HOME, HUB);
     lane.processes = vec![hub_end, home_end];
     Ok(vec![lane])
+}
+
+/// wireguard-go leaves its sockets behind when it is killed.
+fn remove_stale_sockets() {
+    for socket in DEVICES.iter().flat_map(|prefix| stale(Path::new(SOCKETS), prefix)) {
+        let _ = std::fs::remove_file(socket);
+    }
 }
 
 /// The program: an installed one, or one built into the user's cache.
@@ -88,7 +101,11 @@ fn start(world: &World, node: &Node, program: &Path, device: &str, settings: &st
     let mut command = node.command(program);
     command.args(["-f", device]).env("WG_PROCESS_FOREGROUND", "1").env("LOG_LEVEL", "error");
     let process = start_daemon(node, command, &log)?;
-    configure(&Path::new(SOCKETS).join(format!("{device}.sock")), settings)?;
+    let socket = Path::new(SOCKETS).join(format!("{device}.sock"));
+    let configured = configure(&socket, settings);
+    // The connection is made: the name is no longer needed.
+    let _ = std::fs::remove_file(&socket);
+    configured?;
     node.add_address(device, &format!("{address}/24"))?;
     node.ip(&format!("link set dev {device} mtu 1420 up"))?;
     Ok(process)
