@@ -1,6 +1,6 @@
 //! The node: dispatches inputs to peers and collects their outputs.
 
-use crate::config::{EngineConfig, LinkConfig, PeerConfig, Prefix, Weights};
+use crate::config::{EngineConfig, LinkConfig, PeerConfig, Prefix, Reorder, Weights};
 use crate::egress::Output;
 use crate::event::{Command, CommandError, Event};
 use crate::interface::{LinkEvent, Received, Transmit};
@@ -11,6 +11,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use core::net::{IpAddr, SocketAddr};
 use weft_core::pool::{BufId, Limits, Pool, SMALL_BYTES};
+use weft_core::reorder::route_reordering_metric;
 use weft_session::{Action, Outcome, PeerConfig as SessionPeer, PeerError, PublicKey, Sessions};
 use weft_units::{Duration, Instant, LinkId, PeerId, Rng};
 use weft_wire::hop::PacketType;
@@ -43,6 +44,7 @@ pub struct Engine {
     stamp_base: u64,
     inner_mtu_limit: u16,
     pub(crate) inner_mtu: u16,
+    reordering: Option<u32>,
     serial: u32,
     turn: usize,
     pub(crate) rejected_datagrams: u64,
@@ -78,6 +80,7 @@ impl Engine {
             stamp_base: config.stamp_base,
             inner_mtu_limit: config.inner_mtu.unwrap_or(u16::MAX),
             inner_mtu: INNER_MTU_DEFAULT.min(config.inner_mtu.unwrap_or(u16::MAX)),
+            reordering: None,
             serial: 0,
             turn: 0,
             rejected_datagrams: 0,
@@ -363,6 +366,7 @@ impl Engine {
             self.with_peer(now, index, |p, cx| p.on_timeout(cx));
         }
         self.refresh_inner_mtu();
+        self.refresh_reordering();
     }
 
     /// Sends a handshake over every path there could be.
@@ -387,6 +391,16 @@ impl Engine {
         if mtu != self.inner_mtu {
             self.inner_mtu = mtu;
             self.events.push_back(Event::InnerMtu(mtu));
+        }
+    }
+
+    /// Where packets are spread without being put back in order, hosts should bear more duplicate ACKs (paper 000, eq. 1).
+    fn refresh_reordering(&mut self) {
+        let unordered = self.peers.iter().filter(|p| p.config.policy.reorder == Reorder::Off);
+        let metric = unordered.map(|p| route_reordering_metric(p.usable_paths().count() as u32)).max();
+        if metric != self.reordering {
+            self.reordering = metric;
+            self.events.push_back(Event::ReorderingMetric(metric));
         }
     }
 

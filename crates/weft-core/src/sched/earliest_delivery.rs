@@ -96,10 +96,13 @@ impl EarliestDelivery {
             self.review(now, paths, eligible);
         }
         let in_bulk_set = &self.in_bulk_set;
-        let Some(first) = first_arrival(now, paths, unit, |at, _| in_bulk_set[at]) else { return Choice::NoPath };
+        // A full path is no reason to wait: it is full because it is slower now than it was thought to be.
+        let Some(first) = first_arrival(now, paths, unit, |at, path| in_bulk_set[at] && path.room) else {
+            return if in_bulk_set.contains(&true) { Choice::Hold } else { Choice::NoPath };
+        };
         let slack = first.own_time_ns.max(LEAST_SLACK_NS) + self.config.commit_horizon.as_nanos() as i64;
         let latest = self.largest_delay_us.saturating_mul(1_000).saturating_add(slack);
-        if first.arrival_ns > latest || !paths[first.position].room {
+        if first.arrival_ns > latest {
             return Choice::Hold;
         }
         Choice::Path(first.position)

@@ -97,6 +97,7 @@ pub(crate) struct Peer {
     next_path: u16,
     next_token: u32,
     round: usize,
+    queue_target: Duration,
     /// Our wish for the other direction has a counterpart: the peer's for ours.
     peer_wants_bundle: bool,
     hold_announced: Duration,
@@ -131,6 +132,7 @@ impl Peer {
             next_path: first_path,
             next_token: rng.next_u64() as u32,
             round: 0,
+            queue_target: Duration::ZERO,
             peer_wants_bundle: true,
             hold_announced: Duration::ZERO,
             hold_asked: HOLD_INITIAL,

@@ -4,8 +4,14 @@ use super::{Context, Peer};
 use crate::PathState;
 use crate::path::{Path, REPORT_INTERVAL, Sent};
 use core::net::SocketAddr;
+use weft_core::queue::QueueConfig;
 use weft_units::{Duration, Instant, LinkId};
 
+/// CoDel's target at least: two full packets at 1 Mbit/s.
+const TARGET_MIN: Duration = Duration::from_millis(20);
+/// CoDel's interval at least (RFC 8289).
+const INTERVAL_MIN: Duration = Duration::from_millis(100);
+const RTT_MAX: Duration = Duration::from_millis(600);
 /// A peer without traffic for this long is kept alive at a slower pace.
 const BUSY: Duration = Duration::from_secs(30);
 
@@ -26,6 +32,7 @@ impl Peer {
         self.repeat_lost(cx);
         self.expire_holes(cx);
         self.update_hold();
+        self.update_queue();
         self.schedule_reports(cx.now);
         if self.config.policy.weights == crate::config::Weights::Measured {
             self.refresh_weights();
@@ -70,6 +77,19 @@ impl Peer {
         path.book.detect_lost(now, &mut |sent, fate, _| {
             super::report::settle(now, sent, fate, units, lost, pool, mtu, &mut black_hole);
         });
+    }
+
+    /// Lets the flow queue hold what a loss-based sender needs to keep the paths full: CoDel's target is half of the slowest round
+    /// trip in use (CUBIC gives up 0.3 of its window, RFC 9438), its interval two of them.
+    fn update_queue(&mut self) {
+        let rtt = self.usable_paths().map(|p| p.rtt().smoothed()).max().unwrap_or_default().min(RTT_MAX);
+        let target = (rtt / 2).max(TARGET_MIN);
+        if self.queue_target.abs_diff(target) * 10 < self.queue_target {
+            return;
+        }
+        self.queue_target = target;
+        let interval = (rtt * 2).max(INTERVAL_MIN);
+        self.queue.configure(QueueConfig { target, interval, ..QueueConfig::default() });
     }
 
     /// A path that went down keeps nothing: what it carried was repeated when it became suspect, or is now.
