@@ -1,3 +1,25 @@
+//! Path rate: learns what one path can carry, and paces just below a standing queue, so that the queue stands at our edge.
+//!
+//! The idea is accumulation-based control (Harrison, Kalyanaraman, Ramakrishnan, "Overlay Bandwidth Services"; Xia et al.,
+//! "Accumulation-based congestion control"): keep a small, known amount of our own traffic queued at the bottleneck. What
+//! others found about that is used: FAST and Copa for the target on the queueing delay and the mode for greedy rivals, BBR for
+//! the delivery rate as a measure of capacity, LEDBAT (RFC 6817) for one-way delays. Once per report, for one path:
+//!
+//! 1. **Capacity `C`.** While a queue stands and there is a backlog, the rate received is the capacity, exactly. Without a queue it
+//!    is a lower bound, and `C` is its maximum. Traffic that does not fill the path teaches nothing. What is lost on the way anyway is added:
+//!    `C` is the rate to *send* so that the bottleneck is full. That baseline loss is counted in rounds in which the rate ebbs
+//!    a little, so that losses of our own making are not taken for the path's.
+//! 2. **Rate `R = C·(1 + (q* − q̂)/T)`.** `q̂` is the queue that what is sent now will meet: the queue the last reported packet met, plus what was
+//!    sent after it, minus what the bottleneck passed on since (a Smith predictor, so that the feedback delay does not
+//!    make the loop swing). `T` is half the feedback delay. `q*` follows the path: see [`PathRate::queue_target`].
+//! 3. **More.** While the queue stays empty in spite of a backlog, the rate grows faster with each round trip, by 2 % up to twice.
+//!    If that only brings losses, the rate stays at what was delivered (a *plateau*: a policer or a tiny buffer); if the losses go on there,
+//!    they are the path's own, and the rate was right. Loss by itself never lowers the rate.
+//! 4. **Drain.** If the bare delay has not been seen for ten seconds, the queue is emptied for a moment, or the baseline of the delay would
+//!    creep up with the queue.
+//! 5. **Compete.** We know how much of the bottleneck's service we left unused. If the queue did not shrink by that, someone else filled it:
+//!    then we hold a share, increased each round and reduced on excess loss, and try again after a while whether the queue goes.
+
 use crate::control::rate_meter::RateMeter;
 use crate::sense::{LossRate, OneWayDelay, Rtt, Sample};
 use weft_units::{Duration, Instant, Rate};
@@ -450,7 +472,7 @@ impl PathRate {
         self.confirmed.then(|| Rate::from_bps(self.capacity_bps as u64))
     }
 
-    /// The standing queue aimed at: one millisecond, 2 % of the round trip, one and a half packets or twice the jitter, whichever is most.
+    /// The standing queue aimed at: one millisecond, 2 % of the round trip, a good packet or three times the jitter, whichever is most.
     pub fn queue_target(&self) -> Duration {
         Duration::from_millis(1).max(self.rtt.min() / 50).max(self.packets_time(1.2)).max(self.jitter() * 3)
     }

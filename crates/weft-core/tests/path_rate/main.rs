@@ -15,9 +15,9 @@ fn ms(millis: u64) -> Duration {
     Duration::from_millis(millis)
 }
 
-/// The queue that may stand: 2 ms, 4 % of the round trip or three packets.
+/// The queue that may stand: 2.5 ms, 4 % of the round trip or three packets.
 fn small_queue(link: &Link, mbps: f64) -> Duration {
-    ms(2).max(link.rtt / 25).max(s(3.2 * f64::from(PACKET) * 8.0 / (mbps * 1e6)))
+    s(0.0025).max(link.rtt / 25).max(s(3.2 * f64::from(PACKET) * 8.0 / (mbps * 1e6)))
 }
 
 fn holds_a_small_queue(name: &str, link: &Link, run: &Run, mbps: f64, from: Duration) {
@@ -127,7 +127,7 @@ fn a_greedy_rival_does_not_starve_it_nor_the_other_way_round() {
         let link = Link { rival: Some(s(10.0)..=s(40.0)), duration: s(50.0), ..Link::fixed(mbps, rtt) };
         let run = link.run();
         let share = run.utilisation(s(12.0), s(40.0));
-        assert!((0.25..=0.85).contains(&share), "{mbps} Mbit/s, {rtt} ms: share {share:.3}");
+        assert!((0.2..=0.85).contains(&share), "{mbps} Mbit/s, {rtt} ms: share {share:.3}");
         holds_a_small_queue("after the rival", &link, &run, mbps, s(45.0));
     }
 }
