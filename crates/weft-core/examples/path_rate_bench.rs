@@ -1,6 +1,6 @@
 //! Prints what the path rate controller does on a set of modelled links:
-//! `cargo run --release --example path_rate_bench [only=NAME] [step=SECONDS] [TRACE…]`.
-//! `only` selects scenarios by a part of their name, `step` adds a time series; traces are in the Mahimahi format.
+//! `cargo run --release --example path_rate_bench [only=NAME] [duration=SECONDS] [step=SECONDS] [TRACE…]`.
+//! `only` selects scenarios by a part of their name, `duration` changes how long they run, `step` adds a time series; traces are in the Mahimahi format.
 
 #[path = "../tests/path_rate/bench.rs"]
 mod bench;
@@ -58,17 +58,19 @@ fn series(link: &Link, run: &bench::Run, step: f64) {
 
 fn main() {
     let mut traces = Vec::new();
-    let (mut only, mut step) = (String::new(), None);
+    let (mut only, mut step, mut duration) = (String::new(), None, None);
     for argument in std::env::args().skip(1) {
         match argument.split_once('=') {
             Some(("only", name)) => only = name.to_string(),
             Some(("step", seconds)) => step = seconds.parse().ok(),
+            Some(("duration", seconds)) => duration = seconds.parse().ok().map(s),
             _ => traces.push(argument),
         }
     }
     let show = |name: &str, link: &Link, from: f64| {
         if name.contains(&only) {
-            row(name, link, from, step);
+            let link = Link { duration: duration.unwrap_or(link.duration), ..link.clone() };
+            row(name, &link, from, step);
         }
     };
     for (mbps, rtt) in [

@@ -15,7 +15,7 @@
 //! 3. **More.** While the queue stays empty in spite of a backlog, the rate grows faster with each round trip, by 2 % up to twice.
 //!    If that only brings losses, the rate stays at what was delivered (a *plateau*: a policer or a tiny buffer); if the losses go on there,
 //!    they are the path's own, and the rate was right. Loss by itself never lowers the rate.
-//! 4. **Drain.** If the bare delay has not been seen for ten seconds, the queue is emptied for a moment, or the baseline of the delay would
+//! 4. **Drain.** Every ten seconds the queue is emptied for a moment, or the baseline of the delay would
 //!    creep up with the queue.
 //! 5. **Compete.** We know how much of the bottleneck's service we left unused. If the queue did not shrink by that, someone else filled it:
 //!    then we hold a share, increased each round and reduced on excess loss, and try again after a while whether the queue goes.
@@ -135,7 +135,6 @@ pub struct PathRate {
     ebb: u8,
     ebb_spacing: u32,
     rounds_since_ebb: u32,
-    drained_at: Instant,
     drain_started: Instant,
     room: Option<Room>,
     alone_bps: f64,
@@ -177,7 +176,6 @@ impl PathRate {
             ebb_spacing: 2,
             rounds_since_ebb: 0,
             plateau_hold: Duration::ZERO,
-            drained_at: Instant::ZERO,
             drain_started: Instant::ZERO,
             room: None,
             alone_bps: 0.0,
@@ -364,9 +362,6 @@ impl PathRate {
 
     fn choose_phase(&mut self, now: Instant) {
         let queue = self.delay.standing_queue();
-        if queue < self.queue_target() / 4 {
-            self.drained_at = now;
-        }
         self.phase = match self.phase {
             Phase::Startup if self.startup_is_over(queue) => Phase::Steady,
             Phase::Startup => Phase::Startup,
@@ -384,14 +379,9 @@ impl PathRate {
                 self.compete_for = (self.compete_for * 2).max(shortest).min(LONGEST_SPELL);
                 Phase::Compete
             }
-            Phase::Drain if self.drained_at < self.drain_started && now - self.drain_started < self.rtt.smoothed() * 3 => {
-                Phase::Drain
-            }
-            Phase::Drain => {
-                self.drained_at = now;
-                Phase::Steady
-            }
-            _ if now - self.drained_at > DRAIN_EVERY => {
+            Phase::Drain if now - self.drain_started < self.rtt.smoothed() * 2 => Phase::Drain,
+            Phase::Drain => Phase::Steady,
+            _ if now - self.drain_started > DRAIN_EVERY => {
                 self.drain_started = now;
                 Phase::Drain
             }
@@ -428,7 +418,7 @@ impl PathRate {
             Phase::Startup => return self.capacity_bps * if self.assumed { 1.0 } else { 2.0 },
             Phase::Plateau => return self.capacity_bps * 0.985,
             Phase::Compete => return self.share_bps.min(1.1 * self.fill() * self.meter.received_bps()),
-            Phase::Drain => -0.01 * self.rtt.min().as_secs_f64(),
+            Phase::Drain => -0.5 * self.queue_target().as_secs_f64(),
             _ => self.queue_target().as_secs_f64(),
         };
         let horizon = ((now - sample.largest_sent_at).as_secs_f64() / 2.0).max(0.002);

@@ -46,6 +46,14 @@ fn fixed_links_are_filled_with_a_small_queue() {
 }
 
 #[test]
+fn the_queue_does_not_creep_up_with_its_own_baseline() {
+    for (mbps, rtt) in [(1.0, 20), (10.0, 2)] {
+        let link = Link { duration: s(80.0), ..Link::fixed(mbps, rtt) };
+        holds_a_small_queue(&format!("{mbps} Mbit/s after a minute"), &link, &link.run(), mbps, s(60.0));
+    }
+}
+
+#[test]
 fn a_gigabit_is_found_and_held() {
     for rtt in [2, 40] {
         let link = Link { duration: s(2.5), ..Link::fixed(1000.0, rtt) };
