@@ -7,8 +7,8 @@ use crate::interrupt;
 use crate::sampler::Carried;
 use crate::variants::WeftControl;
 use crate::world::{Traces, WorldLink, emulated};
-use std::collections::{BTreeMap, BinaryHeap};
 use std::cmp::Reverse;
+use std::collections::{BTreeMap, BinaryHeap};
 use std::time::{Duration, Instant};
 use weft_scenario::{Action, Directions, Event, EventLink, EventResult, FlowDirection, Scenario};
 
@@ -78,12 +78,15 @@ pub(crate) fn play(stage: &Stage) -> Result<Vec<Happened>, LabError> {
         let link = event.link.as_ref().and_then(|link| find(stage, link));
         let severity_before = severity(stage, link);
         carry_out(stage, event, link)?;
-        let done = Happened { event: event.clone(), at: now, link, restored_at: None, severity_before, demoted_after: None };
+        let done =
+            Happened { event: event.clone(), at: now, link, restored_at: None, severity_before, demoted_after: None };
         happened.insert(next.event, done);
         if stage.weft.is_some() && worsens(&event.action) {
             watch = Some(next.event);
         }
-        due.extend(event.lasting.map(|lasting| Reverse(Due { at: next.at + lasting, event: next.event, is_end: true })));
+        due.extend(
+            event.lasting.map(|lasting| Reverse(Due { at: next.at + lasting, event: next.event, is_end: true })),
+        );
     }
     let last = stage.epoch.elapsed() + WATCH;
     wait(stage, last.min(stage.scenario.duration), &mut watch, &mut happened)?;
@@ -95,7 +98,12 @@ fn worsens(action: &Action) -> bool {
 }
 
 /// Waits until `until` of the run; meanwhile looks whether weft demotes the path of the event in `watch`.
-fn wait(stage: &Stage, until: Duration, watch: &mut Option<usize>, happened: &mut BTreeMap<usize, Happened>) -> Result<(), LabError> {
+fn wait(
+    stage: &Stage,
+    until: Duration,
+    watch: &mut Option<usize>,
+    happened: &mut BTreeMap<usize, Happened>,
+) -> Result<(), LabError> {
     while let Some(done) = watch.and_then(|event| happened.get_mut(&event)) {
         let now = stage.epoch.elapsed();
         if now >= until {
@@ -210,8 +218,11 @@ fn share_back(done: &Happened, carried: &Carried, direction: FlowDirection, end:
     let (link, restored) = (done.link?, done.restored_at.filter(|_| done.event.action == Action::Cut)?);
     let index = usize::from(direction == FlowDirection::Down);
     let former = carried.share(link, index, done.at.saturating_sub(SHARE_BEFORE), done.at)?;
-    let mut window_ends = carried.steps.iter().map(|(time, _)| *time).filter(|time| *time >= restored + SHARE_WINDOW && *time <= end);
-    let reached = |to: &Duration| carried.share(link, index, *to - SHARE_WINDOW, *to).is_some_and(|share| share >= SHARE_BACK * former);
+    let mut window_ends =
+        carried.steps.iter().map(|(time, _)| *time).filter(|time| *time >= restored + SHARE_WINDOW && *time <= end);
+    let reached = |to: &Duration| {
+        carried.share(link, index, *to - SHARE_WINDOW, *to).is_some_and(|share| share >= SHARE_BACK * former)
+    };
     window_ends.find(reached).map(|time| time - restored)
 }
 
@@ -225,12 +236,30 @@ mod tests {
 
     #[test]
     fn the_share_comes_back_when_the_bytes_do() {
-        let event = Event { group: 0, at: ms(2000), lasting: Some(ms(1000)), link: None, directions: Directions::Both, action: Action::Cut };
-        let done = Happened { event, at: ms(2000), link: Some(0), restored_at: Some(ms(3000)), severity_before: None, demoted_after: None };
+        let event = Event {
+            group: 0,
+            at: ms(2000),
+            lasting: Some(ms(1000)),
+            link: None,
+            directions: Directions::Both,
+            action: Action::Cut,
+        };
+        let done = Happened {
+            event,
+            at: ms(2000),
+            link: Some(0),
+            restored_at: Some(ms(3000)),
+            severity_before: None,
+            demoted_after: None,
+        };
         let bytes = |t: u64| if (2000..4000).contains(&t) { vec![[0, 0], [10, 0]] } else { vec![[10, 0], [10, 0]] };
         let carried = Carried { steps: (1..=120).map(|n| (ms(n * 50), bytes(n * 50))).collect() };
         let back = share_back(&done, &carried, FlowDirection::Up, ms(6000)).unwrap();
         assert!((ms(1200)..=ms(1500)).contains(&back), "{back:?}");
-        assert_eq!(share_back(&done, &carried, FlowDirection::Up, ms(3900)), None, "it was not back before the next event");
+        assert_eq!(
+            share_back(&done, &carried, FlowDirection::Up, ms(3900)),
+            None,
+            "it was not back before the next event"
+        );
     }
 }

@@ -51,8 +51,19 @@ impl Bench<'_> {
         bound_bps(self.scenario, self.direction(), self.traces)
     }
 
+    /// Whether a flow's data goes in the direction of the bound.
+    fn is_bounded(&self, result: &FlowResult) -> bool {
+        self.scenario.flows.iter().any(|flow| flow.name == result.name && flow.direction == self.direction())
+    }
+
     /// Runs `variant` once. `best` is the position of the best single link; `tick` is told the time into the run.
-    pub fn run(&self, variant: &Variant, seed: u64, best: usize, tick: &(dyn Fn(Duration) + Sync)) -> Result<Vec<LaneRun>, LabError> {
+    pub fn run(
+        &self,
+        variant: &Variant,
+        seed: u64,
+        best: usize,
+        tick: &(dyn Fn(Duration) + Sync),
+    ) -> Result<Vec<LaneRun>, LabError> {
         let world = World::build(self.scenario, self.traces, seed)?;
         let lanes = variants::open(variant, &world, self.options, best)?;
         let arrivals: Vec<BTreeMap<String, Arrivals>> = lanes.iter().map(|_| self.probes()).collect();
@@ -115,12 +126,21 @@ impl Bench<'_> {
                 };
                 running.push(self.scenario.flows.iter().map(start).collect::<Vec<_>>());
             }
-            let join = |flows: Vec<thread::ScopedJoinHandle<'_, _>>| flows.into_iter().map(|f| f.join().unwrap_or(Err(LabError::Interrupted))).collect();
+            let join = |flows: Vec<thread::ScopedJoinHandle<'_, _>>| {
+                flows.into_iter().map(|f| f.join().unwrap_or(Err(LabError::Interrupted))).collect()
+            };
             running.into_iter().map(join).collect()
         })
     }
 
-    fn lane_run(&self, lane: &Lane, reports: Vec<FlowReport>, arrivals: &BTreeMap<String, Arrivals>, links: &LinksReport, world: &World) -> LaneRun {
+    fn lane_run(
+        &self,
+        lane: &Lane,
+        reports: Vec<FlowReport>,
+        arrivals: &BTreeMap<String, Arrivals>,
+        links: &LinksReport,
+        world: &World,
+    ) -> LaneRun {
         let (mut flows, mut series) = (Vec::new(), Vec::new());
         for mut report in reports {
             if let Some(arrivals) = arrivals.get(&report.result.name) {
@@ -130,7 +150,8 @@ impl Bench<'_> {
             series.extend(report.series);
         }
         let own = |name: &str| lane.link.and_then(|l| world.links.get(l)).is_none_or(|link| link.name == name);
-        let goodput_bps: f64 = flows.iter().filter_map(|flow| flow.goodput_bps).sum();
+        let goodput_bps: f64 =
+            flows.iter().filter(|flow| self.is_bounded(flow)).filter_map(|flow| flow.goodput_bps).sum();
         let is_own_series = |s: &Series| s.name.rsplit_once('.').is_some_and(|(link, _)| own(link));
         series.extend(links.carried.series(&world.links).into_iter().filter(is_own_series));
         let run = VariantRun {

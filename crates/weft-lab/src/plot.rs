@@ -33,17 +33,24 @@ const STRONG: [RGBColor; 6] = [
     RGBColor(213, 94, 0),
     RGBColor(86, 180, 233),
 ];
-const MUTED: [RGBColor; 4] = [RGBColor(144, 164, 174), RGBColor(188, 170, 140), RGBColor(165, 180, 140), RGBColor(184, 160, 190)];
+const MUTED: [RGBColor; 4] =
+    [RGBColor(144, 164, 174), RGBColor(188, 170, 140), RGBColor(165, 180, 140), RGBColor(184, 160, 190)];
 
 type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
 type Lines<'a> = BTreeMap<&'a str, &'a [Series]>;
 
 /// Draws `result` into an SVG file; `series` holds one run's time series for each variant's name.
 pub(crate) fn draw(file: &Path, scenario: &Scenario, result: &RunResult, series: &Lines) -> Result<(), LabError> {
-    paint(file, scenario, result, series).map_err(|e| LabError::Io(std::io::Error::other(format!("{}: {e}", file.display()))))
+    paint(file, scenario, result, series)
+        .map_err(|e| LabError::Io(std::io::Error::other(format!("{}: {e}", file.display()))))
 }
 
-fn paint(file: &Path, scenario: &Scenario, result: &RunResult, series: &Lines) -> Result<(), Box<dyn std::error::Error>> {
+fn paint(
+    file: &Path,
+    scenario: &Scenario,
+    result: &RunResult,
+    series: &Lines,
+) -> Result<(), Box<dyn std::error::Error>> {
     let bars_height = BAR_PITCH * result.variants.len() as u32 + 24;
     let root = SVGBackend::new(file, (WIDTH, TITLE_HEIGHT + bars_height + LINES_HEIGHT)).into_drawing_area();
     root.fill(&WHITE)?;
@@ -62,9 +69,16 @@ fn colours(result: &RunResult) -> BTreeMap<String, RGBColor> {
     let (mut strong, mut muted) = (STRONG.iter().cycle(), MUTED.iter().cycle());
     let mut colours: BTreeMap<String, RGBColor> = BTreeMap::new();
     // weft comes first so that it has the same colour in every picture.
-    let weft_first = result.variants.iter().filter(|v| v.name == "weft").chain(result.variants.iter().filter(|v| v.name != "weft"));
+    let weft_first =
+        result.variants.iter().filter(|v| v.name == "weft").chain(result.variants.iter().filter(|v| v.name != "weft"));
     for variant in weft_first {
-        let next = if variant.name.contains(':') { muted.next() } else if variant.link.is_some() { None } else { strong.next() };
+        let next = if variant.name.contains(':') {
+            muted.next()
+        } else if variant.link.is_some() {
+            None
+        } else {
+            strong.next()
+        };
         let of_link = || variant.link.as_ref().and_then(|link| colours.get(&format!("link:{link}")).copied());
         let colour = next.copied().or_else(of_link).or_else(|| strong.next().copied()).unwrap_or(INK);
         colours.insert(variant.name.clone(), colour);
@@ -79,21 +93,28 @@ fn text(size: i32, colour: &RGBColor, h: HPos, v: VPos) -> TextStyle<'static> {
 fn paint_title(area: &Area, scenario: &Scenario, result: &RunResult) -> Result<(), Box<dyn std::error::Error>> {
     area.draw_text(&result.scenario, &text(22, &INK, HPos::Left, VPos::Top), (MARGIN, 14))?;
     let runs = if result.repeats == 1 { "one run".to_owned() } else { format!("medians of {} runs", result.repeats) };
+    let is_predicted = result.variants.iter().any(|variant| variant.prediction.is_some());
     let subtitle = format!(
-        "{} · {runs} of {:.0} s, the first {:.0} s not counted",
+        "{} · {runs} of {:.0} s, the first {:.0} s not counted{}",
         scenario.links.iter().map(|link| link.name.as_str()).collect::<Vec<_>>().join(" + "),
         result.duration_s,
-        result.warmup_s
+        result.warmup_s,
+        if is_predicted { " · black marks: what the weights allow" } else { "" },
     );
     area.draw_text(&subtitle, &text(13, &FAINT, HPos::Left, VPos::Top), (MARGIN, 40))?;
     Ok(())
 }
 
-fn paint_bars(area: &Area, result: &RunResult, colours: &BTreeMap<String, RGBColor>) -> Result<(), Box<dyn std::error::Error>> {
+fn paint_bars(
+    area: &Area,
+    result: &RunResult,
+    colours: &BTreeMap<String, RGBColor>,
+) -> Result<(), Box<dyn std::error::Error>> {
     let left = MARGIN + LABEL_WIDTH;
     let span = WIDTH as i32 - left - VALUE_WIDTH - MARGIN;
     let predicted = result.variants.iter().filter_map(|v| v.prediction).map(|p| p.goodput_bps);
-    let most = result.variants.iter().map(|v| v.goodput_bps).chain(predicted).chain([result.bound_bps]).fold(1.0, f64::max);
+    let most =
+        result.variants.iter().map(|v| v.goodput_bps).chain(predicted).chain([result.bound_bps]).fold(1.0, f64::max);
     let x = |bps: f64| left + (bps / most * f64::from(span)) as i32;
     let bottom = 16 + BAR_PITCH as i32 * result.variants.len() as i32;
     let bound = x(result.bound_bps);
@@ -112,7 +133,11 @@ fn paint_bars(area: &Area, result: &RunResult, colours: &BTreeMap<String, RGBCol
             area.draw(&PathElement::new(vec![(mark, top - 3), (mark, top + BAR_THICKNESS + 3)], INK.stroke_width(2)))?;
         }
         let value = format!("{:.1} Mbit/s · {:.0} %", variant.goodput_bps / 1e6, variant.efficiency * 100.0);
-        area.draw_text(&value, &text(13, &INK, HPos::Left, VPos::Center), (end.max(bound * i32::from(end > bound - 90)) + 8, middle))?;
+        area.draw_text(
+            &value,
+            &text(13, &INK, HPos::Left, VPos::Center),
+            (end.max(bound * i32::from(end > bound - 90)) + 8, middle),
+        )?;
     }
     Ok(())
 }
@@ -132,7 +157,9 @@ fn paint_lines(
     colours: &BTreeMap<String, RGBColor>,
 ) -> Result<(), Box<dyn std::error::Error>> {
     let bulk: Vec<&str> = scenario.flows.iter().map(|flow| flow.name.as_str()).collect();
-    let of_bulk = |all: &&[Series]| all.iter().find(|s| s.unit == "bit/s" && bulk.contains(&s.name.as_str())).map(|s| s.averaged(STEP_S));
+    let of_bulk = |all: &&[Series]| {
+        all.iter().find(|s| s.unit == "bit/s" && bulk.contains(&s.name.as_str())).map(|s| s.averaged(STEP_S))
+    };
     let lines: Vec<(&str, Vec<(f64, f64)>)> = result
         .variants
         .iter()
@@ -168,7 +195,10 @@ fn paint_lines(
     for (name, points) in lines.iter().rev() {
         let colour = colours.get(*name).unwrap_or(&INK);
         let width = if name.contains(':') { 2 } else { 3 };
-        chart.draw_series([PathElement::new(points.iter().map(|(t, bps)| (*t, bps / 1e6)).collect::<Vec<_>>(), colour.stroke_width(width))])?;
+        chart.draw_series([PathElement::new(
+            points.iter().map(|(t, bps)| (*t, bps / 1e6)).collect::<Vec<_>>(),
+            colour.stroke_width(width),
+        )])?;
     }
     area.draw_text("goodput over time, Mbit/s", &text(13, &INK, HPos::Left, VPos::Top), (MARGIN, 4))?;
     Ok(())
@@ -185,10 +215,22 @@ mod tests {
         let variant = |name: &str| VariantResult::from_runs(name, None, Vec::new());
         let variants = ["link:a", "mptcp", "weft"].map(variant).to_vec();
         let result = RunResult {
-            schema: 1, scenario: "pic".into(), world: "lab".into(), seed: 1, duration_s: 10.0, warmup_s: 2.0, repeats: 1,
-            bound_bps: 9.6e6, variants, skipped: Vec::new(),
+            schema: 1,
+            scenario: "pic".into(),
+            world: "lab".into(),
+            seed: 1,
+            duration_s: 10.0,
+            warmup_s: 2.0,
+            repeats: 1,
+            bound_bps: 9.6e6,
+            variants,
+            skipped: Vec::new(),
         };
-        let points = vec![Series { name: "iperf3".into(), unit: "bit/s", points: (0..100).map(|n| (f64::from(n) / 10.0, 5e6)).collect() }];
+        let points = vec![Series {
+            name: "iperf3".into(),
+            unit: "bit/s",
+            points: (0..100).map(|n| (f64::from(n) / 10.0, 5e6)).collect(),
+        }];
         let scratch = crate::scratch::Scratch::new().unwrap();
         let file = scratch.path().join("pic.svg");
         draw(&file, &scenario, &result, &Lines::from([("weft", points.as_slice())])).unwrap();

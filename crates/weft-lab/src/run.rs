@@ -125,7 +125,10 @@ impl Campaign<'_> {
                 Ok(lanes) => {
                     let lateness_ms = lanes.first().map_or(0.0, |lane| lane.run.lateness_ms_p999);
                     let verdict = if late == LATE_REPEATS { "reported all the same" } else { "run again" };
-                    self.progress.say(&format!("{}: the machine was busy (p99.9 lateness {lateness_ms:.1} ms): {verdict}", variant.name));
+                    self.progress.say(&format!(
+                        "{}: the machine was busy (p99.9 lateness {lateness_ms:.1} ms): {verdict}",
+                        variant.name
+                    ));
                     if late == LATE_REPEATS {
                         break lanes;
                     }
@@ -158,10 +161,14 @@ impl Campaign<'_> {
         let direction = self.bench.direction();
         let rate = |link: &weft_scenario::Link| match &link.towards(direction).capacity {
             weft_scenario::Capacity::Rate(rate) => rate.bps(),
-            weft_scenario::Capacity::Trace(name) => self.bench.traces.get(name).map_or(0, |trace| trace.mean_rate().bps()),
+            weft_scenario::Capacity::Trace(name) => {
+                self.bench.traces.get(name).map_or(0, |trace| trace.mean_rate().bps())
+            }
         };
         let links = self.bench.scenario.links.iter().enumerate();
-        links.max_by_key(|(position, link)| (rate(link), std::cmp::Reverse(*position))).map_or(0, |(position, _)| position)
+        links
+            .max_by_key(|(position, link)| (rate(link), std::cmp::Reverse(*position)))
+            .map_or(0, |(position, _)| position)
     }
 }
 
@@ -172,7 +179,11 @@ fn median_goodput(lanes: &[LaneRun]) -> f64 {
 /// One measured result: the variant it belongs to, and its figures.
 type Measured = (String, VariantResult);
 
-fn measured_results(scenario: &Scenario, runs: &BTreeMap<String, Vec<LaneRun>>, order: &[(String, String)]) -> Vec<Measured> {
+fn measured_results(
+    scenario: &Scenario,
+    runs: &BTreeMap<String, Vec<LaneRun>>,
+    order: &[(String, String)],
+) -> Vec<Measured> {
     let of = |(name, variant): &(String, String)| {
         let lanes = runs.get(name)?;
         let link = lanes.first()?.link.and_then(|l| scenario.links.get(l)).map(|l| l.name.clone());
@@ -185,7 +196,9 @@ fn measured_results(scenario: &Scenario, runs: &BTreeMap<String, Vec<LaneRun>>, 
 /// The results in the order of the scenario's variants, with `best-link` picked from `each-link`.
 fn arrange(wanted: &[Variant], measured: &[Measured], to_run: &[Variant]) -> Vec<VariantResult> {
     let each_link = to_run.iter().find(|v| v.kind == Kind::EachLink).map(|v| v.name.clone()).unwrap_or_default();
-    let of = |name: &str| measured.iter().filter(|(variant, _)| variant == name).map(|(_, result)| result.clone()).collect::<Vec<_>>();
+    let of = |name: &str| {
+        measured.iter().filter(|(variant, _)| variant == name).map(|(_, result)| result.clone()).collect::<Vec<_>>()
+    };
     let results = wanted.iter().flat_map(|variant| match variant.kind {
         Kind::EachLink => of(&each_link),
         Kind::BestLink => {
@@ -202,9 +215,12 @@ fn predict(scenario: &Scenario, wanted: &[Variant], results: &mut [VariantResult
     let Some(alone) = wanted.iter().find(|v| v.kind == Kind::WeftEachLink) else { return };
     let prefix = if alone.name == alone.kind.word() { "weft" } else { &alone.name };
     let capacity = |link: &str| results.iter().find(|r| r.name == format!("{prefix}:{link}")).map(|r| r.goodput_bps);
-    let capacities: BTreeMap<&str, f64> = scenario.links.iter().filter_map(|l| Some((l.name.as_str(), capacity(&l.name)?))).collect();
+    let capacities: BTreeMap<&str, f64> =
+        scenario.links.iter().filter_map(|l| Some((l.name.as_str(), capacity(&l.name)?))).collect();
     for variant in wanted.iter().filter(|v| v.kind == Kind::Weft) {
-        let Some(goodput_bps) = variant.weights().and_then(|weights| weighted_law(&weights, &capacities)) else { continue };
+        let Some(goodput_bps) = variant.weights().and_then(|weights| weighted_law(&weights, &capacities)) else {
+            continue;
+        };
         for result in results.iter_mut().filter(|r| r.name == variant.name) {
             result.prediction = Some(Prediction { goodput_bps, deviation: result.goodput_bps / goodput_bps - 1.0 });
         }
@@ -218,7 +234,12 @@ fn weighted_law(weights: &[(String, u32)], capacities: &BTreeMap<&str, f64>) -> 
     shares.collect::<Option<Vec<f64>>>()?.into_iter().min_by(f64::total_cmp)
 }
 
-fn save(out: &std::path::Path, scenario: &Scenario, runs: &BTreeMap<String, Vec<LaneRun>>, result: &RunResult) -> Result<(), LabError> {
+fn save(
+    out: &std::path::Path,
+    scenario: &Scenario,
+    runs: &BTreeMap<String, Vec<LaneRun>>,
+    result: &RunResult,
+) -> Result<(), LabError> {
     for (name, lanes) in runs {
         for (number, lane) in lanes.iter().enumerate() {
             let file = format!("{}-{}-{}.csv", scenario.name, name.replace([':', '/'], "-"), number + 1);
@@ -227,7 +248,8 @@ fn save(out: &std::path::Path, scenario: &Scenario, runs: &BTreeMap<String, Vec<
     }
     let json = serde_json::to_string_pretty(result).map_err(std::io::Error::other)?;
     fs::write(out.join(format!("{}.json", scenario.name)), json)?;
-    let shown: BTreeMap<&str, &[Series]> = runs.iter().filter_map(|(name, lanes)| Some((name.as_str(), middle(lanes)?.series.as_slice()))).collect();
+    let shown: BTreeMap<&str, &[Series]> =
+        runs.iter().filter_map(|(name, lanes)| Some((name.as_str(), middle(lanes)?.series.as_slice()))).collect();
     plot::draw(&out.join(format!("{}.svg", scenario.name)), scenario, result, &shown)
 }
 
@@ -261,7 +283,8 @@ mod tests {
 
     #[test]
     fn an_unknown_variant_is_refused_with_the_nearest() {
-        let scenario = Scenario::parse("name=\"t\"\nduration=\"1 s\"\n[[link]]\nname=\"a\"\nrate=\"1 Mbit/s\"", "t").unwrap();
+        let scenario =
+            Scenario::parse("name=\"t\"\nduration=\"1 s\"\n[[link]]\nname=\"a\"\nrate=\"1 Mbit/s\"", "t").unwrap();
         let options = RunOptions { variants: vec!["mptpc".into()], ..RunOptions::default() };
         let error = wanted_variants(&scenario, &options).unwrap_err().to_string();
         assert!(error.contains("did you mean `mptcp`?"), "{error}");

@@ -48,7 +48,11 @@ pub(crate) fn sample(
         tick(epoch.elapsed());
         let now: Vec<[u64; 2]> = emulator.snapshot()?.links.iter().map(delivered).collect();
         let since = |link: usize| before.get(link).copied().unwrap_or_default();
-        let step = now.iter().enumerate().map(|(link, bytes)| [0, 1].map(|d: usize| bytes[d].saturating_sub(since(link)[d]))).collect();
+        let step = now
+            .iter()
+            .enumerate()
+            .map(|(link, bytes)| [0, 1].map(|d: usize| bytes[d].saturating_sub(since(link)[d])))
+            .collect();
         carried.steps.push((epoch.elapsed(), step));
         before = now;
         if !marked && epoch.elapsed() >= warmup {
@@ -67,7 +71,10 @@ fn delivered(link: &LinkStats) -> [u64; 2] {
 impl LinksReport {
     /// One result per link and direction.
     pub fn results(&self, links: &[WorldLink]) -> Vec<LinkResult> {
-        let both = links.iter().zip(&self.snapshot.links).flat_map(|(link, stats)| DIRECTIONS.map(|direction| (link, stats, direction)));
+        let both = links
+            .iter()
+            .zip(&self.snapshot.links)
+            .flat_map(|(link, stats)| DIRECTIONS.map(|direction| (link, stats, direction)));
         both.map(|(link, stats, (word, direction))| {
             let stats = stats.direction(direction);
             LinkResult {
@@ -97,14 +104,19 @@ impl LinksReport {
 impl Carried {
     /// The rate of each link and direction over time.
     pub fn series(&self, links: &[WorldLink]) -> Vec<Series> {
-        let each = links.iter().enumerate().flat_map(|(position, link)| DIRECTIONS.map(|(word, _)| (position, link, word)));
+        let each =
+            links.iter().enumerate().flat_map(|(position, link)| DIRECTIONS.map(|(word, _)| (position, link, word)));
         each.map(|(position, link, word)| {
             let index = usize::from(word == "down");
             let rate = |(time, bytes): &(Duration, Vec<[u64; 2]>)| {
                 let bits = bytes.get(position).map_or(0, |b| b[index]) as f64 * 8.0;
                 (time.as_secs_f64(), bits / STEP.as_secs_f64())
             };
-            Series { name: format!("{}.{word}", link.name), unit: "bit/s", points: self.steps.iter().map(rate).collect() }
+            Series {
+                name: format!("{}.{word}", link.name),
+                unit: "bit/s",
+                points: self.steps.iter().map(rate).collect(),
+            }
         })
         .collect()
     }

@@ -55,7 +55,8 @@ mod tests {
 
     #[test]
     fn averages_are_taken_per_step() {
-        let series = Series { name: "s".into(), unit: "ms", points: vec![(0.5, 1.0), (1.0, 3.0), (1.5, 10.0), (3.2, 7.0)] };
+        let series =
+            Series { name: "s".into(), unit: "ms", points: vec![(0.5, 1.0), (1.0, 3.0), (1.5, 10.0), (3.2, 7.0)] };
         assert_eq!(series.averaged(1.0), [(1.0, 2.0), (2.0, 10.0), (4.0, 7.0)]);
     }
 }

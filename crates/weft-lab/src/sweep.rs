@@ -21,7 +21,13 @@ pub fn sweep(sweep: &Sweep, options: &RunOptions) -> Result<SweepResult, LabErro
         }
         mixes.push(mix);
     }
-    let result = SweepResult { schema: SCHEMA, sweep: sweep.name.clone(), world: "lab".into(), pass: mixes.iter().all(|mix| mix.pass), mixes };
+    let result = SweepResult {
+        schema: SCHEMA,
+        sweep: sweep.name.clone(),
+        world: "lab".into(),
+        pass: mixes.iter().all(|mix| mix.pass),
+        mixes,
+    };
     if let Some(out) = &options.out {
         fs::create_dir_all(out)?;
         let json = serde_json::to_string_pretty(&result).map_err(std::io::Error::other)?;

@@ -53,7 +53,8 @@ fn over_flows(variant: &VariantResult, value: fn(&FlowResult) -> Option<f64>) ->
 
 /// A scenario's result as a table.
 pub fn run_table(result: &RunResult) -> String {
-    let best = result.variants.iter().filter(|v| v.name.starts_with("link:")).map(|v| v.goodput_bps).max_by(f64::total_cmp);
+    let best =
+        result.variants.iter().filter(|v| v.name.starts_with("link:")).map(|v| v.goodput_bps).max_by(f64::total_cmp);
     let best = best.or_else(|| result.variants.iter().find(|v| v.name == "best-link").map(|v| v.goodput_bps));
     let mut text = format!(
         "{}: {} run{} of {:.0} s, the first {:.0} s not counted; without a tunnel at most {:.1} Mbit/s\n\n",
@@ -65,7 +66,18 @@ pub fn run_table(result: &RunResult) -> String {
         result.bound_bps / 1e6
     );
     let mut table = Table::new([
-        "variant", "Mbit/s", "efficiency", "× best link", "predicted", "deviation", "RTT p50 ms", "RTT p95 ms", "gap ms", "delay p95 ms", "beyond omniscient ms", "resets",
+        "variant",
+        "Mbit/s",
+        "efficiency",
+        "× best link",
+        "predicted",
+        "deviation",
+        "RTT p50 ms",
+        "RTT p95 ms",
+        "gap ms",
+        "delay p95 ms",
+        "beyond omniscient ms",
+        "resets",
     ]);
     for variant in &result.variants {
         let name = match &variant.link {
@@ -97,7 +109,15 @@ pub fn run_table(result: &RunResult) -> String {
 
 fn events_table(result: &RunResult) -> String {
     let mut table = Table::new([
-        "event", "times", "gap ms median", "worst", "share back s median", "worst", "never back", "demoted s median", "worst",
+        "event",
+        "times",
+        "gap ms median",
+        "worst",
+        "share back s median",
+        "worst",
+        "never back",
+        "demoted s median",
+        "worst",
     ]);
     for variant in &result.variants {
         for event in &variant.events {
@@ -119,7 +139,8 @@ fn events_table(result: &RunResult) -> String {
 
 /// A sweep's result as a table.
 pub fn sweep_table(result: &SweepResult) -> String {
-    let mut table = Table::new(["seed", "bonded", "best through weft", "best plain", "× weft", "× plain", "pass", "links"]);
+    let mut table =
+        Table::new(["seed", "bonded", "best through weft", "best plain", "× weft", "× plain", "pass", "links"]);
     let mbps = |bps: Option<f64>| number(bps.map(|b| b / 1e6), 1);
     for mix in &result.mixes {
         table.row([
@@ -134,7 +155,12 @@ pub fn sweep_table(result: &SweepResult) -> String {
         ]);
     }
     let passed = result.mixes.iter().filter(|mix| mix.pass).count();
-    format!("{}: goodput in Mbit/s\n\n{}\n{passed} of {} mixes passed\n", result.sweep, table.render(), result.mixes.len())
+    format!(
+        "{}: goodput in Mbit/s\n\n{}\n{passed} of {} mixes passed\n",
+        result.sweep,
+        table.render(),
+        result.mixes.len()
+    )
 }
 
 #[cfg(test)]

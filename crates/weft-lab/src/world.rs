@@ -31,7 +31,9 @@ pub(crate) fn load_traces(scenario: &Scenario, directory: Option<&Path>) -> Resu
         }
         let file = directory.map(|d| d.join(name)).filter(|path| path.is_file());
         let trace = match file {
-            Some(path) => Trace::read(&path).map_err(|e| LabError::Scenario(format!("trace {}: {e}", path.display())))?,
+            Some(path) => {
+                Trace::read(&path).map_err(|e| LabError::Scenario(format!("trace {}: {e}", path.display())))?
+            }
             None => Trace::synthetic_lte(scenario.seed.wrapping_add(hash(name)), SYNTHETIC_RATE, SYNTHETIC_LENGTH),
         };
         traces.insert(name.clone(), trace);
@@ -45,7 +47,11 @@ fn hash(text: &str) -> u64 {
 }
 
 /// The emulator's description of one direction.
-pub(crate) fn emulated(spec: &scenario::DirectionSpec, base_rtt: Duration, traces: &Traces) -> Result<DirectionSpec, LabError> {
+pub(crate) fn emulated(
+    spec: &scenario::DirectionSpec,
+    base_rtt: Duration,
+    traces: &Traces,
+) -> Result<DirectionSpec, LabError> {
     let (capacity, rate) = match &spec.capacity {
         scenario::Capacity::Rate(rate) => (Capacity::Rate(*rate), *rate),
         scenario::Capacity::Trace(name) => {
@@ -74,7 +80,9 @@ pub(crate) fn bound_bps(scenario: &Scenario, direction: FlowDirection, traces: &
             scenario::Capacity::Trace(name) => traces.get(name),
             scenario::Capacity::Rate(_) => None,
         })
-        .map(|trace| trace.opportunities(scenario.warmup, scenario.duration) as f64 * PAYLOAD_BYTES as f64 * 8.0 / window_s)
+        .map(|trace| {
+            trace.opportunities(scenario.warmup, scenario.duration) as f64 * PAYLOAD_BYTES as f64 * 8.0 / window_s
+        })
         .sum();
     scenario.constant_rate_bound_bps(direction) + of_traces
 }
@@ -106,7 +114,12 @@ impl World {
         let [home, hub] = [lab.node(&scenario.nodes[0])?, lab.node(&scenario.nodes[1])?];
         let links: Vec<WorldLink> = scenario.links.iter().zip(0..).map(|(link, number)| place(link, number)).collect();
         let specs = scenario.links.iter().zip(&links).map(|(link, place)| {
-            let end = |node: &Node, address| EndSpec { node: node.clone(), interface: place.name.clone(), ipv4: Some(address), ipv6: None };
+            let end = |node: &Node, address| EndSpec {
+                node: node.clone(),
+                interface: place.name.clone(),
+                ipv4: Some(address),
+                ipv6: None,
+            };
             Ok(LinkSpec {
                 ends: [end(&home, place.home), end(&hub, place.hub)],
                 mtu: LINK_MTU,
@@ -171,7 +184,8 @@ mod tests {
 
     #[test]
     fn the_bound_counts_payload_of_rates_and_of_opportunities() {
-        let scenario = scenario("[[link]]\nname = \"a\"\nrate = \"15 Mbit/s\"\n[[link]]\nname = \"b\"\ntrace = \"t\"\n");
+        let scenario =
+            scenario("[[link]]\nname = \"a\"\nrate = \"15 Mbit/s\"\n[[link]]\nname = \"b\"\ntrace = \"t\"\n");
         let ten_ms: String = (1..=100).map(|n| format!("{}\n", n * 10)).collect();
         let traces = Traces::from([("t".to_owned(), Trace::parse(&ten_ms).unwrap())]);
         let bound = bound_bps(&scenario, FlowDirection::Up, &traces);

@@ -19,8 +19,11 @@ mod variant;
 pub use error::{ScenarioError, nearest};
 pub use event::{Action, Event, EventLink};
 pub use flow::{App, Flow, FlowDirection};
-pub use link::{Capacity, DirectionSpec, Directions, Link, PAYLOAD_BYTES, PACKET_BYTES, QueueSize};
-pub use result::{EventResult, EventSummary, FlowResult, LinkResult, Prediction, RunResult, SCHEMA, Skipped, VariantResult, VariantRun};
+pub use link::{Capacity, DirectionSpec, Directions, Link, PACKET_BYTES, PAYLOAD_BYTES, QueueSize};
+pub use result::{
+    EventResult, EventSummary, FlowResult, LinkResult, Prediction, RunResult, SCHEMA, Skipped, VariantResult,
+    VariantRun,
+};
 pub use scenario::Scenario;
 pub use stats::{median, percentile};
 pub use sweep::{MixResult, Sweep, SweepResult};

@@ -25,7 +25,11 @@ pub(crate) struct Bytes(pub u64);
 impl FromText for Rate {
     fn from_text(text: &str) -> Result<Rate, String> {
         let rate = parse_rate(text).map_err(|e| format!("not a rate: {e} (for instance \"50 Mbit/s\")"))?;
-        if rate == Rate::ZERO { Err("a rate above zero is expected; to stop a link use `cut`".into()) } else { Ok(rate) }
+        if rate == Rate::ZERO {
+            Err("a rate above zero is expected; to stop a link use `cut`".into())
+        } else {
+            Ok(rate)
+        }
     }
 }
 
@@ -50,7 +54,9 @@ impl FromText for Bytes {
 impl FromText for QueueSize {
     fn from_text(text: &str) -> Result<QueueSize, String> {
         let trimmed = text.trim();
-        let wrong = || "not a queue: BDP, packets, B, kB or MB is expected (for instance \"1.5 BDP\", \"100 packets\")".to_owned();
+        let wrong = || {
+            "not a queue: BDP, packets, B, kB or MB is expected (for instance \"1.5 BDP\", \"100 packets\")".to_owned()
+        };
         if let Some(number) = trimmed.strip_suffix("BDP") {
             return positive(number).map(QueueSize::Bdp).ok_or_else(wrong);
         }

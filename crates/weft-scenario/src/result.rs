@@ -48,7 +48,7 @@ pub struct VariantResult {
     /// The single link used, where it was one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub link: Option<String>,
-    /// Median goodput of all flows with bulk data together, in bit/s.
+    /// Median goodput in bit/s of all flows together whose data goes the way of the first bulk flow.
     pub goodput_bps: f64,
     /// Goodput / bound.
     pub efficiency: f64,
@@ -78,7 +78,7 @@ pub struct Prediction {
 /// One run of one variant.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct VariantRun {
-    /// Goodput of all flows with bulk data together, in bit/s.
+    /// Goodput in bit/s of all flows together whose data goes the way of the first bulk flow.
     pub goodput_bps: f64,
     /// Goodput / bound.
     pub efficiency: f64,
@@ -254,12 +254,17 @@ fn summarise_events(runs: &[VariantRun]) -> Vec<EventSummary> {
     let mut groups: Vec<usize> = all.iter().map(|event| event.group).collect();
     groups.sort_unstable();
     groups.dedup();
-    groups.into_iter().filter_map(|group| summarise_group(group, all.iter().copied().filter(|event| event.group == group).collect())).collect()
+    groups
+        .into_iter()
+        .filter_map(|group| summarise_group(group, all.iter().copied().filter(|event| event.group == group).collect()))
+        .collect()
 }
 
 fn summarise_group(group: usize, events: Vec<&EventResult>) -> Option<EventSummary> {
     let first = *events.first()?;
-    let values = |value: fn(&EventResult) -> Option<f64>| -> Vec<f64> { events.iter().filter_map(|event| value(event)).collect() };
+    let values = |value: fn(&EventResult) -> Option<f64>| -> Vec<f64> {
+        events.iter().filter_map(|event| value(event)).collect()
+    };
     let worst = |values: &[f64]| values.iter().copied().max_by(f64::total_cmp);
     let (gaps, shares, demotions) = (values(|e| e.gap_ms), values(|e| e.share_back_s), values(|e| e.demoted_s));
     Some(EventSummary {
@@ -284,7 +289,13 @@ mod tests {
     fn run(goodput_bps: f64, gap_ms: f64) -> VariantRun {
         let flow = FlowResult { name: "bulk".into(), goodput_bps: Some(goodput_bps), ..FlowResult::default() };
         let event = EventResult { action: "cut".into(), gap_ms: Some(gap_ms), ..EventResult::default() };
-        VariantRun { goodput_bps, efficiency: goodput_bps / 100.0, flows: vec![flow], events: vec![event], ..VariantRun::default() }
+        VariantRun {
+            goodput_bps,
+            efficiency: goodput_bps / 100.0,
+            flows: vec![flow],
+            events: vec![event],
+            ..VariantRun::default()
+        }
     }
 
     #[test]

@@ -4,8 +4,8 @@ use crate::error::{Source, which_exist};
 use crate::file::{DirectionFile, EventFile, EventLinkFile, FlowFile, LinkFile, ScenarioFile, VariantFile};
 use crate::quantity::Quantity;
 use crate::{
-    Action, App, Capacity, DirectionSpec, Directions, Event, EventLink, Flow, FlowDirection, Kind, Link, PACKET_BYTES, PAYLOAD_BYTES, QueueSize,
-    ScenarioError, Variant,
+    Action, App, Capacity, DirectionSpec, Directions, Event, EventLink, Flow, FlowDirection, Kind, Link, PACKET_BYTES,
+    PAYLOAD_BYTES, QueueSize, ScenarioError, Variant,
 };
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -132,10 +132,9 @@ impl Checker<'_> {
     fn nodes(&self, nodes: Option<Spanned<Vec<String>>>) -> Checked<[String; 2]> {
         let Some(nodes) = nodes else { return Ok(["home".into(), "hub".into()]) };
         let start = nodes.span().start;
-        <[String; 2]>::try_from(nodes.into_inner())
-            .ok()
-            .filter(|[a, b]| a != b)
-            .ok_or_else(|| self.source.error(start, "two nodes of different names are expected, such as [\"home\", \"hub\"]"))
+        <[String; 2]>::try_from(nodes.into_inner()).ok().filter(|[a, b]| a != b).ok_or_else(|| {
+            self.source.error(start, "two nodes of different names are expected, such as [\"home\", \"hub\"]")
+        })
     }
 
     fn links(&self, read: Vec<LinkFile>) -> Checked<Vec<Link>> {
@@ -147,13 +146,22 @@ impl Checker<'_> {
             let name = link.name.get_ref();
             let sound = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
             if name.is_empty() || name.len() > LINK_NAME_MAX || !name.chars().all(sound) {
-                return Err(self.at(&link.name, format!("a link's name is that of a network interface: 1 to {LINK_NAME_MAX} letters, digits, - or _")));
+                return Err(self.at(
+                    &link.name,
+                    format!(
+                        "a link's name is that of a network interface: 1 to {LINK_NAME_MAX} letters, digits, - or _"
+                    ),
+                ));
             }
             if links.iter().any(|known| known.name == *name) {
                 return Err(self.at(&link.name, format!("there are two links named `{name}`")));
             }
             let name = name.clone();
-            links.push(Link { name, up: self.direction(&link, &link.up, "up")?, down: self.direction(&link, &link.down, "down")? });
+            links.push(Link {
+                name,
+                up: self.direction(&link, &link.up, "up")?,
+                down: self.direction(&link, &link.down, "down")?,
+            });
         }
         Ok(links)
     }
@@ -167,8 +175,15 @@ impl Checker<'_> {
         let capacity = match (rate, trace) {
             (Some(rate), None) => Capacity::Rate(rate.0),
             (None, Some(trace)) => Capacity::Trace(trace.clone()),
-            (None, None) => return Err(self.at(&link.name, format!("link `{name}` needs a `rate` or a `trace` for its {word} direction"))),
-            (Some(_), Some(_)) => return Err(self.at(&link.name, format!("link `{name}` has both a `rate` and a `trace` ({word}); one is enough"))),
+            (None, None) => {
+                return Err(
+                    self.at(&link.name, format!("link `{name}` needs a `rate` or a `trace` for its {word} direction"))
+                );
+            }
+            (Some(_), Some(_)) => {
+                return Err(self
+                    .at(&link.name, format!("link `{name}` has both a `rate` and a `trace` ({word}); one is enough")));
+            }
         };
         Ok(DirectionSpec {
             capacity,
@@ -188,13 +203,17 @@ impl Checker<'_> {
                 None => (app.word().to_owned(), flow.app.span().start),
             };
             if flows.iter().any(|known| known.name == name) {
-                return Err(self.source.error(named_at, format!("there are two flows named `{name}`: give one another `name`")));
+                return Err(self
+                    .source
+                    .error(named_at, format!("there are two flows named `{name}`: give one another `name`")));
             }
             let start = flow.start.as_ref().map_or(Duration::ZERO, |s| s.get_ref().0);
             let stop = flow.stop.as_ref().map_or(duration, |s| s.get_ref().0);
             if start >= stop || stop > duration {
                 let place = flow.stop.as_ref().or(flow.start.as_ref()).map_or(named_at, |s| s.span().start);
-                return Err(self.source.error(place, "a flow must start before it stops, and stop before the run ends"));
+                return Err(self
+                    .source
+                    .error(place, "a flow must start before it stops, and stop before the run ends"));
             }
             flows.push(Flow {
                 name,
@@ -229,7 +248,14 @@ impl Checker<'_> {
             let (action, directions) = self.action(&event, links)?;
             let link = self.event_link(&event, &action, links, flows)?;
             let lasting = event.lasting.map(|q| q.0);
-            events.extend((0..repeat).map(|n| Event { group, at: first + every * n, lasting, link: link.clone(), directions, action: action.clone() }));
+            events.extend((0..repeat).map(|n| Event {
+                group,
+                at: first + every * n,
+                lasting,
+                link: link.clone(),
+                directions,
+                action: action.clone(),
+            }));
         }
         events.sort_by_key(|event| event.at);
         Ok(events)
@@ -249,7 +275,10 @@ impl Checker<'_> {
         }
         match <[(Action, Directions); 1]>::try_from(actions) {
             Ok([one]) => Ok(one),
-            Err(_) => Err(self.at(&event.at, "an event does exactly one thing: `cut`, `restore`, `rate`, `loss`, `delay` or `weights`")),
+            Err(_) => Err(self.at(
+                &event.at,
+                "an event does exactly one thing: `cut`, `restore`, `rate`, `loss`, `delay` or `weights`",
+            )),
         }
     }
 
@@ -265,7 +294,13 @@ impl Checker<'_> {
         Err(self.source.error(place, format!("there is no link `{name}`: {exist}")))
     }
 
-    fn event_link(&self, event: &EventFile, action: &Action, links: &[Link], flows: &[Flow]) -> Checked<Option<EventLink>> {
+    fn event_link(
+        &self,
+        event: &EventFile,
+        action: &Action,
+        links: &[Link],
+        flows: &[Flow],
+    ) -> Checked<Option<EventLink>> {
         let is_weights = matches!(action, Action::Weights(_));
         let Some(link) = &event.link else {
             return if is_weights { Ok(None) } else { Err(self.at(&event.at, "this event needs a `link`")) };
@@ -302,7 +337,10 @@ impl Checker<'_> {
                 return Err(self.at(&read.name, format!("there are two variants named `{name}`")));
             }
             if !read.kind.is_weft() && !read.weft.is_empty() {
-                return Err(self.at(&read.name, format!("variant `{name}` is of kind `{}`, which has no weft settings", read.kind.word())));
+                return Err(self.at(
+                    &read.name,
+                    format!("variant `{name}` is of kind `{}`, which has no weft settings", read.kind.word()),
+                ));
             }
             let used = match read.links {
                 None => Vec::new(),

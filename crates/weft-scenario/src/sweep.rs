@@ -150,9 +150,17 @@ fn describe(link: &Link) -> String {
     format!("{rate} {:.0} ms {:.2} %", link.up.delay.as_secs_f64() * 1e3, link.up.loss * 100.0)
 }
 
-fn ordered<Q, T: PartialOrd + Copy>(source: &Source, range: &Spanned<[Q; 2]>, value: fn(&Q) -> T) -> Result<[T; 2], ScenarioError> {
+fn ordered<Q, T: PartialOrd + Copy>(
+    source: &Source,
+    range: &Spanned<[Q; 2]>,
+    value: fn(&Q) -> T,
+) -> Result<[T; 2], ScenarioError> {
     let [least, most] = range.get_ref().each_ref().map(value);
-    if least <= most { Ok([least, most]) } else { Err(source.error(range.span().start, "the range must be written [least, most]")) }
+    if least <= most {
+        Ok([least, most])
+    } else {
+        Err(source.error(range.span().start, "the range must be written [least, most]"))
+    }
 }
 
 /// One mix of links and how weft did.

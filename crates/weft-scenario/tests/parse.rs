@@ -115,7 +115,11 @@ fn what_cannot_be_is_refused() {
         ("name = \"lte\"", "name = \"fibre\"", "two links named"),
         ("name = \"lte\"", "name = \"a link with a long name\"", "network interface"),
         ("rate = \"50 Mbit/s\"\n", "", "needs a `rate` or a `trace`"),
-        ("down = { trace = \"cell\" }", "down = { trace = \"cell\", rate = \"1 Mbit/s\" }", "both a `rate` and a `trace`"),
+        (
+            "down = { trace = \"cell\" }",
+            "down = { trace = \"cell\", rate = \"1 Mbit/s\" }",
+            "both a `rate` and a `trace`",
+        ),
         ("cut = \"up\"", "cut = \"up\"\nloss = \"1 %\"", "exactly one thing"),
         ("cut = \"up\"\n", "", "exactly one thing"),
         ("repeat = 3", "repeat = 300", "after the run's end"),

@@ -12,7 +12,8 @@ fn shipped(folder: &str) -> Vec<(String, String)> {
 }
 
 fn named(name: &str) -> Scenario {
-    let all = shipped("").into_iter().map(|(file, text)| Scenario::parse(&text, &file).unwrap_or_else(|e| panic!("{e}")));
+    let all =
+        shipped("").into_iter().map(|(file, text)| Scenario::parse(&text, &file).unwrap_or_else(|e| panic!("{e}")));
     all.into_iter().find(|scenario| scenario.name == name).unwrap_or_else(|| panic!("{name} is not there"))
 }
 
@@ -31,7 +32,9 @@ fn every_scenario_is_accepted_and_named_like_its_file() {
 
 #[test]
 fn bounds_are_those_of_the_papers() {
-    for (name, mbps) in [("home-office", 100.0), ("paper-002-heterogeneous", 18.0), ("paper-002-access", 225.0), ("clean-links", 225.0)] {
+    for (name, mbps) in
+        [("home-office", 100.0), ("paper-002-heterogeneous", 18.0), ("paper-002-access", 225.0), ("clean-links", 225.0)]
+    {
         let bound = named(name).constant_rate_bound_bps(FlowDirection::Up);
         assert!((bound / 1e6 - mbps * 1448.0 / 1500.0).abs() < 0.01, "{name}: {bound}");
     }
@@ -40,7 +43,11 @@ fn bounds_are_those_of_the_papers() {
 #[test]
 fn table_one_has_its_ten_rows_and_each_link_alone() {
     let scenario = named("paper-002-table1");
-    let rows = scenario.variants.iter().filter_map(|v| Some(v.weights()?.iter().map(|(_, w)| *w).collect::<Vec<_>>())).collect::<Vec<_>>();
+    let rows = scenario
+        .variants
+        .iter()
+        .filter_map(|v| Some(v.weights()?.iter().map(|(_, w)| *w).collect::<Vec<_>>()))
+        .collect::<Vec<_>>();
     assert_eq!(rows.len(), 10);
     assert_eq!((&rows[0], &rows[9]), (&vec![2, 2, 2], &vec![3, 4, 4]));
     assert!(scenario.variants.iter().any(|v| v.kind == Kind::WeftEachLink));

@@ -120,7 +120,11 @@ fn answer(stream: &TcpStream) -> io::Result<()> {
         writer.write_all(b"HTTP/1.1 100 Continue\r\n\r\n")?;
     }
     io::copy(&mut reader.take(body_bytes), &mut io::sink())?;
-    let wanted = request.strip_prefix("GET /").and_then(|rest| rest.split(' ').next()).and_then(|n| n.parse().ok()).unwrap_or(0u64);
+    let wanted = request
+        .strip_prefix("GET /")
+        .and_then(|rest| rest.split(' ').next())
+        .and_then(|n| n.parse().ok())
+        .unwrap_or(0u64);
     write!(writer, "HTTP/1.1 200 OK\r\nContent-Length: {wanted}\r\nConnection: close\r\n\r\n")?;
     let zeros = [0u8; CHUNK];
     let mut left = wanted;

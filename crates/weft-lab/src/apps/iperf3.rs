@@ -43,14 +43,30 @@ pub(super) fn run(place: &Place) -> Result<FlowReport, LabError> {
     let Place { world, lane, flow, port, .. } = place;
     let port_text = port.to_string();
     let mut server = lane.tcp_command(&world.hub, "iperf3");
-    server.args(["-s", "-4", "-1", "-J", "-i", INTERVAL_S, "-p", &port_text]).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
+    server
+        .args(["-s", "-4", "-1", "-J", "-i", INTERVAL_S, "-p", &port_text])
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null());
     let server = world.hub.spawn(server)?;
     wait_listening(&world.hub, *port, LISTEN_TIMEOUT)?;
 
     interrupt::sleep_until(place.starts_at())?;
     let mut client = lane.tcp_command(&world.home, "iperf3");
     let length_s = place.length().as_secs_f64().round().max(1.0).to_string();
-    client.args(["-c", &lane.hub.to_string(), "-p", &port_text, "-t", &length_s, "-i", INTERVAL_S, "-J", "-C", &flow.congestion]);
+    client.args([
+        "-c",
+        &lane.hub.to_string(),
+        "-p",
+        &port_text,
+        "-t",
+        &length_s,
+        "-i",
+        INTERVAL_S,
+        "-J",
+        "-C",
+        &flow.congestion,
+    ]);
     client.args(["--connect-timeout", "10000"]);
     if flow.direction == FlowDirection::Down {
         client.arg("-R");
@@ -60,7 +76,9 @@ pub(super) fn run(place: &Place) -> Result<FlowReport, LabError> {
     let server_output = server.output_within(SERVER_GRACE);
     let received = match flow.direction {
         FlowDirection::Down => Report { intervals: client_report.intervals, error: None },
-        FlowDirection::Up => server_output.ok().and_then(|output| serde_json::from_slice(&output.stdout).ok()).unwrap_or_default(),
+        FlowDirection::Up => {
+            server_output.ok().and_then(|output| serde_json::from_slice(&output.stdout).ok()).unwrap_or_default()
+        }
     };
     if received.intervals.is_empty() {
         let said = client_report.error.unwrap_or_else(|| "the receiver reported nothing".into());
@@ -87,7 +105,8 @@ fn report(place: &Place, intervals: &[Interval], broke: bool) -> FlowReport {
 
 /// Bits per second received between `warmup_s` and `length_s`.
 fn goodput(intervals: &[Interval], warmup_s: f64, length_s: f64) -> f64 {
-    let counted = || intervals.iter().map(|i| &i.sum).filter(|sum| sum.start >= warmup_s - 0.01 && sum.end <= length_s + 0.05);
+    let counted =
+        || intervals.iter().map(|i| &i.sum).filter(|sum| sum.start >= warmup_s - 0.01 && sum.end <= length_s + 0.05);
     let bytes: f64 = counted().map(|sum| sum.bytes).sum();
     let seconds: f64 = counted().map(|sum| sum.end - sum.start).sum();
     bytes * 8.0 / seconds.max(length_s - warmup_s - END_SLACK_S)
@@ -98,7 +117,11 @@ mod tests {
     use super::*;
 
     fn steady(seconds: usize) -> Vec<Interval> {
-        (0..seconds).map(|s| Interval { sum: Sum { start: s as f64, end: s as f64 + 1.0, bytes: if s < 2 { 9e9 } else { 1e6 } } }).collect()
+        (0..seconds)
+            .map(|s| Interval {
+                sum: Sum { start: s as f64, end: s as f64 + 1.0, bytes: if s < 2 { 9e9 } else { 1e6 } },
+            })
+            .collect()
     }
 
     #[test]

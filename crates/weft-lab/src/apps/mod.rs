@@ -77,12 +77,18 @@ pub(crate) fn run(place: &Place, arrivals: &probe::Arrivals) -> Result<FlowRepor
 /// Whether `program` can be found.
 pub(crate) fn is_installed(program: &str) -> bool {
     let path = std::env::var_os("PATH").unwrap_or_default();
-    std::env::split_paths(&path).chain([Path::new("/usr/sbin").into(), Path::new("/sbin").into()]).any(|d| d.join(program).is_file())
+    std::env::split_paths(&path)
+        .chain([Path::new("/usr/sbin").into(), Path::new("/sbin").into()])
+        .any(|d| d.join(program).is_file())
 }
 
 /// An error that names the Debian package if `program` is not there.
 pub(crate) fn need(program: &str, package: &str) -> Result<(), LabError> {
-    if is_installed(program) { Ok(()) } else { Err(LabError::Missing(format!("{program} is not installed (Debian package {package})"))) }
+    if is_installed(program) {
+        Ok(())
+    } else {
+        Err(LabError::Missing(format!("{program} is not installed (Debian package {package})")))
+    }
 }
 
 /// The error for a program that ended badly: what it said.
@@ -96,7 +102,8 @@ fn wait_listening(node: &Node, port: u16, timeout: Duration) -> Result<(), LabEr
     let deadline = Instant::now() + timeout;
     let needle = format!(":{port:04X} ");
     let listens = || {
-        let lists = ["/proc/thread-self/net/tcp", "/proc/thread-self/net/tcp6"].map(|path| fs::read_to_string(path).unwrap_or_default());
+        let lists = ["/proc/thread-self/net/tcp", "/proc/thread-self/net/tcp6"]
+            .map(|path| fs::read_to_string(path).unwrap_or_default());
         lists.iter().flat_map(|list| list.lines()).any(|line| {
             let mut columns = line.split_whitespace().skip(1);
             let local = columns.next().is_some_and(|local| format!("{local} ").ends_with(&needle));

@@ -47,7 +47,8 @@ fn report(place: &Place, replies: &[Reply], first: u64, last: u64) -> FlowReport
         lost: Some(((last + 1).saturating_sub(first) as f64 - counted().count() as f64).max(0.0)),
         ..FlowResult::default()
     };
-    let points = replies.iter().map(|reply| (start_s + (reply.sequence - 1) as f64 * interval_s, reply.rtt_ms)).collect();
+    let points =
+        replies.iter().map(|reply| (start_s + (reply.sequence - 1) as f64 * interval_s, reply.rtt_ms)).collect();
     FlowReport { result, series: vec![Series { name: place.flow.name.clone(), unit: "ms", points }] }
 }
 

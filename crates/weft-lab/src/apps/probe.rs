@@ -189,7 +189,10 @@ mod tests {
     }
 
     fn steady(delay_ms: u64, without: std::ops::Range<u64>) -> Vec<Arrival> {
-        (0..1000).filter(|n| !without.contains(n)).map(|n| Arrival { sequence: n, sent: ms(n), received: ms(n + delay_ms) }).collect()
+        (0..1000)
+            .filter(|n| !without.contains(n))
+            .map(|n| Arrival { sequence: n, sent: ms(n), received: ms(n + delay_ms) })
+            .collect()
     }
 
     #[test]

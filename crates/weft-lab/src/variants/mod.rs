@@ -76,7 +76,10 @@ fn not_ready(what: &str, log: &Path) -> LabError {
     let text = std::fs::read_to_string(log).unwrap_or_default();
     let lines: Vec<&str> = text.lines().collect();
     let tail = lines[lines.len().saturating_sub(8)..].join("\n");
-    LabError::Io(std::io::Error::other(format!("{what} was not ready within {} s; it said:\n{tail}", READY_TIMEOUT.as_secs())))
+    LabError::Io(std::io::Error::other(format!(
+        "{what} was not ready within {} s; it said:\n{tail}",
+        READY_TIMEOUT.as_secs()
+    )))
 }
 
 /// A file in the world's scratch directory.

@@ -7,7 +7,7 @@ use crate::lane::Lane;
 use crate::net::{Node, Process};
 use crate::world::World;
 use std::net::Ipv4Addr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use weft_scenario::Variant;
 
 const HOME: Ipv4Addr = Ipv4Addr::new(10, 88, 0, 1);
@@ -27,7 +27,8 @@ pub(super) fn open(variant: &Variant, world: &World, best: usize) -> Result<Vec<
     let link = world.links.get(best).ok_or_else(|| LabError::Scenario("there is no best link".into()))?;
     let (home, hub) = (identity(world, "home")?, identity(world, "hub")?);
     let hub_log = scratch_file(world, "openvpn-hub.log");
-    let server = ["--tls-server", "--dh", "none", "--local"].map(String::from).into_iter().chain([link.hub.to_string()]);
+    let server =
+        ["--tls-server", "--dh", "none", "--local"].map(String::from).into_iter().chain([link.hub.to_string()]);
     let server = start(&world.hub, server.collect(), &hub, &home.fingerprint, [HUB, HOME], &hub_log)?;
     let home_log = scratch_file(world, "openvpn-home.log");
     let client = ["--tls-client", "--nobind", "--remote"].map(String::from).into_iter().chain([link.hub.to_string()]);
@@ -38,7 +39,14 @@ pub(super) fn open(variant: &Variant, world: &World, best: usize) -> Result<Vec<
     Ok(vec![lane])
 }
 
-fn start(node: &Node, role: Vec<String>, own: &Identity, peer: &str, [here, there]: [Ipv4Addr; 2], log: &PathBuf) -> Result<Process, LabError> {
+fn start(
+    node: &Node,
+    role: Vec<String>,
+    own: &Identity,
+    peer: &str,
+    [here, there]: [Ipv4Addr; 2],
+    log: &Path,
+) -> Result<Process, LabError> {
     let mut command = node.command("openvpn");
     command.args(role).args(["--dev", "ovpn0", "--dev-type", "tun", "--proto", "udp4", "--port", PORT]);
     command.arg("--cert").arg(&own.certificate).arg("--key").arg(&own.key).args(["--peer-fingerprint", peer]);
@@ -61,6 +69,12 @@ fn identity(world: &World, name: &str) -> Result<Identity, LabError> {
     show.args(["x509", "-noout", "-fingerprint", "-sha256", "-in"]).arg(&certificate);
     let shown = world.home.output(show, READY_TIMEOUT)?;
     let text = String::from_utf8_lossy(&shown.stdout);
-    let fingerprint = text.trim().rsplit('=').next().filter(|f| f.contains(':')).ok_or_else(|| failed("openssl", &shown.stderr))?.to_owned();
+    let fingerprint = text
+        .trim()
+        .rsplit('=')
+        .next()
+        .filter(|f| f.contains(':'))
+        .ok_or_else(|| failed("openssl", &shown.stderr))?
+        .to_owned();
     Ok(Identity { certificate, key, fingerprint })
 }

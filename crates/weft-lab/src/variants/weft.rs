@@ -80,12 +80,22 @@ impl WeftControl {
 }
 
 /// One lane over all chosen links.
-pub(super) fn open(variant: &Variant, world: &World, options: &RunOptions, chosen: &[usize]) -> Result<Vec<Lane>, LabError> {
+pub(super) fn open(
+    variant: &Variant,
+    world: &World,
+    options: &RunOptions,
+    chosen: &[usize],
+) -> Result<Vec<Lane>, LabError> {
     Ok(vec![pair(variant, world, options, chosen, 0, variant.name.clone())?])
 }
 
 /// One lane for each chosen link, each with daemons of its own.
-pub(super) fn open_each(variant: &Variant, world: &World, options: &RunOptions, chosen: &[usize]) -> Result<Vec<Lane>, LabError> {
+pub(super) fn open_each(
+    variant: &Variant,
+    world: &World,
+    options: &RunOptions,
+    chosen: &[usize],
+) -> Result<Vec<Lane>, LabError> {
     let prefix = if variant.name == variant.kind.word() { "weft" } else { &variant.name };
     let lane = |(number, position): (usize, &usize)| {
         let name = world.links.get(*position).map_or("", |link| &link.name);
@@ -115,8 +125,16 @@ impl<'a> End<'a> {
 }
 
 /// Starts weft on both nodes over `links` and waits until all paths are up. `number` keeps several pairs apart.
-fn pair(variant: &Variant, world: &World, options: &RunOptions, links: &[usize], number: usize, name: String) -> Result<Lane, LabError> {
-    let binary = options.weft_binary.as_deref().ok_or_else(|| LabError::Missing("the weft program is not there".into()))?;
+fn pair(
+    variant: &Variant,
+    world: &World,
+    options: &RunOptions,
+    links: &[usize],
+    number: usize,
+    name: String,
+) -> Result<Lane, LabError> {
+    let binary =
+        options.weft_binary.as_deref().ok_or_else(|| LabError::Missing("the weft program is not there".into()))?;
     let links: Vec<&WorldLink> = links.iter().filter_map(|position| world.links.get(*position)).collect();
     let number = u8::try_from(number).map_err(|_| LabError::Scenario("too many links".into()))?;
     let home = End::new(binary, world, &world.home, number, 1)?;
@@ -145,7 +163,14 @@ fn keygen(binary: &Path, file: &Path) -> Result<String, LabError> {
     Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())
 }
 
-fn configuration(world: &World, own: &End, peer: &End, links: &[&str], listen: Option<u16>, endpoints: &[String]) -> Table {
+fn configuration(
+    world: &World,
+    own: &End,
+    peer: &End,
+    links: &[&str],
+    listen: Option<u16>,
+    endpoints: &[String],
+) -> Table {
     let file = |name: String| Value::from(scratch_file(world, name).to_string_lossy().into_owned());
     let strings = |texts: &mut dyn Iterator<Item = String>| Value::Array(texts.map(Value::from).collect());
     let mut node = Table::new();
@@ -216,7 +241,10 @@ mod tests {
         let base: Table = "[tun]\nname = \"weft0\"\nmtu = 1400\n[[peer]]\nname = \"hub\"".parse().unwrap();
         let overlay: Table = "[tun]\nmtu = 1300\n[policy]\nrecovery = \"off\"".parse().unwrap();
         let merged = overlaid(base, &overlay);
-        let expected: Table = "[tun]\nname = \"weft0\"\nmtu = 1300\n[[peer]]\nname = \"hub\"\n[policy]\nrecovery = \"off\"".parse().unwrap();
+        let expected: Table =
+            "[tun]\nname = \"weft0\"\nmtu = 1300\n[[peer]]\nname = \"hub\"\n[policy]\nrecovery = \"off\""
+                .parse()
+                .unwrap();
         assert_eq!(merged, expected);
         assert_eq!(merged.to_string().parse::<Table>().unwrap(), expected, "what is written can be read");
     }

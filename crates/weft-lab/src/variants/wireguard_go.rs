@@ -39,9 +39,11 @@ pub(super) fn open(variant: &Variant, world: &World, best: usize) -> Result<Vec<
     let link = world.links.get(best).ok_or_else(|| LabError::Scenario("there is no best link".into()))?;
     let (home, hub) = (keys(world, "home")?, keys(world, "hub")?);
     let to_home = format!("listen_port={HUB_PORT}\npublic_key={}\nallowed_ip={HOME}/32\n", home.public);
-    let hub_end = start(world, &world.hub, &program, &hub_device, &format!("private_key={}\n{to_home}", hub.private), HUB)?;
+    let hub_end =
+        start(world, &world.hub, &program, &hub_device, &format!("private_key={}\n{to_home}", hub.private), HUB)?;
     let to_hub = format!("public_key={}\nendpoint={}:{HUB_PORT}\nallowed_ip={HUB}/32\n", hub.public, link.hub);
-    let home_end = start(world, &world.home, &program, &home_device, &format!("private_key={}\n{to_hub}", home.private), HOME)?;
+    let home_end =
+        start(world, &world.home, &program, &home_device, &format!("private_key={}\n{to_hub}", home.private), HOME)?;
     wait_reachable(&world.home, HUB, "wireguard-go", &scratch_file(world, home_device + ".log"))?;
     let mut lane = Lane::plain(variant.name.clone(), Some(best), HOME, HUB);
     lane.processes = vec![hub_end, home_end];
@@ -60,18 +62,27 @@ fn program() -> Result<PathBuf, LabError> {
     if is_installed("wireguard-go") {
         return Ok("wireguard-go".into());
     }
-    let home = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from).or_else(|| Some(Path::new(&std::env::var_os("HOME")?).join(".cache")));
-    let cache = home.ok_or_else(|| LabError::Missing("wireguard-go: there is no HOME to build it in".into()))?.join("weft-lab");
+    let home = std::env::var_os("XDG_CACHE_HOME")
+        .map(PathBuf::from)
+        .or_else(|| Some(Path::new(&std::env::var_os("HOME")?).join(".cache")));
+    let cache =
+        home.ok_or_else(|| LabError::Missing("wireguard-go: there is no HOME to build it in".into()))?.join("weft-lab");
     let built = cache.join("wireguard");
     if built.is_file() {
         return Ok(built);
     }
     let go = ["go", "/usr/local/go/bin/go"].into_iter().find(|go| is_installed(go) || Path::new(go).is_file());
-    let go = go.ok_or_else(|| LabError::Missing("wireguard-go is not installed, and neither is Go (Debian package golang-go)".into()))?;
+    let go = go.ok_or_else(|| {
+        LabError::Missing("wireguard-go is not installed, and neither is Go (Debian package golang-go)".into())
+    })?;
     std::fs::create_dir_all(&cache)?;
     eprintln!("building wireguard-go from its Go module, once");
     let output = Command::new(go).args(["install", MODULE]).env("GOBIN", &cache).stdin(Stdio::null()).output()?;
-    if output.status.success() { Ok(built) } else { Err(LabError::Missing(failed("go install wireguard", &output.stderr).to_string())) }
+    if output.status.success() {
+        Ok(built)
+    } else {
+        Err(LabError::Missing(failed("go install wireguard", &output.stderr).to_string()))
+    }
 }
 
 fn keys(world: &World, name: &str) -> Result<Keys, LabError> {
@@ -96,7 +107,14 @@ fn keys(world: &World, name: &str) -> Result<Keys, LabError> {
     Ok(Keys { private: der(false)?, public: der(true)? })
 }
 
-fn start(world: &World, node: &Node, program: &Path, device: &str, settings: &str, address: Ipv4Addr) -> Result<Process, LabError> {
+fn start(
+    world: &World,
+    node: &Node,
+    program: &Path,
+    device: &str,
+    settings: &str,
+    address: Ipv4Addr,
+) -> Result<Process, LabError> {
     let log = scratch_file(world, format!("{device}.log"));
     let mut command = node.command(program);
     command.args(["-f", device]).env("WG_PROCESS_FOREGROUND", "1").env("LOG_LEVEL", "error");
