@@ -5,7 +5,7 @@ SHELL := bash
 .DEFAULT_GOAL := help
 export PATH := $(HOME)/.cargo/bin:$(PATH)
 
-CARGO_DENY_VERSION := 0.19.0
+CARGO_DENY_VERSION := 0.20.2
 
 .PHONY: help setup build test check bench demo deny
 

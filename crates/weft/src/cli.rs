@@ -105,6 +105,62 @@ Examples:
         #[command(flatten)]
         reading: Reading,
     },
+    /// Emulate links on this machine's kernel and compare, with real applications
+    #[command(subcommand)]
+    Lab(LabCommand),
+}
+
+/// `weft lab`.
+#[derive(Subcommand)]
+pub enum LabCommand {
+    /// Run a scenario: every variant in one run, then a table
+    #[command(after_help = "\
+Examples:
+  weft lab run scenarios/demo.toml --out out/demo
+  weft lab run scenarios/home-office.toml --variant weft --variant best-link --repeat 1
+  weft lab run scenarios/cellular.toml --traces traces --json >result.json
+
+As root, or as an ordinary user where user namespaces are allowed.")]
+    Run {
+        /// The scenario
+        #[arg(value_name = "SCENARIO")]
+        file: PathBuf,
+        /// How to run it
+        #[command(flatten)]
+        options: LabOptions,
+    },
+    /// Run many random mixes of links and judge each; exit status 1 when one fails
+    Sweep {
+        /// The sweep
+        #[arg(value_name = "SWEEP", default_value = "scenarios/sweeps/never-slower.toml")]
+        file: PathBuf,
+        /// How to run it
+        #[command(flatten)]
+        options: LabOptions,
+    },
+}
+
+/// How to run a scenario or a sweep.
+#[derive(Args)]
+pub struct LabOptions {
+    /// One JSON object on standard output
+    #[arg(long)]
+    pub json: bool,
+    /// Directory for time series (CSV) and pictures (SVG)
+    #[arg(long, value_name = "DIR")]
+    pub out: Option<PathBuf>,
+    /// Only this variant; can be given several times
+    #[arg(long, value_name = "NAME")]
+    pub variant: Vec<String>,
+    /// Runs of each variant
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub repeat: Option<u32>,
+    /// Directory with Mahimahi traces
+    #[arg(long, value_name = "DIR")]
+    pub traces: Option<PathBuf>,
+    /// No progress on standard error
+    #[arg(short, long)]
+    pub quiet: bool,
 }
 
 /// `weft weights set`.

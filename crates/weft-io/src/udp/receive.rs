@@ -43,6 +43,17 @@ impl ReceiveSlot {
         Self { buffer: vec![0; SLOT_BYTES].into(), received: None }
     }
 
+    /// An empty slot that receives into `buffer`.
+    pub fn with_buffer(buffer: Box<[u8]>) -> Self {
+        Self { buffer, received: None }
+    }
+
+    /// Takes what was received as it is, and receives into `buffer` from now on.
+    pub fn swap_buffer(&mut self, buffer: Box<[u8]>) -> Box<[u8]> {
+        self.received = None;
+        std::mem::replace(&mut self.buffer, buffer)
+    }
+
     /// What the last call that filled this slot received.
     pub fn received(&self) -> Option<&Received> {
         self.received.as_ref()

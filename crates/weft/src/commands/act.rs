@@ -5,12 +5,24 @@ use crate::cli::{Control, Reading};
 use crate::control::{Pong, Request, Response, ask};
 use crate::outcome::{Failure, Outcome};
 use crate::table::{Table, millis};
+use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
-/// Stops the node.
+/// How long a node may take to end.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// How often it is looked whether it has.
+const LOOK_INTERVAL: Duration = Duration::from_millis(20);
+
+/// Stops the node, and waits until it has ended.
 pub fn down(control: &Control) -> Result<Outcome, Failure> {
     ask(&control.control, &Request::Down)?;
-    Ok(Outcome::Well)
+    for _ in 0..PATIENCE.as_millis() / LOOK_INTERVAL.as_millis() {
+        if UnixStream::connect(&control.control).is_err() {
+            return Ok(Outcome::Well);
+        }
+        std::thread::sleep(LOOK_INTERVAL);
+    }
+    Err(Failure::new("the node is still there: it does not end"))
 }
 
 /// Sets the weights given as `LINK=WEIGHT`, or `measured`.

@@ -3,10 +3,11 @@
 mod act;
 mod check;
 mod keys;
+mod lab;
 mod show;
 mod up;
 
-use crate::cli::{Cli, Command, WeightsCommand};
+use crate::cli::{Cli, Command, LabCommand, WeightsCommand};
 use crate::outcome::{Failure, Outcome};
 
 /// Does what the command line says.
@@ -27,6 +28,8 @@ pub fn run(cli: Cli) -> Result<Outcome, Failure> {
             act::set_weights(&weights, &control)
         }
         Command::Weights { set: None, reading } => show::show(&reading, show::weights),
+        Command::Lab(LabCommand::Run { file, options }) => lab::run(&file, &options),
+        Command::Lab(LabCommand::Sweep { file, options }) => lab::sweep(&file, &options),
         Command::Ping { peer, reading } => act::ping(&peer, &reading),
     }
 }

@@ -9,6 +9,7 @@ use std::os::fd::AsRawFd as _;
 use std::sync::Arc;
 use std::sync::mpsc::Receiver;
 use std::time::Duration;
+use weft_core::pool::{BufId, LARGE_BYTES, Pool};
 use weft_engine::{Received, Transmit};
 use weft_io::netlink::LinkWatch;
 use weft_io::tun::MAX_READ_LEN;
@@ -69,7 +70,7 @@ impl Datapath {
             tasks,
             watch,
             watchdog: Watchdog::new(),
-            slots: (0..SLOTS).map(|_| ReceiveSlot::new()).collect(),
+            slots: (0..SLOTS).map(|_| ReceiveSlot::with_buffer(vec![0; LARGE_BYTES].into())).collect(),
             out: vec![0; TRANSMIT_BYTES].into(),
             watched: Vec::new(),
         };
@@ -147,14 +148,7 @@ impl Datapath {
         let now = self.clock.now();
         for slot in self.slots.iter_mut().take(filled) {
             let Some(info) = slot.received().copied() else { continue };
-            let pool = node.engine.pool();
-            let Some(buf) = pool.alloc(info.len) else { return Ok(()) };
-            let mut rest = pool.bytes_mut(buf);
-            for datagram in slot.datagrams() {
-                let (to, after) = rest.split_at_mut(datagram.len());
-                to.copy_from_slice(datagram);
-                rest = after;
-            }
+            let Some(buf) = take_slot(node.engine.pool(), slot, info.len) else { return Ok(()) };
             let received = Received {
                 link,
                 source: info.source,
@@ -229,6 +223,24 @@ impl Datapath {
             }
         }
     }
+}
+
+/// Moves what was received into a buffer of the pool: a batch with its memory, a small datagram by copying, so that large buffers
+/// stay few.
+fn take_slot(pool: &mut Pool, slot: &mut ReceiveSlot, len: usize) -> Option<BufId> {
+    let buf = pool.alloc(len)?;
+    if buf.is_large() {
+        let memory = pool.take(buf);
+        pool.put(buf, slot.swap_buffer(memory));
+    } else {
+        let mut rest = pool.bytes_mut(buf);
+        for datagram in slot.datagrams() {
+            let (to, after) = rest.split_at_mut(datagram.len());
+            to.copy_from_slice(datagram);
+            rest = after;
+        }
+    }
+    Some(buf)
 }
 
 fn send(node: &mut Node, now: Instant, transmit: &Transmit, out: &[u8]) {

@@ -74,6 +74,12 @@ impl Links {
         &self.active
     }
 
+    /// The name of an interface, in use or not.
+    pub fn name(&self, id: LinkId) -> &str {
+        let known = self.known.get(&id.0).and_then(|known| known.link.as_ref());
+        known.map_or("removed link", |link| &link.name)
+    }
+
     /// The interface in use with this id.
     pub fn get_mut(&mut self, id: LinkId) -> Option<&mut Active> {
         self.active.iter_mut().find(|active| active.id == id)
@@ -142,8 +148,12 @@ impl Links {
         if !link.is_up {
             return Err("set down");
         }
-        if !link.has_carrier || link.state == OperState::Down {
+        // The operational state lags behind the carrier by up to a second.
+        if !link.has_carrier {
             return Err("no carrier");
+        }
+        if link.state == OperState::Dormant {
+            return Err("not authenticated");
         }
         let usable = |a: &&Address| !a.is_tentative && (a.scope == Scope::Global || link.is_loopback);
         let mut addresses: Vec<IpAddr> = known.addresses.iter().filter(usable).map(|a| a.address).collect();

@@ -248,8 +248,7 @@ impl Node {
                 self.log.info(format_args!("peer {}: session lost: {cause}", self.peer_name(peer)));
             }
             Event::Path { peer, path, link, remote, state, cause } => {
-                let link =
-                    self.links.get_mut(link).map_or_else(|| format!("link {link}"), |active| active.name.clone());
+                let link = self.links.name(link);
                 let peer = self.peer_name(peer);
                 self.log.info(format_args!("peer {peer}: path {path} ({link} → {remote}) {state}: {cause}"));
             }

@@ -1,0 +1,52 @@
+//! `weft lab run` and `weft lab sweep`: scenarios on this machine's kernel.
+
+use super::show::json;
+use crate::cli::LabOptions;
+use crate::outcome::{Failure, Outcome};
+use std::io::IsTerminal as _;
+use std::path::Path;
+use weft_lab::{LabError, RunOptions};
+use weft_scenario::{Scenario, Sweep};
+
+/// Runs the scenario in `file`; the result as a table, or as JSON.
+pub fn run(file: &Path, options: &LabOptions) -> Result<Outcome, Failure> {
+    let scenario = Scenario::parse(&read(file)?, &name(file)).map_err(refused)?;
+    let result = weft_lab::run(&scenario, &run_options(options)).map_err(failed)?;
+    print!("{}", if options.json { json(&result)? } else { weft_lab::run_table(&result) });
+    Ok(Outcome::Well)
+}
+
+/// Runs the sweep in `file`; it fails when one of its mixes does.
+pub fn sweep(file: &Path, options: &LabOptions) -> Result<Outcome, Failure> {
+    let sweep = Sweep::parse(&read(file)?, &name(file)).map_err(refused)?;
+    let result = weft_lab::sweep(&sweep, &run_options(options)).map_err(failed)?;
+    print!("{}", if options.json { json(&result)? } else { weft_lab::sweep_table(&result) });
+    Ok(if result.pass { Outcome::Well } else { Outcome::Failed })
+}
+
+fn read(file: &Path) -> Result<String, Failure> {
+    std::fs::read_to_string(file).map_err(|why| Failure::new(format!("{}: {why}", file.display())))
+}
+
+fn name(file: &Path) -> String {
+    file.display().to_string()
+}
+
+fn refused(why: weft_scenario::ScenarioError) -> Failure {
+    Failure::new(format!("{why}\n"))
+}
+
+fn failed(why: LabError) -> Failure {
+    Failure::new(why.to_string())
+}
+
+fn run_options(options: &LabOptions) -> RunOptions {
+    RunOptions {
+        out: options.out.clone(),
+        variants: options.variant.clone(),
+        repeat: options.repeat,
+        traces: options.traces.clone(),
+        weft_binary: std::env::current_exe().ok(),
+        progress: !options.quiet && (std::io::stderr().is_terminal() || !options.json),
+    }
+}

@@ -1,0 +1,226 @@
+//! The daemon on a real kernel, in network namespaces of its own: as root, or as anybody in a user namespace.
+
+mod common;
+
+use common::{Dir, WEFT, stderr, stdout};
+use std::fs;
+use std::os::unix::fs::{MetadataExt, chown};
+use std::process::{Command, Output};
+
+/// Whether this machine lets us do what these tests need; says what is missing.
+fn has_tun() -> bool {
+    let tun = fs::OpenOptions::new().read(true).write(true).open("/dev/net/tun");
+    let probe = namespace().args(["bash", "-c", PRELUDE]).output();
+    match (tun, probe) {
+        (Ok(_), Ok(probe)) if probe.status.success() => true,
+        (tun, probe) => {
+            eprintln!("skipped: no network namespace with a TUN device here ({tun:?}, {probe:?})");
+            false
+        }
+    }
+}
+
+fn is_root() -> bool {
+    fs::metadata("/proc/self").unwrap().uid() == 0
+}
+
+/// A command in namespaces of its own, ended after a minute with everything it started.
+fn namespace() -> Command {
+    let mut command = Command::new("timeout");
+    command.args(["--kill-after=5", "60", "unshare", "--pid", "--fork", "--kill-child", "--mount-proc", "-nm"]);
+    if !is_root() {
+        command.arg("-Ur");
+    }
+    command
+}
+
+const PRELUDE: &str = "set -u; export PATH=$PATH:/usr/sbin:/sbin
+    mount --make-rprivate / && mount -t tmpfs none /run && mkdir -p /run/netns && ip link set lo up";
+
+/// Two namespaces, `home` and `hub`, with two links between them. `run NODE ARGUMENT…` runs weft there with that node's socket.
+const TWO_NODES: &str = r#"
+    ip netns add home; ip netns add hub
+    for i in 1 2; do
+        ip link add link$i netns home type veth peer name link$i netns hub
+        ip -n home addr add 192.0.2.$((i * 16 + 1))/28 dev link$i; ip -n home link set link$i up
+        ip -n hub addr add 192.0.2.$((i * 16 + 2))/28 dev link$i; ip -n hub link set link$i up
+    done
+    run() { node=$1; shift; ip netns exec $node $WEFT "$@" --control $node.sock; }
+    up() { ip netns exec $1 $WEFT up -c $1.toml 2>$1.log & eval "$1=$!"; }
+    settled() { for _ in $(seq 100); do run home status >/dev/null && return; sleep 0.1; done; echo "not settled"; }
+    logged() { for _ in $(seq 100); do grep -q "$2" $1.log && return; sleep 0.1; done; echo "not logged: $2"; cat $1.log; }
+"#;
+
+fn script(dir: &Dir, text: &str) -> Output {
+    let text = format!("{PRELUDE}\ncd {}\nWEFT={WEFT}\n{text}", dir.0.display());
+    namespace().args(["bash", "-c", &text]).output().unwrap()
+}
+
+/// Writes the configurations of `home` and `hub`; `known_as` is the key by which the hub knows home.
+fn two_nodes(dir: &Dir, known_as: Option<&str>) {
+    let (home, hub) = (dir.key("home.key"), dir.key("hub.key"));
+    let node = |name: &str, host: u8, rest: &str| {
+        format!(
+            "[node]\nkey = \"{name}.key\"\nstate = \"{name}.state\"\ncontrol = \"{name}.sock\"\n{rest}\n\
+             [tun]\naddress = [\"10.9.0.{host}/24\"]\n"
+        )
+    };
+    let peer = |name: &str, key: &str, host: u8, rest: &str| {
+        format!("[[peer]]\nname = \"{name}\"\npublic-key = \"{key}\"\nprefixes = [\"10.9.0.{host}/32\"]\n{rest}\n")
+    };
+    let endpoints = "endpoints = [\"192.0.2.18:51900\", \"192.0.2.34:51900\"]";
+    dir.write("home.toml", &(node("home", 1, "") + &peer("hub", &hub, 2, endpoints)));
+    dir.write("hub.toml", &(node("hub", 2, "listen = 51900") + &peer("home", known_as.unwrap_or(&home), 1, "")));
+}
+
+#[test]
+fn two_nodes_make_a_network_and_answer_questions() {
+    if !has_tun() {
+        return;
+    }
+    let dir = Dir::new();
+    two_nodes(&dir, None);
+    let out = script(
+        &dir,
+        &format!(
+            r#"{TWO_NODES}
+            up hub; up home; logged home "session established"
+            ip netns exec home ping -c 3 -i 0.2 -W 2 10.9.0.2 >ping.txt || echo "no ping"
+            stat -c 'socket %a' home.sock
+            run home status --json >status.json; run home flows >flows.txt
+            run home ping hub --json >pong.json
+            run home ping nobody; echo "unknown peer: $?"
+            run home weights set nolink=3; echo "unknown link: $?"
+            run home weights set link1=3 link2=1; echo "weights: $?"
+            cp home.toml good.toml; echo 'typo = 1' >>home.toml
+            kill -HUP $home; logged home "nothing changed"
+            ip netns exec home ping -c 1 -W 2 10.9.0.2 >/dev/null; echo "after a rejected reload: $?"
+            sed -e '/^\[tun\]/a mtu = 1300' good.toml >home.toml
+            kill -HUP $home; logged home "needs a restart"
+            (cat good.toml; echo '[links]'; echo 'use = ["link1"]') >home.toml
+            kill -HUP $home; logged home "read again"; logged home "link2 out of use"
+            $WEFT up -c home.toml; echo "second node: $?"
+            run home down; echo "down: $?"; logged hub "closed"
+            run home status; echo "status afterwards: $?"
+            ls home.sock 2>/dev/null; stat -c '%n %a' home.state home.state/stamp hub.state/accepted"#
+        ),
+    );
+    let (text, errors) = (stdout(&out), stderr(&out));
+    let show = || format!("{text}\n{errors}\nhome:\n{}", fs::read_to_string(dir.path("home.log")).unwrap_or_default());
+    for line in [
+        "socket 600",
+        "unknown peer: 1",
+        "unknown link: 1",
+        "weights: 0",
+        "after a rejected reload: 0",
+        "second node: 1",
+        "down: 0",
+        "status afterwards: 4",
+        "home.state 700",
+        "home.state/stamp 600",
+        "hub.state/accepted 600",
+    ] {
+        assert!(text.lines().any(|l| l == line), "{line:?} is missing\n{}", show());
+    }
+    assert!(!text.lines().any(|l| l == "home.sock"), "{}", show());
+    assert!(!text.contains("not logged") && !text.contains("no ping"), "{}", show());
+    assert!(errors.contains("another node is running"), "{}", show());
+    let status: serde_json::Value = serde_json::from_slice(&fs::read(dir.path("status.json")).unwrap()).unwrap();
+    assert_eq!(status["peers"][0]["name"], "hub", "{status}");
+    assert_eq!(status["links"].as_array().map(Vec::len), Some(2), "{status}");
+    let pong: serde_json::Value = serde_json::from_slice(&fs::read(dir.path("pong.json")).unwrap()).unwrap();
+    assert!(pong["paths"].as_array().unwrap().iter().any(|path| path["rtt_us"].is_u64()), "{pong}");
+    assert!(fs::read_to_string(dir.path("flows.txt")).unwrap().contains("10.9.0.2"), "{}", show());
+    let log = fs::read_to_string(dir.path("home.log")).unwrap();
+    let secret = fs::read_to_string(dir.path("home.key")).unwrap();
+    assert!(!log.contains(secret.trim()));
+    assert!(log.contains("home.toml:") && log.contains("unknown key `typo`"), "{log}");
+}
+
+#[test]
+fn a_peer_with_the_wrong_key_gets_no_answer() {
+    if !has_tun() {
+        return;
+    }
+    let dir = Dir::new();
+    let stranger = dir.key("stranger.key");
+    two_nodes(&dir, Some(&stranger));
+    let out = script(
+        &dir,
+        &format!(
+            r#"{TWO_NODES}
+            up hub; up home; logged home "link2 in use"; logged hub "link2 in use"; sleep 2
+            run home status --json >status.json; echo "home: $?"
+            run hub status --json >hub.json; echo "hub: $?""#
+        ),
+    );
+    let text = stdout(&out);
+    assert!(text.contains("home: 3") && text.contains("hub: 3"), "{text}{}", stderr(&out));
+    let read = |name| serde_json::from_slice::<serde_json::Value>(&fs::read(dir.path(name)).unwrap()).unwrap();
+    let (home, hub) = (read("status.json"), read("hub.json"));
+    assert!(home["peers"][0]["established_s"].is_null() && hub["peers"][0]["established_s"].is_null(), "{home} {hub}");
+    assert!(hub["rejected_datagrams"].as_u64() > Some(0), "{hub}");
+    let received: u64 = home["peers"][0]["paths"]
+        .as_array()
+        .map_or(0, |paths| paths.iter().filter_map(|path| path["received_datagrams"].as_u64()).sum());
+    assert_eq!((received, home["rejected_datagrams"].as_u64()), (0, Some(0)), "a stranger got an answer: {home}");
+}
+
+fn lonely(dir: &Dir, name: &str, tun: &str) {
+    dir.key(&format!("{name}.key"));
+    let text = format!(
+        "[node]\nkey = \"{name}.key\"\nlisten = 51900\nstate = \"{name}.state\"\ncontrol = \"{name}.sock\"\n\
+         [tun]\nname = \"{tun}\"\naddress = [\"10.8.0.1/24\"]\n[links]\nuse = [\"lo\"]\n"
+    );
+    dir.write(&format!("{name}.toml"), &text);
+}
+
+#[test]
+fn an_address_in_use_is_named_with_its_owner() {
+    if !has_tun() {
+        return;
+    }
+    let dir = Dir::new();
+    lonely(&dir, "first", "weft0");
+    lonely(&dir, "second", "weft1");
+    let out = script(
+        &dir,
+        r#"$WEFT up -c first.toml 2>first.log & first=$!
+        for _ in $(seq 100); do grep -q "weft0 up" first.log && break; sleep 0.1; done
+        echo "first $first"
+        timeout 10 $WEFT up -c second.toml; echo "status $?"
+        kill $first; wait $first; echo "stopped $?""#,
+    );
+    let (text, errors) = (stdout(&out), stderr(&out));
+    let first = text.lines().find_map(|line| line.strip_prefix("first ")).unwrap();
+    assert!(text.contains("status 1") && text.contains("stopped 0"), "{text}{errors}");
+    assert!(errors.contains("UDP port 51900 is in use on lo"), "{errors}");
+    assert!(errors.contains(&format!("by weft (pid {first})")) && errors.contains("`listen`"), "{errors}");
+}
+
+#[test]
+fn without_permission_it_says_how_to_get_it() {
+    if !has_tun() {
+        return;
+    }
+    let dir = Dir::new();
+    lonely(&dir, "node", "weft0");
+    // As root: another user. As a user: a user namespace in which we are nobody special.
+    let mut command = if is_root() {
+        for file in [dir.0.clone(), dir.path("node.key"), dir.path("node.toml")] {
+            chown(file, Some(65_534), Some(65_534)).unwrap();
+        }
+        let mut command = Command::new("setpriv");
+        command.args(["--reuid=65534", "--regid=65534", "--clear-groups", "--inh-caps=-all"]);
+        command
+    } else {
+        let mut command = Command::new("unshare");
+        command.arg("-Un");
+        command
+    };
+    let out = command.args(["timeout", "10", WEFT, "up", "-c"]).arg(dir.path("node.toml")).output().unwrap();
+    let errors = stderr(&out);
+    assert_eq!(out.status.code(), Some(1), "{errors}");
+    assert!(errors.contains("not allowed to open a TUN device"), "{errors}");
+    assert!(errors.contains("run as root") && errors.contains("setcap cap_net_admin"), "{errors}");
+}
