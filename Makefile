@@ -30,13 +30,11 @@ deny: setup
 	  cargo install --locked cargo-deny --version $(CARGO_DENY_VERSION)
 	fi
 
-check: deny test ## test, then each fuzz target for 60 s and the forged datagrams
+check: deny test ## test, then each fuzz target for 60 s
 	@fuzz/run.sh 60
-	cargo test --release --locked -p weft --test forged -- --ignored --nocapture
 
-bench: build ## throughput through the tunnel beside wireguard-go, micro-benchmarks
-	@cargo bench --workspace --locked
-	target/release/weft lab run scenarios/bench.toml --out out/bench
+bench: setup ## micro-benchmarks of each stage of a packet's way
+	@cargo bench --workspace --benches --locked
 
 demo: build ## three unequal links, one network: table and picture in out/demo
 	@target/release/weft lab run scenarios/demo.toml --out out/demo
