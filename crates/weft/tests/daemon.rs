@@ -5,6 +5,7 @@ mod common;
 use common::{Dir, WEFT, stderr, stdout};
 use std::fs;
 use std::os::unix::fs::{MetadataExt, chown};
+use std::os::unix::net::UnixDatagram;
 use std::path::Path;
 use std::process::{Command, Output};
 
@@ -221,4 +222,35 @@ fn without_permission_it_says_how_to_get_it() {
     assert_eq!(out.status.code(), Some(1), "{errors}");
     assert!(errors.contains("not allowed to open a TUN device"), "{errors}");
     assert!(errors.contains("run as root") && errors.contains("setcap cap_net_admin"), "{errors}");
+}
+
+#[test]
+fn the_service_manager_is_told() {
+    if !has_tun() {
+        return;
+    }
+    let dir = Dir::new();
+    lonely(&dir, "node", "weft0");
+    let manager = UnixDatagram::bind(dir.path("notify")).unwrap();
+    manager.set_nonblocking(true).unwrap();
+    let out = script(
+        &dir,
+        r#"export NOTIFY_SOCKET=$PWD/notify WATCHDOG_USEC=400000
+        (export WATCHDOG_PID=$BASHPID; exec $WEFT up -c node.toml 2>node.log) & node=$!
+        for _ in $(seq 100); do grep -q "weft0 up" node.log && break; sleep 0.1; done
+        sleep 0.5; kill -HUP $node
+        for _ in $(seq 100); do grep -q "read again" node.log && break; sleep 0.1; done
+        kill $node; wait $node; echo "stopped $?""#,
+    );
+    assert!(stdout(&out).contains("stopped 0"), "{}", stderr(&out));
+    let mut told = Vec::new();
+    let mut buffer = [0; 256];
+    while let Ok(len) = manager.recv(&mut buffer) {
+        told.extend(String::from_utf8_lossy(&buffer[..len]).lines().map(str::to_owned));
+    }
+    let order: Vec<&str> =
+        told.iter().map(String::as_str).filter(|line| !line.starts_with("MONOTONIC_USEC=")).collect();
+    let states: Vec<&str> = order.iter().copied().filter(|line| *line != "WATCHDOG=1").collect();
+    assert_eq!(states, ["READY=1", "RELOADING=1", "READY=1", "STOPPING=1"], "{told:?}");
+    assert!(order.contains(&"WATCHDOG=1"), "{told:?}");
 }
