@@ -1,7 +1,7 @@
 //! A lane: what one set of flows goes through, whatever the variant.
 
-use crate::net::{Node, Process};
-use crate::variants::WeftControl;
+use crate::net::Node;
+use crate::variants::{Daemon, WeftControl};
 use std::net::Ipv4Addr;
 use std::process::Command;
 
@@ -20,13 +20,13 @@ pub(crate) struct Lane {
     /// A running weft to ask and to tell.
     pub weft: Option<WeftControl>,
     /// The programs that make the way; they end with it.
-    pub processes: Vec<Process>,
+    pub daemons: Vec<Daemon>,
 }
 
 impl Lane {
     /// A way without a tunnel.
     pub fn plain(name: String, link: Option<usize>, home: Ipv4Addr, hub: Ipv4Addr) -> Lane {
-        Lane { name, link, home, hub, mptcp: false, weft: None, processes: Vec::new() }
+        Lane { name, link, home, hub, mptcp: false, weft: None, daemons: Vec::new() }
     }
 
     /// A command for a TCP application on `node`.

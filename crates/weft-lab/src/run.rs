@@ -6,7 +6,7 @@ use crate::options::RunOptions;
 use crate::progress::Progress;
 use crate::series::{Series, write_csv};
 use crate::world::load_traces;
-use crate::{interrupt, plot, scratch};
+use crate::{interrupt, net, plot, scratch};
 use std::collections::BTreeMap;
 use std::fs;
 use std::time::Duration;
@@ -23,6 +23,8 @@ const LATE_REPEATS: u32 = 2;
 /// When the lab cannot be built, a scenario asks for what is not there, or the user interrupts. A variant that cannot be run, because its program is not
 /// installed or did not start, is no error: it is listed in [`RunResult::skipped`] with the reason.
 pub fn run(scenario: &Scenario, options: &RunOptions) -> Result<RunResult, LabError> {
+    // Before the progress display starts the first thread.
+    net::acquire_privilege()?;
     interrupt::watch();
     scratch::remove_stale();
     let traces = load_traces(scenario, options.traces.as_deref())?;

@@ -1,7 +1,7 @@
 //! Tables for people.
 
 use std::fmt::Write;
-use weft_scenario::{FlowResult, RunResult, SweepResult, VariantResult};
+use weft_scenario::{FlowResult, MixResult, RunResult, SweepResult, VariantResult};
 
 /// A table of text columns: the first left-aligned, the others right-aligned.
 struct Table {
@@ -102,7 +102,7 @@ pub fn run_table(result: &RunResult) -> String {
     text.push_str(&table.render());
     text.push_str(&events_table(result));
     for skipped in &result.skipped {
-        let _ = writeln!(text, "{} was skipped: {}", skipped.name, skipped.reason);
+        let _ = writeln!(text, "{} was skipped: {}", skipped.name, skipped.reason.replace('\n', " / "));
     }
     text
 }
@@ -137,21 +137,25 @@ fn events_table(result: &RunResult) -> String {
     if table.rows.len() == 1 { String::new() } else { format!("\n{}", table.render()) }
 }
 
+/// The links' rates, which are the first word of their descriptions.
+fn rates(mix: &MixResult) -> String {
+    mix.links.iter().filter_map(|link| link.split(' ').next()).collect::<Vec<_>>().join(" + ")
+}
+
 /// A sweep's result as a table.
 pub fn sweep_table(result: &SweepResult) -> String {
     let mut table =
-        Table::new(["seed", "bonded", "best through weft", "best plain", "× weft", "× plain", "pass", "links"]);
+        Table::new(["seed: links", "bonded", "best through weft", "best plain", "× weft", "× plain", "pass"]);
     let mbps = |bps: Option<f64>| number(bps.map(|b| b / 1e6), 1);
     for mix in &result.mixes {
         table.row([
-            mix.seed.to_string(),
+            format!("{}: {}", mix.seed, rates(mix)),
             mbps(mix.bonded_bps),
             mbps(mix.best_link_through_weft_bps),
             mbps(mix.best_link_bps),
             number(mix.of_best_link_through_weft, 2),
             number(mix.of_best_link, 2),
             if mix.pass { "yes" } else { "NO" }.to_owned(),
-            mix.links.join(", "),
         ]);
     }
     let passed = result.mixes.iter().filter(|mix| mix.pass).count();

@@ -1,13 +1,14 @@
 //! OpenVPN over the best link: UDP, TLS with certificates made for the occasion, AES-256-GCM, no compression.
 
-use super::{READY_TIMEOUT, scratch_file, start_daemon, wait_reachable};
+use super::daemon::{Daemon, READY_TIMEOUT, is_reachable, wait_until};
+use super::scratch_file;
 use crate::LabError;
 use crate::apps::{failed, need};
 use crate::lane::Lane;
-use crate::net::{Node, Process};
+use crate::net::Node;
 use crate::world::World;
 use std::net::Ipv4Addr;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use weft_scenario::Variant;
 
 const HOME: Ipv4Addr = Ipv4Addr::new(10, 88, 0, 1);
@@ -29,13 +30,14 @@ pub(super) fn open(variant: &Variant, world: &World, best: usize) -> Result<Vec<
     let hub_log = scratch_file(world, "openvpn-hub.log");
     let server =
         ["--tls-server", "--dh", "none", "--local"].map(String::from).into_iter().chain([link.hub.to_string()]);
-    let server = start(&world.hub, server.collect(), &hub, &home.fingerprint, [HUB, HOME], &hub_log)?;
+    let server = start(&world.hub, server.collect(), &hub, &home.fingerprint, [HUB, HOME], hub_log)?;
     let home_log = scratch_file(world, "openvpn-home.log");
     let client = ["--tls-client", "--nobind", "--remote"].map(String::from).into_iter().chain([link.hub.to_string()]);
-    let client = start(&world.home, client.collect(), &home, &hub.fingerprint, [HOME, HUB], &home_log)?;
-    wait_reachable(&world.home, HUB, "openvpn", &home_log)?;
+    let client = start(&world.home, client.collect(), &home, &hub.fingerprint, [HOME, HUB], home_log)?;
+    let mut daemons = vec![server, client];
+    wait_until(&mut daemons, || is_reachable(&world.home, HUB))?;
     let mut lane = Lane::plain(variant.name.clone(), Some(best), HOME, HUB);
-    lane.processes = vec![server, client];
+    lane.daemons = daemons;
     Ok(vec![lane])
 }
 
@@ -45,14 +47,14 @@ fn start(
     own: &Identity,
     peer: &str,
     [here, there]: [Ipv4Addr; 2],
-    log: &Path,
-) -> Result<Process, LabError> {
+    log: PathBuf,
+) -> Result<Daemon, LabError> {
     let mut command = node.command("openvpn");
     command.args(role).args(["--dev", "ovpn0", "--dev-type", "tun", "--proto", "udp4", "--port", PORT]);
     command.arg("--cert").arg(&own.certificate).arg("--key").arg(&own.key).args(["--peer-fingerprint", peer]);
     command.args(["--ifconfig", &here.to_string(), &there.to_string(), "--data-ciphers", "AES-256-GCM"]);
     command.args(["--disable-dco", "--txqueuelen", "1000", "--connect-retry", "1", "--verb", "3"]);
-    start_daemon(node, command, log)
+    Daemon::start("openvpn", node, command, log)
 }
 
 fn identity(world: &World, name: &str) -> Result<Identity, LabError> {

@@ -1,10 +1,11 @@
 //! weft itself: keys, configurations, two daemons, and a control socket to ask and to tell.
 
-use super::{READY_TIMEOUT, not_ready, scratch_file, start_daemon};
+use super::daemon::{Daemon, wait_until};
+use super::scratch_file;
 use crate::LabError;
 use crate::apps::failed;
 use crate::lane::Lane;
-use crate::net::{Node, Process};
+use crate::net::Node;
 use crate::options::RunOptions;
 use crate::world::{World, WorldLink};
 use serde::Deserialize;
@@ -15,7 +16,7 @@ use std::net::Ipv4Addr;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use toml::{Table, Value};
 use weft_scenario::Variant;
 
@@ -66,6 +67,12 @@ impl WeftControl {
         let answer = self.ask(r#"{"command":"status"}"#)?;
         let peer = answer.peers.into_iter().next().filter(|peer| peer.established_s.is_some());
         Ok(peer.map(|peer| peer.paths).unwrap_or_default())
+    }
+
+    /// Whether the session is there and this many paths carry.
+    fn carries(&self, paths: usize) -> bool {
+        let carries = |path: &PathState| path.state != "opening" && path.state != "down";
+        self.paths().unwrap_or_default().iter().filter(|path| carries(path)).count() >= paths
     }
 
     /// Sets the weights of the weighted schedules, per link name; effective at once.
@@ -144,13 +151,14 @@ fn pair(
     let names: Vec<&str> = links.iter().map(|link| link.name.as_str()).collect();
     let of_hub = configuration(world, &hub, &home, &names, Some(port), &[]);
     let of_home = configuration(world, &home, &hub, &names, None, &endpoints);
-    let (hub_process, _) = start(binary, world, &hub, overlaid(of_hub, &variant.weft))?;
-    let (home_process, log) = start(binary, world, &home, overlaid(of_home, &variant.weft))?;
+    let hub_daemon = start(binary, world, &hub, overlaid(of_hub, &variant.weft))?;
+    let home_daemon = start(binary, world, &home, overlaid(of_home, &variant.weft))?;
     let control = WeftControl { socket: scratch_file(world, format!("{}.sock", home.name)) };
-    wait_ready(&control, links.len(), &log)?;
+    let mut daemons = vec![hub_daemon, home_daemon];
+    wait_until(&mut daemons, || control.carries(links.len()))?;
     let mut lane = Lane::plain(name, None, home.address, hub.address);
     lane.weft = Some(control);
-    lane.processes = vec![home_process, hub_process];
+    lane.daemons = daemons;
     Ok(lane)
 }
 
@@ -207,7 +215,7 @@ fn overlaid(mut base: Table, overlay: &Table) -> Table {
 }
 
 /// Starts the daemon; it is ended with SIGKILL when its lane is dropped.
-fn start(binary: &Path, world: &World, end: &End, configuration: Table) -> Result<(Process, PathBuf), LabError> {
+fn start(binary: &Path, world: &World, end: &End, configuration: Table) -> Result<Daemon, LabError> {
     let file = scratch_file(world, format!("{}.toml", end.name));
     let state = scratch_file(world, format!("{}.state", end.name));
     let log = scratch_file(world, format!("{}.log", end.name));
@@ -215,20 +223,7 @@ fn start(binary: &Path, world: &World, end: &End, configuration: Table) -> Resul
     fs::write(&file, configuration.to_string())?;
     let mut command = end.node.command(binary);
     command.args(["up", "-c"]).arg(&file);
-    Ok((start_daemon(end.node, command, &log)?, log))
-}
-
-/// Waits until the session is there and all `paths` carry.
-fn wait_ready(control: &WeftControl, paths: usize, log: &Path) -> Result<(), LabError> {
-    let deadline = Instant::now() + READY_TIMEOUT;
-    let carries = |path: &PathState| path.state != "opening" && path.state != "down";
-    while control.paths().unwrap_or_default().iter().filter(|path| carries(path)).count() < paths {
-        if Instant::now() > deadline {
-            return Err(not_ready("weft", log));
-        }
-        crate::interrupt::sleep_until(Instant::now() + Duration::from_millis(50))?;
-    }
-    Ok(())
+    Daemon::start("weft", end.node, command, log)
 }
 
 #[cfg(test)]

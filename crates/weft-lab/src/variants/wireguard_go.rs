@@ -1,10 +1,11 @@
 //! wireguard-go over the best link, built from its Go module where Go is there, set up through its UAPI socket.
 
-use super::{READY_TIMEOUT, scratch_file, start_daemon, wait_reachable};
+use super::daemon::{Daemon, READY_TIMEOUT, is_reachable, wait_until};
+use super::scratch_file;
 use crate::LabError;
 use crate::apps::{failed, is_installed, need};
 use crate::lane::Lane;
-use crate::net::{Node, Process};
+use crate::net::Node;
 use crate::scratch::stale;
 use crate::world::World;
 use std::io::{BufRead, BufReader, Write};
@@ -44,9 +45,10 @@ pub(super) fn open(variant: &Variant, world: &World, best: usize) -> Result<Vec<
     let to_hub = format!("public_key={}\nendpoint={}:{HUB_PORT}\nallowed_ip={HUB}/32\n", hub.public, link.hub);
     let home_end =
         start(world, &world.home, &program, &home_device, &format!("private_key={}\n{to_hub}", home.private), HOME)?;
-    wait_reachable(&world.home, HUB, "wireguard-go", &scratch_file(world, home_device + ".log"))?;
+    let mut daemons = vec![hub_end, home_end];
+    wait_until(&mut daemons, || is_reachable(&world.home, HUB))?;
     let mut lane = Lane::plain(variant.name.clone(), Some(best), HOME, HUB);
-    lane.processes = vec![hub_end, home_end];
+    lane.daemons = daemons;
     Ok(vec![lane])
 }
 
@@ -114,19 +116,16 @@ fn start(
     device: &str,
     settings: &str,
     address: Ipv4Addr,
-) -> Result<Process, LabError> {
+) -> Result<Daemon, LabError> {
     let log = scratch_file(world, format!("{device}.log"));
     let mut command = node.command(program);
     command.args(["-f", device]).env("WG_PROCESS_FOREGROUND", "1").env("LOG_LEVEL", "error");
-    let process = start_daemon(node, command, &log)?;
     let socket = Path::new(SOCKETS).join(format!("{device}.sock"));
-    let configured = configure(&socket, settings);
-    // The connection is made: the name is no longer needed.
-    let _ = std::fs::remove_file(&socket);
-    configured?;
+    let daemon = Daemon::start("wireguard-go", node, command, log)?.leaving(socket.clone());
+    configure(&socket, settings)?;
     node.add_address(device, &format!("{address}/24"))?;
     node.ip(&format!("link set dev {device} mtu 1420 up"))?;
-    Ok(process)
+    Ok(daemon)
 }
 
 /// Sends the settings through the UAPI socket (wireguard.com/xplatform).

@@ -1,0 +1,99 @@
+//! A tunnel's background program, its log, and waiting for it.
+
+use crate::LabError;
+use crate::interrupt;
+use crate::net::{Node, Process};
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::net::Ipv4Addr;
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// How long a tunnel may take until it carries packets.
+pub(super) const READY_TIMEOUT: Duration = Duration::from_secs(20);
+const PAUSE: Duration = Duration::from_millis(50);
+/// Lines of a log that an error shows.
+const TAIL_LINES: usize = 3;
+
+/// A running program whose output goes to a log. It is killed when dropped.
+pub(crate) struct Daemon {
+    what: &'static str,
+    process: Process,
+    log: PathBuf,
+    /// A file that it leaves behind when it is killed.
+    leaves: Option<PathBuf>,
+}
+
+impl Drop for Daemon {
+    fn drop(&mut self) {
+        if let Some(file) = &self.leaves {
+            let _ = std::fs::remove_file(file);
+        }
+    }
+}
+
+impl Daemon {
+    /// Starts `command` on `node`.
+    pub fn start(what: &'static str, node: &Node, mut command: Command, log: PathBuf) -> Result<Daemon, LabError> {
+        let output = File::create(&log)?;
+        let errors = OpenOptions::new().append(true).open(&log)?;
+        command.stdin(Stdio::null()).stdout(output).stderr(errors);
+        Ok(Daemon { what, process: node.spawn(command)?, log, leaves: None })
+    }
+
+    /// Has `file` removed with it.
+    pub fn leaving(mut self, file: PathBuf) -> Daemon {
+        self.leaves = Some(file);
+        self
+    }
+
+    fn error(&self, what_happened: &str) -> LabError {
+        let text = std::fs::read_to_string(&self.log).unwrap_or_default();
+        let lines: Vec<&str> = text.lines().collect();
+        let tail = lines.get(lines.len().saturating_sub(TAIL_LINES)..).unwrap_or_default().join("\n");
+        LabError::Io(io::Error::other(format!("{} {what_happened}; it said:\n{tail}", self.what)))
+    }
+}
+
+/// Waits until `is_ready`, unless one of the daemons ends or time runs out.
+pub(super) fn wait_until(daemons: &mut [Daemon], is_ready: impl Fn() -> bool) -> Result<(), LabError> {
+    let deadline = Instant::now() + READY_TIMEOUT;
+    while !is_ready() {
+        for daemon in daemons.iter_mut() {
+            if daemon.process.child_mut().try_wait()?.is_some() {
+                return Err(daemon.error("has ended"));
+            }
+        }
+        if let Some(last) = daemons.last().filter(|_| Instant::now() > deadline) {
+            return Err(last.error(&format!("was not ready within {} s", READY_TIMEOUT.as_secs())));
+        }
+        interrupt::sleep_until(Instant::now() + PAUSE)?;
+    }
+    Ok(())
+}
+
+/// Whether `address` answers a ping from `node`.
+pub(super) fn is_reachable(node: &Node, address: Ipv4Addr) -> bool {
+    let mut ping = node.command("ping");
+    ping.args(["-n", "-c", "1", "-W", "1", &address.to_string()]);
+    node.output(ping, Duration::from_secs(3)).is_ok_and(|output| output.status.success())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::net::Lab;
+    use crate::scratch::Scratch;
+
+    #[test]
+    fn a_daemon_that_ends_is_not_waited_for_and_its_last_words_are_told() {
+        let Ok(lab) = Lab::new() else { return eprintln!("skipped: this process may not create namespaces") };
+        let (node, scratch) = (lab.node("n").unwrap(), Scratch::new().unwrap());
+        let mut command = node.command("sh");
+        command.args(["-c", "echo one; echo no tunnel device >&2"]);
+        let daemon = Daemon::start("tunnel", &node, command, scratch.path().join("log")).unwrap();
+        let error = wait_until(&mut [daemon], || false).unwrap_err().to_string();
+        assert!(error.starts_with("tunnel has ended") && error.ends_with("no tunnel device"), "{error}");
+    }
+}
