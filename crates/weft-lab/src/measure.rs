@@ -10,7 +10,7 @@ use crate::options::RunOptions;
 use crate::sampler::{self, LinksReport};
 use crate::series::Series;
 use crate::variants;
-use crate::world::{Traces, World, bound_bps, omniscient_ms_p95};
+use crate::world::{Traces, World, bound_bps, omniscient_ms_p95, restart_traces};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -82,7 +82,9 @@ impl Bench<'_> {
         let (reports, happened, links) = thread::scope(|scope| {
             let clock = scope.spawn(|| {
                 interrupt::sleep_until(schedule.epoch)?;
-                sampler::sample(&emulator, schedule.epoch, schedule.warmup, &over, tick)
+                restart_traces(&emulator, self.scenario, self.traces)?;
+                let window = schedule.warmup..self.scenario.duration;
+                sampler::sample(&emulator, schedule.epoch, window, &over, tick)
             });
             let director = scope.spawn(|| events::play(&stage));
             let reports = self.run_flows(&world, &lanes, &arrivals, schedule);

@@ -4,6 +4,7 @@ use crate::LabError;
 use crate::emulator::{Direction, EmulatorHandle, LinkStats, Snapshot};
 use crate::series::Series;
 use crate::world::WorldLink;
+use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -25,28 +26,30 @@ pub(crate) struct Carried {
 /// What a run did to the links.
 pub(crate) struct LinksReport {
     pub carried: Carried,
-    /// Since the warm-up.
+    /// Of the time that counts.
     pub snapshot: Snapshot,
 }
 
-/// Samples until `over`; statistics start anew after `warmup`. `tick` is told the time into the run.
+/// Samples until `over`; the statistics are those of `window`. `tick` is told the time into the run.
 pub(crate) fn sample(
     emulator: &EmulatorHandle,
     epoch: Instant,
-    warmup: Duration,
+    window: Range<Duration>,
     over: &AtomicBool,
     tick: &(dyn Fn(Duration) + Sync),
 ) -> Result<LinksReport, LabError> {
     let mut carried = Carried::default();
     let mut before: Vec<[u64; 2]> = Vec::new();
     let mut marked = false;
+    let mut at_end = None;
     emulator.mark()?;
     let mut due = epoch;
     while !over.load(Ordering::Relaxed) {
         due += STEP;
         thread::sleep(due.saturating_duration_since(Instant::now()));
         tick(epoch.elapsed());
-        let now: Vec<[u64; 2]> = emulator.snapshot()?.links.iter().map(delivered).collect();
+        let snapshot = emulator.snapshot()?;
+        let now: Vec<[u64; 2]> = snapshot.links.iter().map(delivered).collect();
         let since = |link: usize| before.get(link).copied().unwrap_or_default();
         let step = now
             .iter()
@@ -55,13 +58,17 @@ pub(crate) fn sample(
             .collect();
         carried.steps.push((epoch.elapsed(), step));
         before = now;
-        if !marked && epoch.elapsed() >= warmup {
+        if !marked && epoch.elapsed() >= window.start {
             emulator.mark()?;
             before.clear();
             marked = true;
         }
+        if at_end.is_none() && epoch.elapsed() >= window.end {
+            at_end = Some(snapshot);
+        }
     }
-    Ok(LinksReport { carried, snapshot: emulator.snapshot()? })
+    let snapshot = at_end.map_or_else(|| emulator.snapshot(), Ok)?;
+    Ok(LinksReport { carried, snapshot })
 }
 
 fn delivered(link: &LinkStats) -> [u64; 2] {

@@ -2,7 +2,7 @@
 
 use crate::LabError;
 use crate::emulator::trace::{OPPORTUNITY_BYTES, Trace};
-use crate::emulator::{Capacity, DirectionSpec, Emulator, EmulatorHandle, EndSpec, LinkSpec};
+use crate::emulator::{Capacity, Direction, DirectionSpec, Emulator, EmulatorHandle, EndSpec, LinkSpec};
 use crate::net::{Lab, Node};
 use crate::scratch::Scratch;
 use std::collections::BTreeMap;
@@ -134,6 +134,21 @@ impl World {
     pub fn emulator(&self) -> EmulatorHandle {
         self.emulator.handle()
     }
+}
+
+/// Has every trace start now, so that all variants meet the same opportunities at the same time of the run.
+pub(crate) fn restart_traces(emulator: &EmulatorHandle, scenario: &Scenario, traces: &Traces) -> Result<(), LabError> {
+    for (position, link) in scenario.links.iter().enumerate() {
+        for (direction, described) in [(Direction::Forward, &link.up), (Direction::Backward, &link.down)] {
+            let spec = emulated(described, link.base_rtt(), traces)?;
+            let Capacity::Trace(trace) = &spec.capacity else { continue };
+            // The emulator lets a trace run on unless something else was there in between.
+            let pause = DirectionSpec { capacity: Capacity::Rate(trace.mean_rate()), ..spec.clone() };
+            emulator.set(position, direction, pause)?;
+            emulator.set(position, direction, spec)?;
+        }
+    }
+    Ok(())
 }
 
 fn place(link: &Link, number: u8) -> WorldLink {

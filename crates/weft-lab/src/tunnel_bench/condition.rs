@@ -1,0 +1,57 @@
+//! What the veth pair does to the datagrams.
+
+use serde::Serialize;
+use std::fmt;
+
+/// One setting of the veth pair.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+pub struct Condition {
+    /// Whether trains of UDP datagrams may cross the pair in one piece (`tx-udp-segmentation`).
+    pub segmentation: bool,
+    /// Thousandths of the UDP datagrams that are dropped at random on arrival; none where nothing looks at them.
+    pub loss_permille: Option<u32>,
+}
+
+impl Condition {
+    /// The conditions of the bench, in order.
+    pub const ALL: [Condition; 4] =
+        [Condition { segmentation: true, loss_permille: None }, Condition::lossy(0), Condition::lossy(1), Condition::lossy(10)];
+
+    const fn lossy(permille: u32) -> Condition {
+        Condition { segmentation: false, loss_permille: Some(permille) }
+    }
+
+    /// The nftables rules for a namespace whose end of the pair is `interface`.
+    pub(super) fn rules(self, interface: &str) -> String {
+        let Some(permille) = self.loss_permille else { return "flush ruleset".into() };
+        let drop = match permille {
+            0 => String::new(),
+            n => format!("numgen random mod 1000 < {n} counter name dropped drop\n"),
+        };
+        format!(
+            "flush ruleset
+             table inet bench {{
+               counter seen {{ }}
+               counter dropped {{ }}
+               counter uncut {{ }}
+               chain arrivals {{
+                 type filter hook prerouting priority -300;
+                 iifname != \"{interface}\" accept
+                 meta l4proto != udp accept
+                 counter name seen
+                 meta length > 1500 counter name uncut
+                 {drop}
+               }}
+             }}"
+        )
+    }
+}
+
+impl fmt::Display for Condition {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.loss_permille {
+            None => f.write_str("trains cross whole"),
+            Some(permille) => write!(f, "single datagrams, {:.1} % lost", f64::from(permille) / 10.0),
+        }
+    }
+}

@@ -1,0 +1,63 @@
+//! The machine: what it is, and the processor time of a program.
+
+use serde::Serialize;
+use std::fs;
+use std::io;
+use std::thread;
+use std::time::Duration;
+
+/// Ticks per second in `/proc` (`USER_HZ`, a part of the kernel's interface).
+const USER_HZ: u64 = 100;
+
+/// What the figures were measured on.
+#[derive(Clone, Debug, Serialize)]
+pub struct Machine {
+    /// The processor's name.
+    pub processor: String,
+    /// Processors this process may use.
+    pub processors: usize,
+    /// The kernel's release.
+    pub kernel: String,
+    /// Mean number of running programs over the last minute before the bench: well below 1 on a quiet machine.
+    pub load_before: f64,
+}
+
+impl Machine {
+    pub(super) fn read() -> Machine {
+        let text = |path: &str| fs::read_to_string(path).unwrap_or_default();
+        let cpuinfo = text("/proc/cpuinfo");
+        let processor = cpuinfo.lines().find_map(|line| line.strip_prefix("model name")?.split_once(": "));
+        Machine {
+            processor: processor.map_or("unknown processor", |(_, name)| name).to_owned(),
+            processors: thread::available_parallelism().map_or(1, usize::from),
+            kernel: text("/proc/sys/kernel/osrelease").trim().to_owned(),
+            load_before: text("/proc/loadavg").split(' ').next().and_then(|word| word.parse().ok()).unwrap_or(0.0),
+        }
+    }
+}
+
+/// User and system time of process `pid` with all its threads (proc_pid_stat(5)).
+pub(super) fn cpu_time(pid: u32) -> io::Result<Duration> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat"))?;
+    let ticks = ticks(&stat).ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "/proc/PID/stat"))?;
+    Ok(Duration::from_millis(ticks * 1_000 / USER_HZ))
+}
+
+/// Fields 14 and 15; the name in field 2 may hold spaces and parentheses.
+fn ticks(stat: &str) -> Option<u64> {
+    let mut after_name = stat.rsplit_once(')')?.1.split_whitespace().skip(11);
+    let mut next = || after_name.next()?.parse::<u64>().ok();
+    Some(next()? + next()?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_found_behind_an_odd_name() {
+        let stat = "7 (a ) b) S 1 7 7 0 -1 4194560 100 0 0 0 250 50 9 9 20 0 3 0 1000 1 1";
+        assert_eq!(ticks(stat), Some(300));
+        assert_eq!(ticks("7 (cut) S 1 7"), None);
+    }
+}

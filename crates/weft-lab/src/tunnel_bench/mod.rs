@@ -1,0 +1,247 @@
+//! One TCP flow through a tunnel over a veth pair: weft beside wireguard-go and beside no tunnel.
+//!
+//! The competitors take turns on the same pair of namespaces, so that only figures of one turn are compared. With loss, the kernel's
+//! UDP segmentation is turned off on the pair: otherwise one drop would take a whole train of datagrams.
+
+mod condition;
+mod machine;
+mod report;
+mod site;
+
+pub use condition::Condition;
+pub use machine::Machine;
+pub use report::tunnel_bench_table;
+
+use crate::apps::probe::Arrivals;
+use crate::apps::{self, Place, Schedule};
+use crate::lane::Lane;
+use crate::{LabError, interrupt, net, scratch};
+use machine::cpu_time;
+use serde::Serialize;
+use site::Site;
+use std::path::PathBuf;
+use std::thread;
+use std::time::{Duration, Instant};
+use weft_scenario::{App, Flow, FlowDirection, FlowResult, Kind};
+
+/// Time for the applications to get ready.
+const LEAD: Duration = Duration::from_secs(1);
+const PORT: u16 = 5_201;
+const PING_INTERVAL: Duration = Duration::from_millis(10);
+const PING_LENGTH: Duration = Duration::from_secs(3);
+/// What takes turns: its name, and how the lab makes it.
+const COMPETITORS: [(&str, Kind); 3] =
+    [("no tunnel", Kind::EachLink), ("weft", Kind::Weft), ("wireguard-go", Kind::WireguardGo)];
+
+/// How to run the bench.
+#[derive(Clone, Debug)]
+pub struct TunnelBenchOptions {
+    /// The `weft` program.
+    pub weft_binary: PathBuf,
+    /// Turns of each competitor under each condition.
+    pub turns: u32,
+    /// Length of a flow.
+    pub duration: Duration,
+    /// The beginning of a flow that does not count.
+    pub warmup: Duration,
+    /// Only this competitor, by name; all of them if none.
+    pub only: Option<String>,
+    /// Only the first so many of [`Condition::ALL`].
+    pub conditions: usize,
+}
+
+/// What one competitor's turn measured.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Turn {
+    /// Goodput of the flow in Gbit/s.
+    pub gbit_s: f64,
+    /// Processor time of both tunnel programs per 10⁹ bytes of payload; none without a tunnel.
+    pub cpu_s_per_gb: Option<f64>,
+    /// Median round-trip time of an idle tunnel in milliseconds, where it was asked for.
+    pub idle_rtt_ms_p50: Option<f64>,
+    /// Its 95th percentile.
+    pub idle_rtt_ms_p95: Option<f64>,
+    /// Share of the outer UDP datagrams dropped on their way to the receiver, where datagrams are dropped.
+    pub loss_seen: Option<f64>,
+    /// Outer UDP packets that met the drop uncut; above zero the loss did not hit single datagrams.
+    pub uncut: u64,
+}
+
+/// One competitor under one condition.
+#[derive(Clone, Debug, Serialize)]
+pub struct Series {
+    /// Its name.
+    pub name: String,
+    /// Its turns, in order; none for a turn that failed.
+    pub turns: Vec<Option<Turn>>,
+    /// Why the last failed turn failed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub failure: Option<String>,
+}
+
+/// All competitors under one condition.
+#[derive(Clone, Debug, Serialize)]
+pub struct Row {
+    /// What the veth pair did.
+    #[serde(flatten)]
+    pub condition: Condition,
+    /// One for each competitor.
+    pub series: Vec<Series>,
+    /// Goodput of weft over that of wireguard-go, turn by turn.
+    pub weft_over_wireguard_go: Vec<f64>,
+}
+
+/// The result of the bench.
+#[derive(Clone, Debug, Serialize)]
+pub struct TunnelBench {
+    /// Where it was measured.
+    pub machine: Machine,
+    /// Length of a flow in seconds.
+    pub duration_s: f64,
+    /// Its beginning that does not count, in seconds.
+    pub warmup_s: f64,
+    /// One for each condition.
+    pub rows: Vec<Row>,
+}
+
+/// Measures everything; `tell` hears what is done next. Bounded in time; nothing is left behind.
+///
+/// Call it from a process that has started no thread yet where that process is not root (see [`crate::net::acquire_privilege`]).
+///
+/// # Errors
+/// When the lab cannot be built, a program is missing that all need, or the user interrupts. A competitor that fails is no error: its
+/// [`Series::failure`] says why.
+pub fn tunnel_bench(options: &TunnelBenchOptions, mut tell: impl FnMut(&str)) -> Result<TunnelBench, LabError> {
+    net::acquire_privilege()?;
+    interrupt::watch();
+    scratch::remove_stale();
+    for (program, package) in [("iperf3", "iperf3"), ("ping", "iputils-ping"), ("ethtool", "ethtool"), ("nft", "nftables")]
+    {
+        apps::need(program, package)?;
+    }
+    let machine = Machine::read();
+    let site = Site::build(&options.weft_binary)?;
+    let conditions = Condition::ALL.iter().take(options.conditions);
+    let rows = conditions.map(|condition| row(&site, *condition, options, &mut tell));
+    let rows = rows.collect::<Result<_, _>>()?;
+    let seconds = |d: Duration| d.as_secs_f64();
+    Ok(TunnelBench { machine, duration_s: seconds(options.duration), warmup_s: seconds(options.warmup), rows })
+}
+
+fn row(
+    site: &Site,
+    condition: Condition,
+    options: &TunnelBenchOptions,
+    tell: &mut impl FnMut(&str),
+) -> Result<Row, LabError> {
+    let takes_part = |name: &str, kind: Kind| {
+        options.only.as_deref().is_none_or(|only| only == name) && (kind != Kind::EachLink || condition.segmentation)
+    };
+    let competitors: Vec<(&str, Kind)> =
+        COMPETITORS.into_iter().filter(|&(name, kind)| takes_part(name, kind)).collect();
+    let mut series: Vec<Series> = competitors
+        .iter()
+        .map(|(name, _)| Series { name: (*name).to_owned(), turns: Vec::new(), failure: None })
+        .collect();
+    for number in 0..options.turns {
+        let mut order: Vec<usize> = (0..competitors.len()).collect();
+        // What drifts meanwhile is to favour nobody.
+        if number % 2 == 1 {
+            order.reverse();
+        }
+        for competitor in order {
+            let (Some(&(name, kind)), Some(series)) = (competitors.get(competitor), series.get_mut(competitor)) else {
+                continue;
+            };
+            tell(&format!("{condition}, turn {} of {}: {name}", number + 1, options.turns));
+            match turn(site, kind, condition, options) {
+                Ok(turn) => series.turns.push(Some(turn)),
+                Err(LabError::Interrupted) => return Err(LabError::Interrupted),
+                Err(error) => {
+                    series.turns.push(None);
+                    series.failure = Some(error.to_string());
+                }
+            }
+        }
+    }
+    Ok(Row { condition, weft_over_wireguard_go: ratios(&series), series })
+}
+
+/// Goodput of weft over wireguard-go's in each turn that both finished.
+fn ratios(series: &[Series]) -> Vec<f64> {
+    let turns = |name: &str| series.iter().find(|s| s.name == name).map_or(&[][..], |s| &s.turns);
+    let pairs = turns("weft").iter().zip(turns("wireguard-go"));
+    pairs.filter_map(|(weft, other)| Some(weft.as_ref()?.gbit_s / other.as_ref()?.gbit_s)).collect()
+}
+
+fn turn(site: &Site, kind: Kind, condition: Condition, options: &TunnelBenchOptions) -> Result<Turn, LabError> {
+    site.apply(condition)?;
+    let lane = site.open(kind)?;
+    let mut turn = Turn::default();
+    if condition.segmentation {
+        let ping = flow(App::Ping, PING_LENGTH);
+        let schedule = Schedule { epoch: Instant::now() + LEAD, warmup: Duration::ZERO };
+        let place = Place { world: site.world(), lane: &lane, flow: &ping, port: PORT, schedule };
+        let result = apps::run(&place, &Arrivals::default())?.result;
+        (turn.idle_rtt_ms_p50, turn.idle_rtt_ms_p95) = (result.rtt_ms_p50, result.rtt_ms_p95);
+    }
+    let (result, cpu) = bulk(site, &lane, options)?;
+    let goodput_bps = result.goodput_bps.unwrap_or(0.0);
+    let measured_s = (options.duration - options.warmup).as_secs_f64();
+    turn.gbit_s = goodput_bps / 1e9;
+    turn.cpu_s_per_gb = cpu.map(|cpu| cpu.as_secs_f64() / (goodput_bps / 8.0 * measured_s / 1e9));
+    if condition.loss_permille.is_some() {
+        let counted = site.datagrams()?;
+        turn.loss_seen = (counted.seen > 0).then(|| counted.dropped as f64 / counted.seen as f64);
+        turn.uncut = counted.uncut;
+    }
+    Ok(turn)
+}
+
+/// One TCP connection, and the tunnel programs' processor time while it counts.
+fn bulk(site: &Site, lane: &Lane, options: &TunnelBenchOptions) -> Result<(FlowResult, Option<Duration>), LabError> {
+    let flow = flow(App::Iperf3, options.duration);
+    let schedule = Schedule { epoch: Instant::now() + LEAD, warmup: options.warmup };
+    let place = Place { world: site.world(), lane, flow: &flow, port: PORT, schedule };
+    let cpu_at = |offset: Duration| -> Result<Duration, LabError> {
+        interrupt::sleep_until(schedule.epoch + offset)?;
+        Ok(lane.daemons.iter().map(|daemon| cpu_time(daemon.id())).sum::<Result<_, _>>()?)
+    };
+    thread::scope(|scope| {
+        let client = scope.spawn(|| apps::run(&place, &Arrivals::default()));
+        let cpu = cpu_at(options.warmup).and_then(|before| Ok(cpu_at(options.duration)?.saturating_sub(before)));
+        let report = client.join().unwrap_or(Err(LabError::Interrupted))?;
+        Ok((report.result, (!lane.daemons.is_empty()).then_some(cpu?)))
+    })
+}
+
+fn flow(app: App, length: Duration) -> Flow {
+    Flow {
+        name: app.word().into(),
+        app,
+        direction: FlowDirection::Up,
+        congestion: "cubic".into(),
+        start: Duration::ZERO,
+        stop: length,
+        interval: PING_INTERVAL,
+        size_bytes: 0,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_turn_that_failed_makes_no_pair() {
+        let turn = |gbit_s| Some(Turn { gbit_s, ..Turn::default() });
+        let series =
+            |name: &str, turns: &[Option<Turn>]| Series { name: name.into(), turns: turns.to_vec(), failure: None };
+        let all = [
+            series("weft", &[turn(4.0), None, turn(3.0)]),
+            series("wireguard-go", &[turn(2.0), turn(2.0), turn(1.0)]),
+        ];
+        assert_eq!(ratios(&all), [2.0, 3.0]);
+        assert!(ratios(&all[..1]).is_empty());
+    }
+}

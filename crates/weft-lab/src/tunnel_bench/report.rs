@@ -1,0 +1,100 @@
+//! The bench as a table for people.
+
+use super::{Row, Series, Turn, TunnelBench};
+use std::fmt::Write;
+use weft_scenario::median;
+
+/// A measured loss this far from the wanted one, in parts of it, is pointed out.
+const LOSS_TOLERANCE: f64 = 0.2;
+
+/// The bench as a table: medians over the turns.
+pub fn tunnel_bench_table(bench: &TunnelBench) -> String {
+    let machine = &bench.machine;
+    let mut text = format!(
+        "One TCP flow (cubic), {:.0} s, the first {:.0} s not counted, over a veth pair; medians.\n\
+         {} × {}, Linux {}, load before {:.2}{}\n\n",
+        bench.duration_s,
+        bench.warmup_s,
+        machine.processors,
+        machine.processor,
+        machine.kernel,
+        machine.load_before,
+        if machine.load_before > 0.5 { " — BUSY: only the ratios mean anything" } else { "" }
+    );
+    let _ = writeln!(
+        text,
+        "{:<36}{:>10}{:>12}{:>10}{:>10}{:>12}",
+        "", "Gbit/s", "CPU s/GB", "p50 ms", "p95 ms", "loss seen"
+    );
+    for row in &bench.rows {
+        let _ = writeln!(text, "{}", row.condition);
+        row.series.iter().for_each(|series| text.push_str(&line(series)));
+        text.push_str(&ratio_line(row));
+        row.series.iter().for_each(|series| text.push_str(&warnings(row, series)));
+    }
+    text
+}
+
+fn line(series: &Series) -> String {
+    let cell = |value: Option<f64>, digits: usize| value.map_or("–".to_owned(), |v| format!("{v:.digits$}"));
+    let of = |value: fn(&Turn) -> Option<f64>| median(series.turns.iter().flatten().filter_map(value));
+    format!(
+        "  {:<34}{:>10}{:>12}{:>10}{:>10}{:>12}\n",
+        series.name,
+        cell(of(|turn| Some(turn.gbit_s)), 2),
+        cell(of(|turn| turn.cpu_s_per_gb), 2),
+        cell(of(|turn| turn.idle_rtt_ms_p50), 3),
+        cell(of(|turn| turn.idle_rtt_ms_p95), 3),
+        of(|turn| turn.loss_seen).map_or("–".to_owned(), |share| format!("{:.3} %", share * 100.0)),
+    )
+}
+
+fn ratio_line(row: &Row) -> String {
+    let ratios = &row.weft_over_wireguard_go;
+    let Some(middle) = median(ratios.iter().copied()) else { return String::new() };
+    let each: Vec<String> = ratios.iter().map(|ratio| format!("{ratio:.2}")).collect();
+    format!("  weft / wireguard-go {middle:.2} × (turn by turn {})\n", each.join(", "))
+}
+
+fn warnings(row: &Row, series: &Series) -> String {
+    let mut text = String::new();
+    if let Some(failure) = &series.failure {
+        let _ = writeln!(text, "  {} failed: {}", series.name, failure.replace('\n', " / "));
+    }
+    let turns = || series.turns.iter().flatten();
+    if turns().any(|turn| turn.uncut > 0) {
+        let _ = writeln!(text, "  {}: trains met the drop uncut, so losses came in trains", series.name);
+    }
+    if let Some(wanted) = row.condition.loss_permille.map(|permille| f64::from(permille) / 1e3) {
+        let seen = median(turns().filter_map(|turn| turn.loss_seen)).unwrap_or(wanted);
+        if (seen - wanted).abs() > LOSS_TOLERANCE * wanted {
+            let _ = writeln!(text, "  {}: the loss is not what was asked for", series.name);
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Condition, Machine};
+    use super::*;
+
+    #[test]
+    fn medians_ratios_and_what_went_wrong_are_shown() {
+        let turn = |gbit_s, loss_seen, uncut| Some(Turn { gbit_s, loss_seen: Some(loss_seen), uncut, ..Turn::default() });
+        let series = |name: &str, turns: Vec<Option<Turn>>| Series { name: name.into(), turns, failure: None };
+        let row = Row {
+            condition: Condition { segmentation: false, loss_permille: Some(10) },
+            series: vec![
+                series("weft", vec![turn(5.0, 0.0101, 0), turn(7.0, 0.0099, 0)]),
+                series("wireguard-go", vec![turn(2.0, 0.001, 4)]),
+            ],
+            weft_over_wireguard_go: vec![2.5, 3.5],
+        };
+        let machine = Machine { processor: "X".into(), processors: 2, kernel: "6".into(), load_before: 3.0 };
+        let text = tunnel_bench_table(&TunnelBench { machine, duration_s: 10.0, warmup_s: 2.0, rows: vec![row] });
+        assert!(text.contains("BUSY") && text.contains("6.00") && text.contains("3.00 ×"), "{text}");
+        assert!(text.contains("1.000 %") && text.contains("wireguard-go: trains met the drop uncut"), "{text}");
+        assert!(text.contains("wireguard-go: the loss is not") && !text.contains("weft: the loss"), "{text}");
+    }
+}

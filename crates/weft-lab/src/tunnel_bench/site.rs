@@ -1,0 +1,128 @@
+//! Two namespaces joined by a veth pair, and what can be set on it.
+
+use super::condition::Condition;
+use crate::LabError;
+use crate::apps::failed;
+use crate::lane::Lane;
+use crate::net::Node;
+use crate::options::RunOptions;
+use crate::variants;
+use crate::world::{Traces, World, WorldLink};
+use serde::Deserialize;
+use std::net::Ipv4Addr;
+use std::path::Path;
+use std::time::Duration;
+use weft_scenario::{Kind, Scenario, Variant};
+
+/// The pair's name on both nodes.
+const PAIR: &str = "veth0";
+const HOME: Ipv4Addr = Ipv4Addr::new(10, 77, 0, 1);
+const HUB: Ipv4Addr = Ipv4Addr::new(10, 77, 0, 2);
+const TOOL_TIMEOUT: Duration = Duration::from_secs(10);
+/// Names the nodes and no more: its link is left out.
+const FRAME: &str = "name = \"tunnel bench\"\nduration = \"10 s\"\nwarmup = \"2 s\"\n[[link]]\nname = \"none\"\nrate = \"1 Gbit/s\"\n";
+
+/// Where the bench takes place.
+pub(super) struct Site {
+    world: World,
+    options: RunOptions,
+}
+
+/// UDP datagrams that came to the receiver's end of the pair.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(super) struct Datagrams {
+    pub seen: u64,
+    pub dropped: u64,
+    /// Longer than the pair's MTU: trains that were not cut.
+    pub uncut: u64,
+}
+
+impl Site {
+    pub fn build(weft_binary: &Path) -> Result<Site, LabError> {
+        let mut frame = Scenario::parse(FRAME, "tunnel bench").map_err(|e| LabError::Scenario(e.to_string()))?;
+        frame.links.clear();
+        let mut world = World::build(&frame, &Traces::new(), frame.seed)?;
+        world.home.ip(&format!("link add {PAIR} type veth peer name {PAIR} netns {}", world.hub.netns_path()))?;
+        for (node, address) in [(&world.home, HOME), (&world.hub, HUB)] {
+            node.add_address(PAIR, &format!("{address}/24"))?;
+            node.set_interface(PAIR, true)?;
+        }
+        world.links.push(WorldLink { name: PAIR.into(), home: HOME, hub: HUB });
+        let options = RunOptions { weft_binary: Some(weft_binary.to_owned()), ..RunOptions::default() };
+        Ok(Site { world, options })
+    }
+
+    pub fn world(&self) -> &World {
+        &self.world
+    }
+
+    /// The only lane of a variant of this kind.
+    pub fn open(&self, kind: Kind) -> Result<Lane, LabError> {
+        let variant = Variant { name: kind.word().into(), kind, links: Vec::new(), weft: toml::Table::new() };
+        let lane = variants::open(&variant, &self.world, &self.options, 0)?.pop();
+        lane.ok_or_else(|| LabError::Missing(format!("{} made no lane", variant.name)))
+    }
+
+    /// Sets both ends; the counters begin at zero.
+    pub fn apply(&self, condition: Condition) -> Result<(), LabError> {
+        let segmentation = if condition.segmentation { "on" } else { "off" };
+        let rules = condition.rules(PAIR);
+        for node in [&self.world.home, &self.world.hub] {
+            tool(node, "ethtool", &["-K", PAIR, "generic-segmentation-offload", "on", "tx-udp-segmentation", segmentation])?;
+            tool(node, "nft", &[&rules])?;
+        }
+        Ok(())
+    }
+
+    /// What the receiver counted since [`Site::apply`].
+    pub fn datagrams(&self) -> Result<Datagrams, LabError> {
+        let listed = tool(&self.world.hub, "nft", &["-j", "list", "counters"])?;
+        read_counters(&listed).ok_or_else(|| failed("nft", listed.as_bytes()))
+    }
+}
+
+fn tool(node: &Node, program: &str, arguments: &[&str]) -> Result<String, LabError> {
+    let mut command = node.command(program);
+    command.args(arguments);
+    let output = node.output(command, TOOL_TIMEOUT)?;
+    if output.status.success() {
+        Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+    } else {
+        Err(failed(program, &output.stderr))
+    }
+}
+
+fn read_counters(json: &str) -> Option<Datagrams> {
+    #[derive(Deserialize)]
+    struct Listing {
+        nftables: Vec<Item>,
+    }
+    #[derive(Deserialize)]
+    struct Item {
+        counter: Option<Counter>,
+    }
+    #[derive(Deserialize)]
+    struct Counter {
+        name: String,
+        packets: u64,
+    }
+    let listing: Listing = serde_json::from_str(json).ok()?;
+    let counters: Vec<Counter> = listing.nftables.into_iter().filter_map(|item| item.counter).collect();
+    let packets = |name: &str| counters.iter().find(|c| c.name == name).map(|c| c.packets);
+    Some(Datagrams { seen: packets("seen")?, dropped: packets("dropped")?, uncut: packets("uncut")? })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counters_are_read_by_name() {
+        let json = r#"{"nftables": [{"metainfo": {"version": "1.0.6"}},
+            {"counter": {"family": "inet", "name": "dropped", "table": "bench", "packets": 3, "bytes": 9}},
+            {"counter": {"family": "inet", "name": "seen", "table": "bench", "packets": 300, "bytes": 900}},
+            {"counter": {"family": "inet", "name": "uncut", "table": "bench", "packets": 0, "bytes": 0}}]}"#;
+        assert_eq!(read_counters(json), Some(Datagrams { seen: 300, dropped: 3, uncut: 0 }));
+        assert_eq!(read_counters(r#"{"nftables": []}"#), None);
+    }
+}
