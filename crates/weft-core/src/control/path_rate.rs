@@ -219,7 +219,13 @@ impl PathRate {
         let fill = self.fill();
         if !sample.backlogged {
             self.busy_meter = RateMeter::default();
-        } else if self.is_queued() {
+            if self.assumed {
+                // What little was asked for says nothing against the starting point.
+                self.meter = RateMeter::default();
+                return;
+            }
+        }
+        if sample.backlogged && self.is_queued() {
             self.busy_meter.on_sample(sample, span);
             let (sent, received) = (self.busy_meter.sent_bps(), self.busy_meter.received_bps());
             let yielding = self.confirmed && sent * fill < 0.985 * self.capacity_bps;

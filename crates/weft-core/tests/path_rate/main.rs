@@ -130,6 +130,14 @@ fn an_application_that_sends_little_teaches_nothing() {
 }
 
 #[test]
+fn pings_before_the_first_load_do_not_lower_the_starting_point() {
+    let trickle = Some((s(0.0)..=s(8.0), Rate::from_bps(4_000)));
+    let run = Link { trickle, duration: s(12.0), ..Link::fixed(20.0, 30) }.run();
+    let first = run.utilisation(s(9.0), s(12.0));
+    assert!(first > 0.95, "utilisation in the first seconds of load {first:.3}");
+}
+
+#[test]
 fn a_greedy_rival_does_not_starve_it_nor_the_other_way_round() {
     for (mbps, rtt) in [(20.0, 40), (50.0, 20), (10.0, 100)] {
         let link = Link { rival: Some(s(10.0)..=s(40.0)), duration: s(50.0), ..Link::fixed(mbps, rtt) };

@@ -1,8 +1,7 @@
 //! What waits on a path: sparse flows first, then repeats, then bulk.
 
-use crate::unit::{UnitId, Units};
+use crate::unit::UnitId;
 use alloc::collections::VecDeque;
-use weft_core::pool::Pool;
 
 /// Which of a path's queues.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,18 +29,9 @@ impl Queues {
         self.bytes[lane as usize] += u64::from(wire_bytes);
     }
 
-    /// The unit to send next; units settled meanwhile are let go.
-    pub(crate) fn front(&mut self, units: &mut Units, pool: &mut Pool) -> Option<(Lane, UnitId)> {
-        for lane in LANES {
-            while let Some(&(unit, _)) = self.lanes[lane as usize].front() {
-                if units.is_live(unit) {
-                    return Some((lane, unit));
-                }
-                self.pop(lane);
-                units.release(unit, pool);
-            }
-        }
-        None
+    /// The unit to send next.
+    pub(crate) fn front(&self) -> Option<(Lane, UnitId)> {
+        LANES.into_iter().find_map(|lane| self.lanes[lane as usize].front().map(|(unit, _)| (lane, *unit)))
     }
 
     pub(crate) fn pop(&mut self, lane: Lane) -> Option<UnitId> {

@@ -11,6 +11,8 @@ use weft_wire::hop::DATA_OVERHEAD;
 use weft_wire::inner::{MAX_SLICE_INDEX, UnitKind};
 use weft_wire::ip::Ecn;
 
+/// A flow with more than this waiting is not sparse, even where its own queue is empty: a full packet (RFC 8290's quantum).
+const SPARSE_BYTES: u32 = 1_514;
 /// A unit not delivered after the peer's waiting time is of no use any more.
 const DEADLINE_MIN: Duration = Duration::from_millis(100);
 
@@ -31,16 +33,16 @@ impl Peer {
             pool.release(dropped.buf);
         };
         let Some(head) = self.queue.head(cx.now, &mut on_drop) else { return false };
-        let hash = self.queue.head_item().map_or(0, |s| s.flow_hash);
-        let urgent = head.sparse;
-        let bytes = head.bytes + (DATA_OVERHEAD + 28) as u32;
         let fixed = !matches!(self.scheduler, Scheduler::EarliestDelivery(_));
+        let urgent = head.sparse && !fixed && self.committed_bytes(head.flow) + head.bytes <= SPARSE_BYTES;
+        let bytes = head.bytes + (DATA_OVERHEAD + 28) as u32;
+        let hash = self.queue.head_item().map_or(0, |s| s.flow_hash);
         if fixed {
             for view in &mut self.views {
                 view.room &= view::is_shallow(view, bytes);
             }
         }
-        let choice = self.scheduler.pick(cx.now, &self.views, UnitView { bytes, flow_hash: hash, urgent: urgent && !fixed });
+        let choice = self.scheduler.pick(cx.now, &self.views, UnitView { bytes, flow_hash: hash, urgent });
         if matches!(choice, Choice::Hold | Choice::NoPath) {
             return false;
         }
@@ -50,7 +52,6 @@ impl Peer {
             segment.marked = true;
             segment.tos = Ecn::Ce.set_in(segment.tos);
         }
-        let urgent = urgent && !fixed;
         let unit = self.make_unit(cx.now, taken.flow, segment, urgent);
         let lane = if urgent { Lane::Urgent } else { Lane::Bulk };
         match choice {
@@ -69,17 +70,39 @@ impl Peer {
 
     /// Puts a unit on a path's queue and into the scheduler's picture.
     pub(super) fn push(&mut self, now: Instant, _pool: &mut Pool, index: usize, lane: Lane, id: UnitId) {
-        let (Some(path), Some(unit)) = (self.paths.get_mut(index), self.units.get(id)) else { return };
+        let (Some(path), Some(unit)) = (self.paths.get_mut(index), self.units.get(id).copied()) else { return };
         let wire_bytes = (unit.len() + DATA_OVERHEAD + path.outer_header_len()) as u32;
         if path.queues.is_empty() && !path.limited {
             path.pacer.start(now);
         }
         path.queues.push(lane, id, wire_bytes);
         self.units.retain(id);
+        if let Some(bytes) = self.committed.get_mut(usize::from(unit.flow.0)) {
+            *bytes += unit.len() as u32;
+        }
         if let Some(view) = self.views.get_mut(index) {
             let time = view.rate.time_for(u64::from(wire_bytes));
-            view.backlog += time;
-            view.ready_at = view.ready_at.max(now);
+            match lane {
+                Lane::Bulk => view.backlog += time,
+                Lane::Urgent | Lane::Repeat => view.ready_at = view.ready_at.max(now) + time,
+            }
+        }
+    }
+
+    /// What a flow has waiting on the paths.
+    fn committed_bytes(&mut self, flow: FlowId) -> u32 {
+        let at = usize::from(flow.0);
+        if self.committed.len() <= at {
+            self.committed.resize(at + 1, 0);
+        }
+        self.committed.get(at).copied().unwrap_or(0)
+    }
+
+    /// A unit left a path's queue.
+    pub(super) fn uncommit(&mut self, id: UnitId) {
+        let Some(unit) = self.units.get(id) else { return };
+        if let Some(bytes) = self.committed.get_mut(usize::from(unit.flow.0)) {
+            *bytes = bytes.saturating_sub(unit.len() as u32);
         }
     }
 

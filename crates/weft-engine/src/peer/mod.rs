@@ -80,6 +80,8 @@ pub(crate) struct Peer {
     pub(crate) flows: FlowTable<FlowKey>,
     pub(crate) queue: FlowQueue<Segment>,
     last_slices: Vec<LastSlice>,
+    /// Bytes of each flow that wait on paths.
+    committed: Vec<u32>,
     pub(crate) scheduler: Scheduler,
     rescue: EarliestDelivery,
     views: Vec<PathView>,
@@ -118,6 +120,7 @@ impl Peer {
             paths: Vec::new(),
             flows: FlowTable::new(seed, MAX_FLOWS),
             last_slices: Vec::new(),
+            committed: Vec::new(),
             rescue: EarliestDelivery::new(EarliestDeliveryConfig::default()),
             views: Vec::new(),
             units: Units::default(),
@@ -198,9 +201,12 @@ impl Peer {
     /// Gives up everything queued on or sent over a path without repeating it.
     fn forget_in_flight(&mut self, pool: &mut Pool, index: usize) {
         let Some(path) = self.paths.get_mut(index) else { return };
-        for (_, unit) in path.queues.drain() {
+        let queued: Vec<UnitId> = path.queues.drain().map(|(_, unit)| unit).collect();
+        for unit in queued {
+            self.uncommit(unit);
             self.units.release(unit, pool);
         }
+        let Some(path) = self.paths.get_mut(index) else { return };
         let units = &mut self.units;
         path.book.drain(|sent, _, _| {
             if let crate::path::Sent::Unit(unit) = sent {

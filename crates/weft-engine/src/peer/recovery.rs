@@ -4,6 +4,7 @@ use super::{Context, Peer};
 use crate::config::Recovery;
 use crate::path::{Lane, Sent};
 use crate::unit::UnitId;
+use alloc::vec::Vec;
 use weft_core::pool::Pool;
 use weft_core::sched::{Choice, UnitView};
 use weft_units::Instant;
@@ -56,10 +57,10 @@ impl Peer {
     /// Sends everything a path still has in flight or queued again elsewhere. What is in flight stays in its book, so that a
     /// late report still settles it.
     pub(super) fn rescue_path(&mut self, cx: &mut Context<'_>, index: usize) {
-        if let Some(path) = self.paths.get_mut(index) {
-            for (_, id) in path.queues.drain() {
-                self.lost.push(id);
-            }
+        let queued: Vec<UnitId> = self.paths[index].queues.drain().map(|(_, id)| id).collect();
+        for id in queued {
+            self.uncommit(id);
+            self.lost.push(id);
         }
         if self.config.policy.recovery == Recovery::Arq {
             let (units, lost) = (&mut self.units, &mut self.lost);

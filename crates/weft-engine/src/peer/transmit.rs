@@ -80,7 +80,7 @@ impl Peer {
         let overhead = path.outer_header_len();
         let (path_id, has_window) = (path.id, path.has_window());
         let mut batch = Batch::default();
-        while let Some((lane, id)) = self.paths[index].queues.front(&mut self.units, cx.pool) {
+        while let Some((lane, id)) = self.next_unit(cx.pool, index) {
             if lane == Lane::Bulk && !has_window {
                 break;
             }
@@ -95,6 +95,7 @@ impl Peer {
             }
             let room = out.get_mut(batch.len..batch.len + datagram)?;
             self.paths[index].queues.pop(lane);
+            self.uncommit(id);
             let Some(number) = seal_unit(cx, self.id, path_id, &unit, room) else {
                 self.units.release(id, cx.pool);
                 break;
@@ -109,6 +110,19 @@ impl Peer {
         let path = self.paths.get_mut(index)?;
         path.pacer.consume(now, (batch.len + batch.count * overhead) as u64, rate);
         Some(transmit(path, &batch))
+    }
+
+    /// The unit a path sends next; units that arrived meanwhile by another path are let go.
+    fn next_unit(&mut self, pool: &mut Pool, index: usize) -> Option<(Lane, UnitId)> {
+        loop {
+            let (lane, id) = self.paths.get(index)?.queues.front()?;
+            if self.units.is_live(id) {
+                return Some((lane, id));
+            }
+            self.paths[index].queues.pop(lane);
+            self.uncommit(id);
+            self.units.release(id, pool);
+        }
     }
 
     fn note_sent(&mut self, now: Instant, pool: &mut Pool, index: usize, number: u64, ip_bytes: usize, id: UnitId) {
@@ -126,6 +140,7 @@ impl Peer {
     /// A unit from before the path's MTU shrank: another path may still carry it.
     fn move_too_long(&mut self, pool: &mut Pool, index: usize, lane: Lane) {
         let Some(id) = self.paths[index].queues.pop(lane) else { return };
+        self.uncommit(id);
         let fits = |p: &Path, len: usize| p.is_usable() && len <= p.inner_limit();
         let len = self.units.get(id).map_or(0, Unit::len);
         match self.paths.iter().position(|p| fits(p, len)) {

@@ -57,13 +57,14 @@ impl Peer {
 
 fn view_of(path: &Path, now: Instant, origin: Option<u32>) -> PathView {
     let rate = path.rate.pacing_rate(now);
-    let backlog = rate.time_for(path.queues.bytes_before(Lane::Bulk));
+    let overtaking = path.queues.bytes_before(Lane::Repeat);
+    let backlog = rate.time_for(path.queues.bytes_before(Lane::Bulk) - overtaking);
     let suspect = path.state() == PathState::Suspect;
     PathView {
         usable: path.is_usable(),
         suspect,
         room: path.has_window(),
-        ready_at: path.pacer.ready_at(),
+        ready_at: path.pacer.ready_at().max(now) + rate.time_for(overtaking),
         backlog,
         rate,
         delay_us: delay_us(path, origin),

@@ -1,6 +1,7 @@
 //! Two engines joined by emulated links in virtual time: enough to see whether what goes in comes out.
 #![allow(dead_code, missing_docs)]
 
+use std::cell::Cell;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -17,15 +18,44 @@ pub struct Direction {
     pub loss: f64,
     pub queue: Duration,
     pub cut: bool,
+    /// IP packets longer than this vanish.
+    pub mtu: u64,
+}
+
+thread_local! {
+    static IN_ENGINE: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Whether this thread is at work in an engine, not in the network around it.
+pub fn is_in_engine() -> bool {
+    IN_ENGINE.get()
+}
+
+/// Every call of an engine goes through here.
+pub fn engine<T>(work: impl FnOnce() -> T) -> T {
+    let before = IN_ENGINE.replace(true);
+    let result = work();
+    IN_ENGINE.set(before);
+    result
+}
+
+/// What an engine calls back is not its own work.
+fn outside<T>(work: impl FnOnce() -> T) -> T {
+    let before = IN_ENGINE.replace(false);
+    let result = work();
+    IN_ENGINE.set(before);
+    result
 }
 
 pub fn direction(mbps: u64, delay_ms: u64, loss: f64) -> Direction {
     let delay = Duration::from_millis(delay_ms);
-    Direction { rate: Rate::from_mbps(mbps), delay, loss, queue: delay * 3 + Duration::from_millis(20), cut: false }
+    Direction { rate: Rate::from_mbps(mbps), delay, loss, queue: delay * 3 + Duration::from_millis(20), cut: false, mtu: 1500 }
 }
 
 struct Pipe {
     spec: Direction,
+    /// The port its datagrams seem to come from: the sender's own, or a NAT's.
+    port: u16,
     free_at: Instant,
     pub sent: u64,
     pub sent_bytes: u64,
@@ -36,8 +66,18 @@ struct InFlight {
     serial: u64,
     to: usize,
     link: usize,
+    source: SocketAddr,
     tos: u8,
     bytes: Vec<u8>,
+}
+
+/// A datagram as an eavesdropper sees it.
+#[derive(Clone, Debug)]
+pub struct Seen {
+    pub to: usize,
+    pub link: usize,
+    pub source: SocketAddr,
+    pub bytes: Vec<u8>,
 }
 
 impl PartialEq for InFlight {
@@ -66,10 +106,14 @@ pub struct World {
     rng: Rng,
     pub delivered: [VecDeque<(Instant, Vec<u8>)>; 2],
     pub events: Vec<(usize, Instant, Event)>,
+    /// Everything that arrived, while there is a place to note it.
+    pub seen: Option<Vec<Seen>>,
+    /// Datagrams sent to addresses where nobody is, by each node.
+    pub astray: [u64; 2],
     buffer: Vec<u8>,
 }
 
-fn address(node: usize, link: usize) -> IpAddr {
+pub fn address(node: usize, link: usize) -> IpAddr {
     IpAddr::V4(Ipv4Addr::new(10, 0, link as u8, 1 + node as u8))
 }
 
@@ -99,17 +143,27 @@ pub fn config(node: usize, links: usize, policy: &Policy, stamp_base: u64) -> En
 
 impl World {
     pub fn new(links: &[Direction], policy: &Policy) -> World {
+        World::with(links, [0, 1].map(|n| config(n, links.len(), policy, 1)))
+    }
+
+    pub fn with(links: &[Direction], configs: [EngineConfig; 2]) -> World {
         let now = Instant::from_millis(1);
-        let node = |n: usize| Engine::new(config(n, links.len(), policy, 1), now, [n as u8 + 7; 32]).unwrap();
+        let mut seed = 6;
+        let nodes = configs.map(|config| {
+            seed += 1;
+            Engine::new(config, now, [seed; 32]).unwrap()
+        });
         let mut world = World {
             now,
-            nodes: [node(0), node(1)],
-            pipes: links.iter().map(|spec| [0, 1].map(|_| Pipe { spec: *spec, free_at: now, sent: 0, sent_bytes: 0 })).collect(),
+            nodes,
+            pipes: links.iter().map(|spec| [0, 1].map(|_| Pipe { spec: *spec, port: PORT, free_at: now, sent: 0, sent_bytes: 0 })).collect(),
             flying: BinaryHeap::new(),
             serial: 0,
             rng: Rng::new(42),
             delivered: Default::default(),
             events: Vec::new(),
+            seen: None,
+            astray: [0; 2],
             buffer: vec![0; 65_536],
         };
         for n in 0..2 {
@@ -120,9 +174,36 @@ impl World {
 
     pub fn plug_in(&mut self, node: usize) {
         for link in 0..self.pipes.len() {
-            let event = LinkEvent::Up { link: LinkId(link as u32 + 1), name: format!("link{link}"), mtu: 1500, ipv4: true, ipv6: false };
-            self.nodes[node].handle_link(self.now, event);
+            self.link_up(node, link);
         }
+    }
+
+    pub fn link_down(&mut self, node: usize, link: usize) {
+        self.nodes[node].handle_link(self.now, LinkEvent::Down { link: LinkId(link as u32 + 1), cause: "no carrier" });
+    }
+
+    pub fn link_up(&mut self, node: usize, link: usize) {
+        let event = LinkEvent::Up { link: LinkId(link as u32 + 1), name: format!("link{link}"), mtu: 1500, ipv4: true, ipv6: false };
+        self.nodes[node].handle_link(self.now, event);
+    }
+
+    /// The process ends without a word and starts anew.
+    pub fn restart(&mut self, node: usize, policy: &Policy, stamp_base: u64) {
+        let config = config(node, self.pipes.len(), policy, stamp_base);
+        self.nodes[node] = Engine::new(config, self.now, [stamp_base as u8 ^ 0x5a; 32]).unwrap();
+        self.plug_in(node);
+    }
+
+    /// A NAT before `node` forgets its mapping: from now on it speaks from another port, and is heard only there.
+    pub fn rebind(&mut self, node: usize, link: usize, port: u16) {
+        self.pipes[link][node].port = port;
+    }
+
+    /// A datagram out of nowhere. Gives nothing back: what the node answers goes where `source` says.
+    pub fn inject(&mut self, to: usize, link: usize, source: SocketAddr, bytes: &[u8]) {
+        self.serial += 1;
+        let flight = InFlight { at: self.now, serial: self.serial, to, link, source, tos: 0, bytes: bytes.to_vec() };
+        self.flying.push(Reverse(flight));
     }
 
     pub fn set(&mut self, link: usize, from: usize, change: impl FnOnce(&mut Direction)) {
@@ -135,34 +216,24 @@ impl World {
 
     /// A UDP packet from one node's host to the other's.
     pub fn send(&mut self, from: usize, port: u16, number: u64, payload_len: usize) {
-        let mut packet = vec![0u8; 10];
-        let total = 28 + payload_len;
-        packet.extend([0x45, 0, (total >> 8) as u8, total as u8, 0, 0, 0x40, 0, 64, 17, 0, 0]);
-        packet.extend(inner(from).octets());
-        packet.extend(inner(1 - from).octets());
-        packet.extend(port.to_be_bytes());
-        packet.extend(9u16.to_be_bytes());
-        packet.extend(((8 + payload_len) as u16).to_be_bytes());
-        packet.extend([0, 0]);
-        packet.extend(number.to_be_bytes());
-        packet.resize(10 + total, 0);
-        let sum = packet[10..30].chunks(2).map(|c| u32::from(u16::from_be_bytes([c[0], c[1]]))).sum::<u32>();
-        let sum = !((sum & 0xffff) + (sum >> 16)) as u16;
-        packet[20..22].copy_from_slice(&sum.to_be_bytes());
+        let packet = udp(inner(from), inner(1 - from), port, number, payload_len);
         self.send_raw(from, &packet);
     }
 
     /// A TUN read: virtio-net header and packet.
     pub fn send_raw(&mut self, from: usize, packet: &[u8]) {
-        let engine = &mut self.nodes[from];
-        let buf = engine.pool().alloc_large().expect("a buffer");
-        engine.pool().bytes_mut(buf)[..packet.len()].copy_from_slice(packet);
-        engine.handle_packet(self.now, buf, packet.len());
+        let node = &mut self.nodes[from];
+        engine(|| {
+            let buf = node.pool().alloc_large().expect("a buffer");
+            node.pool().bytes_mut(buf)[..packet.len()].copy_from_slice(packet);
+            node.handle_packet(self.now, buf, packet.len());
+        });
     }
 
     fn transmit(&mut self, from: usize, t: &Transmit) {
         let link = t.link.0 as usize - 1;
-        if t.destination.ip() != address(1 - from, link) {
+        if t.destination != SocketAddr::new(address(1 - from, link), self.pipes[link][1 - from].port) {
+            self.astray[from] += 1;
             return;
         }
         let size = t.segment_size.map_or(t.len, usize::from);
@@ -178,42 +249,43 @@ impl World {
             pipe.free_at += pipe.spec.rate.time_for(wire);
             pipe.sent += 1;
             pipe.sent_bytes += wire;
-            if pipe.spec.cut || self.rng.chance(pipe.spec.loss) {
+            if pipe.spec.cut || wire > pipe.spec.mtu || self.rng.chance(pipe.spec.loss) {
                 continue;
             }
             self.serial += 1;
             let at = pipe.free_at + pipe.spec.delay;
-            self.flying.push(Reverse(InFlight { at, serial: self.serial, to: 1 - from, link, tos: t.tos, bytes: datagram.to_vec() }));
+            let source = SocketAddr::new(address(from, link), pipe.port);
+            let (serial, to, tos) = (self.serial, 1 - from, t.tos);
+            self.flying.push(Reverse(InFlight { at, serial, to, link, source, tos, bytes: datagram.to_vec() }));
         }
     }
 
     fn receive(&mut self, f: InFlight) {
-        let engine = &mut self.nodes[f.to];
-        let buf = engine.pool().alloc_large().expect("a buffer");
-        engine.pool().bytes_mut(buf)[..f.bytes.len()].copy_from_slice(&f.bytes);
-        engine.handle_datagrams(self.now, Received {
-            link: LinkId(f.link as u32 + 1),
-            source: SocketAddr::new(address(1 - f.to, f.link), PORT),
-            destination: Some(address(f.to, f.link)),
-            tos: f.tos,
-            buf,
-            len: f.bytes.len(),
-            stride: f.bytes.len(),
+        if let Some(seen) = &mut self.seen {
+            seen.push(Seen { to: f.to, link: f.link, source: f.source, bytes: f.bytes.clone() });
+        }
+        let node = &mut self.nodes[f.to];
+        let destination = Some(address(f.to, f.link));
+        let (link, len) = (LinkId(f.link as u32 + 1), f.bytes.len());
+        engine(|| {
+            let buf = node.pool().alloc_large().expect("a buffer");
+            node.pool().bytes_mut(buf)[..len].copy_from_slice(&f.bytes);
+            node.handle_datagrams(self.now, Received { link, source: f.source, destination, tos: f.tos, buf, len, stride: len });
         });
     }
 
     fn turn(&mut self) {
         for n in 0..2 {
-            self.nodes[n].handle_timeout(self.now);
+            engine(|| self.nodes[n].handle_timeout(self.now));
             let mut buffer = std::mem::take(&mut self.buffer);
-            while let Some(t) = self.nodes[n].poll_transmit(self.now, &mut buffer) {
+            while let Some(t) = engine(|| self.nodes[n].poll_transmit(self.now, &mut buffer)) {
                 self.buffer = buffer;
                 self.transmit(n, &t);
                 buffer = std::mem::take(&mut self.buffer);
             }
             self.buffer = buffer;
             let (now, out) = (self.now, &mut self.delivered[n]);
-            self.nodes[n].deliver(|pieces| out.push_back((now, pieces.concat())));
+            engine(|| self.nodes[n].deliver(|pieces| outside(|| out.push_back((now, pieces.concat())))));
             while let Some(event) = self.nodes[n].poll_event() {
                 self.events.push((n, self.now, event));
             }
@@ -227,8 +299,8 @@ impl World {
             self.turn();
             let next = [
                 self.flying.peek().map(|f| f.0.at),
-                self.nodes[0].next_timeout(self.now),
-                self.nodes[1].next_timeout(self.now),
+                engine(|| self.nodes[0].next_timeout(self.now)),
+                engine(|| self.nodes[1].next_timeout(self.now)),
             ];
             let next = next.into_iter().flatten().min().unwrap_or(until);
             if next > until {
@@ -259,6 +331,25 @@ impl World {
         let path = s.peers[0].paths.iter().find(|p| p.active && p.link_name == format!("link{link}"));
         path.map_or(PathState::Opening, |p| p.state)
     }
+}
+
+/// A TUN read of a UDP packet whose payload begins with `number`.
+pub fn udp(source: Ipv4Addr, destination: Ipv4Addr, port: u16, number: u64, payload_len: usize) -> Vec<u8> {
+    let mut packet = vec![0u8; 10];
+    let total = 28 + payload_len;
+    packet.extend([0x45, 0, (total >> 8) as u8, total as u8, 0, 0, 0x40, 0, 64, 17, 0, 0]);
+    packet.extend(source.octets());
+    packet.extend(destination.octets());
+    packet.extend(port.to_be_bytes());
+    packet.extend(9u16.to_be_bytes());
+    packet.extend(((8 + payload_len) as u16).to_be_bytes());
+    packet.extend([0, 0]);
+    packet.extend(number.to_be_bytes());
+    packet.resize(10 + total, 0);
+    let sum = packet[10..30].chunks(2).map(|c| u32::from(u16::from_be_bytes([c[0], c[1]]))).sum::<u32>();
+    let sum = !((sum & 0xffff) + (sum >> 16)) as u16;
+    packet[20..22].copy_from_slice(&sum.to_be_bytes());
+    packet
 }
 
 /// The events so far, for a failed test's output.

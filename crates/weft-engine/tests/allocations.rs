@@ -1,0 +1,182 @@
+//! In steady state no packet costs an allocation: a counting allocator watches two engines at work.
+#![allow(missing_docs)]
+
+mod net;
+
+use net::{World, direction, inner, is_in_engine};
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::backtrace::Backtrace;
+use std::cell::{Cell, RefCell};
+use weft_engine::{AckPolicy, Policy, QueueKind, Recovery, Reorder, Schedule};
+use weft_units::Duration;
+use weft_wire::virtio::{GsoType, NEEDS_CSUM, VNET_HEADER_LEN, VnetHeader};
+
+/// The system's allocator; notes what an engine asks of it while [`COUNTING`].
+struct Counting;
+
+thread_local! {
+    static COUNTING: Cell<bool> = const { Cell::new(false) };
+    static COUNT: Cell<u64> = const { Cell::new(0) };
+    /// Where the first few came from.
+    static PLACES: RefCell<Vec<String>> = const { RefCell::new(Vec::new()) };
+}
+
+const PLACES_KEPT: usize = 4;
+
+fn note() {
+    if !COUNTING.get() || !is_in_engine() {
+        return;
+    }
+    // Looking where we are allocates as well.
+    COUNTING.set(false);
+    COUNT.set(COUNT.get() + 1);
+    PLACES.with_borrow_mut(|places| {
+        if places.len() < PLACES_KEPT {
+            places.push(Backtrace::force_capture().to_string());
+        }
+    });
+    COUNTING.set(true);
+}
+
+// SAFETY: every method hands its arguments to the system's allocator as they are and gives back what that gives.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        note();
+        // SAFETY: the caller's promises are the ones `System` asks for.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
+        note();
+        // SAFETY: as above.
+        unsafe { System.alloc_zeroed(layout) }
+    }
+
+    unsafe fn realloc(&self, memory: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+        note();
+        // SAFETY: as above.
+        unsafe { System.realloc(memory, layout, size) }
+    }
+
+    unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
+        // SAFETY: as above.
+        unsafe { System.dealloc(memory, layout) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+/// How often engines allocated during `work`, and where.
+fn counted(work: impl FnOnce()) -> (u64, String) {
+    COUNT.set(0);
+    PLACES.with_borrow_mut(Vec::clear);
+    COUNTING.set(true);
+    work();
+    COUNTING.set(false);
+    (COUNT.get(), PLACES.with_borrow(|places| places.join("\n---\n")))
+}
+
+const MSS: u16 = 1400;
+
+/// A TUN read of a TCP super-packet (TSO).
+fn super_packet(from: usize, port: u16, sequence: u32, payload: u16) -> Vec<u8> {
+    let header = VnetHeader {
+        flags: NEEDS_CSUM,
+        gso_type: if payload > MSS { GsoType::TcpV4 } else { GsoType::None },
+        gso_ecn: false,
+        hdr_len: 40,
+        gso_size: if payload > MSS { MSS } else { 0 },
+        csum_start: 20,
+        csum_offset: 16,
+    };
+    let mut packet = vec![0; VNET_HEADER_LEN];
+    header.emit(&mut packet).unwrap();
+    let total = 40 + payload;
+    packet.extend([0x45, 0, (total >> 8) as u8, total as u8, 0, 0, 0x40, 0, 64, 6, 0, 0]);
+    packet.extend(inner(from).octets());
+    packet.extend(inner(1 - from).octets());
+    packet.extend(port.to_be_bytes());
+    packet.extend(443u16.to_be_bytes());
+    packet.extend(sequence.to_be_bytes());
+    packet.extend([0, 0, 0, 1, 0x50, 0x18, 0xff, 0xff, 0, 0, 0, 0]);
+    packet.resize(VNET_HEADER_LEN + usize::from(total), 7);
+    packet
+}
+
+#[derive(Default)]
+struct Traffic {
+    sequence: u32,
+    number: u64,
+}
+
+impl Traffic {
+    /// Both ways for `time`: bulk in super-packets, voice and acknowledgements. Gives the units that came out.
+    fn run(&mut self, world: &mut World, time: Duration) -> u64 {
+        let received = |world: &World| (0..2).map(|n| world.nodes[n].snapshot(world.now).peers[0].received_packets).sum::<u64>();
+        let before = received(world);
+        let end = world.now + time;
+        while world.now < end {
+            while world.nodes[0].snapshot(world.now).peers[0].queue_bytes < 400_000 {
+                let packet = super_packet(0, 5000, self.sequence, 45_000);
+                self.sequence = self.sequence.wrapping_add(45_000);
+                world.send_raw(0, &packet);
+            }
+            for from in 0..2 {
+                world.send(from, 4000, self.number, 160);
+                world.send_raw(1, &super_packet(1, 6000, self.number as u32, 0));
+            }
+            self.number += 1;
+            world.run_for(Duration::from_millis(5));
+            world.delivered.iter_mut().for_each(|d| d.clear());
+        }
+        received(world) - before
+    }
+}
+
+/// Allocations in ten seconds of traffic after a minute's.
+fn in_steady_state(loss: f64, policy: &Policy) {
+    let mut world = World::new(&[direction(30, 8, loss), direction(20, 30, loss)], policy);
+    world.run_for(Duration::from_millis(500));
+    let mut traffic = Traffic::default();
+    traffic.run(&mut world, Duration::from_secs(60));
+    let mut units = 0;
+    let (count, places) = counted(|| units = traffic.run(&mut world, Duration::from_secs(10)));
+    println!("{:?}, loss {loss}: {units} units, {count} allocations", policy.schedule);
+    assert!(units > 20_000, "only {units} units: not the traffic that was meant");
+    assert_eq!(count, 0, "{units} units came out, and engines allocated:\n{places}");
+}
+
+#[test]
+fn the_counter_counts_what_engines_do_and_nothing_else() {
+    let outside = counted(|| drop(std::hint::black_box(vec![1u8; 100])));
+    assert_eq!(outside.0, 0);
+    let (count, places) = counted(|| net::engine(|| drop(std::hint::black_box(vec![1u8; 100]))));
+    assert_eq!(count, 1);
+    assert!(places.contains("the_counter_counts"), "{places}");
+    // A node's first packets do allocate.
+    let start = counted(|| {
+        let mut world = World::new(&[direction(30, 8, 0.0)], &Policy::default());
+        world.run_for(Duration::from_millis(500));
+        world.send(0, 4000, 1, 100);
+    });
+    assert!(start.0 > 0);
+}
+
+#[test]
+fn no_packet_costs_an_allocation() {
+    in_steady_state(0.0, &Policy::default());
+}
+
+#[test]
+fn no_loss_or_repeat_costs_an_allocation() {
+    in_steady_state(0.01, &Policy::default());
+}
+
+#[test]
+fn no_schedule_costs_an_allocation() {
+    for schedule in [Schedule::WeightedRoundRobin, Schedule::FlowHash, Schedule::Redundant] {
+        let (recovery, reorder, ack, queue) = (Recovery::Off, Reorder::Off, AckPolicy::Condition, QueueKind::DropTail);
+        in_steady_state(0.01, &Policy { schedule, recovery, reorder, ack, queue, ..Policy::default() });
+    }
+}
