@@ -1,6 +1,7 @@
 //! The lab: network namespaces, a link emulator, real applications; it starts the real program and compares it with others.
 //!
 //! [`run`] plays a [`weft_scenario::Scenario`], [`sweep`] many of them; [`run_table`] and [`sweep_table`] show results to people.
+//! [`tunnel_bench`] measures how fast the tunnel is where the link is not the limit.
 
 pub mod emulator;
 pub mod net;
@@ -20,6 +21,7 @@ mod scratch;
 mod series;
 mod sweep;
 mod table;
+mod tunnel_bench;
 mod variants;
 mod world;
 
@@ -28,3 +30,6 @@ pub use options::RunOptions;
 pub use run::run;
 pub use sweep::sweep;
 pub use table::{run_table, sweep_table};
+pub use tunnel_bench::{
+    Competitor, Condition, Machine, Row, Turn, TunnelBench, TunnelBenchOptions, tunnel_bench, tunnel_bench_table,
+};

@@ -14,8 +14,12 @@ pub struct Condition {
 
 impl Condition {
     /// The conditions of the bench, in order.
-    pub const ALL: [Condition; 4] =
-        [Condition { segmentation: true, loss_permille: None }, Condition::lossy(0), Condition::lossy(1), Condition::lossy(10)];
+    pub const ALL: [Condition; 4] = [
+        Condition { segmentation: true, loss_permille: None },
+        Condition::lossy(0),
+        Condition::lossy(1),
+        Condition::lossy(10),
+    ];
 
     const fn lossy(permille: u32) -> Condition {
         Condition { segmentation: false, loss_permille: Some(permille) }

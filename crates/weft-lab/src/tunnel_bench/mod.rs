@@ -1,7 +1,7 @@
 //! One TCP flow through a tunnel over a veth pair: weft beside wireguard-go and beside no tunnel.
 //!
-//! The competitors take turns on the same pair of namespaces, so that only figures of one turn are compared. With loss, the kernel's
-//! UDP segmentation is turned off on the pair: otherwise one drop would take a whole train of datagrams.
+//! The competitors take turns, and figures of one turn are compared: a busy machine is busy for all. Each gets namespaces of its own.
+//! With loss, the kernel's UDP segmentation is turned off on the pair: otherwise one drop would take a whole train of datagrams.
 
 mod condition;
 mod machine;
@@ -69,7 +69,7 @@ pub struct Turn {
 
 /// One competitor under one condition.
 #[derive(Clone, Debug, Serialize)]
-pub struct Series {
+pub struct Competitor {
     /// Its name.
     pub name: String,
     /// Its turns, in order; none for a turn that failed.
@@ -86,7 +86,7 @@ pub struct Row {
     #[serde(flatten)]
     pub condition: Condition,
     /// One for each competitor.
-    pub series: Vec<Series>,
+    pub series: Vec<Competitor>,
     /// Goodput of weft over that of wireguard-go, turn by turn.
     pub weft_over_wireguard_go: Vec<f64>,
 }
@@ -110,38 +110,33 @@ pub struct TunnelBench {
 ///
 /// # Errors
 /// When the lab cannot be built, a program is missing that all need, or the user interrupts. A competitor that fails is no error: its
-/// [`Series::failure`] says why.
+/// [`Competitor::failure`] says why.
 pub fn tunnel_bench(options: &TunnelBenchOptions, mut tell: impl FnMut(&str)) -> Result<TunnelBench, LabError> {
     net::acquire_privilege()?;
     interrupt::watch();
     scratch::remove_stale();
-    for (program, package) in [("iperf3", "iperf3"), ("ping", "iputils-ping"), ("ethtool", "ethtool"), ("nft", "nftables")]
+    for (program, package) in
+        [("iperf3", "iperf3"), ("ping", "iputils-ping"), ("ethtool", "ethtool"), ("nft", "nftables")]
     {
         apps::need(program, package)?;
     }
     let machine = Machine::read();
-    let site = Site::build(&options.weft_binary)?;
     let conditions = Condition::ALL.iter().take(options.conditions);
-    let rows = conditions.map(|condition| row(&site, *condition, options, &mut tell));
+    let rows = conditions.map(|condition| row(*condition, options, &mut tell));
     let rows = rows.collect::<Result<_, _>>()?;
     let seconds = |d: Duration| d.as_secs_f64();
     Ok(TunnelBench { machine, duration_s: seconds(options.duration), warmup_s: seconds(options.warmup), rows })
 }
 
-fn row(
-    site: &Site,
-    condition: Condition,
-    options: &TunnelBenchOptions,
-    tell: &mut impl FnMut(&str),
-) -> Result<Row, LabError> {
+fn row(condition: Condition, options: &TunnelBenchOptions, tell: &mut impl FnMut(&str)) -> Result<Row, LabError> {
     let takes_part = |name: &str, kind: Kind| {
         options.only.as_deref().is_none_or(|only| only == name) && (kind != Kind::EachLink || condition.segmentation)
     };
     let competitors: Vec<(&str, Kind)> =
         COMPETITORS.into_iter().filter(|&(name, kind)| takes_part(name, kind)).collect();
-    let mut series: Vec<Series> = competitors
+    let mut series: Vec<Competitor> = competitors
         .iter()
-        .map(|(name, _)| Series { name: (*name).to_owned(), turns: Vec::new(), failure: None })
+        .map(|(name, _)| Competitor { name: (*name).to_owned(), turns: Vec::new(), failure: None })
         .collect();
     for number in 0..options.turns {
         let mut order: Vec<usize> = (0..competitors.len()).collect();
@@ -154,7 +149,7 @@ fn row(
                 continue;
             };
             tell(&format!("{condition}, turn {} of {}: {name}", number + 1, options.turns));
-            match turn(site, kind, condition, options) {
+            match turn(kind, condition, options) {
                 Ok(turn) => series.turns.push(Some(turn)),
                 Err(LabError::Interrupted) => return Err(LabError::Interrupted),
                 Err(error) => {
@@ -168,13 +163,14 @@ fn row(
 }
 
 /// Goodput of weft over wireguard-go's in each turn that both finished.
-fn ratios(series: &[Series]) -> Vec<f64> {
+fn ratios(series: &[Competitor]) -> Vec<f64> {
     let turns = |name: &str| series.iter().find(|s| s.name == name).map_or(&[][..], |s| &s.turns);
     let pairs = turns("weft").iter().zip(turns("wireguard-go"));
     pairs.filter_map(|(weft, other)| Some(weft.as_ref()?.gbit_s / other.as_ref()?.gbit_s)).collect()
 }
 
-fn turn(site: &Site, kind: Kind, condition: Condition, options: &TunnelBenchOptions) -> Result<Turn, LabError> {
+fn turn(kind: Kind, condition: Condition, options: &TunnelBenchOptions) -> Result<Turn, LabError> {
+    let site = Site::build(&options.weft_binary)?;
     site.apply(condition)?;
     let lane = site.open(kind)?;
     let mut turn = Turn::default();
@@ -185,7 +181,7 @@ fn turn(site: &Site, kind: Kind, condition: Condition, options: &TunnelBenchOpti
         let result = apps::run(&place, &Arrivals::default())?.result;
         (turn.idle_rtt_ms_p50, turn.idle_rtt_ms_p95) = (result.rtt_ms_p50, result.rtt_ms_p95);
     }
-    let (result, cpu) = bulk(site, &lane, options)?;
+    let (result, cpu) = bulk(&site, &lane, options)?;
     let goodput_bps = result.goodput_bps.unwrap_or(0.0);
     let measured_s = (options.duration - options.warmup).as_secs_f64();
     turn.gbit_s = goodput_bps / 1e9;
@@ -236,11 +232,9 @@ mod tests {
     fn a_turn_that_failed_makes_no_pair() {
         let turn = |gbit_s| Some(Turn { gbit_s, ..Turn::default() });
         let series =
-            |name: &str, turns: &[Option<Turn>]| Series { name: name.into(), turns: turns.to_vec(), failure: None };
-        let all = [
-            series("weft", &[turn(4.0), None, turn(3.0)]),
-            series("wireguard-go", &[turn(2.0), turn(2.0), turn(1.0)]),
-        ];
+            |name: &str, turns: &[Option<Turn>]| Competitor { name: name.into(), turns: turns.to_vec(), failure: None };
+        let all =
+            [series("weft", &[turn(4.0), None, turn(3.0)]), series("wireguard-go", &[turn(2.0), turn(2.0), turn(1.0)])];
         assert_eq!(ratios(&all), [2.0, 3.0]);
         assert!(ratios(&all[..1]).is_empty());
     }

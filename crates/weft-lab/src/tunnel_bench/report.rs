@@ -1,6 +1,6 @@
 //! The bench as a table for people.
 
-use super::{Row, Series, Turn, TunnelBench};
+use super::{Competitor, Row, TunnelBench, Turn};
 use std::fmt::Write;
 use weft_scenario::median;
 
@@ -35,7 +35,7 @@ pub fn tunnel_bench_table(bench: &TunnelBench) -> String {
     text
 }
 
-fn line(series: &Series) -> String {
+fn line(series: &Competitor) -> String {
     let cell = |value: Option<f64>, digits: usize| value.map_or("–".to_owned(), |v| format!("{v:.digits$}"));
     let of = |value: fn(&Turn) -> Option<f64>| median(series.turns.iter().flatten().filter_map(value));
     format!(
@@ -56,7 +56,7 @@ fn ratio_line(row: &Row) -> String {
     format!("  weft / wireguard-go {middle:.2} × (turn by turn {})\n", each.join(", "))
 }
 
-fn warnings(row: &Row, series: &Series) -> String {
+fn warnings(row: &Row, series: &Competitor) -> String {
     let mut text = String::new();
     if let Some(failure) = &series.failure {
         let _ = writeln!(text, "  {} failed: {}", series.name, failure.replace('\n', " / "));
@@ -81,8 +81,9 @@ mod tests {
 
     #[test]
     fn medians_ratios_and_what_went_wrong_are_shown() {
-        let turn = |gbit_s, loss_seen, uncut| Some(Turn { gbit_s, loss_seen: Some(loss_seen), uncut, ..Turn::default() });
-        let series = |name: &str, turns: Vec<Option<Turn>>| Series { name: name.into(), turns, failure: None };
+        let turn =
+            |gbit_s, loss_seen, uncut| Some(Turn { gbit_s, loss_seen: Some(loss_seen), uncut, ..Turn::default() });
+        let series = |name: &str, turns: Vec<Option<Turn>>| Competitor { name: name.into(), turns, failure: None };
         let row = Row {
             condition: Condition { segmentation: false, loss_permille: Some(10) },
             series: vec![

@@ -20,7 +20,8 @@ const HOME: Ipv4Addr = Ipv4Addr::new(10, 77, 0, 1);
 const HUB: Ipv4Addr = Ipv4Addr::new(10, 77, 0, 2);
 const TOOL_TIMEOUT: Duration = Duration::from_secs(10);
 /// Names the nodes and no more: its link is left out.
-const FRAME: &str = "name = \"tunnel bench\"\nduration = \"10 s\"\nwarmup = \"2 s\"\n[[link]]\nname = \"none\"\nrate = \"1 Gbit/s\"\n";
+const FRAME: &str =
+    "name = \"tunnel bench\"\nduration = \"10 s\"\nwarmup = \"2 s\"\n[[link]]\nname = \"none\"\nrate = \"1 Gbit/s\"\n";
 
 /// Where the bench takes place.
 pub(super) struct Site {
@@ -68,7 +69,11 @@ impl Site {
         let segmentation = if condition.segmentation { "on" } else { "off" };
         let rules = condition.rules(PAIR);
         for node in [&self.world.home, &self.world.hub] {
-            tool(node, "ethtool", &["-K", PAIR, "generic-segmentation-offload", "on", "tx-udp-segmentation", segmentation])?;
+            tool(
+                node,
+                "ethtool",
+                &["-K", PAIR, "generic-segmentation-offload", "on", "tx-udp-segmentation", segmentation],
+            )?;
             tool(node, "nft", &[&rules])?;
         }
         Ok(())

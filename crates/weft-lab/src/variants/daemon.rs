@@ -48,6 +48,11 @@ impl Daemon {
         self
     }
 
+    /// Its process id, as this process sees it.
+    pub fn id(&self) -> u32 {
+        self.process.id()
+    }
+
     fn error(&self, what_happened: &str) -> LabError {
         let text = std::fs::read_to_string(&self.log).unwrap_or_default();
         let lines: Vec<&str> = text.lines().collect();
