@@ -1,0 +1,155 @@
+//! One TCP flow through weft, through wireguard-go and without a tunnel, over a veth pair; then what other benches found.
+//!
+//!     cargo run --release -p weft-lab --example tunnel_bench -- [--json] [--weft PROGRAM] [--turns N] [--seconds N] [--conditions N]
+//!         [--only NAME] [--criterion DIRECTORY] [--state FILE]
+
+use serde::Serialize;
+use std::error::Error;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+use weft_lab::{Condition, TunnelBench, TunnelBenchOptions, tunnel_bench, tunnel_bench_table};
+
+const WARM_UP: Duration = Duration::from_secs(2);
+
+/// What a group of micro-benchmarks measures: the beginning of its name, and the station of a packet's way.
+const STAGES: [(&str, &str); 6] = [
+    ("flow lookup", "classify"),
+    ("enqueue and dequeue", "queue"),
+    ("schedule", "schedule"),
+    ("seal", "seal"),
+    ("open", "open"),
+    ("resequence", "resequence"),
+];
+
+#[derive(Default)]
+struct Arguments {
+    json: bool,
+    weft: Option<PathBuf>,
+    turns: Option<u32>,
+    seconds: Option<u64>,
+    conditions: Option<usize>,
+    only: Option<String>,
+    criterion: Option<PathBuf>,
+    state: Option<PathBuf>,
+}
+
+/// One micro-benchmark.
+#[derive(Serialize)]
+struct Stage {
+    stage: &'static str,
+    name: String,
+    /// Median time of one pass in nanoseconds.
+    ns: f64,
+}
+
+/// What something keeps in memory.
+#[derive(Serialize)]
+struct State {
+    name: String,
+    bytes: f64,
+}
+
+#[derive(Serialize)]
+struct Everything {
+    #[serde(flatten)]
+    tunnel: TunnelBench,
+    stages: Vec<Stage>,
+    state: Vec<State>,
+}
+
+fn main() -> Result<(), Box<dyn Error>> {
+    weft_lab::net::acquire_privilege()?;
+    let arguments = arguments()?;
+    let options = TunnelBenchOptions {
+        weft_binary: arguments.weft.unwrap_or_else(|| "target/release/weft".into()).canonicalize()?,
+        turns: arguments.turns.unwrap_or(3),
+        duration: Duration::from_secs(arguments.seconds.unwrap_or(10)).max(WARM_UP + Duration::from_secs(1)),
+        warmup: WARM_UP,
+        only: arguments.only,
+        conditions: arguments.conditions.unwrap_or(Condition::ALL.len()),
+    };
+    let everything = Everything {
+        stages: arguments.criterion.as_deref().map(stages).transpose()?.unwrap_or_default(),
+        state: arguments.state.as_deref().map(state).transpose()?.unwrap_or_default(),
+        tunnel: tunnel_bench(&options, |next| eprintln!("{next}"))?,
+    };
+    if arguments.json {
+        println!("{}", serde_json::to_string_pretty(&everything)?);
+        return Ok(());
+    }
+    print!("{}", tunnel_bench_table(&everything.tunnel));
+    println!("\nStations of a packet's way, ns for each packet");
+    for Stage { stage, name, ns } in &everything.stages {
+        println!("  {stage:<12}{name:<48}{ns:>10.1}");
+    }
+    println!("\nState, bytes");
+    for State { name, bytes } in &everything.state {
+        println!("  {name:<60}{bytes:>10.0}");
+    }
+    Ok(())
+}
+
+fn arguments() -> Result<Arguments, Box<dyn Error>> {
+    let mut read = Arguments::default();
+    let mut words = std::env::args().skip(1);
+    while let Some(word) = words.next() {
+        let mut value = || words.next().ok_or_else(|| format!("{word} needs a value"));
+        match word.as_str() {
+            "--json" => read.json = true,
+            "--weft" => read.weft = Some(value()?.into()),
+            "--turns" => read.turns = Some(value()?.parse()?),
+            "--seconds" => read.seconds = Some(value()?.parse()?),
+            "--conditions" => read.conditions = Some(value()?.parse()?),
+            "--only" => read.only = Some(value()?),
+            "--criterion" => read.criterion = Some(value()?.into()),
+            "--state" => read.state = Some(value()?.into()),
+            other => return Err(format!("unknown argument {other}").into()),
+        }
+    }
+    Ok(read)
+}
+
+/// The newest results of criterion under `directory`, in the order of a packet's way.
+fn stages(directory: &Path) -> Result<Vec<Stage>, Box<dyn Error>> {
+    let mut found = Vec::new();
+    collect_stages(directory, &mut found)?;
+    let place = |stage: &Stage| STAGES.iter().position(|(_, name)| *name == stage.stage);
+    found.sort_by(|a, b| place(a).cmp(&place(b)).then_with(|| a.name.cmp(&b.name)));
+    Ok(found)
+}
+
+fn collect_stages(directory: &Path, found: &mut Vec<Stage>) -> Result<(), Box<dyn Error>> {
+    for entry in fs::read_dir(directory)? {
+        let path = entry?.path();
+        if path.file_name().is_some_and(|name| name == "new") {
+            found.extend(stage(&path)?);
+        } else if path.is_dir() {
+            collect_stages(&path, found)?;
+        }
+    }
+    Ok(())
+}
+
+/// The result in a directory of criterion's; none if it belongs to no station.
+fn stage(directory: &Path) -> Result<Option<Stage>, Box<dyn Error>> {
+    let read = |file: &str| -> Result<serde_json::Value, Box<dyn Error>> {
+        Ok(serde_json::from_slice(&fs::read(directory.join(file))?)?)
+    };
+    let (benchmark, estimates) = (read("benchmark.json")?, read("estimates.json")?);
+    let (Some(name), Some(ns)) = (benchmark["full_id"].as_str(), estimates["median"]["point_estimate"].as_f64()) else {
+        return Err(format!("{} is not criterion's", directory.display()).into());
+    };
+    let stage = STAGES.iter().find(|(group, _)| name.starts_with(group)).map(|(_, stage)| *stage);
+    Ok(stage.map(|stage| Stage { stage, name: name.to_owned(), ns }))
+}
+
+/// Lines of a name, a tab and a number of bytes.
+fn state(file: &Path) -> Result<Vec<State>, Box<dyn Error>> {
+    let text = fs::read_to_string(file)?;
+    let entry = |line: &str| {
+        let (name, bytes) = line.split_once('\t').ok_or("a line of the state file has no tab")?;
+        Ok(State { name: name.to_owned(), bytes: bytes.trim().parse()? })
+    };
+    text.lines().map(entry).collect()
+}
