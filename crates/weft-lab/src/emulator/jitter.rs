@@ -62,7 +62,13 @@ mod tests {
         assert!(due.is_sorted());
         delays.sort();
         let at = |share: usize| delays[(delays.len() - 1) * share / 100].as_secs_f64() * 1e3;
-        assert!(at(0) < 0.5 && (at(50) - 5.0).abs() < 0.5 && at(100) > 9.5 && at(100) <= 10.0, "{} {} {}", at(0), at(50), at(100));
+        assert!(
+            at(0) < 0.5 && (at(50) - 5.0).abs() < 0.5 && at(100) > 9.5 && at(100) <= 10.0,
+            "{} {} {}",
+            at(0),
+            at(50),
+            at(100)
+        );
     }
 
     #[test]

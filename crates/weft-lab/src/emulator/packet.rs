@@ -45,7 +45,9 @@ impl PacketSocket {
         node.run(|| turn_offloads_off(name))?.map_err(|e| context(format_args!("offloads of {name} on {node}"), e))?;
         // The longest IP packet: the node's side alone sets the MTU.
         wires.ip(&format!("link set dev {outer} mtu 65535 addrgenmode none up"))?;
-        wires.run(|| PacketSocket::bind(&outer))?.map_err(|e| context(format_args!("packet socket to {name} on {node}"), e))
+        wires
+            .run(|| PacketSocket::bind(&outer))?
+            .map_err(|e| context(format_args!("packet socket to {name} on {node}"), e))
     }
 
     fn bind(interface: &str) -> io::Result<PacketSocket> {

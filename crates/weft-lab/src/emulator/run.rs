@@ -163,14 +163,23 @@ impl Runner {
 
     /// Waits for packets, commands or the next delivery, but at least until `earliest`. Returns how many of `ready` are.
     fn wait(&self, earliest: Instant, ready: &mut [libc::epoll_event]) -> io::Result<usize> {
-        let next = self.links.iter().flat_map(|link| [link.forward.next_due(), link.backward.next_due()]).flatten().min();
+        let next =
+            self.links.iter().flat_map(|link| [link.forward.next_due(), link.backward.next_due()]).flatten().min();
         sleep_until(self.origin + earliest.since(Instant::ZERO));
         let timeout = timespec(next.map_or(IDLE, |due| due.since(self.now()).min(IDLE)));
         // SAFETY: `ready` and `timeout` outlive the call, the length is that of `ready`, and no signal mask is given.
         let count = unsafe {
             let (events, length) = (ready.as_mut_ptr(), ready.len());
             let no_mask = std::ptr::null::<libc::sigset_t>();
-            libc::syscall(libc::SYS_epoll_pwait2, self.epoll.as_raw_fd(), events, length, &raw const timeout, no_mask, 8usize)
+            libc::syscall(
+                libc::SYS_epoll_pwait2,
+                self.epoll.as_raw_fd(),
+                events,
+                length,
+                &raw const timeout,
+                no_mask,
+                8usize,
+            )
         };
         match usize::try_from(count) {
             Ok(count) => Ok(count),
@@ -186,7 +195,8 @@ impl Runner {
         let now = self.now();
         let Some(link) = self.links.get_mut((device / 2) as usize) else { return };
         let [first, second] = &mut link.devices;
-        let (from, pipe) = if device.is_multiple_of(2) { (first, &mut link.forward) } else { (second, &mut link.backward) };
+        let (from, pipe) =
+            if device.is_multiple_of(2) { (first, &mut link.forward) } else { (second, &mut link.backward) };
         for _ in 0..READ_BATCH {
             let mut packet = self.pool.take();
             match from.receive(&mut packet.bytes) {
@@ -267,7 +277,8 @@ impl Runner {
 fn watch(epoll: &OwnedFd, fd: BorrowedFd<'_>, token: u64) -> io::Result<()> {
     let mut event = libc::epoll_event { events: libc::EPOLLIN as u32, u64: token };
     // SAFETY: both descriptors are open and `event` outlives the call.
-    sys::check(unsafe { libc::epoll_ctl(epoll.as_raw_fd(), libc::EPOLL_CTL_ADD, fd.as_raw_fd(), &raw mut event) }).map(drop)
+    sys::check(unsafe { libc::epoll_ctl(epoll.as_raw_fd(), libc::EPOLL_CTL_ADD, fd.as_raw_fd(), &raw mut event) })
+        .map(drop)
 }
 
 /// Asks for exact timers and real-time priority for the calling thread; returns whether the priority was granted.

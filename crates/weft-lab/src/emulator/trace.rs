@@ -132,7 +132,8 @@ impl Trace {
     /// it: the delay starts at `propagation` with each opportunity and grows with time until the next. The percentile is over
     /// time, not over packets.
     pub fn omniscient_delay_p95(&self, propagation: Duration) -> Duration {
-        let wrapped = self.times_ms.iter().map(|&t| f64::from(t) / 1e3).chain([self.time_of(self.per_period()).as_secs_f64()]);
+        let wrapped =
+            self.times_ms.iter().map(|&t| f64::from(t) / 1e3).chain([self.time_of(self.per_period()).as_secs_f64()]);
         let times: Vec<f64> = wrapped.collect();
         let mut gaps: Vec<f64> = times.windows(2).filter_map(|pair| Some(pair.last()? - pair.first()?)).collect();
         propagation + Duration::from_secs_f64(time_percentile_of_sawtooth(&mut gaps, 0.95))
@@ -259,7 +260,10 @@ mod tests {
 
     #[test]
     fn errors_name_the_line() {
-        assert_eq!(Trace::parse("1\n2\nfast\n").unwrap_err().to_string(), "line 3: a time in whole milliseconds is expected");
+        assert_eq!(
+            Trace::parse("1\n2\nfast\n").unwrap_err().to_string(),
+            "line 3: a time in whole milliseconds is expected"
+        );
         assert!(matches!(Trace::parse("1\n\n-2\n"), Err(TraceError::NotANumber(3))));
         assert!(matches!(Trace::parse("5\n4\n"), Err(TraceError::Falls(2))));
         assert!(matches!(Trace::parse("\n"), Err(TraceError::Empty)));

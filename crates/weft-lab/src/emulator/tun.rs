@@ -12,7 +12,12 @@ pub(super) fn is_available() -> bool {
 }
 
 fn open_device() -> io::Result<File> {
-    OpenOptions::new().read(true).write(true).custom_flags(libc::O_NONBLOCK).open(DEVICE).map_err(|e| context(DEVICE, e))
+    OpenOptions::new()
+        .read(true)
+        .write(true)
+        .custom_flags(libc::O_NONBLOCK)
+        .open(DEVICE)
+        .map_err(|e| context(DEVICE, e))
 }
 
 /// Creates a TUN device in `node`: one IP packet a read, no offload header. It vanishes when the file is closed.

@@ -113,7 +113,8 @@ impl Init {
         drop(self.lifeline);
         let deadline = Instant::now() + CLEAR_TIMEOUT;
         // SAFETY: waits for a child of ours that nobody else waits for; a null status is allowed.
-        while unsafe { libc::waitpid(self.pid, std::ptr::null_mut(), libc::WNOHANG) } == 0 && Instant::now() < deadline {
+        while unsafe { libc::waitpid(self.pid, std::ptr::null_mut(), libc::WNOHANG) } == 0 && Instant::now() < deadline
+        {
             thread::sleep(Duration::from_millis(1));
         }
     }
