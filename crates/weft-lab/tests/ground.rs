@@ -169,7 +169,10 @@ fn the_delay_is_exact_and_each_way_its_own() {
     for (measured, ms) in [(there, 5), (back, 12)] {
         let Some((median, _)) = measured else { return };
         let over = median.saturating_sub(Duration::from_millis(ms));
-        assert!(median >= Duration::from_millis(ms) && over < Duration::from_micros(300), "{median:?} instead of {ms} ms");
+        assert!(
+            median >= Duration::from_millis(ms) && over < Duration::from_micros(300),
+            "{median:?} instead of {ms} ms"
+        );
     }
 }
 
@@ -266,7 +269,9 @@ fn ipv6_crosses_and_programs_run_in_their_node() {
 /// How many processes have `text` in their command line.
 fn processes_with(text: &str) -> usize {
     let processes = std::fs::read_dir("/proc").unwrap().flatten();
-    processes.filter(|p| std::fs::read(p.path().join("cmdline")).is_ok_and(|c| String::from_utf8_lossy(&c).contains(text))).count()
+    processes
+        .filter(|p| std::fs::read(p.path().join("cmdline")).is_ok_and(|c| String::from_utf8_lossy(&c).contains(text)))
+        .count()
 }
 
 /// How many processes are in the network namespace `netns`, written as /proc does.

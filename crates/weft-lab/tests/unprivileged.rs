@@ -16,7 +16,13 @@ fn main() -> ExitCode {
     if unsafe { libc::geteuid() } == 0 {
         let this = std::env::current_exe().unwrap();
         return match Command::new(this).uid(NOBODY).gid(NOBODY).current_dir("/").status() {
-            Ok(status) => if status.success() { ExitCode::SUCCESS } else { ExitCode::FAILURE },
+            Ok(status) => {
+                if status.success() {
+                    ExitCode::SUCCESS
+                } else {
+                    ExitCode::FAILURE
+                }
+            }
             Err(error) => skip(&error),
         };
     }
