@@ -12,6 +12,9 @@ use weft_wire::super_packet::{MAX_HEADER_LEN, Run};
 
 /// Pieces of one write: the virtio-net header with the packet's own, and the payloads.
 const MAX_PIECES: usize = 64;
+/// Room for what one turn usually delivers. Address space only, until it is used.
+const USUAL_WRITES: usize = 1_024;
+const USUAL_PIECES: usize = 8_192;
 /// A head is the header and one segment, whole.
 const HEAD_ROOM: usize = 2_048;
 
@@ -93,13 +96,19 @@ struct Piece {
 }
 
 /// Writes for the TUN device, in order.
-#[derive(Default)]
 pub(crate) struct Output {
     open: Option<Open>,
     writes: Vec<Write>,
     pieces: Vec<Piece>,
     /// Units that could not be placed: no head, or malformed.
     pub(crate) orphans: u64,
+}
+
+impl Default for Output {
+    fn default() -> Output {
+        let (writes, pieces) = (Vec::with_capacity(USUAL_WRITES), Vec::with_capacity(USUAL_PIECES));
+        Output { open: None, writes, pieces, orphans: 0 }
+    }
 }
 
 impl Output {

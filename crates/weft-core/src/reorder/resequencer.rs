@@ -11,8 +11,8 @@ use alloc::vec::Vec;
 use weft_units::{Duration, FlowId, FlowSeq, Instant};
 
 const LEAST_RING: u32 = 16;
-/// A larger ring is not kept for the next flow, lest one with a short hole take room from many.
-const MOST_SPARE_RING: u32 = 1_024;
+/// Sizes of rings: 16, 32 … 2³¹ entries.
+const RING_SIZES: usize = 28;
 const NIL: u32 = u32::MAX;
 
 /// How many numbers may be waited on, holes included. When a limit is reached the flow in question goes on early.
@@ -75,7 +75,8 @@ pub struct Resequencer<T> {
     waiting: Vec<u32>,
     /// No hole at a front is older.
     oldest_hole: Instant,
-    spare: Vec<Ring<T>>,
+    /// Rings not in use, by size, so that in steady state none is allocated and a flow with a short hole takes no long ring.
+    spare: Vec<Vec<Ring<T>>>,
     /// Capacity of all rings, the spare ones included.
     ring_entries: u32,
     held: usize,
@@ -90,7 +91,7 @@ impl<T> Resequencer<T> {
             flows: Flows::new(),
             waiting: Vec::new(),
             oldest_hole: Instant::FAR_FUTURE,
-            spare: Vec::new(),
+            spare: (0..RING_SIZES).map(|_| Vec::new()).collect(),
             ring_entries: 0,
             held: 0,
         }
@@ -260,20 +261,35 @@ impl<T> Resequencer<T> {
             return false;
         }
         let capacity = needed.next_power_of_two().max(LEAST_RING);
-        if self.flows.state(place).ring.capacity() == 0 {
-            self.flows.state(place).ring = self.spare.pop().unwrap_or(Ring::NONE);
-        }
-        let growth = capacity.saturating_sub(self.flows.state(place).ring.capacity());
-        while growth > self.limits.total.saturating_sub(self.ring_entries) {
-            let Some(spare) = self.spare.pop() else { return false };
+        let Some(mut ring) = self.spare_ring(capacity).or_else(|| self.new_ring(capacity)) else { return false };
+        let state = self.flows.state(place);
+        ring.take_over(&mut state.ring, state.history.next(), state.span);
+        let old = core::mem::replace(&mut state.ring, ring);
+        self.put_by(old);
+        true
+    }
+
+    fn spare_ring(&mut self, capacity: u32) -> Option<Ring<T>> {
+        self.spare.get_mut(size_class(capacity))?.pop()
+    }
+
+    /// A ring within the limit of all; the longest spare ones go where there is no room left.
+    fn new_ring(&mut self, capacity: u32) -> Option<Ring<T>> {
+        while capacity > self.limits.total.saturating_sub(self.ring_entries) {
+            let spare = self.spare.iter_mut().rev().find_map(Vec::pop)?;
             self.ring_entries -= spare.capacity();
         }
-        if growth > 0 {
-            let state = self.flows.state(place);
-            state.ring.grow(capacity, state.history.next(), state.span);
-            self.ring_entries += growth;
+        self.ring_entries += capacity;
+        Some(Ring::with_capacity(capacity))
+    }
+
+    fn put_by(&mut self, ring: Ring<T>) {
+        if ring.capacity() == 0 {
+            return;
         }
-        true
+        if let Some(spare) = self.spare.get_mut(size_class(ring.capacity())) {
+            spare.push(ring);
+        }
     }
 
     fn release_due(&mut self, now: Instant, place: u32, out: &mut impl FnMut(FlowId, FlowSeq, T)) {
@@ -320,11 +336,7 @@ impl<T> Resequencer<T> {
         }
         let ring = core::mem::replace(&mut state.ring, Ring::NONE);
         let at = core::mem::replace(&mut state.waiting_at, NIL);
-        match ring.capacity() {
-            0 => {}
-            1..=MOST_SPARE_RING => self.spare.push(ring),
-            large => self.ring_entries -= large,
-        }
+        self.put_by(ring);
         if at != NIL {
             self.waiting.swap_remove(at as usize);
             if let Some(&moved) = self.waiting.get(at as usize) {
@@ -335,6 +347,10 @@ impl<T> Resequencer<T> {
             self.oldest_hole = Instant::FAR_FUTURE;
         }
     }
+}
+
+fn size_class(capacity: u32) -> usize {
+    (capacity / LEAST_RING).ilog2() as usize
 }
 
 /// Numbers before `seq` of which nothing was known are missing from `now` on; `seq` itself is about to be stored.

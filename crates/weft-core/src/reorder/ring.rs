@@ -22,6 +22,11 @@ impl<T> Ring<T> {
     /// No room at all; allocates nothing.
     pub const NONE: Ring<T> = Ring { entries: Vec::new() };
 
+    /// Room for `capacity` entries, a power of two.
+    pub fn with_capacity(capacity: u32) -> Ring<T> {
+        Ring { entries: (0..capacity).map(|_| Entry::Skipped).collect() }
+    }
+
     pub fn capacity(&self) -> u32 {
         self.entries.len() as u32
     }
@@ -36,13 +41,12 @@ impl<T> Ring<T> {
         self.entries.get(self.at(seq))
     }
 
-    /// Makes room for `capacity` entries, a power of two no smaller than now; `from..from + count` keep their numbers.
-    pub fn grow(&mut self, capacity: u32, from: FlowSeq, count: u32) {
-        let old_mask = self.entries.len().wrapping_sub(1);
-        self.entries.resize_with(capacity as usize, || Entry::Skipped);
+    /// Takes the entries `from..from + count` of a ring no larger than this.
+    pub fn take_over(&mut self, old: &mut Ring<T>, from: FlowSeq, count: u32) {
         for seq in (0..count).map(|n| from.plus(n as i32)) {
-            let (old, new) = (seq.get() as usize & old_mask, self.at(seq));
-            self.entries.swap(old, new);
+            if let Some(entry) = old.replace(seq, Entry::Skipped) {
+                self.replace(seq, entry);
+            }
         }
     }
 
@@ -57,15 +61,16 @@ mod tests {
 
     #[test]
     fn numbers_keep_their_entries_when_it_grows() {
-        let mut ring = Ring::NONE;
         let from = FlowSeq::new(0x00ff_fffa);
-        assert!(ring.get(from).is_none());
-        ring.grow(16, from, 0);
+        assert!(Ring::<i32>::NONE.get(from).is_none());
+        let mut short = Ring::with_capacity(16);
         for n in 0..16 {
-            ring.replace(from.plus(n), Entry::Unit(n));
+            short.replace(from.plus(n), Entry::Unit(n));
         }
-        ring.grow(64, from, 16);
-        assert_eq!(ring.capacity(), 64);
+        let mut ring = Ring::with_capacity(64);
+        ring.take_over(&mut short, from, 16);
+        assert_eq!((short.capacity(), ring.capacity()), (16, 64));
         assert!((0..16).all(|n| matches!(ring.get(from.plus(n)), Some(Entry::Unit(m)) if *m == n)));
+        assert!((0..16).all(|n| matches!(short.get(from.plus(n)), Some(Entry::Skipped))));
     }
 }

@@ -40,15 +40,9 @@ impl Queues {
         Some(unit)
     }
 
-    /// Takes everything out, urgent first.
-    pub(crate) fn drain(&mut self) -> impl Iterator<Item = (Lane, UnitId)> + '_ {
-        self.bytes = [0; 3];
-        let [urgent, repeat, bulk] = &mut self.lanes;
-        let lane = |queue: &mut VecDeque<(UnitId, u32)>, lane| queue.drain(..).map(move |(unit, _)| (lane, unit)).collect::<alloc::vec::Vec<_>>();
-        let mut all = lane(urgent, Lane::Urgent);
-        all.extend(lane(repeat, Lane::Repeat));
-        all.extend(lane(bulk, Lane::Bulk));
-        all.into_iter()
+    /// Takes the next unit out, urgent ones first.
+    pub(crate) fn take(&mut self) -> Option<UnitId> {
+        LANES.into_iter().find_map(|lane| self.pop(lane))
     }
 
     pub(crate) fn is_empty(&self) -> bool {

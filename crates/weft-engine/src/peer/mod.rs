@@ -200,9 +200,7 @@ impl Peer {
 
     /// Gives up everything queued on or sent over a path without repeating it.
     fn forget_in_flight(&mut self, pool: &mut Pool, index: usize) {
-        let Some(path) = self.paths.get_mut(index) else { return };
-        let queued: Vec<UnitId> = path.queues.drain().map(|(_, unit)| unit).collect();
-        for unit in queued {
+        while let Some(unit) = self.paths.get_mut(index).and_then(|path| path.queues.take()) {
             self.uncommit(unit);
             self.units.release(unit, pool);
         }

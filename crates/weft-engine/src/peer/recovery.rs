@@ -4,7 +4,6 @@ use super::{Context, Peer};
 use crate::config::Recovery;
 use crate::path::{Lane, Sent};
 use crate::unit::UnitId;
-use alloc::vec::Vec;
 use weft_core::pool::Pool;
 use weft_core::sched::{Choice, UnitView};
 use weft_units::Instant;
@@ -57,8 +56,7 @@ impl Peer {
     /// Sends everything a path still has in flight or queued again elsewhere. What is in flight stays in its book, so that a
     /// late report still settles it.
     pub(super) fn rescue_path(&mut self, cx: &mut Context<'_>, index: usize) {
-        let queued: Vec<UnitId> = self.paths[index].queues.drain().map(|(_, id)| id).collect();
-        for id in queued {
+        while let Some(id) = self.paths[index].queues.take() {
             self.uncommit(id);
             self.lost.push(id);
         }
@@ -71,7 +69,7 @@ impl Peer {
                 }
             });
         }
-        self.lost.sort_by_key(|id| self.units.get(*id).map(|u| (!u.urgent, u.segment.born)));
+        self.lost.sort_unstable_by_key(|id| self.units.get(*id).map(|u| (!u.urgent, u.segment.born, u.flow, u.seq.get())));
         self.repeat_lost(cx);
     }
 }
