@@ -33,8 +33,17 @@ deny: setup
 check: deny test ## test, then each fuzz target for 60 s
 	@fuzz/run.sh 60
 
-bench: setup ## micro-benchmarks of each stage of a packet's way
-	@cargo bench --workspace --benches --locked
+# More arguments for the bench, such as BENCH=--json.
+BENCH ?=
+bench: TARGET := $(or $(CARGO_TARGET_DIR),target)
+bench: build ## one TCP flow beside wireguard-go, each stage of a packet's way, bytes of state; 8 minutes
+	@export PATH="$$PATH:/usr/sbin:/sbin"
+	cargo build --release --locked -p weft-lab --example tunnel_bench -p weft-engine --example state_bytes
+	cargo bench --locked -p weft-core --bench packet_path -p weft-session --bench seal_open -- \
+	  --warm-up-time 0.5 --measurement-time 1 --noplot --quiet >&2
+	$(TARGET)/release/examples/state_bytes >$(TARGET)/state.tsv
+	XDG_CACHE_HOME=$(abspath $(TARGET)) $(TARGET)/release/examples/tunnel_bench --weft $(TARGET)/release/weft \
+	  --criterion $(TARGET)/criterion --state $(TARGET)/state.tsv $(BENCH)
 
 demo: build ## three unequal links, one network: table and picture in out/demo
 	@target/release/weft lab run scenarios/demo.toml --out out/demo
