@@ -285,8 +285,12 @@ impl Engine {
 
     fn on_opened(&mut self, now: Instant, received: &Received, start: usize, end: usize, opened: weft_session::Opened) {
         let index = usize::from(opened.peer.0);
-        if opened.fresh || self.peers.get(index).is_some_and(|p| !p.is_established()) {
+        let Some(peer) = self.peers.get(index) else { return };
+        if opened.fresh || (opened.first_with_this_key && !peer.is_established()) {
             self.with_peer(now, index, |p, cx| p.on_established(cx, opened.fresh));
+        } else if !peer.is_established() {
+            // On its way since before the peer said goodbye.
+            return;
         }
         let outer = if received.source.is_ipv4() { 28 } else { 48 };
         let plaintext = start + opened.plaintext.start..start + opened.plaintext.end;

@@ -33,7 +33,11 @@ impl Peer {
         let Some(index) = self.path_of(now, received, datagram, link_name, link_mtu) else { return };
         let is_data = datagram.opened.packet_type == PacketType::Data;
         let ce = Ecn::of(received.tos) == Ecn::Ce;
-        let eliciting = if is_data { true } else { self.on_control(cx, index, received.buf, datagram.plaintext.clone()) };
+        let eliciting = match is_data {
+            true => Some(true),
+            false => self.on_control(cx, index, received.buf, datagram.plaintext.clone()),
+        };
+        let Some(eliciting) = eliciting else { return };
         let Some(path) = self.paths.get_mut(index) else { return };
         path.newest = path.newest.max(Some(datagram.opened.packet_number));
         path.totals.received_datagrams += 1;
@@ -76,26 +80,30 @@ impl Peer {
         Some(self.paths.len() - 1)
     }
 
-    /// Takes in a control datagram. True if it asks for a report.
-    fn on_control(&mut self, cx: &mut Context<'_>, index: usize, buf: BufId, plaintext: Range<usize>) -> bool {
+    /// Takes in a control datagram: whether it asks for a report; `None` if the session is over, and the path with it.
+    fn on_control(&mut self, cx: &mut Context<'_>, index: usize, buf: BufId, plaintext: Range<usize>) -> Option<bool> {
         let mut copy = [0u8; 1500];
-        let Some(bytes) = cx.pool.bytes(buf).get(plaintext) else { return false };
+        let bytes = cx.pool.bytes(buf).get(plaintext)?;
         // A padded probe is longer; what follows the frames is padding.
         let len = bytes.len().min(copy.len());
-        let Some(frames) = copy.get_mut(..len) else { return false };
+        let frames = copy.get_mut(..len)?;
         frames.copy_from_slice(&bytes[..len]);
         let mut eliciting = false;
         for frame in Frames::new(frames) {
             let Ok(frame) = frame else { break };
+            if let Frame::Close { .. } = frame {
+                self.on_lost(cx, "the peer closed it");
+                return None;
+            }
             eliciting |= !matches!(frame, Frame::Report(_) | Frame::Padding | Frame::Pong { .. });
             self.on_frame(cx, index, &frame);
         }
-        eliciting
+        Some(eliciting)
     }
 
     fn on_frame(&mut self, cx: &mut Context<'_>, index: usize, frame: &Frame<'_>) {
         match *frame {
-            Frame::Padding => {}
+            Frame::Padding | Frame::Close { .. } => {}
             Frame::Report(ref report) => self.on_report(cx, report),
             Frame::Ping { token } => {
                 let path = self.paths[index].id;
@@ -107,7 +115,6 @@ impl Peer {
             Frame::Hold { hold_us } => self.on_hold(Duration::from_micros(u64::from(hold_us))),
             Frame::Skip { flow, first, count } => self.on_skip(cx, flow, first, count),
             Frame::Policy { bundle_toward_me, path_active } => self.on_policy(cx, index, bundle_toward_me, path_active),
-            Frame::Close { .. } => self.on_lost(cx, "the peer closed it"),
         }
     }
 

@@ -178,6 +178,14 @@ impl Peer {
             cx.events.push_back(Event::Lost { peer: self.id, cause });
         }
         self.restart(cx);
+        self.call_again(cx);
+    }
+
+    /// Nothing reaches the peer: it may have started anew, and then only a handshake will.
+    fn call_again(&self, cx: &mut Context<'_>) {
+        if !self.config.endpoints.is_empty() && self.usable_paths().next().is_none() {
+            let _ = cx.sessions.force_initiate(cx.now, self.id);
+        }
     }
 
     fn restart(&mut self, cx: &mut Context<'_>) {

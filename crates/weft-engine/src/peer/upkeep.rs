@@ -64,6 +64,7 @@ impl Peer {
         if let Some(cause) = change {
             self.log_path(cx.events, index, cause);
             self.close_books(cx, index);
+            self.call_again(cx);
         }
     }
 

@@ -108,8 +108,8 @@ pub struct World {
     pub events: Vec<(usize, Instant, Event)>,
     /// Everything that arrived, while there is a place to note it.
     pub seen: Option<Vec<Seen>>,
-    /// Datagrams sent to addresses where nobody is, by each node.
-    pub astray: [u64; 2],
+    /// Datagrams each node sent to addresses where the other never was.
+    pub astray: [Vec<Vec<u8>>; 2],
     buffer: Vec<u8>,
 }
 
@@ -163,7 +163,7 @@ impl World {
             delivered: Default::default(),
             events: Vec::new(),
             seen: None,
-            astray: [0; 2],
+            astray: Default::default(),
             buffer: vec![0; 65_536],
         };
         for n in 0..2 {
@@ -233,7 +233,10 @@ impl World {
     fn transmit(&mut self, from: usize, t: &Transmit) {
         let link = t.link.0 as usize - 1;
         if t.destination != SocketAddr::new(address(1 - from, link), self.pipes[link][1 - from].port) {
-            self.astray[from] += 1;
+            let of_the_other = |l| t.destination == SocketAddr::new(address(1 - from, l), PORT);
+            if !(0..self.pipes.len()).any(of_the_other) {
+                self.astray[from].push(self.buffer[..t.len].to_vec());
+            }
             return;
         }
         let size = t.segment_size.map_or(t.len, usize::from);
