@@ -3,7 +3,7 @@
 use alloc::string::String;
 use core::net::{IpAddr, SocketAddr};
 use weft_core::pool::BufId;
-use weft_units::LinkId;
+use weft_units::{Instant, LinkId};
 
 /// A change of the local links.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -33,6 +33,8 @@ pub enum LinkEvent {
 /// One receive: a datagram, or several of `stride` bytes in one buffer (UDP GRO). The engine takes over the buffer's reference.
 #[derive(Clone, Copy, Debug)]
 pub struct Received {
+    /// When it arrived, which may be before it is handed over: measurement goes by it.
+    pub at: Instant,
     /// The link it came by.
     pub link: LinkId,
     /// Who sent it.

@@ -102,7 +102,7 @@ fn a_cut_link_costs_a_probe_less_than_100_ms() {
         let gap = arrivals.windows(2).map(|w| w[1] - w[0]).max().unwrap();
         assert!(gap < ms(100), "cut from {from}, both {both}: {gap:?}\n{}", net::story(&world));
         assert!(arrivals.len() >= 3985, "{}\n{}{:#?}", arrivals.len(), net::story(&world), world.nodes[0].snapshot(world.now).peers[0]);
-        assert_eq!(world.state(0, 0), PathState::Good, "the restored link is used again");
+        assert_eq!(world.state(0, 0), PathState::Good, "the restored link is used again\n{}", net::story(&world));
     }
 }
 
@@ -122,4 +122,24 @@ fn without_recovery_and_order_every_schedule_delivers() {
         numbers.sort_unstable();
         assert_eq!(numbers, (0..1000).collect::<Vec<_>>(), "{schedule:?}");
     }
+}
+
+#[test]
+fn bursts_do_not_overflow_the_links() {
+    let mut world = World::new(&[direction(50, 8, 0.0), direction(30, 35, 0.0), direction(20, 150, 0.0)], &Policy::default());
+    world.run_for(ms(1000));
+    let mut number = 0;
+    for _ in 0..20 {
+        for _ in 0..2000 {
+            world.send(0, 4000, number, 1400);
+            number += 1;
+        }
+        world.run_for(ms(500));
+    }
+    let s = &world.nodes[0].snapshot(world.now).peers[0];
+    for p in s.paths.iter().filter(|p| p.active) {
+        println!("{} sent {} lost {} cap {:?} pacing {:?} {} queue {:?} state {:?} {}", p.link_name, p.sent_datagrams, p.lost_datagrams, p.capacity, p.pacing, p.mode, p.queue_delay, p.state, p.loss);
+    }
+    println!("repeated {} abandoned {} dropped {} of {number}\n{}", s.repeated_units, s.abandoned_units, s.queue_drops, net::story(&world));
+    assert!(s.repeated_units * 50 < number, "{} of {number} repeated", s.repeated_units);
 }

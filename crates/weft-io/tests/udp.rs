@@ -5,6 +5,7 @@ mod namespace;
 use std::net::{IpAddr, SocketAddr};
 
 use namespace::{Namespace, in_namespace, ip, wait_for, wait_for_local_route};
+use std::time::{SystemTime, UNIX_EPOCH};
 use weft_io::udp::{MAX_SEGMENTS, Outgoing, ReceiveSlot, Received, SendError, SendOutcome, UdpConfig, UdpLink};
 
 /// Expedited forwarding with ECT(1).
@@ -56,7 +57,11 @@ fn batch_passes(from: &UdpLink, source: &str, to: &mut UdpLink, destination: &st
     assert_eq!(from.send(&batch).unwrap(), SendOutcome::Sent);
     let (received, datagrams) = receive(to, contents.len());
     assert!(datagrams.iter().eq(contents.chunks(1200)));
+    let stamp = received.first().and_then(|batch| batch.received_unix_ns);
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_nanos();
+    assert!(stamp.is_some_and(|at| now - u128::from(at) < 60_000_000_000), "the kernel's time: {stamp:?}");
     let expected = Received {
+        received_unix_ns: stamp,
         source: SocketAddr::new(address(source), from.local_address().port()),
         destination: Some(destination.ip()),
         tos: TOS,

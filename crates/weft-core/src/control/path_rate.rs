@@ -237,7 +237,8 @@ impl PathRate {
             }
         } else {
             self.busy_meter = RateMeter::default();
-            let delivered = self.meter.delivered_bps() * fill;
+            // No more than was paced can have been delivered; what looks like it was bunched on the way.
+            let delivered = (self.meter.delivered_bps() * fill).min(self.rate_bps);
             let measured = self.meter.bits_ever() >= 4.0 * self.packet_bits;
             self.capacity_bps = if self.assumed && measured { delivered } else { self.capacity_bps.max(delivered) };
             self.assumed &= !measured;

@@ -4,10 +4,10 @@ use crate::sense::Rtt;
 use weft_units::Duration;
 
 /// Nothing is suspected sooner: below this, a busy peer is silent for longer than a dead one.
-const FLOOR: Duration = Duration::from_millis(15);
+const FLOOR: Duration = Duration::from_millis(30);
 
 /// How long after sending an eliciting packet the path is suspect if no report has come: SRTT + 4·RTTVAR (RFC 6298), the time the
-/// peer may hold a report, and twice the jitter, at least 15 ms.
+/// peer may hold a report, and twice the jitter, at least 30 ms.
 pub fn suspect_after(rtt: &Rtt, report_interval: Duration, jitter: Duration) -> Duration {
     (rtt.smoothed() + rtt.variation() * 4 + report_interval + jitter * 2).max(FLOOR)
 }

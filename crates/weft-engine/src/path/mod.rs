@@ -46,12 +46,14 @@ pub(crate) struct Pending {
     pub(crate) policy: bool,
     pub(crate) hold: bool,
     pub(crate) close: bool,
-    pub(crate) report: bool,
+    pub(crate) skips: bool,
+    /// Paths whose reports leave by this one, a bit each.
+    pub(crate) reports: u64,
 }
 
 impl Pending {
     pub(crate) fn is_empty(&self) -> bool {
-        self.ping.is_none() && self.pongs.is_empty() && !self.policy && !self.hold && !self.close && !self.report
+        self.ping.is_none() && self.pongs.is_empty() && !self.policy && !self.hold && !self.close && !self.skips && self.reports == 0
     }
 }
 

@@ -8,8 +8,9 @@ const LADDER: [u16; 12] = [9000, 1500, 1492, 1480, 1472, 1460, 1440, 1420, 1400,
 const BASE: u16 = 1280;
 const ATTEMPTS: u8 = 3;
 const RAISE_AFTER: Duration = Duration::from_secs(600);
-/// So many full datagrams lost in a row, while small ones pass, are a black hole.
+/// So many full datagrams lost in a row, over so long a time, while small ones pass, are a black hole; a full queue is not.
 const BLACK_HOLE_LOSSES: u32 = 12;
+const BLACK_HOLE_TIME: Duration = Duration::from_millis(500);
 
 /// What is known of one path's MTU. Sizes are IP bytes.
 #[derive(Debug)]
@@ -21,6 +22,7 @@ pub(crate) struct PathMtu {
     in_flight: bool,
     search_at: Instant,
     large_lost: u32,
+    first_large_lost: Instant,
 }
 
 impl PathMtu {
@@ -33,6 +35,7 @@ impl PathMtu {
             in_flight: false,
             search_at: now,
             large_lost: 0,
+            first_large_lost: now,
         };
         mtu.candidate = mtu.below(u16::MAX);
         mtu
@@ -105,16 +108,19 @@ impl PathMtu {
     }
 
     /// A data datagram's fate. True when the path turned out to be a black hole for its size.
-    pub(crate) fn on_data(&mut self, size: u16, delivered: bool) -> bool {
-        if size <= LADDER[LADDER.len() - 1] {
+    pub(crate) fn on_data(&mut self, now: Instant, size: u16, delivered: bool) -> bool {
+        if size <= LADDER[LADDER.len() - 1] || size > self.confirmed {
             return false;
         }
         if delivered {
             self.large_lost = 0;
             return false;
         }
+        if self.large_lost == 0 {
+            self.first_large_lost = now;
+        }
         self.large_lost += 1;
-        if self.large_lost < BLACK_HOLE_LOSSES {
+        if self.large_lost < BLACK_HOLE_LOSSES || now - self.first_large_lost < BLACK_HOLE_TIME {
             return false;
         }
         self.fall_back();
@@ -166,10 +172,12 @@ mod tests {
         let mut mtu = PathMtu::new(Instant::ZERO, 1500);
         search(&mut mtu, 1500);
         for _ in 0..100 {
-            assert!(!mtu.on_data(1500, false));
-            assert!(!mtu.on_data(1500, true), "random loss is no black hole");
+            assert!(!mtu.on_data(Instant::ZERO, 1500, false));
+            assert!(!mtu.on_data(Instant::ZERO, 1500, true), "random loss is no black hole");
         }
-        assert!((0..BLACK_HOLE_LOSSES).any(|_| mtu.on_data(1500, false)));
+        assert!(!(0..100).any(|_| mtu.on_data(Instant::from_millis(1000), 1500, false)), "a burst is no black hole");
+        assert!(mtu.on_data(Instant::from_millis(1600), 1500, false));
+        assert!(!mtu.on_data(Instant::from_millis(1600), 1500, false), "what was in flight says nothing new");
         assert_eq!(mtu.current(), BASE);
         search(&mut mtu, 1400);
         assert_eq!(mtu.current(), 1400);

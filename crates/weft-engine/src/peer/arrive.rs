@@ -42,7 +42,7 @@ impl Peer {
         path.newest = path.newest.max(Some(datagram.opened.packet_number));
         path.totals.received_datagrams += 1;
         path.totals.received_bytes += u64::from(datagram.wire_bytes);
-        path.log.on_datagram(now, datagram.opened.packet_number, datagram.wire_bytes, ce, eliciting);
+        path.log.on_datagram(received.at.min(now), datagram.opened.packet_number, datagram.wire_bytes, ce, eliciting);
         if is_data {
             self.busy_at = now;
             self.received_at = Some(now);

@@ -96,6 +96,7 @@ impl Peer {
         if core::mem::take(&mut pending.close) {
             let _ = writer.write(&Frame::Close { reason: 0 });
         }
+        pending.skips = false;
         while let Some(&(flow, first)) = self.skips.front() {
             let count = run_length(&self.skips, flow, first);
             if writer.write(&Frame::Skip { flow, first, count }).is_err() {
@@ -106,30 +107,31 @@ impl Peer {
         writer.len() > before
     }
 
-    /// Reports of every path with news, in one datagram.
+    /// The reports that are to leave by this path.
     fn write_reports(&mut self, now: Instant, index: usize, writer: &mut FrameWriter<'_>) {
-        for (at, path) in self.paths.iter_mut().enumerate() {
-            let due = path.log.report_due(REPORT_INTERVAL);
-            if due.is_some_and(|_| at == index || write_now(path, now)) && write_report(now, path, writer) {
-                path.log.on_report_sent(now);
-            }
-        }
-        if let Some(path) = self.paths.get_mut(index) {
-            path.pending.report = false;
+        let Some(path) = self.paths.get_mut(index) else { return };
+        let wanted = core::mem::take(&mut path.pending.reports);
+        for (_, path) in self.paths.iter().enumerate().filter(|(at, _)| wanted >> at & 1 == 1) {
+            write_report(now, path, writer);
         }
     }
 
-    /// Marks the paths by which reports that are due should leave: the one with the news, or where that cannot send, the best.
+    /// Marks the paths by which reports that are due should leave. Each leaves by its own path, so that a path cut on its way back
+    /// hides only its own news, and by the fastest, so that none waits for a slow way back.
     pub(super) fn schedule_reports(&mut self, now: Instant) {
+        let fastest = self.fastest_path();
         for index in 0..self.paths.len() {
-            let path = &self.paths[index];
+            let path = &mut self.paths[index];
             if path.log.report_due(REPORT_INTERVAL).is_none_or(|due| due > now) {
                 continue;
             }
+            path.log.on_report_sent(now);
             let own = path.link_up && matches!(path.state(), PathState::Good | PathState::Degraded | PathState::Opening);
-            let by = if own { index } else { self.fastest_path().unwrap_or(index) };
-            if let Some(path) = self.paths.get_mut(by) {
-                path.pending.report = true;
+            if own || fastest.is_none() {
+                path.pending.reports |= 1 << index;
+            }
+            if let Some(fastest) = fastest {
+                self.paths[fastest].pending.reports |= 1 << index;
             }
         }
     }
@@ -142,14 +144,9 @@ impl Peer {
     }
 }
 
-/// News of another path worth a few bytes here: anything its own report would soon say.
-fn write_now(path: &Path, now: Instant) -> bool {
-    path.log.report_due(REPORT_INTERVAL).is_some_and(|due| due <= now + REPORT_INTERVAL)
-}
-
-fn write_report(now: Instant, path: &Path, writer: &mut FrameWriter<'_>) -> bool {
+fn write_report(now: Instant, path: &Path, writer: &mut FrameWriter<'_>) {
     let log: &ReceiveLog = &path.log;
-    let Some(report) = log.report(now) else { return false };
+    let Some(report) = log.report(now) else { return };
     let arrivals = Arrivals {
         path: path.id,
         received_at_us: report.received_at_us,
@@ -158,7 +155,8 @@ fn write_report(now: Instant, path: &Path, writer: &mut FrameWriter<'_>) -> bool
         bytes_received: report.bytes_received,
         ce_received: report.ce_received,
     };
-    writer.write_report(&arrivals, log.ranges(), MAX_REPORT_RANGES).is_ok()
+    // What finds no room is in the next report too.
+    let _ = writer.write_report(&arrivals, log.ranges(), MAX_REPORT_RANGES);
 }
 
 fn run_length(skips: &alloc::collections::VecDeque<(FlowId, FlowSeq)>, flow: FlowId, first: FlowSeq) -> u32 {

@@ -9,6 +9,15 @@ use weft_core::sched::{Choice, UnitView};
 use weft_units::Instant;
 use weft_wire::hop::DATA_OVERHEAD;
 
+/// How much of what is in flight on a path to send again.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Rescue {
+    /// Sparse flows: on a suspicion, which may be wrong.
+    Urgent,
+    /// Everything: the path is down.
+    All,
+}
+
 impl Peer {
     /// Queues what was declared lost on the path that would deliver it first; gives up what comes too late.
     pub(super) fn repeat_lost(&mut self, cx: &mut Context<'_>) {
@@ -48,14 +57,14 @@ impl Peer {
             self.totals.abandoned_units += 1;
             self.skips.push_back((unit.flow, unit.seq));
             if let Some(index) = self.fastest_path() {
-                self.paths[index].pending.report = true;
+                self.paths[index].pending.skips = true;
             }
         }
     }
 
-    /// Sends everything a path still has in flight or queued again elsewhere. What is in flight stays in its book, so that a
-    /// late report still settles it.
-    pub(super) fn rescue_path(&mut self, cx: &mut Context<'_>, index: usize) {
+    /// Sends what a path has queued, and `rescue` of what it has in flight, elsewhere. What is in flight stays in its book, so
+    /// that a late report still settles it.
+    pub(super) fn rescue_path(&mut self, cx: &mut Context<'_>, index: usize, rescue: Rescue) {
         while let Some(id) = self.paths[index].queues.take() {
             self.uncommit(id);
             self.lost.push(id);
@@ -63,7 +72,9 @@ impl Peer {
         if self.config.policy.recovery == Recovery::Arq {
             let (units, lost) = (&mut self.units, &mut self.lost);
             self.paths[index].book.for_each_outstanding(|sent| {
-                if let Sent::Unit(id) = *sent {
+                if let Sent::Unit(id) = *sent
+                    && (rescue == Rescue::All || units.get(id).is_some_and(|u| u.urgent))
+                {
                     units.retain(id);
                     lost.push(id);
                 }

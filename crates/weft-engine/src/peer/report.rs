@@ -1,6 +1,7 @@
 //! What a report of the peer changes here.
 
 use super::{Context, Peer};
+use crate::PathState;
 use crate::path::Sent;
 use weft_core::sense::{Fate, Report as Counters};
 use weft_units::{Duration, Instant};
@@ -23,7 +24,11 @@ impl Peer {
             settle(now, sent, fate, units, lost, pool, mtu, &mut black_hole);
         });
         path.waiting.on_report(counters.largest);
-        if let Some(sample) = sample {
+        if let Some(mut sample) = sample {
+            if path.state() == PathState::Down {
+                // Probes lost while it was down say nothing about the path as it is now.
+                (sample.lost_packets, sample.lost_bytes) = (0, 0);
+            }
             let keepalive = path.keepalive(true);
             path.on_sample(now, &sample);
             let confirmed = path.health.on_confirmed(now, sample.largest_sent_at, keepalive);
@@ -107,7 +112,7 @@ pub(super) fn settle(
     match sent {
         Sent::Unit(id) => {
             let size = units.get(id).map_or(0, |u| (u.len() + 60) as u16);
-            *black_hole |= mtu.on_data(size, delivered);
+            *black_hole |= mtu.on_data(now, size, delivered);
             if delivered {
                 units.settle(id, pool);
                 units.release(id, pool);
@@ -115,7 +120,7 @@ pub(super) fn settle(
                 lost.push(id);
             }
         }
-        Sent::Data(size) => *black_hole |= mtu.on_data(size, delivered),
+        Sent::Data(size) => *black_hole |= mtu.on_data(now, size, delivered),
         Sent::MtuProbe(size) if delivered => mtu.on_probe_delivered(now, size),
         Sent::MtuProbe(size) => mtu.on_probe_lost(now, size),
         Sent::Control => {}

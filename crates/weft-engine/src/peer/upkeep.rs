@@ -1,5 +1,6 @@
 //! What time brings: silence noticed, probes sent, holes given up.
 
+use super::recovery::Rescue;
 use super::{Context, Peer};
 use crate::PathState;
 use crate::path::{Path, REPORT_INTERVAL, Sent};
@@ -45,7 +46,7 @@ impl Peer {
         let Some(since) = path.waiting.since().filter(|since| cx.now - *since >= threshold && path.active) else { return };
         if let Some(cause) = path.health.on_silence(cx.now, since, threshold) {
             self.log_path(cx.events, index, cause);
-            self.rescue_path(cx, index);
+            self.rescue_path(cx, index, Rescue::Urgent);
         }
     }
 
@@ -95,7 +96,7 @@ impl Peer {
 
     /// A path that went down keeps nothing: what it carried was repeated when it became suspect, or is now.
     fn close_books(&mut self, cx: &mut Context<'_>, index: usize) {
-        self.rescue_path(cx, index);
+        self.rescue_path(cx, index, Rescue::All);
         let (path, units, pool) = (&mut self.paths[index], &mut self.units, &mut *cx.pool);
         let mtu = &mut path.mtu;
         path.waiting.clear();

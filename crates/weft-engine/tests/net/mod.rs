@@ -273,7 +273,7 @@ impl World {
         engine(|| {
             let buf = node.pool().alloc_large().expect("a buffer");
             node.pool().bytes_mut(buf)[..len].copy_from_slice(&f.bytes);
-            node.handle_datagrams(self.now, Received { link, source: f.source, destination, tos: f.tos, buf, len, stride: len });
+            node.handle_datagrams(self.now, Received { at: self.now, link, source: f.source, destination, tos: f.tos, buf, len, stride: len });
         });
     }
 

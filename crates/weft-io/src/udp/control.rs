@@ -6,7 +6,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 const WORD: usize = size_of::<usize>();
 const HEADER_LEN: usize = size_of::<libc::cmsghdr>();
 
-/// Room for all that one datagram can have: both families' TOS and packet info, the GRO stride, the drop count.
+/// Room for all that one datagram can have: both families' TOS and packet info, the GRO stride, the drop count, the time.
 const CAPACITY: usize = 192;
 
 /// A buffer of control messages, aligned as the kernel wants it.
@@ -23,6 +23,8 @@ pub(super) struct ReceiveInfo {
     pub tos: u8,
     pub segment_size: Option<usize>,
     pub dropped_total: Option<u32>,
+    /// When the kernel took it in, in nanoseconds since 1970.
+    pub received_unix_ns: Option<u64>,
 }
 
 impl Control {
@@ -59,9 +61,17 @@ impl ReceiveInfo {
                 self.segment_size = int(data).and_then(|size| usize::try_from(size).ok()).filter(|&size| size > 0);
             }
             (libc::SOL_SOCKET, libc::SO_RXQ_OVFL) => self.dropped_total = int(data).map(|count| count as u32),
+            (libc::SOL_SOCKET, libc::SCM_TIMESTAMPNS) => self.received_unix_ns = timestamp(data),
             _ => {}
         }
     }
+}
+
+/// A `struct timespec` of the real-time clock.
+fn timestamp(data: &[u8]) -> Option<u64> {
+    let seconds = u64::from_ne_bytes(*data.first_chunk()?);
+    let nanos = u64::from_ne_bytes(*data.get(8..)?.first_chunk()?);
+    seconds.checked_mul(1_000_000_000)?.checked_add(nanos)
 }
 
 fn int(data: &[u8]) -> Option<c_int> {
@@ -164,6 +174,7 @@ mod tests {
             writer.push(libc::SOL_SOCKET, libc::SO_RXQ_OVFL, &u32::MAX.to_ne_bytes());
         });
         let expected = ReceiveInfo {
+            received_unix_ns: None,
             destination: Some(source),
             tos: 0xb9,
             segment_size: Some(1400),

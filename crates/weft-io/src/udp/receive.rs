@@ -31,6 +31,8 @@ pub struct Received {
     pub destination: Option<IpAddr>,
     /// The whole byte: DSCP (high 6 bits) and ECN (RFC 3168), the same for all datagrams of the batch.
     pub tos: u8,
+    /// When the kernel took it in, in nanoseconds since 1970: a busy receiver does not change it.
+    pub received_unix_ns: Option<u64>,
     /// Bytes of all payloads.
     pub len: usize,
     /// Bytes of each payload but the last, which may be shorter.
@@ -116,6 +118,7 @@ impl UdpLink {
                 source,
                 destination: info.destination,
                 tos: info.tos,
+                received_unix_ns: info.received_unix_ns,
                 len,
                 segment_size: info.segment_size.unwrap_or(len),
             });

@@ -53,6 +53,7 @@ impl UdpLink {
         }
         set_buffers(fd)?;
         set_option(fd, libc::SOL_SOCKET, libc::SO_RXQ_OVFL, 1)?;
+        set_option(fd, libc::SOL_SOCKET, libc::SO_TIMESTAMPNS, 1)?;
         // Kernels before 5.0 have no GRO: then each datagram comes alone.
         let _ = set_option(fd, libc::SOL_UDP, libc::UDP_GRO, 1);
         let has_gso = set_option(fd, libc::SOL_UDP, libc::UDP_SEGMENT, 0).is_ok();

@@ -1,7 +1,10 @@
 //! The clock the engine is driven by.
 
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use weft_units::Instant;
+
+/// Nothing waits longer in a socket while the node lives; beyond it, the wall clock was set.
+const LONGEST_AGO_NS: u64 = 1_000_000_000;
 
 /// Time since the start.
 #[derive(Clone, Copy)]
@@ -18,6 +21,15 @@ impl Clock {
     /// Now.
     pub fn now(&self) -> Instant {
         Instant::from_nanos(u64::try_from(self.start.elapsed().as_nanos()).unwrap_or(u64::MAX))
+    }
+
+    /// A recent moment of the wall clock on this clock; now, if it lies in the future or too far back to be true.
+    pub fn at(&self, moment_unix_ns: u64) -> Instant {
+        let now = self.now();
+        match unix_ns().checked_sub(moment_unix_ns) {
+            Some(ago) if ago < LONGEST_AGO_NS => now.before(Duration::from_nanos(ago)),
+            _ => now,
+        }
     }
 }
 

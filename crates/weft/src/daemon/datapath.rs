@@ -150,6 +150,7 @@ impl Datapath {
             let Some(info) = slot.received().copied() else { continue };
             let Some(buf) = take_slot(node.engine.pool(), slot, info.len) else { return Ok(()) };
             let received = Received {
+                at: info.received_unix_ns.map_or(now, |at| self.clock.at(at)),
                 link,
                 source: info.source,
                 destination: info.destination,
