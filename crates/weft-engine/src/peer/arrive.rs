@@ -146,6 +146,7 @@ impl Peer {
                 self.log_path(cx.events, index, cause);
             }
         }
+        self.refresh_weights();
     }
 
     fn on_skip(&mut self, cx: &mut Context<'_>, flow: FlowId, first: FlowSeq, count: u32) {

@@ -242,6 +242,7 @@ impl Peer {
             }
         }
         self.config = config;
+        self.refresh_weights();
     }
 
     fn log_path(&self, events: &mut VecDeque<Event>, index: usize, cause: &'static str) {

@@ -58,6 +58,7 @@ impl Peer {
             }
             self.paths[index].active = true;
         }
+        self.refresh_weights();
         self.paths[index].pending.policy |= self.paths[index].ours;
         self.log_path(cx.events, index, cause);
     }

@@ -50,8 +50,7 @@ impl Peer {
     pub(crate) fn set_weights(&mut self, weights: Weights) {
         self.config.policy.weights = weights;
         self.refresh_weights();
-        let weights: alloc::vec::Vec<u32> = self.paths.iter().map(|p| p.weight).collect();
-        self.scheduler.set_weights(&weights);
+        self.scheduler.set_weights(&[]);
     }
 }
 
