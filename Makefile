@@ -39,6 +39,7 @@ bench: TARGET := $(or $(CARGO_TARGET_DIR),target)
 bench: build ## one TCP flow beside wireguard-go, each stage of a packet's way, bytes of state; 8 minutes
 	@export PATH="$$PATH:/usr/sbin:/sbin"
 	cargo build --release --locked -p weft-lab --example tunnel_bench -p weft-engine --example state_bytes
+	rm -rf $(TARGET)/criterion
 	cargo bench --locked -p weft-core --bench packet_path -p weft-session --bench seal_open -- \
 	  --warm-up-time 0.5 --measurement-time 1 --noplot --quiet >&2
 	$(TARGET)/release/examples/state_bytes >$(TARGET)/state.tsv

@@ -81,11 +81,11 @@ fn main() -> Result<(), Box<dyn Error>> {
     print!("{}", tunnel_bench_table(&everything.tunnel));
     println!("\nStations of a packet's way, ns for each packet");
     for Stage { stage, name, ns } in &everything.stages {
-        println!("  {stage:<12}{name:<48}{ns:>10.1}");
+        println!("  {stage:<12}{name:<54}{ns:>10.1}");
     }
     println!("\nState, bytes");
     for State { name, bytes } in &everything.state {
-        println!("  {name:<60}{bytes:>10.0}");
+        println!("  {name:<66}{bytes:>10.0}");
     }
     Ok(())
 }
