@@ -30,8 +30,9 @@ deny: setup
 	  cargo install --locked cargo-deny --version $(CARGO_DENY_VERSION)
 	fi
 
-check: deny test ## test, then each fuzz target for 60 s
+check: deny test ## test, then each fuzz target for 60 s and a million forged datagrams
 	@fuzz/run.sh 60
+	WEFT_CHECK=1 cargo test --release --locked -p weft --test hostile -- --nocapture
 
 # More arguments for the bench, such as BENCH=--json.
 BENCH ?=

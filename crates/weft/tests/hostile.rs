@@ -1,0 +1,378 @@
+//! A million forged and replayed datagrams to a running node: silence, no growth, and its true peer is still served.
+//!
+//! Part of `make check`; elsewhere it is skipped, because it takes a minute. Everything happens in a network namespace of its own,
+//! in which the test runs itself again: this process is the network between two nodes, and the enemy in it.
+
+mod common;
+
+use common::{Dir, WEFT, stderr};
+use std::fs;
+use std::net::UdpSocket;
+use std::process::{Child, Command, Stdio};
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::{Duration, Instant};
+use weft_session::{Cipher, Identity, PeerConfig, PublicKey, Sessions};
+use weft_units::{PeerId, Rng};
+
+const NAME: &str = "a_million_forged_datagrams_cost_nothing";
+const DATAGRAMS: u64 = 1_000_000;
+/// So much waits in the node's socket at most, so that the node and not the kernel is tested.
+const BACKLOG_BYTES: u64 = 50_000;
+const BATCH: u64 = 32;
+const INITIATION: u8 = 0x11;
+const RESPONSE: u8 = 0x12;
+const COOKIE_REPLY: u8 = 0x13;
+const RSS_GROWTH_KIB: i64 = 1_024;
+
+const RELAY_TO_HOME: &str = "192.0.2.18:51900";
+const RELAY_TO_HUB: &str = "192.0.2.33:51900";
+const HUB: &str = "192.0.2.34:51900";
+
+#[test]
+fn a_million_forged_datagrams_cost_nothing() {
+    if std::env::var_os("WEFT_CHECK").is_none() {
+        eprintln!("skipped: takes a minute; set WEFT_CHECK=1, or run `make check`");
+        return;
+    }
+    match std::env::var_os("WEFT_TEST_INSIDE") {
+        Some(_) => inside(),
+        None => in_a_namespace(),
+    }
+}
+
+fn in_a_namespace() {
+    if let Err(why) = fs::OpenOptions::new().read(true).write(true).open("/dev/net/tun") {
+        eprintln!("skipped: no TUN device here: {why}");
+        return;
+    }
+    let mut command = Command::new("timeout");
+    command.args(["--kill-after=5", "300", "unshare", "--pid", "--fork", "--kill-child", "--mount-proc", "-nm"]);
+    if !fs::read_to_string("/proc/self/status").unwrap().lines().any(|line| line.starts_with("Uid:\t0\t")) {
+        command.arg("-Ur");
+    }
+    let prelude = "set -eu; export PATH=$PATH:/usr/sbin:/sbin
+        mount --make-rprivate / && mount -t tmpfs none /run && mkdir -p /run/netns && ip link set lo up
+        exec \"$@\"";
+    let own = std::env::current_exe().unwrap();
+    command.args(["bash", "-c", prelude, "bash"]).arg(own).args(["--exact", NAME, "--nocapture"]);
+    let status = command.env("WEFT_TEST_INSIDE", "1").status().unwrap();
+    assert!(status.success(), "inside the namespace: {status}");
+}
+
+/// `home` and `hub` with this process between them.
+const TOPOLOGY: &str = "set -eu
+    for node in home hub; do ip netns add $node; ip -n $node link set lo up; done
+    ip link add to-home type veth peer name link1 netns home
+    ip link add to-hub type veth peer name link1 netns hub
+    ip addr add 192.0.2.18/28 dev to-home; ip link set to-home up
+    ip addr add 192.0.2.33/28 dev to-hub; ip link set to-hub up
+    ip -n home addr add 192.0.2.17/28 dev link1; ip -n home link set link1 up
+    ip -n hub addr add 192.0.2.34/28 dev link1; ip -n hub link set link1 up";
+
+/// A running node; ended with the test.
+struct Daemon(Child);
+
+impl Drop for Daemon {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+impl Daemon {
+    fn start(dir: &Dir, node: &str) -> Daemon {
+        let log = fs::File::create(dir.path(&format!("{node}.log"))).unwrap();
+        let mut command = Command::new("ip");
+        command.args(["netns", "exec", node, WEFT, "up", "-c"]).arg(dir.path(&format!("{node}.toml")));
+        Daemon(command.stdout(Stdio::null()).stderr(log).spawn().unwrap())
+    }
+
+    fn rss_kib(&self) -> i64 {
+        let status = fs::read_to_string(format!("/proc/{}/status", self.0.id())).unwrap();
+        let field = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("a resident set");
+        field.split_whitespace().next().unwrap().parse().unwrap()
+    }
+
+    /// Bytes that wait in the node's sockets, and datagrams the kernel dropped because they were full.
+    fn sockets(&self) -> (u64, u64) {
+        let table = |name: &str| fs::read_to_string(format!("/proc/{}/net/{name}", self.0.id())).unwrap_or_default();
+        let (mut waiting, mut dropped) = (0, 0);
+        for line in ["udp", "udp6"].map(table).join("\n").lines() {
+            let fields: Vec<&str> = line.split_whitespace().collect();
+            let queued = fields.get(4).and_then(|queues| queues.split_once(':')).map(|(_, received)| received);
+            waiting += queued.and_then(|bytes| u64::from_str_radix(bytes, 16).ok()).unwrap_or(0);
+            dropped += fields.last().and_then(|drops| drops.parse::<u64>().ok()).unwrap_or(0);
+        }
+        (waiting, dropped)
+    }
+
+    /// Waits until no more than `bytes` wait for the node.
+    fn let_catch_up(&self, bytes: u64) {
+        while self.sockets().0 > bytes {
+            thread::sleep(Duration::from_millis(1));
+        }
+    }
+}
+
+fn run(command: &mut Command) -> bool {
+    command.stdout(Stdio::null()).stderr(Stdio::null()).status().unwrap().success()
+}
+
+fn in_home(args: &[&str]) -> bool {
+    run(Command::new("ip").args(["netns", "exec", "home"]).args(args))
+}
+
+fn status(dir: &Dir, node: &str) -> serde_json::Value {
+    let socket = dir.path(&format!("{node}.sock"));
+    let out = Command::new(WEFT).args(["status", "--json", "--control"]).arg(&socket).output().unwrap();
+    serde_json::from_slice(&out.stdout).unwrap_or_else(|why| panic!("{why}: {}", stderr(&out)))
+}
+
+fn rejected(dir: &Dir) -> u64 {
+    status(dir, "hub")["rejected_datagrams"].as_u64().unwrap()
+}
+
+fn configure(dir: &Dir) -> PublicKey {
+    let keys = ["home", "hub"].map(|node| Identity::from_secret([node.len() as u8; 32]));
+    for (at, (node, other)) in [("home", "hub"), ("hub", "home")].into_iter().enumerate() {
+        let key_file = dir.write(&format!("{node}.key"), &format!("{}\n", keys[at].secret_to_base64()));
+        common::chmod(&key_file, 0o600);
+        let path = |suffix: &str| dir.path(&format!("{node}.{suffix}")).display().to_string();
+        let (listen, endpoints) = match node {
+            "hub" => ("listen = 51900", String::new()),
+            _ => ("", format!("endpoints = [\"{RELAY_TO_HOME}\"]")),
+        };
+        let text = format!(
+            "[node]\nkey = \"{}\"\nstate = \"{}\"\ncontrol = \"{}\"\n{listen}\n[tun]\naddress = [\"10.9.0.{}/24\"]\n\
+             [[peer]]\nname = \"{other}\"\npublic-key = \"{}\"\nprefixes = [\"10.9.0.{}/32\"]\n{endpoints}\n",
+            path("key"),
+            path("state"),
+            path("sock"),
+            at + 1,
+            keys[1 - at].public_key(),
+            2 - at,
+        );
+        dir.write(&format!("{node}.toml"), &text);
+    }
+    keys[1].public_key()
+}
+
+type Captured = Arc<Mutex<Vec<Vec<u8>>>>;
+
+/// Passes datagrams between home and hub, and keeps the first ones that home sends.
+fn relay() -> Captured {
+    let to_home = UdpSocket::bind(RELAY_TO_HOME).unwrap();
+    let to_hub = UdpSocket::bind(RELAY_TO_HUB).unwrap();
+    to_hub.connect(HUB).unwrap();
+    let captured = Captured::default();
+    let home = Arc::new(Mutex::new(None));
+    let (keep, from_home, answer_to) = (Arc::clone(&captured), to_home.try_clone().unwrap(), Arc::clone(&home));
+    let forward = to_hub.try_clone().unwrap();
+    thread::spawn(move || {
+        let mut buffer = [0; 65_536];
+        while let Ok((len, source)) = from_home.recv_from(&mut buffer) {
+            *answer_to.lock().unwrap() = Some(source);
+            let mut keep = keep.lock().unwrap();
+            if keep.len() < 5_000 {
+                keep.push(buffer[..len].to_vec());
+            }
+            let _ = forward.send(&buffer[..len]);
+        }
+    });
+    thread::spawn(move || {
+        let mut buffer = [0; 65_536];
+        loop {
+            // A hub that is not there yet shows as an error.
+            let Ok(len) = to_hub.recv(&mut buffer) else { continue };
+            if let Some(home) = *home.lock().unwrap() {
+                let _ = to_home.send_to(&buffer[..len], home);
+            }
+        }
+    });
+    captured
+}
+
+/// What came back to the enemy.
+#[derive(Default, Debug, Clone, Copy)]
+struct Replies {
+    cookies: u64,
+    responses: u64,
+    others: u64,
+    bytes: u64,
+    longest: usize,
+}
+
+struct Enemy {
+    socket: UdpSocket,
+    rng: Rng,
+}
+
+impl Enemy {
+    fn new() -> Enemy {
+        let socket = UdpSocket::bind("192.0.2.33:0").unwrap();
+        socket.set_nonblocking(true).unwrap();
+        socket.connect(HUB).unwrap();
+        Enemy { socket, rng: Rng::new(1) }
+    }
+
+    fn collect(&self, replies: &mut Replies) {
+        let mut buffer = [0; 2_048];
+        while let Ok(len) = self.socket.recv(&mut buffer) {
+            match buffer[0] {
+                COOKIE_REPLY => replies.cookies += 1,
+                RESPONSE => replies.responses += 1,
+                _ => replies.others += 1,
+            }
+            replies.bytes += len as u64;
+            replies.longest = replies.longest.max(len);
+        }
+    }
+
+    /// Sends `count` datagrams of one kind as fast as `hub` takes them in, and gives what came back.
+    fn flood(&mut self, hub: &Daemon, count: u64, mut make: impl FnMut(&mut Rng, &mut Vec<u8>)) -> Replies {
+        let (mut replies, mut datagram) = (Replies::default(), Vec::new());
+        for number in 0..count {
+            datagram.clear();
+            make(&mut self.rng, &mut datagram);
+            while self.socket.send(&datagram).is_err() {
+                thread::sleep(Duration::from_micros(50));
+            }
+            if number % BATCH == 0 {
+                self.collect(&mut replies);
+                hub.let_catch_up(BACKLOG_BYTES);
+            }
+        }
+        hub.let_catch_up(0);
+        thread::sleep(Duration::from_millis(300));
+        self.collect(&mut replies);
+        replies
+    }
+}
+
+/// What the enemy has to work with.
+struct Arsenal {
+    initiation: Vec<u8>,
+    sealed: Vec<Vec<u8>>,
+    /// Initiations with a right MAC1 by keys the hub does not know.
+    strangers: Vec<Vec<u8>>,
+}
+
+impl Arsenal {
+    fn new(captured: &Captured, hub: PublicKey) -> Arsenal {
+        let captured = captured.lock().unwrap();
+        let initiation = captured.iter().find(|d| d[0] == INITIATION).expect("home began with an initiation").clone();
+        let sealed: Vec<_> = captured.iter().filter(|d| matches!(d[0], 0x14 | 0x15)).cloned().collect();
+        assert!(sealed.len() > 300, "only {} datagrams to replay", sealed.len());
+        let now = weft_units::Instant::from_millis(1);
+        let stranger = |n: u64| {
+            let mut seed = [0x5a; 32];
+            seed[..8].copy_from_slice(&n.to_le_bytes());
+            let identity = Identity::from_secret(seed);
+            let mut sessions = Sessions::new(identity, &[PeerConfig::from(hub)], Cipher::Aes256Gcm, seed, now).unwrap();
+            let mut out = vec![0; 512];
+            let len = sessions.initiate(now, PeerId(0), n + 1, &mut out).unwrap();
+            out.truncate(len);
+            out
+        };
+        Arsenal { initiation, sealed, strangers: (0..2_000).map(stranger).collect() }
+    }
+
+    fn any_sealed(&self, rng: &mut Rng) -> &[u8] {
+        &self.sealed[rng.below(self.sealed.len() as u64) as usize]
+    }
+}
+
+/// All kinds of attack, `total` datagrams in all; prints what each was answered, and gives the longest answer in bytes.
+fn attack(hub: &Daemon, enemy: &mut Enemy, arsenal: &Arsenal, total: u64) -> usize {
+    let request = arsenal.initiation.len();
+    let show = |kind: &str, sent: u64, r: Replies| {
+        println!(
+            "{kind:34} {sent:8} sent, {:6} cookies, {} responses, {} others, {} bytes back",
+            r.cookies, r.responses, r.others, r.bytes
+        );
+        assert_eq!((r.others, r.responses), (0, 0), "{kind}: {r:?}");
+        assert!(r.cookies <= sent && r.longest <= request, "{kind}: {r:?} for {request} bytes each");
+        r
+    };
+    let silent = |kind: &str, sent: u64, r: Replies| assert_eq!(show(kind, sent, r).bytes, 0, "{kind} was answered");
+
+    let sent = total / 5;
+    silent(
+        "noise",
+        sent,
+        enemy.flood(hub, sent, |rng, out| {
+            (0..1 + rng.below(200)).for_each(|_| out.extend(rng.next_u64().to_le_bytes()))
+        }),
+    );
+    silent("true datagrams again", sent, enemy.flood(hub, sent, |rng, out| out.extend(arsenal.any_sealed(rng))));
+    let bad_tag = |rng: &mut Rng, out: &mut Vec<u8>| {
+        out.extend(arsenal.any_sealed(rng));
+        // A number not seen before, so that only the tag is wrong.
+        let number = rng.next_u64() as u32 % 1_000_000 + 100_000;
+        out[6..10].copy_from_slice(&number.to_be_bytes());
+    };
+    silent("true headers, wrong tags", sent, enemy.flood(hub, sent, bad_tag));
+    let wrong_mac = |rng: &mut Rng, out: &mut Vec<u8>| {
+        out.extend(&arsenal.initiation);
+        out[8 + rng.below(request as u64 - 24) as usize] ^= 1 << rng.below(8);
+    };
+    silent("initiations, wrong MAC1", sent, enemy.flood(hub, sent, wrong_mac));
+    let sent = total / 10;
+    let first = show(
+        "strangers' initiations, right MAC1",
+        sent,
+        enemy.flood(hub, sent, |rng, out| out.extend(&arsenal.strangers[rng.below(2_000) as usize])),
+    );
+    let again =
+        show("the true initiation again", sent, enemy.flood(hub, sent, |_, out| out.extend(&arsenal.initiation)));
+    first.longest.max(again.longest)
+}
+
+fn wait_for(what: &str, dir: &Dir, mut ready: impl FnMut() -> bool) {
+    let until = Instant::now() + Duration::from_secs(20);
+    while !ready() {
+        let logs = || ["home.log", "hub.log"].map(|name| fs::read_to_string(dir.path(name)).unwrap_or_default());
+        assert!(Instant::now() < until, "no {what}:\n{}", logs().join("\n"));
+        thread::sleep(Duration::from_millis(100));
+    }
+}
+
+fn inside() {
+    assert!(run(Command::new("bash").args(["-c", TOPOLOGY])), "no namespaces");
+    let dir = Dir::new();
+    let hub_key = configure(&dir);
+    let captured = relay();
+    let hub = Daemon::start(&dir, "hub");
+    wait_for("hub", &dir, || dir.path("hub.sock").exists());
+    let _home = Daemon::start(&dir, "home");
+    let ping = |count: &str| in_home(&["ping", "-q", "-c", count, "-i", "0.01", "-W", "2", "10.9.0.2"]);
+    wait_for("way through the tunnel", &dir, || ping("1"));
+    assert!(ping("400"));
+    let arsenal = Arsenal::new(&captured, hub_key);
+    let mut enemy = Enemy::new();
+    // For five seconds the true initiation is answered with the same response again: it might have been lost.
+    thread::sleep(Duration::from_secs(6));
+
+    println!("warm-up");
+    attack(&hub, &mut enemy, &arsenal, DATAGRAMS / 10);
+    let (rss_before, rejected_before, drops_before) = (hub.rss_kib(), rejected(&dir), hub.sockets().1);
+    println!("attack");
+    let start = Instant::now();
+    let longest = attack(&hub, &mut enemy, &arsenal, DATAGRAMS);
+    let elapsed = start.elapsed();
+    let (rss_after, seen, dropped) = (hub.rss_kib(), rejected(&dir) - rejected_before, hub.sockets().1 - drops_before);
+    println!(
+        "{DATAGRAMS} datagrams in {:.1} s, {dropped} lost before the node; it rejected {seen} and asked the rest for proof",
+        elapsed.as_secs_f64()
+    );
+    println!("an initiation is {} bytes long, the longest answer {longest}", arsenal.initiation.len());
+    println!("resident set {rss_before} KiB before, {rss_after} KiB after");
+    assert!(rss_after - rss_before <= RSS_GROWTH_KIB, "it grew by {} KiB", rss_after - rss_before);
+    assert!(seen > DATAGRAMS / 2, "it saw only {seen} of them");
+
+    assert!(ping("100"), "the true peer is not served any more");
+    assert!(status(&dir, "hub")["peers"][0]["established_s"].is_u64());
+    let log = fs::read_to_string(dir.path("hub.log")).unwrap();
+    assert!(!log.contains("panicked") && !log.contains("session lost"), "{log}");
+}
