@@ -1,0 +1,91 @@
+//! An authentic peer that seals whatever it likes: a node takes it in, answers, and writes out only what may come from there.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use weft_engine::{Engine, EngineConfig, LinkEvent, Policy, Prefix, Received};
+use weft_session::{Cipher, Identity, PeerConfig, Sessions};
+use weft_units::{Duration, Instant, LinkId, PathId, PeerId};
+use weft_wire::hop::{HOP_HEADER_LEN, PacketType, TAG_LEN};
+
+const PREFIX: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 9, 0, 0));
+
+struct Node {
+    engine: Engine,
+    now: Instant,
+    out: Vec<u8>,
+}
+
+impl Node {
+    fn new(peer: &Identity) -> Node {
+        let peer = weft_engine::PeerConfig {
+            name: "liar".into(),
+            public_key: peer.public_key(),
+            endpoints: Vec::new(),
+            prefixes: vec![Prefix { address: PREFIX, length: 24 }],
+            policy: Policy::default(),
+        };
+        let config = EngineConfig {
+            identity: Identity::from_secret([2; 32]),
+            cipher: Cipher::Aes256Gcm,
+            peers: vec![peer],
+            links: Vec::new(),
+            accepted_stamps: Vec::new(),
+            stamp_base: 1,
+            inner_mtu: None,
+        };
+        let now = Instant::from_millis(1);
+        let mut engine = Engine::new(config, now, [2; 32]).unwrap();
+        let link = LinkEvent::Up { link: LinkId(1), name: "link".into(), mtu: 1500, ipv4: true, ipv6: false };
+        engine.handle_link(now, link);
+        Node { engine, now, out: vec![0; 65_536] }
+    }
+
+    /// Takes a datagram in; gives the first one that leaves.
+    fn turn(&mut self, datagram: &[u8], wait: Duration) -> Option<Vec<u8>> {
+        self.now += wait;
+        let buf = self.engine.pool().alloc_large().expect("buffers come back");
+        self.engine.pool().bytes_mut(buf)[..datagram.len()].copy_from_slice(datagram);
+        let source = SocketAddr::from(([192, 0, 2, 1], 40_000));
+        let len = datagram.len();
+        let received =
+            Received { at: self.now, link: LinkId(1), source, destination: None, tos: 0, buf, len, stride: len };
+        self.engine.handle_datagrams(self.now, received);
+        self.engine.handle_timeout(self.now);
+        let mut first = None;
+        while let Some(transmit) = self.engine.poll_transmit(self.now, &mut self.out) {
+            first.get_or_insert_with(|| self.out[..transmit.len].to_vec());
+        }
+        self.engine.deliver(|pieces| {
+            let write = pieces.concat();
+            assert!(write.len() <= 10 + 65_535, "no device takes {} bytes", write.len());
+            assert!(write[10] >> 4 != 4 || write[22..25] == [10, 9, 0], "a source that is not the peer's");
+        });
+        while self.engine.poll_event().is_some() {}
+        first
+    }
+}
+
+fuzz_target!(|bytes: &[u8]| {
+    let me = Identity::from_secret([1; 32]);
+    let mut node = Node::new(&me);
+    let hub = PeerConfig::from(Identity::from_secret([2; 32]).public_key());
+    let mut sessions = Sessions::new(me, &[hub], Cipher::Aes256Gcm, [1; 32], node.now).unwrap();
+    let mut out = [0; 512];
+    let len = sessions.initiate(node.now, PeerId(0), 1, &mut out).unwrap();
+    let reply = node.turn(&out[..len], Duration::ZERO).expect("an answer to a true initiation");
+    sessions.handle(node.now, &reply, b"", false, &mut out).unwrap();
+    let mut rest = bytes;
+    while let [how, len, after @ ..] = rest {
+        let (plaintext, after) = after.split_at(usize::from(*len).min(after.len()));
+        rest = after;
+        let mut datagram = vec![0; HOP_HEADER_LEN];
+        datagram.extend(plaintext);
+        datagram.resize(datagram.len() + TAG_LEN, 0);
+        let packet_type = if how & 1 == 0 { PacketType::Data } else { PacketType::Control };
+        if sessions.seal(PeerId(0), PathId(how >> 1 & 7), packet_type, &mut datagram).is_err() {
+            return;
+        }
+        node.turn(&datagram, Duration::from_millis(u64::from(how >> 4)));
+    }
+});

@@ -1,0 +1,70 @@
+//! A live session between datagrams of a stranger: made up, or true ones changed. The session goes on, and opens nothing forged.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use weft_session::{Cipher, Identity, Outcome, PeerConfig, Sessions};
+use weft_units::{Instant, PathId, PeerId};
+use weft_wire::hop::{HOP_HEADER_LEN, PacketType, TAG_LEN};
+
+const PEER: PeerId = PeerId(0);
+const PATH: PathId = PathId(0);
+
+struct Pair {
+    nodes: [Sessions; 2],
+    initiation: Vec<u8>,
+    response: Vec<u8>,
+}
+
+fn node(own: u8, other: u8) -> Sessions {
+    let [own_key, other_key] = [own, other].map(|n| Identity::from_secret([n; 32]));
+    let peer = PeerConfig::from(other_key.public_key());
+    Sessions::new(own_key, &[peer], Cipher::Aes256Gcm, [own; 32], Instant::ZERO).unwrap()
+}
+
+fn seal(node: &mut Sessions) -> Vec<u8> {
+    let mut datagram = vec![0; HOP_HEADER_LEN + 20 + TAG_LEN];
+    node.seal(PEER, PATH, PacketType::Data, &mut datagram).unwrap();
+    datagram
+}
+
+fn pair() -> Pair {
+    let (mut a, mut b, mut out) = (node(1, 2), node(2, 1), [0; 512]);
+    let len = a.initiate(Instant::ZERO, PEER, 1, &mut out).unwrap();
+    let initiation = out[..len].to_vec();
+    let Ok(Outcome::Reply { len, .. }) = b.handle(Instant::ZERO, &initiation, b"a", false, &mut out) else { panic!() };
+    let response = out[..len].to_vec();
+    assert!(matches!(a.handle(Instant::ZERO, &response, b"b", false, &mut out), Ok(Outcome::Established { .. })));
+    b.open(&mut seal(&mut a)).unwrap();
+    Pair { nodes: [a, b], initiation, response }
+}
+
+fuzz_target!(|bytes: &[u8]| {
+    let mut pair = pair();
+    let now = Instant::from_millis(10_000);
+    let mut rest = bytes;
+    while let [kind, len, after @ ..] = rest {
+        let (chunk, after) = after.split_at(usize::from(*len).min(after.len()));
+        rest = after;
+        let true_one = match kind & 3 {
+            0 => Vec::new(),
+            1 => pair.initiation.clone(),
+            2 => pair.response.clone(),
+            _ => seal(&mut pair.nodes[0]),
+        };
+        let mut datagram = true_one.clone();
+        datagram.resize(datagram.len().max(chunk.len()), 0);
+        datagram.iter_mut().zip(chunk).for_each(|(byte, mask)| *byte ^= mask);
+        let (mut out, under_load) = ([0; 512], kind & 4 != 0);
+        let handled = pair.nodes[1].handle(now, &datagram, b"stranger", under_load, &mut out);
+        if let Ok(Outcome::Reply { len, .. } | Outcome::Cookie { len }) = handled {
+            assert!(len <= datagram.len(), "an answer longer than its question");
+        }
+        let is_forged = datagram != true_one;
+        let opened = pair.nodes[1].open(&mut datagram);
+        assert!(opened.is_err() || !is_forged, "a forgery was opened");
+    }
+    let mut datagram = seal(&mut pair.nodes[0]);
+    let again = datagram.clone();
+    pair.nodes[1].open(&mut datagram).expect("the session goes on");
+    assert!(pair.nodes[1].open(&mut again.clone()).is_err(), "a replay was opened");
+});
