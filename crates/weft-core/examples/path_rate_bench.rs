@@ -117,7 +117,11 @@ fn main() {
         for rtt in [10, 50, 200] {
             let mut link = Link::fixed(40.0, rtt);
             link.capacity = Capacity::Steps(
-                factors.iter().enumerate().map(|(i, f)| (s(i as f64 * 8.0), Rate::from_bps((40e6 * f) as u64))).collect(),
+                factors
+                    .iter()
+                    .enumerate()
+                    .map(|(i, f)| (s(i as f64 * 8.0), Rate::from_bps((40e6 * f) as u64)))
+                    .collect(),
             );
             let title = format!("step {name} 40 Mbit/s {rtt} ms");
             if title.contains(&only) {
@@ -150,7 +154,12 @@ fn main() {
     for path in traces {
         let Ok(text) = std::fs::read_to_string(&path) else { continue };
         let times: Vec<u64> = text.lines().filter_map(|l| l.trim().parse().ok()).collect();
-        let link = Link { capacity: Capacity::Trace(times), queue_bytes: 2_000_000, duration: s(120.0), ..Link::fixed(10.0, 40) };
+        let link = Link {
+            capacity: Capacity::Trace(times),
+            queue_bytes: 2_000_000,
+            duration: s(120.0),
+            ..Link::fixed(10.0, 40)
+        };
         let name = path.rsplit('/').next().unwrap_or_default();
         show(name, &link, 3.0);
     }

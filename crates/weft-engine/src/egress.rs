@@ -124,7 +124,14 @@ impl Output {
         }
     }
 
-    fn add_packet(&mut self, heads: &mut Heads, pool: &mut Pool, flow: FlowId, seq: FlowSeq, unit: &Arrived) -> Option<()> {
+    fn add_packet(
+        &mut self,
+        heads: &mut Heads,
+        pool: &mut Pool,
+        flow: FlowId,
+        seq: FlowSeq,
+        unit: &Arrived,
+    ) -> Option<()> {
         let packet = pool.bytes_mut(unit.buf).get_mut(unit.start..unit.start + unit.len)?;
         restore_tos(packet, unit.outer_tos)?;
         let kind = unit.inner.kind;
@@ -150,7 +157,9 @@ impl Output {
     /// Lets a packet continue the open run, as a receiver's GRO would.
     fn join(&mut self, flow: FlowId, seq: FlowSeq, kind: UnitKind, packet: &[u8], unit: &Arrived) -> bool {
         let Some(open) = self.open.as_mut().filter(|o| o.flow == flow) else { return false };
-        if self.pieces.len() - open.pieces_from >= MAX_PIECES || !open.run.join(&open.first[..open.first_len], kind, packet) {
+        if self.pieces.len() - open.pieces_from >= MAX_PIECES
+            || !open.run.join(&open.first[..open.first_len], kind, packet)
+        {
             return false;
         }
         (open.head_seq, open.next_tail) = (seq, 1);
@@ -166,12 +175,13 @@ impl Output {
         // A mark is for this tail alone: its run must not spread it.
         let marked = Ecn::of(unit.outer_tos) == Ecn::Ce;
         let same = |o: &&mut Open| !marked && o.flow == flow && o.head_seq == head_seq && o.next_tail == index;
-        if let Some(open) = self.open.as_mut().filter(same) {
-            if self.pieces.len() - open.pieces_from < MAX_PIECES && open.run.push_tail(unit.len, is_last).is_ok() {
-                open.next_tail += 1;
-                self.pieces.push(piece);
-                return Some(());
-            }
+        if let Some(open) = self.open.as_mut().filter(same)
+            && self.pieces.len() - open.pieces_from < MAX_PIECES
+            && open.run.push_tail(unit.len, is_last).is_ok()
+        {
+            open.next_tail += 1;
+            self.pieces.push(piece);
+            return Some(());
         }
         let head = heads.get(flow, head_seq)?;
         let run = Run::begin_with_tail(head, index, unit.len, is_last).ok()?;

@@ -18,7 +18,10 @@ mod peer;
 mod snapshot;
 mod unit;
 
-pub use config::{Bundle, EngineConfig, LinkConfig, PeerConfig, Policy, Prefix, QueueKind, Recovery, Reorder, Schedule, AckPolicy, Weights, WrrOrder};
+pub use config::{
+    AckPolicy, Bundle, EngineConfig, LinkConfig, PeerConfig, Policy, Prefix, QueueKind, Recovery, Reorder, Schedule,
+    Weights, WrrOrder,
+};
 pub use event::{Command, CommandError, Event, PathState};
 pub use interface::{LinkEvent, Received, Transmit};
 pub use node::Engine;

@@ -60,7 +60,14 @@ impl Peer {
             match self.paths.iter().position(|p| p.ours && p.link_name == link.name && p.remote == remote) {
                 Some(index) => self.reopen_path(cx.now, index, link),
                 None => {
-                    let ends = Ends { link: link.id, link_name: link.name.clone(), link_mtu: link.mtu, remote, local: None, cap };
+                    let ends = Ends {
+                        link: link.id,
+                        link_name: link.name.clone(),
+                        link_mtu: link.mtu,
+                        remote,
+                        local: None,
+                        cap,
+                    };
                     self.open_path(cx.now, ends);
                 }
             }

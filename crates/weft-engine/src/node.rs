@@ -64,7 +64,10 @@ impl Engine {
                 sessions.restore_accepted_stamp(peer, *stamp);
             }
         }
-        let rng = Rng::new(u64::from_le_bytes([seed[0], seed[1], seed[2], seed[3], seed[4], seed[5], seed[6], seed[7]]).rotate_left(13));
+        let rng = Rng::new(
+            u64::from_le_bytes([seed[0], seed[1], seed[2], seed[3], seed[4], seed[5], seed[6], seed[7]])
+                .rotate_left(13),
+        );
         let mut engine = Engine {
             sessions,
             peers: Vec::new(),
@@ -113,7 +116,12 @@ impl Engine {
     ///
     /// # Errors
     /// As [`Engine::new`]; nothing has changed then.
-    pub fn reconfigure(&mut self, now: Instant, peers: Vec<PeerConfig>, links: Vec<LinkConfig>) -> Result<(), PeerError> {
+    pub fn reconfigure(
+        &mut self,
+        now: Instant,
+        peers: Vec<PeerConfig>,
+        links: Vec<LinkConfig>,
+    ) -> Result<(), PeerError> {
         self.check_peers(&peers)?;
         self.link_configs = links;
         for index in 0..self.peers.len() {
@@ -190,7 +198,12 @@ impl Engine {
         self.routes.iter().find(|(p, _)| p.contains(destination)).map(|(_, peer)| *peer)
     }
 
-    fn with_peer<T>(&mut self, now: Instant, index: usize, work: impl FnOnce(&mut Peer, &mut Context<'_>) -> T) -> Option<T> {
+    fn with_peer<T>(
+        &mut self,
+        now: Instant,
+        index: usize,
+        work: impl FnOnce(&mut Peer, &mut Context<'_>) -> T,
+    ) -> Option<T> {
         let mut cx = Context {
             now,
             pool: &mut self.pool,
@@ -391,7 +404,8 @@ impl Engine {
     fn refresh_inner_mtu(&mut self) {
         let usable = self.peers.iter().flat_map(Peer::usable_paths);
         let Some(least) = usable.filter(|p| p.mtu.is_settled()).map(|p| p.inner_limit()).min() else { return };
-        let mtu = u16::try_from(least).unwrap_or(u16::MAX).clamp(INNER_MTU_MIN, self.inner_mtu_limit.max(INNER_MTU_MIN));
+        let mtu =
+            u16::try_from(least).unwrap_or(u16::MAX).clamp(INNER_MTU_MIN, self.inner_mtu_limit.max(INNER_MTU_MIN));
         if mtu != self.inner_mtu {
             self.inner_mtu = mtu;
             self.events.push_back(Event::InnerMtu(mtu));

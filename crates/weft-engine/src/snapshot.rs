@@ -1,9 +1,9 @@
 //! The engine's state as a reader sees it.
 
+use crate::PathState;
 use crate::node::Engine;
 use crate::path::Path;
 use crate::peer::Peer;
-use crate::PathState;
 use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
@@ -189,13 +189,18 @@ impl Peer {
             held_units: self.held_units(),
             units_in_flight: self.units.len(),
             hold: self.hold_asked,
-            flows: self.flows.iter().take(FLOWS_SHOWN).map(|(id, f)| FlowSnapshot {
-                id,
-                key: describe(&f.key),
-                packets: f.packets,
-                bytes: f.bytes,
-                idle: now - f.last_used,
-            }).collect(),
+            flows: self
+                .flows
+                .iter()
+                .take(FLOWS_SHOWN)
+                .map(|(id, f)| FlowSnapshot {
+                    id,
+                    key: describe(&f.key),
+                    packets: f.packets,
+                    bytes: f.bytes,
+                    idle: now - f.last_used,
+                })
+                .collect(),
         }
     }
 }

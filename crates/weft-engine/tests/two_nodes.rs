@@ -60,7 +60,8 @@ fn one_link_is_filled_and_nothing_is_lost() {
 
 #[test]
 fn three_unequal_links_carry_one_flow_in_order() {
-    let mut world = World::new(&[direction(50, 8, 0.0), direction(30, 35, 0.003), direction(20, 150, 0.005)], &Policy::default());
+    let mut world =
+        World::new(&[direction(50, 8, 0.0), direction(30, 35, 0.003), direction(20, 150, 0.005)], &Policy::default());
     world.run_for(ms(1000));
     let rate = bulk(&mut world, Duration::from_secs(12), 12);
     assert!(rate > 100e6 * 1400.0 / 1500.0 * 0.93, "{rate}\n{:#?}", world.nodes[0].snapshot(world.now).peers[0]);
@@ -101,14 +102,21 @@ fn a_cut_link_costs_a_probe_less_than_100_ms() {
         }
         let gap = arrivals.windows(2).map(|w| w[1] - w[0]).max().unwrap();
         assert!(gap < ms(100), "cut from {from}, both {both}: {gap:?}\n{}", net::story(&world));
-        assert!(arrivals.len() >= 3985, "{}\n{}{:#?}", arrivals.len(), net::story(&world), world.nodes[0].snapshot(world.now).peers[0]);
+        assert!(
+            arrivals.len() >= 3985,
+            "{}\n{}{:#?}",
+            arrivals.len(),
+            net::story(&world),
+            world.nodes[0].snapshot(world.now).peers[0]
+        );
         assert_eq!(world.state(0, 0), PathState::Good, "the restored link is used again\n{}", net::story(&world));
     }
 }
 
 #[test]
 fn without_recovery_and_order_every_schedule_delivers() {
-    let schedules = [Schedule::RoundRobin, Schedule::Random, Schedule::WeightedRoundRobin, Schedule::FlowHash, Schedule::Redundant];
+    let schedules =
+        [Schedule::RoundRobin, Schedule::Random, Schedule::WeightedRoundRobin, Schedule::FlowHash, Schedule::Redundant];
     for schedule in schedules {
         let policy = Policy { schedule, recovery: Recovery::Off, reorder: Reorder::Off, ..Policy::default() };
         let mut world = World::new(&[direction(20, 10, 0.0), direction(20, 10, 0.0)], &policy);
@@ -126,7 +134,8 @@ fn without_recovery_and_order_every_schedule_delivers() {
 
 #[test]
 fn bursts_do_not_overflow_the_links() {
-    let mut world = World::new(&[direction(50, 8, 0.0), direction(30, 35, 0.0), direction(20, 150, 0.0)], &Policy::default());
+    let mut world =
+        World::new(&[direction(50, 8, 0.0), direction(30, 35, 0.0), direction(20, 150, 0.0)], &Policy::default());
     world.run_for(ms(1000));
     let mut number = 0;
     for _ in 0..20 {
@@ -138,8 +147,25 @@ fn bursts_do_not_overflow_the_links() {
     }
     let s = &world.nodes[0].snapshot(world.now).peers[0];
     for p in s.paths.iter().filter(|p| p.active) {
-        println!("{} sent {} lost {} cap {:?} pacing {:?} {} queue {:?} state {:?} {}", p.link_name, p.sent_datagrams, p.lost_datagrams, p.capacity, p.pacing, p.mode, p.queue_delay, p.state, p.loss);
+        println!(
+            "{} sent {} lost {} cap {:?} pacing {:?} {} queue {:?} state {:?} {}",
+            p.link_name,
+            p.sent_datagrams,
+            p.lost_datagrams,
+            p.capacity,
+            p.pacing,
+            p.mode,
+            p.queue_delay,
+            p.state,
+            p.loss
+        );
     }
-    println!("repeated {} abandoned {} dropped {} of {number}\n{}", s.repeated_units, s.abandoned_units, s.queue_drops, net::story(&world));
+    println!(
+        "repeated {} abandoned {} dropped {} of {number}\n{}",
+        s.repeated_units,
+        s.abandoned_units,
+        s.queue_drops,
+        net::story(&world)
+    );
     assert!(s.repeated_units * 50 < number, "{} of {number} repeated", s.repeated_units);
 }

@@ -31,5 +31,5 @@ pub use run::run;
 pub use sweep::sweep;
 pub use table::{run_table, sweep_table};
 pub use tunnel_bench::{
-    Competitor, Condition, Machine, Row, Turn, TunnelBench, TunnelBenchOptions, tunnel_bench, tunnel_bench_table,
+    Competitor, Condition, Machine, Row, TunnelBench, TunnelBenchOptions, Turn, tunnel_bench, tunnel_bench_table,
 };

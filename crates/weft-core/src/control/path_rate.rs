@@ -261,8 +261,14 @@ impl PathRate {
         }
         if sample.largest_sent_at >= self.round.started && self.round.delivered + self.round.lost >= ROUND_PACKETS {
             self.judge_round(now);
-            self.round =
-                Round { started: now, delivered: 0, lost: 0, queued: false, backlogged: true, capacity_bps: self.capacity_bps };
+            self.round = Round {
+                started: now,
+                delivered: 0,
+                lost: 0,
+                queued: false,
+                backlogged: true,
+                capacity_bps: self.capacity_bps,
+            };
         }
     }
 
@@ -276,7 +282,9 @@ impl PathRate {
         match self.phase {
             Phase::Compete => self.share_bps *= if too_many { 0.7 } else { 1.015 },
             Phase::Plateau => self.judge_plateau(now, round),
-            _ if too_many && !grew && round.backlogged && self.ebb == 0 => self.enter_plateau(now, round.lost as f64 / settled),
+            _ if too_many && !grew && round.backlogged && self.ebb == 0 => {
+                self.enter_plateau(now, round.lost as f64 / settled)
+            }
             _ if empty && self.ebb == 0 => self.growth = (self.growth + 1).min(GROWTH.len() - 1),
             _ => self.growth = 0,
         }
@@ -347,8 +355,8 @@ impl PathRate {
             self.compete_for = Duration::ZERO;
             if self.phase == Phase::Steady {
                 let step = sample.interval().as_secs_f64() / ALONE_MEMORY.as_secs_f64();
-                self.alone_bps +=
-                    (self.capacity_bps - self.alone_bps) * if self.capacity_bps > self.alone_bps { 1.0 } else { step.min(1.0) };
+                self.alone_bps += (self.capacity_bps - self.alone_bps)
+                    * if self.capacity_bps > self.alone_bps { 1.0 } else { step.min(1.0) };
             }
             return;
         }
@@ -364,7 +372,8 @@ impl PathRate {
     /// Whether the queue stayed although we left room for it to go: someone else fills it.
     fn is_contended(&self) -> bool {
         let tolerance = (self.rtt.min() + self.packets_time(4.0) + self.jitter() * 4).as_secs_f64() + 0.02;
-        self.confirmed && self.room.is_some_and(|r| self.delay.standing_queue().as_secs_f64() - r.queue_s + r.left_s > tolerance)
+        self.confirmed
+            && self.room.is_some_and(|r| self.delay.standing_queue().as_secs_f64() - r.queue_s + r.left_s > tolerance)
     }
 
     fn choose_phase(&mut self, now: Instant) {

@@ -18,11 +18,12 @@ const REVIEW_EVERY: Duration = Duration::from_millis(1);
 /// A path joins the bulk set at this multiple of what keeps it in.
 const JOIN_MARGIN: f64 = 1.25;
 
-/// The slack that covers timer grain, or one unit's own time on a slow path.
+/// The slack that covers timer grain.
 const LEAST_SLACK_NS: i64 = 2_000_000;
 
-/// No path is ready, or empty, later than this; keeps sums in range.
-const HORIZON_NS: i64 = 1 << 60;
+/// What a path's own delay is judged with: a slow path's is also the time it takes to send a packet.
+const FULL_PACKET_BYTES: u32 = 1_500;
+const LONGEST_PACKET_NS: i64 = 1_000_000_000;
 
 /// What can be tuned.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -43,6 +44,8 @@ impl Default for EarliestDeliveryConfig {
 #[derive(Clone, Copy, Debug)]
 struct Member {
     delay_us: i64,
+    /// Of a full packet, if it left at once.
+    arrival_us: i64,
     position: u32,
     goodput_bps: f64,
 }
@@ -56,7 +59,7 @@ pub struct EarliestDelivery {
     reviewed: Vec<bool>,
     by_delay: Vec<Member>,
     review_at: Instant,
-    largest_delay_us: i64,
+    latest_arrival_us: i64,
 }
 
 impl EarliestDelivery {
@@ -68,7 +71,7 @@ impl EarliestDelivery {
             reviewed: Vec::new(),
             by_delay: Vec::new(),
             review_at: Instant::ZERO,
-            largest_delay_us: 0,
+            latest_arrival_us: 0,
         }
     }
 
@@ -100,8 +103,8 @@ impl EarliestDelivery {
         let Some(first) = first_arrival(now, paths, unit, |at, path| in_bulk_set[at] && path.room) else {
             return if in_bulk_set.contains(&true) { Choice::Hold } else { Choice::NoPath };
         };
-        let slack = first.own_time_ns.max(LEAST_SLACK_NS) + self.config.commit_horizon.as_nanos() as i64;
-        let latest = self.largest_delay_us.saturating_mul(1_000).saturating_add(slack);
+        let slack = LEAST_SLACK_NS + self.config.commit_horizon.as_nanos() as i64;
+        let latest = self.latest_arrival_us.saturating_mul(1_000).saturating_add(slack);
         if first.arrival_ns > latest {
             return Choice::Hold;
         }
@@ -123,6 +126,7 @@ impl EarliestDelivery {
         self.by_delay.extend(paths.iter().enumerate().filter(|(_, path)| eligible.includes(path)).map(
             |(position, path)| Member {
                 delay_us: path.delay_us,
+                arrival_us: path.delay_us.saturating_add(own_time_ns(FULL_PACKET_BYTES, path) / 1_000),
                 position: position as u32,
                 goodput_bps: path.rate.bps() as f64 * (1.0 - f64::from(path.loss)),
             },
@@ -130,6 +134,7 @@ impl EarliestDelivery {
         self.by_delay.sort_unstable_by_key(|member| (member.delay_us, member.position));
         let least_delay_us = self.by_delay.first().map_or(0, |member| member.delay_us);
         let mut admitted_bps = 0.0;
+        self.latest_arrival_us = i64::MIN;
         for (path, inside) in paths.iter().zip(&mut self.in_bulk_set) {
             *inside &= eligible.includes(path);
         }
@@ -140,7 +145,7 @@ impl EarliestDelivery {
             *inside = member.goodput_bps >= margin * self.config.worth_per_s * extra_s * admitted_bps;
             if *inside {
                 admitted_bps += member.goodput_bps;
-                self.largest_delay_us = member.delay_us;
+                self.latest_arrival_us = self.latest_arrival_us.max(member.arrival_us);
             }
         }
     }
@@ -150,8 +155,6 @@ struct FirstArrival {
     position: usize,
     /// Relative to now.
     arrival_ns: i64,
-    /// The unit's own bytes at the path's rate.
-    own_time_ns: i64,
 }
 
 fn first_arrival(
@@ -167,7 +170,7 @@ fn first_arrival(
         let wait = clamped_ns(path.ready_at.since(now)) + backlog + own_time_ns;
         let arrival_ns = wait.saturating_add(path.delay_us.saturating_mul(1_000));
         if first.as_ref().is_none_or(|f| arrival_ns < f.arrival_ns) {
-            first = Some(FirstArrival { position, arrival_ns, own_time_ns });
+            first = Some(FirstArrival { position, arrival_ns });
         }
     }
     first
@@ -176,7 +179,7 @@ fn first_arrival(
 /// In floating point, since a 64-bit integer division costs several times as much.
 fn own_time_ns(bytes: u32, path: &PathView) -> i64 {
     let nanobits = f64::from(bytes) * 8e9;
-    ((nanobits / path.rate.bps() as f64) as i64).min(HORIZON_NS)
+    ((nanobits / path.rate.bps() as f64) as i64).min(LONGEST_PACKET_NS)
 }
 
 fn clamped_ns(time: Duration) -> i64 {
@@ -230,7 +233,7 @@ mod tests {
         let crawling = PathView { rate: Rate::from_bps(64_000), ..path(1, 300) };
         assert_eq!(s.pick(ms(0), &[crawling], BULK), Choice::Path(0));
         let unknown = PathView { rate: Rate::ZERO, ..crawling };
-        assert_eq!(s.pick(ms(0), &[unknown], BULK), Choice::Path(0));
+        assert_eq!(s.pick(ms(2), &[unknown], BULK), Choice::Path(0));
     }
 
     #[test]

@@ -140,7 +140,8 @@ impl Link {
             }
             Capacity::Trace(times) => {
                 let length = times.last().copied().unwrap_or(1).max(1);
-                let until = |t: u64| t / length * times.len() as u64 + times.partition_point(|&x| x < t % length) as u64;
+                let until =
+                    |t: u64| t / length * times.len() as u64 + times.partition_point(|&x| x < t % length) as u64;
                 (until(to.as_millis() as u64) - until(from.as_millis() as u64)) as f64 * f64::from(PACKET)
             }
         }
@@ -176,7 +177,13 @@ impl Link {
             world.free.push(index);
             world.handle(now, event);
         }
-        Run { link: self.clone(), passages: world.passages, drops: world.drops, rates: world.rates, control: world.control }
+        Run {
+            link: self.clone(),
+            passages: world.passages,
+            drops: world.drops,
+            rates: world.rates,
+            control: world.control,
+        }
     }
 }
 

@@ -29,7 +29,8 @@ fn holds_a_small_queue(name: &str, link: &Link, run: &Run, mbps: f64, from: Dura
 
 #[test]
 fn fixed_links_are_filled_with_a_small_queue() {
-    for (mbps, rtt) in [(1.0, 20), (1.0, 100), (5.0, 40), (10.0, 2), (50.0, 10), (100.0, 50), (100.0, 400), (300.0, 20)] {
+    for (mbps, rtt) in [(1.0, 20), (1.0, 100), (5.0, 40), (10.0, 2), (50.0, 10), (100.0, 50), (100.0, 400), (300.0, 20)]
+    {
         let link = Link { duration: s(12.0), ..Link::fixed(mbps, rtt) };
         let run = link.run();
         let name = format!("{mbps} Mbit/s, {rtt} ms");
@@ -63,7 +64,9 @@ fn a_gigabit_is_found_and_held() {
 
 #[test]
 fn random_loss_does_not_lower_the_rate() {
-    for (mbps, rtt, loss) in [(5.0, 40, 0.005), (50.0, 10, 0.005), (50.0, 40, 0.03), (100.0, 100, 0.01), (1.0, 100, 0.03)] {
+    for (mbps, rtt, loss) in
+        [(5.0, 40, 0.005), (50.0, 10, 0.005), (50.0, 40, 0.03), (100.0, 100, 0.01), (1.0, 100, 0.03)]
+    {
         let link = Link { loss, ..Link::fixed(mbps, rtt) };
         holds_a_small_queue(&format!("{mbps} Mbit/s, {rtt} ms, loss {loss}"), &link, &link.run(), mbps, s(4.0));
     }
@@ -88,17 +91,23 @@ fn a_step_of_the_capacity_is_followed() {
         for rtt in [10, 50, 200] {
             let mut link = Link { duration: s(14.0), ..Link::fixed(40.0, rtt) };
             let after = 40.0 * factor;
-            link.capacity = Capacity::Steps(vec![(Duration::ZERO, Rate::from_mbps(40)), (s(8.0), Rate::from_mbps(after as u64))]);
+            link.capacity =
+                Capacity::Steps(vec![(Duration::ZERO, Rate::from_mbps(40)), (s(8.0), Rate::from_mbps(after as u64))]);
             let run = link.run();
             let settled = run.settled_after(s(8.0), link.rtt.max(ms(50)), 0.95, small_queue(&link, after) * 2);
-            assert!(settled.is_some_and(|t| t <= link.rtt * 10 + s(1.0)), "×{factor} at {rtt} ms: settled after {settled:?}");
+            assert!(
+                settled.is_some_and(|t| t <= link.rtt * 10 + s(1.0)),
+                "×{factor} at {rtt} ms: settled after {settled:?}"
+            );
         }
     }
 }
 
 #[test]
 fn jitter_does_not_pass_for_a_queue() {
-    for (mbps, rtt, jitter, reorders) in [(20.0, 40, 5, false), (20.0, 40, 5, true), (50.0, 60, 20, true), (5.0, 30, 10, true)] {
+    for (mbps, rtt, jitter, reorders) in
+        [(20.0, 40, 5, false), (20.0, 40, 5, true), (50.0, 60, 20, true), (5.0, 30, 10, true)]
+    {
         let link = Link { jitter: ms(jitter), reorders, ..Link::fixed(mbps, rtt) };
         let run = link.run();
         let (used, queue) = (run.utilisation(s(4.0), link.duration), run.queue(0.95, s(4.0), link.duration));
@@ -122,7 +131,8 @@ fn an_application_that_sends_little_teaches_nothing() {
     let trickle = Some((s(4.0)..=s(10.0), Rate::from_mbps(5)));
     let link = Link { trickle, duration: s(14.0), ..Link::fixed(50.0, 40) };
     let run = link.run();
-    let rate_at = |t: f64| run.rates.iter().rev().find(|r| r.0.as_nanos() < s(t).as_nanos() as u64).map_or(0, |r| r.1.bps());
+    let rate_at =
+        |t: f64| run.rates.iter().rev().find(|r| r.0.as_nanos() < s(t).as_nanos() as u64).map_or(0, |r| r.1.bps());
     let before_the_end = rate_at(9.9);
     assert!((45_000_000..=52_000_000).contains(&before_the_end), "{before_the_end}");
     let again = run.utilisation(s(10.1), s(10.6));
@@ -161,7 +171,8 @@ fn a_radio_link_is_followed() {
 
 #[test]
 fn the_bounds_are_kept() {
-    let config = PathRateConfig { initial: Rate::from_mbps(5), floor: Rate::from_mbps(1), cap: Some(Rate::from_mbps(12)) };
+    let config =
+        PathRateConfig { initial: Rate::from_mbps(5), floor: Rate::from_mbps(1), cap: Some(Rate::from_mbps(12)) };
     let run = Link { duration: s(5.0), ..Link::fixed(50.0, 20) }.run_with(config);
     assert!(run.rates.iter().all(|r| (1_000_000..=12_000_000).contains(&r.1.bps())));
     let used = run.utilisation(s(2.0), s(5.0));

@@ -87,7 +87,9 @@ impl Health {
         }
         match self.state {
             PathState::Good if loss > DEGRADE_ABOVE => self.enter(PathState::Degraded, "loses much"),
-            PathState::Degraded if now - self.lossless_since >= RESTORE_AFTER => self.enter(PathState::Good, "loses little again"),
+            PathState::Degraded if now - self.lossless_since >= RESTORE_AFTER => {
+                self.enter(PathState::Good, "loses little again")
+            }
             _ => None,
         }
     }

@@ -53,7 +53,13 @@ pub(crate) struct Pending {
 
 impl Pending {
     pub(crate) fn is_empty(&self) -> bool {
-        self.ping.is_none() && self.pongs.is_empty() && !self.policy && !self.hold && !self.close && !self.skips && self.reports == 0
+        self.ping.is_none()
+            && self.pongs.is_empty()
+            && !self.policy
+            && !self.hold
+            && !self.close
+            && !self.skips
+            && self.reports == 0
     }
 }
 

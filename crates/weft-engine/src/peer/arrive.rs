@@ -27,7 +27,14 @@ pub(crate) struct Datagram {
 }
 
 impl Peer {
-    pub(crate) fn on_datagram(&mut self, cx: &mut Context<'_>, received: &Received, datagram: &Datagram, link_name: &str, link_mtu: u16) {
+    pub(crate) fn on_datagram(
+        &mut self,
+        cx: &mut Context<'_>,
+        received: &Received,
+        datagram: &Datagram,
+        link_name: &str,
+        link_mtu: u16,
+    ) {
         let now = cx.now;
         self.heard_at = Some(now);
         let Some(index) = self.path_of(now, received, datagram, link_name, link_mtu) else { return };
@@ -51,7 +58,14 @@ impl Peer {
     }
 
     /// The path of a datagram: known, or new if the peer opens it. A newer datagram from another address moves it.
-    fn path_of(&mut self, now: Instant, received: &Received, datagram: &Datagram, link_name: &str, link_mtu: u16) -> Option<usize> {
+    fn path_of(
+        &mut self,
+        now: Instant,
+        received: &Received,
+        datagram: &Datagram,
+        link_name: &str,
+        link_mtu: u16,
+    ) -> Option<usize> {
         if let Some(index) = self.path_index(datagram.opened.path) {
             let path = self.paths.get_mut(index)?;
             let moved = path.remote != received.source || path.link != received.link;
@@ -141,10 +155,11 @@ impl Peer {
             return;
         }
         path.active = active;
-        if active && path.health.state() == PathState::Opening {
-            if let Some(cause) = path.health.on_confirmed(cx.now, cx.now, path.keepalive(true)) {
-                self.log_path(cx.events, index, cause);
-            }
+        if active
+            && path.health.state() == PathState::Opening
+            && let Some(cause) = path.health.on_confirmed(cx.now, cx.now, path.keepalive(true))
+        {
+            self.log_path(cx.events, index, cause);
         }
         self.refresh_weights();
     }

@@ -66,12 +66,27 @@ impl Peer {
         self.send_control(cx, index, len, true, Sent::MtuProbe(size), out)
     }
 
-    fn send_control(&mut self, cx: &mut Context<'_>, index: usize, len: usize, eliciting: bool, sent: Sent, out: &mut [u8]) -> Option<Transmit> {
+    fn send_control(
+        &mut self,
+        cx: &mut Context<'_>,
+        index: usize,
+        len: usize,
+        eliciting: bool,
+        sent: Sent,
+        out: &mut [u8],
+    ) -> Option<Transmit> {
         let total = HOP_HEADER_LEN + len + TAG_LEN;
         let path = self.paths.get_mut(index)?;
         let number = cx.sessions.seal(self.id, path.id, PacketType::Control, out.get_mut(..total)?).ok()?;
         path.on_sent(cx.now, number, (total + path.outer_header_len()) as u32, eliciting, sent);
-        Some(Transmit { link: path.link, destination: path.remote, source: path.local, tos: CONTROL_TOS, len: total, segment_size: None })
+        Some(Transmit {
+            link: path.link,
+            destination: path.remote,
+            source: path.local,
+            tos: CONTROL_TOS,
+            len: total,
+            segment_size: None,
+        })
     }
 
     /// Frames that ask for a report. True if there were any.
@@ -126,7 +141,8 @@ impl Peer {
                 continue;
             }
             path.log.on_report_sent(now);
-            let own = path.link_up && matches!(path.state(), PathState::Good | PathState::Degraded | PathState::Opening);
+            let own =
+                path.link_up && matches!(path.state(), PathState::Good | PathState::Degraded | PathState::Opening);
             if own || fastest.is_none() {
                 path.pending.reports |= 1 << index;
             }

@@ -1,14 +1,14 @@
 //! From the TUN device into the flow queue.
 
 use super::{Context, Peer};
-use crate::unit::Segment;
 use crate::config::AckPolicy;
+use crate::unit::Segment;
 use weft_core::flow::ack_condition::{AckConditioner, AckView, Verdict};
 use weft_core::pool::BufId;
 use weft_core::queue::Arrival;
+use weft_units::FlowId;
 use weft_wire::ecn::{DscpModel, encapsulate};
 use weft_wire::inner::UnitKind;
-use weft_units::FlowId;
 use weft_wire::ip::{Ecn, IpView, L4Checksum, TcpOption, clamp_mss};
 use weft_wire::super_packet::SuperPacket;
 use weft_wire::virtio::VNET_HEADER_LEN;
@@ -24,7 +24,8 @@ impl Peer {
         let mss = self.mss_limit(cx.pool.bytes(buf).get(VNET_HEADER_LEN).copied());
         let bytes = cx.pool.bytes_mut(buf).get_mut(VNET_HEADER_LEN..VNET_HEADER_LEN + shape.total_len());
         let described = bytes.and_then(|packet| {
-            let checksum = if shape.unit_kind() == UnitKind::Packet { L4Checksum::Complete } else { L4Checksum::Partial };
+            let checksum =
+                if shape.unit_kind() == UnitKind::Packet { L4Checksum::Complete } else { L4Checksum::Partial };
             clamp_mss(packet, mss, checksum);
             let view = IpView::parse(packet).ok()?;
             Some((view.flow_key(), view.tos))

@@ -38,7 +38,11 @@ impl Peer {
             self.units.release(id, pool);
             return;
         };
-        let view = UnitView { bytes: (unit.len() + DATA_OVERHEAD + 28) as u32, flow_hash: unit.segment.flow_hash, urgent: true };
+        let view = UnitView {
+            bytes: (unit.len() + DATA_OVERHEAD + 28) as u32,
+            flow_hash: unit.segment.flow_hash,
+            urgent: true,
+        };
         match self.rescue.pick(now, &self.views, view) {
             Choice::Path(index) if now <= unit.deadline => {
                 self.totals.repeated_units += 1;
@@ -80,7 +84,8 @@ impl Peer {
                 }
             });
         }
-        self.lost.sort_unstable_by_key(|id| self.units.get(*id).map(|u| (!u.urgent, u.segment.born, u.flow, u.seq.get())));
+        self.lost
+            .sort_unstable_by_key(|id| self.units.get(*id).map(|u| (!u.urgent, u.segment.born, u.flow, u.seq.get())));
         self.repeat_lost(cx);
     }
 }

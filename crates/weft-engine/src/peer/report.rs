@@ -32,7 +32,8 @@ impl Peer {
             let keepalive = path.keepalive(true);
             path.on_sample(now, &sample);
             let confirmed = path.health.on_confirmed(now, sample.largest_sent_at, keepalive);
-            let loss = path.health.on_loss(now, path.loss().fraction());
+            // A path that carries a ping now and then shows no rate of loss.
+            let loss = if path.active { path.health.on_loss(now, path.loss().fraction()) } else { None };
             if let Some(cause) = confirmed {
                 self.on_path_answers(cx, index, cause);
             }
@@ -49,7 +50,8 @@ impl Peer {
     /// A path answers for the first time, or again.
     fn on_path_answers(&mut self, cx: &mut Context<'_>, index: usize, cause: &'static str) {
         let path = &self.paths[index];
-        let taken = self.paths.iter().any(|p| p.link == path.link && p.active && p.health.is_usable() && p.id != path.id);
+        let taken =
+            self.paths.iter().any(|p| p.link == path.link && p.active && p.health.is_usable() && p.id != path.id);
         if path.ours && !taken && !path.active {
             let link = path.link;
             for other in self.paths.iter_mut().filter(|p| p.link == link) {

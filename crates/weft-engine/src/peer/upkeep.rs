@@ -12,6 +12,7 @@ use weft_units::{Duration, Instant, LinkId};
 const TARGET_MIN: Duration = Duration::from_millis(20);
 /// CoDel's interval at least (RFC 8289).
 const INTERVAL_MIN: Duration = Duration::from_millis(100);
+const JITTER_MAX: Duration = Duration::from_millis(25);
 const RTT_MAX: Duration = Duration::from_millis(600);
 /// A peer without traffic for this long is kept alive at a slower pace.
 const BUSY: Duration = Duration::from_secs(30);
@@ -43,7 +44,9 @@ impl Peer {
     fn check_silence(&mut self, cx: &mut Context<'_>, index: usize) {
         let path = &mut self.paths[index];
         let threshold = path.suspect_after();
-        let Some(since) = path.waiting.since().filter(|since| cx.now - *since >= threshold && path.active) else { return };
+        let Some(since) = path.waiting.since().filter(|since| cx.now - *since >= threshold && path.active) else {
+            return;
+        };
         if let Some(cause) = path.health.on_silence(cx.now, since, threshold) {
             self.log_path(cx.events, index, cause);
             self.rescue_path(cx, index, Rescue::Urgent);
@@ -53,7 +56,10 @@ impl Peer {
     fn probe(&mut self, cx: &mut Context<'_>, index: usize) {
         let busy = self.is_busy(cx.now);
         let path = &mut self.paths[index];
-        if !path.link_up || path.health.next_probe() > cx.now || (!path.ours && path.health.state() == PathState::Opening) {
+        if !path.link_up
+            || path.health.next_probe() > cx.now
+            || (!path.ours && path.health.state() == PathState::Opening)
+        {
             return;
         }
         let (keepalive, confirm) = (path.keepalive(busy), path.suspect_after());
@@ -82,15 +88,17 @@ impl Peer {
     }
 
     /// Lets the flow queue hold what a loss-based sender needs to keep the paths full: CoDel's target is half of the slowest round
-    /// trip in use (CUBIC gives up 0.3 of its window, RFC 9438), its interval two of them.
+    /// trip in use (CUBIC gives up 0.3 of its window, RFC 9438), its interval two of them. A path whose rate wanders needs more in
+    /// hand for its good moments; its jitter tells.
     fn update_queue(&mut self) {
         let rtt = self.usable_paths().map(|p| p.rtt().smoothed()).max().unwrap_or_default().min(RTT_MAX);
-        let target = (rtt / 2).max(TARGET_MIN);
+        let jitter = self.usable_paths().map(|p| p.delay().jitter()).max().unwrap_or_default().min(JITTER_MAX);
+        let target = (rtt / 2 + jitter * 8).max(TARGET_MIN);
         if self.queue_target.abs_diff(target) * 10 < self.queue_target {
             return;
         }
         self.queue_target = target;
-        let interval = (rtt * 2).max(INTERVAL_MIN);
+        let interval = (rtt * 2).max(target * 2).max(INTERVAL_MIN);
         self.queue.configure(QueueConfig { target, interval, ..QueueConfig::default() });
     }
 
@@ -168,7 +176,8 @@ fn path_timeout(path: &Path, now: Instant) -> Option<Instant> {
         return Some(now);
     }
     let probe = (path.ours || path.health.state() != PathState::Opening).then(|| path.health.next_probe());
-    let silence = path.waiting.since().filter(|_| path.active && matches!(path.state(), PathState::Good | PathState::Degraded));
+    let silence =
+        path.waiting.since().filter(|_| path.active && matches!(path.state(), PathState::Good | PathState::Degraded));
     let silence = silence.map(|since| since + path.suspect_after());
     let data = (!path.queues.is_empty() && path.is_usable() && path.has_window()).then(|| path.pacer.ready_at());
     let report = path.log.report_due(REPORT_INTERVAL);

@@ -49,7 +49,14 @@ fn outside<T>(work: impl FnOnce() -> T) -> T {
 
 pub fn direction(mbps: u64, delay_ms: u64, loss: f64) -> Direction {
     let delay = Duration::from_millis(delay_ms);
-    Direction { rate: Rate::from_mbps(mbps), delay, loss, queue: delay * 3 + Duration::from_millis(20), cut: false, mtu: 1500 }
+    Direction {
+        rate: Rate::from_mbps(mbps),
+        delay,
+        loss,
+        queue: delay * 3 + Duration::from_millis(20),
+        cut: false,
+        mtu: 1500,
+    }
 }
 
 struct Pipe {
@@ -123,7 +130,8 @@ pub fn inner(node: usize) -> Ipv4Addr {
 
 pub fn config(node: usize, links: usize, policy: &Policy, stamp_base: u64) -> EngineConfig {
     let identity = |n: usize| Identity::from_secret([n as u8 + 1; 32]);
-    let endpoints = if node == 0 { (0..links).map(|l| SocketAddr::new(address(1, l), PORT)).collect() } else { Vec::new() };
+    let endpoints =
+        if node == 0 { (0..links).map(|l| SocketAddr::new(address(1, l), PORT)).collect() } else { Vec::new() };
     EngineConfig {
         identity: identity(node),
         cipher: Cipher::Aes256Gcm,
@@ -156,7 +164,10 @@ impl World {
         let mut world = World {
             now,
             nodes,
-            pipes: links.iter().map(|spec| [0, 1].map(|_| Pipe { spec: *spec, port: PORT, free_at: now, sent: 0, sent_bytes: 0 })).collect(),
+            pipes: links
+                .iter()
+                .map(|spec| [0, 1].map(|_| Pipe { spec: *spec, port: PORT, free_at: now, sent: 0, sent_bytes: 0 }))
+                .collect(),
             flying: BinaryHeap::new(),
             serial: 0,
             rng: Rng::new(42),
@@ -183,7 +194,13 @@ impl World {
     }
 
     pub fn link_up(&mut self, node: usize, link: usize) {
-        let event = LinkEvent::Up { link: LinkId(link as u32 + 1), name: format!("link{link}"), mtu: 1500, ipv4: true, ipv6: false };
+        let event = LinkEvent::Up {
+            link: LinkId(link as u32 + 1),
+            name: format!("link{link}"),
+            mtu: 1500,
+            ipv4: true,
+            ipv6: false,
+        };
         self.nodes[node].handle_link(self.now, event);
     }
 
@@ -273,7 +290,10 @@ impl World {
         engine(|| {
             let buf = node.pool().alloc_large().expect("a buffer");
             node.pool().bytes_mut(buf)[..len].copy_from_slice(&f.bytes);
-            node.handle_datagrams(self.now, Received { at: self.now, link, source: f.source, destination, tos: f.tos, buf, len, stride: len });
+            node.handle_datagrams(
+                self.now,
+                Received { at: self.now, link, source: f.source, destination, tos: f.tos, buf, len, stride: len },
+            );
         });
     }
 
@@ -326,7 +346,11 @@ impl World {
 
     /// Numbers of the UDP packets that came out at `node` since the last call, with the time.
     pub fn take_numbers(&mut self, node: usize) -> Vec<(Instant, u64)> {
-        self.delivered[node].drain(..).filter(|(_, p)| p.len() >= 46).map(|(at, p)| (at, u64::from_be_bytes(p[38..46].try_into().unwrap()))).collect()
+        self.delivered[node]
+            .drain(..)
+            .filter(|(_, p)| p.len() >= 46)
+            .map(|(at, p)| (at, u64::from_be_bytes(p[38..46].try_into().unwrap())))
+            .collect()
     }
 
     pub fn state(&self, node: usize, link: usize) -> PathState {
