@@ -15,16 +15,18 @@ help: ## this list
 setup: ## install what is missing: compilers, cargo, iproute2, iperf3 …
 	@packaging/setup
 
-build: setup
-	@cargo build --release --locked -p weft
+build:
+	@packaging/setup test
+	cargo build --release --locked -p weft
 
-test: setup ## formatting, lints, all tests, licences (if cargo-deny is there)
-	@cargo fmt --all --check
+test: ## formatting, lints, all tests, licences (if cargo-deny is there)
+	@packaging/setup test
+	cargo fmt --all --check
 	cargo clippy --workspace --all-targets --locked -- -D warnings
 	cargo test --workspace --locked
 	if command -v cargo-deny >/dev/null; then cargo deny --log-level error check; else echo 'cargo-deny is not installed: skipped here, done by make check'; fi
 
-deny: setup
+deny:
 	@if ! command -v cargo-deny >/dev/null; then
 	  echo "installing cargo-deny $(CARGO_DENY_VERSION) with cargo"
 	  cargo install --locked cargo-deny --version $(CARGO_DENY_VERSION)
@@ -38,7 +40,8 @@ check: deny test ## test, then each fuzz target for 60 s and a million forged da
 BENCH ?=
 bench: TARGET := $(or $(CARGO_TARGET_DIR),target)
 bench: build ## one TCP flow beside wireguard-go, each stage of a packet's way, bytes of state; 8 minutes
-	@export PATH="$$PATH:/usr/sbin:/sbin"
+	@packaging/setup lab
+	export PATH="$$PATH:/usr/sbin:/sbin"
 	cargo build --release --locked -p weft-lab --example tunnel_bench -p weft-engine --example state_bytes
 	rm -rf $(TARGET)/criterion
 	cargo bench --locked -p weft-core --bench packet_path -p weft-session --bench seal_open -- \
@@ -47,5 +50,7 @@ bench: build ## one TCP flow beside wireguard-go, each stage of a packet's way, 
 	XDG_CACHE_HOME=$(abspath $(TARGET)) $(TARGET)/release/examples/tunnel_bench --weft $(TARGET)/release/weft \
 	  --criterion $(TARGET)/criterion --state $(TARGET)/state.tsv $(BENCH)
 
+demo: TARGET := $(or $(CARGO_TARGET_DIR),target)
 demo: build ## three unequal links, one network: table and picture in out/demo
-	@target/release/weft lab run scenarios/demo.toml --out out/demo
+	@packaging/setup lab
+	$(TARGET)/release/weft lab run scenarios/demo.toml --out out/demo

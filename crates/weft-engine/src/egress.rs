@@ -34,6 +34,9 @@ impl Arrived {
     }
 }
 
+/// A peer that opens more flows than this at once loses heads, and with them the tails that come late.
+const MAX_HEADS: usize = 4_096;
+
 /// The last head slice of a flow, for tails that come after its run was written.
 struct Head {
     seq: FlowSeq,
@@ -58,6 +61,9 @@ impl Heads {
 
     fn keep(&mut self, flow: FlowId, seq: FlowSeq, packet: &[u8]) {
         let Some(len) = (packet.len() <= HEAD_ROOM).then_some(packet.len()) else { return };
+        if self.by_flow.len() >= MAX_HEADS && !self.by_flow.contains_key(&flow) {
+            self.by_flow.clear();
+        }
         let head = self.by_flow.entry(flow).or_insert(Head { seq, len, packet: [0; HEAD_ROOM] });
         (head.seq, head.len) = (seq, len);
         let header = len.min(MAX_HEADER_LEN);

@@ -127,7 +127,10 @@ impl Engine {
         for index in 0..self.peers.len() {
             let key = self.peers[index].config.public_key;
             match peers.iter().find(|p| p.public_key == key) {
-                Some(config) => self.peers[index].set_config(config.clone(), &self.rng),
+                Some(config) => {
+                    let (config, rng) = (config.clone(), self.rng.clone());
+                    self.with_peer(now, index, |p, cx| p.set_config(cx, config, &rng));
+                }
                 None => self.remove_peer(now, index),
             }
         }

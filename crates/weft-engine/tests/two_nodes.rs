@@ -59,6 +59,25 @@ fn one_link_is_filled_and_nothing_is_lost() {
 }
 
 #[test]
+fn heavy_loss_costs_its_share_and_no_more() {
+    for loss in [0.02, 0.05] {
+        let mut world =
+            World::new(&[direction(50, 8, loss), direction(30, 35, loss), direction(20, 60, loss)], &Policy::default());
+        world.run_for(ms(1000));
+        let rate = bulk(&mut world, Duration::from_secs(12), 12);
+        let s = &world.nodes[0].snapshot(world.now).peers[0];
+        assert!(rate > 100e6 * 1400.0 / 1500.0 * (1.0 - loss) * 0.9, "loss {loss}: {rate}\n{s:#?}");
+        assert!(
+            (s.repeated_units as f64) < 3.0 * loss * s.sent_units as f64,
+            "loss {loss}: {} of {}\n{}{s:#?}",
+            s.repeated_units,
+            s.sent_units,
+            net::story(&world)
+        );
+    }
+}
+
+#[test]
 fn three_unequal_links_carry_one_flow_in_order() {
     let mut world =
         World::new(&[direction(50, 8, 0.0), direction(30, 35, 0.003), direction(20, 150, 0.005)], &Policy::default());

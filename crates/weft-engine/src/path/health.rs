@@ -1,6 +1,6 @@
 //! A path's state: good → degraded → suspect → down and back, and when to probe it.
 //!
-//! A silent path becomes suspect after a time that follows its jitter; its traffic is then duplicated elsewhere while probes
+//! A silent path becomes suspect after a time that follows its jitter; its sparse flows are then repeated elsewhere, and new traffic goes there, while probes
 //! confirm or clear it. So a lossy path costs a few duplicates, and a cut path costs one round trip.
 
 use crate::PathState;

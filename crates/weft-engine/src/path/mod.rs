@@ -190,6 +190,11 @@ impl Path {
         self.datagram_limit().saturating_sub(weft_wire::hop::DATA_OVERHEAD)
     }
 
+    /// An answer usually comes within this.
+    pub(crate) fn answer_after(&self) -> Duration {
+        self.rtt().smoothed() + self.rtt().variation() * 2 + REPORT_INTERVAL
+    }
+
     /// Silence longer than this is suspicious.
     pub(crate) fn suspect_after(&self) -> Duration {
         liveness::suspect_after(self.rtt(), REPORT_INTERVAL, self.delay().jitter())

@@ -6,6 +6,11 @@ use weft_units::{Duration, Instant};
 /// Marks are at least this far apart: enough to time silence, and few to keep.
 const SPACING: Duration = Duration::from_millis(3);
 
+/// Silence is judged by this many unanswered marks, so that a lost datagram or a lost report is none.
+const MARKS: usize = 3;
+/// Where traffic does not set that many, pings do, this far apart.
+const ASK_SPACING: Duration = Duration::from_millis(10);
+
 /// Sending times of datagrams that ask for a report and have none yet, thinned out.
 #[derive(Debug, Default)]
 pub(crate) struct Waiting {
@@ -31,6 +36,18 @@ impl Waiting {
         self.marks.front().map(|(_, at)| *at)
     }
 
+    /// When the path becomes suspect, if nothing is heard and an answer takes `threshold` at most.
+    pub(crate) fn suspect_at(&self, threshold: Duration) -> Option<Instant> {
+        self.marks.get(MARKS - 1).map(|(_, at)| *at + threshold)
+    }
+
+    /// When to ask again because an answer usually takes `patience` and too little was sent to judge by.
+    pub(crate) fn ask_at(&self, patience: Duration) -> Option<Instant> {
+        let asked = self.marks.len();
+        let first = self.since().filter(|_| asked < MARKS)?;
+        Some(first + patience + ASK_SPACING * (asked as u32 - 1))
+    }
+
     pub(crate) fn clear(&mut self) {
         self.marks.clear();
     }
@@ -47,9 +64,23 @@ mod tests {
             w.on_sent(n, Instant::from_millis(n));
         }
         assert_eq!(w.since(), Some(Instant::ZERO));
+        assert_eq!(w.suspect_at(Duration::from_millis(30)), Some(Instant::from_millis(36)), "the third mark counts");
         w.on_report(50);
         assert_eq!(w.since(), Some(Instant::from_millis(51)));
         w.on_report(99);
         assert_eq!(w.since(), None);
+    }
+
+    #[test]
+    fn asks_again_before_it_doubts() {
+        let (mut w, patience) = (Waiting::default(), Duration::from_millis(20));
+        w.on_sent(0, Instant::from_millis(100));
+        assert_eq!(w.suspect_at(patience), None);
+        assert_eq!(w.ask_at(patience), Some(Instant::from_millis(120)));
+        w.on_sent(1, Instant::from_millis(120));
+        assert_eq!(w.ask_at(patience), Some(Instant::from_millis(130)));
+        w.on_sent(2, Instant::from_millis(130));
+        assert_eq!(w.ask_at(patience), None);
+        assert_eq!(w.suspect_at(patience), Some(Instant::from_millis(150)));
     }
 }

@@ -1,6 +1,6 @@
 //! From opened datagrams to the TUN device.
 
-use super::{Arrivals, Context, Peer};
+use super::{Arrivals, Context, MAX_PATHS, Peer};
 use crate::PathState;
 use crate::egress::Arrived;
 use crate::event::Event;
@@ -15,9 +15,6 @@ use weft_wire::frame::{Frame, Frames};
 use weft_wire::hop::PacketType;
 use weft_wire::inner::{INNER_LEN, InnerHeader, UnitKind};
 use weft_wire::ip::{Ecn, IpView};
-
-/// Paths a peer may open toward us.
-const MAX_PATHS: usize = 64;
 
 /// An authentic datagram and where its plaintext lies.
 pub(crate) struct Datagram {

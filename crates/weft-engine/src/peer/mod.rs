@@ -22,7 +22,7 @@ use alloc::vec::Vec;
 use weft_core::flow::ack_condition::AckConditioner;
 use weft_core::flow::table::FlowTable;
 use weft_core::pool::Pool;
-use weft_core::queue::{self, FlowQueue, QueueConfig};
+use weft_core::queue::{self, Arrival, FlowQueue, QueueConfig};
 use weft_core::reorder::dedup::Dedup;
 use weft_core::reorder::resequencer::{Resequencer, ResequencerLimits};
 use weft_core::sched::earliest_delivery::{EarliestDelivery, EarliestDeliveryConfig};
@@ -33,6 +33,8 @@ use weft_units::{Duration, FlowId, FlowSeq, Instant, PathId, PeerId, Rng};
 use weft_wire::ip::FlowKey;
 
 const MAX_FLOWS: usize = 16_384;
+/// Paths to one peer: as many as a set of bits holds ([`crate::path::Pending::reports`]).
+const MAX_PATHS: usize = 64;
 /// How long a hole is waited for until the peer says.
 const HOLD_INITIAL: Duration = Duration::from_millis(50);
 
@@ -154,6 +156,9 @@ impl Peer {
     /// A path opened from here, under the next number of this side's parity.
     pub(crate) fn open_path(&mut self, now: Instant, ends: Ends) {
         let Ok(id) = u8::try_from(self.next_path) else { return };
+        if self.paths.len() >= MAX_PATHS {
+            return;
+        }
         self.next_path += 2;
         self.paths.push(Path::new(now, PathId(id), ends, true));
     }
@@ -199,11 +204,16 @@ impl Peer {
         self.lost.clear();
         self.skips.clear();
         self.hold_announced = Duration::ZERO;
+        self.drop_held(cx.pool);
+        self.heads.clear();
+    }
+
+    /// Forgets what arrived and what still waits for order.
+    fn drop_held(&mut self, pool: &mut Pool) {
         match &mut self.arrivals {
-            Arrivals::Resequence(r) => r.reset(&mut |item: Arrived| cx.pool.release(item.buf)),
+            Arrivals::Resequence(r) => r.reset(&mut |item: Arrived| pool.release(item.buf)),
             Arrivals::AsTheyCome(d) => d.reset(),
         }
-        self.heads.clear();
     }
 
     /// Gives up everything queued on or sent over a path without repeating it.
@@ -233,7 +243,14 @@ impl Peer {
     }
 
     /// Applies a changed policy; flows, paths and what is in flight go on.
-    pub(crate) fn set_config(&mut self, config: PeerConfig, rng: &Rng) {
+    pub(crate) fn set_config(&mut self, cx: &mut Context<'_>, config: PeerConfig, rng: &Rng) {
+        if config.policy.reorder != self.config.policy.reorder {
+            self.drop_held(cx.pool);
+            self.arrivals = arrivals(config.policy.reorder);
+        }
+        if config.policy.queue != self.config.policy.queue {
+            self.change_queue(cx, config.policy.queue);
+        }
         if config.policy != self.config.policy {
             self.conditioners.clear();
             self.scheduler = scheduler(&config, rng.split(u64::from(self.id.0)).split(1));
@@ -243,6 +260,17 @@ impl Peer {
         }
         self.config = config;
         self.refresh_weights();
+    }
+
+    /// Moves what waits into a queue of another kind.
+    fn change_queue(&mut self, cx: &mut Context<'_>, kind: QueueKind) {
+        let mut old = core::mem::replace(&mut self.queue, flow_queue(kind));
+        self.queue_target = Duration::ZERO;
+        let mut release = |segment: Segment| cx.pool.release(segment.buf);
+        while let Some(taken) = old.dequeue(cx.now, &mut release) {
+            let arrival = Arrival { flow: taken.flow, bytes: taken.bytes, ecn_capable: false };
+            self.queue.enqueue(cx.now, arrival, taken.item, &mut release);
+        }
     }
 
     fn log_path(&self, events: &mut VecDeque<Event>, index: usize, cause: &'static str) {

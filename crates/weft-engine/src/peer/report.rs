@@ -61,6 +61,8 @@ impl Peer {
             self.paths[index].active = true;
         }
         self.refresh_weights();
+        let keepalive = self.paths[index].keepalive(true);
+        self.paths[index].health.on_traffic(cx.now, keepalive);
         self.paths[index].pending.policy |= self.paths[index].ours;
         self.log_path(cx.events, index, cause);
     }

@@ -43,10 +43,18 @@ impl Peer {
 
     fn check_silence(&mut self, cx: &mut Context<'_>, index: usize) {
         let path = &mut self.paths[index];
-        let threshold = path.suspect_after();
-        let Some(since) = path.waiting.since().filter(|since| cx.now - *since >= threshold && path.active) else {
+        if !path.active || !matches!(path.state(), PathState::Good | PathState::Degraded) {
             return;
-        };
+        }
+        if path.waiting.ask_at(path.answer_after()).is_some_and(|at| at <= cx.now) {
+            path.pending.ping.get_or_insert(self.next_token);
+            self.next_token = self.next_token.wrapping_add(1);
+        }
+        let threshold = path.suspect_after();
+        let Some(since) = path.waiting.since() else { return };
+        if path.waiting.suspect_at(threshold).is_none_or(|at| at > cx.now) {
+            return;
+        }
         if let Some(cause) = path.health.on_silence(cx.now, since, threshold) {
             self.log_path(cx.events, index, cause);
             self.rescue_path(cx, index, Rescue::Urgent);
@@ -176,10 +184,10 @@ fn path_timeout(path: &Path, now: Instant) -> Option<Instant> {
         return Some(now);
     }
     let probe = (path.ours || path.health.state() != PathState::Opening).then(|| path.health.next_probe());
-    let silence =
-        path.waiting.since().filter(|_| path.active && matches!(path.state(), PathState::Good | PathState::Degraded));
-    let silence = silence.map(|since| since + path.suspect_after());
+    let judged = path.active && matches!(path.state(), PathState::Good | PathState::Degraded);
+    let silence = path.waiting.suspect_at(path.suspect_after()).filter(|_| judged);
+    let ask = path.waiting.ask_at(path.answer_after()).filter(|_| judged);
     let data = (!path.queues.is_empty() && path.is_usable() && path.has_window()).then(|| path.pacer.ready_at());
     let report = path.log.report_due(REPORT_INTERVAL);
-    [probe, silence, data, report, path.book.next_loss_timeout()].into_iter().flatten().min()
+    [probe, silence, ask, data, report, path.book.next_loss_timeout()].into_iter().flatten().min()
 }
