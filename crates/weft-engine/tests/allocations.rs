@@ -172,16 +172,16 @@ fn meet_peaks(world: &mut World, traffic: &mut Traffic) {
         (0..2).for_each(|from| world.set(link, from, worse));
     }
     for round in 0..6 {
-        traffic.run(world, Duration::from_secs(4), 1_000_000);
+        traffic.run(world, Duration::from_secs(4), 2_000_000);
         world.set(round % 2, 0, |link| link.loss = if round < 3 { 1.0 } else { 0.4 });
-        traffic.run(world, Duration::from_millis(400), 1_000_000);
+        traffic.run(world, Duration::from_millis(400), 2_000_000);
         world.set(round % 2, 0, |link| link.loss = 0.02);
     }
 }
 
 fn fill_pool(node: &mut Engine) {
     let pool = node.pool();
-    let bufs: Vec<_> = (0..500).flat_map(|_| [pool.alloc_small(), pool.alloc_large()]).flatten().collect();
+    let bufs: Vec<_> = (0..3_000).flat_map(|_| [pool.alloc_small(), pool.alloc_large()]).flatten().collect();
     bufs.into_iter().for_each(|buf| pool.release(buf));
 }
 

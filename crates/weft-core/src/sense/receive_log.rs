@@ -37,7 +37,7 @@ pub struct ReceiveLog {
 impl ReceiveLog {
     /// An empty log.
     pub fn new() -> ReceiveLog {
-        ReceiveLog::default()
+        ReceiveLog { ranges: VecDeque::with_capacity(MAX_RANGES + 1), ..ReceiveLog::default() }
     }
 
     /// Notes an authenticated datagram of `bytes` bytes. `ce` is its ECN mark; `eliciting` says that it asks for a report

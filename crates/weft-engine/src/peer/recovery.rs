@@ -71,7 +71,12 @@ impl Peer {
     pub(super) fn rescue_path(&mut self, cx: &mut Context<'_>, index: usize, rescue: Rescue) {
         while let Some(id) = self.paths[index].queues.take() {
             self.uncommit(id);
-            self.lost.push(id);
+            if self.units.get(id).is_some_and(|u| u.refs > 1) {
+                // A copy is on its way by another path.
+                self.units.release(id, cx.pool);
+            } else {
+                self.lost.push(id);
+            }
         }
         if self.config.policy.recovery == Recovery::Arq {
             let (units, lost) = (&mut self.units, &mut self.lost);
