@@ -6,7 +6,7 @@
 //! cookie reply  type | 3 zero bytes | receiver index | nonce | sealed cookie
 //! ```
 //!
-//! All three have one length. An answer is never longer than the initiation, so that nobody can use a responder to
+//! Each of the three has a fixed length. An answer is never longer than the initiation, so that nobody can use a responder to
 //! amplify traffic.
 
 use crate::WireError;

@@ -41,7 +41,7 @@ impl ReceiveLog {
     }
 
     /// Notes an authenticated datagram of `bytes` bytes. `ce` is its ECN mark; `eliciting` says that it asks for a report
-    /// (data does, control does not). A number noted before is ignored.
+    /// (data and pings do, reports do not). A number noted before is ignored.
     pub fn on_datagram(&mut self, now: Instant, packet_number: u64, bytes: u32, ce: bool, eliciting: bool) {
         let gap_before = self.ranges.back().is_some_and(|&(_, last)| packet_number > last + 1);
         if !self.insert(packet_number) {
@@ -69,8 +69,8 @@ impl ReceiveLog {
         }
     }
 
-    /// When the next report is due; `interval` is the longest an eliciting packet may wait (a quarter of the round-trip
-    /// time, 1 to 25 ms, does well). A gap or 32 packets make it due at once, at most once a millisecond. Packets that ask for no
+    /// When the next report is due; `interval` is the longest an eliciting packet may wait; the sender judges
+    /// silence by the same. A gap or 32 packets make it due at once, at most once a millisecond. Packets that ask for no
     /// report never cause one, or two idle ends would report each other's reports for ever.
     pub fn report_due(&self, interval: Duration) -> Option<Instant> {
         let eliciting = self.first_unreported_eliciting?;

@@ -1,7 +1,7 @@
 //! A path's state: good → degraded → suspect → down and back, and when to probe it.
 //!
-//! A silent path becomes suspect after a time that follows its jitter; its sparse flows are then repeated elsewhere, and new traffic goes there, while probes
-//! confirm or clear it. So a lossy path costs a few duplicates, and a cut path costs one round trip.
+//! A silent path becomes suspect after a time that follows its jitter; its sparse flows are then repeated elsewhere, and new
+//! traffic goes there, while probes confirm or clear it. What it has in flight otherwise is repeated once it is down.
 
 use crate::PathState;
 use weft_units::{Duration, Instant};

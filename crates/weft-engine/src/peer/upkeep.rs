@@ -110,7 +110,7 @@ impl Peer {
         self.queue.configure(QueueConfig { target, interval, ..QueueConfig::default() });
     }
 
-    /// A path that went down keeps nothing: what it carried was repeated when it became suspect, or is now.
+    /// A path that went down keeps nothing: what it still has in flight is repeated elsewhere.
     fn close_books(&mut self, cx: &mut Context<'_>, index: usize) {
         self.rescue_path(cx, index, Rescue::All);
         let (path, units, pool) = (&mut self.paths[index], &mut self.units, &mut *cx.pool);
