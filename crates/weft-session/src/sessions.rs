@@ -128,11 +128,6 @@ impl Sessions {
         self.by_key.get(key).copied()
     }
 
-    /// The public key of a peer.
-    pub fn peer_key(&self, peer: PeerId) -> Option<PublicKey> {
-        self.peer(peer).map(|peer| peer.public)
-    }
-
     /// Whether packets to this peer can be sealed now.
     pub fn is_established(&self, peer: PeerId) -> bool {
         self.established_since(peer).is_some()

@@ -11,8 +11,6 @@ pub const VERSION: u8 = 1;
 pub const HOP_HEADER_LEN: usize = 10;
 /// Bytes of the authentication tag after the ciphertext.
 pub const TAG_LEN: usize = 16;
-/// Bytes a sealed control datagram has beside its frames.
-pub const CONTROL_OVERHEAD: usize = HOP_HEADER_LEN + TAG_LEN;
 /// Bytes a data datagram has beside its payload, without IP and UDP headers.
 pub const DATA_OVERHEAD: usize = HOP_HEADER_LEN + INNER_LEN + TAG_LEN;
 /// The largest packet number, so that every number fits a varint (RFC 9000 §12.3).

@@ -75,12 +75,6 @@ impl EarliestDelivery {
         }
     }
 
-    /// Changes the tuning.
-    pub fn configure(&mut self, config: EarliestDeliveryConfig) {
-        self.config = config;
-        self.review_at = Instant::ZERO;
-    }
-
     /// Whether bulk goes to the path at `position`.
     pub fn carries_bulk(&self, position: usize) -> bool {
         self.in_bulk_set.get(position).copied().unwrap_or(false)

@@ -141,18 +141,6 @@ impl Scheduler {
             _ => true,
         }
     }
-
-    /// The largest difference of one-way delay between usable paths that carry bulk: what a receiver must wait out (HOLD).
-    pub fn skew(&self, paths: &[PathView]) -> Duration {
-        let delays = || {
-            let bulk = |(at, path): &(usize, &PathView)| path.usable && self.carries_bulk(*at);
-            paths.iter().enumerate().filter(bulk).map(|(_, path)| path.delay_us)
-        };
-        match (delays().min(), delays().max()) {
-            (Some(least), Some(most)) => Duration::from_micros(most.abs_diff(least)),
-            _ => Duration::ZERO,
-        }
-    }
 }
 
 /// Which paths come into question: the usable ones, and of those the suspect ones only where there is no other.

@@ -138,29 +138,12 @@ impl Node {
         self.ip(&format!("address add {address} dev {interface}")).map(drop)
     }
 
-    /// Adds a route such as `default via 10.0.0.1` (`ip route add …`).
-    ///
-    /// # Errors
-    /// See [`Node::ip`].
-    pub fn add_route(&self, route: &str) -> io::Result<()> {
-        self.ip(&format!("route add {route}")).map(drop)
-    }
-
     /// Brings an interface up or down.
     ///
     /// # Errors
     /// See [`Node::ip`].
     pub fn set_interface(&self, interface: &str, up: bool) -> io::Result<()> {
         self.ip(&format!("link set dev {interface} {}", if up { "up" } else { "down" })).map(drop)
-    }
-
-    /// Lets the node forward packets between its interfaces, IPv4 and IPv6.
-    ///
-    /// # Errors
-    /// See [`Node::sysctl`].
-    pub fn enable_forwarding(&self) -> io::Result<()> {
-        self.sysctl("net.ipv4.ip_forward", "1")?;
-        self.sysctl("net.ipv6.conf.all.forwarding", "1")
     }
 
     /// Sets a kernel setting of the namespace, such as `net.ipv4.ip_forward`.
