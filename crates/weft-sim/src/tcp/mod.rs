@@ -1,0 +1,5 @@
+//! TCP as hosts run it, without IO: time comes in as an argument, segments go out by polling.
+
+mod segment;
+
+pub use segment::{Flags, SackBlock, Segment};
