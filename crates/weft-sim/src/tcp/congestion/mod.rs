@@ -1,0 +1,172 @@
+//! Congestion control: how much may be in flight, and how fast it may leave.
+//!
+//! The sender tells what happened; [`Congestion`] answers with a window and perhaps a pace. Loss recovery (which segment is lost,
+//! when to send it again, NewReno's window inflation) is the sender's.
+
+mod reno;
+#[cfg(test)]
+mod testing;
+mod window;
+
+use reno::Reno;
+use std::time::Duration;
+use weft_units::{Instant, Rate};
+
+/// Which law a sender follows.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum CongestionKind {
+    /// Slow start and additive increase, multiplicative decrease (RFC 5681), counting bytes (RFC 3465).
+    Reno {
+        /// RFC 3465's L: an acknowledgment opens the window in slow start by at most so many segments; 1 or 2.
+        abc_limit_segments: u32,
+    },
+}
+
+/// The delivery rate that an acknowledgment shows (draft-cheng-iccrg-delivery-rate-estimation).
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct RateSample {
+    /// Bytes delivered over `interval`, as a rate.
+    pub rate: Rate,
+    /// The sample's segment left when the application had nothing more to send.
+    pub app_limited: bool,
+    /// Bytes delivered on the connection so far, with this acknowledgment.
+    pub delivered: u64,
+    /// Bytes that had been delivered when the sample's segment left.
+    pub prior_delivered: u64,
+    /// What the sample spans: the longer of its sending and its acknowledging time.
+    pub interval: Duration,
+}
+
+/// An acknowledgment, as a congestion control sees it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct AckEvent {
+    /// When it arrived.
+    pub now: Instant,
+    /// Bytes that it newly reports as delivered, cumulatively or selectively.
+    pub acked_bytes: u64,
+    /// Bytes that were declared lost while it was processed.
+    pub lost_bytes: u64,
+    /// Bytes believed to be in the network after it (RFC 6675's pipe).
+    pub flight_bytes: u64,
+    /// The smoothed round-trip time, with this acknowledgment.
+    pub srtt: Option<Duration>,
+    /// The round-trip time that it shows; none if it is for a retransmission (Karn).
+    pub rtt: Option<Duration>,
+    /// The shortest round-trip time so far.
+    pub min_rtt: Option<Duration>,
+    /// The delivery rate that it shows.
+    pub delivery: Option<RateSample>,
+    /// Lately something else than the congestion window limited what was sent (application, receive window): the window must not grow.
+    pub app_limited: bool,
+    /// A loss is being repaired, now or just before this acknowledgment.
+    pub in_recovery: bool,
+}
+
+/// A sender's congestion control.
+///
+/// For an acknowledgment that reveals a loss call [`on_congestion`](Self::on_congestion) first, then [`on_ack`](Self::on_ack) with
+/// `in_recovery`.
+#[derive(Clone, Debug)]
+pub struct Congestion(Laws);
+
+#[derive(Clone, Debug)]
+enum Laws {
+    Reno(Reno),
+}
+
+/// What a law has to answer; [`Congestion`] documents each.
+trait Law {
+    fn on_ack(&mut self, ack: &AckEvent);
+    fn on_congestion(&mut self, now: Instant, flight_bytes: u64);
+    fn on_ecn(&mut self, now: Instant, flight_bytes: u64) {
+        self.on_congestion(now, flight_bytes);
+    }
+    fn on_timeout(&mut self, now: Instant, flight_bytes: u64);
+    fn on_recovery_exit(&mut self, _now: Instant) {}
+    fn on_spurious(&mut self);
+    fn on_restart(&mut self, now: Instant, idle: Duration, rto: Duration);
+    fn cwnd_bytes(&self) -> u64;
+    fn ssthresh_bytes(&self) -> u64;
+    fn pacing_rate(&self) -> Option<Rate> {
+        None
+    }
+}
+
+macro_rules! law {
+    ($laws:expr) => {
+        match $laws {
+            Laws::Reno(law) => law,
+        }
+    };
+}
+
+impl Congestion {
+    /// A congestion control for segments of `mss` payload bytes that begins with a window of `initial_window_bytes`.
+    pub fn new(kind: CongestionKind, mss: u32, initial_window_bytes: u64) -> Congestion {
+        Congestion(match kind {
+            CongestionKind::Reno { abc_limit_segments } => {
+                Laws::Reno(Reno::new(abc_limit_segments, mss, initial_window_bytes))
+            }
+        })
+    }
+
+    /// An acknowledgment delivered something or declared something lost.
+    pub fn on_ack(&mut self, ack: &AckEvent) {
+        self.law_mut().on_ack(ack);
+    }
+
+    /// Fast recovery begins. `flight_bytes` is RFC 5681's FlightSize: sent and not cumulatively acknowledged, without what limited
+    /// transmit added.
+    pub fn on_congestion(&mut self, now: Instant, flight_bytes: u64) {
+        self.law_mut().on_congestion(now, flight_bytes);
+    }
+
+    /// The receiver echoes a congestion mark, the first in this window of data (RFC 3168 §6.1.2).
+    pub fn on_ecn(&mut self, now: Instant, flight_bytes: u64) {
+        self.law_mut().on_ecn(now, flight_bytes);
+    }
+
+    /// The retransmission timer expired for a segment, the first time: RFC 5681 §3.1 wants ssthresh held when it does so again.
+    pub fn on_timeout(&mut self, now: Instant, flight_bytes: u64) {
+        self.law_mut().on_timeout(now, flight_bytes);
+    }
+
+    /// All that was outstanding when recovery began is acknowledged.
+    pub fn on_recovery_exit(&mut self, now: Instant) {
+        self.law_mut().on_recovery_exit(now);
+    }
+
+    /// The last [`on_congestion`](Self::on_congestion) or [`on_timeout`](Self::on_timeout) was for a segment that was not lost: back
+    /// to the state before it.
+    pub fn on_spurious(&mut self) {
+        self.law_mut().on_spurious();
+    }
+
+    /// Data leaves again after nothing had been in flight for `idle` (RFC 5681 §4.1, RFC 2861); `rto` is the retransmission timeout.
+    pub fn on_restart(&mut self, now: Instant, idle: Duration, rto: Duration) {
+        self.law_mut().on_restart(now, idle, rto);
+    }
+
+    /// How many bytes may be in flight.
+    pub fn cwnd_bytes(&self) -> u64 {
+        self.law().cwnd_bytes()
+    }
+
+    /// The window where slow start ends; `u64::MAX` before the first loss.
+    pub fn ssthresh_bytes(&self) -> u64 {
+        self.law().ssthresh_bytes()
+    }
+
+    /// The rate of payload bytes at which segments should leave; none if acknowledgments alone clock them.
+    pub fn pacing_rate(&self) -> Option<Rate> {
+        self.law().pacing_rate()
+    }
+
+    fn law(&self) -> &dyn Law {
+        law!(&self.0)
+    }
+
+    fn law_mut(&mut self) -> &mut dyn Law {
+        law!(&mut self.0)
+    }
+}

@@ -1,0 +1,162 @@
+//! Reno: slow start, additive increase, multiplicative decrease (RFC 5681), with appropriate byte counting (RFC 3465).
+
+use super::window::Window;
+use super::{AckEvent, Law};
+use std::time::Duration;
+use weft_units::Instant;
+
+/// Reno's window.
+#[derive(Clone, Debug)]
+pub(super) struct Reno {
+    window: Window,
+    abc_limit_bytes: u64,
+    /// Acknowledged since the window last opened (RFC 3465 §2.1's bytes_acked).
+    counted: u64,
+    /// Slow start after a timeout counts one segment an acknowledgment (RFC 3465 §2.3).
+    after_timeout: bool,
+    before: Window,
+}
+
+impl Reno {
+    pub fn new(abc_limit_segments: u32, mss: u32, initial_window_bytes: u64) -> Reno {
+        let window = Window::new(mss, initial_window_bytes);
+        let abc_limit_bytes = u64::from(abc_limit_segments.max(1)) * window.mss;
+        Reno { window, abc_limit_bytes, counted: 0, after_timeout: false, before: window }
+    }
+
+    fn avoid_congestion(&mut self, acked_bytes: u64) {
+        self.counted += acked_bytes;
+        while self.counted >= self.window.cwnd {
+            self.counted -= self.window.cwnd;
+            self.window.grow(self.window.mss as f64);
+        }
+    }
+}
+
+impl Law for Reno {
+    fn on_ack(&mut self, ack: &AckEvent) {
+        if ack.in_recovery || ack.app_limited {
+            return;
+        }
+        let mut bytes = ack.acked_bytes;
+        if self.window.in_slow_start() {
+            let limit = if self.after_timeout { self.window.mss } else { self.abc_limit_bytes };
+            bytes = self.window.slow_start(bytes.min(limit));
+        }
+        if !self.window.in_slow_start() {
+            self.after_timeout = false;
+            self.avoid_congestion(bytes);
+        }
+    }
+
+    fn on_congestion(&mut self, _now: Instant, flight_bytes: u64) {
+        self.before = self.window;
+        self.window.reduce(flight_bytes / 2);
+        self.counted = 0;
+    }
+
+    fn on_timeout(&mut self, _now: Instant, flight_bytes: u64) {
+        self.before = self.window;
+        self.window.collapse(flight_bytes / 2);
+        self.counted = 0;
+        self.after_timeout = true;
+    }
+
+    fn on_spurious(&mut self) {
+        self.window.undo(&self.before);
+        self.after_timeout = false;
+    }
+
+    fn on_restart(&mut self, _now: Instant, idle: Duration, rto: Duration) {
+        self.window.restart(idle, rto);
+    }
+
+    fn cwnd_bytes(&self) -> u64 {
+        self.window.cwnd
+    }
+
+    fn ssthresh_bytes(&self) -> u64 {
+        self.window.ssthresh
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tcp::congestion::testing::{MSS, acked, now, per_round};
+
+    fn reno(abc_limit_segments: u32) -> Reno {
+        Reno::new(abc_limit_segments, MSS as u32, 10 * MSS)
+    }
+
+    /// Every segment acknowledged by itself.
+    fn round(reno: &mut Reno) -> u64 {
+        per_round(reno, MSS, now())
+    }
+
+    #[test]
+    fn slow_start_doubles_each_round() {
+        let mut r = reno(1);
+        assert_eq!([round(&mut r), round(&mut r), round(&mut r)], [20 * MSS, 40 * MSS, 80 * MSS]);
+    }
+
+    #[test]
+    fn with_one_ack_for_two_segments_the_limit_decides() {
+        let mut conservative = reno(1);
+        assert_eq!(per_round(&mut conservative, 2 * MSS, now()), 15 * MSS);
+        let mut full = reno(2);
+        assert_eq!(per_round(&mut full, 2 * MSS, now()), 20 * MSS);
+    }
+
+    #[test]
+    fn congestion_avoidance_opens_one_segment_a_round_however_acks_come() {
+        for ack_bytes in [MSS / 4, MSS, 2 * MSS, 5 * MSS] {
+            let mut r = reno(1);
+            r.on_congestion(now(), 40 * MSS);
+            assert_eq!(r.cwnd_bytes(), 20 * MSS);
+            for n in 1..=10 {
+                assert_eq!(per_round(&mut r, ack_bytes, now()) / MSS, 20 + n, "acks of {ack_bytes}");
+            }
+        }
+    }
+
+    #[test]
+    fn loss_halves_what_was_in_flight_and_keeps_two_segments() {
+        let mut r = reno(2);
+        r.on_congestion(now(), 9 * MSS);
+        assert_eq!((r.cwnd_bytes(), r.ssthresh_bytes()), (9 * MSS / 2, 9 * MSS / 2));
+        r.on_congestion(now(), 2 * MSS);
+        assert_eq!((r.cwnd_bytes(), r.ssthresh_bytes()), (2 * MSS, 2 * MSS));
+    }
+
+    #[test]
+    fn slow_start_after_a_timeout_counts_one_segment_an_ack() {
+        let mut r = reno(2);
+        r.on_timeout(now(), 20 * MSS);
+        assert_eq!((r.cwnd_bytes(), r.ssthresh_bytes()), (MSS, 10 * MSS));
+        r.on_ack(&acked(2 * MSS, now()));
+        assert_eq!(r.cwnd_bytes(), 2 * MSS);
+    }
+
+    #[test]
+    fn neither_recovery_nor_an_idle_application_opens_the_window() {
+        let mut r = reno(2);
+        r.on_ack(&AckEvent { in_recovery: true, ..acked(MSS, now()) });
+        r.on_ack(&AckEvent { app_limited: true, ..acked(MSS, now()) });
+        assert_eq!(r.cwnd_bytes(), 10 * MSS);
+    }
+
+    #[test]
+    fn a_spurious_reduction_is_undone() {
+        let mut r = reno(2);
+        r.on_congestion(now(), 10 * MSS);
+        r.on_spurious();
+        assert_eq!((r.cwnd_bytes(), r.ssthresh_bytes()), (10 * MSS, u64::MAX));
+        r.on_timeout(now(), 10 * MSS);
+        r.on_ack(&acked(MSS, now()));
+        r.on_spurious();
+        assert_eq!((r.cwnd_bytes(), r.ssthresh_bytes()), (10 * MSS, u64::MAX));
+        r.on_ack(&acked(2 * MSS, now()));
+        assert_eq!(r.cwnd_bytes(), 12 * MSS);
+    }
+}

@@ -1,0 +1,40 @@
+//! What the laws' tests have in common.
+
+use super::{AckEvent, Law};
+use std::time::Duration;
+use weft_units::Instant;
+
+pub(super) const MSS: u64 = 1000;
+pub(super) const RTT: Duration = Duration::from_millis(100);
+
+/// Some time after the start.
+pub(super) fn now() -> Instant {
+    Instant::from_millis(1000)
+}
+
+/// An acknowledgment of `bytes` at `now` on a path of [`RTT`], with nothing else to say.
+pub(super) fn acked(bytes: u64, now: Instant) -> AckEvent {
+    AckEvent {
+        now,
+        acked_bytes: bytes,
+        lost_bytes: 0,
+        flight_bytes: 0,
+        srtt: Some(RTT),
+        rtt: Some(RTT),
+        min_rtt: Some(RTT),
+        delivery: None,
+        app_limited: false,
+        in_recovery: false,
+    }
+}
+
+/// One window acknowledged by `ack_bytes` each, spread evenly over the [`RTT`] that begins at `start`; returns the window after it.
+pub(super) fn per_round(law: &mut impl Law, ack_bytes: u64, start: Instant) -> u64 {
+    let window = law.cwnd_bytes();
+    let acks = window.div_ceil(ack_bytes);
+    for n in 0..acks {
+        let bytes = ack_bytes.min(window - n * ack_bytes);
+        law.on_ack(&acked(bytes, start + RTT * (n as u32) / (acks as u32)));
+    }
+    law.cwnd_bytes()
+}
