@@ -42,14 +42,26 @@ struct Queue {
     bytes: u64,
     deficit: i64,
     list: List,
+    /// Has not used up its first quantum since it was last in no list.
+    is_within_quantum: bool,
     next: u32,
+    before: u32,
     codel: Codel,
 }
 
-const EMPTY: Queue =
-    Queue { head: NIL, tail: NIL, bytes: 0, deficit: 0, list: List::None, next: NIL, codel: Codel::NEW };
+const EMPTY: Queue = Queue {
+    head: NIL,
+    tail: NIL,
+    bytes: 0,
+    deficit: 0,
+    list: List::None,
+    is_within_quantum: false,
+    next: NIL,
+    before: NIL,
+    codel: Codel::NEW,
+};
 
-/// A FIFO of queues, linked through [`Queue::next`].
+/// A list of queues, linked through [`Queue::next`] and [`Queue::before`].
 #[derive(Clone, Copy, Debug)]
 struct Round {
     first: u32,
@@ -60,7 +72,7 @@ impl Round {
     const EMPTY: Round = Round { first: NIL, last: NIL };
 
     fn push(&mut self, queues: &mut [Queue], id: u32) {
-        queues[id as usize].next = NIL;
+        (queues[id as usize].before, queues[id as usize].next) = (self.last, NIL);
         match queues.get_mut(self.last as usize) {
             Some(last) => last.next = id,
             None => self.first = id,
@@ -68,10 +80,15 @@ impl Round {
         self.last = id;
     }
 
-    fn pop(&mut self, queues: &[Queue]) {
-        self.first = queues[self.first as usize].next;
-        if self.first == NIL {
-            self.last = NIL;
+    fn remove(&mut self, queues: &mut [Queue], id: u32) {
+        let Queue { before, next, .. } = queues[id as usize];
+        match queues.get_mut(before as usize) {
+            Some(queue) => queue.next = next,
+            None => self.first = next,
+        }
+        match queues.get_mut(next as usize) {
+            Some(queue) => queue.before = before,
+            None => self.last = before,
         }
     }
 }
@@ -212,7 +229,8 @@ impl<T> FqCodel<T> {
                 return Some((id, list));
             }
             queue.deficit += i64::from(self.config.quantum_bytes.max(MIN_QUANTUM));
-            self.move_to_old(id, list);
+            queue.is_within_quantum = false;
+            self.enter(id, List::Old);
         }
     }
 
@@ -342,37 +360,42 @@ impl<T> FqCodel<T> {
         Some(unit)
     }
 
-    /// A queue that was in no list enters that of the new flows.
+    /// A queue that got its first unit enters the list of the new flows: if it was in no list, or if it has not used up the
+    /// quantum it had then. Without the second a flow that sends little, but more than once a round, would now and then wait
+    /// its turn behind the others, for as long as they wait.
     fn activate(&mut self, id: u32) {
         let queue = &mut self.queues[id as usize];
-        if queue.list == List::None {
-            queue.list = List::New;
-            queue.deficit = i64::from(self.config.quantum_bytes);
-            self.new.push(&mut self.queues, id);
+        match queue.list {
+            List::None => {
+                queue.deficit = i64::from(self.config.quantum_bytes);
+                queue.is_within_quantum = true;
+                self.enter(id, List::New);
+            }
+            List::Old if queue.head == queue.tail && queue.is_within_quantum && queue.deficit > 0 => {
+                self.enter(id, List::New);
+            }
+            _ => {}
         }
     }
 
     /// A new flow that ran empty is old for a round, so that it cannot be new again at once (RFC 8290 §4.2).
     fn leave_empty(&mut self, id: u32, list: List) {
-        if list == List::New && self.old.first != NIL {
-            return self.move_to_old(id, list);
-        }
-        self.remove_first(list);
-        self.queues[id as usize].list = List::None;
+        let has_others = self.old.first != NIL;
+        self.enter(id, if list == List::New && has_others { List::Old } else { List::None });
     }
 
-    fn move_to_old(&mut self, id: u32, from: List) {
-        self.remove_first(from);
-        self.queues[id as usize].list = List::Old;
-        self.old.push(&mut self.queues, id);
-    }
-
-    fn remove_first(&mut self, list: List) {
-        match list {
-            List::New => self.new.pop(&self.queues),
-            List::Old => self.old.pop(&self.queues),
+    fn enter(&mut self, id: u32, list: List) {
+        match self.queues[id as usize].list {
+            List::New => self.new.remove(&mut self.queues, id),
+            List::Old => self.old.remove(&mut self.queues, id),
             List::None => {}
         }
+        match list {
+            List::New => self.new.push(&mut self.queues, id),
+            List::Old => self.old.push(&mut self.queues, id),
+            List::None => {}
+        }
+        self.queues[id as usize].list = list;
     }
 }
 
@@ -433,6 +456,26 @@ mod tests {
             assert_eq!((bulk.flow, bulk.sparse), (FlowId(1), false));
             next(&mut q, 2);
         }
+    }
+
+    #[test]
+    fn a_flow_within_its_quantum_goes_first_however_long_the_others_wait() {
+        let mut q = filled(QueueConfig::default(), &[(1, 1_500, 50)]);
+        next(&mut q, 1);
+        next(&mut q, 1);
+        let mut first = 0;
+        for n in 0..40 {
+            // The round stands still: bulk is looked at, and not taken.
+            assert!(q.head(ms(2), &mut |_| ()).is_some_and(|head| head.flow == FlowId(1)));
+            q.enqueue(ms(2), unit(9, 100), n, &mut |_| ());
+            let Some(head) = q.head(ms(2), &mut |_| ()) else { panic!("two flows wait") };
+            if head.flow == FlowId(9) {
+                assert!(head.sparse);
+                q.pop(ms(2));
+                first += 1;
+            }
+        }
+        assert_eq!(first, 16, "a quantum of 1514 bytes, the last of it overdrawn");
     }
 
     #[test]
