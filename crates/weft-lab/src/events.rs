@@ -6,11 +6,11 @@ use crate::emulator::{Direction, DirectionSpec, EmulatorHandle};
 use crate::interrupt;
 use crate::sampler::Carried;
 use crate::variants::WeftControl;
-use crate::world::{Traces, WorldLink, emulated};
+use crate::world::{WorldLink, emulated};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 use std::time::{Duration, Instant};
-use weft_scenario::{Action, Directions, Event, EventLink, EventResult, FlowDirection, Scenario};
+use weft_scenario::{Action, Directions, Event, EventLink, EventResult, FlowDirection, Scenario, Traces};
 
 /// Time between two looks at the paths' states.
 const POLL: Duration = Duration::from_millis(50);

@@ -5,7 +5,6 @@ use crate::measure::{Bench, LaneRun};
 use crate::options::RunOptions;
 use crate::progress::Progress;
 use crate::series::{Series, write_csv};
-use crate::world::load_traces;
 use crate::{interrupt, net, plot, scratch};
 use std::collections::BTreeMap;
 use std::fs;
@@ -27,7 +26,7 @@ pub fn run(scenario: &Scenario, options: &RunOptions) -> Result<RunResult, LabEr
     net::acquire_privilege()?;
     interrupt::watch();
     scratch::remove_stale();
-    let traces = load_traces(scenario, options.traces.as_deref())?;
+    let traces = scenario.load_traces(options.traces.as_deref()).map_err(|e| LabError::Scenario(e.to_string()))?;
     let bench = Bench { scenario, traces: &traces, options };
     let repeats = options.repeat.unwrap_or(scenario.repeats).max(1);
     let wanted = wanted_variants(scenario, options)?;

@@ -1,51 +1,15 @@
 //! Two nodes and the emulated links between them: a scenario come to life.
 
 use crate::LabError;
-use crate::emulator::trace::{OPPORTUNITY_BYTES, Trace};
 use crate::emulator::{Capacity, Direction, DirectionSpec, Emulator, EmulatorHandle, EndSpec, LinkSpec};
 use crate::net::{Lab, Node};
 use crate::scratch::Scratch;
-use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
-use std::path::Path;
 use std::time::Duration;
-use weft_scenario::{self as scenario, FlowDirection, Link, PAYLOAD_BYTES, Scenario};
-use weft_units::Rate;
+use weft_scenario::trace::{OPPORTUNITY_BYTES, Trace};
+use weft_scenario::{self as scenario, FlowDirection, Link, PAYLOAD_BYTES, Scenario, Traces};
 
 const LINK_MTU: u16 = 1500;
-/// Self-made traces have this mean rate and length.
-const SYNTHETIC_RATE: Rate = Rate::from_mbps(12);
-const SYNTHETIC_LENGTH: Duration = Duration::from_secs(120);
-
-/// The traces a scenario names, read or made.
-pub(crate) type Traces = BTreeMap<String, Trace>;
-
-/// Reads every trace the scenario names from `directory`; without a directory, or without that file, makes one from the scenario's seed.
-pub(crate) fn load_traces(scenario: &Scenario, directory: Option<&Path>) -> Result<Traces, LabError> {
-    let mut traces = Traces::new();
-    let directions = scenario.links.iter().flat_map(|link| [&link.up, &link.down]);
-    for spec in directions {
-        let scenario::Capacity::Trace(name) = &spec.capacity else { continue };
-        if traces.contains_key(name) {
-            continue;
-        }
-        let file = directory.map(|d| d.join(name)).filter(|path| path.is_file());
-        let trace = match file {
-            Some(path) => {
-                Trace::read(&path).map_err(|e| LabError::Scenario(format!("trace {}: {e}", path.display())))?
-            }
-            None => Trace::synthetic_lte(scenario.seed.wrapping_add(hash(name)), SYNTHETIC_RATE, SYNTHETIC_LENGTH),
-        };
-        traces.insert(name.clone(), trace);
-    }
-    Ok(traces)
-}
-
-/// FNV-1a, so that every name has a trace of its own.
-fn hash(text: &str) -> u64 {
-    text.bytes().fold(0xcbf2_9ce4_8422_2325, |h, byte| (h ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
-}
-
 /// The emulator's description of one direction.
 pub(crate) fn emulated(
     spec: &scenario::DirectionSpec,
@@ -202,7 +166,7 @@ mod tests {
         let scenario =
             scenario("[[link]]\nname = \"a\"\nrate = \"15 Mbit/s\"\n[[link]]\nname = \"b\"\ntrace = \"t\"\n");
         let ten_ms: String = (1..=100).map(|n| format!("{}\n", n * 10)).collect();
-        let traces = Traces::from([("t".to_owned(), Trace::parse(&ten_ms).unwrap())]);
+        let traces = Traces::from([("t".to_owned(), Trace::parse(&ten_ms, "t").unwrap())]);
         let bound = bound_bps(&scenario, FlowDirection::Up, &traces);
         assert!((bound - (15e6 * 1448.0 / 1500.0 + 100.0 * 1448.0 * 8.0)).abs() < 1.0, "{bound}");
     }
@@ -211,16 +175,8 @@ mod tests {
     fn an_omniscient_sender_waits_for_the_nearest_opportunity() {
         let scenario = scenario("[[link]]\nname = \"b\"\ntrace = \"t\"\ndelay = \"20 ms\"\n");
         let ten_ms: String = (1..=100).map(|n| format!("{}\n", n * 10)).collect();
-        let traces = Traces::from([("t".to_owned(), Trace::parse(&ten_ms).unwrap())]);
+        let traces = Traces::from([("t".to_owned(), Trace::parse(&ten_ms, "t").unwrap())]);
         let p95 = omniscient_ms_p95(&scenario, FlowDirection::Up, &traces).unwrap();
         assert!((28.0..=30.0).contains(&p95), "{p95}");
-    }
-
-    #[test]
-    fn missing_traces_are_made_and_differ_by_name() {
-        let scenario = scenario("[[link]]\nname = \"a\"\ntrace = \"one\"\n[[link]]\nname = \"b\"\ntrace = \"two\"\n");
-        let traces = load_traces(&scenario, Some(Path::new("/nonexistent"))).unwrap();
-        assert_ne!(traces["one"], traces["two"]);
-        assert_eq!(traces["one"], load_traces(&scenario, None).unwrap()["one"]);
     }
 }

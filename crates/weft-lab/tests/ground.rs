@@ -7,9 +7,9 @@ use std::process::{Command, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
-use weft_lab::emulator::trace::Trace;
 use weft_lab::emulator::{Backend, Capacity, Direction, DirectionSpec, Emulator, EndSpec, LinkSpec, Snapshot};
 use weft_lab::net::{Lab, Node};
+use weft_scenario::trace::Trace;
 use weft_units::Rate;
 
 const HOME: Ipv4Addr = Ipv4Addr::new(10, 9, 0, 1);

@@ -8,12 +8,15 @@ mod error;
 mod event;
 mod file;
 mod flow;
+pub mod jitter;
 mod link;
 mod quantity;
 mod result;
 mod scenario;
 mod stats;
 mod sweep;
+pub mod trace;
+mod traces;
 mod variant;
 
 pub use error::{ScenarioError, nearest};
@@ -27,4 +30,5 @@ pub use result::{
 pub use scenario::Scenario;
 pub use stats::{median, percentile};
 pub use sweep::{MixResult, Sweep, SweepResult};
+pub use traces::Traces;
 pub use variant::{Kind, Variant};

@@ -3,11 +3,11 @@
 //! Drop-tail queue → serialiser or trace → random loss → delay line. The serialiser works in virtual time: when somebody looks,
 //! it catches up, so a packet's departure is exact however late the look is, and only deliveries need a wake-up.
 
-use super::jitter::Wander;
 use super::spec::{Capacity, DirectionSpec};
 use super::stats::{DirectionStats, Times};
-use super::trace::{OPPORTUNITY_BYTES, RunningTrace};
 use std::collections::VecDeque;
+use weft_scenario::jitter::Wander;
+use weft_scenario::trace::{OPPORTUNITY_BYTES, RunningTrace};
 use weft_units::{Instant, Rate, Rng};
 
 struct Waiting<T> {
@@ -279,8 +279,8 @@ fn pop_due<T>(line: &mut VecDeque<Travelling<T>>, now: Instant) -> Option<Travel
 
 #[cfg(test)]
 mod tests {
-    use super::super::trace::Trace;
     use super::*;
+    use weft_scenario::trace::Trace;
     use weft_units::Duration;
 
     const MBIT_12: Capacity = Capacity::Rate(Rate::from_mbps(12)); // a full packet each millisecond
@@ -356,7 +356,7 @@ mod tests {
 
     #[test]
     fn a_trace_fills_opportunities_and_wastes_the_unused() {
-        let trace = Trace::parse("2\n4\n4\n10\n").unwrap();
+        let trace = Trace::parse("2\n4\n4\n10\n", "t").unwrap();
         let mut pipe = pipe(spec(Capacity::Trace(trace), 1));
         pipe.offer(ms(3), 0, 1500); // 2 ms has passed unused
         pipe.offer(ms(3), 1, 700); // these two share the second opportunity at 4 ms

@@ -6,12 +6,10 @@
 mod device;
 mod direction;
 mod handle;
-mod jitter;
 mod packet;
 mod run;
 mod spec;
 mod stats;
-pub mod trace;
 mod tun;
 
 pub use device::Backend;

@@ -1,6 +1,6 @@
-use super::trace::Trace;
 use crate::net::Node;
 use std::net::{Ipv4Addr, Ipv6Addr};
+use weft_scenario::trace::Trace;
 use weft_units::{Duration, Rate};
 
 /// How fast one direction of a link can transmit.

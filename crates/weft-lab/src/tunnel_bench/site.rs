@@ -7,12 +7,12 @@ use crate::lane::Lane;
 use crate::net::Node;
 use crate::options::RunOptions;
 use crate::variants;
-use crate::world::{Traces, World, WorldLink};
+use crate::world::{World, WorldLink};
 use serde::Deserialize;
 use std::net::Ipv4Addr;
 use std::path::Path;
 use std::time::Duration;
-use weft_scenario::{Kind, Scenario, Variant};
+use weft_scenario::{Kind, Scenario, Traces, Variant};
 
 /// The pair's name on both nodes.
 const PAIR: &str = "veth0";

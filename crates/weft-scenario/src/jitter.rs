@@ -1,9 +1,11 @@
+//! A delay that changes without putting packets out of order.
+
 use weft_units::{Duration, Instant, Rng};
 
 /// A delay that wanders between zero and a limit: a straight line between values drawn evenly, one every `limit`. It never falls
 /// faster than time passes, so packets keep their order, and dense and sparse traffic see the same jitter.
 #[derive(Clone, Debug)]
-pub(super) struct Wander {
+pub struct Wander {
     rng: Rng,
     limit: Duration,
     /// The line starts here …
@@ -14,20 +16,21 @@ pub(super) struct Wander {
 }
 
 impl Wander {
-    pub(super) fn new(mut rng: Rng, limit: Duration, start: Instant) -> Wander {
+    /// A jitter between zero and `limit`, drawn from `rng`, from `start` on.
+    pub fn new(mut rng: Rng, limit: Duration, start: Instant) -> Wander {
         let (from, to) = (rng.unit(), rng.unit());
         Wander { rng, limit, start, from, to }
     }
 
     /// Changes the limit; the line starts anew if it does.
-    pub(super) fn set_limit(&mut self, limit: Duration, now: Instant) {
+    pub fn set_limit(&mut self, limit: Duration, now: Instant) {
         if limit != self.limit {
             *self = Wander::new(self.rng.clone(), limit, now);
         }
     }
 
     /// The delay at `time`, which never goes back.
-    pub(super) fn at(&mut self, time: Instant) -> Duration {
+    pub fn at(&mut self, time: Instant) -> Duration {
         if self.limit.is_zero() {
             return Duration::ZERO;
         }
@@ -43,7 +46,7 @@ impl Wander {
     }
 
     /// A delay that does not depend on the one before it.
-    pub(super) fn independent(&mut self) -> Duration {
+    pub fn independent(&mut self) -> Duration {
         self.limit.mul_f64(self.rng.unit())
     }
 }

@@ -4,7 +4,8 @@
 //! its length (Mahimahi's rule; Netravali et al., USENIX ATC 2015). Mahimahi counts 1504 bytes per opportunity and 4 bytes of
 //! TUN header per packet; here both are left out, which is the same for full packets.
 
-use std::fmt;
+use crate::ScenarioError;
+use crate::error::Source;
 use std::path::Path;
 use std::sync::Arc;
 use weft_units::{Duration, Instant, Rate, Rng};
@@ -18,62 +19,46 @@ pub struct Trace {
     times_ms: Arc<[u32]>,
 }
 
-/// Why a trace could not be used.
-#[derive(Debug)]
-pub enum TraceError {
-    /// The file could not be read.
-    Read(std::io::Error),
-    /// The line (counted from 1) is not a whole number of milliseconds.
-    NotANumber(usize),
-    /// The time on this line (counted from 1) is before the one above it.
-    Falls(usize),
-    /// The trace has no line, or ends at time zero.
-    Empty,
-}
-
-impl fmt::Display for TraceError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            TraceError::Read(error) => error.fmt(f),
-            TraceError::NotANumber(line) => write!(f, "line {line}: a time in whole milliseconds is expected"),
-            TraceError::Falls(line) => write!(f, "line {line}: the time is before the one above it"),
-            TraceError::Empty => f.write_str("a trace needs at least one opportunity after time zero"),
-        }
-    }
-}
-
-impl std::error::Error for TraceError {}
-
 impl Trace {
     /// Reads a file in Mahimahi's format.
     ///
     /// # Errors
     /// When the file cannot be read or is not such a trace.
-    pub fn read(path: &Path) -> Result<Trace, TraceError> {
-        Trace::parse(&std::fs::read_to_string(path).map_err(TraceError::Read)?)
+    pub fn read(path: &Path) -> Result<Trace, ScenarioError> {
+        let file = path.display().to_string();
+        let text = std::fs::read_to_string(path)
+            .map_err(|error| Source { file: &file, text: "" }.error(0, format!("the trace cannot be read: {error}")))?;
+        Trace::parse(&text, &file)
     }
 
-    /// Reads the text of a file in Mahimahi's format. Blank lines are skipped.
+    /// Reads the text of a file in Mahimahi's format; `file` names it in errors. Blank lines are skipped.
     ///
     /// # Errors
     /// When a line is no number, the times fall, or nothing is left after time zero.
-    pub fn parse(text: &str) -> Result<Trace, TraceError> {
-        let mut times_ms: Vec<u32> = Vec::new();
-        for (index, line) in text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()) {
-            let time = line.trim().parse().map_err(|_| TraceError::NotANumber(index + 1))?;
-            if times_ms.last().is_some_and(|&last| time < last) {
-                return Err(TraceError::Falls(index + 1));
+    pub fn parse(text: &str, file: &str) -> Result<Trace, ScenarioError> {
+        let source = Source { file, text };
+        let (mut times_ms, mut last, mut line_start) = (Vec::new(), 0, 0);
+        for line in text.split_inclusive('\n') {
+            let word = line.trim();
+            let place = line_start + (line.len() - line.trim_start().len());
+            line_start += line.len();
+            if word.is_empty() {
+                continue;
             }
-            times_ms.push(time);
+            let time_ms: u32 = word.parse().map_err(|_| {
+                source.error(place, format!("a time in whole milliseconds is expected, up to {}", u32::MAX))
+            })?;
+            if time_ms < last {
+                let message = format!("the trace goes backwards: {time_ms} ms after {last} ms");
+                return Err(source.error(place, message));
+            }
+            last = time_ms;
+            times_ms.push(time_ms);
         }
-        Trace::from_times_ms(times_ms)
-    }
-
-    fn from_times_ms(times_ms: Vec<u32>) -> Result<Trace, TraceError> {
-        match times_ms.last() {
-            None | Some(0) => Err(TraceError::Empty),
-            Some(_) => Ok(Trace { times_ms: times_ms.into() }),
+        if last == 0 {
+            return Err(source.error(text.len(), "a trace needs at least one opportunity after time zero"));
         }
+        Ok(Trace { times_ms: times_ms.into() })
     }
 
     /// The times in milliseconds, as in a file.
@@ -201,37 +186,40 @@ fn time_percentile_of_sawtooth(gaps: &mut [f64], share: f64) -> f64 {
 
 /// A trace and when it started.
 #[derive(Clone, Debug)]
-pub(super) struct RunningTrace {
+pub struct RunningTrace {
     trace: Trace,
     start: Instant,
     next: u64,
 }
 
 impl RunningTrace {
-    pub(super) fn new(trace: Trace, start: Instant) -> RunningTrace {
+    /// The trace from its first opportunity, its time zero at `start`.
+    pub fn new(trace: Trace, start: Instant) -> RunningTrace {
         RunningTrace { trace, start, next: 0 }
     }
 
-    pub(super) fn trace(&self) -> &Trace {
+    /// What runs.
+    pub fn trace(&self) -> &Trace {
         &self.trace
     }
 
     /// When the opportunity `later` after the next unused one comes.
-    pub(super) fn time_after(&self, later: u64) -> Instant {
+    pub fn time_after(&self, later: u64) -> Instant {
         self.start + self.trace.time_of(self.next + later)
     }
 
-    pub(super) fn use_next(&mut self) {
+    /// The next unused opportunity is used.
+    pub fn use_next(&mut self) {
         self.next += 1;
     }
 
     /// Lets go by what nobody was there to use before `now`.
-    pub(super) fn skip_to(&mut self, now: Instant) {
+    pub fn skip_to(&mut self, now: Instant) {
         self.next = self.next.max(self.trace.count_before(now - self.start));
     }
 
     /// IP bytes offered in `from..to`.
-    pub(super) fn bytes_between(&self, from: Instant, to: Instant) -> u64 {
+    pub fn bytes_between(&self, from: Instant, to: Instant) -> u64 {
         self.trace.opportunities(from - self.start, to - self.start) * OPPORTUNITY_BYTES
     }
 }
@@ -246,7 +234,7 @@ mod tests {
 
     #[test]
     fn wraps_at_the_last_time() {
-        let trace = Trace::parse("0\n2\n2\n\n5\n").unwrap();
+        let trace = Trace::parse("0\n2\n2\n\n5\n", "t").unwrap();
         let times: Vec<u128> = (0..9).map(|n| trace.time_of(n).as_millis()).collect();
         assert_eq!(times, [0, 2, 2, 5, 5, 7, 7, 10, 10]);
         for time in 0..30 {
@@ -259,26 +247,28 @@ mod tests {
     }
 
     #[test]
-    fn errors_name_the_line() {
-        assert_eq!(
-            Trace::parse("1\n2\nfast\n").unwrap_err().to_string(),
-            "line 3: a time in whole milliseconds is expected"
-        );
-        assert!(matches!(Trace::parse("1\n\n-2\n"), Err(TraceError::NotANumber(3))));
-        assert!(matches!(Trace::parse("5\n4\n"), Err(TraceError::Falls(2))));
-        assert!(matches!(Trace::parse("\n"), Err(TraceError::Empty)));
-        assert!(matches!(Trace::parse("0\n0\n"), Err(TraceError::Empty)));
-        assert!(matches!(Trace::read(Path::new("/nonexistent/trace")), Err(TraceError::Read(_))));
+    fn errors_name_file_line_and_reason() {
+        let wrong = |text: &str| Trace::parse(text, "lte.trace").unwrap_err().to_string();
+        let number = "a time in whole milliseconds is expected, up to 4294967295";
+        assert_eq!(wrong("1\n2\n  fast\n"), format!("lte.trace:3:3: {number}"));
+        assert_eq!(wrong("1\n\n-2\n"), format!("lte.trace:3:1: {number}"));
+        assert_eq!(wrong("1\n4294967296"), format!("lte.trace:2:1: {number}"));
+        assert_eq!(wrong("5\n4\n"), "lte.trace:2:1: the trace goes backwards: 4 ms after 5 ms");
+        for nothing in ["", "\n", "0\n0\n"] {
+            assert!(wrong(nothing).ends_with("a trace needs at least one opportunity after time zero"), "{nothing:?}");
+        }
+        let missing = Trace::read(Path::new("/nonexistent/lte.trace")).unwrap_err().to_string();
+        assert!(missing.starts_with("/nonexistent/lte.trace:1:1: the trace cannot be read: "), "{missing}");
     }
 
     #[test]
     fn omniscient_delay_is_a_percentile_over_time() {
         // One opportunity each 10 ms: the delay is even in 0..10 ms, its 95th percentile 9.5 ms.
-        let steady = Trace::parse("10\n20\n30\n40\n").unwrap();
+        let steady = Trace::parse("10\n20\n30\n40\n", "t").unwrap();
         assert_eq!(steady.omniscient_delay_p95(ms(20)).as_micros(), 29_500);
         // 900 gaps of 1 ms and one of 100 ms: 5 % of 1000 ms are the last 50 ms of the long gap.
         let text: String = (1..=900).chain([1000]).map(|t| format!("{t}\n")).collect();
-        let outage = Trace::parse(&text).unwrap().omniscient_delay_p95(Duration::ZERO);
+        let outage = Trace::parse(&text, "t").unwrap().omniscient_delay_p95(Duration::ZERO);
         assert!(outage.abs_diff(ms(50)) < ms(1), "{outage:?}");
     }
 
@@ -293,6 +283,6 @@ mod tests {
         let seconds: Vec<u64> = (0..60).map(|s| trace.opportunities(ms(s * 1000), ms(s * 1000 + 1000))).collect();
         let (least, most) = (seconds.iter().min().unwrap(), seconds.iter().max().unwrap());
         assert!(least * 2 < *most, "{seconds:?}");
-        assert!(Trace::parse(&trace.times_ms().iter().map(|t| format!("{t}\n")).collect::<String>()).is_ok());
+        assert!(Trace::parse(&trace.times_ms().iter().map(|t| format!("{t}\n")).collect::<String>(), "t").is_ok());
     }
 }

@@ -1,0 +1,57 @@
+//! The traces a scenario names: both worlds play the same.
+
+use crate::trace::Trace;
+use crate::{Capacity, Scenario, ScenarioError};
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::time::Duration;
+use weft_units::Rate;
+
+/// Self-made traces have this mean rate and length.
+const SYNTHETIC_RATE: Rate = Rate::from_mbps(12);
+const SYNTHETIC_LENGTH: Duration = Duration::from_secs(120);
+
+/// Traces by the name a scenario gives them.
+pub type Traces = BTreeMap<String, Trace>;
+
+impl Scenario {
+    /// Reads every trace that is named from `directory`; without a directory, or without that file, makes one from the seed.
+    ///
+    /// # Errors
+    /// When a file is there but cannot be read or is no trace.
+    pub fn load_traces(&self, directory: Option<&Path>) -> Result<Traces, ScenarioError> {
+        let mut traces = Traces::new();
+        for spec in self.links.iter().flat_map(|link| [&link.up, &link.down]) {
+            let Capacity::Trace(name) = &spec.capacity else { continue };
+            if traces.contains_key(name) {
+                continue;
+            }
+            let file = directory.map(|d| d.join(name)).filter(|path| path.is_file());
+            let trace = match file {
+                Some(path) => Trace::read(&path)?,
+                None => Trace::synthetic_lte(self.seed.wrapping_add(hash(name)), SYNTHETIC_RATE, SYNTHETIC_LENGTH),
+            };
+            traces.insert(name.clone(), trace);
+        }
+        Ok(traces)
+    }
+}
+
+/// FNV-1a, so that every name has a trace of its own.
+fn hash(text: &str) -> u64 {
+    text.bytes().fold(0xcbf2_9ce4_8422_2325, |h, byte| (h ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn missing_traces_are_made_and_differ_by_name() {
+        let links = "[[link]]\nname = \"a\"\ntrace = \"one\"\n[[link]]\nname = \"b\"\ntrace = \"two\"\n";
+        let scenario = Scenario::parse(&format!("name = \"t\"\nduration = \"10 s\"\n{links}"), "t").unwrap();
+        let traces = scenario.load_traces(Some(Path::new("/nonexistent"))).unwrap();
+        assert_ne!(traces["one"], traces["two"]);
+        assert_eq!(traces["one"], scenario.load_traces(None).unwrap()["one"]);
+    }
+}
