@@ -3,11 +3,16 @@
 //! The sender tells what happened; [`Congestion`] answers with a window and perhaps a pace. Loss recovery (which segment is lost,
 //! when to send it again, NewReno's window inflation) is the sender's.
 
+mod bic;
+mod cubic;
+mod hystart;
 mod reno;
 #[cfg(test)]
 mod testing;
 mod window;
 
+use bic::Bic;
+use cubic::Cubic;
 use reno::Reno;
 use std::time::Duration;
 use weft_units::{Instant, Rate};
@@ -20,6 +25,27 @@ pub enum CongestionKind {
         /// RFC 3465's L: an acknowledgment opens the window in slow start by at most so many segments; 1 or 2.
         abc_limit_segments: u32,
     },
+    /// A cubic function of the time since the last loss (RFC 9438).
+    Cubic {
+        /// How slow start ends before a loss.
+        hystart: HyStartKind,
+        /// Release more after a loss below the last maximum (RFC 9438 §4.7).
+        fast_convergence: bool,
+    },
+    /// Binary search for the window at which the last loss came, with Linux's constants.
+    Bic,
+}
+
+/// How slow start ends before a loss.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum HyStartKind {
+    /// It does not.
+    Off,
+    /// HyStart++ (RFC 9406), on rising delay, by way of conservative slow start.
+    #[default]
+    PlusPlus,
+    /// As Linux's CUBIC, on rising delay or on acknowledgments that come without a gap for half of the round-trip time.
+    Classic,
 }
 
 /// The delivery rate that an acknowledgment shows (draft-cheng-iccrg-delivery-rate-estimation).
@@ -72,6 +98,8 @@ pub struct Congestion(Laws);
 #[derive(Clone, Debug)]
 enum Laws {
     Reno(Reno),
+    Cubic(Cubic),
+    Bic(Bic),
 }
 
 /// What a law has to answer; [`Congestion`] documents each.
@@ -96,6 +124,8 @@ macro_rules! law {
     ($laws:expr) => {
         match $laws {
             Laws::Reno(law) => law,
+            Laws::Cubic(law) => law,
+            Laws::Bic(law) => law,
         }
     };
 }
@@ -107,6 +137,10 @@ impl Congestion {
             CongestionKind::Reno { abc_limit_segments } => {
                 Laws::Reno(Reno::new(abc_limit_segments, mss, initial_window_bytes))
             }
+            CongestionKind::Cubic { hystart, fast_convergence } => {
+                Laws::Cubic(Cubic::new(hystart, fast_convergence, mss, initial_window_bytes))
+            }
+            CongestionKind::Bic => Laws::Bic(Bic::new(mss, initial_window_bytes)),
         })
     }
 

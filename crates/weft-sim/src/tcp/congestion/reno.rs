@@ -9,9 +9,9 @@ use weft_units::Instant;
 #[derive(Clone, Debug)]
 pub(super) struct Reno {
     window: Window,
-    abc_limit_bytes: u64,
+    abc_limit_bytes: f64,
     /// Acknowledged since the window last opened (RFC 3465 §2.1's bytes_acked).
-    counted: u64,
+    counted: f64,
     /// Slow start after a timeout counts one segment an acknowledgment (RFC 3465 §2.3).
     after_timeout: bool,
     before: Window,
@@ -20,15 +20,15 @@ pub(super) struct Reno {
 impl Reno {
     pub fn new(abc_limit_segments: u32, mss: u32, initial_window_bytes: u64) -> Reno {
         let window = Window::new(mss, initial_window_bytes);
-        let abc_limit_bytes = u64::from(abc_limit_segments.max(1)) * window.mss;
-        Reno { window, abc_limit_bytes, counted: 0, after_timeout: false, before: window }
+        let abc_limit_bytes = f64::from(abc_limit_segments.max(1)) * window.mss;
+        Reno { window, abc_limit_bytes, counted: 0.0, after_timeout: false, before: window }
     }
 
-    fn avoid_congestion(&mut self, acked_bytes: u64) {
+    fn avoid_congestion(&mut self, acked_bytes: f64) {
         self.counted += acked_bytes;
         while self.counted >= self.window.cwnd {
             self.counted -= self.window.cwnd;
-            self.window.grow(self.window.mss as f64);
+            self.window.cwnd += self.window.mss;
         }
     }
 }
@@ -38,7 +38,7 @@ impl Law for Reno {
         if ack.in_recovery || ack.app_limited {
             return;
         }
-        let mut bytes = ack.acked_bytes;
+        let mut bytes = ack.acked_bytes as f64;
         if self.window.in_slow_start() {
             let limit = if self.after_timeout { self.window.mss } else { self.abc_limit_bytes };
             bytes = self.window.slow_start(bytes.min(limit));
@@ -51,14 +51,14 @@ impl Law for Reno {
 
     fn on_congestion(&mut self, _now: Instant, flight_bytes: u64) {
         self.before = self.window;
-        self.window.reduce(flight_bytes / 2);
-        self.counted = 0;
+        self.window.reduce(flight_bytes as f64 / 2.0);
+        self.counted = 0.0;
     }
 
     fn on_timeout(&mut self, _now: Instant, flight_bytes: u64) {
         self.before = self.window;
-        self.window.collapse(flight_bytes / 2);
-        self.counted = 0;
+        self.window.collapse(flight_bytes as f64 / 2.0);
+        self.counted = 0.0;
         self.after_timeout = true;
     }
 
@@ -72,11 +72,11 @@ impl Law for Reno {
     }
 
     fn cwnd_bytes(&self) -> u64 {
-        self.window.cwnd
+        self.window.cwnd_bytes()
     }
 
     fn ssthresh_bytes(&self) -> u64 {
-        self.window.ssthresh
+        self.window.ssthresh_bytes()
     }
 }
 

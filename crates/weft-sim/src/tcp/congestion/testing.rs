@@ -18,7 +18,7 @@ pub(super) fn acked(bytes: u64, now: Instant) -> AckEvent {
         now,
         acked_bytes: bytes,
         lost_bytes: 0,
-        flight_bytes: 0,
+        flight_bytes: 100 * MSS,
         srtt: Some(RTT),
         rtt: Some(RTT),
         min_rtt: Some(RTT),
@@ -34,7 +34,8 @@ pub(super) fn per_round(law: &mut impl Law, ack_bytes: u64, start: Instant) -> u
     let acks = window.div_ceil(ack_bytes);
     for n in 0..acks {
         let bytes = ack_bytes.min(window - n * ack_bytes);
-        law.on_ack(&acked(bytes, start + RTT * (n as u32) / (acks as u32)));
+        let now = start + RTT * (n as u32) / (acks as u32);
+        law.on_ack(&AckEvent { flight_bytes: window - bytes, ..acked(bytes, now) });
     }
     law.cwnd_bytes()
 }

@@ -1,0 +1,313 @@
+//! CUBIC: the window is a cubic function of the time since the last loss (RFC 9438).
+
+use super::hystart::{Advice, HyStart};
+use super::window::{STRETCH_LIMIT_SEGMENTS, Window};
+use super::{AckEvent, HyStartKind, Law};
+use std::time::Duration;
+use weft_units::Instant;
+
+/// RFC 9438 §5: segments per second cubed.
+const C: f64 = 0.4;
+/// RFC 9438 §4.6: what remains of the window after a loss.
+const BETA: f64 = 0.7;
+/// RFC 9438 §4.3: additive increase with which AIMD(α, β) has Reno's average window.
+const ALPHA: f64 = 3.0 * (1.0 - BETA) / (1.0 + BETA);
+
+/// CUBIC's window and what it remembers of the last loss.
+#[derive(Clone, Debug)]
+pub(super) struct Cubic {
+    window: Window,
+    hystart: HyStart,
+    /// The initial slow start is over, or has been judged to be.
+    hystart_done: bool,
+    fast_convergence: bool,
+    memory: Memory,
+    before: (Window, Memory),
+    /// Since when the application limits what is sent.
+    limited_since: Option<Instant>,
+}
+
+/// What a spurious loss must not change; windows in segments.
+#[derive(Clone, Copy, Debug)]
+struct Memory {
+    /// W_max; none before the first loss and after a timeout.
+    max: Option<f64>,
+    /// The window when ssthresh was last set (cwnd_prior).
+    prior: f64,
+    epoch: Option<Epoch>,
+}
+
+/// A stage of congestion avoidance.
+#[derive(Clone, Copy, Debug)]
+struct Epoch {
+    start: Instant,
+    /// Seconds until the window is `plateau` again (K).
+    k: f64,
+    plateau: f64,
+    /// What Reno's window would be (W_est).
+    reno: f64,
+}
+
+impl Epoch {
+    fn new(now: Instant, cwnd: f64, max: Option<f64>) -> Epoch {
+        let plateau = max.unwrap_or(cwnd).max(cwnd);
+        Epoch { start: now, k: libm::cbrt((plateau - cwnd) / C), plateau, reno: cwnd }
+    }
+
+    /// W_cubic at `since` after the epoch's start (RFC 9438 equation 1).
+    fn window_at(&self, since: Duration) -> f64 {
+        let t = since.as_secs_f64() - self.k;
+        C * t * t * t + self.plateau
+    }
+}
+
+impl Cubic {
+    pub fn new(hystart: HyStartKind, fast_convergence: bool, mss: u32, initial_window_bytes: u64) -> Cubic {
+        let window = Window::new(mss, initial_window_bytes);
+        let memory = Memory { max: None, prior: window.segments(), epoch: None };
+        Cubic {
+            window,
+            hystart: HyStart::new(hystart),
+            hystart_done: false,
+            fast_convergence,
+            memory,
+            before: (window, memory),
+            limited_since: None,
+        }
+    }
+
+    /// Slow start; returns the bytes that were not used for it.
+    fn slow_start(&mut self, ack: &AckEvent) -> f64 {
+        let bytes = (ack.acked_bytes as f64).min(STRETCH_LIMIT_SEGMENTS * self.window.mss);
+        let advice = if self.hystart_done { Advice::Grow } else { self.hystart.on_ack(ack, self.window.segments()) };
+        match advice {
+            Advice::Grow => self.window.slow_start(bytes),
+            Advice::GrowSlowly => self.window.slow_start(bytes / 4.0),
+            Advice::Leave => {
+                self.hystart_done = true;
+                self.window.ssthresh = self.window.cwnd;
+                self.memory.prior = self.window.segments();
+                bytes
+            }
+        }
+    }
+
+    fn avoid_congestion(&mut self, now: Instant, acked_bytes: f64, srtt: Duration) {
+        let cwnd = self.window.segments();
+        let memory = &mut self.memory;
+        let epoch = memory.epoch.get_or_insert_with(|| Epoch::new(now, cwnd, memory.max));
+        let share = (acked_bytes / self.window.cwnd).min(1.0);
+        let alpha = if epoch.reno < memory.prior { ALPHA } else { 1.0 };
+        epoch.reno += alpha * share;
+        let t = now - epoch.start;
+        let grown = if epoch.window_at(t) < epoch.reno {
+            epoch.reno.max(cwnd)
+        } else {
+            let target = epoch.window_at(t + srtt).clamp(cwnd, 1.5 * cwnd);
+            cwnd + (target - cwnd) * share
+        };
+        self.window.cwnd = grown * self.window.mss;
+    }
+
+    /// Time in which the application limited what was sent does not count (RFC 9438 §4.2).
+    fn resume(&mut self, now: Instant) {
+        if let (Some(since), Some(epoch)) = (self.limited_since.take(), &mut self.memory.epoch) {
+            epoch.start += now - since;
+        }
+    }
+
+    /// Remembers the window before a reduction (RFC 9438 §4.7).
+    fn remember(&mut self) {
+        self.before = (self.window, self.memory);
+        self.hystart_done = true;
+        let cwnd = self.window.segments();
+        let released = self.fast_convergence && self.memory.max.is_some_and(|max| cwnd < max);
+        self.memory =
+            Memory { max: Some(if released { cwnd * (1.0 + BETA) / 2.0 } else { cwnd }), prior: cwnd, epoch: None };
+        self.limited_since = None;
+    }
+}
+
+impl Law for Cubic {
+    fn on_ack(&mut self, ack: &AckEvent) {
+        if ack.in_recovery {
+            return;
+        }
+        if ack.app_limited {
+            self.limited_since.get_or_insert(ack.now);
+            return;
+        }
+        self.resume(ack.now);
+        let mut bytes = ack.acked_bytes as f64;
+        if self.window.in_slow_start() {
+            bytes = self.slow_start(ack);
+        }
+        if !self.window.in_slow_start() {
+            self.avoid_congestion(ack.now, bytes, ack.srtt.unwrap_or_default());
+        }
+    }
+
+    fn on_congestion(&mut self, _now: Instant, flight_bytes: u64) {
+        self.remember();
+        self.window.reduce(flight_bytes as f64 * BETA);
+    }
+
+    fn on_timeout(&mut self, _now: Instant, flight_bytes: u64) {
+        self.remember();
+        self.memory.max = None;
+        self.window.collapse(flight_bytes as f64 * BETA);
+    }
+
+    fn on_spurious(&mut self) {
+        let (window, memory) = self.before;
+        if self.window.undo(&window) {
+            self.memory = memory;
+        }
+    }
+
+    fn on_restart(&mut self, now: Instant, idle: Duration, rto: Duration) {
+        self.window.restart(idle, rto);
+        self.limited_since.get_or_insert(now.before(idle));
+        self.resume(now);
+    }
+
+    fn cwnd_bytes(&self) -> u64 {
+        self.window.cwnd_bytes()
+    }
+
+    fn ssthresh_bytes(&self) -> u64 {
+        self.window.ssthresh_bytes()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tcp::congestion::testing::{MSS, RTT, acked, now, per_round};
+
+    fn cubic() -> Cubic {
+        Cubic::new(HyStartKind::Off, true, MSS as u32, 10 * MSS)
+    }
+
+    /// A window of `segments` that met a loss.
+    fn after_loss(segments: u64) -> Cubic {
+        let mut c = cubic();
+        c.window.cwnd = (segments * MSS) as f64;
+        c.on_congestion(now(), segments * MSS);
+        c
+    }
+
+    #[test]
+    fn the_window_follows_the_closed_form() {
+        let mut c = after_loss(1000);
+        assert_eq!(c.cwnd_bytes(), 700 * MSS);
+        let k = libm::cbrt(1000.0 * (1.0 - 0.7) / 0.4);
+        assert!((k - 9.086).abs() < 0.001);
+        let start = now() + RTT;
+        for round in 0..150 {
+            per_round(&mut c, 2 * MSS, start + RTT * round);
+            let t = 0.1 * f64::from(round + 1);
+            // The window aims at where the curve is a round later, and lags it by about as much.
+            let (earliest, latest) = (0.4 * (t - 0.1 - k).powi(3) + 1000.0, 0.4 * (t + 0.1 - k).powi(3) + 1000.0);
+            let w = c.window.segments();
+            assert!((earliest - 0.5..=latest + 0.5).contains(&w), "after {t} s {w}, expected {earliest} to {latest}");
+        }
+        assert!((c.memory.epoch.unwrap().k - k).abs() < 1e-9);
+    }
+
+    #[test]
+    fn a_small_window_grows_as_reno_with_alpha_then_with_one() {
+        let mut c = after_loss(20);
+        let windows: Vec<f64> =
+            (0..16).map(|round| per_round(&mut c, MSS, now() + RTT * (round + 1) / 10) as f64 / MSS as f64).collect();
+        // 14 + 0.529 a round up to 20, then 1 a round.
+        assert!((windows[9] - windows[4] - 5.0 * ALPHA).abs() < 0.15, "{windows:?}");
+        assert!((windows[15] - windows[13] - 2.0).abs() < 0.15, "{windows:?}");
+    }
+
+    #[test]
+    fn a_loss_below_the_last_maximum_releases_more() {
+        let mut c = after_loss(1000);
+        assert_eq!(c.memory.max, Some(1000.0));
+        c.window.cwnd = 800_000.0;
+        c.on_congestion(now(), 800 * MSS);
+        assert_eq!(c.memory.max, Some(800.0 * 0.85));
+        assert_eq!(c.cwnd_bytes(), 560 * MSS);
+        c.fast_convergence = false;
+        c.window.cwnd = 600_000.0;
+        c.on_congestion(now(), 600 * MSS);
+        assert_eq!(c.memory.max, Some(600.0));
+    }
+
+    #[test]
+    fn the_window_never_aims_above_one_and_a_half_times_itself() {
+        let mut c = after_loss(100);
+        let late = now() + Duration::from_secs(3600);
+        c.on_ack(&acked(MSS, now()));
+        for n in 0..100 {
+            let before = c.window.cwnd;
+            c.on_ack(&acked(MSS, late + Duration::from_micros(n)));
+            assert!(c.window.cwnd - before <= 0.5 * MSS as f64 + 1e-6);
+        }
+    }
+
+    #[test]
+    fn after_a_timeout_growth_begins_convex_from_where_slow_start_ends() {
+        let mut c = cubic();
+        c.window.cwnd = 100_000.0;
+        c.on_timeout(now(), 100 * MSS);
+        assert_eq!((c.cwnd_bytes(), c.ssthresh_bytes()), (MSS, 70 * MSS));
+        while c.window.in_slow_start() {
+            c.on_ack(&acked(MSS, now()));
+        }
+        c.on_ack(&acked(MSS, now()));
+        let epoch = c.memory.epoch.unwrap();
+        assert_eq!((epoch.k, epoch.plateau), (0.0, 70.0));
+    }
+
+    #[test]
+    fn time_limited_by_the_application_does_not_count() {
+        let mut busy = after_loss(1000);
+        let mut paused = busy.clone();
+        let pause = Duration::from_secs(60);
+        per_round(&mut busy, MSS, now());
+        per_round(&mut paused, MSS, now());
+        paused.on_ack(&AckEvent { app_limited: true, ..acked(MSS, now() + RTT) });
+        per_round(&mut busy, MSS, now() + RTT);
+        per_round(&mut paused, MSS, now() + RTT + pause);
+        assert_eq!(busy.cwnd_bytes(), paused.cwnd_bytes());
+        busy.on_restart(now() + RTT * 2, Duration::ZERO, RTT);
+        paused.on_restart(now() + RTT * 2 + pause * 2, pause, pause * 2);
+        assert_eq!(
+            per_round(&mut busy, MSS, now() + RTT * 2),
+            per_round(&mut paused, MSS, now() + RTT * 2 + pause * 2)
+        );
+    }
+
+    #[test]
+    fn a_spurious_loss_leaves_no_trace() {
+        let mut c = after_loss(1000);
+        per_round(&mut c, MSS, now() + RTT);
+        let undisturbed = c.clone();
+        c.on_congestion(now() + RTT * 2, c.cwnd_bytes());
+        per_round(&mut c, MSS, now() + RTT * 2);
+        c.on_spurious();
+        assert_eq!(c.window.cwnd, undisturbed.window.cwnd);
+        assert_eq!(c.memory.max, Some(1000.0));
+        assert_eq!(c.memory.epoch.map(|e| e.start), undisturbed.memory.epoch.map(|e| e.start));
+    }
+
+    #[test]
+    fn a_rising_delay_ends_slow_start_without_a_loss() {
+        let mut c = Cubic::new(HyStartKind::Classic, true, MSS as u32, 10 * MSS);
+        for n in 0..200 {
+            let event = acked(MSS, now() + Duration::from_millis(5) * n);
+            c.on_ack(&AckEvent {
+                rtt: Some(RTT + Duration::from_millis(u64::from(n))),
+                flight_bytes: 20 * MSS,
+                ..event
+            });
+        }
+        assert!(c.ssthresh_bytes() < 100 * MSS && c.cwnd_bytes() < 100 * MSS, "{}", c.cwnd_bytes());
+    }
+}
