@@ -3,6 +3,7 @@
 //! The sender tells what happened; [`Congestion`] answers with a window and perhaps a pace. Loss recovery (which segment is lost,
 //! when to send it again, NewReno's window inflation) is the sender's.
 
+mod bbr;
 mod bic;
 mod cubic;
 mod hystart;
@@ -11,6 +12,7 @@ mod reno;
 mod testing;
 mod window;
 
+use bbr::Bbr;
 use bic::Bic;
 use cubic::Cubic;
 use reno::Reno;
@@ -34,6 +36,11 @@ pub enum CongestionKind {
     },
     /// Binary search for the window at which the last loss came, with Linux's constants.
     Bic,
+    /// BBR version 1 (draft-cardwell-iccrg-bbr-congestion-control-00). It needs pacing and delivery rates.
+    Bbr {
+        /// Where in its gain cycle the flow begins depends on it.
+        seed: u64,
+    },
 }
 
 /// How slow start ends before a loss.
@@ -100,6 +107,7 @@ enum Laws {
     Reno(Reno),
     Cubic(Cubic),
     Bic(Bic),
+    Bbr(Bbr),
 }
 
 /// What a law has to answer; [`Congestion`] documents each.
@@ -126,6 +134,7 @@ macro_rules! law {
             Laws::Reno(law) => law,
             Laws::Cubic(law) => law,
             Laws::Bic(law) => law,
+            Laws::Bbr(law) => law,
         }
     };
 }
@@ -141,6 +150,7 @@ impl Congestion {
                 Laws::Cubic(Cubic::new(hystart, fast_convergence, mss, initial_window_bytes))
             }
             CongestionKind::Bic => Laws::Bic(Bic::new(mss, initial_window_bytes)),
+            CongestionKind::Bbr { seed } => Laws::Bbr(Bbr::new(seed, mss, initial_window_bytes)),
         })
     }
 

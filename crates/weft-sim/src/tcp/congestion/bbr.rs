@@ -1,0 +1,420 @@
+//! BBR version 1: paces at the bandwidth that it measures (draft-cardwell-iccrg-bbr-congestion-control-00, from here on "the draft").
+
+use super::{AckEvent, Law, RateSample};
+use std::time::Duration;
+use weft_units::{Instant, Rate, Rng};
+
+/// 2/ln 2: the least gain that doubles the rate each round.
+const HIGH_GAIN: f64 = 2.885_390_081_777_927;
+/// The pacing gains of ProbeBW, a phase each.
+const GAIN_CYCLE: [f64; 8] = [1.25, 0.75, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0];
+/// Rounds that a measured bandwidth counts.
+const BANDWIDTH_ROUNDS: usize = 10;
+/// How long a measured round-trip time counts, and how often ProbeRTT looks for a new one.
+const MIN_RTT_LIFETIME: Duration = Duration::from_secs(10);
+const PROBE_RTT_DURATION: Duration = Duration::from_millis(200);
+/// The window that keeps data and acknowledgments under way.
+const MIN_PIPE_SEGMENTS: u64 = 4;
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum State {
+    Startup,
+    Drain,
+    ProbeBw,
+    ProbeRtt,
+}
+
+/// The largest of what was measured in the last [`BANDWIDTH_ROUNDS`] rounds.
+#[derive(Clone, Debug, Default)]
+struct RoundMax {
+    rounds: [Rate; BANDWIDTH_ROUNDS],
+}
+
+impl RoundMax {
+    fn begin_round(&mut self, round: u64) {
+        *self.slot(round) = Rate::ZERO;
+    }
+
+    fn measured(&mut self, round: u64, rate: Rate) {
+        let slot = self.slot(round);
+        *slot = rate.max(*slot);
+    }
+
+    fn get(&self) -> Rate {
+        self.rounds.iter().copied().fold(Rate::ZERO, Rate::max)
+    }
+
+    fn slot(&mut self, round: u64) -> &mut Rate {
+        &mut self.rounds[(round % BANDWIDTH_ROUNDS as u64) as usize]
+    }
+}
+
+/// Rounds counted by packets: one ends when something sent in it is delivered (the draft, §4.1.1.3).
+#[derive(Clone, Copy, Debug, Default)]
+struct Round {
+    count: u64,
+    /// Delivered when the round began.
+    begun_at: u64,
+    /// This acknowledgment began it.
+    starts: bool,
+}
+
+/// Whether the pipe has been full: three rounds that brought less than a quarter more (the draft, §4.3.2.2).
+#[derive(Clone, Copy, Debug, Default)]
+struct FullPipe {
+    filled: bool,
+    baseline: Rate,
+    rounds_without_growth: u32,
+}
+
+/// ProbeRTT's end.
+#[derive(Clone, Copy, Debug, Default)]
+struct ProbeRtt {
+    /// No sooner than this; none until the pipe has been drained.
+    until: Option<Instant>,
+    round_done: bool,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Recovery {
+    None,
+    /// Entered with the next acknowledgment.
+    Entering,
+    /// Its first round: send only what was delivered.
+    Conserving,
+    Growing,
+}
+
+/// BBR's model of the path and its state.
+#[derive(Clone, Debug)]
+pub(super) struct Bbr {
+    mss: u64,
+    initial_window: u64,
+    rng: Rng,
+    state: State,
+    bandwidth: RoundMax,
+    min_rtt: Option<Duration>,
+    min_rtt_at: Instant,
+    round: Round,
+    full_pipe: FullPipe,
+    delivered: u64,
+    /// Samples of what left before so much was delivered say nothing of the path: ProbeRTT held it back.
+    limited_until_delivered: u64,
+    cycle_index: usize,
+    cycle_start: Instant,
+    probe_rtt: ProbeRtt,
+    restarted_from_idle: bool,
+    recovery: Recovery,
+    cwnd: u64,
+    /// The window before recovery or ProbeRTT.
+    prior_cwnd: u64,
+    pacing_rate: Rate,
+    seen_rtt: bool,
+}
+
+impl Bbr {
+    pub fn new(seed: u64, mss: u32, initial_window_bytes: u64) -> Bbr {
+        let mss = u64::from(mss.max(1));
+        let initial_window = initial_window_bytes.max(mss);
+        Bbr {
+            mss,
+            initial_window,
+            rng: Rng::new(seed),
+            state: State::Startup,
+            bandwidth: RoundMax::default(),
+            min_rtt: None,
+            min_rtt_at: Instant::ZERO,
+            round: Round::default(),
+            full_pipe: FullPipe::default(),
+            delivered: 0,
+            limited_until_delivered: 0,
+            cycle_index: 0,
+            cycle_start: Instant::ZERO,
+            probe_rtt: ProbeRtt::default(),
+            restarted_from_idle: false,
+            recovery: Recovery::None,
+            cwnd: initial_window,
+            prior_cwnd: 0,
+            pacing_rate: Rate::from_bytes_over(initial_window, Duration::from_millis(1)).scaled(HIGH_GAIN),
+            seen_rtt: false,
+        }
+    }
+
+    fn pacing_gain(&self) -> f64 {
+        match self.state {
+            State::Startup => HIGH_GAIN,
+            State::Drain => 1.0 / HIGH_GAIN,
+            State::ProbeBw => GAIN_CYCLE[self.cycle_index],
+            State::ProbeRtt => 1.0,
+        }
+    }
+
+    fn cwnd_gain(&self) -> f64 {
+        match self.state {
+            State::Startup | State::Drain => HIGH_GAIN,
+            State::ProbeBw => 2.0,
+            State::ProbeRtt => 1.0,
+        }
+    }
+
+    /// Bytes in flight that fill the pipe `gain` times, with three send quanta for the hosts (the draft, §4.2.3.2).
+    fn inflight(&self, gain: f64) -> u64 {
+        match self.min_rtt {
+            None => self.initial_window,
+            Some(rtt) => (gain * self.bandwidth.get().bytes_in(rtt) as f64) as u64 + 3 * self.send_quantum(),
+        }
+    }
+
+    /// What leaves at once (the draft, §4.2.2).
+    fn send_quantum(&self) -> u64 {
+        match self.pacing_rate.bps() {
+            0..1_200_000 => self.mss,
+            1_200_000..24_000_000 => 2 * self.mss,
+            _ => self.pacing_rate.bytes_in(Duration::from_millis(1)).min(64 << 10),
+        }
+    }
+
+    fn min_pipe(&self) -> u64 {
+        MIN_PIPE_SEGMENTS * self.mss
+    }
+
+    fn update_bandwidth(&mut self, sample: &RateSample) {
+        self.delivered = sample.delivered;
+        self.round.starts = sample.prior_delivered >= self.round.begun_at;
+        if self.round.starts {
+            self.round.begun_at = sample.delivered;
+            self.round.count += 1;
+            self.bandwidth.begin_round(self.round.count);
+            if self.recovery == Recovery::Conserving {
+                self.recovery = Recovery::Growing;
+            }
+        }
+        if sample.rate >= self.bandwidth.get() || !self.limited(sample) {
+            self.bandwidth.measured(self.round.count, sample.rate);
+        }
+    }
+
+    fn limited(&self, sample: &RateSample) -> bool {
+        sample.app_limited || sample.prior_delivered < self.limited_until_delivered
+    }
+
+    fn update_full_pipe(&mut self, sample: &RateSample) {
+        if self.full_pipe.filled || !self.round.starts || self.limited(sample) {
+            return;
+        }
+        let bandwidth = self.bandwidth.get();
+        let full = &mut self.full_pipe;
+        if bandwidth >= full.baseline.scaled(1.25) {
+            *full = FullPipe { baseline: bandwidth, ..FullPipe::default() };
+            return;
+        }
+        full.rounds_without_growth += 1;
+        full.filled = full.rounds_without_growth >= 3;
+    }
+
+    fn check_drain(&mut self, ack: &AckEvent) {
+        if self.state == State::Startup && self.full_pipe.filled {
+            self.state = State::Drain;
+        }
+        if self.state == State::Drain && ack.flight_bytes <= self.inflight(1.0) {
+            self.enter_probe_bw(ack.now);
+        }
+    }
+
+    /// Begins the gain cycle anywhere but in its draining phase (the draft, §4.3.4.2).
+    fn enter_probe_bw(&mut self, now: Instant) {
+        self.state = State::ProbeBw;
+        self.cycle_index = GAIN_CYCLE.len() - 1 - self.rng.below(7) as usize;
+        self.advance_cycle(now);
+    }
+
+    fn advance_cycle(&mut self, now: Instant) {
+        self.cycle_start = now;
+        self.cycle_index = (self.cycle_index + 1) % GAIN_CYCLE.len();
+    }
+
+    fn check_cycle(&mut self, ack: &AckEvent) {
+        if self.state == State::ProbeBw && self.phase_is_over(ack) {
+            self.advance_cycle(ack.now);
+        }
+    }
+
+    fn phase_is_over(&self, ack: &AckEvent) -> bool {
+        let gain = self.pacing_gain();
+        let lasted = ack.now - self.cycle_start > self.min_rtt.unwrap_or(Duration::MAX);
+        let prior_inflight = ack.flight_bytes + ack.acked_bytes + ack.lost_bytes;
+        if gain > 1.0 {
+            lasted && (ack.lost_bytes > 0 || prior_inflight >= self.inflight(gain))
+        } else if gain < 1.0 {
+            lasted || prior_inflight <= self.inflight(1.0)
+        } else {
+            lasted
+        }
+    }
+
+    /// Whether the least round-trip time had expired.
+    fn update_min_rtt(&mut self, ack: &AckEvent) -> bool {
+        let expired = ack.now > self.min_rtt_at + MIN_RTT_LIFETIME;
+        if let Some(rtt) = ack.rtt
+            && (expired || self.min_rtt.is_none_or(|min| rtt <= min))
+        {
+            self.min_rtt = Some(rtt);
+            self.min_rtt_at = ack.now;
+        }
+        expired
+    }
+
+    fn check_probe_rtt(&mut self, ack: &AckEvent, expired: bool) {
+        if self.state != State::ProbeRtt && expired && !self.restarted_from_idle {
+            self.prior_cwnd = self.saved_cwnd();
+            self.state = State::ProbeRtt;
+            self.probe_rtt = ProbeRtt::default();
+        }
+        if self.state == State::ProbeRtt {
+            self.go_on_with_probe_rtt(ack);
+        }
+        self.restarted_from_idle = false;
+    }
+
+    fn go_on_with_probe_rtt(&mut self, ack: &AckEvent) {
+        self.limited_until_delivered = self.delivered + ack.flight_bytes;
+        let Some(until) = self.probe_rtt.until else {
+            if ack.flight_bytes <= self.min_pipe() {
+                self.probe_rtt.until = Some(ack.now + PROBE_RTT_DURATION);
+                self.round.begun_at = self.delivered;
+            }
+            return;
+        };
+        self.probe_rtt.round_done |= self.round.starts;
+        if self.probe_rtt.round_done && ack.now > until {
+            self.min_rtt_at = ack.now;
+            self.restore_cwnd();
+            if self.full_pipe.filled {
+                self.enter_probe_bw(ack.now);
+            } else {
+                self.state = State::Startup;
+            }
+        }
+    }
+
+    fn set_pacing_rate(&mut self, gain: f64, srtt: Option<Duration>) {
+        if let (false, Some(srtt)) = (self.seen_rtt, srtt) {
+            self.seen_rtt = true;
+            self.pacing_rate = Rate::from_bytes_over(self.initial_window, srtt).scaled(gain);
+        }
+        let rate = self.bandwidth.get().scaled(gain);
+        if self.full_pipe.filled || rate > self.pacing_rate {
+            self.pacing_rate = rate;
+        }
+    }
+
+    fn set_cwnd(&mut self, ack: &AckEvent) {
+        self.modulate_for_recovery(ack);
+        if self.recovery != Recovery::Conserving {
+            let target = self.inflight(self.cwnd_gain());
+            let grown = self.cwnd + ack.acked_bytes;
+            if self.full_pipe.filled {
+                self.cwnd = grown.min(target);
+            } else if self.cwnd < target || self.delivered < self.initial_window {
+                self.cwnd = grown;
+            }
+            self.cwnd = self.cwnd.max(self.min_pipe());
+        }
+        if self.state == State::ProbeRtt {
+            self.cwnd = self.cwnd.min(self.min_pipe());
+        }
+    }
+
+    /// The draft, §4.2.3.4.
+    fn modulate_for_recovery(&mut self, ack: &AckEvent) {
+        if self.recovery == Recovery::None {
+            return;
+        }
+        self.cwnd = self.cwnd.saturating_sub(ack.lost_bytes).max(self.mss);
+        if self.recovery == Recovery::Entering {
+            self.recovery = Recovery::Conserving;
+            self.round.begun_at = self.delivered;
+            self.cwnd = ack.flight_bytes + ack.acked_bytes.max(self.mss);
+        }
+        if self.recovery == Recovery::Conserving {
+            self.cwnd = self.cwnd.max(ack.flight_bytes + ack.acked_bytes);
+        }
+    }
+
+    /// The last window that neither recovery nor ProbeRTT had narrowed.
+    fn saved_cwnd(&self) -> u64 {
+        if self.recovery == Recovery::None && self.state != State::ProbeRtt {
+            self.cwnd
+        } else {
+            self.prior_cwnd.max(self.cwnd)
+        }
+    }
+
+    fn restore_cwnd(&mut self) {
+        self.cwnd = self.cwnd.max(self.prior_cwnd);
+    }
+}
+
+impl Law for Bbr {
+    fn on_ack(&mut self, ack: &AckEvent) {
+        self.round.starts = false;
+        if let Some(sample) = &ack.delivery {
+            self.update_bandwidth(sample);
+            self.check_cycle(ack);
+            self.update_full_pipe(sample);
+        }
+        self.check_drain(ack);
+        let expired = self.update_min_rtt(ack);
+        self.check_probe_rtt(ack, expired);
+        self.set_pacing_rate(self.pacing_gain(), ack.srtt);
+        self.set_cwnd(ack);
+    }
+
+    fn on_congestion(&mut self, _now: Instant, _flight_bytes: u64) {
+        self.prior_cwnd = self.saved_cwnd();
+        self.recovery = Recovery::Entering;
+    }
+
+    fn on_ecn(&mut self, _now: Instant, _flight_bytes: u64) {}
+
+    fn on_timeout(&mut self, _now: Instant, _flight_bytes: u64) {
+        self.prior_cwnd = self.saved_cwnd();
+        self.recovery = Recovery::Growing;
+        self.cwnd = self.mss;
+    }
+
+    fn on_recovery_exit(&mut self, _now: Instant) {
+        self.recovery = Recovery::None;
+        self.restore_cwnd();
+    }
+
+    fn on_spurious(&mut self) {
+        self.recovery = Recovery::None;
+        self.restore_cwnd();
+        self.full_pipe = FullPipe { filled: self.full_pipe.filled, ..FullPipe::default() };
+    }
+
+    /// Back at exactly the measured bandwidth, without slow start (the draft, §4.3.4.4).
+    fn on_restart(&mut self, _now: Instant, _idle: Duration, _rto: Duration) {
+        self.restarted_from_idle = true;
+        if self.state == State::ProbeBw {
+            self.set_pacing_rate(1.0, None);
+        }
+    }
+
+    fn cwnd_bytes(&self) -> u64 {
+        self.cwnd
+    }
+
+    fn ssthresh_bytes(&self) -> u64 {
+        u64::MAX
+    }
+
+    fn pacing_rate(&self) -> Option<Rate> {
+        Some(self.pacing_rate)
+    }
+}
+
+#[cfg(test)]
+#[path = "bbr_tests.rs"]
+mod tests;
