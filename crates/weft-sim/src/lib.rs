@@ -3,7 +3,13 @@
 //! It drives [`Node`]s and knows nothing of what they are.
 #![forbid(unsafe_code)]
 
+pub mod link;
+mod node;
 mod packet;
+mod schedule;
+mod simulator;
 pub mod tcp;
 
+pub use node::{Node, Ports};
 pub use packet::{Body, Ecn, FlowNo, LinkId, NodeId, Packet};
+pub use simulator::{Simulator, Tap};

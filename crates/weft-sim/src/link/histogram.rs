@@ -1,0 +1,97 @@
+//! Times, counted in buckets of equal relative width.
+
+use weft_units::Duration;
+
+/// Buckets per factor of two: values are kept to within 6 %.
+const PER_OCTAVE_BITS: u32 = 4;
+/// From a nanosecond to beyond any delay worth telling apart (2⁴⁸ ns, three days).
+const OCTAVES: u32 = 48;
+
+/// A histogram of durations.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Histogram {
+    counts: Box<[u64]>,
+    total: u64,
+}
+
+impl Default for Histogram {
+    fn default() -> Histogram {
+        Histogram { counts: vec![0; (OCTAVES << PER_OCTAVE_BITS) as usize].into(), total: 0 }
+    }
+}
+
+fn bucket(nanos: u64) -> usize {
+    if nanos < 1 << PER_OCTAVE_BITS {
+        return nanos as usize;
+    }
+    let octave = nanos.ilog2() - PER_OCTAVE_BITS;
+    let within = (nanos >> octave) as usize - (1 << PER_OCTAVE_BITS);
+    ((octave as usize + 1) << PER_OCTAVE_BITS) + within
+}
+
+fn middle_of(bucket: usize) -> u64 {
+    let octave = bucket >> PER_OCTAVE_BITS;
+    let within = (bucket & ((1 << PER_OCTAVE_BITS) - 1)) as u64;
+    match octave {
+        0 => within,
+        _ => {
+            let width = 1u64 << (octave - 1);
+            ((1 << PER_OCTAVE_BITS) + within) * width + width / 2
+        }
+    }
+}
+
+impl Histogram {
+    /// Counts one duration.
+    pub fn record(&mut self, time: Duration) {
+        let nanos = time.as_secs() * 1_000_000_000 + u64::from(time.subsec_nanos());
+        let last = self.counts.len() - 1;
+        self.counts[bucket(nanos).min(last)] += 1;
+        self.total += 1;
+    }
+
+    /// How many were counted.
+    pub fn len(&self) -> u64 {
+        self.total
+    }
+
+    /// Whether none was counted.
+    pub fn is_empty(&self) -> bool {
+        self.total == 0
+    }
+
+    /// The duration below which the share `q` (0 to 1) of them lies, within 6 %.
+    pub fn quantile(&self, q: f64) -> Option<Duration> {
+        let rank = (q * self.total as f64).max(1.0) as u64;
+        let mut seen = 0;
+        let bucket = self.counts.iter().position(|&count| {
+            seen += count;
+            count > 0 && seen >= rank
+        })?;
+        Some(Duration::from_nanos(middle_of(bucket)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_value_falls_into_a_bucket_near_it() {
+        for nanos in (0..100_000).chain((1..40).map(|shift| (1u64 << shift) + 12_345)) {
+            let middle = middle_of(bucket(nanos));
+            assert!(middle.abs_diff(nanos) as f64 <= 0.0625 * nanos as f64 + 1.0, "{nanos} became {middle}");
+        }
+    }
+
+    #[test]
+    fn quantiles_are_those_of_the_values() {
+        let mut histogram = Histogram::default();
+        assert_eq!(histogram.quantile(0.5), None);
+        (1..=1_000).for_each(|n| histogram.record(Duration::from_micros(n)));
+        for (q, micros) in [(0.5, 500.0), (0.95, 950.0), (1.0, 1_000.0)] {
+            let got = histogram.quantile(q).unwrap().as_secs_f64() * 1e6;
+            assert!((got / micros - 1.0).abs() < 0.0625, "{q}: {got}");
+        }
+    }
+}

@@ -1,0 +1,176 @@
+use super::*;
+use crate::{Body, Ecn, FlowNo};
+use weft_scenario::trace::Trace;
+use weft_units::Rate;
+
+const MBIT_12: Rate = Rate::from_mbps(12); // a full packet each millisecond
+
+fn ms(n: u64) -> Instant {
+    Instant::from_millis(n)
+}
+
+fn spec(capacity: Capacity, delay_ms: u64) -> LinkSpec {
+    LinkSpec { capacity, delay: Duration::from_millis(delay_ms), ..LinkSpec::with_rate(MBIT_12) }
+}
+
+fn constant(delay_ms: u64) -> LinkSpec {
+    spec(Capacity::Rate(MBIT_12), delay_ms)
+}
+
+fn packets(limit: usize) -> QueueSpec {
+    QueueSpec::DropTail { limit_packets: limit, limit_bytes: u64::MAX }
+}
+
+fn link(spec: LinkSpec) -> Link {
+    Link::new(NodeId(0), NodeId(1), spec, &Rng::new(1), Instant::ZERO)
+}
+
+fn packet(number: u64, bytes: u32) -> Packet {
+    Packet {
+        flow: FlowNo(number as u32 % 4),
+        source: NodeId(0),
+        destination: NodeId(1),
+        bytes,
+        label: 0,
+        ecn: Ecn::NotEct,
+        body: Body::Udp { number, sent_at: Instant::ZERO },
+    }
+}
+
+/// Runs the link until `end` and returns (packet, arrival in µs).
+fn drain(link: &mut Link, end: Instant) -> Vec<(u64, u64)> {
+    let mut got = Vec::new();
+    while link.next() <= end {
+        let now = link.next();
+        if let Some(Packet { body: Body::Udp { number, .. }, .. }) = link.arrive(now) {
+            got.push((number, now.as_micros()));
+        }
+    }
+    got
+}
+
+#[test]
+fn a_rate_spaces_packets_and_idle_time_is_not_saved_up() {
+    let mut link = link(constant(5));
+    (0..3).for_each(|n| link.offer(ms(0), packet(n, 1500)));
+    assert_eq!(drain(&mut link, ms(100)), [(0, 6_000), (1, 7_000), (2, 8_000)]);
+    link.offer(ms(200), packet(9, 1500));
+    assert_eq!(drain(&mut link, ms(300)), [(9, 206_000)]);
+    assert_eq!(link.stats(ms(300)).sent_packets, 4);
+    assert_eq!(link.capacity_bytes(ms(0), ms(300)), 450_000);
+}
+
+#[test]
+fn a_full_queue_drops_the_newcomer() {
+    let mut link = link(LinkSpec { queue: packets(3), ..constant(0) });
+    (0..5).for_each(|n| link.offer(ms(0), packet(n, 1500)));
+    assert_eq!(link.backlog(ms(0)), (3, 4_500));
+    link.offer(ms(1), packet(5, 1500));
+    let arrived: Vec<u64> = drain(&mut link, ms(100)).into_iter().map(|(n, _)| n).collect();
+    assert_eq!(arrived, [0, 1, 2, 5]);
+    let stats = link.stats(ms(100));
+    assert_eq!((stats.offered_packets, stats.sent_packets, stats.dropped_packets), (6, 4, 2));
+}
+
+#[test]
+fn a_managed_queue_of_the_same_length_delivers_at_the_same_times() {
+    let config = QueueConfig { limit_bytes: 4_500, ..QueueConfig::default() };
+    let managed = QueueSpec::Managed { kind: QueueKind::DropTail, config };
+    let plain = QueueSpec::DropTail { limit_packets: usize::MAX, limit_bytes: 6_000 };
+    let run = |queue| {
+        let mut link = link(LinkSpec { queue, ..constant(5) });
+        (0..20).for_each(|n| link.offer(ms(0), packet(n, 1500)));
+        drain(&mut link, ms(100))
+    };
+    let got = run(managed);
+    assert_eq!(got.len(), 4);
+    assert_eq!(got, run(plain));
+}
+
+#[test]
+fn a_trace_fills_opportunities_and_wastes_the_unused() {
+    let trace = Trace::parse("2\n4\n4\n10\n", "test").unwrap();
+    let mut link = link(spec(Capacity::Trace(trace), 1));
+    link.offer(ms(3), packet(0, 1500)); // 2 ms has passed unused
+    link.offer(ms(3), packet(1, 700)); // these two share the second opportunity at 4 ms
+    link.offer(ms(3), packet(2, 700));
+    link.offer(ms(3), packet(3, 1500)); // begins in what is left of it, ends at 10 ms
+    assert_eq!(drain(&mut link, ms(11)), [(0, 5_000), (1, 5_000), (2, 5_000), (3, 11_000)]);
+    link.offer(ms(11), packet(4, 3000)); // takes two opportunities of the second round: 12 and 14 ms
+    assert_eq!(drain(&mut link, ms(30)), [(4, 15_000)]);
+}
+
+#[test]
+fn a_new_rate_holds_from_the_next_byte_on() {
+    let mut link = link(constant(0));
+    (0..2).for_each(|n| link.offer(ms(0), packet(n, 1500)));
+    let half = LinkSpec { capacity: Capacity::Rate(Rate::from_mbps(6)), ..constant(0) };
+    link.set(Instant::from_micros(500), half);
+    // Half of the first packet at 12 Mbit/s, the rest at 6 Mbit/s.
+    assert_eq!(drain(&mut link, ms(100)), [(0, 1_500), (1, 3_500)]);
+}
+
+#[test]
+fn a_new_delay_holds_for_what_has_not_left_and_overtakes_nothing() {
+    let mut link = link(constant(10));
+    (0..3).for_each(|n| link.offer(ms(0), packet(n, 1500)));
+    link.set(Instant::from_micros(1_500), constant(1));
+    assert_eq!(drain(&mut link, ms(100)), [(0, 11_000), (1, 11_000), (2, 11_000)]);
+}
+
+#[test]
+fn a_cut_swallows_everything() {
+    let mut link = link(constant(5));
+    (0..3).for_each(|n| link.offer(ms(0), packet(n, 1500)));
+    link.set(ms(2), LinkSpec { cut: true, ..constant(5) });
+    link.offer(ms(3), packet(3, 1500));
+    assert_eq!(link.next(), Instant::FAR_FUTURE);
+    link.set(ms(10), constant(5));
+    link.offer(ms(10), packet(4, 1500));
+    assert_eq!(drain(&mut link, ms(100)), [(4, 16_000)]);
+    assert_eq!(link.stats(ms(100)).cut_packets, 4);
+}
+
+#[test]
+fn what_is_longer_than_the_mtu_vanishes() {
+    let mut link = link(LinkSpec { mtu: 1400, ..constant(0) });
+    link.offer(ms(0), packet(0, 1401));
+    link.offer(ms(0), packet(1, 1400));
+    assert_eq!(drain(&mut link, ms(100)).len(), 1);
+}
+
+#[test]
+fn loss_takes_its_share_and_repeats_with_the_seed() {
+    let run = |seed| {
+        let spec = LinkSpec { loss: 0.1, queue: packets(usize::MAX), ..constant(0) };
+        let mut link = Link::new(NodeId(0), NodeId(1), spec, &Rng::new(seed), Instant::ZERO);
+        (0..10_000).for_each(|n| link.offer(ms(0), packet(n, 100)));
+        let got = drain(&mut link, ms(10_000));
+        assert_eq!(link.stats(ms(10_000)).lost_packets + got.len() as u64, 10_000);
+        got
+    };
+    let lost = 10_000 - run(1).len() as i64;
+    assert!((lost - 1_000).abs() < 120, "{lost}"); // four standard deviations
+    assert_eq!(run(1), run(1));
+    assert_ne!(run(1), run(2));
+}
+
+#[test]
+fn jitter_delays_within_its_limit_and_keeps_the_order() {
+    let mut link = link(LinkSpec { jitter: Duration::from_millis(10), ..constant(20) });
+    (0..100).for_each(|n| link.offer(ms(n), packet(n, 150)));
+    let got = drain(&mut link, ms(1_000));
+    assert!(got.len() == 100 && got.is_sorted());
+    for (n, at) in got {
+        assert!((20_100..=30_100).contains(&(at - n * 1_000)), "{n} at {at}");
+    }
+}
+
+#[test]
+fn queueing_delay_is_measured() {
+    let mut link = link(constant(0));
+    (0..100).for_each(|n| link.offer(ms(0), packet(n, 1500)));
+    drain(&mut link, ms(1_000));
+    let p95 = link.stats(ms(1_000)).queue_delay.quantile(0.95).unwrap();
+    assert!(p95.abs_diff(Duration::from_millis(95)) < Duration::from_millis(4), "{p95:?}");
+}

@@ -1,0 +1,95 @@
+//! When a packet leaves a link's transmitter.
+
+use weft_scenario::trace::{OPPORTUNITY_BYTES, RunningTrace, Trace};
+use weft_units::{Instant, Rate};
+
+/// What a link direction can carry.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Capacity {
+    /// A constant rate, counting IP bytes.
+    Rate(Rate),
+    /// Delivery opportunities.
+    Trace(Trace),
+}
+
+/// Sends packets one after another.
+pub(super) enum Transmitter {
+    Constant {
+        rate: Rate,
+        /// Nanoseconds a byte takes, times 2³².
+        byte_time_q32: u64,
+        free_at: Instant,
+    },
+    Trace {
+        trace: RunningTrace,
+        /// What is left of the opportunity in use.
+        room: u64,
+        free_at: Instant,
+    },
+}
+
+impl Transmitter {
+    pub(super) fn new(capacity: &Capacity, now: Instant) -> Transmitter {
+        match capacity {
+            Capacity::Rate(rate) => {
+                let q32 = (8_000_000_000u128 << 32) / u128::from(rate.bps().max(1));
+                let byte_time_q32 = u64::try_from(q32).unwrap_or(u64::MAX);
+                Transmitter::Constant { rate: *rate, byte_time_q32, free_at: now }
+            }
+            Capacity::Trace(trace) => {
+                Transmitter::Trace { trace: RunningTrace::new(trace.clone(), now), room: 0, free_at: now }
+            }
+        }
+    }
+
+    /// Nothing waited until `now`.
+    pub(super) fn idle_until(&mut self, now: Instant) {
+        match self {
+            Transmitter::Constant { free_at, .. } => *free_at = now.max(*free_at),
+            Transmitter::Trace { trace, room, free_at } => {
+                if now > *free_at {
+                    trace.skip_to(now);
+                    (*room, *free_at) = (0, now);
+                }
+            }
+        }
+    }
+
+    /// Transmits `bytes` after all before, and returns when they have left.
+    pub(super) fn transmit(&mut self, bytes: u32) -> Instant {
+        match self {
+            Transmitter::Constant { byte_time_q32, free_at, .. } => {
+                let nanos = (u128::from(bytes) * u128::from(*byte_time_q32) + (1 << 31)) >> 32;
+                *free_at = Instant::from_nanos(free_at.as_nanos().saturating_add(nanos as u64));
+                *free_at
+            }
+            Transmitter::Trace { trace, room, free_at } => {
+                let mut left = u64::from(bytes);
+                while left > *room {
+                    left -= *room;
+                    *free_at = trace.time_after(0);
+                    trace.use_next();
+                    *room = OPPORTUNITY_BYTES;
+                }
+                *room -= left;
+                *free_at
+            }
+        }
+    }
+
+    /// How much of a packet that would depart at `departs`, with nothing before it, is still to be sent at `now`.
+    pub(super) fn bytes_left(&self, departs: Instant, now: Instant) -> u64 {
+        match self {
+            Transmitter::Constant { rate, .. } => rate.bytes_in(departs - now).max(1),
+            Transmitter::Trace { .. } => OPPORTUNITY_BYTES,
+        }
+    }
+
+    /// Bytes that could be transmitted between two moments.
+    pub(super) fn bytes_between(&self, from: Instant, to: Instant) -> u64 {
+        match self {
+            Transmitter::Constant { rate, .. } => rate.bytes_in(to - from),
+            Transmitter::Trace { trace, .. } => trace.bytes_between(from, to),
+        }
+    }
+}

@@ -1,0 +1,46 @@
+//! What the simulator drives, and what it gives into its hands.
+
+use crate::link::Link;
+use crate::schedule::Schedule;
+use crate::{LinkId, Packet};
+use weft_units::Instant;
+
+/// A node of the network: a host, a router, or anything else that takes and sends packets.
+pub trait Node {
+    /// A packet has arrived over `from`.
+    fn receive(&mut self, now: Instant, from: LinkId, packet: Packet, ports: &mut Ports<'_>);
+
+    /// The time it asked for has come.
+    fn wake(&mut self, now: Instant, ports: &mut Ports<'_>);
+
+    /// When it wants to be woken next. Asked after every call.
+    fn deadline(&self) -> Option<Instant>;
+}
+
+/// The links a node can send on.
+pub struct Ports<'a> {
+    pub(crate) now: Instant,
+    pub(crate) links: &'a mut [Link],
+    pub(crate) link_sources: &'a [u32],
+    pub(crate) schedule: &'a mut Schedule,
+}
+
+impl Ports<'_> {
+    /// Sends a packet on a link; the link may drop it.
+    ///
+    /// # Panics
+    /// When there is no such link.
+    pub fn send(&mut self, link: LinkId, packet: Packet) {
+        let way = &mut self.links[link.index()];
+        way.offer(self.now, packet);
+        self.schedule.set(self.link_sources[link.index()], way.next());
+    }
+
+    /// A link, to look at.
+    ///
+    /// # Panics
+    /// When there is no such link.
+    pub fn link(&self, link: LinkId) -> &Link {
+        &self.links[link.index()]
+    }
+}
