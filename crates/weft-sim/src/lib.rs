@@ -9,6 +9,7 @@ mod packet;
 mod schedule;
 mod simulator;
 pub mod tcp;
+pub mod topology;
 
 pub use node::{Node, Ports};
 pub use packet::{Body, Ecn, FlowNo, LinkId, NodeId, Packet};
