@@ -1,6 +1,7 @@
 //! What is wrong with a scenario file, and where.
 
 use std::fmt;
+use toml::Spanned;
 
 /// A scenario that was not accepted: where, what, and what was probably meant.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -23,6 +24,9 @@ impl fmt::Display for ScenarioError {
 
 impl std::error::Error for ScenarioError {}
 
+/// A value, or why the file was not accepted.
+pub(crate) type Checked<T> = Result<T, ScenarioError>;
+
 /// A text with its name: turns byte offsets into errors with a line and a column.
 #[derive(Clone, Copy)]
 pub(crate) struct Source<'a> {
@@ -40,6 +44,11 @@ impl Source<'_> {
             column: before[line_start..].chars().count() + 1,
             message: message.into(),
         }
+    }
+
+    /// An error about `what`, at its place.
+    pub fn at<T>(&self, what: &Spanned<T>, message: impl Into<String>) -> ScenarioError {
+        self.error(what.span().start, message)
     }
 
     pub fn toml_error(&self, error: &toml::de::Error) -> ScenarioError {

@@ -1,6 +1,8 @@
 //! Timed events: what happens to the links during a run.
 
 use crate::Directions;
+use crate::error::{Checked, Source};
+use crate::file::EventFile;
 use std::collections::BTreeMap;
 use std::time::Duration;
 use weft_units::Rate;
@@ -60,4 +62,43 @@ pub struct Event {
     pub directions: Directions,
     /// What happens.
     pub action: Action,
+}
+
+/// More events than this are a slip of the pen.
+const EVENTS_MAX: usize = 10_000;
+
+impl EventFile {
+    /// When the event and its repetitions come, in a run of `duration` that has `already` so many events.
+    pub(crate) fn times(&self, source: &Source<'_>, duration: Duration, already: usize) -> Checked<Vec<Duration>> {
+        let first = self.at.get_ref().0;
+        let repeat = self.repeat.unwrap_or(1).max(1);
+        let every = self.every.as_ref().map(|every| every.get_ref().0).unwrap_or_default();
+        if repeat > 1 && every.is_zero() {
+            return Err(source.at(&self.at, "an event with `repeat` needs `every`, the time between two of them"));
+        }
+        let last = every.checked_mul(repeat - 1).and_then(|all| all.checked_add(first)).unwrap_or(Duration::MAX);
+        if last >= duration {
+            return Err(source.at(&self.at, "this event, or its last repetition, comes after the run's end"));
+        }
+        if already.saturating_add(repeat as usize) > EVENTS_MAX {
+            return Err(source.at(&self.at, format!("more than {EVENTS_MAX} events")));
+        }
+        Ok((0..repeat).map(|n| first + every * n).collect())
+    }
+
+    /// The one thing that happens, and in which direction.
+    pub(crate) fn action(&self, source: &Source<'_>) -> Checked<(Action, Directions)> {
+        let directions = self.direction.unwrap_or(Directions::Both);
+        let mut actions = Vec::new();
+        actions.extend(self.cut.map(|d| (Action::Cut, d)));
+        actions.extend(self.restore.map(|d| (Action::Restore, d)));
+        actions.extend(self.rate.map(|q| (Action::Rate(q.0), directions)));
+        actions.extend(self.loss.map(|q| (Action::Loss(q.0.0), directions)));
+        actions.extend(self.delay.map(|q| (Action::Delay(q.0), directions)));
+        actions.extend(self.weights.as_ref().map(|w| (Action::Weights(w.get_ref().clone()), directions)));
+        <[(Action, Directions); 1]>::try_from(actions).map(|[one]| one).map_err(|_| {
+            source
+                .at(&self.at, "an event does exactly one thing: `cut`, `restore`, `rate`, `loss`, `delay` or `weights`")
+        })
+    }
 }

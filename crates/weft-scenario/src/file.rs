@@ -1,7 +1,8 @@
 //! The shape of a scenario file, as serde reads it; `scenario` checks it and makes it whole.
 
+use crate::error::{Checked, Source};
 use crate::quantity::{Bytes, Fraction, Quantity};
-use crate::{App, Directions, FlowDirection, Kind, QueueSize};
+use crate::{App, Capacity, DirectionSpec, Directions, FlowDirection, Kind, QueueSize};
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -17,9 +18,9 @@ pub(crate) struct ScenarioFile {
     pub nodes: Option<Spanned<Vec<String>>>,
     pub duration: Spanned<Quantity<Duration>>,
     pub warmup: Option<Spanned<Quantity<Duration>>>,
-    #[serde(default = "one")]
+    #[serde(default = "one_repeat")]
     pub repeats: Spanned<u32>,
-    #[serde(default = "seed")]
+    #[serde(default = "first_seed")]
     pub seed: u64,
     #[serde(rename = "link")]
     pub links: Option<Vec<LinkFile>>,
@@ -33,11 +34,11 @@ pub(crate) struct ScenarioFile {
     pub named_variants: Vec<VariantFile>,
 }
 
-fn one() -> Spanned<u32> {
+pub(crate) fn one_repeat() -> Spanned<u32> {
     Spanned::new(0..0, 1)
 }
 
-fn seed() -> u64 {
+pub(crate) fn first_seed() -> u64 {
     1
 }
 
@@ -52,21 +53,82 @@ pub(crate) struct LinkFile {
     pub loss: Option<Quantity<Fraction>>,
     pub queue: Option<Quantity<QueueSize>>,
     #[serde(default)]
-    pub up: DirectionFile,
+    pub up: DirectionFile<Quantity<QueueSize>>,
     #[serde(default)]
-    pub down: DirectionFile,
+    pub down: DirectionFile<Quantity<QueueSize>>,
 }
 
-/// What one direction has of its own.
-#[derive(Deserialize, Default)]
+impl LinkFile {
+    /// What both directions have, unless one says otherwise.
+    pub fn common(&self) -> DirectionFile<Quantity<QueueSize>> {
+        let LinkFile { rate, delay, jitter, loss, queue, .. } = *self;
+        DirectionFile { rate, trace: self.trace.clone(), delay, jitter, loss, queue }
+    }
+}
+
+/// What one direction has of its own; `Q` is how its queue is written.
+#[derive(Deserialize, Clone)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct DirectionFile {
+pub(crate) struct DirectionFile<Q> {
     pub rate: Option<Quantity<Rate>>,
     pub trace: Option<String>,
     pub delay: Option<Quantity<Duration>>,
     pub jitter: Option<Quantity<Duration>>,
     pub loss: Option<Quantity<Fraction>>,
-    pub queue: Option<Quantity<QueueSize>>,
+    pub queue: Option<Q>,
+}
+
+impl<Q> Default for DirectionFile<Q> {
+    fn default() -> DirectionFile<Q> {
+        DirectionFile { rate: None, trace: None, delay: None, jitter: None, loss: None, queue: None }
+    }
+}
+
+impl<Q: Clone> DirectionFile<Q> {
+    /// This direction's own settings over those of both. A rate of its own replaces a common trace, and the other way round.
+    pub fn over(&self, common: &DirectionFile<Q>) -> DirectionFile<Q> {
+        let capacity = if self.rate.is_some() || self.trace.is_some() { self } else { common };
+        DirectionFile {
+            rate: capacity.rate,
+            trace: capacity.trace.clone(),
+            delay: self.delay.or(common.delay),
+            jitter: self.jitter.or(common.jitter),
+            loss: self.loss.or(common.loss),
+            queue: self.queue.clone().or_else(|| common.queue.clone()),
+        }
+    }
+
+    /// The direction as a whole; `word` is `up` or `down`, `queue` the length of its queue.
+    pub fn spec(
+        &self,
+        source: &Source<'_>,
+        name: &Spanned<String>,
+        word: &str,
+        queue: QueueSize,
+    ) -> Checked<DirectionSpec> {
+        let link = name.get_ref();
+        let capacity = match (self.rate, &self.trace) {
+            (Some(rate), None) => Capacity::Rate(rate.0),
+            (None, Some(trace)) => Capacity::Trace(trace.clone()),
+            (None, None) => {
+                return Err(
+                    source.at(name, format!("link `{link}` needs a `rate` or a `trace` for its {word} direction"))
+                );
+            }
+            (Some(_), Some(_)) => {
+                return Err(
+                    source.at(name, format!("link `{link}` has both a `rate` and a `trace` ({word}); one is enough"))
+                );
+            }
+        };
+        Ok(DirectionSpec {
+            capacity,
+            delay: self.delay.map_or(Duration::ZERO, |q| q.0),
+            jitter: self.jitter.map_or(Duration::ZERO, |q| q.0),
+            loss: self.loss.map_or(0.0, |q| q.0.0),
+            queue,
+        })
+    }
 }
 
 #[derive(Deserialize)]
@@ -87,6 +149,7 @@ pub(crate) struct FlowFile {
 pub(crate) struct EventFile {
     pub at: Spanned<Quantity<Duration>>,
     pub link: Option<Spanned<EventLinkFile>>,
+    pub node: Option<Spanned<String>>,
     pub direction: Option<Directions>,
     pub cut: Option<Directions>,
     pub restore: Option<Directions>,
@@ -143,7 +206,7 @@ pub(crate) struct SweepFile {
     pub queue: Option<Quantity<QueueSize>>,
     pub duration: Spanned<Quantity<Duration>>,
     pub warmup: Option<Spanned<Quantity<Duration>>>,
-    #[serde(default = "one")]
+    #[serde(default = "one_repeat")]
     pub repeats: Spanned<u32>,
     pub least: LeastFile,
 }

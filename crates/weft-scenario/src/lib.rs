@@ -1,17 +1,21 @@
 //! One scenario file and one result format, for the lab and for the simulator.
 //!
 //! A scenario (TOML) names links, flows, timed events and the variants to compare in one run; see `scenarios/` for examples.
+//! A [`Scenario`] joins two nodes, for both worlds; a [`Network`] has routers, routes and many hosts, for the simulator.
 //! A [`RunResult`] is what either world makes of it, schema 1. A [`Sweep`] is a recipe for many scenarios, one for each seed.
 #![forbid(unsafe_code)]
 
+mod any;
 mod error;
 mod event;
 mod file;
 mod flow;
 pub mod jitter;
 mod link;
+mod network;
 mod quantity;
 mod result;
+mod run_length;
 mod scenario;
 mod stats;
 mod sweep;
@@ -19,10 +23,16 @@ pub mod trace;
 mod traces;
 mod variant;
 
+pub use any::AnyScenario;
 pub use error::{ScenarioError, nearest};
 pub use event::{Action, Event, EventLink};
 pub use flow::{App, Flow, FlowDirection};
 pub use link::{Capacity, DirectionSpec, Directions, Link, PACKET_BYTES, PAYLOAD_BYTES, QueueSize};
+pub use network::{
+    CongestionControl, CostMetric, DelayedAck, Discipline, DupThresh, ExplicitPath, Forwarding, HashKey, LinkDirection,
+    Network, NetworkEvent, NetworkFlow, NetworkLink, NetworkVariant, RandomEarly, Recovery, Routes, Routing, Target,
+    TcpChange, TcpSpec, Traffic,
+};
 pub use result::{
     EventResult, EventSummary, FlowResult, LinkResult, Prediction, RunResult, SCHEMA, Skipped, VariantResult,
     VariantRun,

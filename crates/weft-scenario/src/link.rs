@@ -29,6 +29,18 @@ pub enum QueueSize {
 }
 
 impl QueueSize {
+    /// What a link has that says nothing else.
+    pub const DEFAULT: QueueSize = QueueSize::Bdp(1.5);
+
+    /// This length times `factor`, in the same unit.
+    pub fn scaled(self, factor: f64) -> QueueSize {
+        match self {
+            QueueSize::Bdp(bdp) => QueueSize::Bdp(bdp * factor),
+            QueueSize::Packets(packets) => QueueSize::Packets((packets as f64 * factor) as u64),
+            QueueSize::Bytes(bytes) => QueueSize::Bytes((bytes as f64 * factor) as u64),
+        }
+    }
+
     /// The queue in bytes, at least two full packets.
     pub fn bytes(self, rate: Rate, base_rtt: Duration) -> u64 {
         let bytes = match self {

@@ -6,7 +6,7 @@ use std::time::Duration;
 use weft_units::{Rate, parse_duration, parse_fraction, parse_rate};
 
 /// A value that a scenario file writes as a string with a unit.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, PartialEq, Debug)]
 pub(crate) struct Quantity<T>(pub T);
 
 /// Reads the text of a quantity; the error says what is expected.
@@ -15,11 +15,11 @@ pub(crate) trait FromText: Sized {
 }
 
 /// A share of one, such as a loss probability.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, PartialEq, Debug)]
 pub(crate) struct Fraction(pub f64);
 
 /// A number of bytes.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, PartialEq, Debug)]
 pub(crate) struct Bytes(pub u64);
 
 impl FromText for Rate {

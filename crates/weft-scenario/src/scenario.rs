@@ -1,10 +1,12 @@
 //! The whole scenario, checked.
 
-use crate::error::{Source, which_exist};
+use crate::any::Shape;
+use crate::error::{Checked, Source, which_exist};
 use crate::file::{DirectionFile, EventFile, EventLinkFile, FlowFile, LinkFile, ScenarioFile, VariantFile};
 use crate::quantity::Quantity;
+use crate::run_length::{RunLength, run_length};
 use crate::{
-    Action, App, Capacity, DirectionSpec, Directions, Event, EventLink, Flow, FlowDirection, Kind, Link, PACKET_BYTES,
+    Action, App, Capacity, DirectionSpec, Event, EventLink, Flow, FlowDirection, Kind, Link, PACKET_BYTES,
     PAYLOAD_BYTES, QueueSize, ScenarioError, Variant,
 };
 use std::collections::BTreeMap;
@@ -14,8 +16,6 @@ use weft_units::Rate;
 
 /// The longest name of a network interface (Linux, without the final zero byte).
 const LINK_NAME_MAX: usize = 15;
-/// More events than this are a slip of the pen.
-const EVENTS_MAX: usize = 10_000;
 
 /// What happens in one experiment: links, flows, events, and the variants to compare.
 #[derive(Clone, PartialEq, Debug)]
@@ -48,11 +48,22 @@ impl Scenario {
     /// Reads and checks a scenario; `file` names the text in errors.
     ///
     /// # Errors
-    /// When the text is not TOML, a key or unit is unknown, or something refers to what is not there.
+    /// When the text is not TOML, a key or unit is unknown, something refers to what is not there, or it is that of a [`crate::Network`].
     pub fn parse(text: &str, file: &str) -> Result<Scenario, ScenarioError> {
         let source = Source { file, text };
-        let read: ScenarioFile = toml::from_str(text).map_err(|e| source.toml_error(&e))?;
-        Checker { source }.scenario(read)
+        if let Shape::Network { told_at } = Shape::of(&source)? {
+            return Err(source.error(
+                told_at,
+                "this scenario names routers, routes or nodes of a network: run it with `weft sim run`",
+            ));
+        }
+        Scenario::parse_pair(&source)
+    }
+
+    /// Reads a text that is known not to be that of a network.
+    pub(crate) fn parse_pair(source: &Source<'_>) -> Checked<Scenario> {
+        let read: ScenarioFile = toml::from_str(source.text).map_err(|e| source.toml_error(&e))?;
+        Checker { source: *source }.scenario(read)
     }
 
     /// Goodput that no protocol without a tunnel can beat: the sum over constant-rate links of rate × 1448/1500, in bit/s.
@@ -86,18 +97,10 @@ struct Checker<'a> {
     source: Source<'a>,
 }
 
-type Checked<T> = Result<T, ScenarioError>;
-
 impl Checker<'_> {
     fn scenario(&self, read: ScenarioFile) -> Checked<Scenario> {
-        let duration = read.duration.get_ref().0;
-        if duration.is_zero() {
-            return Err(self.at(&read.duration, "a run must last longer than nothing"));
-        }
-        let warmup = self.warmup(read.warmup.as_ref(), duration)?;
-        if *read.repeats.get_ref() == 0 {
-            return Err(self.at(&read.repeats, "at least one repeat is needed"));
-        }
+        let RunLength { duration, warmup, repeats } =
+            run_length(&self.source, &read.duration, read.warmup.as_ref(), &read.repeats)?;
         let links = self.links(read.links.unwrap_or_default())?;
         let flows = self.flows(read.flows, duration)?;
         let events = self.events(read.events, duration, &links, &flows)?;
@@ -108,7 +111,7 @@ impl Checker<'_> {
             nodes: self.nodes(read.nodes)?,
             duration,
             warmup,
-            repeats: read.repeats.into_inner(),
+            repeats,
             seed: read.seed,
             links,
             flows,
@@ -118,15 +121,7 @@ impl Checker<'_> {
     }
 
     fn at<T>(&self, what: &Spanned<T>, message: impl Into<String>) -> ScenarioError {
-        self.source.error(what.span().start, message)
-    }
-
-    fn warmup(&self, warmup: Option<&Spanned<Quantity<Duration>>>, duration: Duration) -> Checked<Duration> {
-        let Some(warmup) = warmup else { return Ok(Duration::ZERO) };
-        if warmup.get_ref().0 >= duration {
-            return Err(self.at(warmup, "the warm-up must be shorter than the run"));
-        }
-        Ok(warmup.get_ref().0)
+        self.source.at(what, message)
     }
 
     fn nodes(&self, nodes: Option<Spanned<Vec<String>>>) -> Checked<[String; 2]> {
@@ -157,41 +152,14 @@ impl Checker<'_> {
                 return Err(self.at(&link.name, format!("there are two links named `{name}`")));
             }
             let name = name.clone();
-            links.push(Link {
-                name,
-                up: self.direction(&link, &link.up, "up")?,
-                down: self.direction(&link, &link.down, "down")?,
-            });
+            let direction = |own: &DirectionFile<Quantity<QueueSize>>, word| {
+                let whole = own.over(&link.common());
+                let queue = whole.queue.map_or(QueueSize::DEFAULT, |q| q.0);
+                whole.spec(&self.source, &link.name, word, queue)
+            };
+            links.push(Link { name, up: direction(&link.up, "up")?, down: direction(&link.down, "down")? });
         }
         Ok(links)
-    }
-
-    fn direction(&self, link: &LinkFile, own: &DirectionFile, word: &str) -> Checked<DirectionSpec> {
-        let name = link.name.get_ref();
-        let (rate, trace) = match (own.rate, &own.trace) {
-            (None, None) => (link.rate, &link.trace),
-            own => own,
-        };
-        let capacity = match (rate, trace) {
-            (Some(rate), None) => Capacity::Rate(rate.0),
-            (None, Some(trace)) => Capacity::Trace(trace.clone()),
-            (None, None) => {
-                return Err(
-                    self.at(&link.name, format!("link `{name}` needs a `rate` or a `trace` for its {word} direction"))
-                );
-            }
-            (Some(_), Some(_)) => {
-                return Err(self
-                    .at(&link.name, format!("link `{name}` has both a `rate` and a `trace` ({word}); one is enough")));
-            }
-        };
-        Ok(DirectionSpec {
-            capacity,
-            delay: own.delay.or(link.delay).map_or(Duration::ZERO, |q| q.0),
-            jitter: own.jitter.or(link.jitter).map_or(Duration::ZERO, |q| q.0),
-            loss: own.loss.or(link.loss).map_or(0.0, |q| q.0.0),
-            queue: own.queue.or(link.queue).map_or(QueueSize::Bdp(1.5), |q| q.0),
-        })
     }
 
     fn flows(&self, read: Vec<FlowFile>, duration: Duration) -> Checked<Vec<Flow>> {
@@ -232,25 +200,16 @@ impl Checker<'_> {
     fn events(&self, read: Vec<EventFile>, duration: Duration, links: &[Link], flows: &[Flow]) -> Checked<Vec<Event>> {
         let mut events = Vec::new();
         for (group, event) in read.into_iter().enumerate() {
-            let first = event.at.get_ref().0;
-            let repeat = event.repeat.unwrap_or(1).max(1);
-            let every = event.every.as_ref().map(|every| every.get_ref().0).unwrap_or_default();
-            if repeat > 1 && every.is_zero() {
-                return Err(self.at(&event.at, "an event with `repeat` needs `every`, the time between two of them"));
+            let times = event.times(&self.source, duration, events.len())?;
+            let (action, directions) = event.action(&self.source)?;
+            if let Some(weights) = &event.weights {
+                self.known_links(weights.span().start, weights.get_ref(), links)?;
             }
-            let last = every.checked_mul(repeat - 1).and_then(|all| all.checked_add(first)).unwrap_or(Duration::MAX);
-            if last >= duration {
-                return Err(self.at(&event.at, "this event, or its last repetition, comes after the run's end"));
-            }
-            if events.len() + repeat as usize > EVENTS_MAX {
-                return Err(self.at(&event.at, format!("more than {EVENTS_MAX} events")));
-            }
-            let (action, directions) = self.action(&event, links)?;
             let link = self.event_link(&event, &action, links, flows)?;
             let lasting = event.lasting.map(|q| q.0);
-            events.extend((0..repeat).map(|n| Event {
+            events.extend(times.into_iter().map(|at| Event {
                 group,
-                at: first + every * n,
+                at,
                 lasting,
                 link: link.clone(),
                 directions,
@@ -259,27 +218,6 @@ impl Checker<'_> {
         }
         events.sort_by_key(|event| event.at);
         Ok(events)
-    }
-
-    fn action(&self, event: &EventFile, links: &[Link]) -> Checked<(Action, Directions)> {
-        let directions = event.direction.unwrap_or(Directions::Both);
-        let mut actions = Vec::new();
-        actions.extend(event.cut.map(|d| (Action::Cut, d)));
-        actions.extend(event.restore.map(|d| (Action::Restore, d)));
-        actions.extend(event.rate.map(|q| (Action::Rate(q.0), directions)));
-        actions.extend(event.loss.map(|q| (Action::Loss(q.0.0), directions)));
-        actions.extend(event.delay.map(|q| (Action::Delay(q.0), directions)));
-        if let Some(weights) = &event.weights {
-            self.known_links(weights.span().start, weights.get_ref(), links)?;
-            actions.push((Action::Weights(weights.get_ref().clone()), directions));
-        }
-        match <[(Action, Directions); 1]>::try_from(actions) {
-            Ok([one]) => Ok(one),
-            Err(_) => Err(self.at(
-                &event.at,
-                "an event does exactly one thing: `cut`, `restore`, `rate`, `loss`, `delay` or `weights`",
-            )),
-        }
     }
 
     fn known_links(&self, place: usize, weights: &BTreeMap<String, u32>, links: &[Link]) -> Checked<()> {
@@ -301,6 +239,9 @@ impl Checker<'_> {
         links: &[Link],
         flows: &[Flow],
     ) -> Checked<Option<EventLink>> {
+        if let Some(node) = &event.node {
+            return Err(self.at(node, "only a network's nodes fail: name a `link`"));
+        }
         let is_weights = matches!(action, Action::Weights(_));
         let Some(link) = &event.link else {
             return if is_weights { Ok(None) } else { Err(self.at(&event.at, "this event needs a `link`")) };

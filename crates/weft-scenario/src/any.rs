@@ -1,0 +1,54 @@
+//! A scenario of either shape.
+
+use crate::error::{Checked, Source};
+use crate::{Network, Scenario, ScenarioError};
+use serde::Deserialize;
+use serde::de::IgnoredAny;
+use toml::Spanned;
+
+/// A scenario, whichever shape its file has.
+#[derive(Clone, PartialEq, Debug)]
+pub enum AnyScenario {
+    /// Two nodes and the links between them: for the lab and for the simulator.
+    Pair(Scenario),
+    /// A whole network: for the simulator.
+    Network(Network),
+}
+
+impl AnyScenario {
+    /// Reads and checks a scenario; `file` names the text in errors.
+    ///
+    /// # Errors
+    /// As [`Scenario::parse`] and [`Network::parse`].
+    pub fn parse(text: &str, file: &str) -> Result<AnyScenario, ScenarioError> {
+        let source = Source { file, text };
+        match Shape::of(&source)? {
+            Shape::Pair => Scenario::parse_pair(&source).map(AnyScenario::Pair),
+            Shape::Network { .. } => Network::read(&source).map(AnyScenario::Network),
+        }
+    }
+}
+
+/// What a file describes.
+pub(crate) enum Shape {
+    /// Two nodes.
+    Pair,
+    /// A network, as its key at `told_at` tells.
+    Network { told_at: usize },
+}
+
+/// The keys that only a network has.
+#[derive(Deserialize)]
+struct NetworkKeys {
+    node: Option<Spanned<IgnoredAny>>,
+    path: Option<Spanned<IgnoredAny>>,
+    routing: Option<Spanned<IgnoredAny>>,
+}
+
+impl Shape {
+    pub fn of(source: &Source<'_>) -> Checked<Shape> {
+        let keys: NetworkKeys = toml::from_str(source.text).map_err(|e| source.toml_error(&e))?;
+        let told_at = [keys.node, keys.path, keys.routing].into_iter().flatten().map(|key| key.span().start).min();
+        Ok(told_at.map_or(Shape::Pair, |told_at| Shape::Network { told_at }))
+    }
+}

@@ -1,0 +1,90 @@
+//! Changing a network that was read, as sweeps over its parameters do.
+
+use super::pattern::matches;
+use super::{Network, NetworkFlow, NetworkLink, NetworkVariant, Routes, Target};
+
+impl Network {
+    /// The number of the node of this name.
+    pub fn node(&self, name: &str) -> Option<usize> {
+        self.nodes.iter().position(|known| known == name)
+    }
+
+    /// The link of this name.
+    pub fn link(&self, name: &str) -> Option<&NetworkLink> {
+        self.links.iter().find(|link| link.name == name)
+    }
+
+    /// The variant of this name.
+    pub fn variant(&self, name: &str) -> Option<&NetworkVariant> {
+        self.variants.iter().find(|variant| variant.name == name)
+    }
+
+    /// The links whose names match a pattern, in which `*` stands for anything.
+    pub fn links_mut<'a>(&'a mut self, pattern: &'a str) -> impl Iterator<Item = &'a mut NetworkLink> {
+        self.links.iter_mut().filter(move |link| matches(pattern, &link.name))
+    }
+
+    /// The flows whose names match a pattern, in which `*` stands for anything.
+    pub fn flows_mut<'a>(&'a mut self, pattern: &'a str) -> impl Iterator<Item = &'a mut NetworkFlow> {
+        self.flows.iter_mut().filter(move |flow| matches(pattern, &flow.name))
+    }
+
+    /// Takes the nodes out whose names match a pattern, with their links and the paths, flows and events over them. The others
+    /// get new numbers.
+    pub fn remove_nodes(&mut self, pattern: &str) {
+        let nodes = renumbered(&self.nodes, |name| !matches(pattern, name));
+        let links = renumbered(&self.links, |link| link.ends.iter().all(|end| nodes[*end].is_some()));
+        for destinations in self.paths.iter_mut().filter_map(|path| path.destinations.as_mut()) {
+            *destinations = destinations.iter().filter_map(|node| nodes[*node]).collect();
+        }
+        let paths = renumbered(&self.paths, |path| {
+            let has_nodes = path.nodes.iter().all(|node| nodes[*node].is_some());
+            has_nodes && path.destinations.as_ref().is_none_or(|destinations| !destinations.is_empty())
+        });
+
+        keep(&mut self.nodes, &nodes);
+        keep(&mut self.links, &links);
+        keep(&mut self.paths, &paths);
+        self.flows.retain(|flow| nodes[flow.from].is_some() && nodes[flow.to].is_some());
+        self.events.retain(|event| match event.target {
+            Target::Link(link) => links[link].is_some(),
+            Target::Node(node) => nodes[node].is_some(),
+        });
+
+        let renumber = |old: &mut usize, new: &[Option<usize>]| *old = new[*old].unwrap_or(*old);
+        for link in &mut self.links {
+            link.ends.iter_mut().for_each(|end| renumber(end, &nodes));
+        }
+        for path in &mut self.paths {
+            path.nodes.iter_mut().for_each(|node| renumber(node, &nodes));
+            path.links.iter_mut().for_each(|link| renumber(link, &links));
+        }
+        for flow in &mut self.flows {
+            renumber(&mut flow.from, &nodes);
+            renumber(&mut flow.to, &nodes);
+        }
+        for event in &mut self.events {
+            match &mut event.target {
+                Target::Link(link) => renumber(link, &links),
+                Target::Node(node) => renumber(node, &nodes),
+            }
+        }
+        for variant in &mut self.variants {
+            if let Routes::Explicit { paths: used } = &mut variant.routing.routes {
+                *used = used.iter().filter_map(|path| paths[*path]).collect();
+            }
+        }
+    }
+}
+
+/// For each of `items` its new number among those that stay.
+fn renumbered<T>(items: &[T], stays: impl Fn(&T) -> bool) -> Vec<Option<usize>> {
+    let mut next = 0..;
+    items.iter().map(|item| if stays(item) { next.next() } else { None }).collect()
+}
+
+/// Keeps the items that have a new number.
+fn keep<T>(items: &mut Vec<T>, numbers: &[Option<usize>]) {
+    let mut numbers = numbers.iter();
+    items.retain(|_| numbers.next().is_some_and(Option::is_some));
+}

@@ -1,0 +1,94 @@
+//! Timed events in a network.
+
+use super::link::NetworkLink;
+use super::pattern::matching;
+use crate::error::{Checked, Source};
+use crate::file::{EventFile, EventLinkFile};
+use crate::{Action, Directions};
+use std::time::Duration;
+use toml::Spanned;
+
+/// What an event happens to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Target {
+    /// The link of this number.
+    Link(usize),
+    /// The node of this number: with [`Action::Cut`] all its links carry nothing.
+    Node(usize),
+}
+
+/// One thing that happens once to one link or node: repetitions and patterns are already unrolled.
+#[derive(Clone, PartialEq, Debug)]
+pub struct NetworkEvent {
+    /// Which `[[event]]` of the file this came from, from 0.
+    pub group: usize,
+    /// When, from the beginning of the run.
+    pub at: Duration,
+    /// After this time it is as it was before.
+    pub lasting: Option<Duration>,
+    /// What it happens to.
+    pub target: Target,
+    /// The direction or directions of a link concerned.
+    pub directions: Directions,
+    /// What happens; never [`Action::Weights`].
+    pub action: Action,
+}
+
+pub(super) fn read(
+    source: &Source<'_>,
+    files: &[EventFile],
+    duration: Duration,
+    nodes: &[String],
+    links: &[NetworkLink],
+) -> Checked<Vec<NetworkEvent>> {
+    let mut events: Vec<NetworkEvent> = Vec::new();
+    let names: Vec<String> = links.iter().map(|link| link.name.clone()).collect();
+    for (group, file) in files.iter().enumerate() {
+        let (action, directions) = file.action(source)?;
+        let targets = targets(source, file, &action, directions, nodes, &names)?;
+        for target in targets {
+            let lasting = file.lasting.map(|q| q.0);
+            let times = file.times(source, duration, events.len())?;
+            let action = &action;
+            events.extend(times.into_iter().map(|at| NetworkEvent {
+                group,
+                at,
+                lasting,
+                target,
+                directions,
+                action: action.clone(),
+            }));
+        }
+    }
+    events.sort_by_key(|event| event.at);
+    Ok(events)
+}
+
+fn targets(
+    source: &Source<'_>,
+    file: &EventFile,
+    action: &Action,
+    directions: Directions,
+    nodes: &[String],
+    links: &[String],
+) -> Checked<Vec<Target>> {
+    if let Some(weights) = &file.weights {
+        return Err(source.at(weights, "weights are those of a weft between two nodes: a network has none"));
+    }
+    match (&file.link, &file.node) {
+        (Some(link), None) => match link.get_ref() {
+            EventLinkFile::Name(name) => {
+                let name = Spanned::new(link.span(), name.clone());
+                Ok(matching(source, &name, "link", links)?.into_iter().map(Target::Link).collect())
+            }
+            EventLinkFile::Carrying(_) => Err(source.at(link, "in a network name the link itself")),
+        },
+        (None, Some(node)) => {
+            if !matches!(action, Action::Cut | Action::Restore) || directions != Directions::Both {
+                return Err(source.at(node, "a node is cut or restored as a whole: cut = \"both\""));
+            }
+            Ok(matching(source, node, "node", nodes)?.into_iter().map(Target::Node).collect())
+        }
+        _ => Err(source.at(&file.at, "this event needs a `link` or a `node`")),
+    }
+}

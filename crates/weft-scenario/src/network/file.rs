@@ -1,0 +1,126 @@
+//! The shape of a network's file, as serde reads it; its neighbours check it and make it whole.
+
+use super::flow::AppWord;
+use super::queue::QueueFile;
+use super::routing::RoutingFile;
+use super::tcp::TcpChange;
+use crate::file::{DirectionFile, EventFile, first_seed, one_repeat};
+use crate::quantity::{Bytes, Fraction, Quantity};
+use serde::Deserialize;
+use std::num::NonZeroU32;
+use std::time::Duration;
+use toml::Spanned;
+use weft_units::Rate;
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct NetworkFile {
+    pub name: String,
+    #[serde(default)]
+    pub description: String,
+    pub duration: Spanned<Quantity<Duration>>,
+    pub warmup: Option<Spanned<Quantity<Duration>>>,
+    #[serde(default = "one_repeat")]
+    pub repeats: Spanned<u32>,
+    #[serde(default = "first_seed")]
+    pub seed: u64,
+    #[serde(default)]
+    pub tcp: TcpChange,
+    #[serde(default)]
+    pub routing: RoutingFile,
+    #[serde(rename = "node", default)]
+    pub nodes: Vec<NodeFile>,
+    #[serde(rename = "link", default)]
+    pub links: Vec<LinkFile>,
+    #[serde(rename = "path", default)]
+    pub paths: Vec<PathFile>,
+    #[serde(rename = "flow", default)]
+    pub flows: Vec<FlowFile>,
+    #[serde(rename = "event", default)]
+    pub events: Vec<EventFile>,
+    #[serde(rename = "variant", default)]
+    pub variants: Vec<VariantFile>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct NodeFile {
+    pub name: Spanned<String>,
+    pub count: Option<Spanned<NonZeroU32>>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct LinkFile {
+    pub name: Option<Spanned<String>>,
+    pub between: Spanned<[Spanned<String>; 2]>,
+    pub cost: Option<NonZeroU32>,
+    pub rate: Option<Quantity<Rate>>,
+    pub trace: Option<String>,
+    pub delay: Option<Quantity<Duration>>,
+    pub jitter: Option<Quantity<Duration>>,
+    pub loss: Option<Quantity<Fraction>>,
+    pub queue: Option<Spanned<QueueFile>>,
+    #[serde(default)]
+    pub up: DirectionFile<Spanned<QueueFile>>,
+    #[serde(default)]
+    pub down: DirectionFile<Spanned<QueueFile>>,
+}
+
+impl LinkFile {
+    /// What both directions have, unless one says otherwise.
+    pub fn common(&self) -> DirectionFile<Spanned<QueueFile>> {
+        let LinkFile { rate, delay, jitter, loss, .. } = *self;
+        DirectionFile { rate, trace: self.trace.clone(), delay, jitter, loss, queue: self.queue.clone() }
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub(super) struct PathFile {
+    pub name: Spanned<String>,
+    pub via: Spanned<Vec<Spanned<String>>>,
+    #[serde(default = "weight_of_one")]
+    pub weight: NonZeroU32,
+    #[serde(default)]
+    pub one_way: bool,
+    pub destinations: Option<Spanned<String>>,
+}
+
+fn weight_of_one() -> NonZeroU32 {
+    NonZeroU32::MIN
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub(super) struct FlowFile {
+    pub name: Option<Spanned<String>>,
+    pub app: Spanned<AppWord>,
+    pub from: Spanned<String>,
+    pub to: Spanned<String>,
+    pub count: Option<NonZeroU32>,
+    pub start: Option<Spanned<Quantity<Duration>>>,
+    pub spread: Option<Spanned<Quantity<Duration>>>,
+    pub stop: Option<Spanned<Quantity<Duration>>>,
+    pub size: Option<Spanned<Quantity<Bytes>>>,
+    pub request: Option<Spanned<Quantity<Bytes>>>,
+    pub packet_size: Option<Spanned<Quantity<Bytes>>>,
+    pub rate: Option<Spanned<Quantity<Rate>>>,
+    pub peak: Option<Spanned<Quantity<Rate>>>,
+    pub on: Option<Spanned<Quantity<Duration>>>,
+    pub off: Option<Spanned<Quantity<Duration>>>,
+    pub shape: Option<Spanned<f64>>,
+    pub mean_packets: Option<Spanned<f64>>,
+    pub interval: Option<Spanned<Quantity<Duration>>>,
+    pub tcp: Option<Spanned<TcpChange>>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct VariantFile {
+    pub name: Spanned<String>,
+    #[serde(default)]
+    pub routing: RoutingFile,
+    #[serde(default)]
+    pub tcp: TcpChange,
+}

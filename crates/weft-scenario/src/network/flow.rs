@@ -1,0 +1,335 @@
+//! The traffic of a network.
+
+use super::file::FlowFile;
+use super::link::NetworkLink;
+use super::pattern::{Unique, numbered, pairs, sound_name};
+use super::tcp::{TcpChange, TcpSpec};
+use crate::error::{Checked, Source};
+use crate::quantity::{Bytes, Quantity};
+use serde::Deserialize;
+use std::time::Duration;
+use toml::Spanned;
+use weft_units::Rate;
+
+/// One source of traffic and its sink.
+#[derive(Clone, PartialEq, Debug)]
+pub struct NetworkFlow {
+    /// Its name in the results.
+    pub name: String,
+    /// Which `[[flow]]` of the file this came from, from 0.
+    pub group: usize,
+    /// The number of the node that sends the data.
+    pub from: usize,
+    /// The number of the node that gets it.
+    pub to: usize,
+    /// When it starts at the earliest, from the beginning of the run.
+    pub start: Duration,
+    /// It starts up to this much later, evenly spread; the seed of the run says when.
+    pub spread: Duration,
+    /// When it stops, from the beginning of the run.
+    pub stop: Duration,
+    /// What it sends.
+    pub traffic: Traffic,
+    /// How its TCP works, if it uses TCP; [`super::NetworkVariant::tcp_of`] says what a variant makes of it.
+    pub tcp: TcpSpec,
+}
+
+/// What a flow sends.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub enum Traffic {
+    /// One TCP connection, of as many bytes as it can carry if `None`.
+    Ftp {
+        /// Bytes to send.
+        size_bytes: Option<u64>,
+    },
+    /// TCP connections of one size, one after another.
+    Http {
+        /// Bytes of each.
+        size_bytes: u64,
+    },
+    /// Short TCP connections at random times (Poisson), their lengths geometric.
+    ShortFlows {
+        /// Mean length, in full segments.
+        mean_packets: f64,
+        /// Mean time between two beginnings.
+        interval: Duration,
+    },
+    /// Requests over one TCP connection, each after the last response and a pause.
+    RequestResponse {
+        /// Bytes of a request.
+        request_bytes: u64,
+        /// Bytes of a response.
+        response_bytes: u64,
+        /// The pause.
+        interval: Duration,
+    },
+    /// Datagrams at the peak rate in bursts; bursts and pauses are Pareto distributed.
+    Pareto {
+        /// IP bytes of a datagram.
+        packet_bytes: u32,
+        /// Rate within a burst.
+        peak: Rate,
+        /// Mean length of a burst.
+        on: Duration,
+        /// Mean length of a pause.
+        off: Duration,
+        /// Shape of both distributions, above 1.
+        shape: f64,
+    },
+    /// Datagrams at random times (Poisson).
+    Poisson {
+        /// IP bytes of a datagram.
+        packet_bytes: u32,
+        /// Mean rate.
+        rate: Rate,
+    },
+    /// Datagrams at a constant rate.
+    Cbr {
+        /// IP bytes of a datagram.
+        packet_bytes: u32,
+        /// Their rate.
+        rate: Rate,
+    },
+    /// A voice call, one direction of it: G.711 by default.
+    Voip {
+        /// IP bytes of a datagram.
+        packet_bytes: u32,
+        /// Time between two.
+        interval: Duration,
+    },
+    /// Echo requests, answered.
+    Ping {
+        /// Time between two.
+        interval: Duration,
+    },
+    /// Small datagrams: gaps and one-way delays.
+    Probe {
+        /// Time between two.
+        interval: Duration,
+    },
+}
+
+impl Traffic {
+    /// Whether it goes over TCP.
+    pub fn is_tcp(self) -> bool {
+        use Traffic::{Ftp, Http, RequestResponse, ShortFlows};
+        matches!(self, Ftp { .. } | Http { .. } | ShortFlows { .. } | RequestResponse { .. })
+    }
+}
+
+/// `app` as files write it.
+#[derive(Deserialize, Clone, Copy, PartialEq, Eq)]
+#[serde(rename_all = "kebab-case")]
+pub(super) enum AppWord {
+    Iperf3,
+    Ftp,
+    Http,
+    ShortFlows,
+    RequestResponse,
+    Pareto,
+    Poisson,
+    Cbr,
+    Voip,
+    Ping,
+    Probe,
+}
+
+impl AppWord {
+    fn word(self) -> &'static str {
+        match self {
+            AppWord::Iperf3 => "iperf3",
+            AppWord::Ftp => "ftp",
+            AppWord::Http => "http",
+            AppWord::ShortFlows => "short-flows",
+            AppWord::RequestResponse => "request-response",
+            AppWord::Pareto => "pareto",
+            AppWord::Poisson => "poisson",
+            AppWord::Cbr => "cbr",
+            AppWord::Voip => "voip",
+            AppWord::Ping => "ping",
+            AppWord::Probe => "probe",
+        }
+    }
+
+    /// The keys that say what it sends.
+    fn keys(self) -> &'static [&'static str] {
+        match self {
+            AppWord::Iperf3 => &["tcp"],
+            AppWord::Ftp | AppWord::Http => &["tcp", "size"],
+            AppWord::ShortFlows => &["tcp", "mean-packets", "interval"],
+            AppWord::RequestResponse => &["tcp", "request", "size", "interval"],
+            AppWord::Pareto => &["packet-size", "peak", "on", "off", "shape"],
+            AppWord::Poisson | AppWord::Cbr => &["packet-size", "rate"],
+            AppWord::Voip => &["packet-size", "interval"],
+            AppWord::Ping | AppWord::Probe => &["interval"],
+        }
+    }
+}
+
+pub(super) fn read(
+    source: &Source<'_>,
+    files: &[FlowFile],
+    base: &TcpChange,
+    duration: Duration,
+    nodes: &[String],
+    links: &[NetworkLink],
+) -> Checked<Vec<NetworkFlow>> {
+    let mut names = Unique::new("flow");
+    let mut flows = Vec::new();
+    let islands = islands(nodes.len(), links);
+    for (group, file) in files.iter().enumerate() {
+        let app = file.app.get_ref().word();
+        let (name, place) = match &file.name {
+            Some(name) => {
+                sound_name(source, name, "flow")?;
+                (name.get_ref().as_str(), name.span().start)
+            }
+            None => (app, file.app.span().start),
+        };
+        let traffic = file.traffic(source)?;
+        let (start, spread, stop) = file.times(source, duration)?;
+        let own = file.tcp.as_ref().map_or(TcpChange::default(), |tcp| *tcp.get_ref());
+        let tcp = own.apply(base.apply(TcpSpec::default()));
+        let pairs = pairs(source, &file.from, &file.to, nodes)?;
+        if let Some((from, to)) = pairs.iter().find(|(from, to)| islands[*from] != islands[*to]) {
+            return Err(source.at(&file.to, format!("no links lead from `{}` to `{}`", nodes[*from], nodes[*to])));
+        }
+        let per_pair = file.count.map_or(1, u32::from) as usize;
+        let count = pairs.len().saturating_mul(per_pair);
+        let each = pairs.iter().flat_map(|pair| std::iter::repeat_n(*pair, per_pair));
+        for (number, (from, to)) in each.enumerate() {
+            let name = numbered(name, number, count);
+            names.take(source, place, &name)?;
+            flows.push(NetworkFlow { name, group, from, to, start, spread, stop, traffic, tcp });
+        }
+    }
+    Ok(flows)
+}
+
+/// For each node the least number among the nodes that links lead to from it.
+fn islands(nodes: usize, links: &[NetworkLink]) -> Vec<usize> {
+    let mut least: Vec<usize> = (0..nodes).collect();
+    let mut changed = true;
+    while changed {
+        changed = false;
+        for [a, b] in links.iter().map(|link| link.ends) {
+            let island = least[a].min(least[b]);
+            changed |= least[a] != island || least[b] != island;
+            least[a] = island;
+            least[b] = island;
+        }
+    }
+    least
+}
+
+impl FlowFile {
+    /// Start, spread and stop.
+    fn times(&self, source: &Source<'_>, duration: Duration) -> Checked<(Duration, Duration, Duration)> {
+        let start = self.start.as_ref().map_or(Duration::ZERO, |s| s.get_ref().0);
+        let spread = self.spread.as_ref().map_or(Duration::ZERO, |s| s.get_ref().0);
+        let stop = self.stop.as_ref().map_or(duration, |s| s.get_ref().0);
+        if start.saturating_add(spread) >= stop || stop > duration {
+            let given = self.stop.as_ref().or(self.spread.as_ref()).or(self.start.as_ref());
+            let place = given.map_or(self.app.span().start, |s| s.span().start);
+            return Err(source.error(place, "a flow must start before it stops, and stop before the run ends"));
+        }
+        Ok((start, spread, stop))
+    }
+
+    fn traffic(&self, source: &Source<'_>) -> Checked<Traffic> {
+        let app = *self.app.get_ref();
+        self.only_its_own_keys(source, app)?;
+        let interval = |default_ms| self.interval.as_ref().map_or(Duration::from_millis(default_ms), |q| q.get_ref().0);
+        let size = self.size.as_ref().map(|q| q.get_ref().0.0);
+        Ok(match app {
+            AppWord::Iperf3 | AppWord::Ftp => Traffic::Ftp { size_bytes: size },
+            AppWord::Http => Traffic::Http { size_bytes: size.unwrap_or(10_000_000) },
+            AppWord::ShortFlows => {
+                let mean_packets = self.number(source, self.mean_packets.as_ref(), 14.0, "`mean-packets`")?;
+                Traffic::ShortFlows { mean_packets, interval: self.above_zero(source, interval(100))? }
+            }
+            AppWord::RequestResponse => Traffic::RequestResponse {
+                request_bytes: self.request.as_ref().map_or(200, |q| q.get_ref().0.0),
+                response_bytes: size.unwrap_or(10_000),
+                interval: interval(100),
+            },
+            AppWord::Pareto => Traffic::Pareto {
+                packet_bytes: self.packet_bytes(source, 500)?,
+                peak: self.needed(source, self.peak.as_ref(), "peak")?,
+                on: self.needed(source, self.on.as_ref(), "on")?,
+                off: self.needed(source, self.off.as_ref(), "off")?,
+                shape: self.number(source, self.shape.as_ref(), 1.5, "a mean exists only where `shape`")?,
+            },
+            AppWord::Poisson => Traffic::Poisson {
+                packet_bytes: self.packet_bytes(source, 1_500)?,
+                rate: self.needed(source, self.rate.as_ref(), "rate")?,
+            },
+            AppWord::Cbr => Traffic::Cbr {
+                packet_bytes: self.packet_bytes(source, 1_500)?,
+                rate: self.needed(source, self.rate.as_ref(), "rate")?,
+            },
+            AppWord::Voip => Traffic::Voip {
+                packet_bytes: self.packet_bytes(source, 200)?,
+                interval: self.above_zero(source, interval(20))?,
+            },
+            AppWord::Ping => Traffic::Ping { interval: self.above_zero(source, interval(100))? },
+            AppWord::Probe => Traffic::Probe { interval: self.above_zero(source, interval(1))? },
+        })
+    }
+
+    fn only_its_own_keys(&self, source: &Source<'_>, app: AppWord) -> Checked<()> {
+        fn start<T>(given: Option<&Spanned<T>>) -> Option<usize> {
+            given.map(|value| value.span().start)
+        }
+        let given = [
+            ("tcp", start(self.tcp.as_ref())),
+            ("size", start(self.size.as_ref())),
+            ("request", start(self.request.as_ref())),
+            ("packet-size", start(self.packet_size.as_ref())),
+            ("rate", start(self.rate.as_ref())),
+            ("peak", start(self.peak.as_ref())),
+            ("on", start(self.on.as_ref())),
+            ("off", start(self.off.as_ref())),
+            ("shape", start(self.shape.as_ref())),
+            ("mean-packets", start(self.mean_packets.as_ref())),
+            ("interval", start(self.interval.as_ref())),
+        ];
+        for (key, place) in given {
+            if let Some(place) = place.filter(|_| !app.keys().contains(&key)) {
+                let list = app.keys().iter().map(|key| format!("`{key}`")).collect::<Vec<_>>().join(", ");
+                return Err(source.error(place, format!("app `{}` has no `{key}`: it has {list}", app.word())));
+            }
+        }
+        Ok(())
+    }
+
+    fn needed<T: Copy>(&self, source: &Source<'_>, given: Option<&Spanned<Quantity<T>>>, key: &str) -> Checked<T> {
+        let app = self.app.get_ref().word();
+        given.map(|q| q.get_ref().0).ok_or_else(|| source.at(&self.app, format!("app `{app}` needs `{key}`")))
+    }
+
+    /// A number above one.
+    fn number(&self, source: &Source<'_>, given: Option<&Spanned<f64>>, default: f64, what: &str) -> Checked<f64> {
+        match given {
+            None => Ok(default),
+            Some(number) if number.get_ref().is_finite() && *number.get_ref() > 1.0 => Ok(*number.get_ref()),
+            Some(number) => Err(source.at(number, format!("{what} is above 1"))),
+        }
+    }
+
+    fn above_zero(&self, source: &Source<'_>, interval: Duration) -> Checked<Duration> {
+        match &self.interval {
+            Some(given) if interval < Duration::from_micros(1) => {
+                Err(source.at(given, "an interval of 1 us or more is expected"))
+            }
+            _ => Ok(interval),
+        }
+    }
+
+    fn packet_bytes(&self, source: &Source<'_>, default: u32) -> Checked<u32> {
+        let Some(size) = &self.packet_size else { return Ok(default) };
+        let Quantity(Bytes(bytes)) = size.get_ref();
+        let fits = u32::try_from(*bytes).ok().filter(|bytes| (28..=65_535).contains(bytes));
+        fits.ok_or_else(|| source.at(size, "a datagram has 28 B to 65535 B, its IP and UDP headers included"))
+    }
+}

@@ -1,0 +1,93 @@
+//! Explicit paths.
+
+use super::file::PathFile;
+use super::link::NetworkLink;
+use super::pattern::{Unique, matching, node, sound_name};
+use crate::error::{Checked, Source};
+use toml::Spanned;
+
+/// A label-switched path. It is taken where it begins, for destinations that lie behind its end.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ExplicitPath {
+    /// Its name.
+    pub name: String,
+    /// The numbers of the nodes it visits, from its beginning.
+    pub nodes: Vec<usize>,
+    /// The numbers of the links between them.
+    pub links: Vec<usize>,
+    /// Its share where traffic is spread by weight.
+    pub weight: u32,
+    /// Whether there is none of the same nodes for the way back.
+    pub one_way: bool,
+    /// The numbers of the nodes whose packets may take it there; if none are named, those to which a cheapest way leads through its end.
+    pub destinations: Option<Vec<usize>>,
+}
+
+pub(super) fn read(
+    source: &Source<'_>,
+    files: &[PathFile],
+    nodes: &[String],
+    links: &[NetworkLink],
+) -> Checked<Vec<ExplicitPath>> {
+    let mut names = Unique::new("path");
+    let mut paths = Vec::new();
+    for file in files {
+        sound_name(source, &file.name, "path")?;
+        names.take(source, file.name.span().start, file.name.get_ref())?;
+        let visited = visited(source, file, nodes)?;
+        let places = file.via.get_ref().iter().skip(1);
+        let hops = visited.windows(2).zip(places).map(|(hop, place)| hop_link(source, hop, place, nodes, links));
+        paths.push(ExplicitPath {
+            name: file.name.get_ref().clone(),
+            links: hops.collect::<Checked<_>>()?,
+            nodes: visited,
+            weight: u32::from(file.weight),
+            one_way: file.one_way,
+            destinations: match &file.destinations {
+                Some(pattern) => Some(matching(source, pattern, "node", nodes)?),
+                None => None,
+            },
+        });
+    }
+    Ok(paths)
+}
+
+/// The nodes of `via`, none of them twice.
+fn visited(source: &Source<'_>, file: &PathFile, nodes: &[String]) -> Checked<Vec<usize>> {
+    let mut visited = Vec::new();
+    for name in file.via.get_ref() {
+        let node = node(source, name, nodes)?;
+        if visited.contains(&node) {
+            let (path, node) = (file.name.get_ref(), &nodes[node]);
+            return Err(source.at(name, format!("path `{path}` goes in a circle: it comes to `{node}` twice")));
+        }
+        visited.push(node);
+    }
+    if visited.len() < 2 {
+        return Err(source.at(&file.via, "a path goes over two nodes or more"));
+    }
+    Ok(visited)
+}
+
+/// The first link between the two nodes of a hop.
+fn hop_link(
+    source: &Source<'_>,
+    hop: &[usize],
+    place: &Spanned<String>,
+    nodes: &[String],
+    links: &[NetworkLink],
+) -> Checked<usize> {
+    let (from, to) = (hop[0], hop[1]);
+    let joins = |link: &NetworkLink| link.ends == [from, to] || link.ends == [to, from];
+    links.iter().position(joins).ok_or_else(|| {
+        let beside = links.iter().filter(|link| link.ends.contains(&from)).flat_map(|link| link.ends);
+        let mut neighbours: Vec<&str> = beside.filter(|n| *n != from).map(|n| nodes[n].as_str()).collect();
+        neighbours.dedup();
+        neighbours.truncate(8);
+        let list = if neighbours.is_empty() { "nowhere".to_owned() } else { format!("to {}", neighbours.join(", ")) };
+        source.at(
+            place,
+            format!("there is no link from `{}` to `{}`: from there links go {list}", nodes[from], nodes[to]),
+        )
+    })
+}

@@ -1,0 +1,142 @@
+//! Names, and patterns that match many of them.
+
+use crate::ScenarioError;
+use crate::error::{Checked, Source, which_exist};
+use toml::Spanned;
+
+/// More nodes, links or flows than this are a slip of the pen.
+const MOST: usize = 100_000;
+
+/// Whether `name` matches `pattern`, in which `*` stands for any characters or none.
+pub(super) fn matches(pattern: &str, name: &str) -> bool {
+    let Some((head, rest)) = pattern.split_once('*') else { return pattern == name };
+    let Some(mut name) = name.strip_prefix(head) else { return false };
+    let mut pieces = rest.split('*');
+    let last = pieces.next_back().unwrap_or_default();
+    for piece in pieces {
+        let Some(at) = name.find(piece) else { return false };
+        name = &name[at + piece.len()..];
+    }
+    name.ends_with(last)
+}
+
+/// The numbers of the `names` that a pattern matches, in their order; `what` is what they name.
+pub(super) fn matching(
+    source: &Source<'_>,
+    pattern: &Spanned<String>,
+    what: &str,
+    names: &[String],
+) -> Checked<Vec<usize>> {
+    let text = pattern.get_ref();
+    let found: Vec<usize> = (0..names.len()).filter(|number| matches(text, &names[*number])).collect();
+    if !found.is_empty() {
+        return Ok(found);
+    }
+    let all = names.iter().map(String::as_str);
+    let message = match text.contains('*') {
+        true => format!("no {what} matches `{text}`"),
+        false if names.is_empty() => format!("there is no {what} `{text}`"),
+        false => format!("there is no {what} `{text}`: {}", which_exist(text, all)),
+    };
+    Err(source.at(pattern, message))
+}
+
+/// The one node of this name.
+pub(super) fn node(source: &Source<'_>, name: &Spanned<String>, nodes: &[String]) -> Checked<usize> {
+    let found = matching(source, name, "node", nodes)?;
+    match found[..] {
+        [node] => Ok(node),
+        _ => Err(source.at(name, format!("one node is expected, but `{}` matches {}", name.get_ref(), found.len()))),
+    }
+}
+
+/// The pairs of nodes that two patterns make: one with each where one of them matches a single node, else the first with the
+/// first, the second with the second, and so on.
+pub(super) fn pairs(
+    source: &Source<'_>,
+    from: &Spanned<String>,
+    to: &Spanned<String>,
+    nodes: &[String],
+) -> Checked<Vec<(usize, usize)>> {
+    let (a, b) = (matching(source, from, "node", nodes)?, matching(source, to, "node", nodes)?);
+    let pairs: Vec<(usize, usize)> = match (&a[..], &b[..]) {
+        ([one], many) => many.iter().map(|other| (*one, *other)).collect(),
+        (many, [one]) => many.iter().map(|other| (*other, *one)).collect(),
+        (many, others) if many.len() == others.len() => many.iter().copied().zip(others.iter().copied()).collect(),
+        (many, others) => {
+            let (first, second) = (from.get_ref(), to.get_ref());
+            let message = format!(
+                "`{first}` matches {} nodes and `{second}` matches {}: they go in pairs, so one of them, or as many, are expected",
+                many.len(),
+                others.len()
+            );
+            return Err(source.at(to, message));
+        }
+    };
+    match pairs.iter().find(|(a, b)| a == b) {
+        Some((node, _)) => Err(source.at(to, format!("both ends are `{}`", nodes[*node]))),
+        None => Ok(pairs),
+    }
+}
+
+/// Checks a name for what may be in one.
+pub(super) fn sound_name(source: &Source<'_>, name: &Spanned<String>, what: &str) -> Checked<()> {
+    let sound = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_' || c == '.';
+    if !name.get_ref().is_empty() && name.get_ref().len() <= 64 && name.get_ref().chars().all(sound) {
+        return Ok(());
+    }
+    Err(source.at(name, format!("a {what}'s name is 1 to 64 letters, digits, -, _ or .")))
+}
+
+/// `name` if it is alone, else `name-0`, `name-1` …
+pub(super) fn numbered(name: &str, number: usize, count: usize) -> String {
+    if count == 1 { name.to_owned() } else { format!("{name}-{number}") }
+}
+
+/// Things told apart by their names, in order.
+pub(super) struct Unique<'a> {
+    what: &'a str,
+    names: std::collections::BTreeSet<String>,
+}
+
+impl<'a> Unique<'a> {
+    pub fn new(what: &'a str) -> Unique<'a> {
+        Unique { what, names: std::collections::BTreeSet::new() }
+    }
+
+    /// Takes a name in, unless it was there before or there are too many; `offset` is where it comes from.
+    pub fn take(&mut self, source: &Source<'_>, offset: usize, name: &str) -> Result<(), ScenarioError> {
+        let Unique { what, names } = self;
+        if names.len() >= MOST {
+            return Err(source.error(offset, format!("more than {MOST} {what}s")));
+        }
+        if !names.insert(name.to_owned()) {
+            return Err(source.error(offset, format!("there are two {what}s named `{name}`: give one another `name`")));
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_star_stands_for_anything() {
+        for (pattern, name, expected) in [
+            ("s*", "s12", true),
+            ("s*", "d1", false),
+            ("*", "", true),
+            ("r0", "r0", true),
+            ("r0", "r01", false),
+            ("a*b*c", "a-b-b-c", true),
+            ("a*b*c", "a-c-b", false),
+            ("*-1", "in-1", true),
+            ("*-1", "in-11", false),
+            ("ab*b", "ab", false),
+            ("**", "x", true),
+        ] {
+            assert_eq!(matches(pattern, name), expected, "{pattern} {name}");
+        }
+    }
+}

@@ -1,0 +1,192 @@
+//! Queue disciplines, and how a file writes them.
+
+use crate::QueueSize;
+use crate::error::{Checked, Source};
+use crate::quantity::{Bytes, Fraction, FromText, Quantity};
+use serde::Deserialize;
+use serde::de::{Deserializer, Error, MapAccess, Visitor, value::MapAccessDeserializer};
+use std::fmt;
+use std::time::Duration;
+use toml::Spanned;
+
+/// What a full or filling queue does.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub enum Discipline {
+    /// Drops what does not fit.
+    DropTail,
+    /// Random early detection (Floyd and Jacobson 1993).
+    Red(RandomEarly),
+    /// Flow random early drop (Lin and Morris 1997).
+    Fred(RandomEarly),
+    /// RFC 8289.
+    CoDel {
+        /// Acceptable standing delay.
+        target: Duration,
+        /// How long it may be exceeded.
+        interval: Duration,
+        /// Whether packets of ECN-capable flows are marked instead of dropped.
+        ecn: bool,
+    },
+    /// RFC 8290.
+    FqCoDel {
+        /// Acceptable standing delay.
+        target: Duration,
+        /// How long it may be exceeded.
+        interval: Duration,
+        /// Bytes a flow may send per round.
+        quantum_bytes: u32,
+        /// Whether packets of ECN-capable flows are marked instead of dropped.
+        ecn: bool,
+    },
+}
+
+/// The parameters of RED and FRED.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct RandomEarly {
+    /// Average length at which dropping begins.
+    pub min: QueueSize,
+    /// Average length from which everything is dropped.
+    pub max: QueueSize,
+    /// Drop probability just below `max`.
+    pub max_p: f64,
+    /// Weight of the newest length in the average.
+    pub weight: f64,
+    /// Whether the probability rises to one between `max` and twice `max` instead of at once.
+    pub gentle: bool,
+    /// Whether packets of ECN-capable flows are marked instead of dropped.
+    pub ecn: bool,
+}
+
+#[derive(Deserialize, Clone, Copy, PartialEq, Eq)]
+#[serde(rename_all = "kebab-case")]
+enum Kind {
+    DropTail,
+    Red,
+    Fred,
+    #[serde(rename = "codel")]
+    CoDel,
+    #[serde(rename = "fq-codel")]
+    FqCoDel,
+}
+
+/// `"100 packets"`, or a table with a `kind`.
+#[derive(Clone)]
+pub(super) enum QueueFile {
+    Length(QueueSize),
+    Table(QueueTable),
+}
+
+#[derive(Deserialize, Clone)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub(super) struct QueueTable {
+    kind: Kind,
+    limit: Option<Quantity<QueueSize>>,
+    min: Option<Quantity<QueueSize>>,
+    max: Option<Quantity<QueueSize>>,
+    max_p: Option<Quantity<Fraction>>,
+    weight: Option<Quantity<Fraction>>,
+    gentle: Option<bool>,
+    target: Option<Quantity<Duration>>,
+    interval: Option<Quantity<Duration>>,
+    quantum: Option<Quantity<Bytes>>,
+    ecn: Option<bool>,
+}
+
+impl<'de> Deserialize<'de> for QueueFile {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<QueueFile, D::Error> {
+        struct Either;
+        impl<'de> Visitor<'de> for Either {
+            type Value = QueueFile;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(
+                    "a length such as \"100 packets\", or a table such as { kind = \"red\", limit = \"100 packets\" }",
+                )
+            }
+
+            fn visit_str<E: Error>(self, text: &str) -> Result<QueueFile, E> {
+                QueueSize::from_text(text).map(QueueFile::Length).map_err(E::custom)
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<QueueFile, A::Error> {
+                QueueTable::deserialize(MapAccessDeserializer::new(map)).map(QueueFile::Table)
+            }
+        }
+        deserializer.deserialize_any(Either)
+    }
+}
+
+/// The length and the discipline of a queue; 1.5 BDP, drop-tail where nothing is said.
+pub(super) fn read(source: &Source<'_>, queue: Option<&Spanned<QueueFile>>) -> Checked<(QueueSize, Discipline)> {
+    let Some(queue) = queue else { return Ok((QueueSize::DEFAULT, Discipline::DropTail)) };
+    match queue.get_ref() {
+        QueueFile::Length(length) => Ok((*length, Discipline::DropTail)),
+        QueueFile::Table(table) => {
+            let limit = table.limit.map_or(QueueSize::DEFAULT, |q| q.0);
+            let discipline = table.discipline(limit).map_err(|message| source.at(queue, message))?;
+            Ok((limit, discipline))
+        }
+    }
+}
+
+impl QueueTable {
+    fn discipline(&self, limit: QueueSize) -> Result<Discipline, String> {
+        self.only_its_own_keys()?;
+        let target = self.target.map_or(Duration::from_millis(5), |q| q.0);
+        let interval = self.interval.map_or(Duration::from_millis(100), |q| q.0);
+        let ecn = self.ecn.unwrap_or(false);
+        Ok(match self.kind {
+            Kind::DropTail => Discipline::DropTail,
+            Kind::Red => Discipline::Red(self.random_early(limit, 3.0)?),
+            Kind::Fred => Discipline::Fred(self.random_early(limit, 2.0)?),
+            Kind::CoDel => Discipline::CoDel { target, interval, ecn },
+            Kind::FqCoDel => {
+                let quantum = self.quantum.map_or(1_514, |q| q.0.0);
+                let quantum_bytes = u32::try_from(quantum).map_err(|_| "the quantum is far too large".to_owned())?;
+                Discipline::FqCoDel { target, interval, quantum_bytes, ecn }
+            }
+        })
+    }
+
+    /// `max` is `ratio` × `min` where it is not given, and `min` a quarter of the queue.
+    fn random_early(&self, limit: QueueSize, ratio: f64) -> Result<RandomEarly, String> {
+        let min = self.min.map_or_else(|| limit.scaled(0.25), |q| q.0);
+        let max = self.max.map_or_else(|| min.scaled(ratio), |q| q.0);
+        let apart = match (min, max) {
+            (QueueSize::Bdp(a), QueueSize::Bdp(b)) => a < b,
+            (QueueSize::Packets(a), QueueSize::Packets(b)) | (QueueSize::Bytes(a), QueueSize::Bytes(b)) => a < b,
+            _ => return Err("`min` and `max` are written in the same unit".into()),
+        };
+        if !apart {
+            return Err("`min` must be less than `max`".into());
+        }
+        Ok(RandomEarly {
+            min,
+            max,
+            max_p: self.max_p.map_or(0.1, |q| q.0.0),
+            weight: self.weight.map_or(0.002, |q| q.0.0),
+            gentle: self.gentle.unwrap_or(true),
+            ecn: self.ecn.unwrap_or(false),
+        })
+    }
+
+    fn only_its_own_keys(&self) -> Result<(), String> {
+        let random_early: &[Kind] = &[Kind::Red, Kind::Fred];
+        let delay: &[Kind] = &[Kind::CoDel, Kind::FqCoDel];
+        let keys = [
+            ("min", self.min.is_some(), random_early),
+            ("max", self.max.is_some(), random_early),
+            ("max-p", self.max_p.is_some(), random_early),
+            ("weight", self.weight.is_some(), random_early),
+            ("gentle", self.gentle.is_some(), &[Kind::Red]),
+            ("target", self.target.is_some(), delay),
+            ("interval", self.interval.is_some(), delay),
+            ("quantum", self.quantum.is_some(), &[Kind::FqCoDel]),
+            ("ecn", self.ecn.is_some(), &[Kind::Red, Kind::Fred, Kind::CoDel, Kind::FqCoDel]),
+        ];
+        match keys.iter().find(|(_, given, kinds)| *given && !kinds.contains(&self.kind)) {
+            Some((key, ..)) => Err(format!("a queue of this kind has no `{key}`")),
+            None => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,35 @@
+//! How long and how often a scenario runs.
+
+use crate::error::{Checked, Source};
+use crate::quantity::Quantity;
+use std::time::Duration;
+use toml::Spanned;
+
+pub(crate) struct RunLength {
+    pub duration: Duration,
+    pub warmup: Duration,
+    pub repeats: u32,
+}
+
+pub(crate) fn run_length(
+    source: &Source<'_>,
+    duration: &Spanned<Quantity<Duration>>,
+    warmup: Option<&Spanned<Quantity<Duration>>>,
+    repeats: &Spanned<u32>,
+) -> Checked<RunLength> {
+    let length = RunLength {
+        duration: duration.get_ref().0,
+        warmup: warmup.map_or(Duration::ZERO, |warmup| warmup.get_ref().0),
+        repeats: *repeats.get_ref(),
+    };
+    if length.duration.is_zero() {
+        return Err(source.at(duration, "a run must last longer than nothing"));
+    }
+    if length.warmup >= length.duration {
+        return Err(source.at(warmup.unwrap_or(duration), "the warm-up must be shorter than the run"));
+    }
+    if length.repeats == 0 {
+        return Err(source.at(repeats, "at least one repeat is needed"));
+    }
+    Ok(length)
+}
