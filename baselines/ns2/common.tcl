@@ -121,7 +121,7 @@ proc sum_of {senders variable} {
 }
 
 # Runs from 0 to `duration`, measures from `warmup` on, and prints one line:
-#   goodput_bps;… hops sent retransmitted window_cuts drops
+#   result goodput_bps;… hops sent retransmitted window_cuts drops
 # goodput_bps once a flow if `each_flow`, else their sum; hops and drops are - when not counted.
 proc run_and_report {ns senders segment warmup duration count each_flow} {
     global reading monitor
@@ -139,6 +139,6 @@ proc report {senders segment seconds each_flow} {
     foreach goodput $goodputs { lappend rounded [format %.0f $goodput] }
     set hops [expr {$monitor eq "" ? "-" : [$monitor set pdepartures_]}]
     set drops [expr {$monitor eq "" ? "-" : [$monitor set pdrops_]}]
-    puts "[join $rounded {;}] $hops [sum_of $senders ndatapack_] [sum_of $senders nrexmitpack_] [sum_of $senders ncwndcuts1_] $drops"
+    puts "result [join $rounded {;}] $hops [sum_of $senders ndatapack_] [sum_of $senders nrexmitpack_] [sum_of $senders ncwndcuts1_] $drops"
     exit 0
 }
