@@ -4,7 +4,7 @@
 use criterion::{Criterion, criterion_group, criterion_main};
 use std::hint::black_box;
 use weft_core::flow::table::FlowTable;
-use weft_core::queue::{Arrival, FlowQueue, QueueConfig, QueueKind};
+use weft_core::queue::{Arrival, FlowQueue, QueueConfig, QueueKind, RedConfig};
 use weft_core::reorder::resequencer::{Resequencer, ResequencerLimits};
 use weft_core::sched::weighted_round_robin::Order;
 use weft_core::sched::{PathView, Scheduler, SchedulerKind, UnitView};
@@ -55,12 +55,17 @@ fn queue(c: &mut Criterion) {
         ("fq-codel 1 flow", QueueKind::FqCodel, 1),
         ("fq-codel 50 flows", QueueKind::FqCodel, 50),
         ("drop-tail", QueueKind::DropTail, 1),
+        ("codel", QueueKind::Codel, 1),
+        ("red", QueueKind::Red, 1),
+        ("fred 50 flows", QueueKind::Fred, 50),
     ] {
-        let mut queue = FlowQueue::new(kind, QueueConfig::default());
+        // RED and FRED between their thresholds, where they have the most to do; marks leave the queue as long as it is.
+        let red = RedConfig { min_threshold: 50.0, max_threshold: 200.0, ..RedConfig::default() };
+        let mut queue = FlowQueue::new(kind, QueueConfig { red, ..QueueConfig::default() });
         let (mut n, mut now) = (0u32, Instant::ZERO);
         let mut enqueue = |queue: &mut FlowQueue<u32>, now| {
             n = n.wrapping_add(1);
-            let arrival = Arrival { flow: FlowId((n % flows) as u16), bytes: 1_448, ecn_capable: false };
+            let arrival = Arrival { flow: FlowId((n % flows) as u16), bytes: 1_448, ecn_capable: true };
             queue.enqueue(now, arrival, n, &mut |_| ());
         };
         for _ in 0..100 {

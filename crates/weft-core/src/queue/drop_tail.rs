@@ -1,71 +1,64 @@
 //! The plain FIFO: what does not fit is dropped at the tail.
 
+use super::fifo::Fifo;
 use super::{Arrival, Dequeued, HeadView, QueueCounters};
-use alloc::collections::VecDeque;
 use weft_units::Instant;
 
 /// One FIFO for all flows, limited in bytes and units.
 #[derive(Debug)]
 pub struct DropTail<T> {
-    units: VecDeque<(Instant, Arrival, T)>,
-    backlog_bytes: u64,
-    limit_bytes: u64,
-    limit_units: usize,
+    fifo: Fifo<T>,
     dropped: u64,
 }
 
 impl<T> DropTail<T> {
     /// An empty queue that holds at most `limit_bytes` and `limit_units`.
     pub fn new(limit_bytes: u64, limit_units: usize) -> DropTail<T> {
-        DropTail { units: VecDeque::new(), backlog_bytes: 0, limit_bytes, limit_units, dropped: 0 }
+        DropTail { fifo: Fifo::new(limit_bytes, limit_units), dropped: 0 }
     }
 
     /// Changes the limits; what waits already stays.
     pub fn set_limits(&mut self, limit_bytes: u64, limit_units: usize) {
-        (self.limit_bytes, self.limit_units) = (limit_bytes, limit_units);
+        self.fifo.set_limits(limit_bytes, limit_units);
     }
 
     /// Takes `item` in, or hands it to `dropped` when it does not fit.
     pub fn enqueue(&mut self, now: Instant, arrival: Arrival, item: T, dropped: &mut impl FnMut(T)) {
-        let bytes = u64::from(arrival.bytes);
-        if self.backlog_bytes + bytes > self.limit_bytes || self.units.len() >= self.limit_units {
+        if !self.fifo.has_room(arrival.bytes) {
             self.dropped += 1;
             return dropped(item);
         }
-        self.backlog_bytes += bytes;
-        self.units.push_back((now, arrival, item));
+        self.fifo.push(now, arrival, false, item);
     }
 
     /// The unit that leaves next.
     pub fn head(&self) -> Option<HeadView> {
-        self.units.front().map(|(_, a, _)| HeadView { flow: a.flow, bytes: a.bytes, sparse: false })
+        self.fifo.head()
     }
 
     /// The item that leaves next.
     pub fn head_item(&self) -> Option<&T> {
-        self.units.front().map(|(_, _, item)| item)
+        self.fifo.head_item()
     }
 
     /// Takes the next unit.
     pub fn pop(&mut self, now: Instant) -> Option<Dequeued<T>> {
-        let (since, Arrival { flow, bytes, .. }, item) = self.units.pop_front()?;
-        self.backlog_bytes -= u64::from(bytes);
-        Some(Dequeued { item, flow, bytes, sparse: false, mark_ce: false, sojourn: now.since(since) })
+        self.fifo.pop(now)
     }
 
     /// Units that wait.
     pub fn len(&self) -> usize {
-        self.units.len()
+        self.fifo.len()
     }
 
     /// Whether nothing waits.
     pub fn is_empty(&self) -> bool {
-        self.units.is_empty()
+        self.len() == 0
     }
 
     /// Bytes that wait.
     pub fn backlog_bytes(&self) -> u64 {
-        self.backlog_bytes
+        self.fifo.backlog_bytes()
     }
 
     /// What was dropped so far.

@@ -144,7 +144,7 @@ impl<T> FqCodel<T> {
         while self.over_flow_limit(id) {
             self.drop_for_room(id, dropped);
         }
-        while self.backlog_bytes > self.config.limit_bytes {
+        while self.backlog_bytes > self.config.limit_bytes || self.len > self.config.limit_units {
             self.drop_from_fattest(dropped);
         }
     }
@@ -275,12 +275,14 @@ impl<T> FqCodel<T> {
 
     /// The queue with the most bytes. Only queues with a backlog, or that just lost theirs, are in a list.
     fn fattest(&self) -> u32 {
-        let (mut fattest, mut most) = (self.new.first.min(self.old.first), 0);
+        let (mut fattest, mut most) = (self.new.first.min(self.old.first), (false, 0));
         for first in [self.new.first, self.old.first] {
             let mut id = first;
             while let Some(queue) = self.queues.get(id as usize) {
-                if queue.bytes > most {
-                    (fattest, most) = (id, queue.bytes);
+                // Units without bytes count too: there is always one to drop.
+                let holds = (queue.head != NIL, queue.bytes);
+                if holds > most {
+                    (fattest, most) = (id, holds);
                 }
                 id = queue.next;
             }

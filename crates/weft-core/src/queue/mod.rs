@@ -1,12 +1,23 @@
 //! Flow queues: where units wait for a path.
 
 pub mod codel;
+pub mod codel_fifo;
 pub mod drop_tail;
+mod early_drop;
+mod fifo;
 pub mod fq_codel;
+pub mod fred;
+pub mod red;
 
+pub use early_drop::{Measure, RedConfig};
+pub use fred::FredConfig;
+
+use codel_fifo::CodelFifo;
 use drop_tail::DropTail;
 use fq_codel::FqCodel;
-use weft_units::{Duration, FlowId, Instant};
+use fred::Fred;
+use red::Red;
+use weft_units::{Duration, FlowId, Instant, Rng};
 
 /// A unit on its way into a queue.
 #[derive(Clone, Copy, Debug)]
@@ -47,23 +58,29 @@ pub struct Dequeued<T> {
     pub sojourn: Duration,
 }
 
-/// The sizes and times of a flow queue.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+/// The sizes and times of a flow queue. Each discipline takes what concerns it.
+#[derive(Clone, Copy, PartialEq, Debug)]
 pub struct QueueConfig {
-    /// Bytes a flow may send per round (RFC 8290 §5.2.4).
+    /// Bytes a flow may send per round (RFC 8290 §5.2.4); a queue that holds no more is never too long for CoDel.
     pub quantum_bytes: u32,
     /// Acceptable standing delay (RFC 8289 §4.3).
     pub target: Duration,
     /// How long the delay must stand above the target before CoDel acts (RFC 8289 §4.3).
     pub interval: Duration,
-    /// Bytes one flow may hold.
+    /// Bytes one flow may hold under FQ-CoDel.
     pub flow_limit_bytes: u32,
     /// Bytes all flows may hold.
     pub limit_bytes: u64,
+    /// Units all flows may hold.
+    pub limit_units: usize,
+    /// RED's thresholds and probability, for RED and FRED.
+    pub red: RedConfig,
+    /// What FRED has besides.
+    pub fred: FredConfig,
 }
 
 impl Default for QueueConfig {
-    /// RFC 8290's values; 15 MB in all is 10,000 full packets.
+    /// RFC 8290's values; 15 MB in all is 10,000 full packets, and their number is not limited. RED as Floyd advised.
     fn default() -> QueueConfig {
         QueueConfig {
             quantum_bytes: 1_514,
@@ -71,6 +88,9 @@ impl Default for QueueConfig {
             interval: Duration::from_millis(100),
             flow_limit_bytes: 15_000_000,
             limit_bytes: 15_000_000,
+            limit_units: usize::MAX,
+            red: RedConfig::default(),
+            fred: FredConfig::default(),
         }
     }
 }
@@ -93,6 +113,12 @@ pub enum QueueKind {
     FqCodel,
     /// One FIFO for all.
     DropTail,
+    /// One FIFO for all under CoDel.
+    Codel,
+    /// One FIFO for all under RED.
+    Red,
+    /// One FIFO for all under FRED.
+    Fred,
 }
 
 /// A queue of the configured discipline.
@@ -102,6 +128,12 @@ pub enum FlowQueue<T> {
     FqCodel(FqCodel<T>),
     /// See [`DropTail`].
     DropTail(DropTail<T>),
+    /// See [`CodelFifo`].
+    Codel(CodelFifo<T>),
+    /// See [`Red`].
+    Red(Red<T>),
+    /// See [`Fred`].
+    Fred(Fred<T>),
 }
 
 macro_rules! each {
@@ -109,16 +141,28 @@ macro_rules! each {
         match $queue {
             FlowQueue::FqCodel($inner) => $call,
             FlowQueue::DropTail($inner) => $call,
+            FlowQueue::Codel($inner) => $call,
+            FlowQueue::Red($inner) => $call,
+            FlowQueue::Fred($inner) => $call,
         }
     };
 }
 
 impl<T> FlowQueue<T> {
-    /// An empty queue of that kind.
+    /// An empty queue of that kind. RED and FRED then all draw the same numbers: where there are several, give each an
+    /// [`Rng`] of its own with [`FlowQueue::with_rng`].
     pub fn new(kind: QueueKind, config: QueueConfig) -> FlowQueue<T> {
+        FlowQueue::with_rng(kind, config, Rng::new(0))
+    }
+
+    /// An empty queue of that kind; what it drops by chance, if it does, depends on `rng`.
+    pub fn with_rng(kind: QueueKind, config: QueueConfig, rng: Rng) -> FlowQueue<T> {
         match kind {
             QueueKind::FqCodel => FlowQueue::FqCodel(FqCodel::new(config)),
-            QueueKind::DropTail => FlowQueue::DropTail(DropTail::new(config.limit_bytes, usize::MAX)),
+            QueueKind::DropTail => FlowQueue::DropTail(DropTail::new(config.limit_bytes, config.limit_units)),
+            QueueKind::Codel => FlowQueue::Codel(CodelFifo::new(config)),
+            QueueKind::Red => FlowQueue::Red(Red::new(config, rng)),
+            QueueKind::Fred => FlowQueue::Fred(Fred::new(config, rng)),
         }
     }
 
@@ -126,7 +170,10 @@ impl<T> FlowQueue<T> {
     pub fn configure(&mut self, config: QueueConfig) {
         match self {
             FlowQueue::FqCodel(q) => q.configure(config),
-            FlowQueue::DropTail(q) => q.set_limits(config.limit_bytes, usize::MAX),
+            FlowQueue::DropTail(q) => q.set_limits(config.limit_bytes, config.limit_units),
+            FlowQueue::Codel(q) => q.configure(config),
+            FlowQueue::Red(q) => q.configure(config),
+            FlowQueue::Fred(q) => q.configure(config),
         }
     }
 
@@ -140,6 +187,9 @@ impl<T> FlowQueue<T> {
         match self {
             FlowQueue::FqCodel(q) => q.head(now, dropped),
             FlowQueue::DropTail(q) => q.head(),
+            FlowQueue::Codel(q) => q.head(now, dropped),
+            FlowQueue::Red(q) => q.head(),
+            FlowQueue::Fred(q) => q.head(),
         }
     }
 
@@ -185,9 +235,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn both_disciplines_answer_the_same_calls() {
-        for kind in [QueueKind::FqCodel, QueueKind::DropTail] {
-            let mut q = FlowQueue::new(kind, QueueConfig { limit_bytes: 3_000, ..QueueConfig::default() });
+    fn all_disciplines_answer_the_same_calls_and_keep_both_limits() {
+        let kinds = [QueueKind::FqCodel, QueueKind::DropTail, QueueKind::Codel, QueueKind::Red, QueueKind::Fred];
+        let limits = [(3_000, usize::MAX), (u64::MAX, 2)];
+        for (kind, (limit_bytes, limit_units)) in kinds.into_iter().flat_map(|kind| limits.map(|l| (kind, l))) {
+            let mut q = FlowQueue::new(kind, QueueConfig::default());
+            q.configure(QueueConfig { limit_bytes, limit_units, ..QueueConfig::default() });
             let mut lost = 0;
             for n in 0..3 {
                 let arrival = Arrival { flow: FlowId(n), bytes: 1_500, ecn_capable: false };

@@ -1,0 +1,275 @@
+//! RED's law (Floyd and Jacobson, IEEE/ACM ToN 1(4), 1993): the average queue, and the probability of an early drop or mark.
+//!
+//! Where the two papers say "mark", a unit that is not ECN-capable is dropped.
+
+use weft_units::{Duration, Instant, Rng};
+
+/// What the average queue and its thresholds count.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Measure {
+    /// Units, whatever their size.
+    Units,
+    /// Bytes; large units are then dropped more often than small ones (Floyd and Jacobson, §4).
+    Bytes,
+}
+
+/// RED's parameters. FRED shares them, without the gentle slope.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct RedConfig {
+    /// What the thresholds count.
+    pub measure: Measure,
+    /// Below this average nothing is dropped early.
+    pub min_threshold: f64,
+    /// From this average on everything is dropped, unless `gentle`. Above the other threshold.
+    pub max_threshold: f64,
+    /// The probability of an early drop as the average reaches `max_threshold`, 0 to 1.
+    pub max_p: f64,
+    /// The share of each new sample in the average, above 0 and below 1.
+    pub weight: f64,
+    /// Lets the probability rise from `max_p` to 1 while the average rises from `max_threshold` to twice that.
+    pub gentle: bool,
+    /// A usual unit: where bytes are measured, one this long is dropped with the plain probability (as in ns-2; the paper takes
+    /// the longest), and FRED counts its units in it.
+    pub mean_unit_bytes: u32,
+    /// How long the link takes to transmit a usual unit: how fast the average falls while the queue is empty.
+    pub mean_transmission: Duration,
+}
+
+impl Default for RedConfig {
+    /// Floyd's later advice (1997: thresholds 5 and 15 units, 0.1 and 0.002; 2000: gentle), for a link of 12 Mbit/s.
+    fn default() -> RedConfig {
+        RedConfig {
+            measure: Measure::Units,
+            min_threshold: 5.0,
+            max_threshold: 15.0,
+            max_p: 0.1,
+            weight: 0.002,
+            gentle: true,
+            mean_unit_bytes: 1_500,
+            mean_transmission: Duration::from_millis(1),
+        }
+    }
+}
+
+impl RedConfig {
+    /// So many units or bytes, in this measure.
+    pub(super) fn amount(&self, units: usize, bytes: u64) -> f64 {
+        match self.measure {
+            Measure::Units => units as f64,
+            Measure::Bytes => bytes as f64,
+        }
+    }
+
+    /// One usual unit, in this measure.
+    pub(super) fn usual_unit(&self) -> f64 {
+        self.amount(1, self.mean_unit_bytes.into())
+    }
+}
+
+/// Where the average stands.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(super) enum Zone {
+    /// Below the minimum threshold.
+    Calm,
+    /// Between: an early drop has this probability if the last one was long ago enough for nothing to be counted, `p_b`.
+    Early(f64),
+    /// Above: no room for chance.
+    Full,
+}
+
+/// The state of the law.
+#[derive(Clone, Debug)]
+pub(super) struct EarlyDrop {
+    rng: Rng,
+    average: f64,
+    idle_since: Instant,
+    /// Arrivals since the last drop or mark while the average was between the thresholds; −1 below.
+    count: i64,
+}
+
+impl EarlyDrop {
+    pub(super) fn new(rng: Rng) -> EarlyDrop {
+        EarlyDrop { rng, average: 0.0, idle_since: Instant::ZERO, count: -1 }
+    }
+
+    pub(super) fn average(&self) -> f64 {
+        self.average
+    }
+
+    /// Takes the queue that a new unit meets into the average, and counts the unit. An empty queue counts as if small units had
+    /// kept passing through it while it was empty.
+    pub(super) fn arrival(&mut self, now: Instant, queued: f64, config: &RedConfig) -> Zone {
+        if queued > 0.0 {
+            self.sample(queued, config);
+        } else {
+            self.decay(now, config);
+        }
+        let zone = zone(self.average, config);
+        match zone {
+            Zone::Calm => self.count = -1,
+            Zone::Early(_) => self.count += 1,
+            Zone::Full => {}
+        }
+        zone
+    }
+
+    /// Takes the queue into the average.
+    pub(super) fn sample(&mut self, queued: f64, config: &RedConfig) {
+        self.average += config.weight * (queued - self.average);
+    }
+
+    /// The queue ran empty.
+    pub(super) fn idle(&mut self, now: Instant) {
+        self.idle_since = now;
+    }
+
+    fn decay(&mut self, now: Instant, config: &RedConfig) {
+        let unit = config.mean_transmission.max(Duration::from_nanos(1));
+        let missed = now.since(self.idle_since).div_duration_f64(unit);
+        self.average *= libm::pow(1.0 - config.weight, missed);
+        self.idle_since = now;
+    }
+
+    /// Whether chance hits the unit that [`EarlyDrop::arrival`] counted.
+    pub(super) fn hits(&mut self, p_b: f64, bytes: u32, config: &RedConfig) -> bool {
+        let p_b = match config.measure {
+            Measure::Units => p_b,
+            Measure::Bytes => (p_b * f64::from(bytes) / f64::from(config.mean_unit_bytes.max(1))).min(1.0),
+        };
+        self.rng.chance(uniform(p_b, self.count))
+    }
+
+    /// A unit was dropped or marked.
+    pub(super) fn acted(&mut self) {
+        self.count = 0;
+    }
+}
+
+fn zone(average: f64, config: &RedConfig) -> Zone {
+    let RedConfig { min_threshold: min, max_threshold: max, max_p, gentle, .. } = *config;
+    if average < min {
+        Zone::Calm
+    } else if average < max {
+        Zone::Early(max_p * (average - min) / (max - min))
+    } else if gentle && average < 2.0 * max {
+        Zone::Early(max_p + (1.0 - max_p) * (average - max) / max)
+    } else {
+        Zone::Full
+    }
+}
+
+/// `p_a = p_b / (1 − count · p_b)`: spreads drops evenly instead of geometrically (Floyd and Jacobson, §7).
+fn uniform(p_b: f64, count: i64) -> f64 {
+    let left = 1.0 - count as f64 * p_b;
+    if left > p_b { p_b / left } else { 1.0 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::vec::Vec;
+
+    const CONFIG: RedConfig = RedConfig {
+        measure: Measure::Units,
+        min_threshold: 10.0,
+        max_threshold: 30.0,
+        max_p: 0.1,
+        weight: 0.002,
+        gentle: false,
+        mean_unit_bytes: 1_000,
+        mean_transmission: Duration::from_millis(1),
+    };
+
+    fn settled(average: f64) -> EarlyDrop {
+        EarlyDrop { average, ..EarlyDrop::new(Rng::new(7)) }
+    }
+
+    /// Gaps between the units hit while the queue stays as long as the average.
+    fn gaps(average: f64, bytes: u32, config: &RedConfig, arrivals: u32) -> Vec<u32> {
+        let mut law = settled(average);
+        let (mut gaps, mut since) = (Vec::new(), 0);
+        for _ in 0..arrivals {
+            since += 1;
+            let Zone::Early(p_b) = law.arrival(Instant::ZERO, average, config) else { panic!("not between") };
+            if law.hits(p_b, bytes, config) {
+                law.acted();
+                gaps.push(core::mem::take(&mut since));
+            }
+        }
+        gaps
+    }
+
+    #[test]
+    fn the_probability_is_the_papers_line_and_the_gentle_slope_continues_it() {
+        let gentle = RedConfig { gentle: true, ..CONFIG };
+        assert_eq!(zone(9.99, &CONFIG), Zone::Calm);
+        assert_eq!(zone(10.0, &CONFIG), Zone::Early(0.0));
+        assert_eq!(zone(20.0, &CONFIG), Zone::Early(0.05));
+        assert_eq!((zone(30.0, &CONFIG), zone(30.0, &gentle)), (Zone::Full, Zone::Early(0.1)));
+        assert_eq!(zone(45.0, &gentle), Zone::Early(0.55));
+        assert_eq!(zone(60.0, &gentle), Zone::Full);
+    }
+
+    #[test]
+    fn gaps_between_hits_are_uniform() {
+        // p_b = 0.05. The unit after a hit has count 1, so the gap is uniform over 1 … 1/p_b − 1, with mean 1/(2 p_b).
+        let gaps = gaps(20.0, 1_000, &CONFIG, 200_000);
+        let mut seen = [0u32; 21];
+        gaps.iter().for_each(|&gap| seen[gap as usize] += 1);
+        assert_eq!(seen[0], 0);
+        let expected = f64::from(seen.iter().sum::<u32>()) / 19.0;
+        let chi_square: f64 = seen[1..20].iter().map(|&n| (f64::from(n) - expected).powi(2) / expected).sum();
+        assert!(chi_square < 42.3, "{chi_square} is beyond the 99.9th percentile for 18 degrees of freedom: {seen:?}");
+        let mean = 200_000.0 / gaps.len() as f64;
+        assert!((mean - 10.0).abs() < 0.1, "{mean}");
+    }
+
+    #[test]
+    fn the_share_that_is_hit_follows_the_average() {
+        for (average, p_b) in [(12.0, 0.01), (16.0, 0.03), (24.0, 0.07), (29.0, 0.095)] {
+            let share = gaps(average, 1_000, &CONFIG, 200_000).len() as f64 / 200_000.0;
+            // The mean of the uniform gap; 1/p_b need not be whole, which moves it by less than half a unit.
+            assert!((1.0 / share - 0.5 / p_b).abs() < 0.5 + 0.02 / p_b, "{share} for p_b {p_b}");
+        }
+    }
+
+    #[test]
+    fn in_bytes_large_units_are_hit_in_proportion() {
+        let config = RedConfig { measure: Measure::Bytes, min_threshold: 1e4, max_threshold: 3e4, ..CONFIG };
+        let hits = |bytes| gaps(2e4, bytes, &config, 200_000).len() as f64;
+        assert!((hits(500) / hits(250) - 2.0).abs() < 0.1);
+        assert!((hits(1_000) / hits(500) - 2.0).abs() < 0.1);
+    }
+
+    #[test]
+    fn the_average_is_an_exponential_one() {
+        let mut law = settled(0.0);
+        (0..500).for_each(|_| law.sample(100.0, &CONFIG));
+        assert!((law.average() - 100.0 * (1.0 - 0.998_f64.powi(500))).abs() < 1e-9, "{}", law.average());
+    }
+
+    #[test]
+    fn idle_time_counts_as_units_that_met_an_empty_queue() {
+        let mut law = settled(20.0);
+        law.idle(Instant::from_millis(1_000));
+        law.arrival(Instant::from_millis(1_250), 0.0, &CONFIG);
+        let expected = 20.0 * 0.998_f64.powi(250);
+        assert!((law.average() - expected).abs() < 1e-9, "{} {expected}", law.average());
+        // A second unit at the same moment adds nothing: the idle time was used.
+        law.arrival(Instant::from_millis(1_250), 0.0, &CONFIG);
+        assert!((law.average() - expected).abs() < 1e-9);
+        let no_time = RedConfig { mean_transmission: Duration::ZERO, ..CONFIG };
+        law.arrival(Instant::from_millis(1_251), 0.0, &no_time);
+        assert!(law.average() < 1e-9);
+    }
+
+    #[test]
+    fn a_long_run_without_a_hit_ends_for_certain() {
+        assert!((uniform(0.05, 0) - 0.05).abs() < 1e-12);
+        assert!((uniform(0.05, 10) - 0.1).abs() < 1e-12);
+        for count in [19, 20, 21, i64::MAX] {
+            assert!((uniform(0.05, count) - 1.0).abs() < 1e-9, "{count}");
+        }
+        assert!(uniform(0.0, i64::MAX).abs() < 1e-12);
+    }
+}

@@ -1,0 +1,75 @@
+//! First in, first out, with limits: what every discipline with a single queue is built on.
+
+use super::{Arrival, Dequeued, HeadView};
+use alloc::collections::VecDeque;
+use weft_units::{FlowId, Instant};
+
+/// A unit that waits.
+#[derive(Debug)]
+pub(super) struct Waiting<T> {
+    item: T,
+    pub(super) since: Instant,
+    pub(super) bytes: u32,
+    pub(super) flow: FlowId,
+    pub(super) ecn_capable: bool,
+    /// Whether CE will be set on it.
+    pub(super) marked: bool,
+}
+
+/// One queue for all flows.
+#[derive(Debug)]
+pub(super) struct Fifo<T> {
+    units: VecDeque<Waiting<T>>,
+    backlog_bytes: u64,
+    limit_bytes: u64,
+    limit_units: usize,
+}
+
+impl<T> Fifo<T> {
+    pub(super) fn new(limit_bytes: u64, limit_units: usize) -> Fifo<T> {
+        Fifo { units: VecDeque::new(), backlog_bytes: 0, limit_bytes, limit_units }
+    }
+
+    /// Changes the limits; what waits already stays.
+    pub(super) fn set_limits(&mut self, limit_bytes: u64, limit_units: usize) {
+        (self.limit_bytes, self.limit_units) = (limit_bytes, limit_units);
+    }
+
+    /// Whether a unit of `bytes` may still come in.
+    pub(super) fn has_room(&self, bytes: u32) -> bool {
+        self.backlog_bytes + u64::from(bytes) <= self.limit_bytes && self.units.len() < self.limit_units
+    }
+
+    /// Appends a unit whatever the limits say.
+    pub(super) fn push(&mut self, now: Instant, arrival: Arrival, marked: bool, item: T) {
+        let Arrival { flow, bytes, ecn_capable } = arrival;
+        self.backlog_bytes += u64::from(bytes);
+        self.units.push_back(Waiting { item, since: now, bytes, flow, ecn_capable, marked });
+    }
+
+    pub(super) fn front_mut(&mut self) -> Option<&mut Waiting<T>> {
+        self.units.front_mut()
+    }
+
+    pub(super) fn head(&self) -> Option<HeadView> {
+        self.units.front().map(|unit| HeadView { flow: unit.flow, bytes: unit.bytes, sparse: false })
+    }
+
+    pub(super) fn head_item(&self) -> Option<&T> {
+        self.units.front().map(|unit| &unit.item)
+    }
+
+    pub(super) fn pop(&mut self, now: Instant) -> Option<Dequeued<T>> {
+        let Waiting { item, since, bytes, flow, marked, .. } = self.units.pop_front()?;
+        self.backlog_bytes -= u64::from(bytes);
+        Some(Dequeued { item, flow, bytes, sparse: false, mark_ce: marked, sojourn: now.since(since) })
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.units.len()
+    }
+
+    pub(super) fn backlog_bytes(&self) -> u64 {
+        self.backlog_bytes
+    }
+}
