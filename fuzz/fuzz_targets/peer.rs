@@ -82,8 +82,12 @@ fuzz_target!(|bytes: &[u8]| {
         let mut datagram = vec![0; HOP_HEADER_LEN];
         datagram.extend(plaintext);
         datagram.resize(datagram.len() + TAG_LEN, 0);
-        let packet_type = if how & 1 == 0 { PacketType::Data } else { PacketType::Control };
-        if sessions.seal(PeerId(0), PathId(how >> 1 & 7), packet_type, &mut datagram).is_err() {
+        let packet_type = match how & 3 {
+            0 => PacketType::Data,
+            2 => PacketType::DataPart,
+            _ => PacketType::Control,
+        };
+        if sessions.seal(PeerId(0), PathId(how >> 2 & 3), packet_type, &mut datagram).is_err() {
             return;
         }
         node.turn(&datagram, Duration::from_millis(u64::from(how >> 4)));

@@ -11,6 +11,7 @@ mod config;
 mod egress;
 mod event;
 mod interface;
+mod join;
 mod links;
 mod node;
 mod path;

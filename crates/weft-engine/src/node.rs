@@ -22,7 +22,8 @@ use weft_wire::virtio::{VNET_HEADER_LEN, VnetHeader};
 const POOL_LIMITS: Limits = Limits { small: 65_536, large: 4_096 };
 /// The inner MTU until the paths' are known: 1500 less the overhead of IPv4.
 const INNER_MTU_DEFAULT: u16 = 1440;
-const INNER_MTU_MIN: u16 = 1280;
+/// What IPv6 inside needs; a path that carries less carries it in parts.
+pub(crate) const INNER_MTU_MIN: u16 = 1280;
 /// Handshakes answered per 100 ms before a cookie is asked for.
 const HANDSHAKES_PER_WINDOW: u32 = 20;
 const HANDSHAKE_WINDOW: Duration = Duration::from_millis(100);
@@ -285,7 +286,7 @@ impl Engine {
     fn handle_datagram(&mut self, now: Instant, received: &Received, start: usize, end: usize) {
         let Some(bytes) = self.pool.bytes_mut(received.buf).get_mut(start..end) else { return };
         match PacketType::of(bytes) {
-            Ok(PacketType::Data | PacketType::Control) => match self.sessions.open(bytes) {
+            Ok(packet_type) if packet_type.is_sealed() => match self.sessions.open(bytes) {
                 Ok(opened) => self.on_opened(now, received, start, end, opened),
                 Err(_) => self.rejected_datagrams += 1,
             },

@@ -61,6 +61,8 @@ pub struct PeerSnapshot {
     pub queue_bytes: u64,
     /// Units that came twice.
     pub duplicate_units: u64,
+    /// Parts of units that came and were of no use: they fit no unit, or the rest of theirs never came.
+    pub broken_parts: u64,
     /// Units held for order now.
     pub held_units: usize,
     /// Units queued on paths or in flight.
@@ -186,6 +188,7 @@ impl Peer {
             queue_drops: totals.queue_drops,
             queue_bytes: self.queue.backlog_bytes(),
             duplicate_units: totals.duplicate_units,
+            broken_parts: self.broken_parts(),
             held_units: self.held_units(),
             units_in_flight: self.units.len(),
             hold: self.hold_asked,

@@ -1,9 +1,10 @@
 //! Units on their way out: what a data datagram carries, kept until its fate is known.
 
 use alloc::vec::Vec;
+use core::ops::Range;
 use weft_core::pool::{BufId, Pool};
 use weft_units::{FlowId, FlowSeq, Instant};
-use weft_wire::inner::UnitKind;
+use weft_wire::inner::{self, GRANULE, UnitKind};
 use weft_wire::super_packet::SuperPacket;
 use weft_wire::virtio::VNET_HEADER_LEN;
 
@@ -49,8 +50,12 @@ pub(crate) struct Unit {
     pub(crate) seq: FlowSeq,
     pub(crate) urgent: bool,
     pub(crate) deadline: Instant,
+    /// Granules that arrived in parts, a bit each.
+    pub(crate) arrived: u16,
+    /// A part was lost, and what is missing waits to be repeated.
+    pub(crate) repeating: bool,
     /// Places that still name this unit: path queues and sent records.
-    pub(crate) refs: u8,
+    pub(crate) refs: u16,
     /// Its buffer is given back: it arrived, or was given up.
     pub(crate) settled: bool,
 }
@@ -61,6 +66,37 @@ impl Unit {
         let payload = self.segment.payload_len();
         if self.kind == UnitKind::TailSlice { payload } else { self.segment.shape.header_len() + payload }
     }
+
+    /// Granules it has; `None` if it cannot be sent in parts.
+    pub(crate) fn granules(&self) -> Option<u8> {
+        inner::granules(self.len())
+    }
+
+    /// The granules from the first that is missing to the last, and how many the unit has.
+    pub(crate) fn missing(&self) -> Option<(Range<u8>, u8)> {
+        let of = self.granules()?;
+        let missing = !self.arrived & bits(&(0..of));
+        Some((missing.trailing_zeros() as u8..16 - missing.leading_zeros() as u8, of))
+    }
+}
+
+/// A run of granules of one unit, in flight.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Part {
+    pub(crate) first: u8,
+    pub(crate) end: u8,
+}
+
+impl Part {
+    /// Where its bytes lie in a unit of `len` bytes.
+    pub(crate) fn bytes(self, len: usize) -> Range<usize> {
+        usize::from(self.first) * GRANULE..(usize::from(self.end) * GRANULE).min(len)
+    }
+}
+
+/// Granules as a set.
+pub(crate) fn bits(granules: &Range<u8>) -> u16 {
+    granules.clone().fold(0, |set, granule| set | 1u16.checked_shl(granule.into()).unwrap_or(0))
 }
 
 /// A unit's place in the slab.
@@ -103,6 +139,27 @@ impl Units {
     pub(crate) fn retain(&mut self, id: UnitId) {
         if let Some(Some(unit)) = self.slots.get_mut(id.0 as usize) {
             unit.refs += 1;
+        }
+    }
+
+    /// A part arrived: whether with it the whole unit has.
+    pub(crate) fn part_arrived(&mut self, id: UnitId, part: Part) -> bool {
+        let Some(Some(unit)) = self.slots.get_mut(id.0 as usize) else { return false };
+        unit.arrived |= bits(&(part.first..part.end));
+        unit.missing().is_some_and(|(missing, _)| missing.is_empty())
+    }
+
+    /// A part was lost: whether that is a reason to repeat, which it is once for all parts of one transmission.
+    pub(crate) fn part_lost(&mut self, id: UnitId, part: Part) -> bool {
+        let Some(Some(unit)) = self.slots.get_mut(id.0 as usize) else { return false };
+        let lost = bits(&(part.first..part.end)) & !unit.arrived;
+        !unit.settled && lost != 0 && !core::mem::replace(&mut unit.repeating, true)
+    }
+
+    /// What is missing of the unit is on its way: the next part lost is a reason to repeat again.
+    pub(crate) fn parts_sent(&mut self, id: UnitId) {
+        if let Some(Some(unit)) = self.slots.get_mut(id.0 as usize) {
+            unit.repeating = false;
         }
     }
 

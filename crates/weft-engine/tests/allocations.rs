@@ -148,7 +148,10 @@ impl Traffic {
 
 /// Allocations in ten seconds of traffic. Before them the node has met worse: memory that only a new peak asks for is there.
 fn in_steady_state(loss: f64, policy: &Policy) {
-    let links = [direction(30, 8, loss), direction(20, 30, loss)];
+    in_steady_state_over([direction(30, 8, loss), direction(20, 30, loss)], policy);
+}
+
+fn in_steady_state_over(links: [Direction; 2], policy: &Policy) {
     let mut world = World::new(&links, policy);
     world.run_for(Duration::from_millis(500));
     let mut traffic = Traffic::default();
@@ -159,7 +162,7 @@ fn in_steady_state(loss: f64, policy: &Policy) {
     traffic.run(&mut world, Duration::from_secs(20), 400_000);
     let mut units = 0;
     let (count, places) = counted(|| units = traffic.run(&mut world, Duration::from_secs(10), 400_000));
-    println!("{:?}, loss {loss}: {units} units, {count} allocations", policy.schedule);
+    println!("{:?}, loss {}: {units} units, {count} allocations", policy.schedule, links[0].loss);
     assert!(units > 20_000, "only {units} units: not the traffic that was meant");
     assert_eq!(count, 0, "{units} units came out, and engines allocated:\n{places}");
 }
@@ -208,6 +211,12 @@ fn no_packet_costs_an_allocation() {
 #[test]
 fn no_loss_or_repeat_costs_an_allocation() {
     in_steady_state(0.01, &Policy::default());
+}
+
+#[test]
+fn no_unit_in_parts_costs_an_allocation() {
+    let links = [Direction { mtu: 1300, ..direction(30, 8, 0.01) }, Direction { mtu: 1200, ..direction(25, 30, 0.01) }];
+    in_steady_state_over(links, &Policy::default());
 }
 
 #[test]

@@ -364,7 +364,7 @@ fn an_authentic_liar_harms_nobody() {
         for _ in 0..2_000 {
             let path = if rng.chance(0.9) { rng.below(4) as u8 * 2 } else { rng.next_u64() as u8 };
             let mut noise: Vec<u8> = (0..rng.below(100)).map(|_| rng.next_u64() as u8).collect();
-            match rng.below(3) {
+            match rng.below(4) {
                 0 => {
                     // Small numbers: known frame types, known flows and paths.
                     noise.iter_mut().for_each(|byte| *byte = if rng.chance(0.7) { *byte % 9 } else { *byte });
@@ -381,10 +381,22 @@ fn an_authentic_liar_harms_nobody() {
                     unit.extend(packet);
                     liar.say(path, PacketType::Data, &unit);
                 }
+                2 => {
+                    // Parts of few units, of all lengths, that overlap and contradict each other.
+                    let packet = udp(inner(0), inner(1), VOICE, 1, 1_400)[10..].to_vec();
+                    let (first, of) = (rng.below(16) as usize, rng.below(16) as usize);
+                    let kind = [0x20, 0x20, 0x20, 0x60, 0xc1, rng.next_u64() as u8][rng.below(6) as usize];
+                    let mut part = vec![kind, 0, 0, 0, 0, rng.below(4) as u8, (first << 4 | of) as u8];
+                    let at = (first * 128).min(packet.len());
+                    let len = if rng.chance(0.7) { 128 * rng.below(12) } else { rng.below(2_100) } as usize;
+                    part.extend(&packet[at..(at + len).min(packet.len())]);
+                    liar.say(path, PacketType::DataPart, &part);
+                }
                 _ => liar.say(path, if rng.chance(0.5) { PacketType::Data } else { PacketType::Control }, &noise),
             }
         }
         let snapshot = liar.world.nodes[1].snapshot(liar.world.now);
+        assert!(snapshot.peers.iter().any(|peer| peer.broken_parts > 50) || snapshot.peers[0].paths.is_empty());
         assert!(snapshot.buffers_in_use < 1_000, "seed {seed}: {} buffers are kept", snapshot.buffers_in_use);
         for (_, packet) in &liar.world.delivered[1] {
             assert_eq!(packet[22..26], inner(0).octets(), "a foreign source");

@@ -2,7 +2,7 @@
 
 use crate::WireError;
 use crate::bytes::{Reader, Writer};
-use crate::inner::INNER_LEN;
+use crate::inner::{INNER_LEN, PART_HEADER_LEN};
 use weft_units::PathId;
 
 /// The protocol version in the first four bits of every datagram.
@@ -13,6 +13,8 @@ pub const HOP_HEADER_LEN: usize = 10;
 pub const TAG_LEN: usize = 16;
 /// Bytes a data datagram has beside its payload, without IP and UDP headers.
 pub const DATA_OVERHEAD: usize = HOP_HEADER_LEN + INNER_LEN + TAG_LEN;
+/// Bytes a data part has beside its payload, without IP and UDP headers.
+pub const PART_OVERHEAD: usize = HOP_HEADER_LEN + PART_HEADER_LEN + TAG_LEN;
 /// The largest packet number, so that every number fits a varint (RFC 9000 §12.3).
 pub const MAX_PACKET_NUMBER: u64 = crate::varint::MAX;
 
@@ -30,6 +32,8 @@ pub enum PacketType {
     Data = 4,
     /// Sealed: frames.
     Control = 5,
+    /// Sealed: a part of a unit that is too long for its path.
+    DataPart = 8,
 }
 
 impl PacketType {
@@ -51,8 +55,14 @@ impl PacketType {
             3 => Ok(PacketType::CookieReply),
             4 => Ok(PacketType::Data),
             5 => Ok(PacketType::Control),
+            8 => Ok(PacketType::DataPart),
             _ => Err(WireError::UnknownType),
         }
+    }
+
+    /// Whether datagrams of this type have a hop header and are sealed.
+    pub const fn is_sealed(self) -> bool {
+        matches!(self, PacketType::Data | PacketType::Control | PacketType::DataPart)
     }
 
     /// The first byte of a datagram of this type.
@@ -64,7 +74,7 @@ impl PacketType {
 /// The clear, authenticated header of a sealed datagram.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct HopHeader {
-    /// [`PacketType::Data`] or [`PacketType::Control`].
+    /// [`PacketType::Data`], [`PacketType::Control`] or [`PacketType::DataPart`].
     pub packet_type: PacketType,
     /// The path, as the sender numbers it.
     pub path: PathId,
@@ -79,11 +89,11 @@ impl HopHeader {
     ///
     /// # Errors
     /// [`WireError::Truncated`] when header and tag do not fit, [`WireError::Version`], and
-    /// [`WireError::UnknownType`] for every type but data and control.
+    /// [`WireError::UnknownType`] for every type that is not sealed.
     pub fn parse(datagram: &[u8]) -> Result<HopHeader, WireError> {
         let mut r = Reader::new(datagram);
         let packet_type = PacketType::from_byte(r.u8()?)?;
-        if !matches!(packet_type, PacketType::Data | PacketType::Control) {
+        if !packet_type.is_sealed() {
             return Err(WireError::UnknownType);
         }
         let header = HopHeader { packet_type, path: PathId(r.u8()?), receiver: r.u32()?, packet_number_low: r.u32()? };

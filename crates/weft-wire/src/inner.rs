@@ -1,4 +1,4 @@
-//! The six encrypted bytes in front of a data payload: which unit of which flow it is.
+//! The encrypted bytes in front of a payload: which unit of which flow it is and, in a data part, which part.
 
 use crate::WireError;
 use crate::bytes::{Reader, Writer};
@@ -105,5 +105,62 @@ impl InnerHeader {
         w.u16(self.flow.0)?;
         w.u24(self.seq.get())?;
         Ok(w.len())
+    }
+}
+
+/// Bytes of the part header: the unit's inner header, and one byte that says which part.
+pub const PART_HEADER_LEN: usize = INNER_LEN + 1;
+/// Parts begin and, but for a unit's last, end at a multiple of so many bytes.
+pub const GRANULE: usize = 128;
+/// Granules of the longest unit that can be sent in parts.
+pub const MAX_GRANULES: u8 = 16;
+
+/// Granules of a unit of `len` bytes; `None` if it cannot be sent in parts: it is empty or too long.
+pub fn granules(len: usize) -> Option<u8> {
+    u8::try_from(len.div_ceil(GRANULE)).ok().filter(|count| (1..=MAX_GRANULES).contains(count))
+}
+
+/// The header of a data part: a piece of a unit that is too long for its path.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct PartHeader {
+    /// The unit's own header, the same in all its parts.
+    pub unit: InnerHeader,
+    /// The granule of the unit that the part begins with.
+    pub first: u8,
+    /// Granules of the unit, 1..=16.
+    pub of: u8,
+}
+
+impl PartHeader {
+    /// The granules that a part with `len` bytes of payload holds; `None` if there is no such part: it would reach behind the
+    /// unit's end, end inside a granule before it, be empty, or be the whole unit.
+    pub fn granules(&self, len: usize) -> Option<core::ops::Range<u8>> {
+        let end = self.first.checked_add(granules(len)?)?;
+        let ends_well = end == self.of || (end < self.of && len.is_multiple_of(GRANULE));
+        (ends_well && self.of <= MAX_GRANULES && end - self.first < self.of).then_some(self.first..end)
+    }
+
+    /// Reads the header at the start of a decrypted data part; gives the payload after it too.
+    ///
+    /// # Errors
+    /// [`WireError::Truncated`], or [`WireError::Malformed`] for a part that no unit has.
+    pub fn parse(plaintext: &[u8]) -> Result<(PartHeader, &[u8]), WireError> {
+        let (unit, rest) = InnerHeader::parse(plaintext)?;
+        let (&place, payload) = rest.split_first().ok_or(WireError::Truncated)?;
+        let header = PartHeader { unit, first: place >> 4, of: (place & 0x0f) + 1 };
+        header.granules(payload.len()).map(|_| (header, payload)).ok_or(WireError::Malformed)
+    }
+
+    /// Writes the header at the start of `out`; gives its length.
+    ///
+    /// # Errors
+    /// As [`InnerHeader::emit`]; [`WireError::Malformed`] too when `first` lies outside the unit, or `of` outside 1..=16.
+    pub fn emit(&self, out: &mut [u8]) -> Result<usize, WireError> {
+        if self.first >= self.of || self.of > MAX_GRANULES {
+            return Err(WireError::Malformed);
+        }
+        let at = self.unit.emit(out)?;
+        *out.get_mut(at).ok_or(WireError::NoRoom)? = self.first << 4 | (self.of - 1);
+        Ok(PART_HEADER_LEN)
     }
 }

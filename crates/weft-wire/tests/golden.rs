@@ -11,12 +11,16 @@ use weft_wire::handshake::{
     Response, ResponsePayload,
 };
 use weft_wire::hop::{HopHeader, PacketType};
-use weft_wire::inner::{InnerHeader, UnitKind};
+use weft_wire::inner::{GRANULE, InnerHeader, PartHeader, UnitKind};
 use weft_wire::virtio::{GsoType, VnetHeader};
 
 #[test]
 fn hop_header() {
-    let cases = [(PacketType::Data, "14 07 a1b2c3d4 00ff0102"), (PacketType::Control, "15 07 a1b2c3d4 00ff0102")];
+    let cases = [
+        (PacketType::Data, "14 07 a1b2c3d4 00ff0102"),
+        (PacketType::Control, "15 07 a1b2c3d4 00ff0102"),
+        (PacketType::DataPart, "18 07 a1b2c3d4 00ff0102"),
+    ];
     for (packet_type, text) in cases {
         let header = HopHeader { packet_type, path: PathId(7), receiver: 0xa1b2_c3d4, packet_number_low: 0x00ff_0102 };
         let mut datagram = unhex(text);
@@ -34,7 +38,7 @@ fn hop_header() {
 fn unknown_versions_and_types_are_refused() {
     assert_eq!(PacketType::of(&[0x24]), Err(WireError::Version));
     assert_eq!(PacketType::of(&[0x04]), Err(WireError::Version));
-    for reserved in [0x10, 0x16, 0x17, 0x18, 0x1f] {
+    for reserved in [0x10, 0x16, 0x17, 0x19, 0x1f] {
         assert_eq!(PacketType::of(&[reserved]), Err(WireError::UnknownType));
     }
     assert_eq!(PacketType::of(&[]), Err(WireError::Truncated));
@@ -71,6 +75,53 @@ fn contradicting_inner_headers_are_refused() {
     assert_eq!(InnerHeader::parse(&[0x20, 0, 0, 0, 0]), Err(WireError::Truncated));
     let wrong = InnerHeader { last: true, ..InnerHeader::head(FlowId(0), FlowSeq::new(0)) };
     assert_eq!(wrong.emit(&mut [0; 6]), Err(WireError::Malformed));
+}
+
+#[test]
+fn part_header() {
+    let (flow, seq) = (FlowId(0x1234), FlowSeq::new(0x00ab_cdef));
+    let packet = InnerHeader::packet(true, flow, seq);
+    let tail = InnerHeader::tail(31, true, flow, seq);
+    let cases = [
+        (PartHeader { unit: packet, first: 0, of: 10 }, 5 * GRANULE, "60 1234 abcdef 09"),
+        (PartHeader { unit: packet, first: 5, of: 10 }, 4 * GRANULE + 1, "60 1234 abcdef 59"),
+        (PartHeader { unit: tail, first: 15, of: 16 }, 1, "ff 1234 abcdef ff"),
+    ];
+    for (header, len, text) in cases {
+        let mut plaintext = vec![0x99; 7 + len];
+        assert_eq!(header.emit(&mut plaintext), Ok(7));
+        assert_eq!(plaintext[..7], unhex(text), "{header:?}");
+        assert_eq!(PartHeader::parse(&plaintext), Ok((header, &vec![0x99; len][..])));
+        assert_eq!(header.emit(&mut [0; 6]), Err(WireError::NoRoom));
+    }
+}
+
+#[test]
+fn parts_of_nothing_are_refused() {
+    let unit = InnerHeader::packet(false, FlowId(1), FlowSeq::new(1));
+    let parse = |first: u8, of: u8, len: usize| {
+        let mut plaintext = vec![0; 7 + len];
+        unit.emit(&mut plaintext).unwrap();
+        plaintext[6] = first << 4 | (of - 1);
+        PartHeader::parse(&plaintext).map(|(header, _)| header)
+    };
+    assert_eq!(parse(1, 3, GRANULE), Ok(PartHeader { unit, first: 1, of: 3 }));
+    for (first, of, len, why) in [
+        (1, 3, 0, "empty"),
+        (1, 3, GRANULE - 1, "ends inside a granule"),
+        (1, 3, 3 * GRANULE, "reaches behind the end"),
+        (3, 3, 1, "begins behind the end"),
+        (0, 3, 3 * GRANULE - 7, "is the whole unit"),
+        (0, 1, 9, "is the whole unit"),
+        (15, 16, 9_000, "is longer than any unit"),
+    ] {
+        assert_eq!(parse(first, of, len), Err(WireError::Malformed), "{why}");
+    }
+    assert_eq!(PartHeader::parse(&[0x20, 0, 0, 0, 0, 0]), Err(WireError::Truncated));
+    assert_eq!(PartHeader::parse(&[0x00, 0, 0, 0, 0, 0, 0x01, 9]), Err(WireError::Malformed), "no such unit");
+    for (first, of) in [(2, 2), (0, 0), (0, 17)] {
+        assert_eq!(PartHeader { unit, first, of }.emit(&mut [0; 7]), Err(WireError::Malformed));
+    }
 }
 
 #[test]

@@ -6,7 +6,7 @@ use weft_units::{FlowId, FlowSeq, PathId};
 use weft_wire::frame::{Arrivals, Frame, FrameWriter, Frames};
 use weft_wire::handshake::{CookieReply, Initiation, InitiationPayload, Response, ResponsePayload};
 use weft_wire::hop::{HopHeader, MAX_PACKET_NUMBER, PacketType, reconstruct_packet_number};
-use weft_wire::inner::{InnerHeader, UnitKind};
+use weft_wire::inner::{InnerHeader, PartHeader, UnitKind};
 use weft_wire::ip::{self, Ecn, FlowKey, IpView, L4Checksum, TcpOption, clamp_mss};
 use weft_wire::super_packet::{Run, SegmentRole, SuperPacket, partial_l4_checksum};
 use weft_wire::varint;
@@ -143,7 +143,7 @@ proptest! {
         if let Some(byte) = bytes.first_mut() {
             *byte = first;
         }
-        let _ = (PacketType::of(&bytes), HopHeader::parse(&bytes), InnerHeader::parse(&bytes), varint::parse(&bytes));
+        let _ = (PacketType::of(&bytes), HopHeader::parse(&bytes), InnerHeader::parse(&bytes), PartHeader::parse(&bytes), varint::parse(&bytes));
         let _ = (Initiation::parse(&bytes), Response::parse(&bytes), CookieReply::parse(&bytes));
         let _ = (InitiationPayload::parse(&bytes), ResponsePayload::parse(&bytes), FlowKey::of(&bytes));
         for frame in Frames::new(&bytes).flatten() {

@@ -13,13 +13,15 @@ pub(crate) use queues::{Lane, Queues};
 pub(crate) use waiting::Waiting;
 
 use crate::PathState;
-use crate::unit::UnitId;
+use crate::unit::{Part, UnitId};
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::net::{IpAddr, SocketAddr};
 use weft_core::control::{PathRate, PathRateConfig};
 use weft_core::sense::{LossRate, OneWayDelay, ReceiveLog, Rtt, Sample, SentBook, liveness};
 use weft_units::{Duration, Instant, LinkId, PathId, Rate};
+use weft_wire::hop::{DATA_OVERHEAD, PART_OVERHEAD};
+use weft_wire::inner::GRANULE;
 
 const INITIAL_RATE: Rate = Rate::from_mbps(10);
 const FLOOR_RATE: Rate = Rate::from_bps(100_000);
@@ -32,10 +34,21 @@ const KEEPALIVE_IDLE: Duration = Duration::from_secs(15);
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Sent {
     Unit(UnitId),
+    Part(UnitId, Part),
     /// Data that is not repeated; IP bytes.
     Data(u16),
     MtuProbe(u16),
     Control,
+}
+
+impl Sent {
+    /// The unit it names.
+    pub(crate) fn unit(&self) -> Option<UnitId> {
+        match self {
+            Sent::Unit(id) | Sent::Part(id, _) => Some(*id),
+            Sent::Data(_) | Sent::MtuProbe(_) | Sent::Control => None,
+        }
+    }
 }
 
 /// Control frames that wait for the next control datagram on this path.
@@ -119,6 +132,7 @@ pub(crate) struct Ends {
 
 impl Path {
     pub(crate) fn new(now: Instant, id: PathId, ends: Ends, ours: bool) -> Path {
+        let floor = if ends.remote.is_ipv4() { PathMtu::FLOOR_IPV4 } else { PathMtu::FLOOR_IPV6 };
         Path {
             id,
             link: ends.link,
@@ -129,7 +143,7 @@ impl Path {
             active: false,
             ours,
             health: Health::new(now),
-            mtu: PathMtu::new(now, ends.link_mtu),
+            mtu: PathMtu::new(now, ends.link_mtu, floor),
             pacer: Pacer::default(),
             queues: Queues::default(),
             pending: Pending::default(),
@@ -187,7 +201,23 @@ impl Path {
 
     /// The largest inner packet a data datagram may carry.
     pub(crate) fn inner_limit(&self) -> usize {
-        self.datagram_limit().saturating_sub(weft_wire::hop::DATA_OVERHEAD)
+        self.datagram_limit().saturating_sub(DATA_OVERHEAD)
+    }
+
+    /// The most granules of a unit that one data part may carry.
+    pub(crate) fn granule_limit(&self) -> usize {
+        self.datagram_limit().saturating_sub(PART_OVERHEAD) / GRANULE
+    }
+
+    /// IP bytes of a unit of `len` bytes on this path, whole or in parts.
+    pub(crate) fn wire_bytes(&self, len: usize) -> u32 {
+        let outer = self.outer_header_len();
+        let whole = len + DATA_OVERHEAD + outer;
+        if len <= self.inner_limit() {
+            return whole as u32;
+        }
+        let parts = len.div_ceil(GRANULE).div_ceil(self.granule_limit().max(1));
+        (len + parts * (PART_OVERHEAD + outer)) as u32
     }
 
     /// An answer usually comes within this.

@@ -2,42 +2,59 @@
 
 use weft_units::{Duration, Instant};
 
-/// Sizes of outer IP packets worth trying, largest first: Ethernet jumbo, Ethernet, PPPoE, common tunnels, the least weft fills.
-const LADDER: [u16; 12] = [9000, 1500, 1492, 1480, 1472, 1460, 1440, 1420, 1400, 1380, 1360, 1340];
-/// What every path is taken to carry (RFC 8200 §5).
-const BASE: u16 = 1280;
+/// Sizes of outer IP packets worth trying, largest first: Ethernet jumbo, Ethernet, PPPoE, tunnels in tunnels, and what is odd.
+const LADDER: [u16; 22] = [
+    9000, 1500, 1492, 1480, 1472, 1460, 1440, 1420, 1400, 1380, 1360, 1340, 1320, 1300, 1280, 1200, 1100, 1000, 900,
+    800, 700, 600,
+];
 const ATTEMPTS: u8 = 3;
 const RAISE_AFTER: Duration = Duration::from_secs(600);
-/// So many full datagrams lost in a row, over so long a time, while small ones pass, are a black hole; a full queue is not.
+/// So many datagrams lost in a row, over so long a time, while shorter ones pass, are a black hole; a full queue is not.
 const BLACK_HOLE_LOSSES: u32 = 12;
 const BLACK_HOLE_TIME: Duration = Duration::from_millis(500);
 
 /// What is known of one path's MTU. Sizes are IP bytes.
 #[derive(Debug)]
 pub(crate) struct PathMtu {
+    floor: u16,
     confirmed: u16,
     ceiling: u16,
+    /// The least size that did not pass in this search.
+    failed: u16,
     candidate: Option<u16>,
     attempts: u8,
     in_flight: bool,
     search_at: Instant,
-    large_lost: u32,
-    first_large_lost: Instant,
+    /// Data lost since some as long as the shortest of it arrived.
+    lost: u32,
+    shortest_lost: u16,
+    first_lost: Instant,
+    lost_probes: (u64, u64),
 }
 
 impl PathMtu {
-    pub(crate) fn new(now: Instant, link_mtu: u16) -> PathMtu {
+    /// What every path is taken to carry: every IPv4 host takes so much (RFC 1122 §3.3.2) …
+    pub(crate) const FLOOR_IPV4: u16 = 576;
+    /// … and every IPv6 link (RFC 8200 §5).
+    pub(crate) const FLOOR_IPV6: u16 = 1280;
+
+    pub(crate) fn new(now: Instant, link_mtu: u16, floor: u16) -> PathMtu {
+        let floor = floor.min(link_mtu);
         let mut mtu = PathMtu {
-            confirmed: BASE,
+            floor,
+            confirmed: floor,
             ceiling: link_mtu,
+            failed: u16::MAX,
             candidate: None,
             attempts: 0,
             in_flight: false,
             search_at: now,
-            large_lost: 0,
-            first_large_lost: now,
+            lost: 0,
+            shortest_lost: 0,
+            first_lost: now,
+            lost_probes: (0, 0),
         };
-        mtu.candidate = mtu.below(u16::MAX);
+        mtu.search();
         mtu
     }
 
@@ -51,15 +68,32 @@ impl PathMtu {
         self.candidate.is_none()
     }
 
-    fn below(&self, size: u16) -> Option<u16> {
-        LADDER.into_iter().find(|s| *s < size && *s <= self.ceiling && *s > self.confirmed)
+    /// Begins anew, with the largest size: it is most likely the one.
+    fn search(&mut self) {
+        self.failed = u16::MAX;
+        self.attempts = 0;
+        self.candidate = self.open_sizes().next();
+    }
+
+    /// Sizes that may pass, for all that is known, and would be better than what is known to pass.
+    fn open_sizes(&self) -> impl Iterator<Item = u16> + use<> {
+        let (confirmed, failed, ceiling) = (self.confirmed, self.failed, self.ceiling);
+        LADDER.into_iter().filter(move |size| *size > confirmed && *size < failed && *size <= ceiling)
+    }
+
+    /// Goes on in the middle of what is still open.
+    fn go_on(&mut self, now: Instant) {
+        self.attempts = 0;
+        self.candidate = self.open_sizes().nth(self.open_sizes().count() / 2);
+        if self.candidate.is_none() {
+            self.search_at = now + RAISE_AFTER;
+        }
     }
 
     /// The size of a probe to send now.
     pub(crate) fn probe(&mut self, now: Instant) -> Option<u16> {
         if self.candidate.is_none() && now >= self.search_at {
-            self.candidate = self.below(u16::MAX);
-            self.attempts = 0;
+            self.search();
             self.search_at = now + RAISE_AFTER;
         }
         if self.in_flight { None } else { self.candidate }
@@ -72,55 +106,63 @@ impl PathMtu {
     pub(crate) fn on_probe_delivered(&mut self, now: Instant, size: u16) {
         self.in_flight = false;
         self.confirmed = self.confirmed.max(size);
-        self.large_lost = 0;
-        self.candidate = None;
-        self.search_at = now + RAISE_AFTER;
+        self.lost = 0;
+        self.go_on(now);
     }
 
     pub(crate) fn on_probe_lost(&mut self, now: Instant, size: u16) {
         self.in_flight = false;
+        self.lost_probes.0 += 1;
+        self.lost_probes.1 += u64::from(size);
         if self.candidate != Some(size) {
             return;
         }
         self.attempts += 1;
         if self.attempts >= ATTEMPTS {
-            self.give_up(now, size);
+            self.failed = size;
+            self.go_on(now);
         }
     }
 
-    fn give_up(&mut self, now: Instant, size: u16) {
-        self.attempts = 0;
-        self.candidate = self.below(size);
-        if self.candidate.is_none() {
-            self.search_at = now + RAISE_AFTER;
-        }
+    /// Probes lost since the last call, and their bytes: the path's loss of data they say nothing about (RFC 8899 §4.1).
+    pub(crate) fn take_lost_probes(&mut self) -> (u64, u64) {
+        core::mem::take(&mut self.lost_probes)
     }
 
     /// The kernel refused a datagram of this size.
     pub(crate) fn on_too_big(&mut self, now: Instant, size: u16) {
-        self.ceiling = self.ceiling.min(size.saturating_sub(1)).max(BASE);
+        self.ceiling = self.ceiling.min(size.saturating_sub(1)).max(self.floor);
         self.in_flight = false;
         if self.confirmed >= size {
             self.fall_back();
         } else if self.candidate.is_some_and(|c| c >= size) {
-            self.give_up(now, size);
+            self.failed = self.failed.min(size);
+            self.attempts = 0;
+            self.candidate = self.open_sizes().next();
+            if self.candidate.is_none() {
+                self.search_at = now + RAISE_AFTER;
+            }
         }
     }
 
     /// A data datagram's fate. True when the path turned out to be a black hole for its size.
     pub(crate) fn on_data(&mut self, now: Instant, size: u16, delivered: bool) -> bool {
-        if size <= LADDER[LADDER.len() - 1] || size > self.confirmed {
+        if size <= self.floor || size > self.confirmed {
             return false;
         }
         if delivered {
-            self.large_lost = 0;
+            if size >= self.shortest_lost {
+                self.lost = 0;
+            }
             return false;
         }
-        if self.large_lost == 0 {
-            self.first_large_lost = now;
+        if self.lost == 0 {
+            self.first_lost = now;
+            self.shortest_lost = size;
         }
-        self.large_lost += 1;
-        if self.large_lost < BLACK_HOLE_LOSSES || now - self.first_large_lost < BLACK_HOLE_TIME {
+        self.shortest_lost = self.shortest_lost.min(size);
+        self.lost += 1;
+        if self.lost < BLACK_HOLE_LOSSES || now - self.first_lost < BLACK_HOLE_TIME {
             return false;
         }
         self.fall_back();
@@ -128,16 +170,17 @@ impl PathMtu {
     }
 
     fn fall_back(&mut self) {
-        self.large_lost = 0;
-        self.confirmed = BASE;
-        self.attempts = 0;
-        self.candidate = self.below(u16::MAX);
+        self.lost = 0;
+        self.confirmed = self.floor;
+        self.search();
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    const FLOOR: u16 = PathMtu::FLOOR_IPV4;
 
     fn search(mtu: &mut PathMtu, passes: u16) -> u32 {
         let mut probes = 0;
@@ -155,21 +198,41 @@ mod tests {
 
     #[test]
     fn finds_the_largest_that_passes() {
-        let mut mtu = PathMtu::new(Instant::ZERO, 1500);
+        let mut mtu = PathMtu::new(Instant::ZERO, 1500, FLOOR);
         assert_eq!(search(&mut mtu, 1500), 1);
         assert_eq!(mtu.current(), 1500);
-        let mut mtu = PathMtu::new(Instant::ZERO, 1500);
-        search(&mut mtu, 1493);
-        assert_eq!(mtu.current(), 1492);
-        let mut mtu = PathMtu::new(Instant::ZERO, 1500);
-        search(&mut mtu, 1300);
-        assert_eq!(mtu.current(), BASE);
-        assert!(mtu.is_settled());
+        for (passes, found) in
+            [(9000, 1500), (1493, 1492), (1400, 1400), (1300, 1300), (1299, 1280), (1150, 1100), (600, 600), (577, 576)]
+        {
+            let mut mtu = PathMtu::new(Instant::ZERO, 1500, FLOOR);
+            let probes = search(&mut mtu, passes);
+            assert_eq!(mtu.current(), found);
+            assert!(mtu.is_settled());
+            assert!(probes <= 6 * u32::from(ATTEMPTS), "{probes} probes to find {found}");
+        }
+    }
+
+    #[test]
+    fn takes_no_less_for_granted_than_ip_does() {
+        let mut mtu = PathMtu::new(Instant::ZERO, 1500, PathMtu::FLOOR_IPV6);
+        assert_eq!(mtu.current(), 1280);
+        search(&mut mtu, 1000);
+        assert_eq!(mtu.current(), 1280);
+        let mtu = PathMtu::new(Instant::ZERO, 500, FLOOR);
+        assert_eq!((mtu.current(), mtu.is_settled()), (500, true), "but no more than the link does");
+    }
+
+    #[test]
+    fn lost_probes_are_told_once() {
+        let mut mtu = PathMtu::new(Instant::ZERO, 1500, FLOOR);
+        mtu.on_probe_lost(Instant::ZERO, 1500);
+        mtu.on_probe_lost(Instant::ZERO, 1400);
+        assert_eq!((mtu.take_lost_probes(), mtu.take_lost_probes()), ((2, 2900), (0, 0)));
     }
 
     #[test]
     fn survives_a_black_hole() {
-        let mut mtu = PathMtu::new(Instant::ZERO, 1500);
+        let mut mtu = PathMtu::new(Instant::ZERO, 1500, FLOOR);
         search(&mut mtu, 1500);
         for _ in 0..100 {
             assert!(!mtu.on_data(Instant::ZERO, 1500, false));
@@ -178,14 +241,27 @@ mod tests {
         assert!(!(0..100).any(|_| mtu.on_data(Instant::from_millis(1000), 1500, false)), "a burst is no black hole");
         assert!(mtu.on_data(Instant::from_millis(1600), 1500, false));
         assert!(!mtu.on_data(Instant::from_millis(1600), 1500, false), "what was in flight says nothing new");
-        assert_eq!(mtu.current(), BASE);
+        assert_eq!(mtu.current(), FLOOR);
         search(&mut mtu, 1400);
         assert_eq!(mtu.current(), 1400);
     }
 
     #[test]
+    fn short_packets_that_pass_do_not_hide_a_black_hole() {
+        for (lost, passes) in [(1500, 1000), (1000, 600)] {
+            let mut mtu = PathMtu::new(Instant::ZERO, 1500, FLOOR);
+            search(&mut mtu, 1500);
+            let found = (0..100).any(|at| {
+                mtu.on_data(Instant::from_millis(at * 100), passes, true);
+                mtu.on_data(Instant::from_millis(at * 100), lost, false)
+            });
+            assert!(found, "{lost} bytes vanish");
+        }
+    }
+
+    #[test]
     fn believes_the_kernel() {
-        let mut mtu = PathMtu::new(Instant::ZERO, 1500);
+        let mut mtu = PathMtu::new(Instant::ZERO, 1500, FLOOR);
         assert_eq!(mtu.probe(Instant::ZERO), Some(1500));
         mtu.on_probe_sent();
         mtu.on_too_big(Instant::ZERO, 1500);

@@ -5,6 +5,7 @@ use crate::PathState;
 use crate::egress::Arrived;
 use crate::event::Event;
 use crate::interface::Received;
+use crate::join::Joined;
 use crate::path::{Ends, Path};
 use core::ops::Range;
 use weft_core::pool::BufId;
@@ -13,7 +14,7 @@ use weft_session::Opened;
 use weft_units::{Duration, FlowId, FlowSeq, Instant};
 use weft_wire::frame::{Frame, Frames};
 use weft_wire::hop::PacketType;
-use weft_wire::inner::{INNER_LEN, InnerHeader, UnitKind};
+use weft_wire::inner::{GRANULE, INNER_LEN, InnerHeader, MAX_GRANULES, PART_HEADER_LEN, PartHeader, UnitKind};
 use weft_wire::ip::{Ecn, IpView};
 
 /// An authentic datagram and where its plaintext lies.
@@ -35,7 +36,7 @@ impl Peer {
         let now = cx.now;
         self.heard_at = Some(now);
         let Some(index) = self.path_of(now, received, datagram, link_name, link_mtu) else { return };
-        let is_data = datagram.opened.packet_type == PacketType::Data;
+        let is_data = datagram.opened.packet_type != PacketType::Control;
         let ce = Ecn::of(received.tos) == Ecn::Ce;
         let eliciting = match is_data {
             true => Some(true),
@@ -50,7 +51,11 @@ impl Peer {
         if is_data {
             self.busy_at = now;
             self.received_at = Some(now);
-            self.on_data(cx, received.buf, datagram.plaintext.clone(), received.tos);
+            let plaintext = datagram.plaintext.clone();
+            match datagram.opened.packet_type {
+                PacketType::DataPart => self.on_part(cx, received.buf, plaintext, received.tos),
+                _ => self.on_data(cx, received.buf, plaintext, received.tos),
+            }
         }
     }
 
@@ -187,6 +192,34 @@ impl Peer {
         } else {
             cx.pool.retain(buf);
         }
+        self.insert(cx, item);
+    }
+
+    /// A part of a unit: the unit counts once it is whole.
+    fn on_part(&mut self, cx: &mut Context<'_>, buf: BufId, plaintext: Range<usize>, outer_tos: u8) {
+        let mut copy = [0; MAX_GRANULES as usize * GRANULE + PART_HEADER_LEN];
+        let bytes = cx.pool.bytes(buf).get(plaintext).and_then(|bytes| {
+            let copy = copy.get_mut(..bytes.len())?;
+            copy.copy_from_slice(bytes);
+            Some(copy)
+        });
+        let Some(Ok((part, payload))) = bytes.map(|bytes| PartHeader::parse(bytes)) else {
+            self.joins.broken += 1;
+            return;
+        };
+        let Some(joined) = self.joins.add(cx.now, cx.pool, &part, payload, outer_tos) else { return };
+        let Joined { unit: inner, buf, len, outer_tos } = joined;
+        let packet = cx.pool.bytes(buf).get(..len).unwrap_or_default();
+        if inner.kind != UnitKind::TailSlice && !self.may_send(packet) {
+            cx.pool.release(buf);
+            return;
+        }
+        self.insert(cx, Arrived { buf, start: 0, len, inner, outer_tos });
+    }
+
+    /// Puts a unit in its place; takes over its buffer's reference.
+    fn insert(&mut self, cx: &mut Context<'_>, item: Arrived) {
+        let inner = item.inner;
         let (heads, output, totals) = (&mut self.heads, &mut *cx.output, &mut self.totals);
         let pool = &mut *cx.pool;
         let mut out = |flow, seq, item| deliver(heads, output, pool, totals, flow, seq, item);
@@ -228,6 +261,11 @@ impl Peer {
             Arrivals::Resequence(r) => r.next_deadline(),
             Arrivals::AsTheyCome(_) => None,
         }
+    }
+
+    /// Parts and half-joined units that were of no use.
+    pub(crate) fn broken_parts(&self) -> u64 {
+        self.joins.broken
     }
 
     /// Units that wait for order.

@@ -71,7 +71,7 @@ impl Peer {
     /// Puts a unit on a path's queue and into the scheduler's picture.
     pub(super) fn push(&mut self, now: Instant, _pool: &mut Pool, index: usize, lane: Lane, id: UnitId) {
         let (Some(path), Some(unit)) = (self.paths.get_mut(index), self.units.get(id).copied()) else { return };
-        let wire_bytes = (unit.len() + DATA_OVERHEAD + path.outer_header_len()) as u32;
+        let wire_bytes = path.wire_bytes(unit.len());
         if path.queues.is_empty() && !path.limited {
             path.pacer.start(now);
         }
@@ -115,7 +115,19 @@ impl Peer {
         self.totals.sent_bytes += u64::from(bytes);
         let seq = self.flows.next_seq(flow);
         let deadline = now + self.hold_announced.max(DEADLINE_MIN);
-        self.units.insert(Unit { segment, kind, index, flow, seq, urgent, deadline, refs: 1, settled: false })
+        self.units.insert(Unit {
+            segment,
+            kind,
+            index,
+            flow,
+            seq,
+            urgent,
+            deadline,
+            arrived: 0,
+            repeating: false,
+            refs: 1,
+            settled: false,
+        })
     }
 
     /// Whether a segment can lean on the header of the unit before it.

@@ -27,8 +27,8 @@ impl Peer {
         if path.pending.is_empty() || !path.link_up {
             return None;
         }
-        let limit = MAX_CONTROL.min(out.len());
-        let mut writer = FrameWriter::new(out.get_mut(HOP_HEADER_LEN..limit - TAG_LEN)?);
+        let limit = MAX_CONTROL.min(path.datagram_limit()).min(out.len());
+        let mut writer = FrameWriter::new(out.get_mut(HOP_HEADER_LEN..limit.checked_sub(TAG_LEN)?)?);
         self.ask_while_receiving(now, index);
         let eliciting = self.write_requests(index, &mut writer);
         self.write_reports(now, index, &mut writer);

@@ -2,6 +2,7 @@
 
 use super::{Context, Peer};
 use crate::config::AckPolicy;
+use crate::node::INNER_MTU_MIN;
 use crate::unit::Segment;
 use weft_core::flow::ack_condition::{AckConditioner, AckView, Verdict};
 use weft_core::pool::BufId;
@@ -80,10 +81,10 @@ impl Peer {
         self.conditioners.get_mut(at).is_some_and(|c| c.judge(cx.now, &view) == Verdict::Suppress)
     }
 
-    /// The largest TCP segment every path carries; `first` is the packet's first byte.
+    /// The largest TCP segment every path carries, if need be in parts; `first` is the packet's first byte.
     fn mss_limit(&self, first: Option<u8>) -> u16 {
         let headers = if first.is_some_and(|b| b >> 4 == 6) { 60 } else { 40 };
         let inner = self.usable_paths().map(|p| p.inner_limit()).min().unwrap_or(usize::from(u16::MAX));
-        inner.saturating_sub(headers).try_into().unwrap_or(u16::MAX)
+        inner.max(usize::from(INNER_MTU_MIN)).saturating_sub(headers).try_into().unwrap_or(u16::MAX)
     }
 }

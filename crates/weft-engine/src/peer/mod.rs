@@ -15,6 +15,7 @@ pub(crate) use arrive::Datagram;
 use crate::config::{PeerConfig, QueueKind, Reorder, Schedule, WrrOrder};
 use crate::egress::{Arrived, Heads, Output};
 use crate::event::Event;
+use crate::join::Joins;
 use crate::path::{Ends, Path};
 use crate::unit::{Segment, UnitId, Units};
 use alloc::collections::VecDeque;
@@ -90,6 +91,7 @@ pub(crate) struct Peer {
     pub(crate) units: Units,
     lost: Vec<UnitId>,
     skips: VecDeque<(FlowId, FlowSeq)>,
+    joins: Joins,
     arrivals: Arrivals,
     heads: Heads,
     conditioners: Vec<AckConditioner>,
@@ -117,6 +119,7 @@ impl Peer {
             id,
             scheduler: scheduler(&config, rng.split(1)),
             queue: flow_queue(config.policy.queue),
+            joins: Joins::default(),
             arrivals: arrivals(config.policy.reorder),
             config,
             paths: Vec::new(),
@@ -205,6 +208,7 @@ impl Peer {
         self.skips.clear();
         self.hold_announced = Duration::ZERO;
         self.drop_held(cx.pool);
+        self.joins.clear(cx.pool);
         self.heads.clear();
     }
 
@@ -225,7 +229,7 @@ impl Peer {
         let Some(path) = self.paths.get_mut(index) else { return };
         let units = &mut self.units;
         path.book.drain(|sent, _, _| {
-            if let crate::path::Sent::Unit(unit) = sent {
+            if let Some(unit) = sent.unit() {
                 units.release(unit, pool);
             }
         });

@@ -71,7 +71,7 @@ impl Peer {
     pub(super) fn rescue_path(&mut self, cx: &mut Context<'_>, index: usize, rescue: Rescue) {
         while let Some(id) = self.paths[index].queues.take() {
             self.uncommit(id);
-            if self.units.get(id).is_some_and(|u| u.refs > 1) {
+            if self.units.get(id).is_some_and(|u| u.refs > 1 && !u.repeating) {
                 // A copy is on its way by another path.
                 self.units.release(id, cx.pool);
             } else {
@@ -81,9 +81,15 @@ impl Peer {
         if self.config.policy.recovery == Recovery::Arq {
             let (units, lost) = (&mut self.units, &mut self.lost);
             self.paths[index].book.for_each_outstanding(|sent| {
-                if let Sent::Unit(id) = *sent
-                    && (rescue == Rescue::All || units.get(id).is_some_and(|u| u.urgent))
-                {
+                let Some(id) = sent.unit() else { return };
+                if rescue == Rescue::Urgent && !units.get(id).is_some_and(|u| u.urgent) {
+                    return;
+                }
+                let is_wanted = match *sent {
+                    Sent::Part(_, part) => units.part_lost(id, part),
+                    _ => true,
+                };
+                if is_wanted {
                     units.retain(id);
                     lost.push(id);
                 }

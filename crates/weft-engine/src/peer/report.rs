@@ -6,6 +6,7 @@ use crate::path::Sent;
 use weft_core::sense::{Fate, Report as Counters};
 use weft_units::{Duration, Instant};
 use weft_wire::frame::Report;
+use weft_wire::hop::PART_OVERHEAD;
 
 /// Attempts at repeating a lost unit for which the receiver's waiting time has room.
 const REPEATS: u32 = 4;
@@ -30,6 +31,9 @@ impl Peer {
                 (sample.lost_packets, sample.lost_bytes) = (0, 0);
             }
             let keepalive = path.keepalive(true);
+            let (probes, bytes) = path.mtu.take_lost_probes();
+            sample.lost_packets = sample.lost_packets.saturating_sub(probes);
+            sample.lost_bytes = sample.lost_bytes.saturating_sub(bytes);
             path.on_sample(now, &sample);
             let confirmed = path.health.on_confirmed(now, sample.largest_sent_at, keepalive);
             // A path that carries a ping now and then shows no rate of loss.
@@ -123,6 +127,18 @@ pub(super) fn settle(
                 units.release(id, pool);
             } else {
                 lost.push(id);
+            }
+        }
+        Sent::Part(id, part) => {
+            let size = units.get(id).map_or(0, |u| (part.bytes(u.len()).len() + PART_OVERHEAD + 28) as u16);
+            *black_hole |= mtu.on_data(now, size, delivered);
+            if delivered && units.part_arrived(id, part) {
+                units.settle(id, pool);
+            }
+            if !delivered && units.part_lost(id, part) {
+                lost.push(id);
+            } else {
+                units.release(id, pool);
             }
         }
         Sent::Data(size) => *black_hole |= mtu.on_data(now, size, delivered),

@@ -4,11 +4,11 @@ use super::{Context, Peer};
 use crate::Transmit;
 use crate::config::Recovery;
 use crate::path::{Lane, Path, Sent};
-use crate::unit::{Unit, UnitId};
+use crate::unit::{Part, Unit, UnitId};
 use weft_core::pool::Pool;
 use weft_units::{Duration, Instant, PathId};
-use weft_wire::hop::{HOP_HEADER_LEN, PacketType, TAG_LEN};
-use weft_wire::inner::{INNER_LEN, InnerHeader, UnitKind};
+use weft_wire::hop::{HOP_HEADER_LEN, PART_OVERHEAD, PacketType, TAG_LEN};
+use weft_wire::inner::{GRANULE, INNER_LEN, InnerHeader, MAX_GRANULES, PartHeader, UnitKind};
 use weft_wire::ip::{self, Ecn};
 use weft_wire::super_packet::SegmentRole;
 
@@ -87,6 +87,12 @@ impl Peer {
             let unit = *self.units.get(id)?;
             let datagram = HOP_HEADER_LEN + INNER_LEN + unit.len() + TAG_LEN;
             if datagram > self.paths[index].datagram_limit() {
+                if batch.count > 0 {
+                    break;
+                }
+                if unit.granules().is_some() && self.paths[index].granule_limit() > 0 {
+                    return self.send_parts(cx, index, lane, out);
+                }
                 self.move_too_long(cx.pool, index, lane);
                 continue;
             }
@@ -102,7 +108,11 @@ impl Peer {
             };
             batch.add(datagram, unit.segment.tos);
             self.paths[index].limited = !self.paths[index].queues.is_empty() || !self.queue.is_empty();
-            self.note_sent(now, cx.pool, index, number, datagram + overhead, id);
+            let sent = self.sent(Sent::Unit(id), datagram + overhead);
+            self.note_sent(now, index, number, datagram + overhead, sent);
+            if sent.unit().is_none() {
+                self.units.release(id, cx.pool);
+            }
         }
         if batch.count == 0 {
             return None;
@@ -125,19 +135,56 @@ impl Peer {
         }
     }
 
-    fn note_sent(&mut self, now: Instant, pool: &mut Pool, index: usize, number: u64, ip_bytes: usize, id: UnitId) {
-        let repeat = self.config.policy.recovery == Recovery::Arq;
-        let sent = if repeat { Sent::Unit(id) } else { Sent::Data(ip_bytes as u16) };
-        if !repeat {
-            self.units.release(id, pool);
+    /// Sends what is missing of the next unit in parts, one batch: all of a length, but the last.
+    fn send_parts(&mut self, cx: &mut Context<'_>, index: usize, lane: Lane, out: &mut [u8]) -> Option<Transmit> {
+        let path = self.paths.get_mut(index)?;
+        let (path_id, overhead, limit) = (path.id, path.outer_header_len(), path.granule_limit());
+        let rate = path.rate.pacing_rate(cx.now);
+        let id = path.queues.pop(lane)?;
+        self.uncommit(id);
+        let unit = *self.units.get(id)?;
+        let mut body = [0; MAX_GRANULES as usize * GRANULE];
+        let mut batch = Batch::default();
+        if let (Some((missing, of)), Some(len)) = (unit.missing(), write_unit(cx.pool, &unit, &mut body)) {
+            let parts = missing.len().div_ceil(limit).max(1);
+            let stride = missing.len().div_ceil(parts).max(1);
+            for first in missing.clone().step_by(stride) {
+                let part = Part { first, end: missing.end.min(first + stride as u8) };
+                let Some(payload) = body.get(part.bytes(len)) else { break };
+                let datagram = payload.len() + PART_OVERHEAD;
+                let header = PartHeader { unit: inner_header(&unit), first, of };
+                let Some(room) = out.get_mut(batch.len..batch.len + datagram) else { break };
+                let Some(number) = seal_part(cx, self.id, path_id, &header, payload, room) else { break };
+                batch.add(datagram, unit.segment.tos);
+                let sent = self.sent(Sent::Part(id, part), datagram + overhead);
+                if sent.unit().is_some() {
+                    self.units.retain(id);
+                }
+                let path = &mut self.paths[index];
+                path.limited = !path.queues.is_empty() || !self.queue.is_empty() || part.end < missing.end;
+                self.note_sent(cx.now, index, number, datagram + overhead, sent);
+            }
         }
+        self.units.parts_sent(id);
+        self.units.release(id, cx.pool);
+        let path = self.paths.get_mut(index).filter(|_| batch.count > 0)?;
+        path.pacer.consume(cx.now, (batch.len + batch.count * overhead) as u64, rate);
+        Some(transmit(path, &batch))
+    }
+
+    /// What the book keeps of a datagram: the unit where it may be repeated, else its size.
+    fn sent(&self, sent: Sent, ip_bytes: usize) -> Sent {
+        if self.config.policy.recovery == Recovery::Arq { sent } else { Sent::Data(ip_bytes as u16) }
+    }
+
+    fn note_sent(&mut self, now: Instant, index: usize, number: u64, ip_bytes: usize, sent: Sent) {
         let keepalive = self.paths[index].keepalive(true);
         let path = &mut self.paths[index];
         path.health.on_traffic(now, keepalive);
         path.on_sent(now, number, ip_bytes as u32, true, sent);
     }
 
-    /// A unit from before the path's MTU shrank: another path may still carry it.
+    /// A unit from before the path's MTU shrank, too long even for parts: another path may still carry it.
     fn move_too_long(&mut self, pool: &mut Pool, index: usize, lane: Lane) {
         let Some(id) = self.paths[index].queues.pop(lane) else { return };
         self.uncommit(id);
@@ -166,12 +213,35 @@ fn transmit(path: &Path, batch: &Batch) -> Transmit {
 
 /// Builds the datagram of a unit in `out` and seals it; gives its packet number.
 fn seal_unit(cx: &mut Context<'_>, peer: weft_units::PeerId, path: PathId, unit: &Unit, out: &mut [u8]) -> Option<u64> {
-    let inner = InnerHeader { kind: unit.kind, last: is_last(unit), index: unit.index, flow: unit.flow, seq: unit.seq };
     let body = out.get_mut(HOP_HEADER_LEN..)?;
-    inner.emit(body).ok()?;
-    let body = body.get_mut(INNER_LEN..)?;
+    inner_header(unit).emit(body).ok()?;
+    write_unit(cx.pool, unit, body.get_mut(INNER_LEN..)?)?;
+    cx.sessions.seal(peer, path, PacketType::Data, out).ok()
+}
+
+/// The same for a part.
+fn seal_part(
+    cx: &mut Context<'_>,
+    peer: weft_units::PeerId,
+    path: PathId,
+    header: &PartHeader,
+    payload: &[u8],
+    out: &mut [u8],
+) -> Option<u64> {
+    let body = out.get_mut(HOP_HEADER_LEN..)?;
+    let at = header.emit(body).ok()?;
+    body.get_mut(at..at + payload.len())?.copy_from_slice(payload);
+    cx.sessions.seal(peer, path, PacketType::DataPart, out).ok()
+}
+
+fn inner_header(unit: &Unit) -> InnerHeader {
+    InnerHeader { kind: unit.kind, last: is_last(unit), index: unit.index, flow: unit.flow, seq: unit.seq }
+}
+
+/// Writes a unit's header and payload; gives their length.
+fn write_unit(pool: &Pool, unit: &Unit, body: &mut [u8]) -> Option<usize> {
     let segment = &unit.segment;
-    let packet = segment.packet(cx.pool);
+    let packet = segment.packet(pool);
     let number = usize::from(segment.number);
     let role = if unit.kind == UnitKind::HeadSlice { SegmentRole::Head } else { SegmentRole::Alone };
     let mut at = 0;
@@ -183,7 +253,7 @@ fn seal_unit(cx: &mut Context<'_>, peer: weft_units::PeerId, path: PathId, unit:
     }
     let payload = packet.get(segment.shape.payload(number))?;
     body.get_mut(at..at + payload.len())?.copy_from_slice(payload);
-    cx.sessions.seal(peer, path, PacketType::Data, out).ok()
+    Some(at + payload.len())
 }
 
 fn is_last(unit: &Unit) -> bool {

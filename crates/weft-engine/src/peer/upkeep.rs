@@ -117,7 +117,7 @@ impl Peer {
         let mtu = &mut path.mtu;
         path.waiting.clear();
         path.book.drain(|sent, _, _| match sent {
-            Sent::Unit(id) => units.release(id, pool),
+            Sent::Unit(id) | Sent::Part(id, _) => units.release(id, pool),
             Sent::MtuProbe(size) => mtu.on_probe_lost(cx.now, size),
             Sent::Data(_) | Sent::Control => {}
         });

@@ -17,7 +17,7 @@ pub struct Opened {
     pub path: PathId,
     /// Its full number on that path.
     pub packet_number: u64,
-    /// Data or control.
+    /// Data, control or a data part.
     pub packet_type: PacketType,
     /// Where in the datagram the plaintext is.
     pub plaintext: Range<usize>,
@@ -42,8 +42,7 @@ impl Sessions {
     ) -> Result<u64, SealError> {
         let peer = self.peers.get_mut(usize::from(peer.0)).and_then(Option::as_mut).ok_or(SealError::UnknownPeer)?;
         let key = peer.keys.sending_mut().ok_or(SealError::NotEstablished)?;
-        let is_sealed_type = matches!(packet_type, PacketType::Data | PacketType::Control);
-        if !is_sealed_type || datagram.len() < HOP_HEADER_LEN + TAG_LEN {
+        if !packet_type.is_sealed() || datagram.len() < HOP_HEADER_LEN + TAG_LEN {
             return Err(SealError::Malformed);
         }
         let number = peer.send.take(path).ok_or(SealError::Exhausted)?;
