@@ -1,6 +1,20 @@
 //! TCP as hosts run it, without IO: time comes in as an argument, segments go out by polling.
+//!
+//! A [`Sender`] and a [`Receiver`] are the two ends of one direction of a connection. Sequence numbers count payload bytes from 0;
+//! FIN takes one, SYN none.
 
 pub mod congestion;
+mod config;
+mod delivery_rate;
+mod receiver;
+mod recovery;
+mod rto;
+mod scoreboard;
 mod segment;
+mod sender;
+mod undo;
 
+pub use config::{Recovery, SenderConfig, dup_thresh};
+pub use receiver::{DelayedAck, Receiver, ReceiverConfig};
 pub use segment::{Flags, SackBlock, Segment};
+pub use sender::{Sender, SenderCounters};

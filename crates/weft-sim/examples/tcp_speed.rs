@@ -1,0 +1,59 @@
+//! One sender and one receiver back to back: nanoseconds for a segment sent, received, acknowledged, and its acknowledgment processed.
+//!
+//! `cargo run --release -p weft-sim --example tcp_speed [SEGMENTS]`
+
+use std::collections::VecDeque;
+use std::time::Duration;
+use weft_sim::tcp::{DelayedAck, Receiver, ReceiverConfig, Recovery, Segment, Sender, SenderConfig};
+use weft_units::Instant;
+
+const ROUND_TRIP: Duration = Duration::from_millis(20);
+const BETWEEN_SEGMENTS: Duration = Duration::from_micros(50);
+
+fn main() {
+    let segments = std::env::args().nth(1).and_then(|text| text.parse().ok()).unwrap_or(5_000_000);
+    for recovery in [Recovery::NewReno, Recovery::Sack] {
+        for drop_every in [0, 1000] {
+            let nanos = nanos_per_segment(recovery, drop_every, segments);
+            println!("{recovery:?}, one of {drop_every} lost: {nanos:.1} ns a segment");
+        }
+    }
+}
+
+/// Sends `segments` with every `drop_every`th lost (0: none), the window at 100 segments.
+fn nanos_per_segment(recovery: Recovery, drop_every: u64, segments: u64) -> f64 {
+    let config = SenderConfig { mss: 512, recovery, max_window_segments: 100, ..SenderConfig::default() };
+    let mut now = Instant::ZERO;
+    let mut sender = Sender::new(config, now);
+    sender.write(u64::MAX);
+    let mut receiver = Receiver::new(ReceiverConfig {
+        mss: 512,
+        delayed_ack: DelayedAck::None,
+        sack: recovery != Recovery::NewReno,
+        ..ReceiverConfig::default()
+    });
+    let mut acks: VecDeque<(Instant, Segment)> = VecDeque::with_capacity(256);
+    #[allow(clippy::disallowed_methods)]
+    let started = std::time::Instant::now();
+    while sender.counters().segments < segments {
+        while let Some(segment) = sender.transmit(now) {
+            if drop_every == 0 || sender.counters().segments % drop_every != 0 {
+                receiver.receive(now, &segment, false);
+                while let Some(ack) = receiver.transmit(now) {
+                    acks.push_back((now + ROUND_TRIP, ack));
+                }
+            }
+        }
+        match acks.pop_front() {
+            Some((at, ack)) => {
+                now = at.max(now + BETWEEN_SEGMENTS);
+                sender.receive(now, &ack);
+            }
+            None => {
+                now = now.max(sender.deadline().unwrap_or(now));
+                sender.wake(now);
+            }
+        }
+    }
+    started.elapsed().as_nanos() as f64 / sender.counters().segments as f64
+}

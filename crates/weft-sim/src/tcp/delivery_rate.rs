@@ -1,0 +1,150 @@
+//! Delivery rate samples (draft-cheng-iccrg-delivery-rate-estimation-02), for a congestion control that wants them.
+
+use super::congestion::RateSample;
+use std::collections::VecDeque;
+use std::time::Duration;
+use weft_units::{Instant, Rate};
+
+/// The connection's state when a segment left (§3.1.2, the P variables).
+#[derive(Clone, Copy, Debug)]
+struct Snapshot {
+    sent_at: Instant,
+    first_sent_at: Instant,
+    delivered: u64,
+    delivered_at: Instant,
+    app_limited: bool,
+}
+
+/// Samples the rate at which data arrives. Its records stand beside the scoreboard's, one for one.
+#[derive(Clone, Debug, Default)]
+pub(super) struct DeliveryRate {
+    snapshots: VecDeque<Snapshot>,
+    delivered: u64,
+    delivered_at: Instant,
+    first_sent_at: Instant,
+    /// While as much is not delivered yet, what was sent had been limited by the application.
+    app_limited_until: Option<u64>,
+    newest: Option<Snapshot>,
+}
+
+impl DeliveryRate {
+    fn snapshot(&mut self, now: Instant, idle: bool) -> Snapshot {
+        if idle {
+            self.first_sent_at = now;
+            self.delivered_at = now;
+        }
+        Snapshot {
+            sent_at: now,
+            first_sent_at: self.first_sent_at,
+            delivered: self.delivered,
+            delivered_at: self.delivered_at,
+            app_limited: self.app_limited_until.is_some(),
+        }
+    }
+
+    /// A new segment leaves; `idle` if nothing was in flight (§3.2).
+    pub fn sent(&mut self, now: Instant, idle: bool) {
+        let snapshot = self.snapshot(now, idle);
+        self.snapshots.push_back(snapshot);
+    }
+
+    /// The segment at `index` leaves again.
+    pub fn sent_again(&mut self, index: usize, now: Instant, idle: bool) {
+        let snapshot = self.snapshot(now, idle);
+        if let Some(old) = self.snapshots.get_mut(index) {
+            *old = snapshot;
+        }
+    }
+
+    /// The segment at `index` was delivered (§3.3, UpdateRateSample).
+    pub fn delivered(&mut self, index: usize, now: Instant, bytes: u64) {
+        self.delivered += bytes;
+        self.delivered_at = now;
+        let Some(&snapshot) = self.snapshots.get(index) else { return };
+        if self.newest.is_none_or(|newest| snapshot.delivered >= newest.delivered) {
+            self.newest = Some(snapshot);
+            self.first_sent_at = snapshot.sent_at;
+        }
+    }
+
+    /// The first segment's record goes.
+    pub fn pop(&mut self) {
+        self.snapshots.pop_front();
+    }
+
+    /// The application has no more data, with `pipe_bytes` in flight (§3.4).
+    pub fn app_limited(&mut self, pipe_bytes: u64) {
+        self.app_limited_until = Some(self.delivered + pipe_bytes);
+    }
+
+    /// The sample of the acknowledgment that was just processed (§3.3, GenerateRateSample).
+    pub fn sample(&mut self, min_rtt: Option<Duration>) -> Option<RateSample> {
+        if self.app_limited_until.is_some_and(|until| self.delivered > until) {
+            self.app_limited_until = None;
+        }
+        let newest = self.newest.take()?;
+        let sending = newest.sent_at - newest.first_sent_at;
+        let acknowledging = self.delivered_at - newest.delivered_at;
+        let interval = sending.max(acknowledging);
+        if interval.is_zero() || min_rtt.is_some_and(|rtt| interval < rtt) {
+            return None;
+        }
+        Some(RateSample {
+            rate: Rate::from_bytes_over(self.delivered - newest.delivered, interval),
+            app_limited: newest.app_limited,
+            delivered: self.delivered,
+            prior_delivered: newest.delivered,
+            interval,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(ms: u64) -> Instant {
+        Instant::from_millis(ms)
+    }
+
+    #[test]
+    fn the_rate_is_what_arrived_since_the_segment_left() {
+        let mut rate = DeliveryRate::default();
+        (0..4).for_each(|n| rate.sent(at(n * 10), n == 0));
+        let mut rates = Vec::new();
+        for n in 0..4 {
+            rate.delivered(0, at(100 + n * 10), 1250);
+            rate.pop();
+            rates.push(rate.sample(Some(Duration::from_millis(100))).map(|s| (s.rate.bps(), s.delivered, s.prior_delivered)));
+        }
+        assert_eq!(rates[0], Some((100_000, 1250, 0)));
+        assert_eq!(rates[3], Some((4 * 1250 * 8 * 1000 / 130, 5000, 0)));
+    }
+
+    #[test]
+    fn a_burst_of_acknowledgments_does_not_look_fast() {
+        let mut rate = DeliveryRate::default();
+        (0..10).for_each(|n| rate.sent(at(n * 10), n == 0));
+        (0..10).for_each(|n| rate.delivered(n, at(200), 1000));
+        let sample = rate.sample(None).expect("ten segments");
+        assert_eq!(sample.interval, Duration::from_millis(200));
+        assert!(rate.sample(None).is_none());
+        assert!(!sample.app_limited);
+    }
+
+    #[test]
+    fn what_an_idle_application_sent_is_marked() {
+        let mut rate = DeliveryRate::default();
+        rate.sent(at(0), true);
+        rate.app_limited(1000);
+        rate.sent(at(5), false);
+        rate.delivered(0, at(100), 1000);
+        rate.pop();
+        assert!(!rate.sample(None).expect("first").app_limited);
+        rate.delivered(0, at(105), 1000);
+        assert!(rate.sample(None).expect("second").app_limited);
+        rate.sent(at(110), true);
+        rate.delivered(1, at(200), 1000);
+        assert!(!rate.sample(None).expect("third").app_limited);
+    }
+}

@@ -1,0 +1,103 @@
+//! The timers of a sender, and what it does when they expire.
+
+use super::{Opening, Phase, Sender};
+use crate::tcp::congestion::Congestion;
+use crate::tcp::recovery::LossDetection;
+use std::time::Duration;
+use weft_units::Instant;
+
+/// When each timer expires; [`Instant::FAR_FUTURE`] when it does not run.
+#[derive(Clone, Debug)]
+pub(super) struct Timers {
+    /// Retransmission (RFC 6298).
+    pub rto: Instant,
+    /// Pacing: the window allows a segment, the pace not before this.
+    pub pace: Instant,
+    /// The next segment does not leave earlier, if paced.
+    pub next_departure: Instant,
+}
+
+impl Default for Timers {
+    fn default() -> Timers {
+        Timers { rto: Instant::FAR_FUTURE, pace: Instant::FAR_FUTURE, next_departure: Instant::ZERO }
+    }
+}
+
+impl Sender {
+    /// When it wants to be woken.
+    pub fn deadline(&self) -> Option<Instant> {
+        let next = self.timers.rto.min(self.timers.pace);
+        (next != Instant::FAR_FUTURE).then_some(next)
+    }
+
+    /// Its deadline has come. Poll [`transmit`](Self::transmit) after it.
+    pub fn wake(&mut self, now: Instant) {
+        if self.timers.rto <= now {
+            match self.opening {
+                Opening::Established => self.retransmission_timeout(now),
+                _ => self.handshake_timeout(),
+            }
+        }
+    }
+
+    pub(super) fn restart_rto(&mut self, now: Instant) {
+        self.timers.rto = Instant::from_nanos(now.as_nanos().saturating_add(self.rtt.rto_nanos()));
+    }
+
+    pub(super) fn start_rto(&mut self, now: Instant) {
+        if self.timers.rto == Instant::FAR_FUTURE {
+            self.restart_rto(now);
+        }
+    }
+
+    fn handshake_timeout(&mut self) {
+        self.counters.timeouts += 1;
+        self.rtt.back_off();
+        self.timers.rto = Instant::FAR_FUTURE;
+        if let Opening::SynSent { times, .. } = self.opening {
+            self.opening = Opening::SynSent { times, at: Instant::FAR_FUTURE };
+        }
+    }
+
+    /// SYN or SYN-ACK was lost: an initial window of one segment (RFC 5681 §3.1), a timeout of three seconds (RFC 6298 §5.7).
+    pub(super) fn lost_handshake(&mut self) {
+        self.rtt.lost_handshake();
+        self.congestion = Congestion::new(self.config.congestion, self.config.mss, self.mss);
+        self.update_window();
+    }
+
+    /// RFC 6298 §5.4 to §5.6, RFC 5681 §3.1, RFC 6582 §3.2 step 4, RFC 6675 §5.1.
+    fn retransmission_timeout(&mut self, now: Instant) {
+        self.timers.rto = Instant::FAR_FUTURE;
+        let Some(first) = self.scoreboard.get(0) else { return };
+        let repeated = self.phase == Phase::Loss && first.is_repeated();
+        self.counters.timeouts += 1;
+        if !repeated {
+            self.undo.begin(self.una);
+            self.congestion.on_timeout(now, self.flight_size());
+        }
+        self.phase = Phase::Loss;
+        self.recovery_point = Some(self.nxt);
+        self.opening_window = u64::MAX;
+        self.limited_bytes = 0;
+        match &mut self.detection {
+            LossDetection::NewReno(new_reno) => new_reno.reset(),
+            LossDetection::Sack(sack) => sack.advanced(),
+        }
+        self.scoreboard.mark_all_lost();
+        self.retransmit_first = true;
+        self.rtt.back_off();
+        self.restart_rto(now);
+        self.update_window();
+    }
+
+    /// Nothing was in flight since the last segment left: the window may be stale (RFC 5681 §4.1, RFC 2861).
+    pub(super) fn restart_after_idle(&mut self, now: Instant) {
+        let idle = now - self.last_sent_at;
+        let rto = Duration::from_nanos(self.rtt.rto_nanos());
+        if idle > rto && self.nxt > 0 {
+            self.congestion.on_restart(now, idle, rto);
+            self.update_window();
+        }
+    }
+}

@@ -1,0 +1,162 @@
+//! What leaves next.
+
+use super::{Opening, Phase, Sender};
+use crate::tcp::recovery::LossDetection;
+use crate::tcp::{Flags, Segment};
+use weft_units::Instant;
+
+/// What a segment to send is.
+enum Choice {
+    Again(usize),
+    New { len: u32, fin: bool },
+}
+
+impl Sender {
+    /// The next segment to send; poll until none, after each call of [`receive`](Self::receive), [`wake`](Self::wake),
+    /// [`write`](Self::write) and [`close`](Self::close).
+    pub fn transmit(&mut self, now: Instant) -> Option<Segment> {
+        if self.opening != Opening::Established {
+            return self.transmit_syn(now);
+        }
+        let choice = self.choose(now)?;
+        if !self.may_depart(now, &choice) {
+            return None;
+        }
+        self.retransmit_first = false;
+        Some(match choice {
+            Choice::Again(index) => self.send_again(now, index),
+            Choice::New { len, fin } => self.send_new(now, len, fin),
+        })
+    }
+
+    fn transmit_syn(&mut self, now: Instant) -> Option<Segment> {
+        let times = match self.opening {
+            Opening::SynSent { times, at: Instant::FAR_FUTURE } => times,
+            Opening::Closed if self.written > 0 || self.closed => 0,
+            _ => return None,
+        };
+        self.opening = Opening::SynSent { times: times + 1, at: now };
+        self.restart_rto(now);
+        let retransmit = if times > 0 { Flags::RETRANSMIT } else { Flags::default() };
+        let ecn = if self.config.ecn { Flags::ECE.with(Flags::CWR) } else { Flags::default() };
+        Some(Segment { flags: Flags::SYN.with(retransmit).with(ecn), window: self.peer_window, ..Segment::default() })
+    }
+
+    fn choose(&mut self, now: Instant) -> Option<Choice> {
+        let pipe = self.scoreboard.pipe_bytes();
+        if let Some(index) = self.scoreboard.next_waiting() {
+            let len = self.scoreboard.get(index)?.len;
+            return self.has_room(pipe, len).then_some(Choice::Again(index));
+        }
+        self.choose_new(now, pipe).or_else(|| self.choose_speculative(pipe))
+    }
+
+    fn has_room(&self, pipe: u64, len: u32) -> bool {
+        self.retransmit_first || pipe + u64::from(len) <= self.window
+    }
+
+    fn choose_new(&mut self, now: Instant, pipe: u64) -> Option<Choice> {
+        let unsent = self.written.saturating_sub(self.nxt);
+        if unsent == 0 && (!self.closed || self.fin_sent) {
+            self.note_app_limited(pipe);
+            return None;
+        }
+        if self.scoreboard.is_empty() {
+            self.restart_after_idle(now);
+        }
+        let len = unsent.min(self.mss) as u32;
+        let fin = self.closed && u64::from(len) == unsent;
+        let fits = self.nxt + u64::from(len) <= self.right_edge;
+        (fits && self.has_room(pipe, len)).then_some(Choice::New { len, fin })
+    }
+
+    fn note_app_limited(&mut self, pipe: u64) {
+        if let Some(rate) = &mut self.delivery_rate
+            && pipe < self.window
+        {
+            rate.app_limited(pipe);
+        }
+    }
+
+    /// RFC 6675's NextSeg, rules 3 and 4.
+    fn choose_speculative(&mut self, pipe: u64) -> Option<Choice> {
+        let LossDetection::Sack(sack) = &mut self.detection else { return None };
+        if self.phase != Phase::FastRecovery || pipe + self.mss > self.window {
+            return None;
+        }
+        let point = self.recovery_point.unwrap_or(self.nxt);
+        sack.next_speculative(&self.scoreboard, self.una, self.high_sacked, point).map(Choice::Again)
+    }
+
+    /// Whether the pace allows a segment now.
+    fn may_depart(&mut self, now: Instant, choice: &Choice) -> bool {
+        self.timers.pace = Instant::FAR_FUTURE;
+        let Some(rate) = self.congestion.pacing_rate() else { return true };
+        if now < self.timers.next_departure {
+            self.timers.pace = self.timers.next_departure;
+            return false;
+        }
+        let len = match choice {
+            Choice::Again(index) => self.scoreboard.get(*index).map_or(0, |sent| sent.len),
+            Choice::New { len, .. } => *len,
+        };
+        self.timers.next_departure = now + rate.time_for(u64::from(len));
+        true
+    }
+
+    fn send_new(&mut self, now: Instant, len: u32, fin: bool) -> Segment {
+        let idle = self.scoreboard.pipe_bytes() == 0;
+        if let Some(rate) = &mut self.delivery_rate {
+            rate.sent(now, idle);
+        }
+        let space = len + u32::from(fin);
+        let seq = self.nxt;
+        self.scoreboard.push(now, seq, space, fin);
+        self.nxt += u64::from(space);
+        self.fin_sent |= fin;
+        if self.phase == Phase::Open && self.is_in_disorder() {
+            self.limited_bytes += u64::from(space);
+        }
+        self.start_rto(now);
+        self.last_sent_at = now;
+        self.counters.segments += 1;
+        let mut flags = Flags::ACK;
+        if fin {
+            flags = flags.with(Flags::FIN);
+        }
+        if std::mem::take(&mut self.send_cwr) {
+            flags = flags.with(Flags::CWR);
+        }
+        Segment { seq, len, flags, window: self.peer_window, ..Segment::default() }
+    }
+
+    /// What leaves now answers acknowledgments of something beyond a gap.
+    fn is_in_disorder(&self) -> bool {
+        match &self.detection {
+            LossDetection::NewReno(new_reno) => new_reno.has_duplicates(),
+            LossDetection::Sack(_) => self.scoreboard.sacked_segments() > 0,
+        }
+    }
+
+    fn send_again(&mut self, now: Instant, index: usize) -> Segment {
+        let idle = self.scoreboard.pipe_bytes() == 0;
+        self.scoreboard.mark_repeated(index, now);
+        if let Some(rate) = &mut self.delivery_rate {
+            rate.sent_again(index, now, idle);
+        }
+        let Some(&sent) = self.scoreboard.get(index) else { return Segment::default() };
+        if let LossDetection::Sack(sack) = &mut self.detection
+            && sent.end() <= self.high_sacked
+        {
+            sack.retransmitted(sent.end());
+        }
+        self.undo.copy_sent();
+        self.start_rto(now);
+        self.last_sent_at = now;
+        self.counters.segments += 1;
+        self.counters.retransmits += 1;
+        let fin = if sent.is_fin() { Flags::FIN } else { Flags::default() };
+        let flags = Flags::ACK.with(Flags::RETRANSMIT).with(fin);
+        Segment { seq: sent.seq, len: sent.payload(), flags, window: self.peer_window, ..Segment::default() }
+    }
+}

@@ -1,0 +1,109 @@
+//! A sender and a receiver with a small network between that loses, repeats and reorders.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+use weft_sim::tcp::{Flags, Receiver, ReceiverConfig, Segment, Sender, SenderConfig};
+use weft_units::{Instant, Rng};
+
+/// What the network does to packets; probabilities.
+#[derive(Clone, Copy, Debug)]
+pub struct Faults {
+    pub loss: f64,
+    pub duplicate: f64,
+    /// How often a packet is held up, and by up to how much.
+    pub late: f64,
+    pub late_by: Duration,
+    pub mark: f64,
+}
+
+/// What came of a transfer.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Outcome {
+    pub finished: bool,
+    pub delivered: u64,
+    pub ended_at: Instant,
+    pub segments: u64,
+    pub retransmits: u64,
+    /// A hash of every segment and when it left.
+    pub trace: u64,
+    pub most_outstanding: u64,
+}
+
+struct Network {
+    faults: Faults,
+    rng: Rng,
+    order: u64,
+    /// Packets on their way, by arrival; with whether they go to the receiver and whether they are marked.
+    packets: BTreeMap<(Instant, u64), (bool, bool, Segment)>,
+}
+
+impl Network {
+    fn send(&mut self, now: Instant, forward: bool, segment: Segment) {
+        let copies = 1 + u32::from(self.rng.chance(self.faults.duplicate));
+        for _ in 0..copies {
+            if self.rng.chance(self.faults.loss) {
+                continue;
+            }
+            let mut at = now + Duration::from_millis(20);
+            if self.rng.chance(self.faults.late) {
+                at += Duration::from_nanos(self.rng.below(self.faults.late_by.as_nanos() as u64 + 1));
+            }
+            let marked = self.rng.chance(self.faults.mark);
+            self.packets.insert((at, self.order), (forward, marked, segment));
+            self.order += 1;
+        }
+    }
+}
+
+/// Transfers `bytes` and closes; gives up after an hour of virtual time.
+pub fn transfer(sender: SenderConfig, receiver: ReceiverConfig, faults: Faults, bytes: u64, seed: u64) -> Outcome {
+    let mut network = Network { faults, rng: Rng::new(seed), order: 0, packets: BTreeMap::new() };
+    let mut now = Instant::ZERO;
+    let mut sender = Sender::new(sender, now);
+    let mut receiver = Receiver::new(receiver);
+    sender.write(bytes);
+    sender.close();
+    let (mut trace, mut high, mut most_outstanding) = (0u64, 0, 0);
+    while now < Instant::from_millis(3_600_000) {
+        while let Some(segment) = sender.transmit(now) {
+            high = high.max(segment.seq + u64::from(segment.len));
+            most_outstanding = most_outstanding.max(high.saturating_sub(sender.acked_bytes()));
+            trace = hash(trace, now.as_nanos() ^ segment.seq.rotate_left(32) ^ u64::from(segment.len));
+            network.send(now, true, segment);
+        }
+        while let Some(ack) = receiver.transmit(now) {
+            assert!(ack.flags.has(Flags::ACK));
+            network.send(now, false, ack);
+        }
+        let arrival = network.packets.keys().next().map(|key| key.0);
+        let Some(next) = [sender.deadline(), receiver.deadline(), arrival].into_iter().flatten().min() else { break };
+        assert!(next >= now, "a deadline in the past is not served");
+        now = next;
+        if arrival == Some(now)
+            && let Some((_, (forward, marked, segment))) = network.packets.pop_first()
+        {
+            match forward {
+                true => receiver.receive(now, &segment, marked && sender.is_ecn_capable(&segment)),
+                false => sender.receive(now, &segment),
+            }
+        }
+        for (at, wake) in [(sender.deadline(), true), (receiver.deadline(), false)] {
+            if at.is_some_and(|at| at <= now) {
+                if wake { sender.wake(now) } else { receiver.wake(now) }
+            }
+        }
+    }
+    Outcome {
+        finished: sender.is_finished() && receiver.is_finished(),
+        delivered: receiver.delivered_bytes(),
+        ended_at: now,
+        segments: sender.counters().segments,
+        retransmits: sender.counters().retransmits,
+        trace,
+        most_outstanding,
+    }
+}
+
+fn hash(state: u64, value: u64) -> u64 {
+    (state ^ value).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29)
+}

@@ -1,0 +1,82 @@
+//! What holds whatever the network does.
+
+use crate::network::{Faults, transfer};
+use proptest::prelude::*;
+use std::time::Duration;
+use weft_sim::tcp::congestion::{CongestionKind, HyStartKind};
+use weft_sim::tcp::{DelayedAck, ReceiverConfig, Recovery, SenderConfig};
+
+fn recovery() -> impl Strategy<Value = Recovery> {
+    prop_oneof![Just(Recovery::NewReno), Just(Recovery::Sack), Just(Recovery::RackTlp)]
+}
+
+fn congestion() -> impl Strategy<Value = CongestionKind> {
+    prop_oneof![
+        Just(CongestionKind::Reno { abc_limit_segments: 2 }),
+        Just(CongestionKind::Cubic { hystart: HyStartKind::PlusPlus, fast_convergence: true }),
+        Just(CongestionKind::Bic),
+        any::<u64>().prop_map(|seed| CongestionKind::Bbr { seed }),
+    ]
+}
+
+fn delayed_ack() -> impl Strategy<Value = DelayedAck> {
+    let delay = Duration::from_millis(200);
+    prop_oneof![
+        Just(DelayedAck::None),
+        Just(DelayedAck::Standard { delay }),
+        any::<bool>().prop_map(move |oracle| DelayedAck::Modified { delay, oracle }),
+        Just(DelayedAck::Quick),
+    ]
+}
+
+prop_compose! {
+    fn sender_config()(
+        recovery in recovery(),
+        congestion in congestion(),
+        dup_thresh in 1u32..12,
+        (adaptive_reordering, undo, limited_transmit, ecn, handshake) in any::<(bool, bool, bool, bool, bool)>(),
+        mss in prop_oneof![Just(1u32), Just(512), Just(1448)],
+        max_window_segments in 1u32..64,
+    ) -> SenderConfig {
+        SenderConfig {
+            mss, congestion, recovery, dup_thresh, adaptive_reordering, undo, limited_transmit, ecn, handshake, max_window_segments,
+            ..SenderConfig::default()
+        }
+    }
+}
+
+prop_compose! {
+    fn faults()(
+        loss in prop_oneof![Just(0.0), 0.0..0.3],
+        duplicate in prop_oneof![Just(0.0), 0.0..0.2],
+        late in prop_oneof![Just(0.0), 0.0..0.5],
+        late_ms in 0u64..100,
+        mark in prop_oneof![Just(0.0), 0.0..0.1],
+    ) -> Faults {
+        Faults { loss, duplicate, late, late_by: Duration::from_millis(late_ms), mark }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 400, failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// Everything arrives, in order and once; no more than the receive window is outstanding; the same seed does the same.
+    #[test]
+    fn every_stream_arrives_whole(
+        sender in sender_config(), delayed_ack in delayed_ack(), faults in faults(), segments in 0u64..120, seed in any::<u64>(),
+    ) {
+        let bytes = segments * u64::from(sender.mss) + segments % u64::from(sender.mss);
+        let receiver = ReceiverConfig {
+            mss: sender.mss,
+            window_segments: sender.max_window_segments,
+            delayed_ack,
+            sack: sender.recovery != Recovery::NewReno,
+            ecn: sender.ecn,
+        };
+        let outcome = transfer(sender, receiver, faults, bytes, seed);
+        prop_assert!(outcome.finished, "{:?}", outcome);
+        prop_assert_eq!(outcome.delivered, bytes);
+        prop_assert!(outcome.most_outstanding <= u64::from(sender.max_window_segments * sender.mss), "{:?}", outcome);
+        prop_assert_eq!(&outcome, &transfer(sender, receiver, faults, bytes, seed));
+    }
+}

@@ -1,0 +1,149 @@
+//! RFC 5681: slow start, congestion avoidance, what a receiver acknowledges, restart after idling; RFC 6298's timer.
+
+use crate::script::{MSS, Script, acknowledgment, config};
+use std::time::Duration;
+use weft_sim::tcp::{DelayedAck, Flags, Receiver, ReceiverConfig, Segment, SenderConfig};
+use weft_units::Instant;
+
+/// §3.1: the window opens by a segment for each acknowledged one, so two leave.
+#[test]
+fn slow_start_sends_two_for_one() {
+    let mut s = Script::new(SenderConfig { initial_window_segments: 2, ..config() });
+    assert_eq!(s.out(), [0, 1]);
+    s.pass(100);
+    assert_eq!(s.ack(1), [2, 3]);
+    assert_eq!(s.ack(2), [4, 5]);
+    assert_eq!(s.cwnd(), 4.0);
+}
+
+/// §2: never beyond the receive window.
+#[test]
+fn the_receive_window_holds() {
+    let mut s = Script::new(SenderConfig { max_window_segments: 4, ..config() });
+    assert_eq!(s.out(), [0, 1, 2, 3]);
+    s.sender.receive(s.now, &Segment { window: 2 * MSS as u32, ..acknowledgment(3, &[]) });
+    assert_eq!(s.out(), [4]);
+}
+
+/// §2: an acknowledgment that changes the window is no duplicate.
+#[test]
+fn window_updates_are_no_duplicates() {
+    let mut s = Script::new(config());
+    s.out();
+    for window in 0..5 {
+        s.sender.receive(s.now, &Segment { window: 500_000 + window, ..acknowledgment(0, &[]) });
+    }
+    assert_eq!(s.out(), [0; 0]);
+    assert_eq!(s.sender.counters().fast_retransmits, 0);
+}
+
+/// §4.1: after an idle time longer than the timeout the window is no larger than the initial one.
+#[test]
+fn a_long_idle_time_closes_the_window() {
+    let mut s = Script::finite(config(), 40);
+    s.out();
+    s.pass(100);
+    (1..=40).for_each(|n| drop(s.ack(n)));
+    assert_eq!(s.cwnd(), 40.0);
+    s.pass(100_000);
+    s.sender.write(100 * MSS);
+    assert_eq!(s.out().len(), 10);
+}
+
+/// RFC 6298 §5: the timer runs while data is outstanding, restarts when data is acknowledged, doubles when it expires.
+#[test]
+fn the_timer_follows_rfc_6298() {
+    let mut s = Script::finite(SenderConfig { min_rto: Duration::from_millis(200), ..config() }, 3);
+    assert_eq!(s.timer_ms(), None);
+    s.out();
+    assert_eq!(s.timer_ms(), Some(1000));
+    s.pass(100).ack(1);
+    assert_eq!(s.timer_ms(), Some(300));
+    assert_eq!(s.expire(), [1]);
+    assert_eq!(s.timer_ms(), Some(600));
+    assert_eq!(s.expire(), [1]);
+    assert_eq!(s.timer_ms(), Some(1200));
+    assert_eq!((s.sender.counters().timeouts, s.cwnd()), (2, 1.0));
+    // §3 (Karn): no measurement of a segment sent twice, so the timeout stays backed off.
+    s.pass(100).ack(2);
+    assert_eq!(s.timer_ms(), Some(1200));
+    s.pass(100).ack(3);
+    assert_eq!(s.timer_ms(), None);
+}
+
+fn receiver(delayed_ack: DelayedAck) -> Receiver {
+    Receiver::new(ReceiverConfig { mss: MSS as u32, delayed_ack, ..ReceiverConfig::default() })
+}
+
+fn data(n: u64) -> Segment {
+    Segment { seq: n * MSS, len: MSS as u32, flags: Flags::ACK, ..Segment::default() }
+}
+
+/// The acknowledgments that leave as each of `segments` arrives, a millisecond apart.
+fn acks(receiver: &mut Receiver, segments: &[u64]) -> Vec<Option<u64>> {
+    let at = |n: usize| Instant::from_millis(n as u64);
+    let each = |(n, &segment): (usize, &u64)| {
+        receiver.receive(at(n), &data(segment), false);
+        let ack = receiver.transmit(at(n)).map(|ack| ack.ack / MSS);
+        assert!(receiver.transmit(at(n)).is_none());
+        ack
+    };
+    segments.iter().enumerate().map(each).collect()
+}
+
+const STANDARD: DelayedAck = DelayedAck::Standard { delay: Duration::from_millis(200) };
+
+/// §4.2: every second full-sized segment; at once when out of order, and when a gap is filled.
+#[test]
+fn standard_delayed_acknowledgments() {
+    let got = acks(&mut receiver(STANDARD), &[0, 1, 2, 4, 5, 3, 6, 7]);
+    assert_eq!(got, [None, Some(2), None, Some(3), Some(3), Some(6), None, Some(8)]);
+}
+
+/// §4.2: within the delay, if no second one comes.
+#[test]
+fn the_delay_is_bounded() {
+    let mut r = receiver(STANDARD);
+    assert_eq!(acks(&mut r, &[0]), [None]);
+    assert_eq!(r.deadline(), Some(Instant::from_millis(200)));
+    r.wake(Instant::from_millis(199));
+    assert!(r.transmit(Instant::from_millis(199)).is_none());
+    r.wake(Instant::from_millis(200));
+    assert_eq!(r.transmit(Instant::from_millis(200)).map(|ack| ack.ack), Some(MSS));
+    assert_eq!(r.deadline(), None);
+}
+
+/// Without delay.
+#[test]
+fn every_segment_is_acknowledged_without_delay() {
+    assert_eq!(acks(&mut receiver(DelayedAck::None), &[0, 2, 1, 3]), [Some(1), Some(1), Some(3), Some(4)]);
+}
+
+/// Paper 000 §3.1.2: every second segment whatever the order; what fills the first gap, at once.
+#[test]
+fn modified_delayed_acknowledgments() {
+    let rule = DelayedAck::Modified { delay: Duration::from_millis(200), oracle: false };
+    let got = acks(&mut receiver(rule), &[0, 2, 3, 4, 5, 1, 6, 7]);
+    assert_eq!(got, [None, Some(1), None, Some(1), None, Some(6), None, Some(8)]);
+}
+
+/// Paper 000 §3.1.2 with the oracle: a late segment waits, one sent again does not.
+#[test]
+fn the_oracle_tells_late_from_repeated() {
+    let rule = DelayedAck::Modified { delay: Duration::from_millis(200), oracle: true };
+    let mut r = receiver(rule);
+    assert_eq!(acks(&mut r, &[1, 0, 3]), [None, Some(2), None]);
+    let again = Segment { flags: Flags::ACK.with(Flags::RETRANSMIT), ..data(2) };
+    r.receive(Instant::from_millis(9), &again, false);
+    assert_eq!(r.transmit(Instant::from_millis(9)).map(|ack| ack.ack / MSS), Some(4));
+    let mut r = receiver(rule);
+    assert_eq!(acks(&mut r, &[1, 2, 3, 0, 4]), [None, Some(0), None, Some(4), None]);
+}
+
+/// Linux acknowledges a connection's first segments at once.
+#[test]
+fn quick_acknowledgments_at_the_start() {
+    let got = acks(&mut receiver(DelayedAck::Quick), &(0..20).collect::<Vec<_>>());
+    assert!(got[..16].iter().all(Option::is_some));
+    assert_eq!(got[16..], [None, Some(18), None, Some(20)]);
+}

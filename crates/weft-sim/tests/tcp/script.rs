@@ -1,0 +1,90 @@
+//! A sender under a script: acknowledgments in, segment numbers out.
+
+use std::time::Duration;
+use weft_sim::tcp::{Flags, SackBlock, Segment, Sender, SenderConfig};
+use weft_units::Instant;
+
+pub const MSS: u64 = 1000;
+
+/// The settings that most scripts begin with.
+pub fn config() -> SenderConfig {
+    SenderConfig { mss: MSS as u32, initial_window_segments: 10, max_window_segments: 1000, ..SenderConfig::default() }
+}
+
+/// A sender, and the time; segments are numbered from 0.
+pub struct Script {
+    pub sender: Sender,
+    pub now: Instant,
+}
+
+impl Script {
+    /// An endless stream from time zero.
+    pub fn new(config: SenderConfig) -> Script {
+        let mut sender = Sender::new(config, Instant::ZERO);
+        sender.write(u64::MAX);
+        Script { sender, now: Instant::ZERO }
+    }
+
+    /// A stream of so many segments.
+    pub fn finite(config: SenderConfig, segments: u64) -> Script {
+        let mut sender = Sender::new(config, Instant::ZERO);
+        sender.write(segments * MSS);
+        Script { sender, now: Instant::ZERO }
+    }
+
+    pub fn pass(&mut self, ms: u64) -> &mut Script {
+        self.now += Duration::from_millis(ms);
+        self
+    }
+
+    /// All that leaves now.
+    pub fn sends(&mut self) -> Vec<Segment> {
+        std::iter::from_fn(|| self.sender.transmit(self.now)).collect()
+    }
+
+    /// The numbers of the segments that leave now.
+    pub fn out(&mut self) -> Vec<u64> {
+        self.sends().iter().map(|segment| segment.seq / MSS).collect()
+    }
+
+    /// Everything before segment `n` is acknowledged; returns what leaves.
+    pub fn ack(&mut self, n: u64) -> Vec<u64> {
+        self.sack(n, &[])
+    }
+
+    /// As [`ack`](Self::ack), with segments selectively acknowledged: first, and one after the last.
+    pub fn sack(&mut self, n: u64, blocks: &[(u64, u64)]) -> Vec<u64> {
+        self.sender.receive(self.now, &acknowledgment(n, blocks));
+        self.out()
+    }
+
+    /// Lets the sender's next timer expire; returns what leaves.
+    pub fn expire(&mut self) -> Vec<u64> {
+        self.now = self.sender.deadline().expect("a timer runs");
+        self.sender.wake(self.now);
+        self.out()
+    }
+
+    /// Milliseconds until the next timer.
+    pub fn timer_ms(&self) -> Option<u64> {
+        self.sender.deadline().map(|at| (at - self.now).as_millis() as u64)
+    }
+
+    pub fn cwnd(&self) -> f64 {
+        self.sender.cwnd_bytes() as f64 / MSS as f64
+    }
+
+    pub fn ssthresh(&self) -> f64 {
+        self.sender.ssthresh_bytes() as f64 / MSS as f64
+    }
+}
+
+pub fn acknowledgment(n: u64, blocks: &[(u64, u64)]) -> Segment {
+    let mut ack = Segment { ack: n * MSS, window: 1_000_000, flags: Flags::ACK, ..Segment::default() };
+    for (block, &(first, end)) in ack.sacks.iter_mut().zip(blocks) {
+        let offset = (first as i64 - n as i64) * MSS as i64;
+        *block = SackBlock { offset: offset as i32, len: ((end - first) * MSS) as u32 };
+    }
+    ack.sack_count = blocks.len() as u8;
+    ack
+}
