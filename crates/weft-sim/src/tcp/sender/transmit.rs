@@ -18,6 +18,7 @@ impl Sender {
         if self.opening != Opening::Established {
             return self.transmit_syn(now);
         }
+        self.timers.pace = Instant::FAR_FUTURE;
         let choice = self.choose(now)?;
         if !self.may_depart(now, &choice) {
             return None;
@@ -90,7 +91,6 @@ impl Sender {
 
     /// Whether the pace allows a segment now.
     fn may_depart(&mut self, now: Instant, choice: &Choice) -> bool {
-        self.timers.pace = Instant::FAR_FUTURE;
         let Some(rate) = self.congestion.pacing_rate() else { return true };
         if now < self.timers.next_departure {
             self.timers.pace = self.timers.next_departure;
