@@ -1,7 +1,7 @@
 //! The traces a scenario names: both worlds play the same.
 
 use crate::trace::Trace;
-use crate::{Capacity, Scenario, ScenarioError};
+use crate::{Capacity, DirectionSpec, Network, Scenario, ScenarioError};
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
@@ -18,23 +18,41 @@ impl Scenario {
     /// Reads every trace that is named from `directory`; without a directory, or without that file, makes one from the seed.
     ///
     /// # Errors
-    /// When a file is there but cannot be read or is no trace.
+    /// When a file is there but cannot be read or is no trace, as one whose times go backwards: with file, line and column.
     pub fn load_traces(&self, directory: Option<&Path>) -> Result<Traces, ScenarioError> {
-        let mut traces = Traces::new();
-        for spec in self.links.iter().flat_map(|link| [&link.up, &link.down]) {
-            let Capacity::Trace(name) = &spec.capacity else { continue };
-            if traces.contains_key(name) {
-                continue;
-            }
-            let file = directory.map(|d| d.join(name)).filter(|path| path.is_file());
-            let trace = match file {
-                Some(path) => Trace::read(&path)?,
-                None => Trace::synthetic_lte(self.seed.wrapping_add(hash(name)), SYNTHETIC_RATE, SYNTHETIC_LENGTH),
-            };
-            traces.insert(name.clone(), trace);
-        }
-        Ok(traces)
+        load(self.links.iter().flat_map(|link| [&link.up, &link.down]), self.seed, directory)
     }
+}
+
+impl Network {
+    /// As [`Scenario::load_traces`].
+    ///
+    /// # Errors
+    /// As [`Scenario::load_traces`].
+    pub fn load_traces(&self, directory: Option<&Path>) -> Result<Traces, ScenarioError> {
+        load(self.links.iter().flat_map(|link| [&link.up.spec, &link.down.spec]), self.seed, directory)
+    }
+}
+
+fn load<'a>(
+    directions: impl Iterator<Item = &'a DirectionSpec>,
+    seed: u64,
+    directory: Option<&Path>,
+) -> Result<Traces, ScenarioError> {
+    let mut traces = Traces::new();
+    for spec in directions {
+        let Capacity::Trace(name) = &spec.capacity else { continue };
+        if traces.contains_key(name) {
+            continue;
+        }
+        let file = directory.map(|d| d.join(name)).filter(|path| path.is_file());
+        let trace = match file {
+            Some(path) => Trace::read(&path)?,
+            None => Trace::synthetic_lte(seed.wrapping_add(hash(name)), SYNTHETIC_RATE, SYNTHETIC_LENGTH),
+        };
+        traces.insert(name.clone(), trace);
+    }
+    Ok(traces)
 }
 
 /// FNV-1a, so that every name has a trace of its own.
@@ -53,5 +71,28 @@ mod tests {
         let traces = scenario.load_traces(Some(Path::new("/nonexistent"))).unwrap();
         assert_ne!(traces["one"], traces["two"]);
         assert_eq!(traces["one"], scenario.load_traces(None).unwrap()["one"]);
+    }
+
+    #[test]
+    fn a_network_plays_the_same_traces_as_two_nodes() {
+        let nodes =
+            "[[node]]\nname = \"a\"\n[[node]]\nname = \"b\"\n[[link]]\nbetween = [\"a\", \"b\"]\ntrace = \"one\"\n";
+        let network = Network::parse(&format!("name = \"t\"\nduration = \"10 s\"\n{nodes}"), "t").unwrap();
+        let links = "[[link]]\nname = \"a\"\ntrace = \"one\"\n";
+        let scenario = Scenario::parse(&format!("name = \"t\"\nduration = \"10 s\"\n{links}"), "t").unwrap();
+        assert_eq!(network.load_traces(None).unwrap(), scenario.load_traces(None).unwrap());
+    }
+
+    #[test]
+    fn a_trace_that_goes_backwards_is_refused_with_its_line() {
+        let directory = std::env::temp_dir().join(format!("weft-traces-{}", std::process::id()));
+        std::fs::create_dir_all(&directory).unwrap();
+        std::fs::write(directory.join("one"), "1\n5\n3\n").unwrap();
+        let links = "[[link]]\nname = \"a\"\ntrace = \"one\"\n";
+        let scenario = Scenario::parse(&format!("name = \"t\"\nduration = \"10 s\"\n{links}"), "t").unwrap();
+        let error = scenario.load_traces(Some(&directory)).unwrap_err();
+        std::fs::remove_dir_all(&directory).unwrap();
+        assert_eq!(error.line, 3, "{error}");
+        assert!(error.file.ends_with("one"), "{error}");
     }
 }

@@ -2,7 +2,11 @@
 
 use std::fs;
 use std::path::Path;
-use weft_scenario::{Capacity, FlowDirection, Kind, Scenario, Sweep};
+use std::time::Duration;
+use weft_scenario::{
+    AnyScenario, Capacity, DupThresh, FlowDirection, Kind, Network, QueueSize, Routes, Scenario, Sweep, Traffic,
+};
+use weft_units::Rate;
 
 fn shipped(folder: &str) -> Vec<(String, String)> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scenarios").join(folder);
@@ -12,17 +16,30 @@ fn shipped(folder: &str) -> Vec<(String, String)> {
 }
 
 fn named(name: &str) -> Scenario {
-    let all =
-        shipped("").into_iter().map(|(file, text)| Scenario::parse(&text, &file).unwrap_or_else(|e| panic!("{e}")));
-    all.into_iter().find(|scenario| scenario.name == name).unwrap_or_else(|| panic!("{name} is not there"))
+    let (file, text) = file(name);
+    Scenario::parse(&text, &file).unwrap_or_else(|e| panic!("{e}"))
+}
+
+fn network(name: &str) -> Network {
+    let (file, text) = file(name);
+    Network::parse(&text, &file).unwrap_or_else(|e| panic!("{e}"))
+}
+
+fn file(name: &str) -> (String, String) {
+    let found = shipped("").into_iter().find(|(file, _)| file.ends_with(&format!("/{name}.toml")));
+    found.unwrap_or_else(|| panic!("{name} is not there"))
 }
 
 #[test]
 fn every_scenario_is_accepted_and_named_like_its_file() {
     for (file, text) in shipped("") {
-        let scenario = Scenario::parse(&text, &file).unwrap_or_else(|e| panic!("{e}"));
-        assert!(file.ends_with(&format!("{}.toml", scenario.name)), "{file}");
-        assert!(!scenario.description.is_empty() && !scenario.flows.is_empty(), "{file}");
+        let scenario = AnyScenario::parse(&text, &file).unwrap_or_else(|e| panic!("{e}"));
+        let (name, description, flows) = match scenario {
+            AnyScenario::Pair(pair) => (pair.name, pair.description, pair.flows.len()),
+            AnyScenario::Network(network) => (network.name, network.description, network.flows.len()),
+        };
+        assert!(file.ends_with(&format!("/{name}.toml")), "{file}");
+        assert!(!description.is_empty() && flows > 0, "{file}");
     }
     for (file, text) in shipped("sweeps") {
         let sweep = Sweep::parse(&text, &file).unwrap_or_else(|e| panic!("{e}"));
@@ -61,4 +78,46 @@ fn cuts_come_twenty_times_each_way_and_cellular_has_two_traces() {
     }
     let traced = |link: &&weft_scenario::Link| matches!(link.up.capacity, Capacity::Trace(_));
     assert_eq!(named("cellular").links.iter().filter(traced).count(), 2);
+}
+
+#[test]
+fn paper_000_has_its_flows_and_its_background() {
+    for name in ["paper-000-figure-2", "paper-000-figure-6", "paper-000-figure-7"] {
+        let network = network(name);
+        let ftp: Vec<_> = network.flows.iter().filter(|flow| flow.traffic.is_tcp()).collect();
+        assert_eq!(ftp.len(), 100, "{name}");
+        assert!(ftp.iter().all(|flow| (flow.tcp.mss_bytes, flow.tcp.window_segments) == (512, 100)), "{name}");
+        assert_eq!(network.flows.len() - ftp.len(), 10, "{name}");
+        let queues = network.links.iter().map(|link| link.up.spec.queue);
+        assert!(queues.into_iter().all(|queue| queue == QueueSize::Packets(100)), "{name}");
+        let single = network.variant("single").unwrap();
+        assert_eq!(single.tcp_of(ftp[0]).dup_thresh, DupThresh::Fixed(3), "{name}");
+        let raised = network.variants.iter().find(|variant| variant.tcp_of(ftp[0]).dup_thresh == DupThresh::Paths);
+        assert_eq!(raised.unwrap().routing.routes, Routes::EqualCost, "{name}");
+    }
+}
+
+#[test]
+fn figure_2_takes_other_numbers_of_paths_and_delay_differences() {
+    let mut network = network("paper-000-figure-2");
+    network.remove_nodes("m3");
+    network.remove_nodes("m4");
+    for path in 0..3 {
+        let factor = 1.0 + 0.25 * f64::from(path);
+        network
+            .links_mut(&format!("*-{path}"))
+            .filter(|link| !link.name.starts_with("access"))
+            .for_each(|link| link.scale_delay(factor));
+    }
+    let delay = |name: &str| network.link(name).unwrap().up.spec.delay;
+    assert_eq!((delay("in-2"), delay("out-1")), (Duration::from_millis(15), Duration::from_micros(12_500)));
+    assert_eq!((delay("access-s-2"), network.link("in-3")), (Duration::from_millis(1), None));
+}
+
+#[test]
+fn figure_7_has_its_loads() {
+    let mut network = network("paper-000-figure-7");
+    network.flows_mut("pareto-*").for_each(|flow| flow.set_peak(Rate::from_mbps(70)));
+    let is_congested = |flow: &&weft_scenario::NetworkFlow| matches!(flow.traffic, Traffic::Pareto { peak, .. } if peak == Rate::from_mbps(70));
+    assert_eq!(network.flows.iter().filter(is_congested).count(), 10);
 }

@@ -34,6 +34,15 @@ pub struct NetworkFlow {
     pub tcp: TcpSpec,
 }
 
+impl NetworkFlow {
+    /// Sets the rate within a burst of a Pareto source; other sources stay as they are.
+    pub fn set_peak(&mut self, rate: Rate) {
+        if let Traffic::Pareto { peak, .. } = &mut self.traffic {
+            *peak = rate;
+        }
+    }
+}
+
 /// What a flow sends.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Traffic {

@@ -1,0 +1,394 @@
+//! Networks as people write them, well and badly.
+
+use proptest::prelude::*;
+use std::time::Duration;
+use weft_scenario::{
+    Action, AnyScenario, Capacity, CostMetric, DelayedAck, Discipline, DupThresh, Forwarding, HashKey, Network,
+    QueueSize, Recovery, Routes, Scenario, ScenarioError, Target, Traffic,
+};
+use weft_units::Rate;
+
+const GOOD: &str = r#"name = "diamond"
+duration = "60 s"
+warmup = "10 s"
+tcp = { mss = "512 B", window = 100, recovery = "new-reno", congestion = "reno" }
+
+[routing]
+routes = "equal-cost"
+forwarding = "round-robin"
+
+[[node]]
+name = "s"
+count = 3
+
+[[node]]
+name = "d"
+count = 3
+
+[[node]]
+name = "r"
+count = 4
+
+[[link]]
+name = "access"
+between = ["s*", "r0"]
+rate = "100 Mbit/s"
+delay = "1 ms"
+queue = "100 packets"
+
+[[link]]
+between = ["r1", "d*"]
+rate = "100 Mbit/s"
+delay = "1 ms"
+
+[[link]]
+name = "upper"
+between = ["r0", "r2"]
+rate = "155 Mbit/s"
+delay = "10 ms"
+queue = { kind = "red", limit = "100 packets", max-p = "2 %" }
+down = { rate = "10 Mbit/s", queue = { kind = "fq-codel", limit = "1 MB", ecn = true } }
+
+[[link]]
+name = "lower"
+between = ["r0", "r3"]
+rate = "100 Mbit/s"
+cost = 2
+
+[[link]]
+name = "rest"
+between = ["r2", "r1"]
+trace = "cell"
+
+[[link]]
+name = "end"
+between = ["r3", "r1"]
+rate = "1 Gbit/s"
+
+[[path]]
+name = "over-r2"
+via = ["r0", "r2", "r1"]
+weight = 3
+
+[[path]]
+name = "over-r3"
+via = ["r0", "r3", "r1"]
+one-way = true
+destinations = "d*"
+
+[[flow]]
+app = "ftp"
+from = "s*"
+to = "d*"
+count = 2
+start = "1 s"
+spread = "500 ms"
+tcp = { delayed-ack = "standard", dup-thresh = 6 }
+
+[[flow]]
+name = "noise"
+app = "pareto"
+from = "s0"
+to = "d*"
+packet-size = "500 B"
+peak = "10 Mbit/s"
+on = "500 ms"
+off = "500 ms"
+shape = 1.5
+stop = "30 s"
+
+[[event]]
+at = "20 s"
+node = "r3"
+cut = "both"
+for = "5 s"
+
+[[event]]
+at = "10 s"
+link = "access-*"
+rate = "1 Mbit/s"
+every = "5 s"
+repeat = 2
+
+[[variant]]
+name = "single"
+routing = { routes = "shortest" }
+
+[[variant]]
+name = "ecmp"
+tcp = { dup-thresh = "paths", delayed-ack = "modified", ack-delay = "200 ms" }
+
+[[variant]]
+name = "lsp"
+routing = { routes = "explicit", paths = ["over-r3"], forwarding = "flow-hash", hash = "source", cost = "delay" }
+
+[[variant]]
+name = "three"
+routing = { routes = "k-shortest", k = 3, disjoint = true, forwarding = "weighted" }
+"#;
+
+fn good() -> Network {
+    Network::parse(GOOD, "diamond.toml").unwrap_or_else(|e| panic!("{e}"))
+}
+
+/// The error after replacing `from` by `to` in the good network.
+fn broken(from: &str, to: &str) -> ScenarioError {
+    assert!(GOOD.contains(from), "{from}");
+    Network::parse(&GOOD.replacen(from, to, 1), "diamond.toml").err().unwrap_or_else(|| panic!("accepted: {to}"))
+}
+
+/// Replaces `from` by `to` in the good network; the error must be at the first `culprit` of the text, and say `expected`.
+fn refused_at(from: &str, to: &str, culprit: &str, expected: &str) {
+    let error = broken(from, to);
+    assert!(error.message.contains(expected), "{to}: {error}");
+    let text = GOOD.replacen(from, to, 1);
+    let before = &text[..text.find(culprit).unwrap_or_else(|| panic!("{culprit}"))];
+    let line_start = before.rfind('\n').map_or(0, |at| at + 1);
+    let place = (before.matches('\n').count() + 1, before.len() - line_start + 1);
+    assert_eq!((error.line, error.column), place, "{to}: {error}");
+}
+
+#[test]
+fn counts_and_patterns_become_plain_lists() {
+    let network = good();
+    assert_eq!(network.nodes, ["s0", "s1", "s2", "d0", "d1", "d2", "r0", "r1", "r2", "r3"]);
+    let links: Vec<_> = network.links.iter().map(|link| (link.name.as_str(), link.ends)).collect();
+    assert_eq!(links[..4], [("access-0", [0, 6]), ("access-1", [1, 6]), ("access-2", [2, 6]), ("r1-d0", [7, 3])]);
+    assert_eq!(links[6..], [("upper", [6, 8]), ("lower", [6, 9]), ("rest", [8, 7]), ("end", [9, 7])]);
+    let ftp: Vec<_> = network.flows.iter().filter(|flow| flow.group == 0).map(|flow| (flow.from, flow.to)).collect();
+    assert_eq!(ftp, [(0, 3), (0, 3), (1, 4), (1, 4), (2, 5), (2, 5)]);
+    let noise: Vec<_> = network.flows.iter().filter(|flow| flow.group == 1).map(|flow| (flow.from, flow.to)).collect();
+    assert_eq!(noise, [(0, 3), (0, 4), (0, 5)]);
+    assert_eq!((network.flows[5].name.as_str(), network.flows[6].name.as_str()), ("ftp-5", "noise-0"));
+}
+
+#[test]
+fn links_have_queues_and_directions_of_their_own() {
+    let network = good();
+    let access = network.link("access-2").unwrap();
+    assert_eq!((access.up.spec.queue, access.up.discipline), (QueueSize::Packets(100), Discipline::DropTail));
+    let upper = network.link("upper").unwrap();
+    let Discipline::Red(red) = upper.up.discipline else { panic!("{:?}", upper.up) };
+    assert_eq!((red.min, red.max), (QueueSize::Packets(25), QueueSize::Packets(75)));
+    assert_eq!((red.max_p, red.weight, red.gentle, red.ecn), (0.02, 0.002, true, false));
+    assert!(matches!(upper.down.discipline, Discipline::FqCoDel { ecn: true, quantum_bytes: 1514, .. }));
+    assert_eq!(upper.down.spec.capacity, Capacity::Rate(Rate::from_mbps(10)));
+    assert_eq!(
+        (upper.down.spec.queue, upper.down.spec.delay),
+        (QueueSize::Bytes(1_000_000), Duration::from_millis(10))
+    );
+    assert_eq!(network.link("rest").unwrap().down.spec.capacity, Capacity::Trace("cell".into()));
+    assert_eq!((network.link("lower").unwrap().cost, upper.cost), (Some(2), None));
+}
+
+#[test]
+fn paths_flows_and_events_are_read_whole() {
+    let network = good();
+    let [first, second] = &network.paths[..] else { panic!("{:?}", network.paths) };
+    assert_eq!(
+        (&first.nodes[..], &first.links[..], first.weight, first.one_way),
+        (&[6, 8, 7][..], &[6, 8][..], 3, false)
+    );
+    assert_eq!((&first.destinations, &second.destinations), (&None, &Some(vec![3, 4, 5])));
+    let flow = &network.flows[0];
+    assert_eq!(
+        (flow.start, flow.spread, flow.stop),
+        (Duration::from_secs(1), Duration::from_millis(500), Duration::from_secs(60))
+    );
+    assert_eq!((flow.traffic, flow.traffic.is_tcp()), (Traffic::Ftp { size_bytes: None }, true));
+    let half = Duration::from_millis(500);
+    let noise = Traffic::Pareto { packet_bytes: 500, peak: Rate::from_mbps(10), on: half, off: half, shape: 1.5 };
+    assert_eq!((network.flows[6].traffic, noise.is_tcp()), (noise, false));
+    let events: Vec<_> = network.events.iter().map(|event| (event.at.as_secs(), event.target)).collect();
+    let links = [0, 1, 2].map(Target::Link);
+    assert_eq!(
+        events[..6],
+        [(10, links[0]), (10, links[1]), (10, links[2]), (15, links[0]), (15, links[1]), (15, links[2])]
+    );
+    assert_eq!((events[6], &network.events[6].action), ((20, Target::Node(9)), &Action::Cut));
+}
+
+#[test]
+fn variants_change_routing_and_tcp_and_keep_the_rest() {
+    let network = good();
+    let routing = |name: &str| &network.variant(name).unwrap().routing;
+    assert_eq!((&routing("single").routes, routing("single").forwarding), (&Routes::Shortest, Forwarding::RoundRobin));
+    assert_eq!((&routing("ecmp").routes, routing("ecmp").cost), (&Routes::EqualCost, CostMetric::Hops));
+    assert_eq!(
+        (&routing("lsp").routes, routing("lsp").cost),
+        (&Routes::Explicit { paths: vec![1] }, CostMetric::Delay)
+    );
+    assert_eq!(routing("lsp").forwarding, Forwarding::FlowHash(HashKey::Source));
+    assert_eq!(routing("three").routes, Routes::KShortest { k: 3, disjoint: true });
+    let flow = &network.flows[0];
+    let single = network.variant("single").unwrap().tcp_of(flow);
+    assert_eq!((single.mss_bytes, single.window_segments, single.recovery), (512, 100, Recovery::NewReno));
+    assert_eq!((single.dup_thresh, single.delayed_ack), (DupThresh::Fixed(6), DelayedAck::Standard));
+    let ecmp = network.variant("ecmp").unwrap().tcp_of(flow);
+    assert_eq!((ecmp.dup_thresh, ecmp.delayed_ack), (DupThresh::Paths, DelayedAck::Modified));
+    assert_eq!((ecmp.ack_delay, ecmp.mss_bytes), (Duration::from_millis(200), 512));
+    let text = GOOD.split("[[variant]]").next().unwrap();
+    let plain = Network::parse(text, "f").unwrap();
+    assert_eq!((plain.variants.len(), plain.variants[0].name.as_str()), (1, "plain"));
+}
+
+#[test]
+fn every_application_is_read() {
+    let flow = |app: &str| {
+        let text = GOOD.replacen("app = \"ftp\"", app, 1).replacen(
+            "tcp = { delayed-ack = \"standard\", dup-thresh = 6 }",
+            "",
+            1,
+        );
+        Network::parse(&text, "f").unwrap_or_else(|e| panic!("{e}")).flows[0].traffic
+    };
+    let (ms, rate) = (Duration::from_millis, Rate::from_mbps(1));
+    assert_eq!(flow("app = \"iperf3\""), Traffic::Ftp { size_bytes: None });
+    assert_eq!(flow("app = \"ftp\"\nsize = \"1 MB\""), Traffic::Ftp { size_bytes: Some(1_000_000) });
+    assert_eq!(flow("app = \"http\""), Traffic::Http { size_bytes: 10_000_000 });
+    assert_eq!(flow("app = \"short-flows\""), Traffic::ShortFlows { mean_packets: 14.0, interval: ms(100) });
+    let (request_bytes, response_bytes) = (100, 5_000);
+    let request = flow("app = \"request-response\"\nrequest = \"100 B\"\nsize = \"5 kB\"\ninterval = \"1 s\"");
+    assert_eq!(request, Traffic::RequestResponse { request_bytes, response_bytes, interval: ms(1_000) });
+    assert_eq!(flow("app = \"poisson\"\nrate = \"1 Mbit/s\""), Traffic::Poisson { packet_bytes: 1_500, rate });
+    let cbr = flow("app = \"cbr\"\nrate = \"1 Mbit/s\"\npacket-size = \"100 B\"");
+    assert_eq!(cbr, Traffic::Cbr { packet_bytes: 100, rate });
+    assert_eq!(flow("app = \"voip\""), Traffic::Voip { packet_bytes: 200, interval: ms(20) });
+    assert_eq!(flow("app = \"ping\""), Traffic::Ping { interval: ms(100) });
+    assert_eq!(flow("app = \"probe\""), Traffic::Probe { interval: ms(1) });
+}
+
+#[test]
+fn the_two_shapes_are_told_apart() {
+    assert!(matches!(AnyScenario::parse(GOOD, "f"), Ok(AnyScenario::Network(_))));
+    let pair = "name = \"p\"\nduration = \"1 s\"\n[[link]]\nname = \"a\"\nrate = \"1 Mbit/s\"\n";
+    assert!(matches!(AnyScenario::parse(pair, "f"), Ok(AnyScenario::Pair(_))));
+    let error = Scenario::parse(GOOD, "diamond.toml").unwrap_err();
+    assert!(error.message.contains("run it with `weft sim run`"), "{error}");
+    assert_eq!(error.line, 6, "{error}");
+}
+
+#[test]
+fn a_path_in_a_circle_is_refused_where_it_closes() {
+    let expected = "path `over-r2` goes in a circle: it comes to `r0` twice";
+    refused_at("\"r0\", \"r2\", \"r1\"]", "\"r0\", \"r2\", \"r1\", \"r3\", \"r0\"] # here", "\"r0\"] # here", expected);
+}
+
+#[test]
+fn a_hop_without_a_link_is_refused_with_the_links_there_are() {
+    let expected = "no link from `r2` to `r3`: from there links go to r0, r1";
+    refused_at("\"r0\", \"r2\", \"r1\"]", "\"r0\", \"r2\", \"r3\", \"r1\"] # here", "\"r3\", \"r1\"] # here", expected);
+}
+
+#[test]
+fn a_flow_to_nowhere_is_refused() {
+    refused_at("to = \"d*\"\ncount", "to = \"e0\"\ncount", "\"e0\"", "there is no node `e0`: did you mean `s0`?");
+    refused_at("to = \"d*\"\ncount", "to = \"s*\"\ncount", "\"s*\"\ncount", "both ends are `s0`");
+    let text = format!("{}\n[[node]]\nname = \"island\"\n", GOOD.replacen("to = \"d*\"", "to = \"island\"", 1));
+    let error = Network::parse(&text, "f").unwrap_err();
+    assert!(error.message.contains("no links lead from `s0` to `island`"), "{error}");
+    assert_eq!(error.column, 6);
+}
+
+#[test]
+fn what_cannot_be_is_refused_at_its_place() {
+    let cases = [
+        ("rate = \"155 Mbit/s\"", "rate = \"0 Mbit/s\"", "\"0 Mbit/s\"", "above zero"),
+        ("peak = \"10 Mbit/s\"", "peak = \"0 bit/s\"", "\"0 bit/s\"", "above zero"),
+        ("rate = \"155 Mbit/s\"", "rate = \"155 MB\"", "\"155 MB\"", "the unit must be one of"),
+        ("rate = \"155 Mbit/s\"\n", "", "\"upper\"", "link `upper` needs a `rate` or a `trace`"),
+        ("limit = \"100 packets\"", "limit = \"100 pakets\"", "\"100 pakets\"", "not a queue"),
+        ("queue = \"100 packets\"", "queue = \"100 pakets\"", "\"100 pakets\"", "not a queue"),
+        ("kind = \"red\"", "kind = \"rde\"", "\"rde\"", "did you mean `red`?"),
+        ("max-p", "max-pp", "max-pp", "did you mean `max-p`?"),
+        ("kind = \"red\"", "kind = \"codel\"", "{ kind = \"codel\"", "has no `max-p`"),
+        ("max-p", "min = \"9 packets\", max = \"9 packets\", max-p", "{ kind = \"red\"", "`min` must be less"),
+        ("max-p", "min = \"9 packets\", max = \"9 kB\", max-p", "{ kind = \"red\"", "the same unit"),
+        ("between = [\"r0\", \"r2\"]", "betwen = [\"r0\", \"r2\"]", "betwen", "did you mean `between`?"),
+        ("[\"r0\", \"r2\"]", "[\"r0\", \"r0\"] # both", "\"r0\"] # both", "both ends are `r0`"),
+        ("[\"s*\", \"r0\"]", "[\"r*\", \"r0\"]", "\"r0\"]", "both ends are `r0`"),
+        ("[\"s*\", \"r0\"]", "[\"x*\", \"r0\"]", "\"x*\"", "no node matches `x*`"),
+        ("[\"s*\", \"r0\"]", "[\"s*\", \"r*\"]", "\"r*\"]", "matches 3 nodes and `r*` matches 4"),
+        ("name = \"lower\"", "name = \"upper\" # twice", "\"upper\" # twice", "two links named `upper`"),
+        ("name = \"lower\"", "name = \"lo wer\"", "\"lo wer\"", "a link's name"),
+        ("name = \"d\"\n", "name = \"s\"\nunused = 1\n", "unused", "unknown field `unused`"),
+        ("name = \"over-r3\"", "name = \"over-r2\" # twice", "\"over-r2\" # twice", "two paths named"),
+        ("destinations = \"d*\"", "destinations = \"e*\"", "\"e*\"", "no node matches `e*`"),
+        ("via = [\"r0\", \"r3\", \"r1\"]", "via = [\"r*\", \"r1\"]", "\"r*\"", "one node is expected"),
+        ("via = [\"r0\", \"r3\", \"r1\"]", "via = [\"r0\"]", "[\"r0\"]", "two nodes or more"),
+        ("name = \"noise\"", "name = \"ftp\" # twice", "\"ftp\" # twice", "two flows named `ftp-0`"),
+        ("name = \"d\"", "name = \"s\" # twice", "\"s\" # twice", "two nodes named `s0`"),
+        ("count = 4", "count = 400000", "\"r\"\ncount", "more than 100000 nodes"),
+        ("app = \"ftp\"", "app = \"fpt\"", "\"fpt\"", "did you mean `ftp`?"),
+        ("app = \"pareto\"", "app = \"cbr\"", "\"10 Mbit/s\"\non", "app `cbr` has no `peak`"),
+        ("peak = \"10 Mbit/s\"\n", "", "\"pareto\"", "app `pareto` needs `peak`"),
+        ("shape = 1.5", "shape = 1.0", "1.0", "above 1"),
+        ("packet-size = \"500 B\"", "packet-size = \"5 B\"", "\"5 B\"", "28 B to 65535 B"),
+        ("stop = \"30 s\"", "stop = \"61 s\"", "\"61 s\"", "before the run ends"),
+        ("spread = \"500 ms\"", "spread = \"59 s\"", "\"59 s\"", "start before it stops"),
+        ("mss = \"512 B\"", "mss = \"1 MB\"", "\"1 MB\"", "1 B to 65495 B"),
+        ("window = 100", "window = 0", "0, rec", "nonzero"),
+        ("dup-thresh = 6", "dup-thresh = 0", "0 }", "a number above zero, or \"paths\""),
+        ("dup-thresh = \"paths\"", "dup-thresh = \"path\"", "\"path\"", "or \"paths\""),
+        ("\"new-reno\"", "\"reno\"", "\"reno\", con", "unknown variant"),
+        ("node = \"r3\"", "node = \"r9\"", "\"r9\"", "did you mean `r"),
+        ("cut = \"both\"", "cut = \"up\"", "\"r3\"\ncut", "as a whole"),
+        ("cut = \"both\"", "loss = \"1 %\"", "\"r3\"\nloss", "as a whole"),
+        ("cut = \"both\"", "weights = { a = 1 }", "{ a = 1 }", "a network has none"),
+        ("node = \"r3\"\n", "", "\"20 s\"", "needs a `link` or a `node`"),
+        ("link = \"access-*\"", "link = \"acces-1\"", "\"acces-1\"", "did you mean `access-1`?"),
+        ("link = \"access-*\"", "link = { carrying = \"ftp\" }", "{ carrying", "name the link itself"),
+        ("repeat = 2", "repeat = 20", "\"10 s\"\nlink", "after the run's end"),
+        ("name = \"ecmp\"", "name = \"single\" # twice", "\"single\" # twice", "two variants named"),
+        ("routes = \"k-shortest\", k = 3", "routes = \"k-shortest\"", "\"k-shortest\"", "needs `k`"),
+        ("routes = \"shortest\"", "routes = \"shortest\", k = 2", "2 }", "`k` is for"),
+        ("hash = \"source\"", "k = 2", "2, cost", "`k` is for"),
+        ("forwarding = \"flow-hash\"", "forwarding = \"random\"", "\"source\"", "`hash` is for"),
+        ("paths = [\"over-r3\"]", "paths = [\"over-r4\"]", "\"over-r4\"", "did you mean `over-r"),
+        ("[routing]", "nodes = [\"a\", \"b\"]\n[routing]", "nodes", "did you mean `node`?"),
+        ("warmup = \"10 s\"", "warmup = \"60 s\"", "\"60 s\"\ntcp", "shorter than the run"),
+    ];
+    for (from, to, culprit, expected) in cases {
+        refused_at(from, to, culprit, expected);
+    }
+}
+
+#[test]
+fn sweeps_change_a_network_that_was_read() {
+    let mut network = good();
+    network.links_mut("*er").for_each(|link| link.scale_delay(1.5));
+    assert_eq!(network.link("upper").unwrap().down.spec.delay, Duration::from_millis(15));
+    network.links_mut("end").for_each(|link| link.set_queue(QueueSize::Packets(7), Discipline::DropTail));
+    assert_eq!(network.link("end").unwrap().up.spec.queue, QueueSize::Packets(7));
+    network.flows_mut("noise-*").for_each(|flow| flow.traffic = Traffic::Ping { interval: Duration::from_secs(1) });
+    assert!(network.flows[6..].iter().all(|flow| matches!(flow.traffic, Traffic::Ping { .. })));
+
+    network.remove_nodes("r2");
+    network.remove_nodes("s0");
+    assert_eq!(network.nodes, ["s1", "s2", "d0", "d1", "d2", "r0", "r1", "r3"]);
+    let links: Vec<_> = network.links.iter().map(|link| (link.name.as_str(), link.ends)).collect();
+    assert_eq!((links[0], links[5]), (("access-1", [0, 5]), ("lower", [5, 7])));
+    assert!(network.link("upper").is_none() && network.link("rest").is_none());
+    let flows: Vec<_> = network.flows.iter().map(|flow| (flow.from, flow.to)).collect();
+    assert_eq!(flows, [(0, 3), (0, 3), (1, 4), (1, 4)]);
+    let [path] = &network.paths[..] else { panic!("{:?}", network.paths) };
+    assert_eq!((path.name.as_str(), &path.nodes[..], &path.links[..]), ("over-r3", &[5, 7, 6][..], &[5, 6][..]));
+    assert_eq!(path.destinations, Some(vec![2, 3, 4]));
+    assert_eq!(network.variant("lsp").unwrap().routing.routes, Routes::Explicit { paths: vec![0] });
+    let targets: Vec<_> = network.events.iter().map(|event| event.target).collect();
+    assert_eq!(targets, [Target::Link(0), Target::Link(1), Target::Link(0), Target::Link(1), Target::Node(7)]);
+    network.remove_nodes("d*");
+    assert!(network.paths.is_empty() && network.flows.is_empty());
+}
+
+proptest! {
+    #[test]
+    fn a_damaged_network_is_refused_inside_the_text_or_read(at in 0usize..GOOD.len(), with in "[\\PC\n]{0,3}") {
+        let mut text = GOOD.to_owned();
+        text.replace_range(at..at + 1, &with);
+        if let Err(error) = Network::parse(&text, "f") {
+            prop_assert!(error.line >= 1 && error.line <= text.matches('\n').count() + 1);
+            prop_assert!(error.column >= 1 && !error.message.is_empty());
+        }
+    }
+}
