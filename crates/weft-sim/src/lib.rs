@@ -3,14 +3,21 @@
 //! It drives [`Node`]s and knows nothing of what they are.
 #![forbid(unsafe_code)]
 
+pub mod forward;
+pub mod host;
 pub mod link;
 mod node;
 mod packet;
+mod router;
 mod schedule;
 mod simulator;
+pub mod source;
+mod station;
 pub mod tcp;
 pub mod topology;
 
 pub use node::{Node, Ports};
 pub use packet::{Body, Ecn, FlowNo, LinkId, NodeId, Packet};
+pub use router::Router;
 pub use simulator::{Simulator, Tap};
+pub use station::Station;

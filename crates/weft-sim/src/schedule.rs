@@ -21,6 +21,12 @@ pub(crate) struct Schedule {
     sources: u32,
 }
 
+impl Default for Schedule {
+    fn default() -> Schedule {
+        Schedule::new()
+    }
+}
+
 impl Schedule {
     pub(crate) fn new() -> Schedule {
         Schedule { tree: vec![Entrant::NOBODY; 2], sources: 0 }

@@ -179,10 +179,10 @@ impl<N: Node> Simulator<N> {
         let arrived = way.arrive(self.now);
         self.schedule.set(source, way.next());
         let (to, Some(packet)) = (way.to(), arrived) else { return };
-        if self.is_tapped[link.index()] {
-            if let Some(tap) = &mut self.tap {
-                tap(self.now, link, &packet);
-            }
+        if self.is_tapped[link.index()]
+            && let Some(tap) = &mut self.tap
+        {
+            tap(self.now, link, &packet);
         }
         if !self.is_down[to.index()] {
             self.with_node(to, |node, now, ports| node.receive(now, link, packet, ports));

@@ -14,11 +14,11 @@ pub(super) struct Managed {
 
 impl Managed {
     /// The queue a specification asks for, if it is not a plain one.
-    pub(super) fn for_spec(spec: &QueueSpec, _rng: Rng) -> Option<Box<Managed>> {
+    pub(super) fn for_spec(spec: &QueueSpec, rng: Rng) -> Option<Box<Managed>> {
         match spec {
             QueueSpec::DropTail { .. } => None,
             QueueSpec::Managed { kind, config } => {
-                Some(Box::new(Managed { queue: FlowQueue::new(*kind, *config), in_transmission: None }))
+                Some(Box::new(Managed { queue: FlowQueue::with_rng(*kind, *config, rng), in_transmission: None }))
             }
         }
     }

@@ -239,14 +239,14 @@ impl Link {
 
     /// What arrives at the far end at `now`: at most one packet a call.
     pub(crate) fn arrive(&mut self, now: Instant) -> Option<Packet> {
-        if let Some(managed) = self.managed.as_mut().filter(|m| m.departs() <= now) {
-            if let Some(packet) = managed.finish() {
-                managed.start(now, &mut self.transmitter, &mut self.stats);
-                let bytes = packet.bytes;
-                self.depart(now, packet);
-                let lost = self.line.back().is_some_and(|last| last.lost);
-                self.stats.sent(bytes, lost);
-            }
+        if let Some(managed) = self.managed.as_mut().filter(|m| m.departs() <= now)
+            && let Some(packet) = managed.finish()
+        {
+            managed.start(now, &mut self.transmitter, &mut self.stats);
+            let bytes = packet.bytes;
+            self.depart(now, packet);
+            let lost = self.line.back().is_some_and(|last| last.lost);
+            self.stats.sent(bytes, lost);
         }
         self.serve(now);
         let first = self.line.pop_front_if(|first| first.due <= now)?;

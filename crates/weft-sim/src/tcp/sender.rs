@@ -1,6 +1,7 @@
 //! The sending side: what leaves, when, and what acknowledgments say about it.
 
 mod acknowledge;
+mod successor;
 mod timers;
 mod transmit;
 

@@ -1,0 +1,144 @@
+//! Which of several ways a router sends a packet.
+
+use crate::Packet;
+use crate::topology::NextHop;
+use weft_units::Rng;
+
+/// What is the same for all packets that must keep together.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum HashKey {
+    /// The flow: addresses, ports, protocol.
+    Flow,
+    /// The source address alone (paper 000 §4.1).
+    Source,
+}
+
+/// How packets are spread over several ways.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Forwarding {
+    /// Each way in turn, packet by packet.
+    RoundRobin,
+    /// Any way, packet by packet.
+    Random,
+    /// Each way in turn by its weight, smoothly, packet by packet.
+    Weighted,
+    /// The same way for all packets of equal key: the hash falls into ranges that are as wide as the weights (RFC 2992).
+    FlowHash(HashKey),
+}
+
+/// Spreads the packets to one destination.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Spreader {
+    turn: usize,
+    /// For smooth weighted round robin: what each way has to its credit.
+    credit: Vec<i64>,
+}
+
+impl Spreader {
+    /// The position of the way that `packet` takes; `ways` is not empty.
+    pub(crate) fn pick(&mut self, how: Forwarding, ways: &[NextHop], packet: &Packet, rng: &mut Rng) -> usize {
+        match how {
+            _ if ways.len() == 1 => 0,
+            Forwarding::RoundRobin => {
+                self.turn = if self.turn + 1 < ways.len() { self.turn + 1 } else { 0 };
+                self.turn
+            }
+            Forwarding::Random => by_share(ways, rng.next_u64()),
+            Forwarding::Weighted => self.smooth(ways),
+            Forwarding::FlowHash(key) => by_share(ways, hash(key, packet)),
+        }
+    }
+
+    fn smooth(&mut self, ways: &[NextHop]) -> usize {
+        self.credit.resize(ways.len(), 0);
+        self.credit.iter_mut().zip(ways).for_each(|(credit, way)| *credit += i64::from(way.weight));
+        let (mut best, mut most) = (0, i64::MIN);
+        for (position, &credit) in self.credit.iter().enumerate() {
+            if credit > most {
+                (best, most) = (position, credit);
+            }
+        }
+        self.credit[best] -= ways.iter().map(|way| i64::from(way.weight)).sum::<i64>();
+        best
+    }
+}
+
+/// Maps the whole range of `point` onto the ways in proportion to their weights.
+fn by_share(ways: &[NextHop], point: u64) -> usize {
+    let total: u64 = ways.iter().map(|way| u64::from(way.weight)).sum();
+    let mut left = ((u128::from(point) * u128::from(total)) >> 64) as u64;
+    for (position, way) in ways.iter().enumerate() {
+        match left.checked_sub(u64::from(way.weight)) {
+            None => return position,
+            Some(rest) => left = rest,
+        }
+    }
+    ways.len() - 1
+}
+
+/// The same in every router and every run, as if computed from addresses.
+fn hash(key: HashKey, packet: &Packet) -> u64 {
+    let key = match key {
+        HashKey::Flow => u64::from(packet.flow.0) << 32 | u64::from(packet.source.0),
+        HashKey::Source => u64::from(packet.source.0),
+    };
+    Rng::new(key).next_u64()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Body, Ecn, FlowNo, LinkId, NodeId};
+    use weft_units::Instant;
+
+    fn ways(weights: &[u32]) -> Vec<NextHop> {
+        (0..).zip(weights).map(|(link, &weight)| NextHop { link: LinkId(link), label: 0, weight }).collect()
+    }
+
+    fn packet(flow: u32, source: u32) -> Packet {
+        Packet {
+            flow: FlowNo(flow),
+            source: NodeId(source),
+            destination: NodeId(0),
+            bytes: 100,
+            label: 0,
+            ecn: Ecn::NotEct,
+            body: Body::Udp { number: 0, sent_at: Instant::ZERO },
+        }
+    }
+
+    fn counts(how: Forwarding, weights: &[u32], packets: impl Iterator<Item = Packet>) -> Vec<u32> {
+        let (ways, mut spreader, mut rng) = (ways(weights), Spreader::default(), Rng::new(5));
+        let mut counts = vec![0; weights.len()];
+        packets.for_each(|packet| counts[spreader.pick(how, &ways, &packet, &mut rng)] += 1);
+        counts
+    }
+
+    #[test]
+    fn each_way_of_spreading_keeps_its_shares() {
+        let many = || (0..6_000).map(|n| packet(n, n % 1_500));
+        assert_eq!(counts(Forwarding::RoundRobin, &[1, 5, 9], many()), [2_000; 3]);
+        assert_eq!(counts(Forwarding::Weighted, &[1, 2, 3], many()), [1_000, 2_000, 3_000]);
+        for how in [Forwarding::Random, Forwarding::FlowHash(HashKey::Flow), Forwarding::FlowHash(HashKey::Source)] {
+            let got = counts(how, &[1, 2, 3], many());
+            for (count, expected) in got.into_iter().zip([1_000u32, 2_000, 3_000]) {
+                assert!(count.abs_diff(expected) < 320, "{how:?}: {count}");
+            }
+        }
+    }
+
+    #[test]
+    fn weights_are_mixed_smoothly() {
+        let (ways, mut spreader, mut rng) = (ways(&[1, 3]), Spreader::default(), Rng::new(5));
+        let order: Vec<usize> =
+            (0..8).map(|n| spreader.pick(Forwarding::Weighted, &ways, &packet(n, 0), &mut rng)).collect();
+        assert_eq!(order, [1, 0, 1, 1, 1, 0, 1, 1]);
+    }
+
+    #[test]
+    fn packets_of_equal_key_keep_together() {
+        let one_source = (0..500).map(|flow| packet(flow, 7));
+        assert!(counts(Forwarding::FlowHash(HashKey::Source), &[1; 4], one_source.clone()).contains(&500));
+        assert!(!counts(Forwarding::FlowHash(HashKey::Flow), &[1; 4], one_source).contains(&500));
+    }
+}

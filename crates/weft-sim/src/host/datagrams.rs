@@ -1,0 +1,159 @@
+//! Agents without TCP: datagrams one way, and echoes.
+
+use super::{Egress, Ends};
+use crate::link::Histogram;
+use crate::source::Pattern;
+use crate::{Body, Ecn, Packet};
+use weft_units::{Duration, Instant, Rng};
+
+/// Sends datagrams by a pattern.
+#[derive(Clone, Debug)]
+pub struct DatagramSource {
+    pattern: Pattern,
+    bytes: u32,
+    rng: Rng,
+    next: Instant,
+    stop: Instant,
+    sent: u64,
+}
+
+impl DatagramSource {
+    /// Datagrams of `bytes` IP bytes from `start` until `stop`.
+    pub fn new(pattern: Pattern, bytes: u32, start: Instant, stop: Instant, rng: Rng) -> DatagramSource {
+        DatagramSource { pattern, bytes, rng, next: start, stop, sent: 0 }
+    }
+
+    /// Datagrams sent so far.
+    pub fn sent(&self) -> u64 {
+        self.sent
+    }
+
+    pub(super) fn wake(&mut self, now: Instant, ends: Ends, out: &mut impl Egress) {
+        while self.next <= now && self.next < self.stop {
+            let body = Body::Udp { number: self.sent, sent_at: now };
+            out.send(ends.packet(self.bytes, Ecn::NotEct, body));
+            self.sent += 1;
+            self.next += self.pattern.next(&mut self.rng).max(Duration::from_nanos(1));
+        }
+    }
+
+    pub(super) fn deadline(&self) -> Option<Instant> {
+        (self.next < self.stop).then_some(self.next)
+    }
+}
+
+/// Counts datagrams that arrive.
+#[derive(Clone, Debug, Default)]
+pub struct DatagramSink {
+    received: u64,
+    received_bytes: u64,
+    one_way: Histogram,
+    last: Option<Instant>,
+    longest_gap: Duration,
+    log: Option<Vec<(Instant, Duration)>>,
+}
+
+impl DatagramSink {
+    /// A sink that keeps the time and the one-way delay of every arrival, too.
+    pub fn logging() -> DatagramSink {
+        DatagramSink { log: Some(Vec::new()), ..DatagramSink::default() }
+    }
+
+    /// Starts counting anew.
+    pub fn clear(&mut self) {
+        *self = DatagramSink { last: self.last, log: self.log.take(), ..DatagramSink::default() };
+    }
+
+    pub(super) fn receive(&mut self, now: Instant, packet: &Packet) {
+        let Body::Udp { sent_at, .. } = packet.body else { return };
+        self.received += 1;
+        self.received_bytes += u64::from(packet.bytes);
+        self.one_way.record(now - sent_at);
+        if let Some(last) = self.last.replace(now) {
+            self.longest_gap = self.longest_gap.max(now - last);
+        }
+        if let Some(log) = &mut self.log {
+            log.push((now, now - sent_at));
+        }
+    }
+
+    /// Datagrams that arrived.
+    pub fn received(&self) -> u64 {
+        self.received
+    }
+
+    /// IP bytes that arrived.
+    pub fn received_bytes(&self) -> u64 {
+        self.received_bytes
+    }
+
+    /// One-way delays.
+    pub fn one_way(&self) -> &Histogram {
+        &self.one_way
+    }
+
+    /// The longest time between two arrivals.
+    pub fn longest_gap(&self) -> Duration {
+        self.longest_gap
+    }
+
+    /// Times and one-way delays of arrivals, where they are kept.
+    pub fn log(&self) -> &[(Instant, Duration)] {
+        self.log.as_deref().unwrap_or(&[])
+    }
+}
+
+/// Sends echo requests and times the answers.
+#[derive(Clone, Debug)]
+pub struct Echo {
+    requests: DatagramSource,
+    rtt: Histogram,
+    log: Vec<(Instant, Duration)>,
+}
+
+impl Echo {
+    /// Requests as `requests` says.
+    pub fn new(requests: DatagramSource) -> Echo {
+        Echo { requests, rtt: Histogram::default(), log: Vec::new() }
+    }
+
+    /// Round-trip times.
+    pub fn rtt(&self) -> &Histogram {
+        &self.rtt
+    }
+
+    /// Times of answers and what they say of the round trip.
+    pub fn log(&self) -> &[(Instant, Duration)] {
+        &self.log
+    }
+
+    /// Starts counting anew.
+    pub fn clear(&mut self) {
+        self.rtt = Histogram::default();
+    }
+
+    pub(super) fn receive(&mut self, now: Instant, packet: &Packet) {
+        if let Body::Udp { sent_at, .. } = packet.body {
+            self.rtt.record(now - sent_at);
+            self.log.push((now, now - sent_at));
+        }
+    }
+
+    pub(super) fn wake(&mut self, now: Instant, ends: Ends, out: &mut impl Egress) {
+        self.requests.wake(now, ends, out);
+    }
+
+    pub(super) fn deadline(&self) -> Option<Instant> {
+        self.requests.deadline()
+    }
+}
+
+/// Sends every datagram back.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct EchoAnswer;
+
+impl EchoAnswer {
+    pub(super) fn receive(self, ends: Ends, packet: Packet, out: &mut impl Egress) {
+        out.send(ends.packet(packet.bytes, packet.ecn, packet.body));
+    }
+}

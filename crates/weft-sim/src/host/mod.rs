@@ -1,0 +1,155 @@
+//! A host: where flows begin and end.
+
+mod datagrams;
+mod tcp_sink;
+mod tcp_source;
+
+pub use datagrams::{DatagramSink, DatagramSource, Echo, EchoAnswer};
+pub use tcp_sink::{TcpSink, Trigger};
+pub use tcp_source::{Supply, TcpSource, TransferStats};
+
+use crate::schedule::Schedule;
+use crate::{Body, Ecn, FlowNo, NodeId, Packet};
+use weft_units::Instant;
+
+/// Takes what a host sends.
+pub trait Egress {
+    /// Takes a packet.
+    fn send(&mut self, packet: Packet);
+}
+
+/// One end of a flow.
+pub enum Agent {
+    /// Sends data over TCP.
+    TcpSource(Box<TcpSource>),
+    /// Receives data over TCP.
+    TcpSink(Box<TcpSink>),
+    /// Sends datagrams and does not listen.
+    DatagramSource(DatagramSource),
+    /// Receives datagrams.
+    DatagramSink(Box<DatagramSink>),
+    /// Asks for echoes.
+    Echo(Box<Echo>),
+    /// Answers them.
+    EchoAnswer(EchoAnswer),
+}
+
+/// The addresses of one end of a flow.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Ends {
+    /// The flow.
+    pub flow: FlowNo,
+    /// The node it is on.
+    pub here: NodeId,
+    /// The node of the other end.
+    pub there: NodeId,
+}
+
+impl Ends {
+    fn packet(self, bytes: u32, ecn: Ecn, body: Body) -> Packet {
+        Packet { flow: self.flow, source: self.here, destination: self.there, bytes, label: 0, ecn, body }
+    }
+}
+
+const NO_SEAT: u32 = u32::MAX;
+
+/// A host with its agents.
+#[derive(Default)]
+pub struct Host {
+    agents: Vec<(Ends, Agent)>,
+    timers: Schedule,
+    /// The agent of each flow.
+    by_flow: Vec<u32>,
+}
+
+impl Host {
+    /// A host without agents.
+    pub fn new() -> Host {
+        Host::default()
+    }
+
+    /// Seats one end of a flow here; at most one for each flow. Returns its number.
+    pub fn add(&mut self, ends: Ends, agent: Agent) -> usize {
+        let seat = self.timers.add();
+        self.by_flow.resize(self.by_flow.len().max(ends.flow.index() + 1), NO_SEAT);
+        self.by_flow[ends.flow.index()] = seat;
+        self.agents.push((ends, agent));
+        self.reschedule(seat);
+        seat as usize
+    }
+
+    /// The agents in the order in which they were added.
+    pub fn agents(&self) -> impl Iterator<Item = (FlowNo, &Agent)> {
+        self.agents.iter().map(|(ends, agent)| (ends.flow, agent))
+    }
+
+    /// The agent of a flow.
+    pub fn agent_mut(&mut self, flow: FlowNo) -> Option<&mut Agent> {
+        let seat = *self.by_flow.get(flow.index())?;
+        self.agents.get_mut(seat as usize).map(|(_, agent)| agent)
+    }
+
+    /// A packet for this host has arrived.
+    pub fn receive(&mut self, now: Instant, packet: Packet, out: &mut impl Egress) {
+        let Some(&seat) = self.by_flow.get(packet.flow.index()) else { return };
+        let Some((ends, agent)) = self.agents.get_mut(seat as usize) else { return };
+        let ends = *ends;
+        match agent {
+            Agent::TcpSource(source) => source.receive(now, ends, &packet, out),
+            Agent::TcpSink(sink) => {
+                if let Some(demand) = sink.receive(now, ends, &packet, out) {
+                    self.demand(now, demand, out);
+                }
+            }
+            Agent::DatagramSource(_) => {}
+            Agent::DatagramSink(sink) => sink.receive(now, &packet),
+            Agent::Echo(echo) => echo.receive(now, &packet),
+            Agent::EchoAnswer(answer) => answer.receive(ends, packet, out),
+        }
+        self.reschedule(seat);
+    }
+
+    /// A sink got what it waited for: the flow it names has something to send.
+    fn demand(&mut self, now: Instant, demand: Trigger, out: &mut impl Egress) {
+        let Some(&seat) = self.by_flow.get(demand.flow.index()) else { return };
+        if let Some((ends, Agent::TcpSource(source))) = self.agents.get_mut(seat as usize) {
+            source.write(now, *ends, demand.write_bytes, demand.pause, out);
+            self.reschedule(seat);
+        }
+    }
+
+    /// The time of at least one agent has come.
+    pub fn wake(&mut self, now: Instant, out: &mut impl Egress) {
+        loop {
+            let (at, seat) = self.timers.first();
+            if at > now || at == Instant::FAR_FUTURE {
+                return;
+            }
+            let (ends, agent) = &mut self.agents[seat as usize];
+            match agent {
+                Agent::TcpSource(source) => source.wake(now, *ends, out),
+                Agent::TcpSink(sink) => sink.wake(now, *ends, out),
+                Agent::DatagramSource(source) => source.wake(now, *ends, out),
+                Agent::Echo(echo) => echo.wake(now, *ends, out),
+                Agent::DatagramSink(_) | Agent::EchoAnswer(_) => {}
+            }
+            self.reschedule(seat);
+        }
+    }
+
+    /// When [`Host::wake`] must be called next.
+    pub fn deadline(&self) -> Option<Instant> {
+        Some(self.timers.first().0).filter(|at| *at != Instant::FAR_FUTURE)
+    }
+
+    fn reschedule(&mut self, seat: u32) {
+        let deadline = match &self.agents[seat as usize].1 {
+            Agent::TcpSource(source) => source.deadline(),
+            Agent::TcpSink(sink) => sink.deadline(),
+            Agent::DatagramSource(source) => source.deadline(),
+            Agent::Echo(echo) => echo.deadline(),
+            Agent::DatagramSink(_) | Agent::EchoAnswer(_) => None,
+        };
+        self.timers.set(seat, deadline.unwrap_or(Instant::FAR_FUTURE));
+    }
+}

@@ -1,0 +1,100 @@
+//! The receiving end of TCP.
+
+use super::tcp_source::acknowledgment_bytes;
+use super::{Egress, Ends};
+use crate::tcp::{Receiver, ReceiverConfig};
+use crate::{Body, Ecn, FlowNo, Packet};
+use weft_units::{Duration, Instant};
+
+/// What a sink sets off each time it has received so much: a response, or the next request.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Trigger {
+    /// So many bytes set it off.
+    pub every_bytes: u64,
+    /// The flow of this host that then sends.
+    pub flow: FlowNo,
+    /// So many bytes.
+    pub write_bytes: u64,
+    /// After a pause.
+    pub pause: Duration,
+}
+
+/// Receives data over TCP and acknowledges it.
+pub struct TcpSink {
+    receiver: Receiver,
+    header_bytes: u32,
+    trigger: Option<Trigger>,
+    next_trigger: u64,
+    acknowledgments: u64,
+    last: Option<Instant>,
+    longest_gap: Duration,
+}
+
+impl TcpSink {
+    /// A sink whose acknowledgments have `header_bytes` of IP and TCP.
+    pub fn new(config: ReceiverConfig, header_bytes: u32, trigger: Option<Trigger>) -> TcpSink {
+        TcpSink {
+            receiver: Receiver::new(config),
+            header_bytes,
+            next_trigger: trigger.map_or(u64::MAX, |t| t.every_bytes),
+            trigger,
+            acknowledgments: 0,
+            last: None,
+            longest_gap: Duration::ZERO,
+        }
+    }
+
+    /// Bytes that reached the application in order.
+    pub fn delivered_bytes(&self) -> u64 {
+        self.receiver.delivered_bytes()
+    }
+
+    /// Acknowledgments sent so far.
+    pub fn acknowledgments(&self) -> u64 {
+        self.acknowledgments
+    }
+
+    /// The longest time between two deliveries to the application.
+    pub fn longest_gap(&self) -> Duration {
+        self.longest_gap
+    }
+
+    pub(super) fn receive(
+        &mut self,
+        now: Instant,
+        ends: Ends,
+        packet: &Packet,
+        out: &mut impl Egress,
+    ) -> Option<Trigger> {
+        let Body::Tcp(segment) = &packet.body else { return None };
+        let before = self.receiver.delivered_bytes();
+        self.receiver.receive(now, segment, packet.ecn == Ecn::Ce);
+        self.transmit(now, ends, out);
+        let delivered = self.receiver.delivered_bytes();
+        if delivered > before
+            && let Some(last) = self.last.replace(now)
+        {
+            self.longest_gap = self.longest_gap.max(now - last);
+        }
+        let trigger = self.trigger.filter(|_| delivered >= self.next_trigger)?;
+        self.next_trigger += trigger.every_bytes;
+        Some(trigger)
+    }
+
+    pub(super) fn wake(&mut self, now: Instant, ends: Ends, out: &mut impl Egress) {
+        self.receiver.wake(now);
+        self.transmit(now, ends, out);
+    }
+
+    fn transmit(&mut self, now: Instant, ends: Ends, out: &mut impl Egress) {
+        while let Some(segment) = self.receiver.transmit(now) {
+            self.acknowledgments += 1;
+            let bytes = acknowledgment_bytes(self.header_bytes, &segment);
+            out.send(ends.packet(bytes, Ecn::NotEct, Body::Tcp(segment)));
+        }
+    }
+
+    pub(super) fn deadline(&self) -> Option<Instant> {
+        self.receiver.deadline()
+    }
+}

@@ -1,0 +1,206 @@
+//! The sending end of TCP, and what it has to send.
+
+use super::{Egress, Ends};
+use crate::source::{exponential, geometric};
+use crate::tcp::{Segment, Sender, SenderConfig, SenderCounters};
+use crate::{Body, Ecn, Packet};
+use std::collections::VecDeque;
+use weft_units::{Duration, Instant, Rng};
+
+/// What a source has to send.
+#[derive(Clone, Debug)]
+pub enum Supply {
+    /// As much as the connection can carry.
+    Endless,
+    /// One connection with so many bytes.
+    Bytes(u64),
+    /// Connections of so many bytes, one after another.
+    Transfers(u64),
+    /// Short connections that begin at random (Poisson), their lengths geometric; one that comes while another runs waits.
+    ShortFlows {
+        /// Mean length in full segments.
+        mean_segments: f64,
+        /// Mean time between two beginnings.
+        interval: Duration,
+    },
+    /// What a sink's [`super::Trigger`] asks for; at the start so many bytes.
+    OnDemand(u64),
+}
+
+/// What became of transfers.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct TransferStats {
+    /// Transfers completed.
+    pub completed: u64,
+    /// The sum of their durations, in seconds.
+    pub total_s: f64,
+}
+
+/// Sends data over one TCP connection, or over one after another.
+pub struct TcpSource {
+    sender: Sender,
+    supply: Supply,
+    header_bytes: u32,
+    rng: Rng,
+    start: Instant,
+    stop: Instant,
+    is_started: bool,
+    /// Beginnings of connections and writes still to come.
+    due: VecDeque<(Instant, u64)>,
+    /// When the transfer that runs was asked for.
+    began: Option<Instant>,
+    end_of_transfer: u64,
+    transfers: TransferStats,
+    earlier: SenderCounters,
+}
+
+impl TcpSource {
+    /// A source that sends from `start` until `stop`; each segment has `header_bytes` of IP and TCP before its payload.
+    pub fn new(
+        config: SenderConfig,
+        header_bytes: u32,
+        supply: Supply,
+        start: Instant,
+        stop: Instant,
+        rng: Rng,
+    ) -> TcpSource {
+        TcpSource {
+            sender: Sender::new(config, start),
+            supply,
+            header_bytes,
+            rng,
+            start,
+            stop,
+            is_started: false,
+            due: VecDeque::new(),
+            began: None,
+            end_of_transfer: 0,
+            transfers: TransferStats::default(),
+            earlier: SenderCounters::default(),
+        }
+    }
+
+    /// The sender of the connection that runs.
+    pub fn sender(&self) -> &Sender {
+        &self.sender
+    }
+
+    /// What all connections together did.
+    pub fn counters(&self) -> SenderCounters {
+        self.earlier.plus(self.sender.counters())
+    }
+
+    /// What became of transfers so far.
+    pub fn transfers(&self) -> &TransferStats {
+        &self.transfers
+    }
+
+    pub(super) fn receive(&mut self, now: Instant, ends: Ends, packet: &Packet, out: &mut impl Egress) {
+        let Body::Tcp(segment) = &packet.body else { return };
+        self.sender.receive(now, segment);
+        self.go_on(now, ends, out);
+    }
+
+    pub(super) fn wake(&mut self, now: Instant, ends: Ends, out: &mut impl Egress) {
+        if !self.is_started && now >= self.start {
+            self.is_started = true;
+            self.begin(now);
+        }
+        self.sender.wake(now);
+        self.go_on(now, ends, out);
+    }
+
+    /// So many bytes more, after a pause.
+    pub(super) fn write(&mut self, now: Instant, ends: Ends, bytes: u64, pause: Duration, out: &mut impl Egress) {
+        if now + pause < self.stop {
+            self.due.push_back((now + pause, bytes));
+            self.go_on(now, ends, out);
+        }
+    }
+
+    fn begin(&mut self, now: Instant) {
+        let bytes = match self.supply {
+            Supply::Endless => return self.sender.write(u64::MAX),
+            Supply::Bytes(bytes) | Supply::Transfers(bytes) | Supply::OnDemand(bytes) => bytes,
+            Supply::ShortFlows { .. } => return self.plan_short_flow(now),
+        };
+        self.due.push_back((now, bytes));
+    }
+
+    fn plan_short_flow(&mut self, from: Instant) {
+        let Supply::ShortFlows { mean_segments, interval } = self.supply else { return };
+        let at = from + exponential(interval, &mut self.rng);
+        if at < self.stop {
+            let segments = geometric(mean_segments, &mut self.rng);
+            self.due.push_back((at, segments * u64::from(self.sender.config().mss)));
+        }
+    }
+
+    fn go_on(&mut self, now: Instant, ends: Ends, out: &mut impl Egress) {
+        self.finish_transfer(now);
+        while let Some(&(at, bytes)) = self.due.front().filter(|(at, _)| *at <= now) {
+            if self.began.is_some() && self.has_connection_per_transfer() {
+                break;
+            }
+            self.due.pop_front();
+            self.start_transfer(now, at, bytes);
+        }
+        if now < self.stop {
+            self.transmit(now, ends, out);
+        }
+    }
+
+    fn has_connection_per_transfer(&self) -> bool {
+        matches!(self.supply, Supply::Transfers(_) | Supply::ShortFlows { .. })
+    }
+
+    fn start_transfer(&mut self, now: Instant, asked: Instant, bytes: u64) {
+        if self.has_connection_per_transfer() {
+            if self.sender.acked_bytes() > 0 {
+                self.earlier = self.counters();
+                self.sender = self.sender.successor(now);
+            }
+            self.plan_short_flow(asked);
+        }
+        self.began = Some(asked);
+        self.end_of_transfer = self.end_of_transfer.max(self.sender.acked_bytes()) + bytes;
+        self.sender.write(bytes);
+    }
+
+    fn finish_transfer(&mut self, now: Instant) {
+        let Some(began) = self.began.filter(|_| self.sender.acked_bytes() >= self.end_of_transfer) else { return };
+        self.began = None;
+        self.transfers.completed += 1;
+        self.transfers.total_s += (now - began).as_secs_f64();
+        if let Supply::Transfers(bytes) = self.supply
+            && now < self.stop
+        {
+            self.due.push_back((now, bytes));
+        }
+    }
+
+    fn transmit(&mut self, now: Instant, ends: Ends, out: &mut impl Egress) {
+        while let Some(segment) = self.sender.transmit(now) {
+            let ecn = if self.sender.is_ecn_capable(&segment) { Ecn::Ect } else { Ecn::NotEct };
+            out.send(ends.packet(self.header_bytes + segment.len, ecn, Body::Tcp(segment)));
+        }
+    }
+
+    pub(super) fn deadline(&self) -> Option<Instant> {
+        if !self.is_started {
+            return Some(self.start);
+        }
+        let runs = self.began.is_some() && self.has_connection_per_transfer();
+        let due = self.due.front().filter(|_| !runs).map(|(at, _)| *at);
+        let timer = self.sender.deadline();
+        due.into_iter().chain(timer).min()
+    }
+}
+
+/// IP bytes of an acknowledgment: its header and its selective acknowledgments (RFC 2018 §3, padded to four bytes).
+pub(super) fn acknowledgment_bytes(header_bytes: u32, segment: &Segment) -> u32 {
+    match segment.sack_count {
+        0 => header_bytes,
+        blocks => header_bytes + 4 + 8 * u32::from(blocks),
+    }
+}

@@ -1,0 +1,37 @@
+//! One connection after another between the same ends.
+
+use super::{Sender, SenderCounters};
+use crate::tcp::SenderConfig;
+use weft_units::Instant;
+
+impl Sender {
+    /// Its settings.
+    pub fn config(&self) -> &SenderConfig {
+        &self.config
+    }
+
+    /// The sender of a new connection to the same receiver. Its sequence numbers go on where this one's end, so that what is
+    /// still under way is old to it.
+    pub fn successor(&self, now: Instant) -> Sender {
+        let mut next = Sender::new(self.config, now);
+        let room = next.right_edge;
+        (next.una, next.nxt, next.written, next.high_sacked) = (self.nxt, self.nxt, self.nxt, self.nxt);
+        next.right_edge = self.nxt.saturating_add(room);
+        next
+    }
+}
+
+impl SenderCounters {
+    /// These and `other` together.
+    pub fn plus(&self, other: &SenderCounters) -> SenderCounters {
+        SenderCounters {
+            segments: self.segments + other.segments,
+            retransmits: self.retransmits + other.retransmits,
+            fast_retransmits: self.fast_retransmits + other.fast_retransmits,
+            timeouts: self.timeouts + other.timeouts,
+            spurious: self.spurious + other.spurious,
+            ecn_reductions: self.ecn_reductions + other.ecn_reductions,
+            probes: self.probes + other.probes,
+        }
+    }
+}
