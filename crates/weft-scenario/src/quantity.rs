@@ -75,7 +75,7 @@ fn byte_count(text: &str) -> Option<u64> {
     let units = [("MB", 1e6), ("kB", 1e3), ("B", 1.0)];
     let (number, factor) = units.iter().find_map(|(unit, factor)| Some((text.trim().strip_suffix(unit)?, factor)))?;
     let bytes = positive(number)? * factor;
-    (bytes < 1e15).then_some(bytes as u64)
+    (1.0..1e15).contains(&bytes).then_some(bytes as u64)
 }
 
 impl<'de, T: FromText> Deserialize<'de> for Quantity<T> {
@@ -97,5 +97,6 @@ mod tests {
         assert!(QueueSize::from_text("-1 BDP").is_err());
         assert!(QueueSize::from_text("0 packets").is_err());
         assert!(QueueSize::from_text("inf MB").is_err());
+        assert!(QueueSize::from_text("0.5 B").is_err());
     }
 }

@@ -125,6 +125,7 @@ fn what_cannot_be_is_refused() {
         ("repeat = 3", "repeat = 300", "after the run's end"),
         ("every = \"5 s\"\n", "", "needs `every`"),
         ("carrying = \"gaps\"", "carrying = \"bulk\"", "no flow `bulk`"),
+        ("link = { carrying = \"gaps\" }", "node = \"hub\"", "only a network's nodes fail"),
         ("name = \"gaps\"", "name = \"bulk\"", "two flows named"),
         ("name = \"wrr\"", "name = \"wrr\"\nkind = \"mptcp\"", "no weft settings"),
         ("name = \"wrr\"", "name = \"weft\"", "two variants named"),

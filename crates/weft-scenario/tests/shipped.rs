@@ -121,3 +121,53 @@ fn figure_7_has_its_loads() {
     let is_congested = |flow: &&weft_scenario::NetworkFlow| matches!(flow.traffic, Traffic::Pareto { peak, .. } if peak == Rate::from_mbps(70));
     assert_eq!(network.flows.iter().filter(is_congested).count(), 10);
 }
+
+/// What the pieces of TOML in the README refer to.
+const README_BASE: &str = r#"
+name = "base"
+duration = "100 s"
+[[node]]
+name = "s"
+count = 10
+[[node]]
+name = "d"
+count = 10
+[[node]]
+name = "r"
+count = 4
+[[link]]
+name = "access-s"
+between = ["s*", "r0"]
+rate = "1 Mbit/s"
+[[link]]
+between = ["r1", "d*"]
+rate = "1 Mbit/s"
+[[link]]
+between = ["r0", "r2"]
+rate = "1 Mbit/s"
+[[link]]
+between = ["r2", "r3"]
+rate = "1 Mbit/s"
+[[link]]
+between = ["r3", "r1"]
+rate = "1 Mbit/s"
+"#;
+
+#[test]
+fn the_examples_of_the_readme_are_accepted() {
+    let readme = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scenarios/README.md")).unwrap();
+    let pieces: Vec<&str> = readme.split("```toml\n").skip(1).filter_map(|text| text.split("```").next()).collect();
+    let [whole, pieces @ ..] = &pieces[..] else { panic!("no example") };
+    let accepted = |text: &str| Network::parse(text, "README").map(drop).unwrap_or_else(|e| panic!("{e}\n{text}"));
+    accepted(whole);
+    for piece in pieces {
+        if piece.starts_with("queue") {
+            let link =
+                |queue| format!("{README_BASE}\n[[link]]\nbetween = [\"r0\", \"r1\"]\nrate = \"1 Mbit/s\"\n{queue}");
+            piece.lines().for_each(|queue| accepted(&link(queue)));
+        } else {
+            accepted(&format!("{README_BASE}\n{piece}"));
+        }
+    }
+    assert!(pieces.len() >= 10, "{}", pieces.len());
+}

@@ -215,20 +215,21 @@ pub(super) fn read(
     Ok(flows)
 }
 
-/// For each node the least number among the nodes that links lead to from it.
+/// For each node the number of one that stands for all that links lead to from it (union-find).
 fn islands(nodes: usize, links: &[NetworkLink]) -> Vec<usize> {
-    let mut least: Vec<usize> = (0..nodes).collect();
-    let mut changed = true;
-    while changed {
-        changed = false;
-        for [a, b] in links.iter().map(|link| link.ends) {
-            let island = least[a].min(least[b]);
-            changed |= least[a] != island || least[b] != island;
-            least[a] = island;
-            least[b] = island;
+    fn root(leader: &mut [usize], mut node: usize) -> usize {
+        while leader[node] != node {
+            leader[node] = leader[leader[node]];
+            node = leader[node];
         }
+        node
     }
-    least
+    let mut leader: Vec<usize> = (0..nodes).collect();
+    for [a, b] in links.iter().map(|link| link.ends) {
+        let (a, b) = (root(&mut leader, a), root(&mut leader, b));
+        leader[a.max(b)] = a.min(b);
+    }
+    (0..nodes).map(|node| root(&mut leader, node)).collect()
 }
 
 impl FlowFile {
@@ -265,8 +266,8 @@ impl FlowFile {
             AppWord::Pareto => Traffic::Pareto {
                 packet_bytes: self.packet_bytes(source, 500)?,
                 peak: self.needed(source, self.peak.as_ref(), "peak")?,
-                on: self.needed(source, self.on.as_ref(), "on")?,
-                off: self.needed(source, self.off.as_ref(), "off")?,
+                on: self.needed_time(source, self.on.as_ref(), "on")?,
+                off: self.needed_time(source, self.off.as_ref(), "off")?,
                 shape: self.number(source, self.shape.as_ref(), 1.5, "a mean exists only where `shape`")?,
             },
             AppWord::Poisson => Traffic::Poisson {
@@ -315,6 +316,19 @@ impl FlowFile {
     fn needed<T: Copy>(&self, source: &Source<'_>, given: Option<&Spanned<Quantity<T>>>, key: &str) -> Checked<T> {
         let app = self.app.get_ref().word();
         given.map(|q| q.get_ref().0).ok_or_else(|| source.at(&self.app, format!("app `{app}` needs `{key}`")))
+    }
+
+    fn needed_time(
+        &self,
+        source: &Source<'_>,
+        given: Option<&Spanned<Quantity<Duration>>>,
+        key: &str,
+    ) -> Checked<Duration> {
+        let time = self.needed(source, given, key)?;
+        match given {
+            Some(given) if time.is_zero() => Err(source.at(given, format!("`{key}` lasts longer than nothing"))),
+            _ => Ok(time),
+        }
     }
 
     /// A number above one.

@@ -107,11 +107,13 @@ fn nodes(source: &Source<'_>, files: &[NodeFile]) -> Checked<Vec<String>> {
     for file in files {
         sound_name(source, &file.name, "node")?;
         let (name, place) = (file.name.get_ref(), file.name.span().start);
-        let numbers = match &file.count {
-            None => vec![name.clone()],
-            Some(count) => (0..u32::from(*count.get_ref())).map(|number| format!("{name}{number}")).collect(),
+        let Some(count) = &file.count else {
+            names.take(source, place, name)?;
+            nodes.push(name.clone());
+            continue;
         };
-        for name in numbers {
+        for number in 0..u32::from(*count.get_ref()) {
+            let name = format!("{name}{number}");
             names.take(source, place, &name)?;
             nodes.push(name);
         }

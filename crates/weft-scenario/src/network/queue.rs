@@ -84,7 +84,7 @@ pub(super) struct QueueTable {
     min: Option<Quantity<QueueSize>>,
     max: Option<Quantity<QueueSize>>,
     max_p: Option<Quantity<Fraction>>,
-    weight: Option<Quantity<Fraction>>,
+    weight: Option<f64>,
     gentle: Option<bool>,
     target: Option<Quantity<Duration>>,
     interval: Option<Quantity<Duration>>,
@@ -160,11 +160,15 @@ impl QueueTable {
         if !apart {
             return Err("`min` must be less than `max`".into());
         }
+        let weight = self.weight.unwrap_or(0.002);
+        if !(weight > 0.0 && weight <= 1.0) {
+            return Err("`weight` is above 0 and not above 1".into());
+        }
         Ok(RandomEarly {
             min,
             max,
             max_p: self.max_p.map_or(0.1, |q| q.0.0),
-            weight: self.weight.map_or(0.002, |q| q.0.0),
+            weight,
             gentle: self.gentle.unwrap_or(true),
             ecn: self.ecn.unwrap_or(false),
         })

@@ -6,6 +6,9 @@ use serde::Deserialize;
 use std::num::NonZeroU32;
 use toml::Spanned;
 
+/// More paths between two nodes than this are a slip of the pen.
+const K_MAX: u32 = 1_000;
+
 /// How all routers of a network choose.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Routing {
@@ -171,6 +174,9 @@ impl RoutingFile {
                 let Some(k) = &self.k else {
                     return Err(source.at(routes, "routes = \"k-shortest\" needs `k`, the number of paths"));
                 };
+                if u32::from(*k.get_ref()) > K_MAX {
+                    return Err(source.at(k, format!("`k` is at most {K_MAX}")));
+                }
                 let disjoint = self.disjoint.as_ref().is_some_and(|disjoint| *disjoint.get_ref());
                 Routes::KShortest { k: u32::from(*k.get_ref()), disjoint }
             }

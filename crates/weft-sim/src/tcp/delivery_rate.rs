@@ -115,7 +115,9 @@ mod tests {
         for n in 0..4 {
             rate.delivered(0, at(100 + n * 10), 1250);
             rate.pop();
-            rates.push(rate.sample(Some(Duration::from_millis(100))).map(|s| (s.rate.bps(), s.delivered, s.prior_delivered)));
+            rates.push(
+                rate.sample(Some(Duration::from_millis(100))).map(|s| (s.rate.bps(), s.delivered, s.prior_delivered)),
+            );
         }
         assert_eq!(rates[0], Some((100_000, 1250, 0)));
         assert_eq!(rates[3], Some((4 * 1250 * 8 * 1000 / 130, 5000, 0)));

@@ -3,8 +3,8 @@
 //! A [`Sender`] and a [`Receiver`] are the two ends of one direction of a connection. Sequence numbers count payload bytes from 0;
 //! FIN takes one, SYN none.
 
-pub mod congestion;
 mod config;
+pub mod congestion;
 mod delivery_rate;
 mod receiver;
 mod recovery;

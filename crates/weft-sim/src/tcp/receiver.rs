@@ -146,12 +146,7 @@ impl Receiver {
     }
 
     fn acknowledgment(&self, flags: Flags) -> Segment {
-        Segment {
-            ack: self.rcv_nxt,
-            window: self.window_bytes,
-            flags: flags.with(Flags::ACK),
-            ..Segment::default()
-        }
+        Segment { ack: self.rcv_nxt, window: self.window_bytes, flags: flags.with(Flags::ACK), ..Segment::default() }
     }
 
     fn add_sacks(&mut self, ack: &mut Segment) {

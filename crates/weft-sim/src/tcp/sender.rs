@@ -226,9 +226,7 @@ impl Sender {
             (LossDetection::NewReno(new_reno), Phase::Open) if limited => {
                 cwnd + new_reno.limited_transmit(self.dup_thresh, self.mss)
             }
-            (LossDetection::Sack(_), Phase::Open) if !limited => {
-                cwnd.saturating_sub(self.scoreboard.sacked_bytes())
-            }
+            (LossDetection::Sack(_), Phase::Open) if !limited => cwnd.saturating_sub(self.scoreboard.sacked_bytes()),
             _ => cwnd,
         };
     }

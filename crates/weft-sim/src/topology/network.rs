@@ -221,4 +221,46 @@ flow = [{ app = "ftp", from = "s*", to = "d*" }]
         assert_eq!(hops(&tables[R0], D1), [(15, 1)]);
         assert!(tables[R0].towards(NodeId(8)).is_empty());
     }
+
+    /// How many ways lead from the first FTP's source to its destination and back, in a variant of a scenario that comes with the project.
+    fn ways(text: &str, variant: &str) -> (u64, u64) {
+        let network = Network::parse(text, "shipped").unwrap();
+        let routing = &network.variant(variant).unwrap().routing;
+        let graph = graph_of(&network, routing.cost);
+        let tables = network_routes(&network, &graph, routing).unwrap();
+        let (from, to) = (NodeId(network.flows[0].from as u32), NodeId(network.flows[0].to as u32));
+        (path_count(&graph, &tables, from, to), path_count(&graph, &tables, to, from))
+    }
+
+    #[test]
+    fn paper_000_has_as_many_paths_as_it_says() {
+        let figure_2 = include_str!("../../../../scenarios/paper-000-figure-2.toml");
+        let figure_6 = include_str!("../../../../scenarios/paper-000-figure-6.toml");
+        let figure_7 = include_str!("../../../../scenarios/paper-000-figure-7.toml");
+        for (figure, variant, paths) in [
+            (figure_2, "single", 1),
+            (figure_2, "spray", 5),
+            (figure_6, "single", 1),
+            (figure_6, "ecmp", 2),
+            (figure_6, "two-lsps", 2),
+            (figure_6, "three-lsps", 3),
+            (figure_7, "single", 1),
+            (figure_7, "ecmp", 2),
+            (figure_7, "two-lsps", 2),
+        ] {
+            assert_eq!(ways(figure, variant), (paths, paths), "{variant}");
+        }
+    }
+
+    #[test]
+    fn figure_6_has_its_single_path_over_r4_both_ways() {
+        let network = Network::parse(include_str!("../../../../scenarios/paper-000-figure-6.toml"), "f").unwrap();
+        let graph = graph_of(&network, CostMetric::Hops);
+        let tables = network_routes(&network, &graph, &network.variant("single").unwrap().routing).unwrap();
+        let node = |name: &str| NodeId(network.node(name).unwrap() as u32);
+        for (from, to) in [("r2", "d3"), ("r1", "s3")] {
+            let [hop] = tables[node(from).index()].towards(node(to)) else { panic!("one way from {from}") };
+            assert_eq!(graph.edge(hop.link).to, node("r4"));
+        }
+    }
 }

@@ -49,7 +49,13 @@ impl Sack {
     }
 
     /// NextSeg's rules 3 and 4 (§4), when there is nothing lost and nothing new to send: which segment to send again.
-    pub fn next_speculative(&mut self, board: &Scoreboard, una: u64, high_sacked: u64, recovery_point: u64) -> Option<usize> {
+    pub fn next_speculative(
+        &mut self,
+        board: &Scoreboard,
+        una: u64,
+        high_sacked: u64,
+        recovery_point: u64,
+    ) -> Option<usize> {
         let third = (board.position(self.high_rxt)..board.position(high_sacked))
             .find(|&index| board.get(index).is_some_and(|sent| !sent.is_sacked() && !sent.is_repeated()));
         if let Some(index) = third {

@@ -300,14 +300,7 @@ impl Sender {
         }
     }
 
-    fn tell_congestion(
-        &mut self,
-        now: Instant,
-        news: &News,
-        rtt: Option<Duration>,
-        had_room: bool,
-        in_recovery: bool,
-    ) {
+    fn tell_congestion(&mut self, now: Instant, news: &News, rtt: Option<Duration>, had_room: bool, in_recovery: bool) {
         let min_rtt = self.rtt.shortest();
         let delivery = self.delivery_rate.as_mut().and_then(|rate| rate.sample(min_rtt));
         self.congestion.on_ack(&AckEvent {
