@@ -1,6 +1,6 @@
 //! The lab: network namespaces, a link emulator, real applications; it starts the real program and compares it with others.
 //!
-//! [`run`] plays a [`weft_scenario::Scenario`], [`sweep`] many of them; [`run_table`] and [`sweep_table`] show results to people.
+//! [`run`] plays a [`weft_scenario::Scenario`], [`sweep`] many of them.
 //! [`tunnel_bench`] measures how fast the tunnel is where the link is not the limit.
 
 pub mod emulator;
@@ -13,14 +13,11 @@ mod interrupt;
 mod lane;
 mod measure;
 mod options;
-mod plot;
 mod progress;
 mod run;
 mod sampler;
 mod scratch;
-mod series;
 mod sweep;
-mod table;
 mod tunnel_bench;
 mod variants;
 mod world;
@@ -29,7 +26,6 @@ pub use error::LabError;
 pub use options::RunOptions;
 pub use run::run;
 pub use sweep::sweep;
-pub use table::{run_table, sweep_table};
 pub use tunnel_bench::{
     Competitor, Condition, Machine, Row, TunnelBench, TunnelBenchOptions, Turn, tunnel_bench, tunnel_bench_table,
 };

@@ -8,14 +8,15 @@ use crate::interrupt;
 use crate::lane::Lane;
 use crate::options::RunOptions;
 use crate::sampler::{self, LinksReport};
-use crate::series::Series;
 use crate::variants;
 use crate::world::{World, bound_bps, omniscient_ms_p95, restart_traces};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
-use weft_scenario::{App, Capacity, Flow, FlowDirection, FlowResult, Scenario, Traces, Variant, VariantRun};
+use weft_scenario::{
+    App, Capacity, Flow, FlowDirection, FlowResult, Scenario, Series, Traces, Variant, VariantRun,
+};
 
 /// Time for servers to start before the run begins.
 const LEAD: Duration = Duration::from_millis(700);

@@ -4,12 +4,13 @@ use crate::LabError;
 use crate::measure::{Bench, LaneRun};
 use crate::options::RunOptions;
 use crate::progress::Progress;
-use crate::series::{Series, write_csv};
-use crate::{interrupt, net, plot, scratch};
+use crate::{interrupt, net, scratch};
 use std::collections::BTreeMap;
 use std::fs;
 use std::time::Duration;
-use weft_scenario::{Kind, Prediction, RunResult, SCHEMA, Scenario, Skipped, Variant, VariantResult, nearest};
+use weft_scenario::{
+    Kind, Prediction, RunResult, SCHEMA, Scenario, Series, Skipped, Variant, VariantResult, nearest, write_csv,
+};
 
 /// How often a run in which the emulator was late is made again.
 const LATE_REPEATS: u32 = 2;
@@ -251,7 +252,8 @@ fn save(
     fs::write(out.join(format!("{}.json", scenario.name)), json)?;
     let shown: BTreeMap<&str, &[Series]> =
         runs.iter().filter_map(|(name, lanes)| Some((name.as_str(), middle(lanes)?.series.as_slice()))).collect();
-    plot::draw(&out.join(format!("{}.svg", scenario.name)), scenario, result, &shown)
+    weft_report::run_picture(&out.join(format!("{}.svg", scenario.name)), scenario, result, &shown)?;
+    Ok(())
 }
 
 /// The run whose goodput is the median's, or next above it.

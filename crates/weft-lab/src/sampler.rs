@@ -2,13 +2,12 @@
 
 use crate::LabError;
 use crate::emulator::{Direction, EmulatorHandle, LinkStats, Snapshot};
-use crate::series::Series;
 use crate::world::WorldLink;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
-use weft_scenario::LinkResult;
+use weft_scenario::{LinkResult, Series};
 
 /// Time between two looks.
 const STEP: Duration = Duration::from_millis(50);

@@ -17,6 +17,7 @@ mod quantity;
 mod result;
 mod run_length;
 mod scenario;
+mod series;
 mod stats;
 mod sweep;
 pub mod trace;
@@ -38,6 +39,7 @@ pub use result::{
     VariantRun,
 };
 pub use scenario::Scenario;
+pub use series::{Series, write_csv};
 pub use stats::{median, percentile};
 pub use sweep::{MixResult, Sweep, SweepResult};
 pub use traces::Traces;

@@ -8,6 +8,7 @@ pub mod host;
 pub mod link;
 mod node;
 mod packet;
+pub mod record;
 mod router;
 mod schedule;
 mod simulator;

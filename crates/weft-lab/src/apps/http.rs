@@ -3,13 +3,12 @@
 use super::{FlowReport, Place, failed, need};
 use crate::LabError;
 use crate::interrupt;
-use crate::series::Series;
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
-use weft_scenario::{FlowDirection, FlowResult};
+use weft_scenario::{FlowDirection, FlowResult, Series};
 
 const CHUNK: usize = 64 * 1024;
 const IO_TIMEOUT: Duration = Duration::from_secs(10);

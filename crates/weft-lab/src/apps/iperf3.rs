@@ -3,11 +3,10 @@
 use super::{FlowReport, GRACE, Place, failed, need, wait_listening};
 use crate::LabError;
 use crate::interrupt;
-use crate::series::Series;
 use serde::Deserialize;
 use std::process::Stdio;
 use std::time::Duration;
-use weft_scenario::{FlowDirection, FlowResult};
+use weft_scenario::{FlowDirection, FlowResult, Series};
 
 /// Seconds between two of the receiver's reports.
 const INTERVAL_S: &str = "0.1";

@@ -8,12 +8,11 @@ pub(crate) mod probe;
 use crate::LabError;
 use crate::lane::Lane;
 use crate::net::Node;
-use crate::series::Series;
 use crate::world::World;
 use std::fs;
 use std::path::Path;
 use std::time::{Duration, Instant};
-use weft_scenario::{App, Flow, FlowResult};
+use weft_scenario::{App, Flow, FlowResult, Series};
 
 /// How long after its end an application may still finish.
 const GRACE: Duration = Duration::from_secs(15);

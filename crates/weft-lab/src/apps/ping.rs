@@ -3,8 +3,7 @@
 use super::{FlowReport, GRACE, Place, failed, need};
 use crate::LabError;
 use crate::interrupt;
-use crate::series::Series;
-use weft_scenario::{FlowResult, percentile};
+use weft_scenario::{FlowResult, Series, percentile};
 
 /// One answered echo request.
 #[derive(Clone, Copy, PartialEq, Debug)]

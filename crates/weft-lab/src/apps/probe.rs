@@ -4,14 +4,13 @@
 use super::{FlowReport, Place};
 use crate::LabError;
 use crate::interrupt;
-use crate::series::Series;
 use std::io;
 use std::net::{Ipv4Addr, UdpSocket};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
-use weft_scenario::{FlowDirection, FlowResult, percentile};
+use weft_scenario::{FlowDirection, FlowResult, Series, percentile};
 
 /// Bytes of a probe: as small as voice.
 const PAYLOAD: usize = 100;

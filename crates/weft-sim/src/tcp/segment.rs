@@ -29,6 +29,11 @@ impl Flags {
     pub const fn with(self, other: Flags) -> Flags {
         Flags(self.0 | other.0)
     }
+
+    /// These but for `other`.
+    pub const fn without(self, other: Flags) -> Flags {
+        Flags(self.0 & !other.0)
+    }
 }
 
 /// A run of bytes that arrived, relative to the acknowledgment (RFC 2018 §3).

@@ -12,7 +12,7 @@ use weft_scenario::{Scenario, Sweep};
 pub fn run(file: &Path, options: &LabOptions) -> Result<Outcome, Failure> {
     let scenario = Scenario::parse(&read(file)?, &name(file)).map_err(refused)?;
     let result = weft_lab::run(&scenario, &run_options(options)).map_err(failed)?;
-    print!("{}", if options.json { json(&result)? } else { weft_lab::run_table(&result) });
+    print!("{}", if options.json { json(&result)? } else { weft_report::run_table(&result) });
     Ok(Outcome::Well)
 }
 
@@ -20,7 +20,7 @@ pub fn run(file: &Path, options: &LabOptions) -> Result<Outcome, Failure> {
 pub fn sweep(file: &Path, options: &LabOptions) -> Result<Outcome, Failure> {
     let sweep = Sweep::parse(&read(file)?, &name(file)).map_err(refused)?;
     let result = weft_lab::sweep(&sweep, &run_options(options)).map_err(failed)?;
-    print!("{}", if options.json { json(&result)? } else { weft_lab::sweep_table(&result) });
+    print!("{}", if options.json { json(&result)? } else { weft_report::sweep_table(&result) });
     Ok(if result.pass { Outcome::Well } else { Outcome::Failed })
 }
 

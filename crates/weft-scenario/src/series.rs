@@ -6,7 +6,7 @@ use std::path::Path;
 
 /// Values over time.
 #[derive(Clone, PartialEq, Debug)]
-pub(crate) struct Series {
+pub struct Series {
     /// A flow's name, or `LINK.up` / `LINK.down` with what was measured.
     pub name: String,
     /// `bit/s`, `ms` …
@@ -37,8 +37,11 @@ impl Series {
     }
 }
 
-/// Writes all series in long form: `time_s,series,unit,value`.
-pub(crate) fn write_csv(file: &Path, series: &[Series]) -> io::Result<()> {
+/// Writes all series into a CSV file in long form: `time_s,series,unit,value`.
+///
+/// # Errors
+/// When the file cannot be written.
+pub fn write_csv(file: &Path, series: &[Series]) -> io::Result<()> {
     let mut out = BufWriter::new(File::create(file)?);
     writeln!(out, "time_s,series,unit,value")?;
     for Series { name, unit, points } in series {

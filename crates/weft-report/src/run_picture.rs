@@ -1,67 +1,47 @@
 //! The picture of a result: a bar for each variant, and goodput over time in the same colours.
 
-use crate::LabError;
-use crate::series::Series;
-use plotters::coord::Shift;
+use crate::style::{Area, FAINT, GRID, INK, MARGIN, Painted, STRONG, TITLE_HEIGHT, WIDTH, paint_title, picture_error, svg, text};
 use plotters::prelude::*;
-use plotters::style::text_anchor::{HPos, Pos, VPos};
+use plotters::style::text_anchor::{HPos, VPos};
 use std::collections::BTreeMap;
 use std::path::Path;
-use weft_scenario::{RunResult, Scenario, VariantResult};
+use std::{fs, io};
+use weft_scenario::{RunResult, Scenario, Series, VariantResult};
 
-const WIDTH: u32 = 960;
-const TITLE_HEIGHT: u32 = 64;
 const BAR_PITCH: u32 = 28;
 const BAR_THICKNESS: i32 = 18;
 const LINES_HEIGHT: u32 = 340;
 const LABEL_WIDTH: i32 = 170;
 const VALUE_WIDTH: i32 = 150;
-const MARGIN: i32 = 24;
 /// Values of the lines are means over this time.
 const STEP_S: f64 = 1.0;
 
-const INK: RGBColor = RGBColor(38, 50, 56);
-const FAINT: RGBColor = RGBColor(120, 134, 140);
-const GRID: RGBColor = RGBColor(228, 232, 234);
 const WARMUP: RGBColor = RGBColor(244, 246, 247);
-/// Okabe and Ito's colours, which colour-blind people can tell apart.
-const STRONG: [RGBColor; 6] = [
-    RGBColor(0, 114, 178),
-    RGBColor(230, 159, 0),
-    RGBColor(0, 158, 115),
-    RGBColor(204, 121, 167),
-    RGBColor(213, 94, 0),
-    RGBColor(86, 180, 233),
-];
 const MUTED: [RGBColor; 4] =
     [RGBColor(144, 164, 174), RGBColor(188, 170, 140), RGBColor(165, 180, 140), RGBColor(184, 160, 190)];
 
-type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
 type Lines<'a> = BTreeMap<&'a str, &'a [Series]>;
 
 /// Draws `result` into an SVG file; `series` holds one run's time series for each variant's name.
-pub(crate) fn draw(file: &Path, scenario: &Scenario, result: &RunResult, series: &Lines) -> Result<(), LabError> {
-    paint(file, scenario, result, series)
-        .map_err(|e| LabError::Io(std::io::Error::other(format!("{}: {e}", file.display()))))
+///
+/// # Errors
+/// When the file cannot be written; the error names it.
+pub fn run_picture(file: &Path, scenario: &Scenario, result: &RunResult, series: &Lines) -> io::Result<()> {
+    picture(scenario, result, series)
+        .and_then(|svg| Ok(fs::write(file, svg)?))
+        .map_err(|why| picture_error(file, &*why))
 }
 
-fn paint(
-    file: &Path,
-    scenario: &Scenario,
-    result: &RunResult,
-    series: &Lines,
-) -> Result<(), Box<dyn std::error::Error>> {
+fn picture(scenario: &Scenario, result: &RunResult, series: &Lines) -> Result<String, Box<dyn std::error::Error>> {
     let bars_height = BAR_PITCH * result.variants.len() as u32 + 24;
-    let root = SVGBackend::new(file, (WIDTH, TITLE_HEIGHT + bars_height + LINES_HEIGHT)).into_drawing_area();
-    root.fill(&WHITE)?;
-    let (title, rest) = root.split_vertically(TITLE_HEIGHT);
-    let (bars, lines) = rest.split_vertically(bars_height);
-    paint_title(&title, scenario, result)?;
-    let colours = colours(result);
-    paint_bars(&bars, result, &colours)?;
-    paint_lines(&lines, scenario, result, series, &colours)?;
-    root.present()?;
-    Ok(())
+    svg(TITLE_HEIGHT + bars_height + LINES_HEIGHT, |root| {
+        let (title, rest) = root.split_vertically(TITLE_HEIGHT);
+        let (bars, lines) = rest.split_vertically(bars_height);
+        paint_title(&title, &result.scenario, &subtitle(scenario, result))?;
+        let colours = colours(result);
+        paint_bars(&bars, result, &colours)?;
+        paint_lines(&lines, scenario, result, series, &colours)
+    })
 }
 
 /// Muted colours for single links, strong ones for what uses them all.
@@ -86,30 +66,19 @@ fn colours(result: &RunResult) -> BTreeMap<String, RGBColor> {
     colours
 }
 
-fn text(size: i32, colour: &RGBColor, h: HPos, v: VPos) -> TextStyle<'static> {
-    ("sans-serif", size).into_font().color(colour).pos(Pos::new(h, v))
-}
-
-fn paint_title(area: &Area, scenario: &Scenario, result: &RunResult) -> Result<(), Box<dyn std::error::Error>> {
-    area.draw_text(&result.scenario, &text(22, &INK, HPos::Left, VPos::Top), (MARGIN, 14))?;
+fn subtitle(scenario: &Scenario, result: &RunResult) -> String {
     let runs = if result.repeats == 1 { "one run".to_owned() } else { format!("medians of {} runs", result.repeats) };
     let is_predicted = result.variants.iter().any(|variant| variant.prediction.is_some());
-    let subtitle = format!(
+    format!(
         "{} · {runs} of {:.0} s, the first {:.0} s not counted{}",
         scenario.links.iter().map(|link| link.name.as_str()).collect::<Vec<_>>().join(" + "),
         result.duration_s,
         result.warmup_s,
         if is_predicted { " · black marks: what the weights allow" } else { "" },
-    );
-    area.draw_text(&subtitle, &text(13, &FAINT, HPos::Left, VPos::Top), (MARGIN, 40))?;
-    Ok(())
+    )
 }
 
-fn paint_bars(
-    area: &Area,
-    result: &RunResult,
-    colours: &BTreeMap<String, RGBColor>,
-) -> Result<(), Box<dyn std::error::Error>> {
+fn paint_bars(area: &Area, result: &RunResult, colours: &BTreeMap<String, RGBColor>) -> Painted {
     let left = MARGIN + LABEL_WIDTH;
     let span = WIDTH as i32 - left - VALUE_WIDTH - MARGIN;
     let predicted = result.variants.iter().filter_map(|v| v.prediction).map(|p| p.goodput_bps);
@@ -155,7 +124,7 @@ fn paint_lines(
     result: &RunResult,
     series: &Lines,
     colours: &BTreeMap<String, RGBColor>,
-) -> Result<(), Box<dyn std::error::Error>> {
+) -> Painted {
     let bulk: Vec<&str> = scenario.flows.iter().map(|flow| flow.name.as_str()).collect();
     let of_bulk = |all: &&[Series]| {
         all.iter().find(|s| s.unit == "bit/s" && bulk.contains(&s.name.as_str())).map(|s| s.averaged(STEP_S))
@@ -231,10 +200,7 @@ mod tests {
             unit: "bit/s",
             points: (0..100).map(|n| (f64::from(n) / 10.0, 5e6)).collect(),
         }];
-        let scratch = crate::scratch::Scratch::new().unwrap();
-        let file = scratch.path().join("pic.svg");
-        draw(&file, &scenario, &result, &Lines::from([("weft", points.as_slice())])).unwrap();
-        let svg = std::fs::read_to_string(file).unwrap();
+        let svg = picture(&scenario, &result, &Lines::from([("weft", points.as_slice())])).unwrap();
         assert!(["link:a", "mptcp", "weft", "seconds", "polyline"].iter().all(|word| svg.contains(word)));
     }
 }

@@ -1,0 +1,182 @@
+//! Curves in panels, one below the other: time series, and the figures of a reproduction.
+
+use crate::style::{
+    Area, FAINT, GRID, INK, MARGIN, Painted, STRONG, TITLE_HEIGHT, paint_title, picture_error, svg, text,
+};
+use plotters::prelude::*;
+use plotters::style::text_anchor::{HPos, VPos};
+use std::ops::Range;
+use std::path::Path;
+use std::{fs, io};
+use weft_scenario::Series;
+
+const PANEL_HEIGHT: u32 = 260;
+const LEGEND_WIDTH: i32 = 20;
+
+/// One panel.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct Chart {
+    /// What is shown, with its unit.
+    pub title: String,
+    /// What runs to the right, with its unit.
+    pub x_label: String,
+    /// The curves; the first six have colours of their own.
+    pub curves: Vec<Curve>,
+}
+
+/// One curve.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct Curve {
+    /// Its name in the legend.
+    pub name: String,
+    /// Its points, from left to right.
+    pub points: Vec<(f64, f64)>,
+    /// Half the width of each point's confidence interval; none if empty.
+    pub half_widths: Vec<f64>,
+}
+
+impl Chart {
+    /// A panel of time series in the same unit, divided by `scale`: 1e6 for bit/s titled "Mbit/s".
+    pub fn of_series<'a>(title: &str, series: impl IntoIterator<Item = &'a Series>, scale: f64) -> Chart {
+        let curve = |series: &Series| Curve {
+            name: series.name.clone(),
+            points: series.points.iter().map(|(time_s, value)| (*time_s, value / scale)).collect(),
+            half_widths: Vec::new(),
+        };
+        Chart { title: title.into(), x_label: "seconds".into(), curves: series.into_iter().map(curve).collect() }
+    }
+
+    fn x_range(&self) -> Range<f64> {
+        let xs = || self.curves.iter().flat_map(|curve| &curve.points).map(|(x, _)| *x).filter(|x| x.is_finite());
+        widened(xs().fold(f64::INFINITY, f64::min)..xs().fold(f64::NEG_INFINITY, f64::max))
+    }
+
+    /// From zero, or from the least if that is below.
+    fn y_range(&self) -> Range<f64> {
+        let ends = || self.curves.iter().flat_map(Curve::intervals).filter(|(_, low, high)| (high - low).is_finite());
+        let least = ends().map(|(_, low, _)| low).fold(0.0, f64::min);
+        let most = ends().map(|(_, _, high)| high).fold(0.0, f64::max);
+        widened(least * 1.05..most * 1.05)
+    }
+}
+
+impl Curve {
+    /// Each point's x, and the ends of its interval.
+    fn intervals(&self) -> impl Iterator<Item = (f64, f64, f64)> {
+        let widths = self.half_widths.iter().copied().chain(std::iter::repeat(0.0));
+        self.points.iter().zip(widths).map(|((x, y), width)| (*x, y - width, y + width))
+    }
+}
+
+/// An axis needs an extent, whatever there is to show.
+fn widened(range: Range<f64>) -> Range<f64> {
+    if range.end > range.start {
+        range
+    } else if range.start.is_finite() {
+        range.start..range.start + 1.0
+    } else {
+        0.0..1.0
+    }
+}
+
+/// Draws charts into an SVG file, one below the other.
+///
+/// # Errors
+/// When the file cannot be written; the error names it.
+pub fn charts_picture(file: &Path, title: &str, subtitle: &str, charts: &[Chart]) -> io::Result<()> {
+    picture(title, subtitle, charts).and_then(|svg| Ok(fs::write(file, svg)?)).map_err(|why| picture_error(file, &*why))
+}
+
+fn picture(title: &str, subtitle: &str, charts: &[Chart]) -> Result<String, Box<dyn std::error::Error>> {
+    svg(TITLE_HEIGHT + PANEL_HEIGHT * charts.len() as u32, |root| {
+        let (head, mut rest) = root.split_vertically(TITLE_HEIGHT);
+        paint_title(&head, title, subtitle)?;
+        for chart in charts {
+            let (panel, below) = rest.split_vertically(PANEL_HEIGHT);
+            paint_chart(&panel, chart)?;
+            rest = below;
+        }
+        Ok(())
+    })
+}
+
+fn paint_chart(area: &Area, chart: &Chart) -> Painted {
+    let (x_range, y_range) = (chart.x_range(), chart.y_range());
+    let digits = if y_range.end - y_range.start < 10.0 { 2 } else { 0 };
+    let mut context = ChartBuilder::on(area)
+        .margin_left(MARGIN)
+        .margin_right(MARGIN)
+        .margin_top(28)
+        .margin_bottom(12)
+        .x_label_area_size(40)
+        .y_label_area_size(52)
+        .build_cartesian_2d(x_range, y_range)?;
+    context
+        .configure_mesh()
+        .disable_x_mesh()
+        .light_line_style(TRANSPARENT)
+        .bold_line_style(GRID)
+        .axis_style(FAINT)
+        .y_labels(6)
+        .x_labels(10)
+        .label_style(text(12, &FAINT, HPos::Center, VPos::Center))
+        .y_label_formatter(&|y| format!("{y:.digits$}"))
+        .x_desc(&chart.x_label)
+        .axis_desc_style(text(12, &FAINT, HPos::Center, VPos::Center))
+        .draw()?;
+    for (curve, colour) in chart.curves.iter().zip(STRONG.iter().cycle()) {
+        let line = PathElement::new(curve.points.clone(), colour.stroke_width(2));
+        let sample = |(x, y)| PathElement::new([(x, y), (x + LEGEND_WIDTH, y)], colour.stroke_width(2));
+        context.draw_series([line])?.label(curve.name.as_str()).legend(sample);
+        let intervals = curve.intervals().filter(|(_, low, high)| high > low);
+        context.draw_series(
+            intervals.map(|(x, low, high)| PathElement::new(vec![(x, low), (x, high)], colour.stroke_width(1))),
+        )?;
+    }
+    if (2..=STRONG.len()).contains(&chart.curves.len()) {
+        context
+            .configure_series_labels()
+            .position(SeriesLabelPosition::UpperRight)
+            .label_font(text(12, &INK, HPos::Left, VPos::Top))
+            .background_style(WHITE.mix(0.8))
+            .draw()?;
+    }
+    area.draw_text(&chart.title, &text(13, &INK, HPos::Left, VPos::Top), (MARGIN, 4))?;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn series(name: &str, bps: f64) -> Series {
+        Series { name: name.into(), unit: "bit/s", points: (0..50).map(|n| (f64::from(n), bps)).collect() }
+    }
+
+    #[test]
+    fn every_panel_and_curve_is_named() {
+        let rates = Chart::of_series("goodput, Mbit/s", &[series("bulk", 5e6), series("short", 1e6)], 1e6);
+        assert_eq!(rates.curves[0].points[1], (1.0, 5.0));
+        let figure = Chart {
+            title: "efficiency".into(),
+            x_label: "paths".into(),
+            curves: vec![Curve {
+                name: "T(N)".into(),
+                points: vec![(1.0, 0.9), (2.0, 0.8)],
+                half_widths: vec![0.01, 0.02],
+            }],
+        };
+        let svg = picture("figure 2", "five seeds", &[rates, figure]).unwrap();
+        let words = ["figure 2", "five seeds", "goodput, Mbit/s", "bulk", "short", "seconds", "efficiency", "paths"];
+        assert!(words.iter().all(|word| svg.contains(word)));
+    }
+
+    #[test]
+    fn a_panel_without_extent_is_still_drawn() {
+        let one_point = Curve { name: "a".into(), points: vec![(3.0, 0.0)], half_widths: Vec::new() };
+        let unknown = Curve { name: "b".into(), points: vec![(f64::NAN, f64::NAN)], half_widths: Vec::new() };
+        let chart = |curves| Chart { title: "t".into(), x_label: "x".into(), curves };
+        assert_eq!(chart(vec![one_point.clone()]).x_range(), 3.0..4.0);
+        assert!(picture("t", "s", &[chart(Vec::new()), chart(vec![one_point]), chart(vec![unknown])]).is_ok());
+    }
+}

@@ -1,0 +1,15 @@
+//! What both worlds make of a result: tables and pictures for people, Parquet files for sweeps that run on many machines.
+//!
+//! It knows results, and neither the lab nor the simulator. Same result, same bytes.
+#![forbid(unsafe_code)]
+
+mod charts;
+mod run_picture;
+mod style;
+mod sweep_file;
+mod table;
+
+pub use charts::{Chart, Curve, charts_picture};
+pub use run_picture::run_picture;
+pub use sweep_file::{AboutSweep, Shard, Spread, SweepFile, SweepFileError, SweepRow, SweepSummary, VariantSummary};
+pub use table::{run_table, sweep_table};

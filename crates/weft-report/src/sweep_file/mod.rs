@@ -1,0 +1,241 @@
+//! Sweeps in Parquet files: one for each part that ran somewhere, and one that joins them.
+//!
+//! The whole is part 0 of 1, so that a sweep that was joined and one that ran in one piece are the same file, byte for byte.
+
+mod columns;
+mod shard;
+mod summary;
+
+pub use shard::Shard;
+pub use summary::{Spread, SweepSummary, VariantSummary};
+
+use parquet::errors::ParquetError;
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::path::Path;
+use std::{fmt, mem};
+use weft_scenario::{MixResult, SCHEMA};
+
+/// One run of one variant of one mix.
+#[derive(Clone, PartialEq, Debug)]
+pub struct SweepRow {
+    /// The mix's position in the sweep.
+    pub mix: u32,
+    /// Its seed.
+    pub seed: u64,
+    /// Its links, for people.
+    pub links: String,
+    /// The variant's name.
+    pub variant: String,
+    /// Which run of the variant, from 0.
+    pub run: u32,
+    /// Goodput in bit/s.
+    pub goodput_bps: f64,
+    /// Goodput / bound.
+    pub efficiency: f64,
+    /// Of the mix: bonded goodput / the best link's through weft.
+    pub of_best_link_through_weft: Option<f64>,
+    /// Of the mix: bonded goodput / the best link's without a tunnel.
+    pub of_best_link: Option<f64>,
+    /// Whether the mix passed.
+    pub pass: bool,
+}
+
+/// What all parts of a sweep have in common.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct AboutSweep {
+    /// Its name.
+    pub sweep: String,
+    /// `lab` or `sim`.
+    pub world: String,
+    /// The text of its file, so that only parts of the same sweep are joined.
+    pub recipe: String,
+    /// How many mixes it has.
+    pub mixes: u32,
+}
+
+/// The results of a part of a sweep.
+#[derive(Clone, PartialEq, Debug)]
+pub struct SweepFile {
+    about: AboutSweep,
+    shard: Shard,
+    rows: Vec<SweepRow>,
+}
+
+impl SweepFile {
+    /// A part without results.
+    pub fn new(about: AboutSweep, shard: Shard) -> SweepFile {
+        SweepFile { about, shard, rows: Vec::new() }
+    }
+
+    /// Adds the results of the mix at `position` in the sweep. They must come in the sweep's order.
+    pub fn add(&mut self, position: u32, mix: &MixResult) {
+        for variant in &mix.run.variants {
+            for (run, result) in (0..).zip(&variant.runs) {
+                self.rows.push(SweepRow {
+                    mix: position,
+                    seed: mix.seed,
+                    links: mix.links.join(", "),
+                    variant: variant.name.clone(),
+                    run,
+                    goodput_bps: result.goodput_bps,
+                    efficiency: result.efficiency,
+                    of_best_link_through_weft: mix.of_best_link_through_weft,
+                    of_best_link: mix.of_best_link,
+                    pass: mix.pass,
+                });
+            }
+        }
+    }
+
+    /// Which part it is.
+    pub fn shard(&self) -> Shard {
+        self.shard
+    }
+
+    /// The results.
+    pub fn rows(&self) -> &[SweepRow] {
+        &self.rows
+    }
+
+    /// Writes it. Same results, same bytes.
+    ///
+    /// # Errors
+    /// When `out` cannot be written.
+    pub fn write<W: Write + Send>(&self, out: W) -> Result<(), SweepFileError> {
+        let AboutSweep { sweep, world, recipe, mixes } = &self.about;
+        let about = [
+            ("weft.schema", SCHEMA.to_string()),
+            ("weft.sweep", sweep.clone()),
+            ("weft.world", world.clone()),
+            ("weft.recipe", recipe.clone()),
+            ("weft.mixes", mixes.to_string()),
+            ("weft.shard", self.shard.to_string()),
+        ];
+        columns::write(out, &about, &self.rows)
+    }
+
+    /// Writes it into a file, which is there whole or not at all.
+    ///
+    /// # Errors
+    /// When the file cannot be written.
+    pub fn save(&self, file: &Path) -> Result<(), SweepFileError> {
+        let mut part = file.as_os_str().to_owned();
+        part.push(".part");
+        let saved = File::create(&part).map_err(SweepFileError::from).and_then(|out| self.write(out));
+        let renamed = saved.and_then(|()| Ok(fs::rename(&part, file)?));
+        if renamed.is_err() {
+            let _ = fs::remove_file(&part);
+        }
+        renamed
+    }
+
+    /// Reads a file.
+    ///
+    /// # Errors
+    /// When it cannot be read, or is no sweep's.
+    pub fn read(file: &Path) -> Result<SweepFile, SweepFileError> {
+        let (mut about, rows) = columns::read(File::open(file)?)?;
+        let mut take = |key: &str| {
+            let missing = || SweepFileError::NotASweep(format!("it does not say {key}"));
+            about.remove(key).ok_or_else(missing)
+        };
+        if take("weft.schema")? != SCHEMA.to_string() {
+            return Err(SweepFileError::NotASweep(format!("its schema is not {SCHEMA}")));
+        }
+        let mixes = take("weft.mixes")?;
+        let shard = take("weft.shard")?;
+        Ok(SweepFile {
+            about: AboutSweep {
+                sweep: take("weft.sweep")?,
+                world: take("weft.world")?,
+                recipe: take("weft.recipe")?,
+                mixes: mixes.parse().map_err(|_| SweepFileError::NotASweep(format!("{mixes} is no number")))?,
+            },
+            shard: shard.parse().map_err(SweepFileError::NotASweep)?,
+            rows,
+        })
+    }
+
+    /// Joins all parts of a sweep, in whatever order they come.
+    ///
+    /// # Errors
+    /// When there is none, when they are not of the same sweep, when one is missing or there twice, and when one has results
+    /// of another part's mixes.
+    pub fn merge(mut parts: Vec<SweepFile>) -> Result<SweepFile, SweepFileError> {
+        parts.sort_by_key(|part| part.shard);
+        let first = parts.first().ok_or_else(|| SweepFileError::Missing("every part".into()))?;
+        let (about, shard) = (first.about.clone(), first.shard);
+        if let Some(other) = parts.iter().find(|part| part.about != about) {
+            return Err(SweepFileError::Different(format!("{} and {}", about.sweep, other.about.sweep)));
+        }
+        for expected in shard.siblings() {
+            match parts.iter().filter(|part| part.shard == expected).count() {
+                0 => return Err(SweepFileError::Missing(expected.to_string())),
+                1 => {}
+                _ => return Err(SweepFileError::Twice(expected)),
+            }
+        }
+        let is_foreign = |part: &&SweepFile| {
+            !shard.siblings().any(|s| s == part.shard)
+                || part.rows.iter().any(|row| row.mix >= about.mixes || !part.shard.takes(row.mix))
+        };
+        if let Some(part) = parts.iter().find(is_foreign) {
+            return Err(SweepFileError::Foreign(part.shard));
+        }
+        let mut rows: Vec<SweepRow> = parts.iter_mut().flat_map(|part| mem::take(&mut part.rows)).collect();
+        // Stable: the runs of a mix stay in their order.
+        rows.sort_by_key(|row| row.mix);
+        Ok(SweepFile { about, shard: Shard::WHOLE, rows })
+    }
+}
+
+/// Why a file of a sweep cannot be read, written or joined to others.
+#[derive(Debug)]
+pub enum SweepFileError {
+    /// The file cannot be opened or written.
+    Io(io::Error),
+    /// It is no Parquet file, or a damaged one.
+    Parquet(ParquetError),
+    /// It is a Parquet file of something else.
+    NotASweep(String),
+    /// The parts are of different sweeps.
+    Different(String),
+    /// A part is missing.
+    Missing(String),
+    /// A part is there twice.
+    Twice(Shard),
+    /// A part is not of this division, or has results that belong to others.
+    Foreign(Shard),
+}
+
+impl fmt::Display for SweepFileError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            SweepFileError::Io(why) => why.fmt(f),
+            SweepFileError::Parquet(why) => why.fmt(f),
+            SweepFileError::NotASweep(why) => write!(f, "not a sweep's results: {why}"),
+            SweepFileError::Different(names) => write!(f, "these are parts of different sweeps: {names}"),
+            SweepFileError::Missing(shard) => write!(f, "missing: {shard}"),
+            SweepFileError::Twice(shard) => write!(f, "part {shard} is there twice"),
+            SweepFileError::Foreign(shard) => write!(f, "part {shard} does not belong to the others"),
+        }
+    }
+}
+
+impl std::error::Error for SweepFileError {}
+
+impl From<io::Error> for SweepFileError {
+    fn from(why: io::Error) -> SweepFileError {
+        SweepFileError::Io(why)
+    }
+}
+
+impl From<ParquetError> for SweepFileError {
+    fn from(why: ParquetError) -> SweepFileError {
+        SweepFileError::Parquet(why)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,67 @@
+//! Which part of a sweep one machine runs.
+
+use std::fmt;
+use std::str::FromStr;
+
+/// Part `index` of `count`, written `index/count`. It counts from 0, as the indices of Kubernetes' indexed jobs do.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct Shard {
+    index: u32,
+    count: u32,
+}
+
+impl Shard {
+    /// Everything.
+    pub const WHOLE: Shard = Shard { index: 0, count: 1 };
+
+    /// Whether the mix at `position` in the sweep belongs to this part. Neighbours go to different parts, so that parts take
+    /// about equally long.
+    pub fn takes(self, position: u32) -> bool {
+        position % self.count == self.index
+    }
+
+    /// All parts of which this is one.
+    pub(super) fn siblings(self) -> impl Iterator<Item = Shard> {
+        (0..self.count).map(move |index| Shard { index, ..self })
+    }
+}
+
+impl fmt::Display for Shard {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.index, self.count)
+    }
+}
+
+impl FromStr for Shard {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Shard, String> {
+        let numbers = text.split_once('/').and_then(|(index, count)| Some((index.parse().ok()?, count.parse().ok()?)));
+        match numbers {
+            Some((index, count)) if index < count => Ok(Shard { index, count }),
+            Some((_, count @ 1..)) => Err(format!("shards count from 0: the last of {count} is {}/{count}", count - 1)),
+            _ => Err("a shard is written INDEX/COUNT, such as 0/8".into()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_share_the_mixes_out() {
+        let parts: Vec<Shard> = "0/3".parse::<Shard>().unwrap().siblings().collect();
+        for position in 0..10 {
+            assert_eq!(parts.iter().filter(|part| part.takes(position)).count(), 1);
+        }
+        assert!((0..10).all(|position| Shard::WHOLE.takes(position)));
+    }
+
+    #[test]
+    fn what_is_no_part_is_refused_with_what_would_be() {
+        let why = |text: &str| text.parse::<Shard>().unwrap_err();
+        assert_eq!(why("8/8"), "shards count from 0: the last of 8 is 7/8");
+        assert!(["", "3", "-1/4", "0/0", "a/b"].iter().all(|text| why(text).contains("INDEX/COUNT")));
+    }
+}

@@ -1,0 +1,94 @@
+//! A whole sweep in a few figures.
+
+use super::{SweepFile, SweepRow};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use weft_scenario::{SCHEMA, median};
+
+/// What a sweep came to.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct SweepSummary {
+    /// [`weft_scenario::SCHEMA`].
+    pub schema: u32,
+    /// The sweep's name.
+    pub sweep: String,
+    /// `lab` or `sim`.
+    pub world: String,
+    /// Mixes the sweep has.
+    pub mixes: u32,
+    /// Mixes that passed.
+    pub passed: u32,
+    /// Whether every mix did.
+    pub pass: bool,
+    /// Seeds of the mixes that did not, as far as they have results.
+    pub failed_seeds: Vec<u64>,
+    /// Bonded goodput / the best link's through weft, over the mixes.
+    pub of_best_link_through_weft: Option<Spread>,
+    /// Bonded goodput / the best link's without a tunnel, over the mixes.
+    pub of_best_link: Option<Spread>,
+    /// By name.
+    pub variants: Vec<VariantSummary>,
+}
+
+/// A figure over many mixes.
+#[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
+pub struct Spread {
+    /// The least.
+    pub least: f64,
+    /// The median.
+    pub median: f64,
+}
+
+/// One variant over all mixes.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct VariantSummary {
+    /// The variant's name.
+    pub name: String,
+    /// Its runs.
+    pub runs: usize,
+    /// Median goodput in bit/s.
+    pub goodput_bps: f64,
+    /// Median goodput / bound.
+    pub efficiency: f64,
+}
+
+impl SweepFile {
+    /// What it came to. A mix without results has not passed.
+    pub fn summary(&self) -> SweepSummary {
+        let mixes: BTreeMap<u32, &SweepRow> = self.rows.iter().map(|row| (row.mix, row)).collect();
+        let passed = mixes.values().filter(|row| row.pass).count() as u32;
+        let spread =
+            |ratio: fn(&SweepRow) -> Option<f64>| spread(mixes.values().filter_map(|row| ratio(row)).collect());
+        SweepSummary {
+            schema: SCHEMA,
+            sweep: self.about.sweep.clone(),
+            world: self.about.world.clone(),
+            mixes: self.about.mixes,
+            passed,
+            pass: passed == self.about.mixes,
+            failed_seeds: mixes.values().filter(|row| !row.pass).map(|row| row.seed).collect(),
+            of_best_link_through_weft: spread(|row| row.of_best_link_through_weft),
+            of_best_link: spread(|row| row.of_best_link),
+            variants: self.variants(),
+        }
+    }
+
+    fn variants(&self) -> Vec<VariantSummary> {
+        let mut by_name: BTreeMap<&str, Vec<&SweepRow>> = BTreeMap::new();
+        for row in &self.rows {
+            by_name.entry(&row.variant).or_default().push(row);
+        }
+        let summary = |(name, rows): (&str, Vec<&SweepRow>)| VariantSummary {
+            name: name.to_owned(),
+            runs: rows.len(),
+            goodput_bps: median(rows.iter().map(|row| row.goodput_bps)).unwrap_or(0.0),
+            efficiency: median(rows.iter().map(|row| row.efficiency)).unwrap_or(0.0),
+        };
+        by_name.into_iter().map(summary).collect()
+    }
+}
+
+fn spread(ratios: Vec<f64>) -> Option<Spread> {
+    let least = ratios.iter().copied().min_by(f64::total_cmp)?;
+    Some(Spread { least, median: median(ratios)? })
+}

@@ -1,0 +1,53 @@
+//! Addresses for what has only numbers in the simulator.
+
+use crate::{NodeId, Packet};
+use std::net::{Ipv4Addr, SocketAddrV4};
+
+/// The dynamic ports (RFC 6335 §6), which belong to no application that a dissector would look for.
+const FIRST_PORT: u16 = 49_152;
+const PORTS: u32 = 16_384;
+
+/// Source and destination of a packet. A flow has the same 5-tuple in both directions, and no two of the first 2²⁸ flows
+/// between two nodes share one.
+pub fn endpoints(packet: &Packet) -> (SocketAddrV4, SocketAddrV4) {
+    let low_port = port(packet.flow.0);
+    let high_port = port(packet.flow.0 / PORTS);
+    let (source_port, destination_port) =
+        if packet.source <= packet.destination { (low_port, high_port) } else { (high_port, low_port) };
+    let source = SocketAddrV4::new(address(packet.source), source_port);
+    (source, SocketAddrV4::new(address(packet.destination), destination_port))
+}
+
+fn port(number: u32) -> u16 {
+    FIRST_PORT + (number % PORTS) as u16
+}
+
+/// 10.0.0.1 for node 0, and so on.
+fn address(node: NodeId) -> Ipv4Addr {
+    let [_, x, y, z] = node.0.wrapping_add(1).to_be_bytes();
+    Ipv4Addr::new(10, x, y, z)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Body, Ecn, FlowNo};
+    use weft_units::Instant;
+
+    #[test]
+    fn both_directions_are_one_flow_and_two_flows_are_two() {
+        let packet = |flow, source, destination| Packet {
+            flow: FlowNo(flow),
+            source: NodeId(source),
+            destination: NodeId(destination),
+            bytes: 100,
+            label: 0,
+            ecn: Ecn::NotEct,
+            body: Body::Udp { number: 0, sent_at: Instant::ZERO },
+        };
+        let (from, to) = endpoints(&packet(3, 0, 299));
+        assert_eq!((from.to_string(), to.to_string()), ("10.0.0.1:49155".into(), "10.0.1.44:49152".into()));
+        assert_eq!(endpoints(&packet(3, 299, 0)), (to, from));
+        assert_ne!(endpoints(&packet(3 + PORTS, 0, 299)), (from, to));
+    }
+}

@@ -1,0 +1,148 @@
+//! Simulated packets as real IPv4 packets, and back.
+//!
+//! A capture needs the headers only; a TUN device the whole packet, or a super-packet with its virtio_net_hdr. What the model
+//! does not know is written so that it misleads nobody: payload is zeros, room for options that hosts would use is
+//! no-operations.
+
+mod super_packet;
+mod tcp;
+mod udp;
+
+pub use super_packet::SuperSegment;
+pub use tcp::{TcpDirection, TcpReader, window_shift};
+pub use udp::{read_udp, udp_headers};
+
+use crate::Ecn;
+use std::net::SocketAddrV4;
+use std::ops::Deref;
+use weft_wire::WireError;
+use weft_wire::checksum::{Sum, checksum, pseudo_header};
+use weft_wire::ip::{IpVersion, IpView};
+
+const IPV4_HEADER_LEN: usize = 20;
+const MAX_TCP_HEADER_LEN: usize = 60;
+const DONT_FRAGMENT: u8 = 0x40;
+const HOP_LIMIT: u8 = 64;
+
+/// What a packet's IP header says beside addresses and lengths.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct IpFields {
+    /// Identification. It counts up where segments are to be joined; zero says nothing, since nothing is fragmented
+    /// (RFC 6864).
+    pub id: u16,
+    /// The ECN field.
+    pub ecn: Ecn,
+}
+
+/// The first bytes of a packet; what follows are zeros.
+#[derive(Clone, Copy, Debug)]
+pub struct Headers {
+    bytes: [u8; IPV4_HEADER_LEN + MAX_TCP_HEADER_LEN],
+    len: usize,
+    total_len: usize,
+}
+
+impl Headers {
+    /// Bytes of the whole packet.
+    pub fn total_len(&self) -> usize {
+        self.total_len
+    }
+
+    /// Appends the whole packet to `out`.
+    pub fn write_whole(&self, out: &mut Vec<u8>) {
+        let start = out.len();
+        out.extend_from_slice(self);
+        out.resize(start + self.total_len, 0);
+    }
+
+    /// Begins with an IPv4 header; `l4_len` counts all after it.
+    fn new(
+        fields: IpFields,
+        protocol: u8,
+        from: SocketAddrV4,
+        to: SocketAddrV4,
+        l4_len: usize,
+    ) -> Result<Headers, WireError> {
+        let total_len = IPV4_HEADER_LEN + l4_len;
+        let length = u16::try_from(total_len).map_err(|_| WireError::TooLong)?;
+        let mut header = [0; IPV4_HEADER_LEN];
+        header[0] = 0x45;
+        header[1] = ecn_bits(fields.ecn);
+        header[2..4].copy_from_slice(&length.to_be_bytes());
+        header[4..6].copy_from_slice(&fields.id.to_be_bytes());
+        header[6] = DONT_FRAGMENT;
+        header[8] = HOP_LIMIT;
+        header[9] = protocol;
+        header[12..16].copy_from_slice(&from.ip().octets());
+        header[16..20].copy_from_slice(&to.ip().octets());
+        let sum = checksum(&header);
+        header[10..12].copy_from_slice(&sum.to_be_bytes());
+        let mut headers = Headers { bytes: [0; IPV4_HEADER_LEN + MAX_TCP_HEADER_LEN], len: 0, total_len };
+        headers.push(&header);
+        Ok(headers)
+    }
+
+    /// Appends what the caller has made to fit.
+    fn push(&mut self, bytes: &[u8]) {
+        self.bytes[self.len..self.len + bytes.len()].copy_from_slice(bytes);
+        self.len += bytes.len();
+    }
+
+    fn patch(&mut self, at: usize, field: u16) {
+        self.bytes[at..at + 2].copy_from_slice(&field.to_be_bytes());
+    }
+
+    /// The checksum over pseudo-header and segment; the zeros that follow add nothing.
+    fn transport_checksum(&self, protocol: u8, from: SocketAddrV4, to: SocketAddrV4) -> u16 {
+        self.pseudo(protocol, from, to).bytes(&self[IPV4_HEADER_LEN..]).checksum()
+    }
+
+    /// The sum over the pseudo-header only: a partial checksum.
+    fn pseudo_sum(&self, protocol: u8, from: SocketAddrV4, to: SocketAddrV4) -> u16 {
+        self.pseudo(protocol, from, to).fold()
+    }
+
+    fn pseudo(&self, protocol: u8, from: SocketAddrV4, to: SocketAddrV4) -> Sum {
+        pseudo_header((*from.ip()).into(), (*to.ip()).into(), protocol, self.total_len - IPV4_HEADER_LEN)
+    }
+}
+
+impl Deref for Headers {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        &self.bytes[..self.len]
+    }
+}
+
+fn ecn_bits(ecn: Ecn) -> u8 {
+    match ecn {
+        Ecn::NotEct => 0b00,
+        Ecn::Ect => 0b10,
+        Ecn::Ce => 0b11,
+    }
+}
+
+fn ecn_of(tos: u8) -> Ecn {
+    match tos & 0b11 {
+        0b00 => Ecn::NotEct,
+        0b11 => Ecn::Ce,
+        _ => Ecn::Ect,
+    }
+}
+
+/// Reads an unfragmented IPv4 packet of `protocol` whose header checksum is right.
+fn parse_ipv4(packet: &[u8], protocol: u8) -> Result<IpView<'_>, WireError> {
+    let ip = IpView::parse(packet)?;
+    if ip.version != IpVersion::V4 || ip.protocol != protocol || ip.is_fragment {
+        return Err(WireError::UnknownType);
+    }
+    let header = packet.get(..ip.header_len).ok_or(WireError::Truncated)?;
+    if checksum(header) == 0 { Ok(ip) } else { Err(WireError::Malformed) }
+}
+
+/// Whether the transport checksum over the packet is right.
+fn has_right_checksum(ip: &IpView<'_>) -> bool {
+    let l4 = ip.payload();
+    pseudo_header(ip.src, ip.dst, ip.protocol, l4.len()).bytes(l4).checksum() == 0
+}

@@ -1,0 +1,210 @@
+//! Consecutive segments of a connection as one super-packet, as a host with segmentation offload hands them to a device.
+
+use super::tcp::{TcpDirection, TcpReader};
+use super::{IPV4_HEADER_LEN, IpFields};
+use crate::Ecn;
+use crate::tcp::{Flags, Segment};
+use weft_wire::WireError;
+use weft_wire::ip::L4Checksum;
+use weft_wire::virtio::{GsoType, NEEDS_CSUM, VNET_HEADER_LEN, VnetHeader};
+
+/// What fits into an IP packet beside the longest headers.
+const MAX_PAYLOAD_LEN: u32 = 65_535 - 80;
+/// Where the checksum is in a TCP header.
+const CHECKSUM_OFFSET: u16 = 16;
+
+/// One or more consecutive segments.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct SuperSegment {
+    /// All of them as one segment.
+    whole: Segment,
+    /// Payload bytes of each but the last.
+    gso_size: u32,
+}
+
+impl SuperSegment {
+    /// One segment.
+    pub fn new(segment: Segment) -> SuperSegment {
+        SuperSegment { whole: segment, gso_size: segment.len }
+    }
+
+    /// Adds `next` if a host would have sent both in one piece; true if it did. They must differ in nothing but the sequence
+    /// number, CWR (the first only) and FIN (the last only), and only the last may be short.
+    pub fn join(&mut self, next: &Segment) -> bool {
+        let whole = self.whole;
+        let is_full = whole.len > 0 && whole.len.is_multiple_of(self.gso_size);
+        let is_next = whole.seq + u64::from(whole.len) == next.seq && (1..=self.gso_size).contains(&next.len);
+        let flags = next.flags.without(Flags::FIN);
+        let same_header = flags == whole.flags.without(Flags::CWR)
+            && (next.ack, next.window, next.sacks()) == (whole.ack, whole.window, whole.sacks());
+        let may_join = is_full && is_next && same_header && !flags.has(Flags::SYN);
+        if !may_join || whole.len + next.len > MAX_PAYLOAD_LEN {
+            return false;
+        }
+        self.whole.len += next.len;
+        self.whole.flags = whole.flags.with(next.flags);
+        true
+    }
+
+    /// How many segments it stands for.
+    pub fn count(&self) -> u32 {
+        self.whole.len.div_ceil(self.gso_size.max(1)).max(1)
+    }
+
+    /// The segments.
+    pub fn segments(&self) -> impl Iterator<Item = Segment> {
+        let (whole, gso_size, count) = (self.whole, self.gso_size, self.count());
+        (0..count).map(move |k| {
+            let skipped = k * gso_size;
+            let len = if k + 1 == count { whole.len - skipped } else { gso_size };
+            let first = if k == 0 { whole.flags } else { whole.flags.without(Flags::CWR) };
+            let flags = if k + 1 == count { first } else { first.without(Flags::FIN) };
+            Segment { seq: whole.seq + u64::from(skipped), len, flags, ..whole }
+        })
+    }
+
+    /// Appends a virtio_net_hdr and the packet to `out`; the TCP checksum is partial.
+    ///
+    /// # Errors
+    /// [`WireError::TooLong`] for a packet above 65535 bytes; `out` is then as before.
+    pub fn write(&self, direction: &TcpDirection, fields: IpFields, out: &mut Vec<u8>) -> Result<(), WireError> {
+        let headers = direction.build(&self.whole, fields, L4Checksum::Partial)?;
+        let is_one = self.count() == 1;
+        let vnet = VnetHeader {
+            flags: NEEDS_CSUM,
+            gso_type: if is_one { GsoType::None } else { GsoType::TcpV4 },
+            gso_ecn: !is_one && self.whole.flags.has(Flags::CWR),
+            hdr_len: headers.len() as u16,
+            gso_size: if is_one { 0 } else { self.gso_size as u16 },
+            csum_start: IPV4_HEADER_LEN as u16,
+            csum_offset: CHECKSUM_OFFSET,
+        };
+        let mut bytes = [0; VNET_HEADER_LEN];
+        vnet.emit(&mut bytes)?;
+        out.extend_from_slice(&bytes);
+        headers.write_whole(out);
+        Ok(())
+    }
+
+    /// Reads a virtio_net_hdr and the packet after it, whole or a super-packet.
+    ///
+    /// # Errors
+    /// As [`VnetHeader::parse`] and [`TcpReader::read`].
+    pub fn read(reader: &mut TcpReader, bytes: &[u8]) -> Result<(SuperSegment, Ecn), WireError> {
+        let (vnet, packet) = VnetHeader::parse(bytes)?;
+        let checksum = if vnet.needs_csum() { L4Checksum::Partial } else { L4Checksum::Complete };
+        let (whole, ecn) = reader.parse(packet, checksum)?;
+        let gso_size = match vnet.gso_type {
+            GsoType::None => whole.len,
+            GsoType::TcpV4 if vnet.gso_size > 0 => vnet.gso_size.into(),
+            _ => return Err(WireError::Malformed),
+        };
+        Ok((SuperSegment { whole, gso_size }, ecn))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::{Ipv4Addr, SocketAddrV4};
+    use weft_units::Rng;
+    use weft_wire::super_packet::{SegmentRole, SuperPacket};
+
+    const MSS: u32 = 1448;
+
+    fn direction() -> TcpDirection {
+        TcpDirection {
+            source: SocketAddrV4::new(Ipv4Addr::new(10, 0, 0, 1), 50_000),
+            destination: SocketAddrV4::new(Ipv4Addr::new(10, 0, 0, 2), 50_001),
+            initial: u32::MAX - 5_000,
+            peer_initial: 7,
+            window_shift: 2,
+            mss: 1460,
+            options_len: 12,
+        }
+    }
+
+    /// A burst of `count` segments, the last of `last_len` bytes.
+    fn burst(count: u64, last_len: u32) -> Vec<Segment> {
+        let one = |k| Segment {
+            seq: 100 + k * u64::from(MSS),
+            ack: 40,
+            len: if k + 1 == count { last_len } else { MSS },
+            window: 65_536,
+            flags: Flags::ACK,
+            ..Segment::default()
+        };
+        (0..count).map(one).collect()
+    }
+
+    fn joined(segments: &[Segment]) -> SuperSegment {
+        let mut all = SuperSegment::new(segments[0]);
+        assert!(segments[1..].iter().all(|next| all.join(next)));
+        all
+    }
+
+    #[test]
+    fn bursts_come_back_segment_by_segment() {
+        let mut rng = Rng::new(1);
+        let mut reader = TcpReader::new(direction());
+        for _ in 0..500 {
+            let mut segments = burst(1 + rng.below(44), 1 + rng.below(u64::from(MSS)) as u32);
+            if rng.chance(0.3) {
+                segments[0].flags = segments[0].flags.with(Flags::CWR);
+            }
+            let last = segments.len() - 1;
+            if rng.chance(0.3) {
+                segments[last].flags = segments[last].flags.with(Flags::FIN);
+            }
+            let mut bytes = Vec::new();
+            joined(&segments).write(&direction(), IpFields { id: 9, ecn: Ecn::Ect }, &mut bytes).unwrap();
+            let (read, ecn) = SuperSegment::read(&mut reader, &bytes).unwrap();
+            assert_eq!(ecn, Ecn::Ect);
+            assert!(read.segments().eq(segments.iter().copied()));
+        }
+    }
+
+    /// The codec of the daemon cuts the super-packet into what single segments would have been.
+    #[test]
+    fn each_cut_segment_is_the_packet_of_its_own() {
+        let segments = burst(5, 700);
+        let mut bytes = Vec::new();
+        joined(&segments).write(&direction(), IpFields::default(), &mut bytes).unwrap();
+        let (vnet, packet) = VnetHeader::parse(&bytes).unwrap();
+        let mut packet = packet.to_vec();
+        let cut = SuperPacket::parse(&vnet, &mut packet).unwrap();
+        assert_eq!(cut.segments(), segments.len());
+        for (k, segment) in segments.iter().enumerate() {
+            let mut header = [0; 128];
+            let len = cut.segment_header(&packet, k, SegmentRole::Alone, &mut header).unwrap();
+            let id = IpFields { id: k as u16, ecn: Ecn::NotEct };
+            let alone = direction().build(segment, id, L4Checksum::Partial).unwrap();
+            assert_eq!(header[..len], alone[..]);
+        }
+    }
+
+    #[test]
+    fn what_does_not_belong_together_is_not_joined() {
+        let [first, next] = burst(2, MSS)[..] else { panic!("two were asked for") };
+        let refused = [
+            Segment { seq: next.seq + 1, ..next },
+            Segment { ack: next.ack + 1, ..next },
+            Segment { window: next.window - 4, ..next },
+            Segment { len: MSS + 1, ..next },
+            Segment { len: 0, ..next },
+            Segment { flags: next.flags.with(Flags::ECE), ..next },
+            Segment { flags: next.flags.with(Flags::CWR), ..next },
+            Segment { flags: next.flags.with(Flags::RETRANSMIT), ..next },
+            Segment { sack_count: 1, ..next },
+        ];
+        for other in refused {
+            assert!(!SuperSegment::new(first).join(&other), "{other:?}");
+        }
+        let ended = Segment { flags: first.flags.with(Flags::FIN), ..first };
+        assert!(!SuperSegment::new(ended).join(&next));
+        let short = Segment { len: 10, seq: next.seq, ..next };
+        let mut both = joined(&[first, short]);
+        assert!(!both.join(&Segment { seq: short.seq + 10, ..next }));
+        assert!(SuperSegment::new(first).join(&next));
+    }
+}

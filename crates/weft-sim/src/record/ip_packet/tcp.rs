@@ -1,0 +1,333 @@
+//! TCP segments as packets, and back.
+
+use super::{Headers, IPV4_HEADER_LEN, IpFields, ecn_of, has_right_checksum, parse_ipv4};
+use crate::Ecn;
+use crate::tcp::{Flags, SackBlock, Segment};
+use std::net::SocketAddrV4;
+use weft_wire::WireError;
+use weft_wire::ip::{L4Checksum, TcpFlags, TcpOption, TcpView, protocol};
+use weft_wire::super_packet::partial_l4_checksum;
+
+const NOP: u8 = 1;
+const MAX_OPTIONS_LEN: usize = 40;
+const MAX_WINDOW_SHIFT: u8 = 14;
+/// Where the checksum is in the header.
+const CHECKSUM_AT: usize = 16;
+
+const FLAGS: [(Flags, u8); 5] = [
+    (Flags::SYN, TcpFlags::SYN),
+    (Flags::FIN, TcpFlags::FIN),
+    (Flags::ACK, TcpFlags::ACK),
+    (Flags::ECE, TcpFlags::ECE),
+    (Flags::CWR, TcpFlags::CWR),
+];
+
+/// The least shift of the window field that can say `window` bytes (RFC 7323 §2.2).
+pub fn window_shift(window: u32) -> u8 {
+    (0..MAX_WINDOW_SHIFT).find(|shift| window >> shift <= u32::from(u16::MAX)).unwrap_or(MAX_WINDOW_SHIFT)
+}
+
+/// One direction of a TCP connection, as its packets name it.
+///
+/// Payload byte *n* of the model has the sequence number *initial + 1 + n*, since a SYN takes one; a FIN takes the one after
+/// the last byte.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct TcpDirection {
+    /// Whose segments these are.
+    pub source: SocketAddrV4,
+    /// Where they go.
+    pub destination: SocketAddrV4,
+    /// The source's initial sequence number.
+    pub initial: u32,
+    /// The destination's initial sequence number.
+    pub peer_initial: u32,
+    /// By how many bits the source shifts its window field, at most 14.
+    pub window_shift: u8,
+    /// What the source's SYN announces as its maximum segment size.
+    pub mss: u16,
+    /// The bytes of options that its segments have at least; no-operations stand for options that the model does not know,
+    /// such as timestamps.
+    pub options_len: u8,
+}
+
+impl TcpDirection {
+    /// The headers of a segment as a packet of its own.
+    ///
+    /// # Errors
+    /// [`WireError::TooLong`] for a packet above 65535 bytes.
+    pub fn headers(&self, segment: &Segment, fields: IpFields) -> Result<Headers, WireError> {
+        self.build(segment, fields, L4Checksum::Complete)
+    }
+
+    pub(super) fn build(
+        &self,
+        segment: &Segment,
+        fields: IpFields,
+        checksum: L4Checksum,
+    ) -> Result<Headers, WireError> {
+        let options = self.options(segment);
+        let header_len = TcpView::MIN_HEADER_LEN + options.len;
+        let (from, to) = (self.source, self.destination);
+        let mut headers = Headers::new(fields, protocol::TCP, from, to, header_len + segment.len as usize)?;
+        headers.push(&from.port().to_be_bytes());
+        headers.push(&to.port().to_be_bytes());
+        headers.push(&self.wire_seq(segment).to_be_bytes());
+        headers.push(&self.wire_ack(segment).to_be_bytes());
+        headers.push(&[(header_len as u8 / 4) << 4, wire_flags(segment.flags)]);
+        headers.push(&self.wire_window(segment).to_be_bytes());
+        headers.push(&[0; 4]);
+        headers.push(&options.bytes[..options.len]);
+        let sum = match checksum {
+            L4Checksum::Complete => headers.transport_checksum(protocol::TCP, from, to),
+            L4Checksum::Partial => headers.pseudo_sum(protocol::TCP, from, to),
+        };
+        headers.patch(IPV4_HEADER_LEN + CHECKSUM_AT, sum);
+        Ok(headers)
+    }
+
+    fn wire_seq(&self, segment: &Segment) -> u32 {
+        let after_syn = u32::from(!segment.flags.has(Flags::SYN));
+        self.initial.wrapping_add(after_syn).wrapping_add(segment.seq as u32)
+    }
+
+    fn wire_ack(&self, segment: &Segment) -> u32 {
+        let ack = self.peer_initial.wrapping_add(1).wrapping_add(segment.ack as u32);
+        if segment.flags.has(Flags::ACK) { ack } else { 0 }
+    }
+
+    /// The window of a SYN is not scaled (RFC 7323 §2.2).
+    fn wire_window(&self, segment: &Segment) -> u16 {
+        let shift = if segment.flags.has(Flags::SYN) { 0 } else { self.window_shift.min(MAX_WINDOW_SHIFT) };
+        u16::try_from(segment.window >> shift).unwrap_or(u16::MAX)
+    }
+
+    fn options(&self, segment: &Segment) -> Options {
+        let mut options = Options { bytes: [NOP; MAX_OPTIONS_LEN], len: 0 };
+        if segment.flags.has(Flags::SYN) {
+            let [high, low] = self.mss.to_be_bytes();
+            options.push(&[2, 4, high, low, NOP, NOP, 4, 2, NOP, 3, 3, self.window_shift.min(MAX_WINDOW_SHIFT)]);
+        }
+        let sacks = segment.sacks();
+        if !sacks.is_empty() {
+            options.push(&[NOP, NOP, 5, 2 + 8 * sacks.len() as u8]);
+        }
+        for block in sacks {
+            let left = self.wire_ack(segment).wrapping_add(block.offset as u32);
+            options.push(&left.to_be_bytes());
+            options.push(&left.wrapping_add(block.len).to_be_bytes());
+        }
+        let least = usize::from(self.options_len).min(MAX_OPTIONS_LEN) / 4 * 4;
+        options.len = options.len.max(least);
+        options
+    }
+}
+
+fn wire_flags(flags: Flags) -> u8 {
+    FLAGS.iter().filter(|(flag, _)| flags.has(*flag)).fold(0, |bits, (_, bit)| bits | bit)
+}
+
+/// Options in the making; what was not written is no-operations.
+struct Options {
+    bytes: [u8; MAX_OPTIONS_LEN],
+    len: usize,
+}
+
+impl Options {
+    fn push(&mut self, option: &[u8]) {
+        self.bytes[self.len..self.len + option.len()].copy_from_slice(option);
+        self.len += option.len();
+    }
+}
+
+/// Reads the packets of one direction. Sequence numbers that do not wrap are found as the nearest to the greatest seen.
+#[derive(Clone, Copy, Debug)]
+pub struct TcpReader {
+    direction: TcpDirection,
+    seq: u64,
+    ack: u64,
+}
+
+impl TcpReader {
+    /// A reader of what `direction` describes.
+    pub fn new(direction: TcpDirection) -> TcpReader {
+        TcpReader { direction, seq: 0, ack: 0 }
+    }
+
+    /// Reads a whole packet; its checksums are checked.
+    ///
+    /// # Errors
+    /// As [`weft_wire::ip::IpView::parse`]; [`WireError::UnknownType`] for what is no TCP over IPv4,
+    /// [`WireError::Malformed`] for wrong checksums and for numbers from before the connection's beginning.
+    pub fn read(&mut self, packet: &[u8]) -> Result<(Segment, Ecn), WireError> {
+        self.parse(packet, L4Checksum::Complete)
+    }
+
+    pub(super) fn parse(&mut self, packet: &[u8], checksum: L4Checksum) -> Result<(Segment, Ecn), WireError> {
+        let ip = parse_ipv4(packet, protocol::TCP)?;
+        let tcp = ip.tcp().ok_or(WireError::Malformed)?;
+        let is_right = match checksum {
+            L4Checksum::Complete => has_right_checksum(&ip),
+            L4Checksum::Partial => {
+                let field = ip.payload().get(CHECKSUM_AT..CHECKSUM_AT + 2);
+                field == Some(&partial_l4_checksum(packet)?.to_be_bytes())
+            }
+        };
+        if !is_right {
+            return Err(WireError::Malformed);
+        }
+        Ok((self.segment(&tcp)?, ecn_of(ip.tos)))
+    }
+
+    fn segment(&mut self, tcp: &TcpView<'_>) -> Result<Segment, WireError> {
+        let flags = model_flags(tcp.flags);
+        let is_syn = flags.has(Flags::SYN);
+        let first = self.direction.initial.wrapping_add(u32::from(!is_syn));
+        let seq = nearest(self.seq, tcp.seq.wrapping_sub(first)).ok_or(WireError::Malformed)?;
+        let ack = if flags.has(Flags::ACK) {
+            let first = self.direction.peer_initial.wrapping_add(1);
+            nearest(self.ack, tcp.ack.wrapping_sub(first)).ok_or(WireError::Malformed)?
+        } else {
+            0
+        };
+        self.seq = self.seq.max(seq);
+        self.ack = self.ack.max(ack);
+        let shift = if is_syn { 0 } else { self.direction.window_shift.min(MAX_WINDOW_SHIFT) };
+        let len = tcp.payload().len() as u32;
+        let mut segment =
+            Segment { seq, ack, len, window: u32::from(tcp.window) << shift, flags, ..Segment::default() };
+        read_sacks(tcp, &mut segment);
+        Ok(segment)
+    }
+}
+
+fn model_flags(flags: TcpFlags) -> Flags {
+    FLAGS.iter().filter(|(_, bit)| flags.any(*bit)).fold(Flags::default(), |all, (flag, _)| all.with(*flag))
+}
+
+/// The number nearest to `last` whose low 32 bits are `low`; `None` if it would be negative.
+fn nearest(last: u64, low: u32) -> Option<u64> {
+    last.checked_add_signed(i64::from(low.wrapping_sub(last as u32) as i32))
+}
+
+/// As many blocks as the model has room for.
+fn read_sacks(tcp: &TcpView<'_>, segment: &mut Segment) {
+    let blocks = tcp.options().find_map(|option| match option {
+        TcpOption::Sack(blocks) => Some(blocks),
+        _ => None,
+    });
+    for (slot, (left, right)) in segment.sacks.iter_mut().zip(blocks.into_iter().flatten()) {
+        *slot = SackBlock { offset: left.wrapping_sub(tcp.ack) as i32, len: right.wrapping_sub(left) };
+        segment.sack_count += 1;
+    }
+    if reports_duplicate(segment.sacks()) {
+        segment.flags = segment.flags.with(Flags::DSACK);
+    }
+}
+
+/// RFC 2883 §4: the first block lies below the acknowledgment, or within the second.
+fn reports_duplicate(sacks: &[SackBlock]) -> bool {
+    let end = |block: &SackBlock| i64::from(block.offset) + i64::from(block.len);
+    match sacks {
+        [first, ..] if first.offset < 0 => true,
+        [first, second, ..] => first.offset >= second.offset && end(first) <= end(second),
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::Ipv4Addr;
+    use weft_units::Rng;
+
+    fn direction(rng: &mut Rng) -> TcpDirection {
+        TcpDirection {
+            source: SocketAddrV4::new(Ipv4Addr::new(10, 0, 0, 1), rng.next_u64() as u16),
+            destination: SocketAddrV4::new(Ipv4Addr::new(10, 0, 0, 2), rng.next_u64() as u16),
+            initial: rng.next_u64() as u32,
+            peer_initial: rng.next_u64() as u32,
+            window_shift: rng.below(15) as u8,
+            mss: 1460,
+            options_len: rng.below(41) as u8,
+        }
+    }
+
+    /// A segment that a host could send some way into a connection.
+    fn segment(rng: &mut Rng, direction: &TcpDirection, progress: u64) -> Segment {
+        let mut segment = Segment {
+            seq: progress + rng.below(1 << 30),
+            ack: progress + rng.below(1 << 30),
+            len: rng.below(3) as u32 * rng.below(1449) as u32 / 2,
+            window: (rng.below(1 << 16) as u32) << direction.window_shift,
+            flags: Flags::ACK,
+            ..Segment::default()
+        };
+        for flag in [Flags::FIN, Flags::ECE, Flags::CWR] {
+            segment.flags = if rng.chance(0.2) { segment.flags.with(flag) } else { segment.flags };
+        }
+        segment.sack_count = rng.below(4) as u8;
+        let count = usize::from(segment.sack_count);
+        for slot in &mut segment.sacks[..count] {
+            *slot = SackBlock { offset: 1 + rng.below(1 << 20) as i32, len: 1 + rng.below(1 << 20) as u32 };
+        }
+        if count > 0 && rng.chance(0.3) {
+            let (first, len) = (progress.min(5000) as i32, 1 + rng.below(1448) as u32);
+            segment.sacks[0] = SackBlock { offset: -first - len as i32, len };
+        }
+        if reports_duplicate(segment.sacks()) {
+            segment.flags = segment.flags.with(Flags::DSACK);
+        }
+        segment
+    }
+
+    #[test]
+    fn segments_come_back_over_many_wraps_of_the_sequence_number() {
+        let mut rng = Rng::new(1);
+        for _ in 0..100 {
+            let direction = direction(&mut rng);
+            let mut reader = TcpReader::new(direction);
+            for step in 0..100_u64 {
+                let sent = segment(&mut rng, &direction, step << 29);
+                let ecn = [Ecn::NotEct, Ecn::Ect, Ecn::Ce][rng.below(3) as usize];
+                let headers = direction.headers(&sent, IpFields { id: step as u16, ecn }).unwrap();
+                let mut packet = Vec::new();
+                headers.write_whole(&mut packet);
+                assert_eq!(reader.read(&packet), Ok((sent, ecn)));
+                let at = rng.below(packet.len() as u64) as usize;
+                packet[at] ^= 0x10;
+                assert!(reader.read(&packet).is_err(), "byte {at} was changed");
+            }
+        }
+    }
+
+    #[test]
+    fn a_syn_has_the_options_hosts_send() {
+        let direction = TcpDirection { options_len: 0, window_shift: 7, ..direction(&mut Rng::new(2)) };
+        let syn = Segment { window: 8 << 20, flags: Flags::SYN, ..Segment::default() };
+        let mut packet = Vec::new();
+        direction.headers(&syn, IpFields::default()).unwrap().write_whole(&mut packet);
+        let view = weft_wire::ip::IpView::parse(&packet).unwrap().tcp().unwrap();
+        assert_eq!((view.seq, view.ack, view.window), (direction.initial, 0, u16::MAX));
+        let options: Vec<TcpOption> = view.options().collect();
+        let other = |kind, data: &'static [u8]| TcpOption::Other { kind, data };
+        assert_eq!(options, [TcpOption::Mss(1460), other(4, &[]), other(3, &[7])]);
+        let (read, _) = TcpReader::new(direction).read(&packet).unwrap();
+        assert_eq!(read, Segment { window: 65_535, ..syn });
+    }
+
+    #[test]
+    fn the_shift_is_no_larger_than_the_window_needs() {
+        let shifts = [0, 65_535, 65_536, 146_000, u32::MAX].map(window_shift);
+        assert_eq!(shifts, [0, 0, 1, 2, 14]);
+    }
+
+    #[test]
+    fn numbers_from_before_the_beginning_are_refused() {
+        let direction = TcpDirection { initial: 1000, ..direction(&mut Rng::new(3)) };
+        let early = TcpDirection { initial: 900, ..direction };
+        let mut packet = Vec::new();
+        let segment = Segment { flags: Flags::ACK, ..Segment::default() };
+        early.headers(&segment, IpFields::default()).unwrap().write_whole(&mut packet);
+        assert_eq!(TcpReader::new(direction).read(&packet), Err(WireError::Malformed));
+    }
+}

@@ -1,0 +1,12 @@
+//! What a simulation leaves to look at: captures, time series, the story of one TCP connection. Same input, same bytes.
+
+mod address;
+pub mod ip_packet;
+mod pcapng;
+mod series;
+mod tcp_trace;
+
+pub use address::endpoints;
+pub use pcapng::{Interface, PcapngWriter};
+pub use series::{FlowSnapshot, LinkSnapshot, Sampler};
+pub use tcp_trace::{TcpState, TcpTrace};

@@ -1,0 +1,293 @@
+//! Captures in the pcapng format (draft-ietf-opsawg-pcapng), as Wireshark opens them.
+//!
+//! Of simulated packets only the headers are captured, since the rest would be zeros. Initial sequence numbers are zero, so
+//! that a capture shows payload byte *n* as 1 + *n*, relative or not.
+
+use super::endpoints;
+use super::ip_packet::{Headers, IpFields, TcpDirection, udp_headers, window_shift};
+use crate::tcp::Segment;
+use crate::{Body, FlowNo, NodeId, Packet};
+use std::collections::BTreeMap;
+use std::io::{self, Write};
+use weft_units::Instant;
+
+const SECTION_HEADER: u32 = 0x0a0d_0d0a;
+const INTERFACE_DESCRIPTION: u32 = 1;
+const ENHANCED_PACKET: u32 = 6;
+const BYTE_ORDER_MAGIC: u32 = 0x1a2b_3c4d;
+const UNKNOWN_LENGTH: u64 = u64::MAX;
+/// Packets begin with their IP header.
+const LINKTYPE_RAW: u16 = 101;
+const OPTION_END: u16 = 0;
+const IF_NAME: u16 = 2;
+const IF_TSRESOL: u16 = 9;
+/// Units of 10⁻⁹ s.
+const NANOSECONDS: u8 = 9;
+/// IPv4 and TCP headers without options.
+const BARE_HEADERS: u32 = 40;
+/// What a packet of 1500 bytes leaves for payload and options.
+const MSS: u16 = 1460;
+
+/// One interface of a capture: one direction of a link.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct Interface(u32);
+
+/// Writes a capture. The numbers in the file are little-endian on every machine.
+#[derive(Debug)]
+pub struct PcapngWriter<W> {
+    out: W,
+    interfaces: u32,
+    /// By how much each end of each connection shifts its window: as much as its first window needs.
+    shifts: BTreeMap<(FlowNo, NodeId), u8>,
+}
+
+impl<W: Write> PcapngWriter<W> {
+    /// Begins a capture without interfaces.
+    ///
+    /// # Errors
+    /// When `out` cannot be written.
+    pub fn new(out: W) -> io::Result<PcapngWriter<W>> {
+        let mut writer = PcapngWriter { out, interfaces: 0, shifts: BTreeMap::new() };
+        let mut body = Vec::new();
+        body.extend_from_slice(&BYTE_ORDER_MAGIC.to_le_bytes());
+        body.extend_from_slice(&[1, 0, 0, 0]);
+        body.extend_from_slice(&UNKNOWN_LENGTH.to_le_bytes());
+        writer.block(SECTION_HEADER, &body)?;
+        Ok(writer)
+    }
+
+    /// Adds an interface, for instance `fibre.up`.
+    ///
+    /// # Errors
+    /// When the file cannot be written, or the name is longer than 65535 bytes.
+    pub fn add_interface(&mut self, name: &str) -> io::Result<Interface> {
+        let mut body = Vec::new();
+        body.extend_from_slice(&LINKTYPE_RAW.to_le_bytes());
+        body.extend_from_slice(&[0; 2]);
+        // A capture limit of zero is none.
+        body.extend_from_slice(&[0; 4]);
+        option(&mut body, IF_NAME, name.as_bytes())?;
+        option(&mut body, IF_TSRESOL, &[NANOSECONDS])?;
+        option(&mut body, OPTION_END, &[])?;
+        self.block(INTERFACE_DESCRIPTION, &body)?;
+        self.interfaces += 1;
+        Ok(Interface(self.interfaces - 1))
+    }
+
+    /// Captures a packet that passed `interface` at `now`.
+    ///
+    /// # Errors
+    /// When the file cannot be written, or the packet's length is none an IP packet of its kind can have.
+    pub fn packet(&mut self, interface: Interface, now: Instant, packet: &Packet) -> io::Result<()> {
+        match &packet.body {
+            Body::Raw(bytes) => self.enhanced_packet(interface, now, bytes, bytes.len()),
+            Body::Tcp(segment) => {
+                let headers = self.tcp_headers(packet, segment)?;
+                self.enhanced_packet(interface, now, &headers, headers.total_len())
+            }
+            Body::Udp { number, sent_at } => {
+                let (from, to) = endpoints(packet);
+                let fields = IpFields { id: 0, ecn: packet.ecn };
+                let headers =
+                    udp_headers(from, to, fields, packet.bytes, *number, *sent_at).map_err(io::Error::other)?;
+                self.enhanced_packet(interface, now, &headers, headers.total_len())
+            }
+        }
+    }
+
+    /// Ends the capture.
+    ///
+    /// # Errors
+    /// When what is buffered cannot be written.
+    pub fn finish(mut self) -> io::Result<W> {
+        self.out.flush()?;
+        Ok(self.out)
+    }
+
+    fn tcp_headers(&mut self, packet: &Packet, segment: &Segment) -> io::Result<Headers> {
+        let (source, destination) = endpoints(packet);
+        let shift = *self.shifts.entry((packet.flow, packet.source)).or_insert_with(|| window_shift(segment.window));
+        let options_len = packet.bytes.saturating_sub(segment.len).saturating_sub(BARE_HEADERS);
+        let direction = TcpDirection {
+            source,
+            destination,
+            initial: 0,
+            peer_initial: 0,
+            window_shift: shift,
+            mss: MSS,
+            options_len: u8::try_from(options_len).unwrap_or(u8::MAX),
+        };
+        direction.headers(segment, IpFields { id: 0, ecn: packet.ecn }).map_err(io::Error::other)
+    }
+
+    fn enhanced_packet(&mut self, interface: Interface, now: Instant, captured: &[u8], len: usize) -> io::Result<()> {
+        let nanos = now.as_nanos();
+        let mut body = Vec::with_capacity(24 + captured.len());
+        for field in [interface.0, (nanos >> 32) as u32, nanos as u32, captured.len() as u32, len as u32] {
+            body.extend_from_slice(&field.to_le_bytes());
+        }
+        body.extend_from_slice(captured);
+        self.block(ENHANCED_PACKET, &body)
+    }
+
+    /// A block: type, length, body, padding to 32 bits, length again.
+    fn block(&mut self, kind: u32, body: &[u8]) -> io::Result<()> {
+        let padding = body.len().next_multiple_of(4) - body.len();
+        let length = (12 + body.len() + padding) as u32;
+        self.out.write_all(&kind.to_le_bytes())?;
+        self.out.write_all(&length.to_le_bytes())?;
+        self.out.write_all(body)?;
+        self.out.write_all(&[0; 3][..padding])?;
+        self.out.write_all(&length.to_le_bytes())
+    }
+}
+
+/// An option: code, length, value, padding to 32 bits.
+fn option(body: &mut Vec<u8>, code: u16, value: &[u8]) -> io::Result<()> {
+    let length = u16::try_from(value.len()).map_err(io::Error::other)?;
+    body.extend_from_slice(&code.to_le_bytes());
+    body.extend_from_slice(&length.to_le_bytes());
+    body.extend_from_slice(value);
+    body.resize(body.len().next_multiple_of(4), 0);
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Ecn;
+    use crate::tcp::{Flags, SackBlock};
+    use std::process::{Command, Stdio};
+
+    fn packet(source: u32, bytes: u32, body: Body) -> Packet {
+        let (source, destination) = (NodeId(source), NodeId(1 - source));
+        Packet { flow: FlowNo(5), source, destination, bytes, label: 0, ecn: Ecn::Ect, body }
+    }
+
+    /// A connection that opens, loses a segment, hears of it twice, and closes; a datagram; a real packet.
+    fn conversation() -> Vec<Packet> {
+        let ack = Segment { window: 1 << 20, flags: Flags::ACK, ..Segment::default() };
+        let data = |seq| Segment { seq, len: 1448, ..ack };
+        let with = |flags: Flags| ack.flags.with(flags);
+        let sack = |offset, len| SackBlock { offset, len };
+        let hole = Segment { ack: 1448, sack_count: 1, sacks: [sack(1448, 1448); 3], ..ack };
+        let duplicate = Segment {
+            ack: 4344,
+            sack_count: 2,
+            sacks: [sack(-1448, 1448), sack(1448, 1448), sack(0, 0)],
+            flags: with(Flags::DSACK),
+            ..ack
+        };
+        let mut raw = Vec::new();
+        let udp = packet(0, 60, Body::Udp { number: 1, sent_at: Instant::ZERO });
+        let (from, to) = endpoints(&udp);
+        udp_headers(from, to, IpFields::default(), 200, 1, Instant::ZERO).unwrap().write_whole(&mut raw);
+        vec![
+            packet(0, 60, Body::Tcp(Segment { flags: Flags::SYN, ..ack })),
+            packet(1, 60, Body::Tcp(Segment { flags: with(Flags::SYN), ..ack })),
+            packet(0, 52, Body::Tcp(ack)),
+            packet(0, 1500, Body::Tcp(data(0))),
+            packet(0, 1500, Body::Tcp(data(2896))),
+            packet(1, 64, Body::Tcp(hole)),
+            packet(0, 1500, Body::Tcp(Segment { flags: with(Flags::RETRANSMIT), ..data(1448) })),
+            packet(1, 72, Body::Tcp(duplicate)),
+            packet(0, 52, Body::Tcp(Segment { seq: 4344, flags: with(Flags::FIN), ..ack })),
+            packet(1, 52, Body::Tcp(Segment { ack: 4345, flags: with(Flags::FIN), ..ack })),
+            packet(0, 52, Body::Tcp(Segment { seq: 4345, ack: 1, ..ack })),
+            udp,
+            packet(0, 200, Body::Raw(raw.into())),
+        ]
+    }
+
+    fn capture() -> Vec<u8> {
+        let mut writer = PcapngWriter::new(Vec::new()).unwrap();
+        let sides = [writer.add_interface("fibre.up").unwrap(), writer.add_interface("fibre.down").unwrap()];
+        for (n, packet) in (0..).zip(conversation()) {
+            let now = Instant::from_nanos(5_000_000_000 + n * 1_234_567);
+            writer.packet(sides[packet.source.index()], now, &packet).unwrap();
+        }
+        writer.finish().unwrap()
+    }
+
+    fn u32_at(bytes: &[u8], at: usize) -> u32 {
+        u32::from_le_bytes(*bytes[at..].first_chunk().unwrap())
+    }
+
+    #[test]
+    fn blocks_follow_each_other_and_packets_keep_their_lengths() {
+        let bytes = capture();
+        let (mut at, mut kinds, mut lengths) = (0, Vec::new(), Vec::new());
+        while at < bytes.len() {
+            let len = u32_at(&bytes, at + 4) as usize;
+            assert_eq!(u32_at(&bytes, at + len - 4) as usize, len);
+            kinds.push(u32_at(&bytes, at));
+            if u32_at(&bytes, at) == ENHANCED_PACKET {
+                lengths.push(u32_at(&bytes, at + 24));
+            }
+            at += len;
+        }
+        assert_eq!(kinds[..3], [SECTION_HEADER, INTERFACE_DESCRIPTION, INTERFACE_DESCRIPTION]);
+        assert_eq!(lengths, conversation().iter().map(|packet| packet.bytes).collect::<Vec<_>>());
+        assert_eq!(bytes, capture());
+    }
+
+    #[test]
+    fn impossible_lengths_are_refused() {
+        let mut writer = PcapngWriter::new(Vec::new()).unwrap();
+        let interface = writer.add_interface("a").unwrap();
+        let udp = Body::Udp { number: 0, sent_at: Instant::ZERO };
+        assert!(writer.packet(interface, Instant::ZERO, &packet(0, 20, udp)).is_err());
+        let huge = Body::Tcp(Segment { len: 70_000, ..Segment::default() });
+        assert!(writer.packet(interface, Instant::ZERO, &packet(0, 70_040, huge)).is_err());
+    }
+
+    /// What `tshark` prints of `fields` for a capture, one line a packet; `None` where it is not installed.
+    fn tshark(capture: &[u8], fields: &[&str]) -> Option<String> {
+        let mut command = Command::new("tshark");
+        let check_sums = ["ip.check_checksum:TRUE", "tcp.check_checksum:TRUE", "udp.check_checksum:TRUE"];
+        command.args(["-n", "-r", "-", "-T", "fields", "-E", "separator=|"]);
+        command.args(check_sums.iter().flat_map(|preference| ["-o", preference]));
+        command.args(fields.iter().flat_map(|field| ["-e", field]));
+        let spawned = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn();
+        let Ok(mut child) = spawned else {
+            eprintln!("skipped: tshark is not installed");
+            return None;
+        };
+        child.stdin.take().unwrap().write_all(capture).unwrap();
+        Some(String::from_utf8(child.wait_with_output().unwrap().stdout).unwrap())
+    }
+
+    #[test]
+    fn wireshark_finds_nothing_malformed() {
+        let bytes = capture();
+        let fields = ["frame.interface_name", "frame.time_epoch", "frame.len", "ip.checksum.status", "_ws.malformed"];
+        let Some(text) = tshark(&bytes, &fields) else { return };
+        let lines: Vec<&str> = text.lines().collect();
+        assert_eq!(lines.len(), conversation().len(), "{text}");
+        assert_eq!(lines[0], "fibre.up|5.000000000|60|1|");
+        assert_eq!(lines[1], "fibre.down|5.001234567|60|1|");
+        assert!(lines.iter().all(|line| line.ends_with("|1|")), "{text}");
+    }
+
+    #[test]
+    fn wireshark_follows_the_connection() {
+        let bytes = capture();
+        let fields = [
+            "ip.src",
+            "tcp.seq",
+            "tcp.ack",
+            "tcp.window_size",
+            "tcp.options.sack_le",
+            "tcp.analysis.retransmission",
+            "tcp.options.sack.dsack",
+            "tcp.checksum.status",
+            "udp.checksum.status",
+        ];
+        let Some(text) = tshark(&bytes, &fields) else { return };
+        let lines: Vec<&str> = text.lines().collect();
+        assert_eq!(lines[2], "10.0.0.1|1|1|1048576||||1|", "{text}");
+        assert_eq!(lines[5], "10.0.0.2|1|1449|1048576|2897|||1|", "{text}");
+        assert!(lines[7].starts_with("10.0.0.2|1|4345|1048576|2897,5793|"), "{text}");
+        assert_eq!(lines[12], "10.0.0.1||||||||1", "{text}");
+    }
+}

@@ -1,0 +1,207 @@
+//! Time series of links and flows, sampled at fixed intervals: all values into a CSV file, a thinned copy for pictures.
+
+use super::TcpState;
+use std::io::{self, Write};
+use weft_scenario::Series;
+use weft_units::Instant;
+
+/// More points than this a picture cannot show; pairs of points become one when it is reached.
+const MAX_POINTS: usize = 600;
+
+/// One direction of a link as it stands. Counters count from the simulation's beginning.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct LinkSnapshot {
+    /// IP bytes put on the link so far.
+    pub sent_bytes: u64,
+    /// IP bytes it could have carried so far.
+    pub capacity_bytes: u64,
+    /// IP bytes that wait now.
+    pub queue_bytes: u64,
+    /// Packets dropped and lost so far.
+    pub dropped_packets: u64,
+}
+
+/// A flow as it stands.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct FlowSnapshot {
+    /// Payload bytes the application received so far.
+    pub delivered_bytes: u64,
+    /// Its sender, where it is TCP.
+    pub tcp: Option<TcpState>,
+}
+
+/// Writes `time_s,series,unit,value` for every value of every sample. Its memory depends on the number of links and flows only.
+///
+/// A link has the series `NAME` (bit/s sent), `NAME.utilisation`, `NAME.queue` and `NAME.drops` (in the interval); a flow
+/// `NAME` (bit/s delivered), and with TCP `NAME.cwnd`, `NAME.ssthresh` and `NAME.srtt`.
+#[derive(Debug)]
+pub struct Sampler<W> {
+    out: W,
+    links: Vec<(LinkSnapshot, [Curve; 4])>,
+    flows: Vec<(FlowSnapshot, [Curve; 4])>,
+    last: Instant,
+}
+
+impl<W: Write> Sampler<W> {
+    /// A sampler of links (`fibre.up` …) and flows that begins at the simulation's beginning.
+    ///
+    /// # Errors
+    /// When `out` cannot be written.
+    pub fn new(mut out: W, links: &[&str], flows: &[&str]) -> io::Result<Sampler<W>> {
+        writeln!(out, "time_s,series,unit,value")?;
+        let curves = |name: &&str, parts: [(&str, &'static str); 4]| {
+            parts.map(|(part, unit)| Curve::new(format!("{name}{part}"), unit))
+        };
+        let of_link = |name| {
+            let parts = [("", "bit/s"), (".utilisation", "fraction"), (".queue", "byte"), (".drops", "packet")];
+            (LinkSnapshot::default(), curves(name, parts))
+        };
+        let of_flow = |name| {
+            let parts = [("", "bit/s"), (".cwnd", "byte"), (".ssthresh", "byte"), (".srtt", "ms")];
+            (FlowSnapshot::default(), curves(name, parts))
+        };
+        let (links, flows) = (links.iter().map(of_link).collect(), flows.iter().map(of_flow).collect());
+        Ok(Sampler { out, links, flows, last: Instant::ZERO })
+    }
+
+    /// Takes what stands at `now`, in the order of the names; nothing where no time has passed.
+    ///
+    /// # Errors
+    /// When the file cannot be written.
+    pub fn sample(&mut self, now: Instant, links: &[LinkSnapshot], flows: &[FlowSnapshot]) -> io::Result<()> {
+        let step_s = now.since(self.last).as_secs_f64();
+        if step_s <= 0.0 {
+            return Ok(());
+        }
+        self.last = now;
+        let time_s = now.as_nanos() as f64 / 1e9;
+        for ((last, curves), link) in self.links.iter_mut().zip(links) {
+            add_all(&mut self.out, curves, time_s, link_values(last, link, step_s))?;
+            *last = *link;
+        }
+        for ((last, curves), flow) in self.flows.iter_mut().zip(flows) {
+            add_all(&mut self.out, curves, time_s, flow_values(last, flow, step_s))?;
+            *last = *flow;
+        }
+        Ok(())
+    }
+
+    /// Ends the file; gives the series, thinned to what a picture can show.
+    ///
+    /// # Errors
+    /// When what is buffered cannot be written.
+    pub fn finish(mut self) -> io::Result<(W, Vec<Series>)> {
+        self.out.flush()?;
+        let links = self.links.into_iter().flat_map(|(_, curves)| curves);
+        let curves = links.chain(self.flows.into_iter().flat_map(|(_, curves)| curves));
+        Ok((self.out, curves.map(|curve| curve.series).filter(|series| !series.points.is_empty()).collect()))
+    }
+}
+
+fn link_values(last: &LinkSnapshot, link: &LinkSnapshot, step_s: f64) -> [Option<f64>; 4] {
+    let sent = link.sent_bytes.saturating_sub(last.sent_bytes) as f64;
+    let capacity = link.capacity_bytes.saturating_sub(last.capacity_bytes) as f64;
+    let drops = link.dropped_packets.saturating_sub(last.dropped_packets) as f64;
+    let utilisation = (capacity > 0.0).then(|| sent / capacity);
+    [Some(sent * 8.0 / step_s), utilisation, Some(link.queue_bytes as f64), Some(drops)]
+}
+
+fn flow_values(last: &FlowSnapshot, flow: &FlowSnapshot, step_s: f64) -> [Option<f64>; 4] {
+    let delivered = flow.delivered_bytes.saturating_sub(last.delivered_bytes) as f64;
+    let ssthresh = flow.tcp.map(|tcp| tcp.ssthresh_bytes).filter(|bytes| *bytes != u64::MAX);
+    [
+        Some(delivered * 8.0 / step_s),
+        flow.tcp.map(|tcp| tcp.cwnd_bytes as f64),
+        ssthresh.map(|bytes| bytes as f64),
+        flow.tcp.and_then(|tcp| tcp.srtt).map(|srtt| srtt.as_secs_f64() * 1e3),
+    ]
+}
+
+fn add_all<W: Write>(out: &mut W, curves: &mut [Curve; 4], time_s: f64, values: [Option<f64>; 4]) -> io::Result<()> {
+    for (curve, value) in curves.iter_mut().zip(values) {
+        let Some(value) = value else { continue };
+        writeln!(out, "{time_s:.4},{},{},{value:.3}", curve.series.name, curve.series.unit)?;
+        curve.add(time_s, value);
+    }
+    Ok(())
+}
+
+/// A series with at most [`MAX_POINTS`] points: each the mean of as many values as the length of the run asks for.
+#[derive(Debug)]
+struct Curve {
+    series: Series,
+    values_per_point: u32,
+    sum: f64,
+    values: u32,
+}
+
+impl Curve {
+    fn new(name: String, unit: &'static str) -> Curve {
+        let series = Series { name, unit, points: Vec::new() };
+        Curve { series, values_per_point: 1, sum: 0.0, values: 0 }
+    }
+
+    fn add(&mut self, time_s: f64, value: f64) {
+        self.sum += value;
+        self.values += 1;
+        if self.values < self.values_per_point {
+            return;
+        }
+        let points = &mut self.series.points;
+        points.push((time_s, self.sum / f64::from(self.values)));
+        (self.sum, self.values) = (0.0, 0);
+        if points.len() == MAX_POINTS {
+            let (pairs, _) = points.as_chunks::<2>();
+            *points = pairs.iter().map(|[a, b]| (b.0, (a.1 + b.1) / 2.0)).collect();
+            self.values_per_point *= 2;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use weft_units::Duration;
+
+    #[test]
+    fn counters_become_rates_of_the_interval() {
+        let mut sampler = Sampler::new(Vec::new(), &["fibre.up"], &["bulk"]).unwrap();
+        let link = |sent_bytes, dropped_packets| LinkSnapshot {
+            sent_bytes,
+            capacity_bytes: 2 * sent_bytes,
+            queue_bytes: 3_000,
+            dropped_packets,
+        };
+        let tcp = TcpState { cwnd_bytes: 14_480, ssthresh_bytes: u64::MAX, srtt: Some(Duration::from_millis(20)) };
+        let flow = |delivered_bytes| FlowSnapshot { delivered_bytes, tcp: Some(tcp) };
+        sampler.sample(Instant::from_millis(100), &[link(12_500, 0)], &[flow(10_000)]).unwrap();
+        sampler.sample(Instant::from_millis(100), &[link(99_999, 0)], &[flow(99_999)]).unwrap();
+        sampler.sample(Instant::from_millis(200), &[link(37_500, 2)], &[flow(10_000)]).unwrap();
+        let (csv, series) = sampler.finish().unwrap();
+        let expected = "time_s,series,unit,value\n\
+            0.1000,fibre.up,bit/s,1000000.000\n0.1000,fibre.up.utilisation,fraction,0.500\n\
+            0.1000,fibre.up.queue,byte,3000.000\n0.1000,fibre.up.drops,packet,0.000\n\
+            0.1000,bulk,bit/s,800000.000\n0.1000,bulk.cwnd,byte,14480.000\n0.1000,bulk.srtt,ms,20.000\n\
+            0.2000,fibre.up,bit/s,2000000.000\n0.2000,fibre.up.utilisation,fraction,0.500\n\
+            0.2000,fibre.up.queue,byte,3000.000\n0.2000,fibre.up.drops,packet,2.000\n\
+            0.2000,bulk,bit/s,0.000\n0.2000,bulk.cwnd,byte,14480.000\n0.2000,bulk.srtt,ms,20.000\n";
+        assert_eq!(String::from_utf8(csv).unwrap(), expected);
+        assert_eq!(series.len(), 7);
+        assert_eq!(series[0].points, [(0.1, 1e6), (0.2, 2e6)]);
+    }
+
+    #[test]
+    fn a_long_run_is_thinned_to_the_same_mean() {
+        let mut sampler = Sampler::new(io::sink(), &["a"], &[]).unwrap();
+        for n in 1..=10_240_u64 {
+            let link = LinkSnapshot { queue_bytes: n, ..LinkSnapshot::default() };
+            sampler.sample(Instant::from_millis(n), &[link], &[]).unwrap();
+        }
+        let (_, series) = sampler.finish().unwrap();
+        let points = &series.iter().find(|s| s.name == "a.queue").unwrap().points;
+        assert!((MAX_POINTS / 2..MAX_POINTS).contains(&points.len()), "{}", points.len());
+        let mean = points.iter().map(|(_, value)| value).sum::<f64>() / points.len() as f64;
+        assert!((mean - 5_120.5).abs() < 16.5, "{mean}");
+        assert!(points.is_sorted_by(|a, b| a.0 < b.0));
+    }
+}
