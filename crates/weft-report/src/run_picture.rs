@@ -1,6 +1,8 @@
 //! The picture of a result: a bar for each variant, and goodput over time in the same colours.
 
-use crate::style::{Area, FAINT, GRID, INK, MARGIN, Painted, STRONG, TITLE_HEIGHT, WIDTH, paint_title, picture_error, svg, text};
+use crate::style::{
+    Area, FAINT, GRID, INK, MARGIN, Painted, STRONG, TITLE_HEIGHT, WIDTH, paint_title, picture_error, svg, text,
+};
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, VPos};
 use std::collections::BTreeMap;

@@ -40,8 +40,9 @@ fn mix(position: u32) -> MixResult {
 }
 
 fn part(mixes: u32, shard: &str) -> SweepFile {
-    let mut part = SweepFile::new(about(mixes), shard.parse().unwrap());
-    (0..mixes).filter(|position| part.shard().takes(*position)).for_each(|position| part.add(position, &mix(position)));
+    let shard: Shard = shard.parse().unwrap();
+    let mut part = SweepFile::new(about(mixes), shard);
+    (0..mixes).filter(|position| shard.takes(*position)).for_each(|position| part.add(position, &mix(position)));
     part
 }
 

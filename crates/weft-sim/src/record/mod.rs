@@ -1,12 +1,14 @@
 //! What a simulation leaves to look at: captures, time series, the story of one TCP connection. Same input, same bytes.
 
 mod address;
+mod capture;
 pub mod ip_packet;
 mod pcapng;
 mod series;
 mod tcp_trace;
 
 pub use address::endpoints;
+pub use capture::Capture;
 pub use pcapng::{Interface, PcapngWriter};
 pub use series::{FlowSnapshot, LinkSnapshot, Sampler};
 pub use tcp_trace::{TcpState, TcpTrace};

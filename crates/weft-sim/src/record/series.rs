@@ -1,6 +1,7 @@
 //! Time series of links and flows, sampled at fixed intervals: all values into a CSV file, a thinned copy for pictures.
 
 use super::TcpState;
+use crate::link::Link;
 use std::io::{self, Write};
 use weft_scenario::Series;
 use weft_units::Instant;
@@ -8,17 +9,28 @@ use weft_units::Instant;
 /// More points than this a picture cannot show; pairs of points become one when it is reached.
 const MAX_POINTS: usize = 600;
 
-/// One direction of a link as it stands. Counters count from the simulation's beginning.
+/// One direction of a link as it stands.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct LinkSnapshot {
     /// IP bytes put on the link so far.
     pub sent_bytes: u64,
-    /// IP bytes it could have carried so far.
+    /// IP bytes it could have carried since the snapshot before.
     pub capacity_bytes: u64,
     /// IP bytes that wait now.
     pub queue_bytes: u64,
     /// Packets dropped and lost so far.
     pub dropped_packets: u64,
+}
+
+impl LinkSnapshot {
+    /// A link at `now`; `before` is the time of the snapshot before.
+    pub fn of(link: &mut Link, before: Instant, now: Instant) -> LinkSnapshot {
+        let (_, queue_bytes) = link.backlog(now);
+        let capacity_bytes = link.capacity_bytes(before, now);
+        let stats = link.stats(now);
+        let dropped_packets = stats.dropped_packets + stats.lost_packets + stats.cut_packets;
+        LinkSnapshot { sent_bytes: stats.sent_bytes, capacity_bytes, queue_bytes, dropped_packets }
+    }
 }
 
 /// A flow as it stands.
@@ -98,16 +110,21 @@ impl<W: Write> Sampler<W> {
     }
 }
 
+/// By how much a counter has grown; one that is below what it was has been started anew.
+fn grown(before: u64, now: u64) -> f64 {
+    now.checked_sub(before).unwrap_or(now) as f64
+}
+
 fn link_values(last: &LinkSnapshot, link: &LinkSnapshot, step_s: f64) -> [Option<f64>; 4] {
-    let sent = link.sent_bytes.saturating_sub(last.sent_bytes) as f64;
-    let capacity = link.capacity_bytes.saturating_sub(last.capacity_bytes) as f64;
-    let drops = link.dropped_packets.saturating_sub(last.dropped_packets) as f64;
+    let sent = grown(last.sent_bytes, link.sent_bytes);
+    let capacity = link.capacity_bytes as f64;
+    let drops = grown(last.dropped_packets, link.dropped_packets);
     let utilisation = (capacity > 0.0).then(|| sent / capacity);
     [Some(sent * 8.0 / step_s), utilisation, Some(link.queue_bytes as f64), Some(drops)]
 }
 
 fn flow_values(last: &FlowSnapshot, flow: &FlowSnapshot, step_s: f64) -> [Option<f64>; 4] {
-    let delivered = flow.delivered_bytes.saturating_sub(last.delivered_bytes) as f64;
+    let delivered = grown(last.delivered_bytes, flow.delivered_bytes);
     let ssthresh = flow.tcp.map(|tcp| tcp.ssthresh_bytes).filter(|bytes| *bytes != u64::MAX);
     [
         Some(delivered * 8.0 / step_s),
@@ -168,7 +185,7 @@ mod tests {
         let mut sampler = Sampler::new(Vec::new(), &["fibre.up"], &["bulk"]).unwrap();
         let link = |sent_bytes, dropped_packets| LinkSnapshot {
             sent_bytes,
-            capacity_bytes: 2 * sent_bytes,
+            capacity_bytes: 50_000,
             queue_bytes: 3_000,
             dropped_packets,
         };
@@ -179,7 +196,7 @@ mod tests {
         sampler.sample(Instant::from_millis(200), &[link(37_500, 2)], &[flow(10_000)]).unwrap();
         let (csv, series) = sampler.finish().unwrap();
         let expected = "time_s,series,unit,value\n\
-            0.1000,fibre.up,bit/s,1000000.000\n0.1000,fibre.up.utilisation,fraction,0.500\n\
+            0.1000,fibre.up,bit/s,1000000.000\n0.1000,fibre.up.utilisation,fraction,0.250\n\
             0.1000,fibre.up.queue,byte,3000.000\n0.1000,fibre.up.drops,packet,0.000\n\
             0.1000,bulk,bit/s,800000.000\n0.1000,bulk.cwnd,byte,14480.000\n0.1000,bulk.srtt,ms,20.000\n\
             0.2000,fibre.up,bit/s,2000000.000\n0.2000,fibre.up.utilisation,fraction,0.500\n\
@@ -188,6 +205,13 @@ mod tests {
         assert_eq!(String::from_utf8(csv).unwrap(), expected);
         assert_eq!(series.len(), 7);
         assert_eq!(series[0].points, [(0.1, 1e6), (0.2, 2e6)]);
+    }
+
+    #[test]
+    fn counters_may_be_started_anew() {
+        let before = LinkSnapshot { sent_bytes: 9_000, ..LinkSnapshot::default() };
+        let anew = LinkSnapshot { sent_bytes: 1_000, ..LinkSnapshot::default() };
+        assert_eq!(link_values(&before, &anew, 1.0), [Some(8_000.0), None, Some(0.0), Some(0.0)]);
     }
 
     #[test]
