@@ -1,7 +1,8 @@
 //! Runs a scenario without the `weft` command: `cargo run --example lab -- FILE [VARIANT…]`.
 
 use std::path::PathBuf;
-use weft_lab::{RunOptions, run, run_table};
+use weft_lab::{RunOptions, run};
+use weft_report::run_table;
 use weft_scenario::Scenario;
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {

@@ -3,7 +3,8 @@
 
 use std::fs;
 use weft_lab::net::Lab;
-use weft_lab::{LabError, RunOptions, run, run_table};
+use weft_lab::{LabError, RunOptions, run};
+use weft_report::run_table;
 use weft_scenario::{RunResult, Scenario};
 
 const SCENARIO: &str = r#"
