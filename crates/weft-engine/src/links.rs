@@ -1,8 +1,9 @@
 //! The local links, and the paths they make with the peers' addresses.
 
+use crate::config::LinkConfig;
 use crate::interface::LinkEvent;
 use crate::path::Ends;
-use crate::peer::{Context, Peer};
+use crate::peer::{Context, Peer, Rescue};
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::net::SocketAddr;
@@ -16,9 +17,17 @@ pub(crate) struct Link {
     pub(crate) mtu: u16,
     pub(crate) ipv4: bool,
     pub(crate) ipv6: bool,
+    pub(crate) cap: Option<Rate>,
+    pub(crate) send: bool,
 }
 
 impl Link {
+    /// Takes its settings from the configuration; a link not named there has none.
+    fn configure(&mut self, configs: &[LinkConfig]) {
+        let config = configs.iter().find(|c| c.name == self.name);
+        (self.cap, self.send) = config.map_or((None, true), |c| (c.cap, c.send));
+    }
+
     fn reaches(&self, address: &SocketAddr) -> bool {
         if address.is_ipv4() { self.ipv4 } else { self.ipv6 }
     }
@@ -28,9 +37,20 @@ impl Link {
 #[derive(Debug, Default)]
 pub(crate) struct Links {
     list: Vec<Link>,
+    configs: Vec<LinkConfig>,
 }
 
 impl Links {
+    pub(crate) fn new(configs: Vec<LinkConfig>) -> Links {
+        Links { list: Vec::new(), configs }
+    }
+
+    /// Other settings hold from now on.
+    pub(crate) fn configure(&mut self, configs: Vec<LinkConfig>) {
+        self.configs = configs;
+        self.list.iter_mut().for_each(|link| link.configure(&self.configs));
+    }
+
     pub(crate) fn get(&self, id: LinkId) -> Option<&Link> {
         self.list.iter().find(|l| l.id == id)
     }
@@ -46,16 +66,28 @@ impl Links {
         };
         self.list.retain(|l| l.id != id);
         let LinkEvent::Up { link, name, mtu, ipv4, ipv6 } = event else { return None };
-        let link = Link { id: *link, name: name.clone(), mtu: *mtu, ipv4: *ipv4, ipv6: *ipv6 };
+        let (cap, send) = (None, true);
+        let mut link = Link { id: *link, name: name.clone(), mtu: *mtu, ipv4: *ipv4, ipv6: *ipv6, cap, send };
+        link.configure(&self.configs);
         self.list.push(link.clone());
         Some(link)
     }
 }
 
 impl Peer {
-    /// A link can be used: paths over it open, or open again.
-    pub(crate) fn on_link_up(&mut self, cx: &mut Context<'_>, link: &Link, cap: Option<Rate>) {
-        let endpoints = self.config.endpoints.clone();
+    /// A link can be used, or its settings changed: paths over it open, or open again, or are given up.
+    pub(crate) fn on_link_up(&mut self, cx: &mut Context<'_>, link: &Link) {
+        for index in 0..self.paths.len() {
+            let path = &mut self.paths[index];
+            if path.link_name == link.name {
+                path.rate.set_cap(link.cap);
+                if link.send == path.barred && !path.ours {
+                    path.barred = !link.send;
+                    self.on_barred(cx, index);
+                }
+            }
+        }
+        let endpoints = if link.send { self.config.endpoints.clone() } else { Vec::new() };
         for remote in endpoints.into_iter().filter(|e| link.reaches(e)) {
             match self.paths.iter().position(|p| p.ours && p.link_name == link.name && p.remote == remote) {
                 Some(index) => self.reopen_path(cx.now, index, link),
@@ -66,7 +98,8 @@ impl Peer {
                         link_mtu: link.mtu,
                         remote,
                         local: None,
-                        cap,
+                        cap: link.cap,
+                        barred: false,
                     };
                     self.open_path(cx.now, ends);
                 }
@@ -76,12 +109,39 @@ impl Peer {
             path.link_up = true;
             path.health.on_link_up(cx.now);
         }
+        self.bar_unwanted(cx, Some(link));
+        self.choose_path(cx, link.id);
+    }
+
+    /// Gives up the paths from here that the configuration no longer asks for: to endpoints it does not name, and over `link`, if
+    /// nothing is to be sent on it.
+    pub(crate) fn bar_unwanted(&mut self, cx: &mut Context<'_>, link: Option<&Link>) {
+        for index in 0..self.paths.len() {
+            let path = &mut self.paths[index];
+            let is_wanted = self.config.endpoints.contains(&path.remote)
+                && link.is_none_or(|link| link.send || link.name != path.link_name);
+            if path.ours && !path.barred && !is_wanted {
+                path.barred = true;
+                path.pending.policy |= path.active;
+                path.active = false;
+                self.on_barred(cx, index);
+            }
+        }
+    }
+
+    /// What a path that may no longer carry anything still has goes elsewhere.
+    fn on_barred(&mut self, cx: &mut Context<'_>, index: usize) {
+        if self.paths[index].barred {
+            self.log_path(cx.events, index, "no longer configured");
+            self.rescue_path(cx, index, Rescue::All);
+        }
     }
 
     fn reopen_path(&mut self, now: Instant, index: usize, link: &Link) {
         let path = &mut self.paths[index];
         path.link = link.id;
         path.link_up = true;
+        path.barred = false;
         path.health.on_link_up(now);
     }
 }

@@ -35,7 +35,6 @@ pub struct Engine {
     pub(crate) peers: Vec<Peer>,
     pub(crate) pool: Pool,
     links: Links,
-    link_configs: Vec<LinkConfig>,
     routes: Vec<(Prefix, usize)>,
     events: VecDeque<Event>,
     output: Output,
@@ -73,8 +72,7 @@ impl Engine {
             sessions,
             peers: Vec::new(),
             pool: Pool::new(POOL_LIMITS),
-            links: Links::default(),
-            link_configs: config.links,
+            links: Links::new(config.links),
             routes: Vec::new(),
             events: VecDeque::new(),
             output: Output::default(),
@@ -122,11 +120,17 @@ impl Engine {
         now: Instant,
         peers: Vec<PeerConfig>,
         links: Vec<LinkConfig>,
+        inner_mtu: Option<u16>,
     ) -> Result<(), PeerError> {
         self.check_peers(&peers)?;
-        self.link_configs = links;
+        self.links.configure(links);
+        self.inner_mtu_limit = inner_mtu.unwrap_or(u16::MAX);
+        self.set_inner_mtu(self.widest_inner_mtu().unwrap_or(INNER_MTU_DEFAULT));
         for index in 0..self.peers.len() {
             let key = self.peers[index].config.public_key;
+            if self.sessions.peer_by_key(&key) != Some(self.peers[index].id) {
+                continue;
+            }
             match peers.iter().find(|p| p.public_key == key) {
                 Some(config) => {
                     let (config, rng) = (config.clone(), self.rng.clone());
@@ -136,7 +140,7 @@ impl Engine {
             }
         }
         for config in peers {
-            if !self.peers.iter().any(|p| p.config.public_key == config.public_key) {
+            if self.sessions.peer_by_key(&config.public_key).is_none() {
                 self.add_peer(now, config)?;
             }
         }
@@ -150,6 +154,9 @@ impl Engine {
     }
 
     fn check_peers(&self, peers: &[PeerConfig]) -> Result<(), PeerError> {
+        if peers.len() > usize::from(u16::MAX) {
+            return Err(PeerError::TooMany);
+        }
         for (index, peer) in peers.iter().enumerate() {
             if peer.public_key == self.sessions.public_key() {
                 return Err(PeerError::Myself);
@@ -180,13 +187,8 @@ impl Engine {
     }
 
     fn open_paths(&mut self, now: Instant, link: &Link) {
-        let config = self.link_configs.iter().find(|c| c.name == link.name);
-        if config.is_some_and(|c| !c.send) {
-            return;
-        }
-        let cap = config.and_then(|c| c.cap);
         for index in 0..self.peers.len() {
-            self.with_peer(now, index, |p, cx| p.on_link_up(cx, link, cap));
+            self.with_peer(now, index, |p, cx| p.on_link_up(cx, link));
         }
     }
 
@@ -312,10 +314,7 @@ impl Engine {
         let outer = if received.source.is_ipv4() { 28 } else { 48 };
         let plaintext = start + opened.plaintext.start..start + opened.plaintext.end;
         let datagram = Datagram { opened, plaintext, wire_bytes: (end - start + outer) as u32 };
-        let (name, mtu) = match self.links.get(received.link) {
-            Some(link) => (link.name.as_str(), link.mtu),
-            None => ("", 1500),
-        };
+        let link = self.links.get(received.link);
         let mut cx = Context {
             now,
             pool: &mut self.pool,
@@ -324,7 +323,7 @@ impl Engine {
             output: &mut self.output,
         };
         if let Some(peer) = self.peers.get_mut(index) {
-            peer.on_datagram(&mut cx, received, &datagram, name, mtu);
+            peer.on_datagram(&mut cx, received, &datagram, link);
         }
     }
 
@@ -399,17 +398,28 @@ impl Engine {
         let mut out = [0u8; HANDSHAKE_MAX];
         let stamp = self.stamp_base.saturating_add(now.as_nanos());
         let Ok(len) = self.sessions.initiate(now, peer, stamp, &mut out) else { return };
-        let ways: Vec<_> = p.paths.iter().filter(|p| p.link_up).map(|p| (p.link, p.remote, p.local)).collect();
+        let ways: Vec<_> =
+            p.paths.iter().filter(|p| p.link_up && !p.barred).map(|p| (p.link, p.remote, p.local)).collect();
         for (link, remote, local) in ways {
             self.queue_handshake(link, remote, local, &out[..len]);
         }
     }
 
     fn refresh_inner_mtu(&mut self) {
+        if let Some(mtu) = self.widest_inner_mtu() {
+            self.set_inner_mtu(mtu);
+        }
+    }
+
+    /// What every path in use can carry whole, if that is known.
+    fn widest_inner_mtu(&self) -> Option<u16> {
         let usable = self.peers.iter().flat_map(Peer::usable_paths);
-        let Some(least) = usable.filter(|p| p.mtu.is_settled()).map(|p| p.inner_limit()).min() else { return };
-        let mtu =
-            u16::try_from(least).unwrap_or(u16::MAX).clamp(INNER_MTU_MIN, self.inner_mtu_limit.max(INNER_MTU_MIN));
+        let least = usable.filter(|p| p.mtu.is_settled()).map(|p| p.inner_limit()).min()?;
+        Some(u16::try_from(least).unwrap_or(u16::MAX))
+    }
+
+    fn set_inner_mtu(&mut self, mtu: u16) {
+        let mtu = mtu.clamp(INNER_MTU_MIN, self.inner_mtu_limit.max(INNER_MTU_MIN));
         if mtu != self.inner_mtu {
             self.inner_mtu = mtu;
             self.events.push_back(Event::InnerMtu(mtu));

@@ -97,8 +97,10 @@ fn two_nodes_make_a_network_and_answer_questions() {
             cp home.toml good.toml; echo 'typo = 1' >>home.toml
             kill -HUP $home; logged home "nothing changed"
             ip netns exec home ping -c 1 -W 2 10.9.0.2 >/dev/null; echo "after a rejected reload: $?"
-            sed -e '/^\[tun\]/a mtu = 1300' good.toml >home.toml
+            sed -e '/^\[node\]/a cipher = "chacha20-poly1305"' good.toml >home.toml
             kill -HUP $home; logged home "needs a restart"
+            sed -e '/^\[tun\]/a mtu = 1300' good.toml >home.toml
+            kill -HUP $home; logged home "weft0: MTU 1300"
             (cat good.toml; echo '[links]'; echo 'use = ["link1"]') >home.toml
             kill -HUP $home; logged home "read again"; logged home "link2 out of use"
             $WEFT up -c home.toml; echo "second node: $?"

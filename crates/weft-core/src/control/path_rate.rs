@@ -186,6 +186,13 @@ impl PathRate {
         }
     }
 
+    /// Changes the highest rate allowed; it holds from the next packet on.
+    pub fn set_cap(&mut self, cap: Option<Rate>) {
+        self.config.cap = cap;
+        self.capacity_bps = self.bounded(self.capacity_bps);
+        self.rate_bps = self.bounded(self.rate_bps);
+    }
+
     /// Takes in what a report taught.
     pub fn on_sample(&mut self, now: Instant, sample: &Sample) {
         self.sense(now, sample);

@@ -96,6 +96,8 @@ pub(crate) struct Path {
     pub(crate) local: Option<IpAddr>,
     /// Chosen for data among the paths of its link; the others are only tried.
     pub(crate) active: bool,
+    /// The configuration wants nothing to be sent on it: reports are all that leaves, while the peer still tries it.
+    pub(crate) barred: bool,
     /// Opened here, not by the peer.
     pub(crate) ours: bool,
     pub(crate) health: Health,
@@ -128,6 +130,7 @@ pub(crate) struct Ends {
     pub(crate) remote: SocketAddr,
     pub(crate) local: Option<IpAddr>,
     pub(crate) cap: Option<Rate>,
+    pub(crate) barred: bool,
 }
 
 impl Path {
@@ -141,6 +144,7 @@ impl Path {
             remote: ends.remote,
             local: ends.local,
             active: false,
+            barred: ends.barred,
             ours,
             health: Health::new(now),
             mtu: PathMtu::new(now, ends.link_mtu, floor),
@@ -186,7 +190,7 @@ impl Path {
 
     /// May carry data.
     pub(crate) fn is_usable(&self) -> bool {
-        self.active && self.link_up && self.health.is_usable()
+        self.active && self.link_up && !self.barred && self.health.is_usable()
     }
 
     /// IP and UDP header bytes of a datagram on this path.

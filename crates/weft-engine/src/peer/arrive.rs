@@ -6,6 +6,7 @@ use crate::egress::Arrived;
 use crate::event::Event;
 use crate::interface::Received;
 use crate::join::Joined;
+use crate::links::Link;
 use crate::path::{Ends, Path};
 use core::ops::Range;
 use weft_core::pool::BufId;
@@ -16,6 +17,9 @@ use weft_wire::frame::{Frame, Frames};
 use weft_wire::hop::PacketType;
 use weft_wire::inner::{GRANULE, INNER_LEN, InnerHeader, MAX_GRANULES, PART_HEADER_LEN, PartHeader, UnitKind};
 use weft_wire::ip::{Ecn, IpView};
+
+/// The MTU of a link that is not known (yet).
+const ETHERNET_MTU: u16 = 1500;
 
 /// An authentic datagram and where its plaintext lies.
 pub(crate) struct Datagram {
@@ -30,12 +34,11 @@ impl Peer {
         cx: &mut Context<'_>,
         received: &Received,
         datagram: &Datagram,
-        link_name: &str,
-        link_mtu: u16,
+        link: Option<&Link>,
     ) {
         let now = cx.now;
         self.heard_at = Some(now);
-        let Some(index) = self.path_of(now, received, datagram, link_name, link_mtu) else { return };
+        let Some(index) = self.path_of(now, received, datagram, link) else { return };
         let is_data = datagram.opened.packet_type != PacketType::Control;
         let ce = Ecn::of(received.tos) == Ecn::Ce;
         let eliciting = match is_data {
@@ -65,9 +68,9 @@ impl Peer {
         now: Instant,
         received: &Received,
         datagram: &Datagram,
-        link_name: &str,
-        link_mtu: u16,
+        link: Option<&Link>,
     ) -> Option<usize> {
+        let link_name = link.map_or("", |link| link.name.as_str());
         if let Some(index) = self.path_index(datagram.opened.path) {
             let path = self.paths.get_mut(index)?;
             let moved = path.remote != received.source || path.link != received.link;
@@ -78,6 +81,8 @@ impl Peer {
                 path.link_name.clear();
                 path.link_name.push_str(link_name);
                 path.local = received.destination;
+                path.rate.set_cap(link.and_then(|link| link.cap));
+                path.barred = link.is_some_and(|link| !link.send);
             }
             return Some(index);
         }
@@ -87,10 +92,11 @@ impl Peer {
         let ends = Ends {
             link: received.link,
             link_name: link_name.into(),
-            link_mtu,
+            link_mtu: link.map_or(ETHERNET_MTU, |link| link.mtu),
             remote: received.source,
             local: received.destination,
-            cap: None,
+            cap: link.and_then(|link| link.cap),
+            barred: link.is_some_and(|link| !link.send),
         };
         self.paths.push(Path::new(now, datagram.opened.path, ends, false));
         Some(self.paths.len() - 1)

@@ -53,7 +53,7 @@ impl Peer {
     fn poll_mtu_probe(&mut self, cx: &mut Context<'_>, index: usize, out: &mut [u8]) -> Option<Transmit> {
         let token = self.next_token;
         let path = self.paths.get_mut(index)?;
-        if !path.active || !matches!(path.state(), PathState::Good | PathState::Degraded) {
+        if !path.active || path.barred || !matches!(path.state(), PathState::Good | PathState::Degraded) {
             return None;
         }
         let size = path.mtu.probe(cx.now)?;

@@ -11,6 +11,7 @@ mod upkeep;
 mod view;
 
 pub(crate) use arrive::Datagram;
+pub(crate) use recovery::Rescue;
 
 use crate::config::{PeerConfig, QueueKind, Reorder, Schedule, WrrOrder};
 use crate::egress::{Arrived, Heads, Output};
@@ -263,6 +264,7 @@ impl Peer {
             }
         }
         self.config = config;
+        self.bar_unwanted(cx, None);
         self.refresh_weights();
     }
 
@@ -277,7 +279,7 @@ impl Peer {
         }
     }
 
-    fn log_path(&self, events: &mut VecDeque<Event>, index: usize, cause: &'static str) {
+    pub(crate) fn log_path(&self, events: &mut VecDeque<Event>, index: usize, cause: &'static str) {
         if let Some(path) = self.paths.get(index) {
             events.push_back(Event::Path {
                 peer: self.id,

@@ -11,7 +11,7 @@ use weft_wire::hop::DATA_OVERHEAD;
 
 /// How much of what is in flight on a path to send again.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Rescue {
+pub(crate) enum Rescue {
     /// Sparse flows: on a suspicion, which may be wrong.
     Urgent,
     /// Everything: the path is down.
@@ -68,7 +68,7 @@ impl Peer {
 
     /// Sends what a path has queued, and `rescue` of what it has in flight, elsewhere. What is in flight stays in its book, so
     /// that a late report still settles it.
-    pub(super) fn rescue_path(&mut self, cx: &mut Context<'_>, index: usize, rescue: Rescue) {
+    pub(crate) fn rescue_path(&mut self, cx: &mut Context<'_>, index: usize, rescue: Rescue) {
         while let Some(id) = self.paths[index].queues.take() {
             self.uncommit(id);
             if self.units.get(id).is_some_and(|u| u.refs > 1 && !u.repeating) {

@@ -2,9 +2,9 @@
 
 use super::{Context, Peer};
 use crate::PathState;
-use crate::path::Sent;
+use crate::path::{Path, Sent};
 use weft_core::sense::{Fate, Report as Counters};
-use weft_units::{Duration, Instant};
+use weft_units::{Duration, Instant, LinkId};
 use weft_wire::frame::Report;
 use weft_wire::hop::PART_OVERHEAD;
 
@@ -54,15 +54,8 @@ impl Peer {
     /// A path answers for the first time, or again.
     fn on_path_answers(&mut self, cx: &mut Context<'_>, index: usize, cause: &'static str) {
         let path = &self.paths[index];
-        let taken =
-            self.paths.iter().any(|p| p.link == path.link && p.active && p.health.is_usable() && p.id != path.id);
-        if path.ours && !taken && !path.active {
-            let link = path.link;
-            for other in self.paths.iter_mut().filter(|p| p.link == link) {
-                other.pending.policy = other.active;
-                other.active = false;
-            }
-            self.paths[index].active = true;
+        if path.ours && !path.barred && !path.active && !self.has_path_in_use(path.link) {
+            self.use_path(index);
         }
         self.refresh_weights();
         let keepalive = self.paths[index].keepalive(true);
@@ -71,9 +64,40 @@ impl Peer {
         self.log_path(cx.events, index, cause);
     }
 
+    fn has_path_in_use(&self, link: LinkId) -> bool {
+        self.paths.iter().any(|p| p.link == link && p.active && p.health.is_usable())
+    }
+
+    /// Of the paths of its link this one carries data from now on.
+    fn use_path(&mut self, index: usize) {
+        let link = self.paths[index].link;
+        for other in self.paths.iter_mut().filter(|p| p.link == link) {
+            other.pending.policy |= other.active;
+            other.active = false;
+        }
+        self.paths[index].active = true;
+        self.paths[index].pending.policy = true;
+    }
+
+    /// Where a link's path in use was given up, the best of the others takes its place.
+    pub(crate) fn choose_path(&mut self, cx: &mut Context<'_>, link: LinkId) {
+        if self.has_path_in_use(link) {
+            return;
+        }
+        let may = |p: &Path| p.link == link && p.ours && p.link_up && !p.barred && p.health.is_usable();
+        let best = (0..self.paths.len())
+            .filter(|i| may(&self.paths[*i]))
+            .min_by_key(|i| (self.paths[*i].state(), self.paths[*i].rtt().smoothed()));
+        if let Some(index) = best {
+            self.use_path(index);
+            self.refresh_weights();
+            self.log_path(cx.events, index, "in use instead");
+        }
+    }
+
     /// Works out how long the peer should wait for a hole, and tells it when that changed.
     pub(super) fn update_hold(&mut self) {
-        let delays = |p: &crate::path::Path| p.delay().baseline_us().unwrap_or_default();
+        let delays = |p: &Path| p.delay().baseline_us().unwrap_or_default();
         let Some(origin) = self.usable_paths().next().map(delays) else { return };
         let (mut least, mut most, mut rtt) = (i64::MAX, i64::MIN, Duration::ZERO);
         for path in self.usable_paths() {

@@ -43,7 +43,7 @@ impl Peer {
 
     fn check_silence(&mut self, cx: &mut Context<'_>, index: usize) {
         let path = &mut self.paths[index];
-        if !path.active || !matches!(path.state(), PathState::Good | PathState::Degraded) {
+        if !path.active || path.barred || !matches!(path.state(), PathState::Good | PathState::Degraded) {
             return;
         }
         if path.waiting.ask_at(path.answer_after()).is_some_and(|at| at <= cx.now) {
@@ -65,6 +65,7 @@ impl Peer {
         let busy = self.is_busy(cx.now);
         let path = &mut self.paths[index];
         if !path.link_up
+            || path.barred
             || path.health.next_probe() > cx.now
             || (!path.ours && path.health.state() == PathState::Opening)
         {
@@ -183,8 +184,9 @@ fn path_timeout(path: &Path, now: Instant) -> Option<Instant> {
     if !path.pending.is_empty() {
         return Some(now);
     }
-    let probe = (path.ours || path.health.state() != PathState::Opening).then(|| path.health.next_probe());
-    let judged = path.active && matches!(path.state(), PathState::Good | PathState::Degraded);
+    let may_probe = !path.barred && (path.ours || path.health.state() != PathState::Opening);
+    let probe = may_probe.then(|| path.health.next_probe());
+    let judged = path.active && !path.barred && matches!(path.state(), PathState::Good | PathState::Degraded);
     let silence = path.waiting.suspect_at(path.suspect_after()).filter(|_| judged);
     let ask = path.waiting.ask_at(path.answer_after()).filter(|_| judged);
     let data = (!path.queues.is_empty() && path.is_usable() && path.has_window()).then(|| path.pacer.ready_at());

@@ -218,7 +218,8 @@ impl Node {
             return Err("a change of the key needs a restart".to_owned());
         }
         let (peers, links) = (peers(&loaded.config), link_configs(&loaded.config));
-        self.engine.reconfigure(self.clock.now(), peers, links).map_err(|why| why.to_string())?;
+        let inner_mtu = device::fixed(&loaded.config.tun);
+        self.engine.reconfigure(self.clock.now(), peers, links, inner_mtu).map_err(|why| why.to_string())?;
         self.config = loaded.config;
         let mut changes = Vec::new();
         self.links.choose(self.config.links.clone(), &mut changes);
@@ -367,7 +368,6 @@ fn needs_restart(old: &Config, new: &Config) -> Option<&'static str> {
         ("[node] state", old.node.state != new.node.state),
         ("[node] control", old.node.control != new.node.control),
         ("[tun] name", old.tun.name != new.tun.name),
-        ("[tun] mtu", old.tun.mtu != new.tun.mtu),
         ("[tun] address", old.tun.addresses != new.tun.addresses),
     ];
     differs.iter().find(|(_, differs)| *differs).map(|(what, _)| *what)
