@@ -57,6 +57,8 @@ errors! {
 errors! {
     /// Why a handshake datagram got no answer. The sender is never told.
     HandshakeError {
+        /// Its sender asks for more than one place may, under load.
+        TooMany = "too many handshakes from one place",
         /// Not a handshake datagram of this version, or of the wrong length.
         Malformed = "not a handshake datagram",
         /// The first MAC is wrong: the sender does not know this node's public key.

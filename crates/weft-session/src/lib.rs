@@ -8,6 +8,7 @@
 //! [`Sessions`] is the table of all peers; everything else is a part of it.
 #![forbid(unsafe_code)]
 
+mod admission;
 mod cookie;
 mod error;
 mod handshake;

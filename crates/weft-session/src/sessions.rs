@@ -6,6 +6,7 @@ mod packets;
 mod tests;
 mod timeouts;
 
+use crate::admission::Admission;
 use crate::cookie::{CookieMaker, MacKeys};
 use crate::error::PeerError;
 use crate::identity::{Identity, PresharedKey, PublicKey};
@@ -44,6 +45,7 @@ pub struct Sessions {
     cipher: Cipher,
     rng: SecretRng,
     cookies: CookieMaker,
+    admission: Admission,
     peers: Vec<Option<Peer>>,
     by_key: BTreeMap<PublicKey, PeerId>,
     indices: IndexTable,
@@ -72,6 +74,7 @@ impl Sessions {
             identity,
             cipher,
             cookies: CookieMaker::new(now, &mut rng),
+            admission: Admission::new(now),
             rng,
             peers: Vec::with_capacity(peers.len()),
             by_key: BTreeMap::new(),

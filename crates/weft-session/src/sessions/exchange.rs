@@ -1,6 +1,7 @@
 //! The handshake datagrams: writing initiations, answering them, taking responses and cookies.
 
 use super::Sessions;
+use crate::admission;
 use crate::cookie::{CookieMaker, mac2};
 use crate::error::{HandshakeError, InitiateError};
 use crate::handshake::{Initiator, Responder};
@@ -157,6 +158,11 @@ impl Sessions {
             let cookie = self.cookies.cookie(now, source, &mut self.rng);
             if !CookieMaker::mac2_is_right(&cookie, &initiation.macs) {
                 return self.ask_for_proof(initiation, cookie, out);
+            }
+            // Only now: a forged address must not use up what its owner may ask for.
+            let place = self.cookies.cookie(now, admission::prefix(source), &mut self.rng);
+            if !self.admission.admits(now, &place) {
+                return Err(HandshakeError::TooMany);
             }
         }
         let out: &mut [u8; RESPONSE_LEN] = out.first_chunk_mut().ok_or(HandshakeError::NoRoom)?;

@@ -221,6 +221,26 @@ fn under_load_a_sender_must_prove_its_address_first() {
 }
 
 #[test]
+fn a_cookie_is_no_pass_for_a_flood() {
+    let (mut a, mut b) = pair();
+    let here = [1, 2, 192, 0, 2, 1];
+    let first = initiation(&mut a, at(0), 1);
+    let (_, reply) = answer_under_load(&mut b, at(0), &first, &here);
+    answer(&mut a, at(0), &reply).unwrap();
+    let proved = initiation(&mut a, at(0), 2);
+    let mut out = [0; RESPONSE_LEN];
+    let mut answered = |b: &mut Sessions, now, load| {
+        let replies = (0..1_000).map(|_| b.handle(now, &proved, &here, load, &mut out));
+        replies.filter(|reply| *reply != Err(HandshakeError::TooMany)).count()
+    };
+    assert_eq!(answered(&mut b, at(0), true), 10);
+    assert_eq!(answered(&mut b, at(1), true), 10, "it refills");
+    let (elsewhere, _) = answer_under_load(&mut b, at(1), &first, &[1, 2, 192, 0, 2, 2]);
+    assert_eq!(elsewhere, Outcome::Cookie { len: COOKIE_REPLY_LEN }, "others are asked for proof as ever");
+    assert_eq!(answered(&mut b, at(1), false), 1_000, "without load nobody is limited");
+}
+
+#[test]
 fn a_cookie_that_was_not_asked_for_is_refused() {
     let (mut a, mut b) = pair();
     let first = initiation(&mut a, at(0), 1);
