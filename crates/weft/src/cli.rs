@@ -181,7 +181,7 @@ pub enum WeightsCommand {
 #[derive(Args)]
 pub struct Control {
     /// Control socket of the node
-    #[arg(long, value_name = "SOCKET", default_value = crate::control::DEFAULT_SOCKET)]
+    #[arg(long, value_name = "SOCKET", default_value = crate::config::DEFAULT_SOCKET)]
     pub control: PathBuf,
 }
 

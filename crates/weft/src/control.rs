@@ -8,9 +8,6 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::Duration;
 
-/// Where the control socket is unless the configuration says otherwise.
-pub const DEFAULT_SOCKET: &str = "/run/weft/control.sock";
-
 /// Longest line either side accepts, in bytes.
 pub const MAX_LINE: u64 = 8 << 20;
 

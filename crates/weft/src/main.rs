@@ -3,17 +3,16 @@
 
 mod cli;
 mod commands;
-mod config;
 mod control;
 mod daemon;
 mod entropy;
-mod keys;
 mod outcome;
 mod status;
 mod table;
 
 use clap::Parser as _;
 use std::process::ExitCode;
+use weft_config::{config, keys};
 
 fn main() -> ExitCode {
     match commands::run(cli::Cli::parse()) {

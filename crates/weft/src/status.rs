@@ -32,6 +32,10 @@ pub struct Status {
     pub buffers_in_use: usize,
     /// The most there have been.
     pub buffers_peak: usize,
+    /// Packets and datagrams that came while no buffer was left.
+    pub no_buffer_drops: u64,
+    /// Datagrams the kernel did not take because a socket's buffer was full.
+    pub socket_full_drops: u64,
 }
 
 /// A local link in use.
@@ -76,6 +80,8 @@ pub struct Peer {
     pub queue_bytes: u64,
     /// Units that came twice.
     pub duplicate_units: u64,
+    /// Parts of units that came and were of no use.
+    pub broken_parts: u64,
     /// Units held for order.
     pub held_units: usize,
     /// Wait for a hole the peer asks for.

@@ -43,6 +43,10 @@ pub fn status(status: &Status) -> String {
         "weft {} on {}, up {up}, inner MTU {} B\npublic key {}\n\n",
         status.version, status.tun, status.inner_mtu, status.public_key
     );
+    if status.no_buffer_drops + status.socket_full_drops > 0 {
+        let (buffers, sockets) = (status.no_buffer_drops, status.socket_full_drops);
+        text += &format!("dropped here: {buffers} for want of buffers, {sockets} by full sockets\n\n");
+    }
     let mut table =
         Table::new(&["PEER", "STATE", ">SESSION", ">HEARD", ">PATHS", ">SENT", ">RECEIVED", ">REPEATED", ">DROPPED"]);
     for peer in &status.peers {

@@ -8,6 +8,7 @@ pub mod prefix;
 pub mod read;
 
 pub use diagnose::{Report, Severity, did_you_mean};
+pub use parse::parse;
 
 use read::{At, names};
 use std::net::SocketAddr;
@@ -17,6 +18,9 @@ use weft_session::{Cipher, Identity, PublicKey};
 use weft_units::Rate;
 
 names!(Cipher { Aes256Gcm = "aes-256-gcm", ChaCha20Poly1305 = "chacha20-poly1305" });
+
+/// Where the control socket is unless the configuration says otherwise.
+pub const DEFAULT_SOCKET: &str = "/run/weft/control.sock";
 
 /// The inner MTU.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -62,7 +62,7 @@ fn node(mut section: Section<'_, '_>, directory: &Path) -> Option<Node> {
         key: key?,
         listen,
         state: state.unwrap_or_else(|| PathBuf::from("/var/lib/weft")),
-        control: control.unwrap_or_else(|| PathBuf::from(crate::control::DEFAULT_SOCKET)),
+        control: control.unwrap_or_else(|| PathBuf::from(super::DEFAULT_SOCKET)),
         cipher,
     })
 }

@@ -13,7 +13,7 @@ use weft_core::pool::{BufId, LARGE_BYTES, Pool};
 use weft_engine::{Received, Transmit};
 use weft_io::netlink::LinkWatch;
 use weft_io::tun::MAX_READ_LEN;
-use weft_io::udp::{Outgoing, ReceiveSlot, SendError};
+use weft_io::udp::{Outgoing, ReceiveSlot, SendError, SendOutcome};
 use weft_io::wait::{Poller, Ready, Waker};
 use weft_units::{Instant, LinkId};
 
@@ -123,7 +123,14 @@ impl Datapath {
         let now = self.clock.now();
         for _ in 0..PACKETS_PER_TURN {
             let pool = node.engine.pool();
-            let Some(buf) = pool.alloc_large() else { return Ok(()) };
+            let Some(buf) = pool.alloc_large() else {
+                // Read and dropped: left in the device, it would wake us again at once.
+                match node.device.tun().read(&mut self.out[..MAX_READ_LEN.min(TRANSMIT_BYTES)])? {
+                    Some(_) => node.drops.no_buffer += 1,
+                    None => return Ok(()),
+                }
+                continue;
+            };
             let memory = pool.bytes_mut(buf);
             let len = memory.len().min(MAX_READ_LEN);
             match node.device.tun().read(&mut memory[..len]) {
@@ -148,7 +155,10 @@ impl Datapath {
         let now = self.clock.now();
         for slot in self.slots.iter_mut().take(filled) {
             let Some(info) = slot.received().copied() else { continue };
-            let Some(buf) = take_slot(node.engine.pool(), slot, info.len) else { return Ok(()) };
+            let Some(buf) = take_slot(node.engine.pool(), slot, info.len) else {
+                node.drops.no_buffer += datagrams(info.len, info.segment_size);
+                continue;
+            };
             let received = Received {
                 at: info.received_unix_ns.map_or(now, |at| self.clock.at(at)),
                 link,
@@ -254,8 +264,29 @@ fn send(node: &mut Node, now: Instant, transmit: &Transmit, out: &[u8]) {
         contents,
         segment_size: transmit.segment_size,
     };
-    // A full socket buffer loses the rest, as a full queue in the network would.
-    if let Err(why) = active.socket.send(&outgoing) {
-        node.engine.handle_send_error(now, transmit, matches!(why, SendError::TooBig));
+    match active.socket.send(&outgoing) {
+        Ok(SendOutcome::Sent) => {}
+        // A full socket buffer loses the rest, as a full queue in the network would: pacing and recovery deal with both.
+        Ok(SendOutcome::WouldBlock { sent_bytes }) => {
+            let stride = transmit.segment_size.map_or(transmit.len, usize::from);
+            node.drops.socket_full += datagrams(transmit.len.saturating_sub(sent_bytes), stride);
+        }
+        Err(why) => node.engine.handle_send_error(now, transmit, matches!(why, SendError::TooBig)),
+    }
+}
+
+/// Datagrams of `stride` bytes, the last perhaps shorter, in a batch of `len`.
+fn datagrams(len: usize, stride: usize) -> u64 {
+    len.div_ceil(stride.max(1).min(len.max(1))) as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::datagrams;
+
+    #[test]
+    fn datagrams_of_a_batch() {
+        assert_eq!([datagrams(3000, 1400), datagrams(1400, 1400), datagrams(0, 1400)], [3, 1, 0]);
+        assert_eq!(datagrams(10, 1400), 1);
     }
 }

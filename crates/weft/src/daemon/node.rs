@@ -26,6 +26,15 @@ const UPKEEP_INTERVAL: Duration = Duration::from_secs(10);
 /// How often our own stamps are reserved anew.
 const RESERVE_INTERVAL: Duration = Duration::from_secs(1_800);
 
+/// Datagrams and packets lost inside this machine, beside what queues drop to keep delays short.
+#[derive(Default)]
+pub struct Drops {
+    /// No buffer was left to take them in.
+    pub no_buffer: u64,
+    /// The kernel's socket buffer was full.
+    pub socket_full: u64,
+}
+
 /// The running node.
 pub struct Node {
     /// The state machine.
@@ -36,6 +45,8 @@ pub struct Node {
     pub links: Links,
     /// Pings under way.
     pub pings: Pings,
+    /// What this machine had no room for.
+    pub drops: Drops,
     file: PathBuf,
     config: Config,
     identity: Identity,
@@ -84,6 +95,7 @@ impl Node {
             device,
             links,
             pings: Pings::default(),
+            drops: Drops::default(),
             file,
             config,
             identity,
@@ -319,6 +331,8 @@ impl Node {
             unroutable_packets: snapshot.unroutable_packets,
             buffers_in_use: snapshot.buffers_in_use,
             buffers_peak: snapshot.buffers_peak,
+            no_buffer_drops: self.drops.no_buffer,
+            socket_full_drops: self.drops.socket_full,
         }
     }
 }

@@ -28,6 +28,7 @@ pub fn peer(peer: &PeerSnapshot) -> Peer {
         queue_drops: peer.queue_drops,
         queue_bytes: peer.queue_bytes,
         duplicate_units: peer.duplicate_units,
+        broken_parts: peer.broken_parts,
         held_units: peer.held_units,
         hold_us: micros(peer.hold),
         paths: peer.paths.iter().map(path).collect(),
