@@ -62,6 +62,16 @@ impl RttEstimator {
         self.smoothed.map(Duration::from_nanos)
     }
 
+    /// Zero without a measurement.
+    pub fn smoothed_nanos(&self) -> u64 {
+        self.smoothed.unwrap_or(0)
+    }
+
+    /// `u64::MAX` without a measurement.
+    pub fn shortest_nanos(&self) -> u64 {
+        self.shortest
+    }
+
     /// The shortest measurement.
     pub fn shortest(&self) -> Option<Duration> {
         self.smoothed.map(|_| Duration::from_nanos(self.shortest))

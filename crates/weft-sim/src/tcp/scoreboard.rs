@@ -55,7 +55,7 @@ impl Sent {
     }
 
     /// Lost, and not sent again since.
-    fn is_waiting(&self) -> bool {
+    pub fn is_waiting(&self) -> bool {
         self.state & (LOST | REPEATED | SACKED) == LOST
     }
 
@@ -83,6 +83,10 @@ pub(super) struct Scoreboard {
 impl Scoreboard {
     pub fn is_empty(&self) -> bool {
         self.segments.is_empty()
+    }
+
+    pub fn len(&self) -> usize {
+        self.segments.len()
     }
 
     /// Bytes believed to be in the network (RFC 6675's pipe).

@@ -1,13 +1,14 @@
 //! The sending side: what leaves, when, and what acknowledgments say about it.
 
 mod acknowledge;
+mod losses;
 mod successor;
 mod timers;
 mod transmit;
 
 use super::congestion::{Congestion, CongestionKind};
 use super::delivery_rate::DeliveryRate;
-use super::recovery::{LossDetection, NewReno, Sack};
+use super::recovery::{LossDetection, NewReno, Rack, Sack, TailProbe};
 use super::rto::RttEstimator;
 use super::scoreboard::Scoreboard;
 use super::undo::Undo;
@@ -94,6 +95,8 @@ pub struct Sender {
     limited_bytes: u64,
     /// The first lost segment leaves whatever the window says.
     retransmit_first: bool,
+    /// A tail loss probe leaves next, whatever the window says.
+    probe_due: bool,
     ecn: bool,
     /// A congestion mark counts once until this is acknowledged.
     ecn_until: Option<u64>,
@@ -109,7 +112,8 @@ impl Sender {
         let max_window = config.max_window_segments.max(1).saturating_mul(mss);
         let detection = match config.recovery {
             Recovery::NewReno => LossDetection::NewReno(NewReno::default()),
-            Recovery::Sack | Recovery::RackTlp => LossDetection::Sack(Sack::default()),
+            Recovery::Sack => LossDetection::Sack(Sack::default()),
+            Recovery::RackTlp => LossDetection::RackTlp(Rack::default(), TailProbe::default()),
         };
         Sender {
             mss: u64::from(mss),
@@ -137,6 +141,7 @@ impl Sender {
             dup_thresh: config.dup_thresh.max(1),
             limited_bytes: 0,
             retransmit_first: false,
+            probe_due: false,
             ecn: config.ecn && !config.handshake,
             ecn_until: None,
             send_cwr: false,
@@ -226,7 +231,9 @@ impl Sender {
             (LossDetection::NewReno(new_reno), Phase::Open) if limited => {
                 cwnd + new_reno.limited_transmit(self.dup_thresh, self.mss)
             }
-            (LossDetection::Sack(_), Phase::Open) if !limited => cwnd.saturating_sub(self.scoreboard.sacked_bytes()),
+            (LossDetection::Sack(_) | LossDetection::RackTlp(..), Phase::Open) if !limited => {
+                cwnd.saturating_sub(self.scoreboard.sacked_bytes())
+            }
             _ => cwnd,
         };
     }

@@ -1,5 +1,6 @@
 //! What an acknowledgment says.
 
+use super::losses::Repetition;
 use super::{Opening, Phase, Sender};
 use crate::tcp::congestion::AckEvent;
 use crate::tcp::recovery::LossDetection;
@@ -10,20 +11,20 @@ use weft_units::Instant;
 
 /// What one acknowledgment brought.
 #[derive(Clone, Copy, Debug, Default)]
-struct News {
+pub(super) struct News {
     /// Bytes by which the cumulative acknowledgment moved.
-    advanced: u64,
+    pub advanced: u64,
     /// Bytes delivered, cumulatively or selectively.
-    delivered: u64,
+    pub delivered: u64,
     /// Bytes that left the pipe as lost.
-    lost: u64,
-    newly_sacked: bool,
+    pub lost: u64,
+    pub newly_sacked: bool,
     /// It covers a segment that was sent more than once: no round-trip time (RFC 6298 §3).
     ambiguous: bool,
     first_sent_at: Option<Instant>,
     last_sent_at: Option<Instant>,
     /// How far, in bytes, the latest segment came after one sent later.
-    reordering: u64,
+    pub reordering: u64,
 }
 
 impl Sender {
@@ -56,7 +57,9 @@ impl Sender {
             self.restart_or_stop_rto(now);
             self.limited_bytes = 0;
         }
-        self.look_for_losses(now, ack, &mut news, outstanding && !window_moved);
+        let bare = ack.len == 0 && ack.sack_count == 0 && !ack.flags.has(Flags::SYN) && !ack.flags.has(Flags::FIN);
+        let plain = bare && outstanding && !window_moved && news.advanced == 0;
+        self.look_for_losses(now, Repetition { plain, dsack: ack.flags.has(Flags::DSACK) }, &mut news);
         self.react_to_echo(now, ack);
         if news.delivered > 0 || news.lost > 0 {
             let in_recovery = was_recovering || self.phase == Phase::FastRecovery;
@@ -120,6 +123,9 @@ impl Sender {
     /// The segment `sent` arrived, as is known now for the first time.
     fn note_delivered(&mut self, now: Instant, index: usize, sent: &Sent, high_sacked: u64, news: &mut News) {
         news.delivered += u64::from(sent.len);
+        if let LossDetection::RackTlp(rack, _) = &mut self.detection {
+            rack.delivered(now, sent, self.rtt.shortest_nanos());
+        }
         if let Some(rate) = &mut self.delivery_rate {
             rate.delivered(index, now, u64::from(sent.len));
         }
@@ -146,145 +152,12 @@ impl Sender {
     }
 
     /// RFC 6298 §5.2, §5.3; without SACK, a partial acknowledgment restarts the timer elsewhere.
-    fn restart_or_stop_rto(&mut self, now: Instant) {
+    pub(super) fn restart_or_stop_rto(&mut self, now: Instant) {
         if self.scoreboard.is_empty() {
             self.timers.rto = Instant::FAR_FUTURE;
         } else if !(matches!(self.detection, LossDetection::NewReno(_)) && self.phase == Phase::FastRecovery) {
             self.restart_rto(now);
         }
-    }
-
-    fn look_for_losses(&mut self, now: Instant, ack: &Segment, news: &mut News, may_be_duplicate: bool) {
-        match self.detection {
-            LossDetection::NewReno(_) if news.advanced > 0 => self.new_reno_advanced(now, news.advanced),
-            LossDetection::NewReno(_) => {
-                if may_be_duplicate && ack.len == 0 && !ack.flags.has(Flags::SYN) && !ack.flags.has(Flags::FIN) {
-                    self.new_reno_duplicate(now);
-                }
-            }
-            LossDetection::Sack(_) => self.sack_acknowledged(now, news),
-        }
-    }
-
-    fn new_reno_duplicate(&mut self, now: Instant) {
-        let (mss, dup_thresh) = (self.mss, self.dup_thresh);
-        let may_enter = self.phase == Phase::Open && self.recovery_point.is_none_or(|point| self.una > point);
-        let LossDetection::NewReno(new_reno) = &mut self.detection else { return };
-        if self.phase == Phase::FastRecovery {
-            new_reno.inflate(mss);
-        } else if self.phase == Phase::Open && new_reno.duplicate(dup_thresh) && may_enter {
-            new_reno.enter(dup_thresh, mss);
-            self.enter_fast_recovery(now);
-            self.scoreboard.mark_lost(0);
-            self.restart_rto(now);
-        }
-    }
-
-    fn new_reno_advanced(&mut self, now: Instant, advanced: u64) {
-        let (mss, partial) = (self.mss, self.is_before_recovery_point());
-        let LossDetection::NewReno(new_reno) = &mut self.detection else { return };
-        match self.phase {
-            Phase::FastRecovery if partial => {
-                if new_reno.partial(advanced, mss) {
-                    self.restart_rto(now);
-                }
-                self.scoreboard.mark_lost(0);
-                self.retransmit_first = true;
-            }
-            Phase::FastRecovery => {
-                new_reno.reset();
-                self.opening_window = (self.nxt - self.una).max(mss) + mss;
-                self.leave_recovery(now);
-                self.restart_or_stop_rto(now);
-            }
-            Phase::Loss | Phase::Open => {
-                new_reno.reset();
-                self.open_further(advanced);
-                if self.phase == Phase::Loss && !partial {
-                    self.leave_recovery(now);
-                }
-            }
-        }
-    }
-
-    /// The window after recovery opens as in slow start, until it is the congestion window.
-    fn open_further(&mut self, advanced: u64) {
-        if self.opening_window == u64::MAX {
-            return;
-        }
-        self.opening_window += advanced.min(self.mss);
-        if self.opening_window >= self.congestion.cwnd_bytes() {
-            self.opening_window = u64::MAX;
-        }
-    }
-
-    /// RFC 6675 §5.
-    fn sack_acknowledged(&mut self, now: Instant, news: &mut News) {
-        let before_point = self.is_before_recovery_point();
-        let LossDetection::Sack(sack) = &mut self.detection else { return };
-        if news.advanced > 0 {
-            sack.advanced();
-            if self.phase != Phase::Open && !before_point {
-                self.leave_recovery(now);
-            }
-        }
-        if self.config.adaptive_reordering && news.reordering > 0 {
-            self.learn_reordering(news.reordering);
-        }
-        if self.scoreboard.sacked_segments() == 0 {
-            return;
-        }
-        let LossDetection::Sack(sack) = &mut self.detection else { return };
-        news.lost = sack.detect(&mut self.scoreboard, self.high_sacked, self.dup_thresh, self.mss);
-        let enough = news.newly_sacked && news.advanced == 0 && sack.duplicate(self.dup_thresh);
-        let Some(&first) = self.scoreboard.get(0) else { return };
-        if self.phase == Phase::Open && (enough || first.is_lost()) {
-            sack.enter(first.end());
-            self.enter_fast_recovery(now);
-            self.scoreboard.mark_original_lost(0);
-            self.restart_rto(now);
-        }
-    }
-
-    /// Linux raises DupThresh to the longest reordering seen, up to tcp_max_reordering.
-    fn learn_reordering(&mut self, bytes: u64) {
-        const MOST: u64 = 300;
-        let segments = bytes.div_ceil(self.mss).min(MOST) as u32;
-        self.dup_thresh = self.dup_thresh.max(segments);
-    }
-
-    fn enter_fast_recovery(&mut self, now: Instant) {
-        self.counters.fast_retransmits += 1;
-        self.undo.begin(self.una);
-        self.congestion.on_congestion(now, self.flight_size());
-        self.phase = Phase::FastRecovery;
-        self.recovery_point = Some(self.nxt);
-        self.opening_window = u64::MAX;
-        self.retransmit_first = true;
-    }
-
-    fn leave_recovery(&mut self, now: Instant) {
-        self.phase = Phase::Open;
-        self.congestion.on_recovery_exit(now);
-    }
-
-    /// The receiver has something twice (RFC 2883): perhaps nothing was lost.
-    fn note_duplicate_report(&mut self, now: Instant, ack: &Segment) {
-        if !ack.flags.has(Flags::DSACK) || !self.config.undo {
-            return;
-        }
-        let Some(block) = ack.sacks().first() else { return };
-        let seq = ack.ack.saturating_add_signed(i64::from(block.offset));
-        if !self.undo.duplicate_reported(seq) {
-            return;
-        }
-        self.counters.spurious += 1;
-        self.congestion.on_spurious();
-        self.scoreboard.forget_losses();
-        if self.phase != Phase::Open {
-            self.leave_recovery(now);
-        }
-        self.update_window();
     }
 
     /// RFC 3168 §6.1.2: as for a loss, but nothing is sent again, and once per window of data.

@@ -11,6 +11,10 @@ use weft_units::Instant;
 pub(super) struct Timers {
     /// Retransmission (RFC 6298).
     pub rto: Instant,
+    /// Tail loss probe (RFC 8985 §7).
+    pub probe: Instant,
+    /// What is not lost yet will be (RFC 8985 §6.2 step 5).
+    pub reorder: Instant,
     /// Pacing: the window allows a segment, the pace not before this.
     pub pace: Instant,
     /// The next segment does not leave earlier, if paced.
@@ -19,19 +23,30 @@ pub(super) struct Timers {
 
 impl Default for Timers {
     fn default() -> Timers {
-        Timers { rto: Instant::FAR_FUTURE, pace: Instant::FAR_FUTURE, next_departure: Instant::ZERO }
+        let never = Instant::FAR_FUTURE;
+        Timers { rto: never, probe: never, reorder: never, pace: never, next_departure: Instant::ZERO }
     }
 }
 
 impl Sender {
     /// When it wants to be woken.
     pub fn deadline(&self) -> Option<Instant> {
-        let next = self.timers.rto.min(self.timers.pace);
+        let Timers { rto, probe, reorder, pace, .. } = self.timers;
+        let next = rto.min(probe).min(reorder).min(pace);
         (next != Instant::FAR_FUTURE).then_some(next)
     }
 
     /// Its deadline has come. Poll [`transmit`](Self::transmit) after it.
     pub fn wake(&mut self, now: Instant) {
+        if self.timers.reorder <= now {
+            self.rack_detect(now);
+            self.update_window();
+        }
+        if self.timers.probe <= now {
+            self.timers.probe = Instant::FAR_FUTURE;
+            self.probe_due = true;
+            self.restart_rto(now);
+        }
         if self.timers.rto <= now {
             match self.opening {
                 Opening::Established => self.retransmission_timeout(now),
@@ -83,12 +98,23 @@ impl Sender {
         match &mut self.detection {
             LossDetection::NewReno(new_reno) => new_reno.reset(),
             LossDetection::Sack(sack) => sack.advanced(),
+            LossDetection::RackTlp(..) => {}
         }
-        self.scoreboard.mark_all_lost();
+        self.cancel_probe();
+        self.give_up(now);
         self.retransmit_first = true;
         self.rtt.back_off();
         self.restart_rto(now);
         self.update_window();
+    }
+
+    /// What a timeout says is lost: everything, or with RACK what is old enough (RFC 8985 §6.3).
+    fn give_up(&mut self, now: Instant) {
+        let bounds = self.rack_bounds();
+        match &self.detection {
+            LossDetection::RackTlp(rack, _) => rack.mark_timeout(&mut self.scoreboard, now, bounds),
+            _ => self.scoreboard.mark_all_lost(),
+        }
     }
 
     /// Nothing was in flight since the last segment left: the window may be stale (RFC 5681 §4.1, RFC 2861).

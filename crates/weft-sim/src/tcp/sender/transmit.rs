@@ -24,10 +24,14 @@ impl Sender {
             return None;
         }
         self.retransmit_first = false;
-        Some(match choice {
+        let segment = match choice {
             Choice::Again(index) => self.send_again(now, index),
             Choice::New { len, fin } => self.send_new(now, len, fin),
-        })
+        };
+        if std::mem::take(&mut self.probe_due) {
+            self.note_probe(&segment);
+        }
+        Some(segment)
     }
 
     fn transmit_syn(&mut self, now: Instant) -> Option<Segment> {
@@ -45,6 +49,9 @@ impl Sender {
 
     fn choose(&mut self, now: Instant) -> Option<Choice> {
         let pipe = self.scoreboard.pipe_bytes();
+        if self.probe_due {
+            return self.choose_probe(now, pipe);
+        }
         if let Some(index) = self.scoreboard.next_waiting() {
             let len = self.scoreboard.get(index)?.len;
             return self.has_room(pipe, len).then_some(Choice::Again(index));
@@ -52,8 +59,23 @@ impl Sender {
         self.choose_new(now, pipe).or_else(|| self.choose_speculative(pipe))
     }
 
+    /// RFC 8985 §7.3: new data if there is any, else the last segment again.
+    fn choose_probe(&mut self, now: Instant, pipe: u64) -> Option<Choice> {
+        let choice = self.choose_new(now, pipe).or_else(|| self.scoreboard.len().checked_sub(1).map(Choice::Again));
+        self.probe_due = choice.is_some();
+        choice
+    }
+
+    fn note_probe(&mut self, probe: &Segment) {
+        self.counters.probes += 1;
+        self.timers.probe = Instant::FAR_FUTURE;
+        if let LossDetection::RackTlp(_, tail) = &mut self.detection {
+            tail.sent(self.nxt, probe.flags.has(Flags::RETRANSMIT));
+        }
+    }
+
     fn has_room(&self, pipe: u64, len: u32) -> bool {
-        self.retransmit_first || pipe + u64::from(len) <= self.window
+        self.retransmit_first || self.probe_due || pipe + u64::from(len) <= self.window
     }
 
     fn choose_new(&mut self, now: Instant, pipe: u64) -> Option<Choice> {
@@ -118,6 +140,7 @@ impl Sender {
             self.limited_bytes += u64::from(space);
         }
         self.start_rto(now);
+        self.schedule_probe(now);
         self.last_sent_at = now;
         self.counters.segments += 1;
         let mut flags = Flags::ACK;
@@ -134,7 +157,7 @@ impl Sender {
     fn is_in_disorder(&self) -> bool {
         match &self.detection {
             LossDetection::NewReno(new_reno) => new_reno.has_duplicates(),
-            LossDetection::Sack(_) => self.scoreboard.sacked_segments() > 0,
+            LossDetection::Sack(_) | LossDetection::RackTlp(..) => self.scoreboard.sacked_segments() > 0,
         }
     }
 
@@ -150,7 +173,9 @@ impl Sender {
         {
             sack.retransmitted(sent.end());
         }
-        self.undo.copy_sent();
+        if !self.probe_due {
+            self.undo.copy_sent();
+        }
         self.start_rto(now);
         self.last_sent_at = now;
         self.counters.segments += 1;

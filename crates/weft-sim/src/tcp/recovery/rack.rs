@@ -1,0 +1,135 @@
+//! Loss detection by time: RACK (RFC 8985 §6).
+
+use crate::tcp::scoreboard::{Scoreboard, Sent};
+use weft_units::Instant;
+
+/// §6.2 step 4: recoveries without a DSACK after which the reordering window shrinks again.
+const PERSISTENCE: u32 = 16;
+
+/// What bounds the reordering window; times in nanoseconds.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::tcp) struct Bounds {
+    /// In fast recovery, or after a timeout.
+    pub recovering: bool,
+    /// DupThresh segments are SACKed.
+    pub many_sacked: bool,
+    pub min_rtt: u64,
+    pub smoothed_rtt: u64,
+}
+
+/// RFC 8985's RACK variables.
+#[derive(Clone, Debug)]
+pub(in crate::tcp) struct Rack {
+    /// When the most recently sent of the delivered segments left, and its end.
+    xmit_ts: Instant,
+    end_seq: u64,
+    /// Its round-trip time, in nanoseconds.
+    rtt: u64,
+    reordering_seen: bool,
+    dsack_round: Option<u64>,
+    reo_wnd_mult: u64,
+    reo_wnd_persist: u32,
+}
+
+impl Default for Rack {
+    fn default() -> Rack {
+        Rack {
+            xmit_ts: Instant::ZERO,
+            end_seq: 0,
+            rtt: 0,
+            reordering_seen: false,
+            dsack_round: None,
+            reo_wnd_mult: 1,
+            reo_wnd_persist: PERSISTENCE,
+        }
+    }
+}
+
+impl Rack {
+    /// `sent` is delivered, as is known now (step 2). `min_rtt` is the shortest round-trip time before that.
+    pub fn delivered(&mut self, now: Instant, sent: &Sent, min_rtt: u64) {
+        let rtt = now.as_nanos().saturating_sub(sent.at.as_nanos());
+        if sent.is_ambiguous() && rtt < min_rtt {
+            return;
+        }
+        if (sent.at, sent.end()) > (self.xmit_ts, self.end_seq) {
+            self.xmit_ts = sent.at;
+            self.end_seq = sent.end();
+            self.rtt = rtt;
+        }
+    }
+
+    /// A segment sent once was delivered after one sent later (step 3).
+    pub fn saw_reordering(&mut self) {
+        self.reordering_seen = true;
+    }
+
+    /// An acknowledgment came: once a round trip, a DSACK widens the reordering window (step 4).
+    pub fn note_dsack(&mut self, dsack: bool, una: u64, nxt: u64) {
+        if self.dsack_round.is_some_and(|round| una >= round) {
+            self.dsack_round = None;
+        }
+        if dsack && self.dsack_round.is_none() {
+            self.dsack_round = Some(nxt);
+            self.reo_wnd_mult += 1;
+            self.reo_wnd_persist = PERSISTENCE;
+        }
+    }
+
+    /// A recovery ended without a DSACK (step 4).
+    pub fn recovery_ended(&mut self) {
+        self.reo_wnd_persist = self.reo_wnd_persist.saturating_sub(1);
+        if self.reo_wnd_persist == 0 {
+            self.reo_wnd_mult = 1;
+        }
+    }
+
+    /// The reordering window in nanoseconds (step 4).
+    fn window(&self, bounds: Bounds) -> u64 {
+        if !self.reordering_seen && (bounds.recovering || bounds.many_sacked) {
+            return 0;
+        }
+        (self.reo_wnd_mult.saturating_mul(bounds.min_rtt) / 4).min(bounds.smoothed_rtt)
+    }
+
+    /// When `sent` counts as lost, if something sent after it was delivered.
+    fn deadline(&self, sent: &Sent, window: u64) -> Instant {
+        Instant::from_nanos(sent.at.as_nanos().saturating_add(self.rtt).saturating_add(window))
+    }
+
+    /// Marks what is lost by now (step 5). Returns the bytes that left the pipe, and when to look again.
+    pub fn detect(&self, board: &mut Scoreboard, now: Instant, bounds: Bounds) -> (u64, Option<Instant>) {
+        let window = self.window(bounds);
+        let (mut lost, mut again) = (0, None);
+        for index in 0..board.len() {
+            let Some(&sent) = board.get(index) else { break };
+            if (sent.at, sent.end()) >= (self.xmit_ts, self.end_seq) {
+                // Those after one that was sent once were sent later still, the first time and again.
+                if sent.is_ambiguous() {
+                    continue;
+                }
+                break;
+            }
+            if sent.is_sacked() || sent.is_waiting() {
+                continue;
+            }
+            let deadline = self.deadline(&sent, window);
+            if deadline <= now {
+                lost += board.mark_lost(index);
+            } else {
+                again = again.max(Some(deadline));
+            }
+        }
+        (lost, again)
+    }
+
+    /// After a timeout the first segment is lost, and all that is due (§6.3).
+    pub fn mark_timeout(&self, board: &mut Scoreboard, now: Instant, bounds: Bounds) {
+        let window = self.window(bounds);
+        for index in 0..board.len() {
+            if index == 0 || board.get(index).is_some_and(|sent| self.deadline(sent, window) <= now) {
+                board.mark_lost(index);
+            }
+        }
+    }
+}

@@ -1,0 +1,219 @@
+//! What acknowledgments and time say is lost, and the way in and out of recovery.
+
+use super::acknowledge::News;
+use super::{Phase, Sender};
+use crate::tcp::recovery::{Bounds, LossDetection, ProbeNews, TailProbe};
+use crate::tcp::{Flags, Segment};
+use weft_units::Instant;
+
+/// In what way an acknowledgment repeats what was known.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Repetition {
+    /// It has nothing but the number of the last one (RFC 5681 §2).
+    pub plain: bool,
+    /// It reports something that arrived twice.
+    pub dsack: bool,
+}
+
+impl Sender {
+    pub(super) fn look_for_losses(&mut self, now: Instant, repetition: Repetition, news: &mut News) {
+        if self.config.adaptive_reordering && news.reordering > 0 {
+            self.learn_reordering(news.reordering);
+        }
+        match self.detection {
+            LossDetection::NewReno(_) if news.advanced > 0 => self.new_reno_advanced(now, news.advanced),
+            LossDetection::NewReno(_) if repetition.plain => self.new_reno_duplicate(now),
+            LossDetection::NewReno(_) => {}
+            LossDetection::Sack(_) => self.sack_acknowledged(now, news),
+            LossDetection::RackTlp(..) => self.rack_acknowledged(now, repetition, news),
+        }
+    }
+
+    fn new_reno_duplicate(&mut self, now: Instant) {
+        let (mss, dup_thresh) = (self.mss, self.dup_thresh);
+        let may_enter = self.recovery_point.is_none_or(|point| self.una > point);
+        let LossDetection::NewReno(new_reno) = &mut self.detection else { return };
+        if self.phase == Phase::FastRecovery {
+            new_reno.inflate(mss);
+        } else if self.phase == Phase::Open && new_reno.duplicate(dup_thresh) && may_enter {
+            new_reno.enter(dup_thresh, mss);
+            self.enter_fast_recovery(now);
+            self.scoreboard.mark_lost(0);
+            self.restart_rto(now);
+        }
+    }
+
+    fn new_reno_advanced(&mut self, now: Instant, advanced: u64) {
+        let (mss, partial) = (self.mss, self.is_before_recovery_point());
+        let LossDetection::NewReno(new_reno) = &mut self.detection else { return };
+        match self.phase {
+            Phase::FastRecovery if partial => {
+                if new_reno.partial(advanced, mss) {
+                    self.restart_rto(now);
+                }
+                self.scoreboard.mark_lost(0);
+                self.retransmit_first = true;
+            }
+            Phase::FastRecovery => {
+                new_reno.reset();
+                self.opening_window = (self.nxt - self.una).max(mss) + mss;
+                self.leave_recovery(now);
+                self.restart_or_stop_rto(now);
+            }
+            Phase::Loss | Phase::Open => {
+                new_reno.reset();
+                self.open_further(advanced);
+                self.leave_recovery_past_its_point(now);
+            }
+        }
+    }
+
+    /// The window after recovery opens as in slow start, until it is the congestion window.
+    fn open_further(&mut self, advanced: u64) {
+        if self.opening_window == u64::MAX {
+            return;
+        }
+        self.opening_window += advanced.min(self.mss);
+        if self.opening_window >= self.congestion.cwnd_bytes() {
+            self.opening_window = u64::MAX;
+        }
+    }
+
+    /// RFC 6675 §5.
+    fn sack_acknowledged(&mut self, now: Instant, news: &mut News) {
+        if news.advanced > 0 {
+            self.leave_recovery_past_its_point(now);
+        }
+        let LossDetection::Sack(sack) = &mut self.detection else { return };
+        if news.advanced > 0 {
+            sack.advanced();
+        }
+        if self.scoreboard.sacked_segments() == 0 {
+            return;
+        }
+        news.lost = sack.detect(&mut self.scoreboard, self.high_sacked, self.dup_thresh, self.mss);
+        let enough = news.newly_sacked && news.advanced == 0 && sack.duplicate(self.dup_thresh);
+        let Some(&first) = self.scoreboard.get(0) else { return };
+        if self.phase == Phase::Open && (enough || first.is_lost()) {
+            sack.enter(first.end());
+            self.enter_fast_recovery(now);
+            self.scoreboard.mark_original_lost(0);
+            self.restart_rto(now);
+        }
+    }
+
+    /// RFC 8985 §6.2 steps 2 to 5, §7.4.
+    fn rack_acknowledged(&mut self, now: Instant, repetition: Repetition, news: &mut News) {
+        let (una, nxt) = (self.una, self.nxt);
+        let ended = news.advanced > 0 && self.leave_recovery_past_its_point(now);
+        let LossDetection::RackTlp(rack, probe) = &mut self.detection else { return };
+        if news.reordering > 0 {
+            rack.saw_reordering();
+        }
+        rack.note_dsack(repetition.dsack, una, nxt);
+        if ended && !repetition.dsack {
+            rack.recovery_ended();
+        }
+        if probe.acknowledged(una, repetition.dsack, repetition.plain) == ProbeNews::RepairedLoss && self.phase == Phase::Open {
+            self.congestion.on_congestion(now, self.flight_size());
+            self.congestion.on_recovery_exit(now);
+        }
+        news.lost = self.rack_detect(now);
+        if news.advanced > 0 {
+            self.schedule_probe(now);
+        }
+    }
+
+    /// RFC 8985 §6.2 step 5: marks what is lost by now, and enters recovery for it.
+    pub(super) fn rack_detect(&mut self, now: Instant) -> u64 {
+        let bounds = self.rack_bounds();
+        let LossDetection::RackTlp(rack, _) = &mut self.detection else { return 0 };
+        let (lost, again) = rack.detect(&mut self.scoreboard, now, bounds);
+        self.timers.reorder = again.unwrap_or(Instant::FAR_FUTURE);
+        if lost > 0 && self.phase == Phase::Open {
+            self.enter_fast_recovery(now);
+            self.restart_rto(now);
+        }
+        lost
+    }
+
+    pub(super) fn rack_bounds(&self) -> Bounds {
+        Bounds {
+            recovering: self.phase != Phase::Open,
+            many_sacked: self.scoreboard.sacked_segments() >= self.dup_thresh,
+            min_rtt: self.rtt.shortest_nanos(),
+            smoothed_rtt: self.rtt.smoothed_nanos(),
+        }
+    }
+
+    /// RFC 8985 §7.2: a probe follows if nothing is heard.
+    pub(super) fn schedule_probe(&mut self, now: Instant) {
+        let LossDetection::RackTlp(_, probe) = &self.detection else { return };
+        let quiet = self.phase == Phase::Open && self.scoreboard.sacked_segments() == 0;
+        self.timers.probe = Instant::FAR_FUTURE;
+        if quiet && !self.scoreboard.is_empty() && !probe.is_outstanding() {
+            let one = self.scoreboard.len() == 1;
+            let timeout = TailProbe::timeout(self.rtt.smoothed(), one, self.config.max_ack_delay);
+            self.timers.probe = (now + timeout).min(self.timers.rto);
+        }
+    }
+
+    /// Linux raises DupThresh to the longest reordering seen, up to tcp_max_reordering.
+    fn learn_reordering(&mut self, bytes: u64) {
+        const MOST: u64 = 300;
+        let segments = bytes.div_ceil(self.mss).min(MOST) as u32;
+        self.dup_thresh = self.dup_thresh.max(segments);
+    }
+
+    fn enter_fast_recovery(&mut self, now: Instant) {
+        self.counters.fast_retransmits += 1;
+        self.undo.begin(self.una);
+        self.congestion.on_congestion(now, self.flight_size());
+        self.phase = Phase::FastRecovery;
+        self.recovery_point = Some(self.nxt);
+        self.opening_window = u64::MAX;
+        self.retransmit_first = true;
+        self.cancel_probe();
+    }
+
+    pub(super) fn cancel_probe(&mut self) {
+        self.timers.probe = Instant::FAR_FUTURE;
+        if let LossDetection::RackTlp(_, probe) = &mut self.detection {
+            probe.cancel();
+        }
+    }
+
+    /// Ends recovery if all that was outstanding when it began is acknowledged; says whether it did.
+    fn leave_recovery_past_its_point(&mut self, now: Instant) -> bool {
+        let leaves = self.phase != Phase::Open && !self.is_before_recovery_point();
+        if leaves {
+            self.leave_recovery(now);
+        }
+        leaves
+    }
+
+    fn leave_recovery(&mut self, now: Instant) {
+        self.phase = Phase::Open;
+        self.congestion.on_recovery_exit(now);
+    }
+
+    /// The receiver has something twice (RFC 2883): perhaps nothing was lost.
+    pub(super) fn note_duplicate_report(&mut self, now: Instant, ack: &Segment) {
+        if !ack.flags.has(Flags::DSACK) || !self.config.undo {
+            return;
+        }
+        let Some(block) = ack.sacks().first() else { return };
+        let seq = ack.ack.saturating_add_signed(i64::from(block.offset));
+        if !self.undo.duplicate_reported(seq) {
+            return;
+        }
+        self.counters.spurious += 1;
+        self.congestion.on_spurious();
+        self.scoreboard.forget_losses();
+        if self.phase != Phase::Open {
+            self.leave_recovery(now);
+        }
+        self.update_window();
+    }
+
+}
