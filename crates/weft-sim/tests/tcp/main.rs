@@ -2,6 +2,9 @@
 
 mod network;
 mod properties;
+mod rfc3168;
 mod rfc5681;
 mod rfc6582;
+mod rfc6675;
+mod rfc8985;
 mod script;

@@ -58,6 +58,14 @@ impl Script {
         self.out()
     }
 
+    /// As [`sack`](Self::sack), with the first block a DSACK.
+    pub fn dsack(&mut self, n: u64, blocks: &[(u64, u64)]) -> Vec<u64> {
+        let mut ack = acknowledgment(n, blocks);
+        ack.flags = ack.flags.with(Flags::DSACK);
+        self.sender.receive(self.now, &ack);
+        self.out()
+    }
+
     /// Lets the sender's next timer expire; returns what leaves.
     pub fn expire(&mut self) -> Vec<u64> {
         self.now = self.sender.deadline().expect("a timer runs");

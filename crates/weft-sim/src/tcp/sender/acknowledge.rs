@@ -162,7 +162,8 @@ impl Sender {
 
     /// RFC 3168 §6.1.2: as for a loss, but nothing is sent again, and once per window of data.
     fn react_to_echo(&mut self, now: Instant, ack: &Segment) {
-        if !self.ecn || !ack.flags.has(Flags::ECE) || self.ecn_until.is_some_and(|until| self.una < until) {
+        let echo = ack.flags.has(Flags::ECE) && !ack.flags.has(Flags::SYN);
+        if !self.ecn || !echo || self.ecn_until.is_some_and(|until| self.una < until) {
             return;
         }
         self.ecn_until = Some(self.nxt);
@@ -176,9 +177,11 @@ impl Sender {
     fn tell_congestion(&mut self, now: Instant, news: &News, rtt: Option<Duration>, had_room: bool, in_recovery: bool) {
         let min_rtt = self.rtt.shortest();
         let delivery = self.delivery_rate.as_mut().and_then(|rate| rate.sample(min_rtt));
+        // A window opens for what is acknowledged in order (RFC 5681 §3.1), a rate is about whatever arrives.
+        let acked_bytes = if self.delivery_rate.is_some() { news.delivered } else { news.advanced };
         self.congestion.on_ack(&AckEvent {
             now,
-            acked_bytes: news.delivered,
+            acked_bytes,
             lost_bytes: news.lost,
             flight_bytes: self.scoreboard.pipe_bytes(),
             srtt: self.rtt.smoothed(),

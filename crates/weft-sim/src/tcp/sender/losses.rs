@@ -114,7 +114,9 @@ impl Sender {
         if ended && !repetition.dsack {
             rack.recovery_ended();
         }
-        if probe.acknowledged(una, repetition.dsack, repetition.plain) == ProbeNews::RepairedLoss && self.phase == Phase::Open {
+        if probe.acknowledged(una, repetition.dsack, repetition.plain) == ProbeNews::RepairedLoss
+            && self.phase == Phase::Open
+        {
             self.congestion.on_congestion(now, self.flight_size());
             self.congestion.on_recovery_exit(now);
         }
@@ -215,5 +217,4 @@ impl Sender {
         }
         self.update_window();
     }
-
 }
