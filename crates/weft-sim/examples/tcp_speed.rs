@@ -36,7 +36,7 @@ fn nanos_per_segment(recovery: Recovery, drop_every: u64, segments: u64) -> f64 
     let started = cpu_nanos();
     while sender.counters().segments < segments {
         while let Some(segment) = sender.transmit(now) {
-            if drop_every == 0 || sender.counters().segments % drop_every != 0 {
+            if drop_every == 0 || !sender.counters().segments.is_multiple_of(drop_every) {
                 receiver.receive(now, &segment, false);
                 while let Some(ack) = receiver.transmit(now) {
                     acks.push_back((now + ROUND_TRIP, ack));

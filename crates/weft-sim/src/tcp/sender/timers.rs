@@ -121,7 +121,7 @@ impl Sender {
     pub(super) fn restart_after_idle(&mut self, now: Instant) {
         let idle = now - self.last_sent_at;
         let rto = Duration::from_nanos(self.rtt.rto_nanos());
-        if idle > rto && self.nxt > 0 {
+        if idle > rto && self.counters.segments > 0 {
             self.congestion.on_restart(now, idle, rto);
             self.update_window();
         }
