@@ -24,7 +24,8 @@ use weft_units::{Instant, Rate};
 pub enum CongestionKind {
     /// Slow start and additive increase, multiplicative decrease (RFC 5681), counting bytes (RFC 3465).
     Reno {
-        /// RFC 3465's L: an acknowledgment opens the window in slow start by at most so many segments; 1 or 2.
+        /// RFC 3465's L: an acknowledgment opens the window in slow start by at most so many segments; 1 or 2. With 0 the window counts
+        /// acknowledgments, each for a segment (RFC 5681 equation 3), as ns-2 does: delayed ones then open it half as fast.
         abc_limit_segments: u32,
     },
     /// A cubic function of the time since the last loss (RFC 9438).

@@ -9,7 +9,8 @@ use weft_units::Instant;
 #[derive(Clone, Debug)]
 pub(super) struct Reno {
     window: Window,
-    abc_limit_bytes: f64,
+    /// None to count acknowledgments, not bytes.
+    abc_limit_bytes: Option<f64>,
     /// Acknowledged since the window last opened (RFC 3465 §2.1's bytes_acked).
     counted: f64,
     /// Slow start after a timeout counts one segment an acknowledgment (RFC 3465 §2.3).
@@ -20,11 +21,20 @@ pub(super) struct Reno {
 impl Reno {
     pub fn new(abc_limit_segments: u32, mss: u32, initial_window_bytes: u64) -> Reno {
         let window = Window::new(mss, initial_window_bytes);
-        let abc_limit_bytes = f64::from(abc_limit_segments.max(1)) * window.mss;
+        let abc_limit_bytes = (abc_limit_segments > 0).then_some(f64::from(abc_limit_segments) * window.mss);
         Reno { window, abc_limit_bytes, counted: 0.0, after_timeout: false, before: window }
     }
 
+    /// RFC 3465 §2.2 and §2.3: how much an acknowledgment counts in slow start.
+    fn slow_start_limit(&self) -> f64 {
+        if self.after_timeout { self.window.mss } else { self.abc_limit_bytes.unwrap_or(self.window.mss) }
+    }
+
     fn avoid_congestion(&mut self, acked_bytes: f64) {
+        if self.abc_limit_bytes.is_none() {
+            self.window.cwnd += acked_bytes.min(self.window.mss) * self.window.mss / self.window.cwnd;
+            return;
+        }
         self.counted += acked_bytes;
         while self.counted >= self.window.cwnd {
             self.counted -= self.window.cwnd;
@@ -40,8 +50,7 @@ impl Law for Reno {
         }
         let mut bytes = ack.acked_bytes as f64;
         if self.window.in_slow_start() {
-            let limit = if self.after_timeout { self.window.mss } else { self.abc_limit_bytes };
-            bytes = self.window.slow_start(bytes.min(limit));
+            bytes = self.window.slow_start(bytes.min(self.slow_start_limit()));
         }
         if !self.window.in_slow_start() {
             self.after_timeout = false;
@@ -118,6 +127,17 @@ mod tests {
                 assert_eq!(per_round(&mut r, ack_bytes, now()) / MSS, 20 + n, "acks of {ack_bytes}");
             }
         }
+    }
+
+    #[test]
+    fn without_byte_counting_delayed_acks_open_half_a_segment_a_round() {
+        let mut r = reno(0);
+        assert_eq!(per_round(&mut r, 2 * MSS, now()), 15 * MSS);
+        r.on_congestion(now(), 80 * MSS);
+        for _ in 0..10 {
+            per_round(&mut r, 2 * MSS, now());
+        }
+        assert!((r.window.segments() - 45.0).abs() < 0.2, "{}", r.window.segments());
     }
 
     #[test]

@@ -1,0 +1,193 @@
+//! One flow over a path that only delays and loses.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+use weft_sim::tcp::congestion::CongestionKind;
+use weft_sim::tcp::{DelayedAck, Receiver, ReceiverConfig, Recovery, Segment, Sender, SenderConfig};
+use weft_units::{Instant, Rng};
+
+/// Payload bytes of a segment.
+const MSS: u32 = 1000;
+/// Wider than any window here becomes: only the congestion window limits.
+const WINDOW_SEGMENTS: u32 = 1_000_000;
+/// The least retransmission timeout.
+pub const MIN_RTO: Duration = Duration::from_millis(200);
+
+/// Which segments the path loses; acknowledgments all arrive.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub enum Loss {
+    /// Each with this probability.
+    Bernoulli(f64),
+    /// Every so-many-th.
+    Periodic(u64),
+}
+
+impl Loss {
+    /// The share that is lost.
+    pub fn probability(self) -> f64 {
+        match self {
+            Loss::Bernoulli(p) => p,
+            Loss::Periodic(n) => 1.0 / n as f64,
+        }
+    }
+}
+
+/// A flow and its path.
+#[derive(Clone, Copy, Debug)]
+pub struct Case {
+    /// The congestion control.
+    pub congestion: CongestionKind,
+    /// The loss recovery.
+    pub recovery: Recovery,
+    /// When the receiver acknowledges.
+    pub delayed_ack: DelayedAck,
+    /// Round-trip time without queueing.
+    pub rtt: Duration,
+    /// What is lost.
+    pub loss: Loss,
+}
+
+/// How a flow fared after its slow start.
+#[derive(Clone, Copy, Debug)]
+pub struct Outcome {
+    /// Segments delivered in a round-trip time of the bare path.
+    pub segments_per_rtt: f64,
+    /// Reductions of the window for each segment sent: the p that models speak of, where losses come in bunches.
+    pub loss_events: f64,
+    /// The share of the reductions that were timeouts.
+    pub timeouts: f64,
+    /// The retransmission timeout, averaged over acknowledgments.
+    pub rto: Duration,
+}
+
+struct Flow {
+    sender: Sender,
+    receiver: Receiver,
+    one_way: Duration,
+    loss: Loss,
+    rng: Rng,
+    offered: u64,
+    data: VecDeque<(Instant, Segment)>,
+    acks: VecDeque<(Instant, Segment)>,
+    rto_sum: Duration,
+    ack_count: u32,
+}
+
+impl Case {
+    /// Runs the flow for about `warm_up` losses and then `losses` that count. Slow start on a path without a bottleneck ends at many
+    /// times the window that losses allow: some 25 are needed to come down.
+    pub fn run(&self, seed: u64, warm_up: u64, losses: u64) -> Outcome {
+        let segments = |losses: u64| (losses as f64 / self.loss.probability()) as u64;
+        let mut flow = Flow::new(self, seed);
+        let start = flow.run_until_offered(Instant::ZERO, segments(warm_up));
+        let (before, delivered) = (*flow.sender.counters(), flow.sender.acked_bytes());
+        (flow.rto_sum, flow.ack_count) = (Duration::ZERO, 0);
+        let now = flow.run_until_offered(start, segments(warm_up + losses));
+        let counters = flow.sender.counters();
+        let timeouts = counters.timeouts - before.timeouts;
+        let events = counters.fast_retransmits - before.fast_retransmits + timeouts;
+        let rounds = (now - start).as_secs_f64() / self.rtt.as_secs_f64();
+        Outcome {
+            segments_per_rtt: (flow.sender.acked_bytes() - delivered) as f64 / f64::from(MSS) / rounds,
+            loss_events: events as f64 / (counters.segments - before.segments) as f64,
+            timeouts: timeouts as f64 / events.max(1) as f64,
+            rto: flow.rto_sum / flow.ack_count.max(1),
+        }
+    }
+}
+
+impl Flow {
+    fn new(case: &Case, seed: u64) -> Flow {
+        let sender = SenderConfig {
+            mss: MSS,
+            congestion: case.congestion,
+            recovery: case.recovery,
+            max_window_segments: WINDOW_SEGMENTS,
+            min_rto: MIN_RTO,
+            ..SenderConfig::default()
+        };
+        let receiver = ReceiverConfig {
+            mss: MSS,
+            window_segments: WINDOW_SEGMENTS,
+            delayed_ack: case.delayed_ack,
+            sack: case.recovery != Recovery::NewReno,
+            ..ReceiverConfig::default()
+        };
+        let mut sender = Sender::new(sender, Instant::ZERO);
+        sender.write(u64::MAX);
+        Flow {
+            sender,
+            receiver: Receiver::new(receiver),
+            one_way: case.rtt / 2,
+            loss: case.loss,
+            rng: Rng::new(seed),
+            offered: 0,
+            data: VecDeque::new(),
+            acks: VecDeque::new(),
+            rto_sum: Duration::ZERO,
+            ack_count: 0,
+        }
+    }
+
+    /// Runs until `segments` have been offered to the path; returns when that is.
+    fn run_until_offered(&mut self, mut now: Instant, segments: u64) -> Instant {
+        self.send(now);
+        while self.offered < segments {
+            let next = |line: &VecDeque<(Instant, Segment)>| line.front().map_or(Instant::FAR_FUTURE, |(at, _)| *at);
+            let (data, ack) = (next(&self.data), next(&self.acks));
+            let sender = self.sender.deadline().unwrap_or(Instant::FAR_FUTURE);
+            let receiver = self.receiver.deadline().unwrap_or(Instant::FAR_FUTURE);
+            now = data.min(ack).min(sender).min(receiver);
+            if data == now {
+                self.arrive(now);
+            } else if ack == now {
+                self.acknowledge(now);
+            } else if receiver == now {
+                self.receiver.wake(now);
+                self.reply(now);
+            } else {
+                self.sender.wake(now);
+                self.send(now);
+            }
+        }
+        now
+    }
+
+    fn arrive(&mut self, now: Instant) {
+        if let Some((_, segment)) = self.data.pop_front() {
+            self.receiver.receive(now, &segment, false);
+            self.reply(now);
+        }
+    }
+
+    fn acknowledge(&mut self, now: Instant) {
+        if let Some((_, ack)) = self.acks.pop_front() {
+            self.sender.receive(now, &ack);
+            self.rto_sum += self.sender.rto();
+            self.ack_count += 1;
+            self.send(now);
+        }
+    }
+
+    fn send(&mut self, now: Instant) {
+        while let Some(segment) = self.sender.transmit(now) {
+            self.offered += 1;
+            if !self.is_lost() {
+                self.data.push_back((now + self.one_way, segment));
+            }
+        }
+    }
+
+    fn reply(&mut self, now: Instant) {
+        while let Some(ack) = self.receiver.transmit(now) {
+            self.acks.push_back((now + self.one_way, ack));
+        }
+    }
+
+    fn is_lost(&mut self) -> bool {
+        match self.loss {
+            Loss::Bernoulli(p) => self.rng.chance(p),
+            Loss::Periodic(n) => self.offered.is_multiple_of(n),
+        }
+    }
+}
