@@ -84,6 +84,12 @@ impl Host {
     }
 
     /// The agent of a flow.
+    pub fn agent(&self, flow: FlowNo) -> Option<&Agent> {
+        let seat = *self.by_flow.get(flow.index())?;
+        self.agents.get(seat as usize).map(|(_, agent)| agent)
+    }
+
+    /// The agent of a flow, to change.
     pub fn agent_mut(&mut self, flow: FlowNo) -> Option<&mut Agent> {
         let seat = *self.by_flow.get(flow.index())?;
         self.agents.get_mut(seat as usize).map(|(_, agent)| agent)

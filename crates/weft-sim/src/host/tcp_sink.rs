@@ -49,6 +49,11 @@ impl TcpSink {
         self.receiver.delivered_bytes()
     }
 
+    /// Measures gaps anew.
+    pub fn clear(&mut self) {
+        self.longest_gap = Duration::ZERO;
+    }
+
     /// Acknowledgments sent so far.
     pub fn acknowledgments(&self) -> u64 {
         self.acknowledgments

@@ -9,6 +9,7 @@ use weft_units::{FlowId, Instant, Rng};
 /// The queue and the packet in transmission.
 pub(super) struct Managed {
     queue: FlowQueue<Packet>,
+    ecn: bool,
     in_transmission: Option<(Instant, Packet)>,
 }
 
@@ -17,15 +18,16 @@ impl Managed {
     pub(super) fn for_spec(spec: &QueueSpec, rng: Rng) -> Option<Box<Managed>> {
         match spec {
             QueueSpec::DropTail { .. } => None,
-            QueueSpec::Managed { kind, config } => {
-                Some(Box::new(Managed { queue: FlowQueue::with_rng(*kind, *config, rng), in_transmission: None }))
+            QueueSpec::Managed { kind, config, ecn } => {
+                let queue = FlowQueue::with_rng(*kind, *config, rng);
+                Some(Box::new(Managed { queue, ecn: *ecn, in_transmission: None }))
             }
         }
     }
 
     pub(super) fn enqueue(&mut self, now: Instant, packet: Packet, stats: &mut LinkStats) {
         let flow = FlowId(packet.flow.0 as u16);
-        let arrival = Arrival { flow, bytes: packet.bytes, ecn_capable: packet.ecn != Ecn::NotEct };
+        let arrival = Arrival { flow, bytes: packet.bytes, ecn_capable: self.ecn && packet.ecn != Ecn::NotEct };
         self.queue.enqueue(now, arrival, packet, &mut |_| stats.dropped_packets += 1);
     }
 

@@ -36,6 +36,8 @@ pub enum QueueSpec {
         kind: QueueKind,
         /// Its sizes and times.
         config: QueueConfig,
+        /// Whether ECN-capable packets are marked instead of dropped.
+        ecn: bool,
     },
 }
 

@@ -75,7 +75,7 @@ fn a_full_queue_drops_the_newcomer() {
 #[test]
 fn a_managed_queue_of_the_same_length_delivers_at_the_same_times() {
     let config = QueueConfig { limit_bytes: 4_500, ..QueueConfig::default() };
-    let managed = QueueSpec::Managed { kind: QueueKind::DropTail, config };
+    let managed = QueueSpec::Managed { kind: QueueKind::DropTail, config, ecn: false };
     let plain = QueueSpec::DropTail { limit_packets: usize::MAX, limit_bytes: 6_000 };
     let run = |queue| {
         let mut link = link(LinkSpec { queue, ..constant(5) });

@@ -1,0 +1,4 @@
+//! Scenarios in virtual time: the simulator's networks, and the engine's nodes over simulated links.
+#![forbid(unsafe_code)]
+
+pub mod network;

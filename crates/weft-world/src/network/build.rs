@@ -1,0 +1,165 @@
+//! From a scenario to a simulator with all its nodes, links and flows.
+
+use super::flows::{Agents, agents};
+use super::routes::{Tables, link_id, node_id};
+use weft_core::queue::{Measure, QueueConfig, QueueKind, RedConfig};
+use weft_scenario::{Discipline, LinkDirection, NetworkFlow, NetworkVariant, RandomEarly, Traffic};
+use weft_scenario::{Capacity, Network, PACKET_BYTES, QueueSize, Traces};
+use weft_sim::host::{Ends, Host};
+use weft_sim::link::{self, LinkSpec, QueueSpec};
+use weft_sim::{FlowNo, LinkId, NodeId, Router, Simulator, Station};
+use weft_units::{Duration, Rate, Rng};
+
+/// A flow in the simulator.
+pub struct BuiltFlow {
+    /// Its number; the one after it is that of its responses, where there are any.
+    pub number: FlowNo,
+    /// The node that sends the data.
+    pub from: NodeId,
+    /// The node that gets it.
+    pub to: NodeId,
+    /// How many paths its data has.
+    pub paths: u32,
+}
+
+/// A network ready to run.
+pub struct Built {
+    /// The simulator.
+    pub simulator: Simulator<Station>,
+    /// The scenario's flows.
+    pub flows: Vec<BuiltFlow>,
+    /// Both directions of the scenario's links, up first.
+    pub links: Vec<[LinkId; 2]>,
+}
+
+/// Builds one variant of a network; everything random in it depends on `seed`.
+///
+/// # Errors
+/// When there are more explicit paths than labels, or a trace is not among `traces`.
+pub fn build(network: &Network, variant: &NetworkVariant, seed: u64, traces: &Traces) -> Result<Built, String> {
+    let rng = Rng::new(seed);
+    let tables = Tables::new(network, &variant.routing)?;
+    let flows: Vec<BuiltFlow> =
+        (0..).zip(&network.flows).map(|(number, flow)| built_flow(number, flow, tables.paths_of(flow))).collect();
+    let mut hosts: Vec<Host> = network.nodes.iter().map(|_| Host::new()).collect();
+    for (built, flow) in flows.iter().zip(&network.flows) {
+        seat(&mut hosts, built, flow, variant, &rng.split(1).split(u64::from(built.number.0)));
+    }
+    let mut simulator = Simulator::new(seed);
+    let forwarding = forwarding(variant);
+    for ((number, host), table) in (0..).zip(hosts).zip(tables.tables) {
+        let router = Router::new(table, forwarding, rng.split(2).split(u64::from(number)));
+        simulator.add_node(Station::new(NodeId(number), router, host));
+    }
+    let mut links = Vec::new();
+    for (number, link) in network.links.iter().enumerate() {
+        let [a, b] = link.ends.map(node_id);
+        let base_rtt = link.up.spec.delay + link.down.spec.delay;
+        let up = simulator.add_link(a, b, link_spec(&link.up, base_rtt, traces)?);
+        let down = simulator.add_link(b, a, link_spec(&link.down, base_rtt, traces)?);
+        debug_assert_eq!([up, down], [link_id(number, true), link_id(number, false)]);
+        links.push([up, down]);
+    }
+    Ok(Built { simulator, flows, links })
+}
+
+fn built_flow(number: u32, flow: &NetworkFlow, paths: u32) -> BuiltFlow {
+    BuiltFlow { number: FlowNo(2 * number), from: node_id(flow.from), to: node_id(flow.to), paths }
+}
+
+fn seat(hosts: &mut [Host], built: &BuiltFlow, flow: &NetworkFlow, variant: &NetworkVariant, rng: &Rng) {
+    let back = FlowNo(built.number.0 + 1);
+    let Agents { ends: [source, sink], back: responses } =
+        agents(flow, &variant.tcp_of(flow), built.paths, built.number, back, rng);
+    let mut add = |flow, here: NodeId, there, agent| {
+        hosts[here.index()].add(Ends { flow, here, there }, agent);
+    };
+    add(built.number, built.from, built.to, source);
+    add(built.number, built.to, built.from, sink);
+    if let Some([source, sink]) = responses {
+        add(back, built.to, built.from, source);
+        add(back, built.from, built.to, sink);
+    }
+}
+
+/// Whether a flow's responses are what counts.
+pub(super) fn counts_responses(flow: &NetworkFlow) -> bool {
+    matches!(flow.traffic, Traffic::RequestResponse { .. })
+}
+
+fn forwarding(variant: &NetworkVariant) -> weft_sim::forward::Forwarding {
+    use weft_scenario::{Forwarding, HashKey};
+    use weft_sim::forward as sim;
+    match variant.routing.forwarding {
+        Forwarding::RoundRobin => sim::Forwarding::RoundRobin,
+        Forwarding::Random => sim::Forwarding::Random,
+        Forwarding::Weighted => sim::Forwarding::Weighted,
+        Forwarding::FlowHash(HashKey::Flow) => sim::Forwarding::FlowHash(sim::HashKey::Flow),
+        Forwarding::FlowHash(HashKey::Source) => sim::Forwarding::FlowHash(sim::HashKey::Source),
+    }
+}
+
+/// One direction of a link as the simulator has it.
+///
+/// # Errors
+/// When its trace is not among `traces`.
+pub fn link_spec(direction: &LinkDirection, base_rtt: Duration, traces: &Traces) -> Result<LinkSpec, String> {
+    let spec = &direction.spec;
+    let (capacity, rate) = match &spec.capacity {
+        Capacity::Rate(rate) => (link::Capacity::Rate(*rate), *rate),
+        Capacity::Trace(name) => {
+            let trace = traces.get(name).ok_or_else(|| format!("there is no trace `{name}`"))?;
+            (link::Capacity::Trace(trace.clone()), trace.mean_rate())
+        }
+    };
+    Ok(LinkSpec {
+        capacity,
+        delay: spec.delay,
+        jitter: spec.jitter,
+        loss: spec.loss,
+        queue: queue(direction, rate, base_rtt),
+        mtu: u32::MAX,
+        cut: false,
+    })
+}
+
+fn queue(direction: &LinkDirection, rate: Rate, base_rtt: Duration) -> QueueSpec {
+    let (limit_packets, limit_bytes) = match direction.spec.queue {
+        QueueSize::Packets(packets) => (usize::try_from(packets).unwrap_or(usize::MAX).max(2), u64::MAX),
+        size => (usize::MAX, size.bytes(rate, base_rtt)),
+    };
+    let base = QueueConfig { limit_units: limit_packets, limit_bytes, ..QueueConfig::default() };
+    let managed = |kind, config, ecn| QueueSpec::Managed { kind, config, ecn };
+    let early = |kind, red: RandomEarly| {
+        managed(kind, QueueConfig { red: random_early(&red, rate, base_rtt), ..base }, red.ecn)
+    };
+    match direction.discipline {
+        Discipline::DropTail => QueueSpec::DropTail { limit_packets, limit_bytes },
+        Discipline::Red(red) => early(QueueKind::Red, red),
+        Discipline::Fred(red) => early(QueueKind::Fred, red),
+        Discipline::CoDel { target, interval, ecn } => {
+            managed(QueueKind::Codel, QueueConfig { target, interval, ..base }, ecn)
+        }
+        Discipline::FqCoDel { target, interval, quantum_bytes, ecn } => {
+            managed(QueueKind::FqCodel, QueueConfig { target, interval, quantum_bytes, ..base }, ecn)
+        }
+    }
+}
+
+/// Thresholds count packets where the file gives packets, bytes otherwise.
+fn random_early(red: &RandomEarly, rate: Rate, base_rtt: Duration) -> RedConfig {
+    let (measure, [min_threshold, max_threshold]) = match (red.min, red.max) {
+        (QueueSize::Packets(min), QueueSize::Packets(max)) => (Measure::Units, [min as f64, max as f64]),
+        (min, max) => (Measure::Bytes, [min, max].map(|size| size.bytes(rate, base_rtt) as f64)),
+    };
+    RedConfig {
+        measure,
+        min_threshold,
+        max_threshold,
+        max_p: red.max_p,
+        weight: red.weight,
+        gentle: red.gentle,
+        mean_unit_bytes: PACKET_BYTES as u32,
+        mean_transmission: rate.time_for(PACKET_BYTES),
+    }
+}

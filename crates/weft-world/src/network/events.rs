@@ -1,0 +1,92 @@
+//! What happens to a network while it runs.
+
+use super::build::Built;
+use std::collections::VecDeque;
+use weft_scenario::{NetworkEvent, Target};
+use weft_scenario::{Action, Network};
+use weft_sim::LinkId;
+use weft_sim::link::{Capacity, LinkSpec};
+use weft_units::Instant;
+
+/// A moment at which something changes: an event begins, or is over.
+struct Moment {
+    at: Instant,
+    event: usize,
+    is_over: bool,
+}
+
+/// All moments in order.
+pub(super) struct Timeline {
+    moments: VecDeque<Moment>,
+    /// What links were before events that last a while.
+    before: Vec<(usize, LinkId, LinkSpec)>,
+}
+
+impl Timeline {
+    pub(super) fn new(network: &Network) -> Timeline {
+        let mut moments: Vec<Moment> = Vec::new();
+        for (event, NetworkEvent { at, lasting, .. }) in network.events.iter().enumerate() {
+            let at = Instant::ZERO + *at;
+            moments.push(Moment { at, event, is_over: false });
+            moments.extend(lasting.map(|time| Moment { at: at + time, event, is_over: true }));
+        }
+        moments.sort_by_key(|moment| (moment.at, !moment.is_over, moment.event));
+        Timeline { moments: moments.into(), before: Vec::new() }
+    }
+
+    /// Runs the network until `end`, with all that happens before.
+    pub(super) fn run_until(&mut self, network: &Network, built: &mut Built, end: Instant) {
+        while let Some(moment) = self.moments.pop_front_if(|moment| moment.at <= end) {
+            built.simulator.run_until(moment.at);
+            match moment.is_over {
+                false => self.begin(network, built, moment.event),
+                true => self.finish(built, moment.event),
+            }
+        }
+        built.simulator.run_until(end);
+    }
+
+    fn begin(&mut self, network: &Network, built: &mut Built, number: usize) {
+        let Some(event) = network.events.get(number) else { return };
+        for link in concerned(network, built, event) {
+            if event.lasting.is_some()
+                && let Some(spec) = built.simulator.links().get(link.index())
+            {
+                self.before.push((number, link, spec.spec().clone()));
+            }
+            built.simulator.set_link(link, |spec| apply(&event.action, spec));
+        }
+    }
+
+    fn finish(&mut self, built: &mut Built, number: usize) {
+        for (_, link, spec) in self.before.extract_if(.., |(event, ..)| *event == number) {
+            built.simulator.set_link(link, |now| *now = spec);
+        }
+    }
+}
+
+fn concerned(network: &Network, built: &Built, event: &NetworkEvent) -> Vec<LinkId> {
+    let of_link = |pair: &[LinkId; 2]| {
+        let up = event.directions.has_up().then_some(pair[0]);
+        let down = event.directions.has_down().then_some(pair[1]);
+        up.into_iter().chain(down)
+    };
+    match event.target {
+        Target::Link(link) => built.links.get(link).into_iter().flat_map(of_link).collect(),
+        Target::Node(node) => {
+            let touches = network.links.iter().map(|link| link.ends.contains(&node));
+            touches.zip(&built.links).filter(|(touches, _)| *touches).flat_map(|(_, pair)| *pair).collect()
+        }
+    }
+}
+
+fn apply(action: &Action, spec: &mut LinkSpec) {
+    match action {
+        Action::Cut => spec.cut = true,
+        Action::Restore => spec.cut = false,
+        Action::Rate(rate) => spec.capacity = Capacity::Rate(*rate),
+        Action::Loss(loss) => spec.loss = *loss,
+        Action::Delay(delay) => spec.delay = *delay,
+        Action::Weights(_) => {}
+    }
+}

@@ -1,0 +1,140 @@
+//! From a scenario's flows to agents on hosts.
+
+use weft_scenario::{CongestionControl, DelayedAck, DupThresh, NetworkFlow, Recovery, TcpSpec, Traffic};
+use weft_sim::host::{
+    Agent, DatagramSource, Echo, EchoAnswer, Supply, TcpSink, TcpSource, Trigger,
+};
+use weft_sim::source::{ParetoBursts, Pattern};
+use weft_sim::tcp::congestion::{CongestionKind, HyStartKind};
+use weft_sim::tcp::{self, ReceiverConfig, SenderConfig};
+use weft_sim::FlowNo;
+use weft_units::{Duration, Instant, Rate, Rng};
+
+/// IP bytes of a `ping`: 56 of payload, as by default.
+const PING_BYTES: u32 = 84;
+/// IP bytes of a `probe`: 12 of payload.
+const PROBE_BYTES: u32 = 40;
+
+/// IPv4 and TCP without options.
+const PLAIN_HEADER_BYTES: u32 = 40;
+/// With timestamps, as hosts have them today (RFC 7323).
+const TIMESTAMPS_BYTES: u32 = 12;
+
+/// One flow's agents: two, or four where data goes both ways.
+pub(super) struct Agents {
+    /// At the flow's `from`, and at its `to`.
+    pub ends: [Agent; 2],
+    /// The same for the responses, which go back as a flow of their own.
+    pub back: Option<[Agent; 2]>,
+}
+
+/// IP and TCP headers: what repairs losses by time came with timestamps.
+pub fn header_bytes(tcp: &TcpSpec) -> u32 {
+    match tcp.recovery {
+        Recovery::NewReno | Recovery::Sack => PLAIN_HEADER_BYTES,
+        Recovery::Rack => PLAIN_HEADER_BYTES + TIMESTAMPS_BYTES,
+    }
+}
+
+/// A sender as `tcp` has it, over `paths` paths.
+pub fn sender_config(tcp: &TcpSpec, paths: u32, seed: u64) -> SenderConfig {
+    SenderConfig {
+        mss: tcp.mss_bytes,
+        congestion: match tcp.congestion {
+            CongestionControl::Reno => CongestionKind::Reno { abc_limit_segments: 1 },
+            CongestionControl::Cubic => {
+                CongestionKind::Cubic { hystart: HyStartKind::Classic, fast_convergence: true }
+            }
+            CongestionControl::Bic => CongestionKind::Bic,
+            CongestionControl::Bbr => CongestionKind::Bbr { seed },
+        },
+        recovery: match tcp.recovery {
+            Recovery::NewReno => tcp::Recovery::NewReno,
+            Recovery::Sack => tcp::Recovery::Sack,
+            Recovery::Rack => tcp::Recovery::RackTlp,
+        },
+        dup_thresh: match tcp.dup_thresh {
+            DupThresh::Fixed(number) => number,
+            DupThresh::Paths => tcp::dup_thresh(paths),
+        },
+        adaptive_reordering: tcp.adaptive_reordering && tcp.recovery != Recovery::NewReno,
+        undo: tcp.recovery == Recovery::Rack,
+        limited_transmit: tcp.limited_transmit,
+        initial_window_segments: tcp.initial_window_segments,
+        max_window_segments: tcp.window_segments,
+        ecn: tcp.ecn,
+        handshake: tcp.handshake,
+        min_rto: tcp.min_rto,
+        max_ack_delay: tcp.ack_delay,
+        ..SenderConfig::default()
+    }
+}
+
+/// A receiver as `tcp` has it.
+pub fn receiver_config(tcp: &TcpSpec) -> ReceiverConfig {
+    let delay = tcp.ack_delay;
+    ReceiverConfig {
+        mss: tcp.mss_bytes,
+        window_segments: tcp.window_segments,
+        delayed_ack: match tcp.delayed_ack {
+            DelayedAck::None => tcp::DelayedAck::None,
+            DelayedAck::Standard => tcp::DelayedAck::Standard { delay },
+            DelayedAck::Modified => tcp::DelayedAck::Modified { delay, oracle: tcp.retransmit_oracle },
+            DelayedAck::Quick => tcp::DelayedAck::Quick,
+        },
+        sack: tcp.recovery != Recovery::NewReno,
+        ecn: tcp.ecn,
+    }
+}
+
+/// The agents of a flow; `back` is the number of the flow that responses would take.
+pub(super) fn agents(flow: &NetworkFlow, tcp: &TcpSpec, paths: u32, this: FlowNo, back: FlowNo, rng: &Rng) -> Agents {
+    let mut draw = rng.split(1);
+    let start = Instant::ZERO + flow.start + flow.spread.mul_f64(draw.unit());
+    let stop = Instant::ZERO + flow.stop;
+    let source = |pattern, bytes| DatagramSource::new(pattern, bytes, start, stop, rng.split(2));
+    let datagrams = |pattern, bytes| Agents {
+        ends: [Agent::DatagramSource(source(pattern, bytes)), Agent::DatagramSink(Box::default())],
+        back: None,
+    };
+    let tcp_ends = |supply, trigger, label| {
+        let (sender, header) = (sender_config(tcp, paths, draw.clone().next_u64()), header_bytes(tcp));
+        let source = TcpSource::new(sender, header, supply, start, stop, rng.split(label));
+        let sink = TcpSink::new(receiver_config(tcp), header, trigger);
+        [Agent::TcpSource(Box::new(source)), Agent::TcpSink(Box::new(sink))]
+    };
+    let tcp = |supply| Agents { ends: tcp_ends(supply, None, 2), back: None };
+    match flow.traffic {
+        Traffic::Ftp { size_bytes: None } => tcp(Supply::Endless),
+        Traffic::Ftp { size_bytes: Some(bytes) } => tcp(Supply::Bytes(bytes)),
+        Traffic::Http { size_bytes } => tcp(Supply::Transfers(size_bytes)),
+        Traffic::ShortFlows { mean_packets, interval } => {
+            tcp(Supply::ShortFlows { mean_segments: mean_packets, interval })
+        }
+        Traffic::RequestResponse { request_bytes, response_bytes, interval } => {
+            let trigger = |every_bytes, flow, write_bytes, pause| Some(Trigger { every_bytes, flow, write_bytes, pause });
+            let answer = trigger(request_bytes, back, response_bytes, Duration::ZERO);
+            let ask = trigger(response_bytes, this, request_bytes, interval);
+            let [server, client] = tcp_ends(Supply::OnDemand(0), ask, 3);
+            Agents { ends: tcp_ends(Supply::OnDemand(request_bytes), answer, 2), back: Some([server, client]) }
+        }
+        Traffic::Pareto { packet_bytes, peak, on, off, shape } => {
+            datagrams(Pattern::Pareto(ParetoBursts::new(peak, packet_bytes, on, off, shape)), packet_bytes)
+        }
+        Traffic::Poisson { packet_bytes, rate } => datagrams(Pattern::poisson(rate, packet_bytes), packet_bytes),
+        Traffic::Cbr { packet_bytes, rate } => datagrams(constant(rate, packet_bytes), packet_bytes),
+        Traffic::Voip { packet_bytes, interval } => datagrams(Pattern::Even { interval }, packet_bytes),
+        Traffic::Ping { interval } => Agents {
+            ends: [
+                Agent::Echo(Box::new(Echo::new(source(Pattern::Even { interval }, PING_BYTES)))),
+                Agent::EchoAnswer(EchoAnswer),
+            ],
+            back: None,
+        },
+        Traffic::Probe { interval } => datagrams(Pattern::Even { interval }, PROBE_BYTES),
+    }
+}
+
+fn constant(rate: Rate, bytes: u32) -> Pattern {
+    Pattern::constant(rate, bytes)
+}

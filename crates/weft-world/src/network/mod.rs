@@ -1,0 +1,11 @@
+//! Whole networks of hosts and routers, without weft: what the papers' figures are made of.
+
+mod build;
+mod events;
+mod flows;
+mod routes;
+mod run;
+
+pub use build::{Built, BuiltFlow, build, link_spec};
+pub use flows::{header_bytes, receiver_config, sender_config};
+pub use run::{NetworkRun, run, run_built};

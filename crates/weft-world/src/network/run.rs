@@ -1,0 +1,162 @@
+//! One run of one variant of a network.
+
+use super::build::{Built, BuiltFlow, build, counts_responses};
+use super::events::Timeline;
+use weft_scenario::{NetworkFlow, NetworkVariant};
+use weft_scenario::{FlowResult, LinkResult, Network, Traces, VariantRun};
+use weft_sim::host::Agent;
+use weft_sim::link::Histogram;
+use weft_sim::tcp::SenderCounters;
+use weft_sim::{FlowNo, NodeId, Simulator, Station};
+use weft_units::{Duration, Instant};
+
+/// What a run gave.
+#[derive(Clone, Debug)]
+pub struct NetworkRun {
+    /// In the format of all results.
+    pub run: VariantRun,
+    /// What all TCP senders did from the beginning on, one for each flow; zeros for flows without TCP.
+    pub senders: Vec<SenderCounters>,
+    /// Acknowledgments sent from the beginning on.
+    pub acknowledgments: u64,
+    /// Packets that finished transmission on any link, from the beginning on.
+    pub packet_hops: u64,
+}
+
+/// Builds and runs a variant.
+///
+/// # Errors
+/// As [`build`].
+pub fn run(network: &Network, variant: &NetworkVariant, seed: u64, traces: &Traces) -> Result<NetworkRun, String> {
+    Ok(run_built(network, &mut build(network, variant, seed, traces)?))
+}
+
+/// Runs what was built, to the end of the scenario.
+pub fn run_built(network: &Network, built: &mut Built) -> NetworkRun {
+    let mut timeline = Timeline::new(network);
+    let (warmup, end) = (Instant::ZERO + network.warmup, Instant::ZERO + network.duration);
+    timeline.run_until(network, built, warmup);
+    let hops_before = start_counting(built);
+    let before: Vec<u64> = built.flows.iter().zip(&network.flows).map(|(b, f)| delivered(built, b, f)).collect();
+    timeline.run_until(network, built, end);
+    let counted = end - warmup;
+    let flows: Vec<FlowResult> = (built.flows.iter().zip(&network.flows).zip(before))
+        .map(|((b, flow), before)| flow_result(built, b, flow, before, counted))
+        .collect();
+    let bulk = network.flows.iter().zip(&flows).filter(|(flow, _)| flow.traffic.is_tcp());
+    let goodput_bps = bulk.filter_map(|(_, result)| result.goodput_bps).sum();
+    let links = link_results(network, built, warmup, end);
+    NetworkRun {
+        senders: built.flows.iter().map(|flow| sender(&built.simulator, flow)).collect(),
+        acknowledgments: built.flows.iter().map(|flow| acknowledgments(&built.simulator, flow)).sum(),
+        packet_hops: hops_before + hops_so_far(built),
+        run: VariantRun { goodput_bps, flows, links, ..VariantRun::default() },
+    }
+}
+
+fn hops_so_far(built: &mut Built) -> u64 {
+    let now = built.simulator.now();
+    let links: Vec<_> = built.links.iter().flatten().copied().collect();
+    links.into_iter().map(|link| built.simulator.link_mut(link).stats(now).sent_packets).sum()
+}
+
+/// Statistics begin anew. Returns the packet-hops until now.
+fn start_counting(built: &mut Built) -> u64 {
+    let hops = hops_so_far(built);
+    let now = built.simulator.now();
+    for link in built.links.clone().into_iter().flatten() {
+        built.simulator.link_mut(link).clear_stats(now);
+    }
+    for flow in &built.flows {
+        for node in [flow.from, flow.to] {
+            built.simulator.with_node(node, |station, _, _| match station.host_mut().agent_mut(flow.number) {
+                Some(Agent::DatagramSink(sink)) => sink.clear(),
+                Some(Agent::Echo(echo)) => echo.clear(),
+                Some(Agent::TcpSink(sink)) => sink.clear(),
+                _ => {}
+            });
+        }
+    }
+    hops
+}
+
+fn agent(simulator: &Simulator<Station>, node: NodeId, flow: FlowNo) -> Option<&Agent> {
+    simulator.nodes().get(node.index())?.host().agent(flow)
+}
+
+/// Bytes that reached the application so far.
+fn delivered(built: &Built, flow: &BuiltFlow, spec: &NetworkFlow) -> u64 {
+    let (node, number) = match counts_responses(spec) {
+        true => (flow.from, FlowNo(flow.number.0 + 1)),
+        false => (flow.to, flow.number),
+    };
+    match agent(&built.simulator, node, number) {
+        Some(Agent::TcpSink(sink)) => sink.delivered_bytes(),
+        _ => 0,
+    }
+}
+
+fn sender(simulator: &Simulator<Station>, flow: &BuiltFlow) -> SenderCounters {
+    match agent(simulator, flow.from, flow.number) {
+        Some(Agent::TcpSource(source)) => source.counters(),
+        _ => SenderCounters::default(),
+    }
+}
+
+fn acknowledgments(simulator: &Simulator<Station>, flow: &BuiltFlow) -> u64 {
+    match agent(simulator, flow.to, flow.number) {
+        Some(Agent::TcpSink(sink)) => sink.acknowledgments(),
+        _ => 0,
+    }
+}
+
+fn flow_result(built: &Built, flow: &BuiltFlow, spec: &NetworkFlow, before: u64, counted: Duration) -> FlowResult {
+    let name = spec.name.clone();
+    let bps = |bytes: u64| Some(bytes as f64 * 8.0 / counted.as_secs_f64());
+    let ms = |histogram: &Histogram, q| histogram.quantile(q).map(|time| time.as_secs_f64() * 1e3);
+    let gap_ms = |gap: Duration| Some(gap.as_secs_f64() * 1e3);
+    if spec.traffic.is_tcp() {
+        let goodput_bps = bps(delivered(built, flow, spec) - before);
+        let longest_gap_ms = match agent(&built.simulator, flow.to, flow.number) {
+            Some(Agent::TcpSink(sink)) => gap_ms(sink.longest_gap()),
+            _ => None,
+        };
+        return FlowResult { name, goodput_bps, longest_gap_ms, ..FlowResult::default() };
+    }
+    if let Some(Agent::Echo(echo)) = agent(&built.simulator, flow.from, flow.number) {
+        let (rtt_ms_p50, rtt_ms_p95) = (ms(echo.rtt(), 0.5), ms(echo.rtt(), 0.95));
+        return FlowResult { name, rtt_ms_p50, rtt_ms_p95, ..FlowResult::default() };
+    }
+    let Some(Agent::DatagramSink(sink)) = agent(&built.simulator, flow.to, flow.number) else {
+        return FlowResult { name, ..FlowResult::default() };
+    };
+    FlowResult {
+        name,
+        goodput_bps: bps(sink.received_bytes()),
+        longest_gap_ms: gap_ms(sink.longest_gap()),
+        one_way_ms_p50: ms(sink.one_way(), 0.5),
+        one_way_ms_p95: ms(sink.one_way(), 0.95),
+        one_way_ms_p99: ms(sink.one_way(), 0.99),
+        ..FlowResult::default()
+    }
+}
+
+fn link_results(network: &Network, built: &mut Built, from: Instant, to: Instant) -> Vec<LinkResult> {
+    let mut results = Vec::new();
+    for (spec, pair) in network.links.iter().zip(built.links.clone()) {
+        for (link, direction) in pair.into_iter().zip(["up", "down"]) {
+            let link = built.simulator.link_mut(link);
+            let capacity = link.capacity_bytes(from, to);
+            let stats = link.stats(to);
+            results.push(LinkResult {
+                name: spec.name.clone(),
+                direction: direction.into(),
+                sent_bytes: stats.sent_bytes as f64,
+                lost: (stats.dropped_packets + stats.lost_packets + stats.cut_packets) as f64,
+                queue_ms_p95: stats.queue_delay.quantile(0.95).map_or(0.0, |time| time.as_secs_f64() * 1e3),
+                utilisation: stats.sent_bytes as f64 / (capacity as f64).max(1.0),
+            });
+        }
+    }
+    results
+}
