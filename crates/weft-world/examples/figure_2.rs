@@ -20,7 +20,7 @@ fn main() {
     for path in 0..5 {
         let factor = 1.0 + path as f64 * difference;
         for half in ["in", "out"] {
-            network.links_mut(&format!("{half}{path}")).for_each(|link| link.scale_delay(factor));
+            network.links_mut(&format!("{half}-{path}")).for_each(|link| link.scale_delay(factor));
         }
     }
     (paths..5).for_each(|path| network.remove_nodes(&format!("m{path}")));

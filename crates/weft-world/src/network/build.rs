@@ -1,12 +1,12 @@
 //! From a scenario to a simulator with all its nodes, links and flows.
 
 use super::flows::{Agents, agents};
-use super::routes::{Tables, link_id, node_id};
 use weft_core::queue::{Measure, QueueConfig, QueueKind, RedConfig};
 use weft_scenario::{Discipline, LinkDirection, NetworkFlow, NetworkVariant, RandomEarly, Traffic};
 use weft_scenario::{Capacity, Network, PACKET_BYTES, QueueSize, Traces};
 use weft_sim::host::{Ends, Host};
 use weft_sim::link::{self, LinkSpec, QueueSpec};
+use weft_sim::topology::{graph_of, network_routes, path_count};
 use weft_sim::{FlowNo, LinkId, NodeId, Router, Simulator, Station};
 use weft_units::{Duration, Rate, Rng};
 
@@ -38,32 +38,38 @@ pub struct Built {
 /// When there are more explicit paths than labels, or a trace is not among `traces`.
 pub fn build(network: &Network, variant: &NetworkVariant, seed: u64, traces: &Traces) -> Result<Built, String> {
     let rng = Rng::new(seed);
-    let tables = Tables::new(network, &variant.routing)?;
+    let graph = graph_of(network, variant.routing.cost);
+    let tables = network_routes(network, &graph, &variant.routing).map_err(|error| error.to_string())?;
+    let paths = |flow: &NetworkFlow| path_count(&graph, &tables, node_id(flow.from), node_id(flow.to));
     let flows: Vec<BuiltFlow> =
-        (0..).zip(&network.flows).map(|(number, flow)| built_flow(number, flow, tables.paths_of(flow))).collect();
+        (0..).zip(&network.flows).map(|(number, flow)| built_flow(number, flow, paths(flow))).collect();
     let mut hosts: Vec<Host> = network.nodes.iter().map(|_| Host::new()).collect();
     for (built, flow) in flows.iter().zip(&network.flows) {
         seat(&mut hosts, built, flow, variant, &rng.split(1).split(u64::from(built.number.0)));
     }
     let mut simulator = Simulator::new(seed);
     let forwarding = forwarding(variant);
-    for ((number, host), table) in (0..).zip(hosts).zip(tables.tables) {
+    for ((number, host), table) in (0..).zip(hosts).zip(tables) {
         let router = Router::new(table, forwarding, rng.split(2).split(u64::from(number)));
         simulator.add_node(Station::new(NodeId(number), router, host));
     }
     let mut links = Vec::new();
-    for (number, link) in network.links.iter().enumerate() {
+    for link in &network.links {
         let [a, b] = link.ends.map(node_id);
         let base_rtt = link.up.spec.delay + link.down.spec.delay;
         let up = simulator.add_link(a, b, link_spec(&link.up, base_rtt, traces)?);
         let down = simulator.add_link(b, a, link_spec(&link.down, base_rtt, traces)?);
-        debug_assert_eq!([up, down], [link_id(number, true), link_id(number, false)]);
         links.push([up, down]);
     }
     Ok(Built { simulator, flows, links })
 }
 
-fn built_flow(number: u32, flow: &NetworkFlow, paths: u32) -> BuiltFlow {
+fn node_id(node: usize) -> NodeId {
+    NodeId(node as u32)
+}
+
+fn built_flow(number: u32, flow: &NetworkFlow, paths: u64) -> BuiltFlow {
+    let paths = u32::try_from(paths).unwrap_or(u32::MAX);
     BuiltFlow { number: FlowNo(2 * number), from: node_id(flow.from), to: node_id(flow.to), paths }
 }
 

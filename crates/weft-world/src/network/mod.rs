@@ -3,7 +3,6 @@
 mod build;
 mod events;
 mod flows;
-mod routes;
 mod run;
 
 pub use build::{Built, BuiltFlow, build, link_spec};
