@@ -7,8 +7,8 @@
 //! loss on. The law of Padhye et al. (PFTK) takes all of a round after the first loss to be lost too, so that it foresees more
 //! timeouts than independent losses bring; where a timeout costs many round trips (200 ms beside an RTT of 10 ms) that shows, and the
 //! flow is faster than it says, by a quarter at 1 % and half at 3 %. There, with SACK, a repair that is lost in its turn also holds the
-//! flow in one recovery until the timeout, in which further losses reduce nothing. At 5 % windows are about four segments, too few for three duplicate
-//! acknowledgments, and what delays an acknowledgment matters.
+//! flow in one recovery until the timeout, in which further losses reduce nothing. At 5 % windows are about four segments, too few
+//! for three duplicate acknowledgments, and what delays an acknowledgment matters.
 
 mod law;
 mod path;
