@@ -187,6 +187,12 @@ impl Sender {
         self.scoreboard.pipe_bytes()
     }
 
+    /// How many bytes may be in flight: the congestion window with what NewReno's inflation and limited transmit add. A retransmission
+    /// that opens recovery and a tail loss probe leave beyond it.
+    pub fn window_bytes(&self) -> u64 {
+        self.window
+    }
+
     /// The smoothed round-trip time.
     pub fn srtt(&self) -> Option<Duration> {
         self.rtt.smoothed()

@@ -27,6 +27,8 @@ pub struct Outcome {
     /// A hash of every segment and when it left.
     pub trace: u64,
     pub most_outstanding: u64,
+    /// New data left although the window was full.
+    pub beyond_window: bool,
 }
 
 struct Network {
@@ -63,9 +65,16 @@ pub fn transfer(sender: SenderConfig, receiver: ReceiverConfig, faults: Faults, 
     let mut receiver = Receiver::new(receiver);
     sender.write(bytes);
     sender.close();
-    let (mut trace, mut high, mut most_outstanding) = (0u64, 0, 0);
+    let (mut trace, mut high, mut most_outstanding, mut beyond_window) = (0u64, 0, 0, false);
     while now < Instant::from_millis(3_600_000) {
+        let mut probes = sender.counters().probes;
         while let Some(segment) = sender.transmit(now) {
+            let is_probe = sender.counters().probes > probes;
+            probes = sender.counters().probes;
+            beyond_window |= segment.len > 0
+                && !is_probe
+                && !segment.flags.has(Flags::RETRANSMIT)
+                && sender.flight_bytes() > sender.window_bytes() + u64::from(segment.flags.has(Flags::FIN));
             high = high.max(segment.seq + u64::from(segment.len));
             most_outstanding = most_outstanding.max(high.saturating_sub(sender.acked_bytes()));
             trace = hash(trace, now.as_nanos() ^ segment.seq.rotate_left(32) ^ u64::from(segment.len));
@@ -101,6 +110,7 @@ pub fn transfer(sender: SenderConfig, receiver: ReceiverConfig, faults: Faults, 
         retransmits: sender.counters().retransmits,
         trace,
         most_outstanding,
+        beyond_window,
     }
 }
 

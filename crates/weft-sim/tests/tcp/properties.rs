@@ -60,7 +60,7 @@ prop_compose! {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 400, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Everything arrives, in order and once; no more than the receive window is outstanding; the same seed does the same.
+    /// Everything arrives, in order and once; no more than the receive window is outstanding, nor than the window in flight; the same seed does the same.
     #[test]
     fn every_stream_arrives_whole(
         sender in sender_config(), delayed_ack in delayed_ack(), faults in faults(), segments in 0u64..120, seed in any::<u64>(),
@@ -77,6 +77,7 @@ proptest! {
         prop_assert!(outcome.finished, "{:?}", outcome);
         prop_assert_eq!(outcome.delivered, bytes);
         prop_assert!(outcome.most_outstanding <= u64::from(sender.max_window_segments * sender.mss), "{:?}", outcome);
+        prop_assert!(!outcome.beyond_window, "{:?}", outcome);
         prop_assert_eq!(&outcome, &transfer(sender, receiver, faults, bytes, seed));
     }
 }

@@ -97,7 +97,7 @@ impl Sender {
         if self.phase == Phase::Open && (enough || first.is_lost()) {
             sack.enter(first.end());
             self.enter_fast_recovery(now);
-            self.scoreboard.mark_original_lost(0);
+            self.scoreboard.mark_lost(0);
             self.restart_rto(now);
         }
     }
@@ -212,6 +212,7 @@ impl Sender {
         self.counters.spurious += 1;
         self.congestion.on_spurious();
         self.scoreboard.forget_losses();
+        self.retransmit_first = false;
         if self.phase != Phase::Open {
             self.leave_recovery(now);
         }

@@ -54,7 +54,7 @@ impl Sender {
         }
         if let Some(index) = self.scoreboard.next_waiting() {
             let len = self.scoreboard.get(index)?.len;
-            return self.has_room(pipe, len).then_some(Choice::Again(index));
+            return (self.retransmit_first || self.has_room(pipe, len)).then_some(Choice::Again(index));
         }
         self.choose_new(now, pipe).or_else(|| self.choose_speculative(pipe))
     }
@@ -75,7 +75,7 @@ impl Sender {
     }
 
     fn has_room(&self, pipe: u64, len: u32) -> bool {
-        self.retransmit_first || self.probe_due || pipe + u64::from(len) <= self.window
+        self.probe_due || pipe + u64::from(len) <= self.window
     }
 
     fn choose_new(&mut self, now: Instant, pipe: u64) -> Option<Choice> {
