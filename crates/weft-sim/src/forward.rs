@@ -29,7 +29,7 @@ pub enum Forwarding {
 /// Spreads the packets to one destination.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Spreader {
-    turn: usize,
+    turn: u32,
     /// For smooth weighted round robin: what each way has to its credit.
     credit: Vec<i64>,
 }
@@ -38,10 +38,9 @@ impl Spreader {
     /// The position of the way that `packet` takes; `ways` is not empty.
     pub(crate) fn pick(&mut self, how: Forwarding, ways: &[NextHop], packet: &Packet, rng: &mut Rng) -> usize {
         match how {
-            _ if ways.len() == 1 => 0,
             Forwarding::RoundRobin => {
-                self.turn = if self.turn + 1 < ways.len() { self.turn + 1 } else { 0 };
-                self.turn
+                self.turn = if self.turn as usize + 1 < ways.len() { self.turn + 1 } else { 0 };
+                self.turn as usize
             }
             Forwarding::Random => by_share(ways, rng.next_u64()),
             Forwarding::Weighted => self.smooth(ways),

@@ -30,6 +30,7 @@ impl Ports<'_> {
     ///
     /// # Panics
     /// When there is no such link.
+    #[inline]
     pub fn send(&mut self, link: LinkId, packet: Packet) {
         let way = &mut self.links[link.index()];
         way.offer(self.now, packet);

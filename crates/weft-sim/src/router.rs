@@ -1,16 +1,27 @@
 //! A router: looks a packet's destination or label up and sends it on.
 
 use crate::forward::{Forwarding, Spreader};
-use crate::topology::RouteTable;
+use crate::topology::{NextHop, RouteTable};
 use crate::{LinkId, Node, Packet, Ports};
 use weft_units::{Instant, Rng};
+
+/// The ways on to one destination.
+#[derive(Clone, Debug)]
+struct Route {
+    first: u32,
+    count: u32,
+    spreader: Spreader,
+}
 
 /// A router.
 #[derive(Clone, Debug)]
 pub struct Router {
-    table: RouteTable,
+    /// By destination.
+    routes: Vec<Route>,
+    /// All ways on, those to one destination together.
+    ways: Vec<NextHop>,
+    by_label: Vec<Option<LinkId>>,
     forwarding: Forwarding,
-    spreaders: Vec<Spreader>,
     rng: Rng,
     unroutable_packets: u64,
 }
@@ -18,14 +29,22 @@ pub struct Router {
 impl Router {
     /// A router with these routes.
     pub fn new(table: RouteTable, forwarding: Forwarding, rng: Rng) -> Router {
-        let spreaders = vec![Spreader::default(); table.by_destination.len()];
-        Router { table, forwarding, spreaders, rng, unroutable_packets: 0 }
+        let mut router =
+            Router { routes: Vec::new(), ways: Vec::new(), by_label: Vec::new(), forwarding, rng, unroutable_packets: 0 };
+        router.set_routes(table);
+        router
     }
 
     /// Gives it new routes.
     pub fn set_routes(&mut self, table: RouteTable) {
-        self.spreaders = vec![Spreader::default(); table.by_destination.len()];
-        self.table = table;
+        self.ways.clear();
+        self.routes.clear();
+        for ways in table.by_destination {
+            let (first, count) = (self.ways.len() as u32, ways.len() as u32);
+            self.routes.push(Route { first, count, spreader: Spreader::default() });
+            self.ways.extend(ways);
+        }
+        self.by_label = table.by_label;
     }
 
     /// Packets for which there was no way.
@@ -34,20 +53,25 @@ impl Router {
     }
 
     /// Sends a packet on its way.
+    #[inline]
     pub(crate) fn forward(&mut self, mut packet: Packet, ports: &mut Ports<'_>) {
         if packet.label != 0 {
-            match self.table.labelled(packet.label) {
+            match self.by_label.get(usize::from(packet.label)).copied().flatten() {
                 Some(link) => return ports.send(link, packet),
                 None => packet.label = 0,
             }
         }
-        let ways = self.table.towards(packet.destination);
-        if ways.is_empty() {
-            self.unroutable_packets += 1;
-            return;
-        }
-        let spreader = &mut self.spreaders[packet.destination.index()];
-        let way = ways[spreader.pick(self.forwarding, ways, &packet, &mut self.rng)];
+        let way = match self.routes.get_mut(packet.destination.index()) {
+            Some(Route { first, count: 1, .. }) => self.ways[*first as usize],
+            Some(Route { first, count, spreader }) if *count > 1 => {
+                let ways = &self.ways[*first as usize..(*first + *count) as usize];
+                ways[spreader.pick(self.forwarding, ways, &packet, &mut self.rng)]
+            }
+            _ => {
+                self.unroutable_packets += 1;
+                return;
+            }
+        };
         packet.label = way.label;
         ports.send(way.link, packet);
     }

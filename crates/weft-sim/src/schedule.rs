@@ -2,14 +2,31 @@
 
 use weft_units::Instant;
 
-#[derive(Clone, Copy)]
-struct Entrant {
-    at: Instant,
-    source: u32,
-}
+/// A time and a source in one number, so that ties go by source: more sources than a network has links, and 4.8 hours.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Entrant(u64);
+
+const SOURCE_BITS: u32 = 20;
 
 impl Entrant {
-    const NOBODY: Entrant = Entrant { at: Instant::FAR_FUTURE, source: u32::MAX };
+    const NOBODY: Entrant = Entrant(u64::MAX);
+
+    /// What is later than can be told is never.
+    fn new(at: Instant, source: u32) -> Entrant {
+        let nanos = at.as_nanos().min(u64::MAX >> SOURCE_BITS);
+        Entrant(nanos << SOURCE_BITS | u64::from(source))
+    }
+
+    fn at(self) -> Instant {
+        match self.0 >> SOURCE_BITS {
+            never if never == u64::MAX >> SOURCE_BITS => Instant::FAR_FUTURE,
+            nanos => Instant::from_nanos(nanos),
+        }
+    }
+
+    fn source(self) -> u32 {
+        self.0 as u32 & ((1 << SOURCE_BITS) - 1)
+    }
 }
 
 /// One next time for each source; the earliest is known at once, and a change costs the logarithm of the number of sources.
@@ -19,6 +36,8 @@ pub(crate) struct Schedule {
     /// A winner tree: the children of `i` are `2i` and `2i + 1`, the sources are the second half.
     tree: Vec<Entrant>,
     sources: u32,
+    /// The root, where it is at hand.
+    first: Entrant,
 }
 
 impl Default for Schedule {
@@ -29,18 +48,21 @@ impl Default for Schedule {
 
 impl Schedule {
     pub(crate) fn new() -> Schedule {
-        Schedule { tree: vec![Entrant::NOBODY; 2], sources: 0 }
+        Schedule { tree: vec![Entrant::NOBODY; 2], sources: 0, first: Entrant::NOBODY }
     }
 
     /// A new source, with nothing to do yet.
+    ///
+    /// # Panics
+    /// When there are a million.
     pub(crate) fn add(&mut self) -> u32 {
         let source = self.sources;
+        assert!(source < (1 << SOURCE_BITS) - 1, "too many nodes and links");
         self.sources += 1;
         if self.sources as usize > self.leaves() {
             self.grow();
         }
-        let leaf = self.leaves() + source as usize;
-        self.tree[leaf].source = source;
+        self.replay(source, Entrant::new(Instant::FAR_FUTURE, source));
         source
     }
 
@@ -54,36 +76,35 @@ impl Schedule {
         self.tree = vec![Entrant::NOBODY; 2 * leaves];
         self.tree[leaves..leaves + old.len()].copy_from_slice(&old);
         for node in (1..leaves).rev() {
-            self.tree[node] = self.winner(node);
+            self.tree[node] = self.tree[2 * node].min(self.tree[2 * node + 1]);
         }
-    }
-
-    fn winner(&self, node: usize) -> Entrant {
-        let (left, right) = (self.tree[2 * node], self.tree[2 * node + 1]);
-        if right.at < left.at { right } else { left }
     }
 
     /// Sets when `source` is next; [`Instant::FAR_FUTURE`] for never.
+    #[inline]
     pub(crate) fn set(&mut self, source: u32, at: Instant) {
-        let mut node = self.leaves() + source as usize;
-        if self.tree[node].at == at {
-            return;
-        }
-        self.tree[node].at = at;
-        while node > 1 {
-            node /= 2;
-            let (before, winner) = (self.tree[node], self.winner(node));
-            self.tree[node] = winner;
-            if winner.source == before.source && winner.at == before.at {
-                return;
-            }
+        let entrant = Entrant::new(at, source);
+        if self.tree[self.leaves() + source as usize] != entrant {
+            self.replay(source, entrant);
         }
     }
 
-    /// The earliest source and its time.
+    /// Plays the matches between a source's leaf and the root anew.
+    fn replay(&mut self, source: u32, mut winner: Entrant) {
+        let mut node = self.leaves() + source as usize;
+        let tree = &mut self.tree[..];
+        tree[node] = winner;
+        while node > 1 {
+            winner = winner.min(tree[node ^ 1]);
+            node /= 2;
+            tree[node] = winner;
+        }
+        self.first = winner;
+    }
+
+    /// The earliest source and its time; [`Instant::FAR_FUTURE`] if none has anything to do.
     pub(crate) fn first(&self) -> (Instant, u32) {
-        let first = self.tree[1];
-        (first.at, first.source)
+        (self.first.at(), self.first.source())
     }
 }
 

@@ -184,9 +184,14 @@ impl<N: Node> Simulator<N> {
         {
             tap(self.now, link, &packet);
         }
-        if !self.is_down[to.index()] {
-            self.with_node(to, |node, now, ports| node.receive(now, link, packet, ports));
+        if self.is_down[to.index()] {
+            return;
         }
+        let (nodes, mut ports) = self.split();
+        let (node, now) = (&mut nodes[to.index()], ports.now);
+        node.receive(now, link, packet, &mut ports);
+        let deadline = node.deadline().unwrap_or(Instant::FAR_FUTURE);
+        self.schedule.set(self.node_sources[to.index()], deadline);
     }
 }
 

@@ -51,6 +51,7 @@ impl Station {
 }
 
 impl Node for Station {
+    #[inline]
     fn receive(&mut self, now: Instant, _: LinkId, packet: Packet, ports: &mut Ports<'_>) {
         if packet.destination == self.id {
             self.host.receive(now, packet, &mut Uplink { router: &mut self.router, ports });

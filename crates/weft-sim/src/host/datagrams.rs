@@ -68,7 +68,7 @@ impl DatagramSink {
         let Body::Udp { sent_at, .. } = packet.body else { return };
         self.received += 1;
         self.received_bytes += u64::from(packet.bytes);
-        self.one_way.record(now - sent_at);
+        self.one_way.record(now.as_nanos() - sent_at.as_nanos());
         if let Some(last) = self.last.replace(now) {
             self.longest_gap = self.longest_gap.max(now - last);
         }
@@ -134,7 +134,7 @@ impl Echo {
 
     pub(super) fn receive(&mut self, now: Instant, packet: &Packet) {
         if let Body::Udp { sent_at, .. } = packet.body {
-            self.rtt.record(now - sent_at);
+            self.rtt.record(now.as_nanos() - sent_at.as_nanos());
             self.log.push((now, now - sent_at));
         }
     }

@@ -15,12 +15,12 @@ pub(super) struct Managed {
 
 impl Managed {
     /// The queue a specification asks for, if it is not a plain one.
-    pub(super) fn for_spec(spec: &QueueSpec, rng: Rng) -> Option<Box<Managed>> {
+    pub(super) fn for_spec(spec: &QueueSpec, rng: Rng) -> Option<Managed> {
         match spec {
             QueueSpec::DropTail { .. } => None,
             QueueSpec::Managed { kind, config, ecn } => {
                 let queue = FlowQueue::with_rng(*kind, *config, rng);
-                Some(Box::new(Managed { queue, ecn: *ecn, in_transmission: None }))
+                Some(Managed { queue, ecn: *ecn, in_transmission: None })
             }
         }
     }
@@ -44,8 +44,9 @@ impl Managed {
             packet.ecn = Ecn::Ce;
             stats.marked_packets += 1;
         }
-        let departs = transmitter.transmit(packet.bytes);
-        stats.queue_delay.record((departs - now) + next.sojourn);
+        let departs = transmitter.transmit(now, packet.bytes);
+        let waited = (departs - now) + next.sojourn;
+        stats.queue_delay.record(waited.as_nanos() as u64);
         self.in_transmission = Some((departs, packet));
     }
 
@@ -66,10 +67,10 @@ impl Managed {
     }
 
     /// Drops everything and says how many packets that were.
-    pub(super) fn clear(&mut self) -> usize {
+    pub(super) fn clear(&mut self, now: Instant) -> usize {
         let (packets, _) = self.backlog();
         self.in_transmission = None;
-        while self.queue.dequeue(Instant::ZERO, &mut |_| ()).is_some() {}
+        while self.queue.dequeue(now, &mut |_| ()).is_some() {}
         packets
     }
 }

@@ -83,13 +83,9 @@ struct Travelling {
     packet: Packet,
 }
 
-/// One direction of a link.
+/// One direction of a link. What every packet touches stands here, the rest apart, so that many links fit a processor's cache.
 pub struct Link {
-    from: NodeId,
-    to: NodeId,
-    spec: LinkSpec,
     transmitter: Transmitter,
-    managed: Option<Box<Managed>>,
     /// In order of departure and of arrival.
     line: VecDeque<Travelling>,
     /// How many at the end of the line have not departed yet.
@@ -97,28 +93,77 @@ pub struct Link {
     waiting_bytes: u64,
     last_due: Instant,
     delay_nanos: u64,
+    limit_packets: usize,
+    limit_bytes: u64,
+    from: NodeId,
+    to: NodeId,
+    mtu: u32,
+    kind: Kind,
+    stats: LinkStats,
+    rest: Box<Rest>,
+}
+
+/// What an arriving packet has to be asked for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    /// Drop-tail, no loss, no jitter.
+    Plain,
+    /// Drop-tail.
+    Impaired,
+    Managed,
+    Cut,
+}
+
+/// What not every packet needs.
+struct Rest {
+    spec: LinkSpec,
+    managed: Option<Managed>,
     loss: Rng,
     jitter: Wander,
-    stats: LinkStats,
 }
 
 impl Link {
     pub(crate) fn new(from: NodeId, to: NodeId, spec: LinkSpec, rng: &Rng, now: Instant) -> Link {
-        Link {
-            from,
-            to,
-            transmitter: Transmitter::new(&spec.capacity, now),
+        let rest = Rest {
             managed: Managed::for_spec(&spec.queue, rng.split(3)),
+            loss: rng.split(1),
+            jitter: Wander::new(rng.split(2), spec.jitter, now),
+            spec: spec.clone(),
+        };
+        let mut link = Link {
+            transmitter: Transmitter::new(&spec.capacity, now),
             line: VecDeque::new(),
             waiting: 0,
             waiting_bytes: 0,
             last_due: now,
-            delay_nanos: spec.delay.as_nanos() as u64,
-            loss: rng.split(1),
-            jitter: Wander::new(rng.split(2), spec.jitter, now),
-            spec,
+            delay_nanos: 0,
+            limit_packets: 0,
+            limit_bytes: 0,
+            from,
+            to,
+            mtu: 0,
+            kind: Kind::Plain,
             stats: LinkStats::default(),
-        }
+            rest: Box::new(rest),
+        };
+        link.take_over(spec);
+        link
+    }
+
+    fn take_over(&mut self, spec: LinkSpec) {
+        self.delay_nanos = spec.delay.as_nanos() as u64;
+        self.mtu = spec.mtu;
+        (self.limit_packets, self.limit_bytes) = match spec.queue {
+            QueueSpec::DropTail { limit_packets, limit_bytes } => (limit_packets, limit_bytes),
+            QueueSpec::Managed { .. } => (0, 0),
+        };
+        self.kind = match self.rest.managed {
+            _ if spec.cut => Kind::Cut,
+            Some(_) => Kind::Managed,
+            None if spec.loss > 0.0 || !spec.jitter.is_zero() => Kind::Impaired,
+            None => Kind::Plain,
+        };
+        self.rest.spec = spec;
     }
 
     /// The node that sends on it.
@@ -133,7 +178,7 @@ impl Link {
 
     /// Its properties.
     pub fn spec(&self) -> &LinkSpec {
-        &self.spec
+        &self.rest.spec
     }
 
     /// What it did so far.
@@ -151,7 +196,7 @@ impl Link {
     /// Packets and bytes that wait, the one in transmission included.
     pub fn backlog(&mut self, now: Instant) -> (usize, u64) {
         self.serve(now);
-        match &self.managed {
+        match &self.rest.managed {
             Some(managed) => managed.backlog(),
             None => (self.waiting, self.waiting_bytes),
         }
@@ -163,61 +208,68 @@ impl Link {
     }
 
     /// Takes a packet in, or drops it.
+    #[inline]
     pub(crate) fn offer(&mut self, now: Instant, packet: Packet) {
         self.stats.offered_packets += 1;
         self.stats.offered_bytes += u64::from(packet.bytes);
-        if self.spec.cut || packet.bytes > self.spec.mtu {
+        if self.kind == Kind::Cut || packet.bytes > self.mtu {
             self.stats.cut_packets += 1;
-            return;
+        } else if self.kind == Kind::Managed {
+            self.offer_managed(now, packet);
+        } else {
+            self.offer_drop_tail(now, packet);
         }
-        if let Some(managed) = &mut self.managed {
-            managed.enqueue(now, packet, &mut self.stats);
-            if managed.is_idle() {
-                self.transmitter.idle_until(now);
-                managed.start(now, &mut self.transmitter, &mut self.stats);
-            }
-            return;
+    }
+
+    fn offer_managed(&mut self, now: Instant, packet: Packet) {
+        let Some(managed) = &mut self.rest.managed else { return };
+        managed.enqueue(now, packet, &mut self.stats);
+        if managed.is_idle() {
+            managed.start(now, &mut self.transmitter, &mut self.stats);
         }
+    }
+
+    #[inline]
+    fn offer_drop_tail(&mut self, now: Instant, packet: Packet) {
         self.serve(now);
-        if self.waiting == 0 {
-            self.transmitter.idle_until(now);
-        } else if self.is_full(packet.bytes) {
+        let is_full = self.waiting >= self.limit_packets
+            || self.waiting_bytes + u64::from(packet.bytes) > self.limit_bytes;
+        if is_full && self.waiting > 0 {
             self.stats.dropped_packets += 1;
             return;
         }
-        let departs = self.transmitter.transmit(packet.bytes);
-        self.stats.queue_delay.record(departs - now);
+        let departs = self.transmitter.transmit(now, packet.bytes);
+        self.stats.queue_delay.record(departs.as_nanos() - now.as_nanos());
         self.waiting += 1;
         self.waiting_bytes += u64::from(packet.bytes);
         self.depart(departs, packet);
     }
 
-    fn is_full(&self, bytes: u32) -> bool {
-        match self.spec.queue {
-            QueueSpec::DropTail { limit_packets, limit_bytes } => {
-                self.waiting >= limit_packets || self.waiting_bytes + u64::from(bytes) > limit_bytes
-            }
-            QueueSpec::Managed { .. } => false,
-        }
-    }
-
     /// A packet enters the line, to leave the transmitter at `departs`.
+    #[inline]
     fn depart(&mut self, departs: Instant, packet: Packet) {
-        let lost = self.spec.loss > 0.0 && self.loss.chance(self.spec.loss);
+        let lost = self.kind != Kind::Plain && self.is_lost();
         let due = self.due(departs);
         self.line.push_back(Travelling { departs, due, lost, packet });
     }
 
+    fn is_lost(&mut self) -> bool {
+        let Rest { spec, loss, .. } = &mut *self.rest;
+        spec.loss > 0.0 && loss.chance(spec.loss)
+    }
+
+    #[inline]
     fn due(&mut self, departs: Instant) -> Instant {
         let mut due = Instant::from_nanos(departs.as_nanos() + self.delay_nanos);
-        if !self.spec.jitter.is_zero() {
-            due += self.jitter.at(departs);
+        if self.kind != Kind::Plain && !self.rest.spec.jitter.is_zero() {
+            due += self.rest.jitter.at(departs);
         }
         self.last_due = due.max(self.last_due);
         self.last_due
     }
 
     /// Counts what has left a drop-tail queue by `now`.
+    #[inline]
     fn serve(&mut self, now: Instant) {
         while self.waiting > 0 {
             let first = &self.line[self.line.len() - self.waiting];
@@ -233,15 +285,27 @@ impl Link {
     /// When [`Link::arrive`] must be called next.
     pub(crate) fn next(&self) -> Instant {
         let arrival = self.line.front().map_or(Instant::FAR_FUTURE, |first| first.due);
-        match &self.managed {
-            Some(managed) => arrival.min(managed.departs()),
-            None => arrival,
+        match (self.kind, &self.rest.managed) {
+            (Kind::Managed, Some(managed)) => arrival.min(managed.departs()),
+            _ => arrival,
         }
     }
 
     /// What arrives at the far end at `now`: at most one packet a call.
+    #[inline]
     pub(crate) fn arrive(&mut self, now: Instant) -> Option<Packet> {
-        if let Some(managed) = self.managed.as_mut().filter(|m| m.departs() <= now)
+        if self.kind == Kind::Managed {
+            self.finish_managed(now);
+        }
+        if self.waiting == self.line.len() {
+            self.serve(now);
+        }
+        let first = self.line.pop_front_if(|first| first.due <= now)?;
+        if first.lost { None } else { Some(first.packet) }
+    }
+
+    fn finish_managed(&mut self, now: Instant) {
+        if let Some(managed) = self.rest.managed.as_mut().filter(|m| m.departs() <= now)
             && let Some(packet) = managed.finish()
         {
             managed.start(now, &mut self.transmitter, &mut self.stats);
@@ -250,9 +314,6 @@ impl Link {
             let lost = self.line.back().is_some_and(|last| last.lost);
             self.stats.sent(bytes, lost);
         }
-        self.serve(now);
-        let first = self.line.pop_front_if(|first| first.due <= now)?;
-        (!first.lost).then_some(first.packet)
     }
 
     /// Changes the properties. What waits is transmitted the new way; what travels arrives as it would have. The queue keeps its
@@ -260,29 +321,30 @@ impl Link {
     pub(crate) fn set(&mut self, now: Instant, spec: LinkSpec) {
         self.serve(now);
         if spec.cut {
-            let waiting = self.managed.as_mut().map_or(0, |managed| managed.clear());
+            let waiting = self.rest.managed.as_mut().map_or(0, |managed| managed.clear(now));
             self.stats.cut_packets += (self.line.len() + waiting) as u64;
             self.line.clear();
             (self.waiting, self.waiting_bytes) = (0, 0);
         }
-        self.jitter.set_limit(spec.jitter, now);
-        self.delay_nanos = spec.delay.as_nanos() as u64;
+        self.rest.jitter.set_limit(spec.jitter, now);
+        let has_new_capacity = spec.capacity != self.rest.spec.capacity;
+        let has_new_delay = spec.delay != self.rest.spec.delay;
         let head = self.line.len() - self.waiting;
         let head_left = self.line.get(head).map_or(0, |first| self.transmitter.bytes_left(first.departs, now));
-        if spec.capacity != self.spec.capacity {
-            self.transmitter = Transmitter::new(&spec.capacity, now);
-            self.replan(head, head_left.min(u64::from(u32::MAX)) as u32);
-        } else if spec.delay != self.spec.delay {
+        self.take_over(spec);
+        if has_new_capacity {
+            self.transmitter = Transmitter::new(&self.rest.spec.capacity, now);
+            self.replan(now, head, head_left.min(u64::from(u32::MAX)) as u32);
+        } else if has_new_delay {
             self.replan_arrivals(head);
         }
-        self.spec = spec;
     }
 
     /// New departures for what waits, the first of which has `head_left` bytes to go.
-    fn replan(&mut self, head: usize, head_left: u32) {
+    fn replan(&mut self, now: Instant, head: usize, head_left: u32) {
         for n in head..self.line.len() {
             let bytes = if n == head { head_left } else { self.line[n].packet.bytes };
-            self.line[n].departs = self.transmitter.transmit(bytes);
+            self.line[n].departs = self.transmitter.transmit(now, bytes);
         }
         self.replan_arrivals(head);
     }

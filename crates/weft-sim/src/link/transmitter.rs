@@ -42,28 +42,20 @@ impl Transmitter {
         }
     }
 
-    /// Nothing waited until `now`.
-    pub(super) fn idle_until(&mut self, now: Instant) {
-        match self {
-            Transmitter::Constant { free_at, .. } => *free_at = now.max(*free_at),
-            Transmitter::Trace { trace, room, free_at } => {
-                if now > *free_at {
-                    trace.skip_to(now);
-                    (*room, *free_at) = (0, now);
-                }
-            }
-        }
-    }
-
-    /// Transmits `bytes` after all before, and returns when they have left.
-    pub(super) fn transmit(&mut self, bytes: u32) -> Instant {
+    /// Transmits `bytes` that came at `now`, after all before, and returns when they have left.
+    #[inline]
+    pub(super) fn transmit(&mut self, now: Instant, bytes: u32) -> Instant {
         match self {
             Transmitter::Constant { byte_time_q32, free_at, .. } => {
                 let nanos = (u128::from(bytes) * u128::from(*byte_time_q32) + (1 << 31)) >> 32;
-                *free_at = Instant::from_nanos(free_at.as_nanos().saturating_add(nanos as u64));
+                *free_at = Instant::from_nanos(now.max(*free_at).as_nanos().saturating_add(nanos as u64));
                 *free_at
             }
             Transmitter::Trace { trace, room, free_at } => {
+                if now > *free_at {
+                    trace.skip_to(now);
+                    *room = 0;
+                }
                 let mut left = u64::from(bytes);
                 while left > *room {
                     left -= *room;
