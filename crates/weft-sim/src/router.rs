@@ -29,8 +29,14 @@ pub struct Router {
 impl Router {
     /// A router with these routes.
     pub fn new(table: RouteTable, forwarding: Forwarding, rng: Rng) -> Router {
-        let mut router =
-            Router { routes: Vec::new(), ways: Vec::new(), by_label: Vec::new(), forwarding, rng, unroutable_packets: 0 };
+        let mut router = Router {
+            routes: Vec::new(),
+            ways: Vec::new(),
+            by_label: Vec::new(),
+            forwarding,
+            rng,
+            unroutable_packets: 0,
+        };
         router.set_routes(table);
         router
     }

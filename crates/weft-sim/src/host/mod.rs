@@ -6,7 +6,7 @@ mod tcp_source;
 
 pub use datagrams::{DatagramSink, DatagramSource, Echo, EchoAnswer};
 pub use tcp_sink::{TcpSink, Trigger};
-pub use tcp_source::{Supply, TcpSource, TransferStats};
+pub use tcp_source::{Supply, TcpSource, Told, TransferStats};
 
 use crate::schedule::Schedule;
 use crate::{Body, Ecn, FlowNo, NodeId, Packet};

@@ -1,8 +1,9 @@
 //! The sending end of TCP, and what it has to send.
 
 use super::{Egress, Ends};
+use crate::record::TcpState;
 use crate::source::{exponential, geometric};
-use crate::tcp::{Segment, Sender, SenderConfig, SenderCounters};
+use crate::tcp::{Flags, Segment, Sender, SenderConfig, SenderCounters};
 use crate::{Body, Ecn, Packet};
 use std::collections::VecDeque;
 use weft_units::{Duration, Instant, Rng};
@@ -36,6 +37,15 @@ pub struct TransferStats {
     pub total_s: f64,
 }
 
+/// One line of a sender's story.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Told {
+    /// The sender stood so, unlike before.
+    State(TcpState),
+    /// The segment that begins at this number was sent again.
+    Retransmission(u64),
+}
+
 /// Sends data over one TCP connection, or over one after another.
 pub struct TcpSource {
     sender: Sender,
@@ -52,6 +62,7 @@ pub struct TcpSource {
     end_of_transfer: u64,
     transfers: TransferStats,
     earlier: SenderCounters,
+    story: Option<Vec<(Instant, Told)>>,
 }
 
 impl TcpSource {
@@ -77,6 +88,26 @@ impl TcpSource {
             end_of_transfer: 0,
             transfers: TransferStats::default(),
             earlier: SenderCounters::default(),
+            story: None,
+        }
+    }
+
+    /// Keeps the sender's story from now on.
+    pub fn keep_story(&mut self) {
+        self.story.get_or_insert_default();
+    }
+
+    /// The sender's story so far, as far as it was kept.
+    pub fn story(&self) -> &[(Instant, Told)] {
+        self.story.as_deref().unwrap_or(&[])
+    }
+
+    /// How the sender stands.
+    pub fn state(&self) -> TcpState {
+        TcpState {
+            cwnd_bytes: self.sender.cwnd_bytes(),
+            ssthresh_bytes: self.sender.ssthresh_bytes(),
+            srtt: self.sender.srtt(),
         }
     }
 
@@ -148,6 +179,18 @@ impl TcpSource {
         if now < self.stop {
             self.transmit(now, ends, out);
         }
+        if self.story.is_some() {
+            self.tell(now);
+        }
+    }
+
+    fn tell(&mut self, now: Instant) {
+        let state = Told::State(self.state());
+        let Some(story) = &mut self.story else { return };
+        let last = story.iter().rev().find(|(_, told)| matches!(told, Told::State(_)));
+        if last.is_none_or(|(_, last)| *last != state) {
+            story.push((now, state));
+        }
     }
 
     fn has_connection_per_transfer(&self) -> bool {
@@ -181,6 +224,9 @@ impl TcpSource {
 
     fn transmit(&mut self, now: Instant, ends: Ends, out: &mut impl Egress) {
         while let Some(segment) = self.sender.transmit(now) {
+            if let Some(story) = self.story.as_mut().filter(|_| segment.flags.has(Flags::RETRANSMIT)) {
+                story.push((now, Told::Retransmission(segment.seq)));
+            }
             let ecn = if self.sender.is_ecn_capable(&segment) { Ecn::Ect } else { Ecn::NotEct };
             out.send(ends.packet(self.header_bytes + segment.len, ecn, Body::Tcp(segment)));
         }

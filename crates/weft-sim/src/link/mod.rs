@@ -232,8 +232,8 @@ impl Link {
     #[inline]
     fn offer_drop_tail(&mut self, now: Instant, packet: Packet) {
         self.serve(now);
-        let is_full = self.waiting >= self.limit_packets
-            || self.waiting_bytes + u64::from(packet.bytes) > self.limit_bytes;
+        let is_full =
+            self.waiting >= self.limit_packets || self.waiting_bytes + u64::from(packet.bytes) > self.limit_bytes;
         if is_full && self.waiting > 0 {
             self.stats.dropped_packets += 1;
             return;

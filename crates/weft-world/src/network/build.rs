@@ -2,8 +2,8 @@
 
 use super::flows::{Agents, agents};
 use weft_core::queue::{Measure, QueueConfig, QueueKind, RedConfig};
-use weft_scenario::{Discipline, LinkDirection, NetworkFlow, NetworkVariant, RandomEarly, Traffic};
 use weft_scenario::{Capacity, Network, PACKET_BYTES, QueueSize, Traces};
+use weft_scenario::{Discipline, LinkDirection, NetworkFlow, NetworkVariant, RandomEarly, Traffic};
 use weft_sim::host::{Ends, Host};
 use weft_sim::link::{self, LinkSpec, QueueSpec};
 use weft_sim::topology::{graph_of, network_routes, path_count};

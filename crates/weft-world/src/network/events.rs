@@ -2,8 +2,8 @@
 
 use super::build::Built;
 use std::collections::VecDeque;
-use weft_scenario::{NetworkEvent, Target};
 use weft_scenario::{Action, Network};
+use weft_scenario::{NetworkEvent, Target};
 use weft_sim::LinkId;
 use weft_sim::link::{Capacity, LinkSpec};
 use weft_units::Instant;

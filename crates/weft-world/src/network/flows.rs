@@ -1,13 +1,11 @@
 //! From a scenario's flows to agents on hosts.
 
 use weft_scenario::{CongestionControl, DelayedAck, DupThresh, NetworkFlow, Recovery, TcpSpec, Traffic};
-use weft_sim::host::{
-    Agent, DatagramSource, Echo, EchoAnswer, Supply, TcpSink, TcpSource, Trigger,
-};
+use weft_sim::FlowNo;
+use weft_sim::host::{Agent, DatagramSource, Echo, EchoAnswer, Supply, TcpSink, TcpSource, Trigger};
 use weft_sim::source::{ParetoBursts, Pattern};
 use weft_sim::tcp::congestion::{CongestionKind, HyStartKind};
 use weft_sim::tcp::{self, ReceiverConfig, SenderConfig};
-use weft_sim::FlowNo;
 use weft_units::{Duration, Instant, Rate, Rng};
 
 /// IP bytes of a `ping`: 56 of payload, as by default.
@@ -42,9 +40,7 @@ pub fn sender_config(tcp: &TcpSpec, paths: u32, seed: u64) -> SenderConfig {
         mss: tcp.mss_bytes,
         congestion: match tcp.congestion {
             CongestionControl::Reno => CongestionKind::Reno { abc_limit_segments: 1 },
-            CongestionControl::Cubic => {
-                CongestionKind::Cubic { hystart: HyStartKind::Classic, fast_convergence: true }
-            }
+            CongestionControl::Cubic => CongestionKind::Cubic { hystart: HyStartKind::Classic, fast_convergence: true },
             CongestionControl::Bic => CongestionKind::Bic,
             CongestionControl::Bbr => CongestionKind::Bbr { seed },
         },
@@ -112,7 +108,8 @@ pub(super) fn agents(flow: &NetworkFlow, tcp: &TcpSpec, paths: u32, this: FlowNo
             tcp(Supply::ShortFlows { mean_segments: mean_packets, interval })
         }
         Traffic::RequestResponse { request_bytes, response_bytes, interval } => {
-            let trigger = |every_bytes, flow, write_bytes, pause| Some(Trigger { every_bytes, flow, write_bytes, pause });
+            let trigger =
+                |every_bytes, flow, write_bytes, pause| Some(Trigger { every_bytes, flow, write_bytes, pause });
             let answer = trigger(request_bytes, back, response_bytes, Duration::ZERO);
             let ask = trigger(response_bytes, this, request_bytes, interval);
             let [server, client] = tcp_ends(Supply::OnDemand(0), ask, 3);

@@ -2,9 +2,11 @@
 
 mod build;
 mod events;
+mod eyes;
 mod flows;
 mod run;
 
 pub use build::{Built, BuiltFlow, build, link_spec};
+pub use eyes::{Eyes, run_with_eyes};
 pub use flows::{header_bytes, receiver_config, sender_config};
 pub use run::{NetworkRun, run, run_built};

@@ -2,8 +2,8 @@
 
 use super::build::{Built, BuiltFlow, build, counts_responses};
 use super::events::Timeline;
-use weft_scenario::{NetworkFlow, NetworkVariant};
 use weft_scenario::{FlowResult, LinkResult, Network, Traces, VariantRun};
+use weft_scenario::{NetworkFlow, NetworkVariant};
 use weft_sim::host::Agent;
 use weft_sim::link::Histogram;
 use weft_sim::tcp::SenderCounters;
@@ -33,12 +33,21 @@ pub fn run(network: &Network, variant: &NetworkVariant, seed: u64, traces: &Trac
 
 /// Runs what was built, to the end of the scenario.
 pub fn run_built(network: &Network, built: &mut Built) -> NetworkRun {
+    run_watched(network, built, |timeline, built, end| timeline.run_until(network, built, end))
+}
+
+/// Runs what was built by way of `advance`, which lets it run until a time.
+pub(super) fn run_watched(
+    network: &Network,
+    built: &mut Built,
+    mut advance: impl FnMut(&mut Timeline, &mut Built, Instant),
+) -> NetworkRun {
     let mut timeline = Timeline::new(network);
     let (warmup, end) = (Instant::ZERO + network.warmup, Instant::ZERO + network.duration);
-    timeline.run_until(network, built, warmup);
+    advance(&mut timeline, built, warmup);
     let hops_before = start_counting(built);
     let before: Vec<u64> = built.flows.iter().zip(&network.flows).map(|(b, f)| delivered(built, b, f)).collect();
-    timeline.run_until(network, built, end);
+    advance(&mut timeline, built, end);
     let counted = end - warmup;
     let flows: Vec<FlowResult> = (built.flows.iter().zip(&network.flows).zip(before))
         .map(|((b, flow), before)| flow_result(built, b, flow, before, counted))
@@ -80,12 +89,12 @@ fn start_counting(built: &mut Built) -> u64 {
     hops
 }
 
-fn agent(simulator: &Simulator<Station>, node: NodeId, flow: FlowNo) -> Option<&Agent> {
+pub(super) fn agent(simulator: &Simulator<Station>, node: NodeId, flow: FlowNo) -> Option<&Agent> {
     simulator.nodes().get(node.index())?.host().agent(flow)
 }
 
 /// Bytes that reached the application so far.
-fn delivered(built: &Built, flow: &BuiltFlow, spec: &NetworkFlow) -> u64 {
+pub(super) fn delivered(built: &Built, flow: &BuiltFlow, spec: &NetworkFlow) -> u64 {
     let (node, number) = match counts_responses(spec) {
         true => (flow.from, FlowNo(flow.number.0 + 1)),
         false => (flow.to, flow.number),
