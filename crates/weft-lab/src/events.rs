@@ -1,29 +1,21 @@
 //! The timed events of a run: carries them out, then says what each did.
 
 use crate::LabError;
-use crate::apps::probe::{Arrivals, longest_gap};
+use crate::apps::probe::Arrivals;
 use crate::emulator::{Direction, DirectionSpec, EmulatorHandle};
 use crate::interrupt;
-use crate::sampler::Carried;
 use crate::variants::WeftControl;
 use crate::world::{WorldLink, emulated};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 use std::time::{Duration, Instant};
+use weft_scenario::measure::{Carried, RECENT_PROBES, carrying_link, longest_gap};
 use weft_scenario::{Action, Directions, Event, EventLink, EventResult, FlowDirection, Scenario, Traces};
 
 /// Time between two looks at the paths' states.
 const POLL: Duration = Duration::from_millis(50);
 /// How long after a change for the worse the paths' states are watched.
 const WATCH: Duration = Duration::from_secs(5);
-/// A link carries its share again when it has this much of its former share of the bytes…
-const SHARE_BACK: f64 = 0.8;
-/// …over this time.
-const SHARE_WINDOW: Duration = Duration::from_millis(500);
-/// The former share is taken over this time before the event.
-const SHARE_BEFORE: Duration = Duration::from_secs(2);
-/// Arrivals looked at to tell which link carries a probe.
-const RECENT_PROBES: usize = 50;
 
 /// What the events may touch and look at.
 pub(crate) struct Stage<'a> {
@@ -136,13 +128,9 @@ fn find(stage: &Stage, link: &EventLink) -> Option<usize> {
     }
 }
 
-/// The link whose delay is the longest that a probe could just have had; the fastest link before any probe arrived.
 fn carrier(stage: &Stage, flow: &str) -> Option<usize> {
-    let direction = stage.scenario.flows.iter().find(|f| f.name == flow).map_or(FlowDirection::Up, |f| f.direction);
-    let delays: Vec<Duration> = stage.scenario.links.iter().map(|link| link.towards(direction).delay).collect();
-    let seen = stage.arrivals.get(flow).and_then(|arrivals| arrivals.recent_one_way(RECENT_PROBES)).unwrap_or_default();
-    let possible = delays.iter().enumerate().filter(|(_, delay)| **delay <= seen).max_by_key(|(_, delay)| **delay);
-    possible.or(delays.iter().enumerate().min_by_key(|(_, delay)| **delay)).map(|(position, _)| position)
+    let seen = stage.arrivals.get(flow).and_then(|arrivals| arrivals.recent_one_way(RECENT_PROBES));
+    carrying_link(stage.scenario, flow, seen)
 }
 
 fn directions(directions: Directions) -> Vec<Direction> {
@@ -215,51 +203,6 @@ pub(crate) fn judge(stage: &Stage, happened: &[Happened], carried: &Carried) -> 
 
 /// Time from the restoration of a cut link until it carried its former share of the bytes again.
 fn share_back(done: &Happened, carried: &Carried, direction: FlowDirection, end: Duration) -> Option<Duration> {
-    let (link, restored) = (done.link?, done.restored_at.filter(|_| done.event.action == Action::Cut)?);
-    let index = usize::from(direction == FlowDirection::Down);
-    let former = carried.share(link, index, done.at.saturating_sub(SHARE_BEFORE), done.at)?;
-    let mut window_ends =
-        carried.steps.iter().map(|(time, _)| *time).filter(|time| *time >= restored + SHARE_WINDOW && *time <= end);
-    let reached = |to: &Duration| {
-        carried.share(link, index, *to - SHARE_WINDOW, *to).is_some_and(|share| share >= SHARE_BACK * former)
-    };
-    window_ends.find(reached).map(|time| time - restored)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn ms(n: u64) -> Duration {
-        Duration::from_millis(n)
-    }
-
-    #[test]
-    fn the_share_comes_back_when_the_bytes_do() {
-        let event = Event {
-            group: 0,
-            at: ms(2000),
-            lasting: Some(ms(1000)),
-            link: None,
-            directions: Directions::Both,
-            action: Action::Cut,
-        };
-        let done = Happened {
-            event,
-            at: ms(2000),
-            link: Some(0),
-            restored_at: Some(ms(3000)),
-            severity_before: None,
-            demoted_after: None,
-        };
-        let bytes = |t: u64| if (2000..4000).contains(&t) { vec![[0, 0], [10, 0]] } else { vec![[10, 0], [10, 0]] };
-        let carried = Carried { steps: (1..=120).map(|n| (ms(n * 50), bytes(n * 50))).collect() };
-        let back = share_back(&done, &carried, FlowDirection::Up, ms(6000)).unwrap();
-        assert!((ms(1200)..=ms(1500)).contains(&back), "{back:?}");
-        assert_eq!(
-            share_back(&done, &carried, FlowDirection::Up, ms(3900)),
-            None,
-            "it was not back before the next event"
-        );
-    }
+    let restored = done.restored_at.filter(|_| done.event.action == Action::Cut)?;
+    carried.share_back(done.link?, direction, done.at, restored, end)
 }

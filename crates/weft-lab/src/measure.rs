@@ -1,7 +1,7 @@
 //! One run of one variant: build the world, run the flows and events, collect what was measured.
 
 use crate::LabError;
-use crate::apps::probe::{Arrivals, newest_age_ms_p95};
+use crate::apps::probe::Arrivals;
 use crate::apps::{self, FlowReport, Place, Schedule};
 use crate::events::{self, Stage};
 use crate::interrupt;
@@ -9,11 +9,12 @@ use crate::lane::Lane;
 use crate::options::RunOptions;
 use crate::sampler::{self, LinksReport};
 use crate::variants;
-use crate::world::{World, bound_bps, omniscient_ms_p95, restart_traces};
+use crate::world::{World, restart_traces};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
+use weft_scenario::measure::{bound_bps, bulk_direction, newest_age_ms_p95, omniscient_ms_p95};
 use weft_scenario::{App, Capacity, Flow, FlowDirection, FlowResult, Scenario, Series, Traces, Variant, VariantRun};
 
 /// Time for servers to start before the run begins.
@@ -42,8 +43,7 @@ pub(crate) struct LaneRun {
 impl Bench<'_> {
     /// The direction the bulk goes, which the bound is about.
     pub fn direction(&self) -> FlowDirection {
-        let bulk = self.scenario.flows.iter().find(|flow| matches!(flow.app, App::Iperf3 | App::Http));
-        bulk.map_or(FlowDirection::Up, |flow| flow.direction)
+        bulk_direction(self.scenario)
     }
 
     pub fn bound_bps(&self) -> f64 {
@@ -153,8 +153,9 @@ impl Bench<'_> {
         let own = |name: &str| lane.link.and_then(|l| world.links.get(l)).is_none_or(|link| link.name == name);
         let goodput_bps: f64 =
             flows.iter().filter(|flow| self.is_bounded(flow)).filter_map(|flow| flow.goodput_bps).sum();
+        let names: Vec<&str> = world.links.iter().map(|link| link.name.as_str()).collect();
         let is_own_series = |s: &Series| s.name.rsplit_once('.').is_some_and(|(link, _)| own(link));
-        series.extend(links.carried.series(&world.links).into_iter().filter(is_own_series));
+        series.extend(links.carried.series(&names).into_iter().filter(is_own_series));
         let run = VariantRun {
             goodput_bps,
             efficiency: goodput_bps / self.bound_bps().max(1.0),

@@ -8,9 +8,8 @@ use crate::{interrupt, net, scratch};
 use std::collections::BTreeMap;
 use std::fs;
 use std::time::Duration;
-use weft_scenario::{
-    Kind, Prediction, RunResult, SCHEMA, Scenario, Series, Skipped, Variant, VariantResult, nearest, write_csv,
-};
+use weft_scenario::measure::{arrange, predict, variants_to_run, wanted_variants};
+use weft_scenario::{RunResult, SCHEMA, Scenario, Series, Skipped, Variant, VariantResult, write_csv};
 
 /// How often a run in which the emulator was late is made again.
 const LATE_REPEATS: u32 = 2;
@@ -30,7 +29,7 @@ pub fn run(scenario: &Scenario, options: &RunOptions) -> Result<RunResult, LabEr
     let traces = scenario.load_traces(options.traces.as_deref()).map_err(|e| LabError::Scenario(e.to_string()))?;
     let bench = Bench { scenario, traces: &traces, options };
     let repeats = options.repeat.unwrap_or(scenario.repeats).max(1);
-    let wanted = wanted_variants(scenario, options)?;
+    let wanted = wanted_variants(scenario, &options.variants).map_err(LabError::Scenario)?;
     let to_run = variants_to_run(&wanted);
     let mut campaign = Campaign {
         bench: &bench,
@@ -66,35 +65,6 @@ pub fn run(scenario: &Scenario, options: &RunOptions) -> Result<RunResult, LabEr
         save(out, scenario, &runs, &result)?;
     }
     Ok(result)
-}
-
-/// The variants asked for, in the scenario's order.
-fn wanted_variants(scenario: &Scenario, options: &RunOptions) -> Result<Vec<Variant>, LabError> {
-    let names = || scenario.variants.iter().map(|v| v.name.as_str());
-    for name in &options.variants {
-        if names().any(|known| known == name) || Kind::ALL.iter().any(|(word, _)| word == name) {
-            continue;
-        }
-        let all = names().chain(Kind::ALL.iter().map(|(word, _)| *word));
-        let hint = nearest(name, all).map_or(String::new(), |known| format!("; did you mean `{known}`?"));
-        let list = names().collect::<Vec<_>>().join(", ");
-        return Err(LabError::Scenario(format!("there is no variant `{name}` (the scenario has {list}){hint}")));
-    }
-    if options.variants.is_empty() {
-        return Ok(scenario.variants.clone());
-    }
-    let of_name = |name: &String| {
-        let known = scenario.variants.iter().find(|v| v.name == *name).cloned();
-        known.or_else(|| Kind::ALL.iter().find(|(word, _)| word == name).map(|(_, kind)| Variant::plain(*kind)))
-    };
-    Ok(options.variants.iter().filter_map(of_name).collect())
-}
-
-/// What must really be run: `each-link` stands in for `best-link` and goes first, because others ask which link is best.
-fn variants_to_run(wanted: &[Variant]) -> Vec<Variant> {
-    let needs_each = |v: &Variant| matches!(v.kind, Kind::EachLink | Kind::BestLink);
-    let first = wanted.iter().any(needs_each).then(|| Variant::plain(Kind::EachLink));
-    first.into_iter().chain(wanted.iter().filter(|v| !needs_each(v)).cloned()).collect()
 }
 
 /// The runs so far.
@@ -195,47 +165,6 @@ fn measured_results(
     order.iter().filter_map(of).collect()
 }
 
-/// The results in the order of the scenario's variants, with `best-link` picked from `each-link`.
-fn arrange(wanted: &[Variant], measured: &[Measured], to_run: &[Variant]) -> Vec<VariantResult> {
-    let each_link = to_run.iter().find(|v| v.kind == Kind::EachLink).map(|v| v.name.clone()).unwrap_or_default();
-    let of = |name: &str| {
-        measured.iter().filter(|(variant, _)| variant == name).map(|(_, result)| result.clone()).collect::<Vec<_>>()
-    };
-    let results = wanted.iter().flat_map(|variant| match variant.kind {
-        Kind::EachLink => of(&each_link),
-        Kind::BestLink => {
-            let best = of(&each_link).into_iter().max_by(|a, b| a.goodput_bps.total_cmp(&b.goodput_bps));
-            best.map(|best| VariantResult { name: variant.name.clone(), ..best }).into_iter().collect()
-        }
-        _ => of(&variant.name),
-    });
-    results.collect()
-}
-
-/// Strict weighted round robin's law for every variant with static weights: min over links of Cᵢ·Σw/wᵢ.
-fn predict(scenario: &Scenario, wanted: &[Variant], results: &mut [VariantResult]) {
-    let Some(alone) = wanted.iter().find(|v| v.kind == Kind::WeftEachLink) else { return };
-    let prefix = if alone.name == alone.kind.word() { "weft" } else { &alone.name };
-    let capacity = |link: &str| results.iter().find(|r| r.name == format!("{prefix}:{link}")).map(|r| r.goodput_bps);
-    let capacities: BTreeMap<&str, f64> =
-        scenario.links.iter().filter_map(|l| Some((l.name.as_str(), capacity(&l.name)?))).collect();
-    for variant in wanted.iter().filter(|v| v.kind == Kind::Weft) {
-        let Some(goodput_bps) = variant.weights().and_then(|weights| weighted_law(&weights, &capacities)) else {
-            continue;
-        };
-        for result in results.iter_mut().filter(|r| r.name == variant.name) {
-            result.prediction = Some(Prediction { goodput_bps, deviation: result.goodput_bps / goodput_bps - 1.0 });
-        }
-    }
-}
-
-fn weighted_law(weights: &[(String, u32)], capacities: &BTreeMap<&str, f64>) -> Option<f64> {
-    let sum: f64 = weights.iter().map(|(_, weight)| f64::from(*weight)).sum();
-    let used = weights.iter().filter(|(_, weight)| *weight > 0);
-    let shares = used.map(|(link, weight)| Some(capacities.get(link.as_str())? * sum / f64::from(*weight)));
-    shares.collect::<Option<Vec<f64>>>()?.into_iter().min_by(f64::total_cmp)
-}
-
 fn save(
     out: &std::path::Path,
     scenario: &Scenario,
@@ -261,35 +190,4 @@ fn middle(lanes: &[LaneRun]) -> Option<&LaneRun> {
     let mut sorted: Vec<&LaneRun> = lanes.iter().collect();
     sorted.sort_by(|a, b| a.run.goodput_bps.total_cmp(&b.run.goodput_bps));
     sorted.get(lanes.len() / 2).copied()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_law_of_strict_round_robin_gives_table_one() {
-        let capacities = BTreeMap::from([("a", 94.0), ("b", 94.0), ("c", 94.0)]);
-        let law = |w: [u32; 3]| {
-            let weights: Vec<(String, u32)> = ["a", "b", "c"].map(String::from).into_iter().zip(w).collect();
-            weighted_law(&weights, &capacities).unwrap().round()
-        };
-        assert_eq!([law([2, 2, 2]), law([2, 2, 4]), law([2, 3, 3]), law([3, 4, 4])], [282.0, 188.0, 251.0, 259.0]);
-    }
-
-    #[test]
-    fn best_link_needs_each_link_and_no_run_of_its_own() {
-        let wanted = [Kind::BestLink, Kind::Mptcp].map(Variant::plain);
-        let kinds: Vec<Kind> = variants_to_run(&wanted).iter().map(|v| v.kind).collect();
-        assert_eq!(kinds, [Kind::EachLink, Kind::Mptcp]);
-    }
-
-    #[test]
-    fn an_unknown_variant_is_refused_with_the_nearest() {
-        let scenario =
-            Scenario::parse("name=\"t\"\nduration=\"1 s\"\n[[link]]\nname=\"a\"\nrate=\"1 Mbit/s\"", "t").unwrap();
-        let options = RunOptions { variants: vec!["mptpc".into()], ..RunOptions::default() };
-        let error = wanted_variants(&scenario, &options).unwrap_err().to_string();
-        assert!(error.contains("did you mean `mptcp`?"), "{error}");
-    }
 }

@@ -7,20 +7,12 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
-use weft_scenario::{LinkResult, Series};
+use weft_scenario::LinkResult;
+use weft_scenario::measure::{Carried, STEP};
 
-/// Time between two looks.
-const STEP: Duration = Duration::from_millis(50);
 /// A run whose p99.9 lateness is above this is repeated.
 const LATENESS_BOUND: Duration = Duration::from_millis(3);
 const DIRECTIONS: [(&str, Direction); 2] = [("up", Direction::Forward), ("down", Direction::Backward)];
-
-/// The bytes a link direction delivered, over time.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Carried {
-    /// Per step: the time at its end, and per link the bytes [up, down] in it.
-    pub steps: Vec<(Duration, Vec<[u64; 2]>)>,
-}
 
 /// What a run did to the links.
 pub(crate) struct LinksReport {
@@ -104,49 +96,5 @@ impl LinksReport {
     pub fn is_sound(&self) -> bool {
         let dropped: u64 = self.snapshot.links.iter().flat_map(|link| link.device_drops).sum();
         self.snapshot.lateness.p999 <= LATENESS_BOUND && dropped == 0
-    }
-}
-
-impl Carried {
-    /// The rate of each link and direction over time.
-    pub fn series(&self, links: &[WorldLink]) -> Vec<Series> {
-        let each =
-            links.iter().enumerate().flat_map(|(position, link)| DIRECTIONS.map(|(word, _)| (position, link, word)));
-        each.map(|(position, link, word)| {
-            let index = usize::from(word == "down");
-            let rate = |(time, bytes): &(Duration, Vec<[u64; 2]>)| {
-                let bits = bytes.get(position).map_or(0, |b| b[index]) as f64 * 8.0;
-                (time.as_secs_f64(), bits / STEP.as_secs_f64())
-            };
-            Series {
-                name: format!("{}.{word}", link.name),
-                unit: "bit/s",
-                points: self.steps.iter().map(rate).collect(),
-            }
-        })
-        .collect()
-    }
-
-    /// The share of all bytes that went over `link` in `from..to`, in the direction of `index` (0 up, 1 down).
-    pub fn share(&self, link: usize, index: usize, from: Duration, to: Duration) -> Option<f64> {
-        let steps = || self.steps.iter().filter(|(time, _)| *time > from && *time <= to);
-        let own: u64 = steps().filter_map(|(_, bytes)| Some(bytes.get(link)?[index])).sum();
-        let all: u64 = steps().flat_map(|(_, bytes)| bytes.iter().map(|b| b[index])).sum();
-        (all > 0).then(|| own as f64 / all as f64)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn shares_are_of_the_bytes_of_all_links() {
-        let ms = Duration::from_millis;
-        let carried = Carried { steps: vec![(ms(50), vec![[10, 0], [30, 0]]), (ms(100), vec![[40, 5], [0, 5]])] };
-        assert_eq!(carried.share(0, 0, ms(0), ms(50)), Some(0.25));
-        assert_eq!(carried.share(0, 0, ms(50), ms(100)), Some(1.0));
-        assert_eq!(carried.share(0, 1, ms(0), ms(100)), Some(0.5));
-        assert_eq!(carried.share(0, 1, ms(0), ms(50)), None);
     }
 }

@@ -6,8 +6,7 @@ use crate::net::{Lab, Node};
 use crate::scratch::Scratch;
 use std::net::Ipv4Addr;
 use std::time::Duration;
-use weft_scenario::trace::{OPPORTUNITY_BYTES, Trace};
-use weft_scenario::{self as scenario, FlowDirection, Link, PAYLOAD_BYTES, Scenario, Traces};
+use weft_scenario::{self as scenario, Link, Scenario, Traces};
 
 const LINK_MTU: u16 = 1500;
 /// The emulator's description of one direction.
@@ -32,23 +31,6 @@ pub(crate) fn emulated(
         queue_bytes: spec.queue.bytes(rate, base_rtt),
         cut: false,
     })
-}
-
-/// Goodput that no protocol without a tunnel can beat, in bit/s. Traces count their opportunities after the warm-up.
-pub(crate) fn bound_bps(scenario: &Scenario, direction: FlowDirection, traces: &Traces) -> f64 {
-    let window_s = (scenario.duration - scenario.warmup).as_secs_f64();
-    let of_traces: f64 = scenario
-        .links
-        .iter()
-        .filter_map(|link| match &link.towards(direction).capacity {
-            scenario::Capacity::Trace(name) => traces.get(name),
-            scenario::Capacity::Rate(_) => None,
-        })
-        .map(|trace| {
-            trace.opportunities(scenario.warmup, scenario.duration) as f64 * PAYLOAD_BYTES as f64 * 8.0 / window_s
-        })
-        .sum();
-    scenario.constant_rate_bound_bps(direction) + of_traces
 }
 
 /// One link's place in the world.
@@ -117,66 +99,4 @@ pub(crate) fn restart_traces(emulator: &EmulatorHandle, scenario: &Scenario, tra
 
 fn place(link: &Link, number: u8) -> WorldLink {
     WorldLink { name: link.name.clone(), home: Ipv4Addr::new(10, 77, number, 1), hub: Ipv4Addr::new(10, 77, number, 2) }
-}
-
-/// The 95th percentile over time of the age of an omniscient sender's newest arrival, in milliseconds, when it uses all links at
-/// once (Winstein et al., Sprout, NSDI 2013, §5.1). A constant-rate link has an opportunity for each full packet.
-pub(crate) fn omniscient_ms_p95(scenario: &Scenario, direction: FlowDirection, traces: &Traces) -> Option<f64> {
-    const STEP: Duration = Duration::from_millis(1);
-    let sources: Vec<(Duration, Option<&Trace>, Duration)> = scenario
-        .links
-        .iter()
-        .map(|link| {
-            let spec = link.towards(direction);
-            match &spec.capacity {
-                scenario::Capacity::Trace(name) => (spec.delay, traces.get(name), Duration::ZERO),
-                scenario::Capacity::Rate(rate) => (spec.delay, None, rate.time_for(OPPORTUNITY_BYTES)),
-            }
-        })
-        .collect();
-    let age_ms = |now: Duration| {
-        let ages = sources.iter().map(|(delay, trace, spacing)| match trace {
-            None => *delay + *spacing / 2,
-            Some(trace) => *delay + age_of_last(trace, now.saturating_sub(*delay)),
-        });
-        ages.min().map_or(0.0, |age| age.as_secs_f64() * 1e3)
-    };
-    let steps = ((scenario.duration - scenario.warmup).as_millis() / STEP.as_millis()) as u32;
-    scenario::percentile((0..steps).map(|n| age_ms(scenario.warmup + STEP * n)), 0.95)
-}
-
-/// How long before `now` the trace's last opportunity came.
-fn age_of_last(trace: &Trace, now: Duration) -> Duration {
-    match trace.count_before(now + Duration::from_nanos(1)).checked_sub(1) {
-        Some(last) => now.saturating_sub(trace.time_of(last)),
-        None => now,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn scenario(links: &str) -> Scenario {
-        Scenario::parse(&format!("name = \"t\"\nduration = \"10 s\"\nwarmup = \"2 s\"\n{links}"), "t").unwrap()
-    }
-
-    #[test]
-    fn the_bound_counts_payload_of_rates_and_of_opportunities() {
-        let scenario =
-            scenario("[[link]]\nname = \"a\"\nrate = \"15 Mbit/s\"\n[[link]]\nname = \"b\"\ntrace = \"t\"\n");
-        let ten_ms: String = (1..=100).map(|n| format!("{}\n", n * 10)).collect();
-        let traces = Traces::from([("t".to_owned(), Trace::parse(&ten_ms, "t").unwrap())]);
-        let bound = bound_bps(&scenario, FlowDirection::Up, &traces);
-        assert!((bound - (15e6 * 1448.0 / 1500.0 + 100.0 * 1448.0 * 8.0)).abs() < 1.0, "{bound}");
-    }
-
-    #[test]
-    fn an_omniscient_sender_waits_for_the_nearest_opportunity() {
-        let scenario = scenario("[[link]]\nname = \"b\"\ntrace = \"t\"\ndelay = \"20 ms\"\n");
-        let ten_ms: String = (1..=100).map(|n| format!("{}\n", n * 10)).collect();
-        let traces = Traces::from([("t".to_owned(), Trace::parse(&ten_ms, "t").unwrap())]);
-        let p95 = omniscient_ms_p95(&scenario, FlowDirection::Up, &traces).unwrap();
-        assert!((28.0..=30.0).contains(&p95), "{p95}");
-    }
 }

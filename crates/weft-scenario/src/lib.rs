@@ -12,6 +12,7 @@ mod file;
 mod flow;
 pub mod jitter;
 mod link;
+pub mod measure;
 mod network;
 mod quantity;
 mod result;

@@ -48,6 +48,9 @@ pub struct VariantResult {
     /// The single link used, where it was one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub link: Option<String>,
+    /// What stands in for the real thing, where a world only has a model of it.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub note: Option<String>,
     /// Median goodput in bit/s of all flows together whose data goes the way of the first bulk flow.
     pub goodput_bps: f64,
     /// Goodput / bound.
@@ -198,6 +201,7 @@ impl VariantResult {
         VariantResult {
             name: name.into(),
             link,
+            note: None,
             goodput_bps: middle(|run| run.goodput_bps),
             efficiency: middle(|run| run.efficiency),
             prediction: None,

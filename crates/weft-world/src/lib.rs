@@ -2,3 +2,5 @@
 #![forbid(unsafe_code)]
 
 pub mod network;
+pub mod pair;
+pub mod site;

@@ -3,14 +3,8 @@
 use super::{FlowReport, GRACE, Place, failed, need};
 use crate::LabError;
 use crate::interrupt;
-use weft_scenario::{FlowResult, Series, percentile};
-
-/// One answered echo request.
-#[derive(Clone, Copy, PartialEq, Debug)]
-struct Reply {
-    sequence: u64,
-    rtt_ms: f64,
-}
+use weft_scenario::Series;
+use weft_scenario::measure::{Reply, ping_result};
 
 pub(super) fn run(place: &Place) -> Result<FlowReport, LabError> {
     need("ping", "iputils-ping")?;
@@ -25,8 +19,7 @@ pub(super) fn run(place: &Place) -> Result<FlowReport, LabError> {
     if replies.is_empty() && !output.stderr.is_empty() {
         return Err(failed("ping", &output.stderr));
     }
-    let first_counted = (place.own_warmup().as_secs_f64() / interval_s).ceil() as u64 + 1;
-    Ok(report(place, &replies, first_counted, count as u64))
+    Ok(report(place, &replies, count as u64))
 }
 
 /// Reads `64 bytes from 10.0.0.2: icmp_seq=7 ttl=64 time=16.2 ms`.
@@ -35,17 +28,9 @@ fn parse_reply(line: &str) -> Option<Reply> {
     Some(Reply { sequence: field("icmp_seq=")?.parse().ok()?, rtt_ms: field("time=")?.parse().ok()? })
 }
 
-fn report(place: &Place, replies: &[Reply], first: u64, last: u64) -> FlowReport {
-    let counted = || replies.iter().filter(|reply| reply.sequence >= first).map(|reply| reply.rtt_ms);
-    let interval_s = place.flow.interval.as_secs_f64();
-    let start_s = place.flow.start.as_secs_f64();
-    let result = FlowResult {
-        name: place.flow.name.clone(),
-        rtt_ms_p50: percentile(counted(), 0.5),
-        rtt_ms_p95: percentile(counted(), 0.95),
-        lost: Some(((last + 1).saturating_sub(first) as f64 - counted().count() as f64).max(0.0)),
-        ..FlowResult::default()
-    };
+fn report(place: &Place, replies: &[Reply], count: u64) -> FlowReport {
+    let (start_s, interval_s) = (place.flow.start.as_secs_f64(), place.flow.interval.as_secs_f64());
+    let result = ping_result(place.flow, place.schedule.warmup, replies, count);
     let points =
         replies.iter().map(|reply| (start_s + (reply.sequence - 1) as f64 * interval_s, reply.rtt_ms)).collect();
     FlowReport { result, series: vec![Series { name: place.flow.name.clone(), unit: "ms", points }] }

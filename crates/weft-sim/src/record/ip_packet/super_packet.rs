@@ -51,6 +51,11 @@ impl SuperSegment {
         self.whole.len.div_ceil(self.gso_size.max(1)).max(1)
     }
 
+    /// All of them as one segment, as a host with receive offload takes them.
+    pub fn whole(&self) -> &Segment {
+        &self.whole
+    }
+
     /// The segments.
     pub fn segments(&self) -> impl Iterator<Item = Segment> {
         let (whole, gso_size, count) = (self.whole, self.gso_size, self.count());

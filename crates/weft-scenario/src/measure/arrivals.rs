@@ -1,0 +1,122 @@
+//! What the arrivals of a `probe` flow tell.
+
+use crate::{Flow, FlowDirection, FlowResult, Scenario, percentile};
+use std::time::Duration;
+
+/// Payload bytes of a probe: as small as voice.
+pub const PROBE_PAYLOAD_BYTES: usize = 100;
+/// Arrivals looked at to tell which link carries a probe.
+pub const RECENT_PROBES: usize = 50;
+
+/// A probe that arrived; times from the beginning of the run.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Arrival {
+    /// Its number, from 0.
+    pub sequence: u64,
+    /// When it was sent.
+    pub sent: Duration,
+    /// When it arrived.
+    pub received: Duration,
+}
+
+impl Arrival {
+    /// Its one-way delay in milliseconds.
+    pub fn one_way_ms(&self) -> f64 {
+        self.received.saturating_sub(self.sent).as_secs_f64() * 1e3
+    }
+}
+
+/// The result of a `probe` flow that sent `sent` datagrams; times count from the beginning of the run.
+pub fn probe_result(flow: &Flow, warmup: Duration, arrivals: &[Arrival], sent: u64) -> FlowResult {
+    let from = warmup.max(flow.start);
+    let counted: Vec<Arrival> = arrivals.iter().filter(|a| a.sent >= from).copied().collect();
+    let sent_before = ((from - flow.start).as_secs_f64() / flow.interval.as_secs_f64()).ceil() as u64;
+    let mut sequences: Vec<u64> = counted.iter().map(|a| a.sequence).collect();
+    sequences.sort_unstable();
+    sequences.dedup();
+    let one_way = |share| percentile(counted.iter().map(Arrival::one_way_ms), share);
+    FlowResult {
+        name: flow.name.clone(),
+        longest_gap_ms: Some(longest_gap(arrivals, from, flow.stop).as_secs_f64() * 1e3),
+        one_way_ms_p50: one_way(0.5),
+        one_way_ms_p95: one_way(0.95),
+        one_way_ms_p99: one_way(0.99),
+        lost: Some(sent.saturating_sub(sent_before).saturating_sub(sequences.len() as u64) as f64),
+        ..FlowResult::default()
+    }
+}
+
+/// The position of the link that carries a probe flow whose least one-way delay of late is `seen`: the link of the longest delay
+/// that fits; the fastest link before any probe arrived.
+pub fn carrying_link(scenario: &Scenario, flow: &str, seen: Option<Duration>) -> Option<usize> {
+    let direction = scenario.flows.iter().find(|f| f.name == flow).map_or(FlowDirection::Up, |f| f.direction);
+    let delays: Vec<Duration> = scenario.links.iter().map(|link| link.towards(direction).delay).collect();
+    let seen = seen.unwrap_or_default();
+    let possible = delays.iter().enumerate().filter(|(_, delay)| **delay <= seen).max_by_key(|(_, delay)| **delay);
+    possible.or(delays.iter().enumerate().min_by_key(|(_, delay)| **delay)).map(|(position, _)| position)
+}
+
+/// The longest time within `from..to` without an arrival; a gap that began earlier counts from its beginning.
+pub fn longest_gap(arrivals: &[Arrival], from: Duration, to: Duration) -> Duration {
+    let mut last = from;
+    let mut longest = Duration::ZERO;
+    for arrival in arrivals {
+        if arrival.received > to {
+            break;
+        }
+        if arrival.received > from {
+            longest = longest.max(arrival.received.saturating_sub(last));
+        }
+        last = arrival.received;
+    }
+    longest.max(to.saturating_sub(last.max(from)))
+}
+
+/// The 95th percentile over time of the age of the newest arrival (the newest by sending time), in milliseconds.
+pub fn newest_age_ms_p95(arrivals: &[Arrival], from: Duration, to: Duration) -> Option<f64> {
+    const STEP: Duration = Duration::from_millis(1);
+    let mut next = arrivals.iter().peekable();
+    let mut newest: Option<Duration> = None;
+    let mut ages = Vec::new();
+    let mut now = from;
+    while now < to {
+        while let Some(arrival) = next.next_if(|a| a.received <= now) {
+            newest = newest.max(Some(arrival.sent));
+        }
+        ages.push(now.saturating_sub(newest.unwrap_or_default()).as_secs_f64() * 1e3);
+        now += STEP;
+    }
+    percentile(ages, 0.95)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ms(n: u64) -> Duration {
+        Duration::from_millis(n)
+    }
+
+    fn steady(delay_ms: u64, without: std::ops::Range<u64>) -> Vec<Arrival> {
+        (0..1000)
+            .filter(|n| !without.contains(n))
+            .map(|n| Arrival { sequence: n, sent: ms(n), received: ms(n + delay_ms) })
+            .collect()
+    }
+
+    #[test]
+    fn a_gap_is_found_where_it_is() {
+        let arrivals = steady(8, 300..350);
+        assert_eq!(longest_gap(&arrivals, ms(100), ms(900)), ms(51));
+        assert_eq!(longest_gap(&arrivals, ms(400), ms(900)), ms(1));
+        assert_eq!(longest_gap(&arrivals, ms(900), ms(1200)), ms(193), "silence until the end is a gap");
+    }
+
+    #[test]
+    fn the_newest_arrival_is_as_old_as_its_delay() {
+        let p95 = newest_age_ms_p95(&steady(8, 0..0), ms(100), ms(900)).unwrap();
+        assert!((8.0..=9.0).contains(&p95), "{p95}");
+        let with_outage = newest_age_ms_p95(&steady(8, 300..400), ms(100), ms(900)).unwrap();
+        assert!((65.0..=75.0).contains(&with_outage), "{with_outage}");
+    }
+}

@@ -1,0 +1,90 @@
+//! What no sender can beat.
+
+use crate::trace::{OPPORTUNITY_BYTES, Trace};
+use crate::{App, Capacity, FlowDirection, PAYLOAD_BYTES, Scenario, Traces, percentile};
+use std::time::Duration;
+
+/// The direction the bulk goes, which the bound is about.
+pub fn bulk_direction(scenario: &Scenario) -> FlowDirection {
+    let bulk = scenario.flows.iter().find(|flow| matches!(flow.app, App::Iperf3 | App::Http));
+    bulk.map_or(FlowDirection::Up, |flow| flow.direction)
+}
+
+/// Goodput that no protocol without a tunnel can beat, in bit/s. Traces count their opportunities after the warm-up.
+pub fn bound_bps(scenario: &Scenario, direction: FlowDirection, traces: &Traces) -> f64 {
+    let window_s = (scenario.duration - scenario.warmup).as_secs_f64();
+    let of_traces: f64 = scenario
+        .links
+        .iter()
+        .filter_map(|link| match &link.towards(direction).capacity {
+            Capacity::Trace(name) => traces.get(name),
+            Capacity::Rate(_) => None,
+        })
+        .map(|trace| {
+            trace.opportunities(scenario.warmup, scenario.duration) as f64 * PAYLOAD_BYTES as f64 * 8.0 / window_s
+        })
+        .sum();
+    scenario.constant_rate_bound_bps(direction) + of_traces
+}
+
+/// The 95th percentile over time of the age of an omniscient sender's newest arrival, in milliseconds, when it uses all links at
+/// once (Winstein et al., Sprout, NSDI 2013, §5.1). A constant-rate link has an opportunity for each full packet.
+pub fn omniscient_ms_p95(scenario: &Scenario, direction: FlowDirection, traces: &Traces) -> Option<f64> {
+    const STEP: Duration = Duration::from_millis(1);
+    let sources: Vec<(Duration, Option<&Trace>, Duration)> = scenario
+        .links
+        .iter()
+        .map(|link| {
+            let spec = link.towards(direction);
+            match &spec.capacity {
+                Capacity::Trace(name) => (spec.delay, traces.get(name), Duration::ZERO),
+                Capacity::Rate(rate) => (spec.delay, None, rate.time_for(OPPORTUNITY_BYTES)),
+            }
+        })
+        .collect();
+    let age_ms = |now: Duration| {
+        let ages = sources.iter().map(|(delay, trace, spacing)| match trace {
+            None => *delay + *spacing / 2,
+            Some(trace) => *delay + age_of_last(trace, now.saturating_sub(*delay)),
+        });
+        ages.min().map_or(0.0, |age| age.as_secs_f64() * 1e3)
+    };
+    let steps = ((scenario.duration - scenario.warmup).as_millis() / STEP.as_millis()) as u32;
+    percentile((0..steps).map(|n| age_ms(scenario.warmup + STEP * n)), 0.95)
+}
+
+/// How long before `now` the trace's last opportunity came.
+fn age_of_last(trace: &Trace, now: Duration) -> Duration {
+    match trace.count_before(now + Duration::from_nanos(1)).checked_sub(1) {
+        Some(last) => now.saturating_sub(trace.time_of(last)),
+        None => now,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn scenario(links: &str) -> Scenario {
+        Scenario::parse(&format!("name = \"t\"\nduration = \"10 s\"\nwarmup = \"2 s\"\n{links}"), "t").unwrap()
+    }
+
+    #[test]
+    fn the_bound_counts_payload_of_rates_and_of_opportunities() {
+        let scenario =
+            scenario("[[link]]\nname = \"a\"\nrate = \"15 Mbit/s\"\n[[link]]\nname = \"b\"\ntrace = \"t\"\n");
+        let ten_ms: String = (1..=100).map(|n| format!("{}\n", n * 10)).collect();
+        let traces = Traces::from([("t".to_owned(), Trace::parse(&ten_ms, "t").unwrap())]);
+        let bound = bound_bps(&scenario, FlowDirection::Up, &traces);
+        assert!((bound - (15e6 * 1448.0 / 1500.0 + 100.0 * 1448.0 * 8.0)).abs() < 1.0, "{bound}");
+    }
+
+    #[test]
+    fn an_omniscient_sender_waits_for_the_nearest_opportunity() {
+        let scenario = scenario("[[link]]\nname = \"b\"\ntrace = \"t\"\ndelay = \"20 ms\"\n");
+        let ten_ms: String = (1..=100).map(|n| format!("{}\n", n * 10)).collect();
+        let traces = Traces::from([("t".to_owned(), Trace::parse(&ten_ms, "t").unwrap())]);
+        let p95 = omniscient_ms_p95(&scenario, FlowDirection::Up, &traces).unwrap();
+        assert!((28.0..=30.0).contains(&p95), "{p95}");
+    }
+}

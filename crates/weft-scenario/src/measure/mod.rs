@@ -1,0 +1,15 @@
+//! What both worlds measure by, so that a figure means the same in each.
+
+mod arrivals;
+mod bound;
+mod campaign;
+mod carried;
+mod replies;
+
+pub use arrivals::{
+    Arrival, PROBE_PAYLOAD_BYTES, RECENT_PROBES, carrying_link, longest_gap, newest_age_ms_p95, probe_result,
+};
+pub use bound::{bound_bps, bulk_direction, omniscient_ms_p95};
+pub use campaign::{arrange, predict, variants_to_run, wanted_variants};
+pub use carried::{Carried, STEP};
+pub use replies::{Reply, ping_result};

@@ -1,0 +1,227 @@
+//! The applications of a scenario as agents on the two hosts, and what they tell.
+
+use super::world::{HOME, HUB, World};
+use weft_scenario::measure::{Arrival, PROBE_PAYLOAD_BYTES, Reply, ping_result, probe_result};
+use weft_scenario::{App, Flow, FlowDirection, FlowResult, Series};
+use weft_sim::host::{Agent, DatagramSink, DatagramSource, Echo, EchoAnswer, Ends, Supply, TcpSink, TcpSource};
+use weft_sim::source::Pattern;
+use weft_sim::tcp::congestion::{CongestionKind, HyStartKind};
+use weft_sim::tcp::{DelayedAck, ReceiverConfig, Recovery, SenderConfig};
+use weft_sim::{FlowNo, NodeId};
+use weft_units::{Duration, Instant, Rng};
+
+/// IPv4, TCP, timestamps.
+const TCP_HEADERS_LEN: u32 = 52;
+/// IPv4, UDP.
+const UDP_HEADERS_LEN: u32 = 28;
+/// An echo request of `ping`, with its IP header.
+const PING_BYTES: u32 = 84;
+/// What half of a `tcp_rmem` of 32 MB announces.
+const WINDOW_BYTES: u32 = 16 << 20;
+/// Linux: the longest that an acknowledgment waits, the least and the greatest retransmission timeout.
+const MAX_ACK_DELAY: Duration = Duration::from_millis(40);
+const MIN_RTO: Duration = Duration::from_millis(200);
+const MAX_RTO: Duration = Duration::from_secs(120);
+/// Linux: `tcp_reordering`.
+const DUP_THRESH: u32 = 3;
+/// Known congestion controls, by the kernel's names.
+const CONGESTION: [&str; 4] = ["reno", "cubic", "bic", "bbr"];
+
+fn congestion(name: &str, seed: u64) -> Result<CongestionKind, String> {
+    match name {
+        "reno" => Ok(CongestionKind::Reno { abc_limit_segments: 1 }),
+        "cubic" => Ok(CongestionKind::Cubic { hystart: HyStartKind::Classic, fast_convergence: true }),
+        "bic" => Ok(CongestionKind::Bic),
+        "bbr" => Ok(CongestionKind::Bbr { seed }),
+        _ => Err(format!("the simulator has no congestion control `{name}`: it knows {}", CONGESTION.join(", "))),
+    }
+}
+
+/// A TCP sender as Linux has it.
+fn sender_config(mss: u32, congestion: CongestionKind, dup_thresh: u32) -> SenderConfig {
+    SenderConfig {
+        mss,
+        congestion,
+        recovery: Recovery::RackTlp,
+        dup_thresh,
+        adaptive_reordering: true,
+        undo: true,
+        limited_transmit: true,
+        max_window_segments: WINDOW_BYTES / mss.max(1),
+        handshake: true,
+        min_rto: MIN_RTO,
+        max_rto: MAX_RTO,
+        max_ack_delay: MAX_ACK_DELAY,
+        ..SenderConfig::default()
+    }
+}
+
+fn receiver_config(mss: u32) -> ReceiverConfig {
+    let window_segments = WINDOW_BYTES / mss.max(1);
+    ReceiverConfig { mss, window_segments, delayed_ack: DelayedAck::Quick, sack: true, ecn: false }
+}
+
+/// A flow's place in the world.
+pub(super) struct Seat {
+    flow: Flow,
+    number: FlowNo,
+    from: NodeId,
+    to: NodeId,
+    epoch: Instant,
+    /// Bytes delivered to the application so far, at each look.
+    delivered: Vec<(Duration, u64)>,
+}
+
+/// Seats every flow's two agents; the run begins at `epoch`.
+///
+/// # Errors
+/// When a congestion control is not known.
+pub(super) fn seat(flows: &[Flow], world: &mut World, epoch: Instant, rng: &Rng) -> Result<Vec<Seat>, String> {
+    let seats = (0..).zip(flows).map(|(number, flow)| {
+        let is_down = flow.direction == FlowDirection::Down && flow.app != App::Ping;
+        let [from, to] = if is_down { [HUB, HOME] } else { [HOME, HUB] };
+        let seat = Seat { flow: flow.clone(), number: FlowNo(number), from, to, epoch, delivered: Vec::new() };
+        let [source, sink] = seat.agents(world, &rng.split(u64::from(number)))?;
+        for (node, other, agent) in [(to, from, sink), (from, to, source)] {
+            world.simulator.with_node(node, |site, now, ports| {
+                site.host_mut().add(Ends { flow: seat.number, here: node, there: other }, agent);
+                weft_sim::Node::wake(site, now, ports);
+            });
+        }
+        Ok(seat)
+    });
+    seats.collect()
+}
+
+impl Seat {
+    fn agents(&self, world: &World, rng: &Rng) -> Result<[Agent; 2], String> {
+        let (start, stop) = (self.epoch + self.flow.start, self.epoch + self.flow.stop);
+        let datagrams = |bytes| {
+            DatagramSource::new(Pattern::Even { interval: self.flow.interval }, bytes, start, stop, rng.split(1))
+        };
+        let supply = match self.flow.app {
+            App::Ping => {
+                return Ok([Agent::Echo(Box::new(Echo::new(datagrams(PING_BYTES)))), Agent::EchoAnswer(EchoAnswer)]);
+            }
+            App::Probe => {
+                let source = datagrams(PROBE_PAYLOAD_BYTES as u32 + UDP_HEADERS_LEN);
+                return Ok([Agent::DatagramSource(source), Agent::DatagramSink(Box::new(DatagramSink::logging()))]);
+            }
+            App::Iperf3 => Supply::Endless,
+            App::Http => Supply::Transfers(self.flow.size_bytes),
+        };
+        let mss = world.mss(self.from);
+        let site = world.simulator.nodes().get(self.from.index());
+        let dup_thresh = site.and_then(|site| site.engine()?.reordering_metric()).unwrap_or(DUP_THRESH);
+        let congestion = congestion(&self.flow.congestion, rng.split(2).next_u64())?;
+        let sender = sender_config(mss, congestion, dup_thresh);
+        let source = TcpSource::new(sender, TCP_HEADERS_LEN, supply, start, stop, rng.split(3));
+        let sink = TcpSink::new(receiver_config(mss), TCP_HEADERS_LEN, None);
+        Ok([Agent::TcpSource(Box::new(source)), Agent::TcpSink(Box::new(sink))])
+    }
+
+    /// The flow's name.
+    pub(super) fn name(&self) -> &str {
+        &self.flow.name
+    }
+
+    /// The flow.
+    pub(super) fn flow(&self) -> &Flow {
+        &self.flow
+    }
+
+    fn agent<'a>(&self, world: &'a World, node: NodeId) -> Option<&'a Agent> {
+        world.simulator.nodes().get(node.index())?.host().agent(self.number)
+    }
+
+    fn delivered_bytes(&self, world: &World) -> Option<u64> {
+        match self.agent(world, self.to)? {
+            Agent::TcpSink(sink) => Some(sink.delivered_bytes()),
+            _ => None,
+        }
+    }
+
+    /// Notes what has been delivered by `at` of the run.
+    pub(super) fn look(&mut self, world: &World, at: Duration) {
+        if let Some(bytes) = self.delivered_bytes(world) {
+            self.delivered.push((at, bytes));
+        }
+    }
+
+    /// The arrivals of a probe so far.
+    pub(super) fn arrivals(&self, world: &World) -> Vec<Arrival> {
+        let Some(Agent::DatagramSink(sink)) = self.agent(world, self.to) else { return Vec::new() };
+        let arrival = |(at, one_way): &(Instant, Duration)| {
+            let received = *at - self.epoch;
+            let sent = received.saturating_sub(*one_way);
+            Arrival { sequence: self.number_of(sent), sent, received }
+        };
+        sink.log().iter().map(arrival).collect()
+    }
+
+    /// The least one-way delay of the last `count` arrivals of a probe.
+    pub(super) fn recent_one_way(&self, world: &World, count: usize) -> Option<Duration> {
+        let Some(Agent::DatagramSink(sink)) = self.agent(world, self.to) else { return None };
+        sink.log().iter().rev().take(count).map(|(_, one_way)| *one_way).min()
+    }
+
+    /// Which of the evenly spaced packets left at this time of the run.
+    fn number_of(&self, sent: Duration) -> u64 {
+        sent.saturating_sub(self.flow.start).div_duration_f64(self.flow.interval).round() as u64
+    }
+
+    /// What the application measured.
+    pub(super) fn report(&self, world: &World, warmup: Duration) -> (FlowResult, Series) {
+        let series = |unit, points| Series { name: self.flow.name.clone(), unit, points };
+        match self.flow.app {
+            App::Iperf3 | App::Http => (self.bulk_result(warmup), series("bit/s", self.rates())),
+            App::Probe => {
+                let arrivals = self.arrivals(world);
+                let sent = match self.agent(world, self.from) {
+                    Some(Agent::DatagramSource(source)) => source.sent(),
+                    _ => 0,
+                };
+                let points = arrivals.iter().map(|a| (a.received.as_secs_f64(), a.one_way_ms())).collect();
+                (probe_result(&self.flow, warmup, &arrivals, sent), series("ms", points))
+            }
+            App::Ping => {
+                let replies = self.replies(world);
+                let count = (self.flow.stop - self.flow.start).div_duration_f64(self.flow.interval).floor() as u64;
+                let at_s = |reply: &Reply| {
+                    (self.flow.start + self.flow.interval.mul_f64((reply.sequence - 1) as f64)).as_secs_f64()
+                };
+                let points = replies.iter().map(|reply| (at_s(reply), reply.rtt_ms)).collect();
+                (ping_result(&self.flow, warmup, &replies, count), series("ms", points))
+            }
+        }
+    }
+
+    fn replies(&self, world: &World) -> Vec<Reply> {
+        let Some(Agent::Echo(echo)) = self.agent(world, self.from) else { return Vec::new() };
+        let reply = |(at, rtt): &(Instant, Duration)| Reply {
+            sequence: self.number_of((*at - self.epoch).saturating_sub(*rtt)) + 1,
+            rtt_ms: rtt.as_secs_f64() * 1e3,
+        };
+        echo.log().iter().map(reply).collect()
+    }
+
+    fn bulk_result(&self, warmup: Duration) -> FlowResult {
+        let (from, to) = (warmup.max(self.flow.start), self.flow.stop);
+        let delivered = |at: Duration| self.delivered.iter().rev().find(|(time, _)| *time <= at).map_or(0, |(_, b)| *b);
+        let bits = delivered(to).saturating_sub(delivered(from)) as f64 * 8.0;
+        FlowResult {
+            name: self.flow.name.clone(),
+            goodput_bps: Some(bits / (to.saturating_sub(from)).as_secs_f64()),
+            tcp_resets: Some(0.0),
+            ..FlowResult::default()
+        }
+    }
+
+    fn rates(&self) -> Vec<(f64, f64)> {
+        let pairs = self.delivered.iter().zip(self.delivered.iter().skip(1));
+        let rate = |((before, b), (at, a)): (&(Duration, u64), &(Duration, u64))| {
+            (at.as_secs_f64(), a.saturating_sub(*b) as f64 * 8.0 / (*at - *before).as_secs_f64())
+        };
+        pairs.filter(|((before, _), (at, _))| at > before).map(rate).collect()
+    }
+}

@@ -1,0 +1,172 @@
+//! The timed events of a run: carries them out, then says what each did.
+
+use super::apps::Seat;
+use super::measure::Stage;
+use super::world::HOME;
+use std::collections::BTreeMap;
+use weft_engine::{Command, PathState};
+use weft_scenario::measure::{Carried, RECENT_PROBES, carrying_link, longest_gap};
+use weft_scenario::{Action, App, Directions, Event, EventLink, EventResult, FlowDirection};
+use weft_sim::LinkId;
+use weft_sim::link::{Capacity, LinkSpec};
+use weft_units::{Duration, Instant};
+
+/// How long after a change for the worse the paths' states are watched.
+const WATCH: Duration = Duration::from_secs(5);
+
+/// An event that was carried out.
+#[derive(Clone, Debug)]
+pub(super) struct Happened {
+    event: Event,
+    /// Position of the link.
+    link: Option<usize>,
+    restored_at: Option<Duration>,
+}
+
+/// A change in time order: the n-th event, or its end.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Due {
+    at: Duration,
+    event: usize,
+    is_end: bool,
+}
+
+/// Runs to the end of the scenario and carries out all events on the way.
+pub(super) fn play(stage: &mut Stage<'_>) -> Vec<Happened> {
+    let events = stage.scenario.events.clone();
+    let mut due: Vec<Due> = Vec::new();
+    for (event, Event { at, lasting, .. }) in events.iter().enumerate() {
+        due.push(Due { at: *at, event, is_end: false });
+        due.extend(lasting.map(|time| Due { at: *at + time, event, is_end: true }));
+    }
+    due.sort_unstable();
+    let mut happened: BTreeMap<usize, Happened> = BTreeMap::new();
+    for next in due.into_iter().filter(|due| due.at < stage.scenario.duration) {
+        stage.run_until(next.at);
+        let Some(event) = events.get(next.event) else { continue };
+        if next.is_end {
+            let Some(done) = happened.get_mut(&next.event) else { continue };
+            done.restored_at = Some(next.at);
+            undo(stage, event, done.link);
+        } else {
+            let link = event.link.as_ref().and_then(|link| find(stage, link));
+            carry_out(stage, event, link);
+            happened.insert(next.event, Happened { event: event.clone(), link, restored_at: None });
+        }
+    }
+    stage.run_until(stage.scenario.duration);
+    happened.into_values().collect()
+}
+
+fn find(stage: &Stage<'_>, link: &EventLink) -> Option<usize> {
+    match link {
+        EventLink::Named(name) => stage.scenario.links.iter().position(|known| known.name == *name),
+        EventLink::Carrying(flow) => {
+            let seat = stage.seats.iter().find(|seat| seat.name() == flow);
+            let seen = seat.and_then(|seat| seat.recent_one_way(&stage.world, RECENT_PROBES));
+            carrying_link(stage.scenario, flow, seen)
+        }
+    }
+}
+
+fn carry_out(stage: &mut Stage<'_>, event: &Event, link: Option<usize>) {
+    match (&event.action, link) {
+        (Action::Weights(weights), _) => {
+            let pairs = weights.iter().map(|(name, weight)| (name.clone(), *weight)).collect();
+            let command = Command::SetWeights(Some(pairs));
+            stage.world.simulator.with_node(HOME, |site, now, ports| {
+                // Weights mean something to weft only; a name it does not know changes nothing.
+                let told = site.engine_mut().map(|engine| engine.command(now, command));
+                if let Some(Ok(())) = told {
+                    weft_sim::Node::wake(site, now, ports);
+                }
+            });
+        }
+        (Action::Cut, Some(link)) => cut(stage, link, event.directions, true),
+        (Action::Restore, Some(link)) => cut(stage, link, event.directions, false),
+        (change, Some(link)) => set(stage, link, event.directions, Some(change)),
+        (_, None) => {}
+    }
+}
+
+fn undo(stage: &mut Stage<'_>, event: &Event, link: Option<usize>) {
+    match (&event.action, link) {
+        (Action::Cut, Some(link)) => cut(stage, link, event.directions, false),
+        (Action::Restore, Some(link)) => cut(stage, link, event.directions, true),
+        (Action::Rate(_) | Action::Loss(_) | Action::Delay(_), Some(link)) => set(stage, link, event.directions, None),
+        (Action::Weights(_), _) | (_, None) => {}
+    }
+}
+
+fn directions(stage: &Stage<'_>, link: usize, which: Directions) -> Vec<(LinkId, LinkSpec)> {
+    let (Some(ids), Some(specs)) = (stage.world.links.get(link), stage.described.get(link)) else { return Vec::new() };
+    let up = which.has_up().then(|| (ids[0], specs[0].clone()));
+    up.into_iter().chain(which.has_down().then(|| (ids[1], specs[1].clone()))).collect()
+}
+
+fn cut(stage: &mut Stage<'_>, link: usize, which: Directions, is_cut: bool) {
+    for (id, _) in directions(stage, link, which) {
+        stage.world.simulator.set_link(id, |spec| spec.cut = is_cut);
+    }
+}
+
+/// Sets the link to what the scenario says, with `change` on top.
+fn set(stage: &mut Stage<'_>, link: usize, which: Directions, change: Option<&Action>) {
+    for (id, mut wanted) in directions(stage, link, which) {
+        match change {
+            Some(Action::Rate(rate)) => wanted.capacity = Capacity::Rate(*rate),
+            Some(Action::Loss(loss)) => wanted.loss = *loss,
+            Some(Action::Delay(delay)) => wanted.delay = *delay,
+            _ => {}
+        }
+        stage.world.simulator.set_link(id, |spec| *spec = wanted);
+    }
+}
+
+/// What the events did, told from the probes' arrivals, the links' bytes and the paths' states.
+pub(super) fn judge(stage: &Stage<'_>, happened: &[Happened], carried: &Carried) -> Vec<EventResult> {
+    let direction = stage.scenario.flows.first().map_or(FlowDirection::Up, |flow| flow.direction);
+    let probes = stage.seats.iter().filter(|seat| seat.flow().app == App::Probe);
+    let arrivals = probes.min_by_key(|seat| seat.name().to_owned()).map(|seat| seat.arrivals(&stage.world));
+    let ends = happened.iter().skip(1).map(|next| next.event.at).chain([stage.scenario.duration]);
+    let judged = happened.iter().zip(ends).map(|(done, end)| {
+        let at = done.event.at;
+        let restored = done.restored_at.filter(|_| done.event.action == Action::Cut);
+        let share_back =
+            done.link.zip(restored).and_then(|(link, restored)| carried.share_back(link, direction, at, restored, end));
+        EventResult {
+            group: done.event.group,
+            at_s: at.as_secs_f64(),
+            action: done.event.action.word().to_owned(),
+            link: done.link.and_then(|l| stage.scenario.links.get(l)).map(|l| l.name.clone()),
+            direction: done.event.directions.word().to_owned(),
+            gap_ms: arrivals.as_ref().map(|arrivals| longest_gap(arrivals, at, end).as_secs_f64() * 1e3),
+            share_back_s: share_back.map(|time| time.as_secs_f64()),
+            demoted_s: demoted_after(stage, done).map(|time| time.as_secs_f64()),
+        }
+    });
+    judged.collect()
+}
+
+/// How bad a path is, from 0 (good) on; none for one that is not open yet.
+fn severity(state: PathState) -> Option<usize> {
+    [PathState::Good, PathState::Degraded, PathState::Suspect, PathState::Down].iter().position(|known| *known == state)
+}
+
+/// Time from a change for the worse until the engine at home took the link's path for worse than before.
+fn demoted_after(stage: &Stage<'_>, done: &Happened) -> Option<Duration> {
+    let link = done.link.filter(|_| matches!(done.event.action, Action::Cut | Action::Loss(_)))?;
+    let site = stage.world.simulator.nodes().get(HOME.index())?.engine()?;
+    let name = &stage.scenario.links.get(link)?.name;
+    let own = |position: usize| site.links().get(position).is_some_and(|l| l.name == *name);
+    let at: Instant = stage.epoch + done.event.at;
+    let changes = || site.path_changes().iter().filter(|change| own(change.link));
+    let before = changes().rev().find(|change| change.at <= at).and_then(|change| severity(change.state));
+    let worse = |state| severity(state) > before;
+    changes().find(|c| c.at > at && c.at <= at + WATCH && worse(c.state)).map(|change| change.at - at)
+}
+
+/// The names of the flows that are probes.
+pub(super) fn probe_seats(seats: &[Seat]) -> impl Iterator<Item = &Seat> {
+    seats.iter().filter(|seat| seat.flow().app == App::Probe)
+}

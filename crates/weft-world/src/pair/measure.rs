@@ -1,0 +1,205 @@
+//! One run of one lane: build the world, run the flows and events, collect what was measured.
+
+use super::apps::{self, Seat};
+use super::events;
+use super::lane::Lane;
+use super::world::{World, described};
+use weft_scenario::measure::{Carried, STEP, bound_bps, bulk_direction, newest_age_ms_p95, omniscient_ms_p95};
+use weft_scenario::{Capacity, FlowDirection, LinkResult, Scenario, Series, Traces, VariantRun};
+use weft_sim::link::LinkSpec;
+use weft_units::{Duration, Instant, Rng};
+
+/// Time between a tunnel's being ready and the beginning of the run.
+const LEAD: Duration = Duration::from_millis(700);
+/// How long after the end of a run what was sent may still arrive.
+const DRAIN: Duration = Duration::from_secs(2);
+
+/// What is the same in all runs.
+pub(super) struct Bench<'a> {
+    pub scenario: &'a Scenario,
+    pub traces: &'a Traces,
+}
+
+/// What one lane of a run gave.
+pub(super) struct LaneRun {
+    pub run: VariantRun,
+    pub series: Vec<Series>,
+}
+
+/// A run under way.
+pub(super) struct Stage<'a> {
+    pub scenario: &'a Scenario,
+    pub described: Vec<[LinkSpec; 2]>,
+    pub world: World,
+    pub seats: Vec<Seat>,
+    /// When the run began.
+    pub epoch: Instant,
+    carried: Carried,
+    /// Bytes sent at the last look, and what could have been since the warm-up, per link [up, down].
+    before: Vec<[u64; 2]>,
+    capacity: Vec<[u64; 2]>,
+    next_look: Duration,
+    at: Duration,
+    results: Vec<LinkResult>,
+}
+
+impl Bench<'_> {
+    pub(super) fn direction(&self) -> FlowDirection {
+        bulk_direction(self.scenario)
+    }
+
+    pub(super) fn bound_bps(&self) -> f64 {
+        bound_bps(self.scenario, self.direction(), self.traces)
+    }
+
+    /// Runs a lane once.
+    pub(super) fn run(&self, lane: &Lane, seed: u64) -> Result<LaneRun, String> {
+        let mut stage = self.stage(lane, seed)?;
+        let happened = events::play(&mut stage);
+        let end = stage.world.simulator.now() + DRAIN;
+        stage.world.simulator.run_until(end);
+        let events = events::judge(&stage, &happened, &stage.carried);
+        let mut lane_run = self.collect(&stage, lane);
+        lane_run.run.events = events;
+        Ok(lane_run)
+    }
+
+    fn stage(&self, lane: &Lane, seed: u64) -> Result<Stage<'_>, String> {
+        let mut world = World::build(self.scenario, self.traces, lane, seed)?;
+        let epoch = world.simulator.now() + LEAD;
+        world.simulator.run_until(epoch);
+        world.restart_traces();
+        let seats = apps::seat(&self.scenario.flows, &mut world, epoch, &Rng::new(seed).split(1))?;
+        let zeros = vec![[0; 2]; world.links.len()];
+        let mut stage = Stage {
+            scenario: self.scenario,
+            described: described(self.scenario, self.traces)?,
+            world,
+            seats,
+            epoch,
+            carried: Carried::default(),
+            before: zeros.clone(),
+            capacity: zeros,
+            next_look: STEP,
+            at: Duration::ZERO,
+            results: Vec::new(),
+        };
+        stage.clear_stats();
+        Ok(stage)
+    }
+
+    fn collect(&self, stage: &Stage<'_>, lane: &Lane) -> LaneRun {
+        let (mut flows, mut series) = (Vec::new(), Vec::new());
+        for seat in &stage.seats {
+            let (mut result, one) = seat.report(&stage.world, self.scenario.warmup);
+            result.beyond_omniscient_ms_p95 = self.beyond_omniscient(stage, seat);
+            flows.push(result);
+            series.push(one);
+        }
+        let names: Vec<&str> = self.scenario.links.iter().map(|link| link.name.as_str()).collect();
+        let is_own = |name: &str| lane.link.and_then(|l| names.get(l)).is_none_or(|own| *own == name);
+        let is_own_series = |s: &Series| s.name.rsplit_once('.').is_some_and(|(link, _)| is_own(link));
+        series.extend(stage.carried.series(&names).into_iter().filter(is_own_series));
+        let is_bounded =
+            |name: &str| self.scenario.flows.iter().any(|flow| flow.name == name && flow.direction == self.direction());
+        let goodput_bps: f64 =
+            flows.iter().filter(|flow| is_bounded(&flow.name)).filter_map(|flow| flow.goodput_bps).sum();
+        let run = VariantRun {
+            goodput_bps,
+            efficiency: goodput_bps / self.bound_bps().max(1.0),
+            flows,
+            links: stage.results.iter().filter(|link| is_own(&link.name)).cloned().collect(),
+            events: Vec::new(),
+            lateness_ms_p999: 0.0,
+        };
+        LaneRun { run, series }
+    }
+
+    /// How much older than an omniscient sender's the newest probe was, at the 95th percentile; only where a trace drives a link.
+    fn beyond_omniscient(&self, stage: &Stage<'_>, seat: &Seat) -> Option<f64> {
+        let flow = events::probe_seats(std::slice::from_ref(seat)).next()?.flow();
+        let is_trace = |link: &weft_scenario::Link| matches!(link.towards(flow.direction).capacity, Capacity::Trace(_));
+        if !self.scenario.links.iter().any(is_trace) {
+            return None;
+        }
+        let floor = omniscient_ms_p95(self.scenario, flow.direction, self.traces)?;
+        Some(newest_age_ms_p95(&seat.arrivals(&stage.world), self.scenario.warmup, flow.stop)? - floor)
+    }
+}
+
+impl Stage<'_> {
+    /// Runs until this time of the run, and looks at links and applications on the way.
+    pub(super) fn run_until(&mut self, end: Duration) {
+        while self.next_look <= end {
+            self.go(self.next_look);
+            self.look();
+            self.next_look += STEP;
+        }
+        self.go(end);
+        if end == self.scenario.duration {
+            self.results = self.link_results();
+        }
+    }
+
+    fn go(&mut self, to: Duration) {
+        let warmup = self.scenario.warmup;
+        if self.at < warmup && to > warmup {
+            self.go(warmup);
+        }
+        let (from, until) = (self.epoch + self.at, self.epoch + to);
+        self.world.simulator.run_until(until);
+        for (pair, capacity) in self.world.links.iter().zip(&mut self.capacity) {
+            for (id, bytes) in pair.iter().zip(capacity) {
+                let link = self.world.simulator.link_mut(*id);
+                let could = if link.spec().cut { 0 } else { link.capacity_bytes(from, until) };
+                *bytes += could;
+            }
+        }
+        self.at = to;
+        if to == warmup {
+            self.clear_stats();
+        }
+    }
+
+    fn clear_stats(&mut self) {
+        let now = self.world.simulator.now();
+        for pair in &self.world.links {
+            pair.iter().for_each(|id| self.world.simulator.link_mut(*id).clear_stats(now));
+        }
+        self.before.fill([0; 2]);
+        self.capacity.fill([0; 2]);
+    }
+
+    fn look(&mut self) {
+        let now = self.world.simulator.now();
+        let mut step = Vec::with_capacity(self.before.len());
+        for (pair, before) in self.world.links.iter().zip(&mut self.before) {
+            let sent = pair.map(|id| self.world.simulator.link_mut(id).stats(now).sent_bytes);
+            step.push([0, 1].map(|d: usize| sent[d].saturating_sub(before[d])));
+            *before = sent;
+        }
+        self.carried.steps.push((self.at, step));
+        for seat in &mut self.seats {
+            seat.look(&self.world, self.at);
+        }
+    }
+
+    fn link_results(&mut self) -> Vec<LinkResult> {
+        let now = self.world.simulator.now();
+        let mut results = Vec::new();
+        for ((pair, described), capacity) in self.world.links.iter().zip(&self.scenario.links).zip(&self.capacity) {
+            for ((id, word), capacity) in pair.iter().zip(["up", "down"]).zip(capacity) {
+                let stats = self.world.simulator.link_mut(*id).stats(now);
+                results.push(LinkResult {
+                    name: described.name.clone(),
+                    direction: word.to_owned(),
+                    sent_bytes: stats.sent_bytes as f64,
+                    lost: (stats.lost_packets + stats.dropped_packets + stats.cut_packets) as f64,
+                    queue_ms_p95: stats.queue_delay.quantile(0.95).map_or(0.0, |time| time.as_secs_f64() * 1e3),
+                    utilisation: stats.sent_bytes as f64 / (*capacity as f64).max(1.0),
+                });
+            }
+        }
+        results
+    }
+}

@@ -1,0 +1,11 @@
+//! Two nodes and the links between them: the lab's scenarios in virtual time, with the same engine.
+
+mod apps;
+mod events;
+mod lane;
+mod measure;
+mod run;
+mod world;
+
+pub use run::{PairOptions, PairRun, run};
+pub use world::{EngineSettings, World};

@@ -1,0 +1,183 @@
+//! A whole scenario: every variant, every repeat, side by side on the processor's cores, and the result.
+
+use super::lane::{Lane, lanes};
+use super::measure::{Bench, LaneRun};
+use super::world::EngineSettings;
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+use weft_scenario::measure::{arrange, predict, variants_to_run, wanted_variants};
+use weft_scenario::{
+    Capacity, Kind, RunResult, SCHEMA, Scenario, Series, Skipped, Traces, Variant, VariantResult, median,
+};
+
+/// How to run a scenario.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct PairOptions {
+    /// Only these variants, by name; all of the scenario's if empty.
+    pub variants: Vec<String>,
+    /// Runs of each variant; as the scenario says if none.
+    pub repeat: Option<u32>,
+    /// The seed of the first run, each next one's is one more; as the scenario says if none.
+    pub seed: Option<u64>,
+    /// Threads to use; one for each core if none. The result does not depend on it.
+    pub threads: Option<usize>,
+}
+
+/// What running a scenario gave.
+#[derive(Clone, PartialEq, Debug)]
+pub struct PairRun {
+    /// In the format of all results.
+    pub result: RunResult,
+    /// The time series of each run, by the variant's name.
+    pub series: BTreeMap<String, Vec<Vec<Series>>>,
+}
+
+/// Runs a scenario in virtual time. `settings` reads a variant's own weft settings; `done` is told how many of how many runs
+/// are over.
+///
+/// # Errors
+/// When there is no such variant, or a variant's settings are wrong. A variant that the simulator does not have is no error: it is listed in
+/// [`RunResult::skipped`] with the reason.
+pub fn run(
+    scenario: &Scenario,
+    traces: &Traces,
+    options: &PairOptions,
+    settings: &dyn Fn(&Variant) -> Result<EngineSettings, String>,
+    done: &(dyn Fn(usize, usize) + Sync),
+) -> Result<PairRun, String> {
+    let wanted = wanted_variants(scenario, &options.variants)?;
+    let to_run = variants_to_run(&wanted);
+    let settings_of: BTreeMap<&str, EngineSettings> = (to_run.iter().filter(|variant| variant.kind.is_weft()))
+        .map(|variant| Ok((variant.name.as_str(), settings(variant)?)))
+        .collect::<Result<_, String>>()?;
+    let repeats = options.repeat.unwrap_or(scenario.repeats).max(1);
+    let first_seed = options.seed.unwrap_or(scenario.seed);
+    let bench = Bench { scenario, traces };
+    let mut campaign = Campaign {
+        bench: &bench,
+        seeds: (0..repeats).map(|n| first_seed.wrapping_add(u64::from(n))).collect(),
+        threads: options.threads.unwrap_or_else(|| thread::available_parallelism().map_or(1, usize::from)).max(1),
+        runs: Vec::new(),
+        skipped: Vec::new(),
+    };
+    let settings_for = |variant: &Variant| settings_of.get(variant.name.as_str()).cloned().unwrap_or_default();
+    let (alone, others): (Vec<&Variant>, Vec<&Variant>) = to_run.iter().partition(|v| v.kind == Kind::EachLink);
+    for stage in [alone, others] {
+        let best = campaign.best_link();
+        let mut planned = Vec::new();
+        for variant in stage {
+            match lanes(variant, scenario, || Ok(settings_for(variant)), best) {
+                Ok(lanes) => planned.extend(lanes),
+                Err(reason) => campaign.skipped.push(Skipped { name: variant.name.clone(), reason }),
+            }
+        }
+        campaign.run(planned, done)?;
+    }
+    Ok(campaign.finish(&wanted, &to_run, first_seed, repeats))
+}
+
+/// The runs so far.
+struct Campaign<'a> {
+    bench: &'a Bench<'a>,
+    seeds: Vec<u64>,
+    threads: usize,
+    runs: Vec<(Lane, Vec<LaneRun>)>,
+    skipped: Vec<Skipped>,
+}
+
+impl Campaign<'_> {
+    /// Runs lanes once for each seed.
+    fn run(&mut self, lanes: Vec<Lane>, done: &(dyn Fn(usize, usize) + Sync)) -> Result<(), String> {
+        let jobs: Vec<(&Lane, u64)> =
+            lanes.iter().flat_map(|lane| self.seeds.iter().map(move |s| (lane, *s))).collect();
+        let mut results =
+            side_by_side(self.threads, &jobs, |(lane, seed)| self.bench.run(lane, *seed), done).into_iter();
+        for lane in &lanes {
+            let runs: Result<Vec<LaneRun>, String> = results.by_ref().take(self.seeds.len()).collect();
+            match runs {
+                Ok(runs) => self.runs.push((lane.clone(), runs)),
+                Err(reason) => self.skipped.push(Skipped { name: lane.name.clone(), reason }),
+            }
+        }
+        Ok(())
+    }
+
+    /// The position of the best single link: by what was measured, or else by its rate.
+    fn best_link(&self) -> usize {
+        let goodput = |runs: &[LaneRun]| median(runs.iter().map(|lane| lane.run.goodput_bps)).unwrap_or(0.0);
+        let measured = self.runs.iter().filter_map(|(lane, runs)| Some((lane.link?, goodput(runs))));
+        if let Some((link, _)) = measured.max_by(|(_, a), (_, b)| a.total_cmp(b)) {
+            return link;
+        }
+        let direction = self.bench.direction();
+        let rate = |link: &weft_scenario::Link| match &link.towards(direction).capacity {
+            Capacity::Rate(rate) => rate.bps(),
+            Capacity::Trace(name) => self.bench.traces.get(name).map_or(0, |trace| trace.mean_rate().bps()),
+        };
+        let links = self.bench.scenario.links.iter().enumerate();
+        links.max_by_key(|(n, link)| (rate(link), std::cmp::Reverse(*n))).map_or(0, |(position, _)| position)
+    }
+
+    fn finish(self, wanted: &[Variant], to_run: &[Variant], seed: u64, repeats: u32) -> PairRun {
+        let Campaign { bench, runs, skipped, .. } = self;
+        let scenario = bench.scenario;
+        let mut measured = Vec::new();
+        let mut series = BTreeMap::new();
+        for (lane, runs) in runs {
+            let (single, own): (Vec<_>, Vec<_>) = runs.into_iter().map(|run| (run.run, run.series)).unzip();
+            let link = lane.link.and_then(|l| scenario.links.get(l)).map(|link| link.name.clone());
+            let mut result = VariantResult::from_runs(lane.name.clone(), link, single);
+            result.note = lane.note.map(str::to_owned);
+            measured.push((lane.variant, result));
+            series.insert(lane.name, own);
+        }
+        let mut variants = arrange(wanted, &measured, to_run);
+        predict(scenario, wanted, &mut variants);
+        let result = RunResult {
+            schema: SCHEMA,
+            scenario: scenario.name.clone(),
+            world: "sim".into(),
+            seed,
+            duration_s: scenario.duration.as_secs_f64(),
+            warmup_s: scenario.warmup.as_secs_f64(),
+            repeats,
+            bound_bps: bench.bound_bps(),
+            variants,
+            skipped,
+        };
+        PairRun { result, series }
+    }
+}
+
+/// Does every job, `threads` at a time; the results are in the order of the jobs.
+pub(crate) fn side_by_side<J: Sync, R: Send>(
+    threads: usize,
+    jobs: &[J],
+    work: impl Fn(&J) -> R + Sync,
+    done: &(dyn Fn(usize, usize) + Sync),
+) -> Vec<R> {
+    let (next, finished) = (AtomicUsize::new(0), AtomicUsize::new(0));
+    let worker = || {
+        let mut own = Vec::new();
+        while let Some((number, job)) = take(&next, jobs) {
+            own.push((number, work(job)));
+            done(finished.fetch_add(1, Ordering::Relaxed) + 1, jobs.len());
+        }
+        own
+    };
+    let mut results: Vec<(usize, R)> = thread::scope(|scope| {
+        let workers: Vec<_> = (0..threads.min(jobs.len())).map(|_| scope.spawn(worker)).collect();
+        let join = |worker: thread::ScopedJoinHandle<'_, Vec<(usize, R)>>| {
+            worker.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+        };
+        workers.into_iter().flat_map(join).collect()
+    });
+    results.sort_by_key(|(number, _)| *number);
+    results.into_iter().map(|(_, result)| result).collect()
+}
+
+fn take<'a, J>(next: &AtomicUsize, jobs: &'a [J]) -> Option<(usize, &'a J)> {
+    let number = next.fetch_add(1, Ordering::Relaxed);
+    jobs.get(number).map(|job| (number, job))
+}

@@ -1,0 +1,191 @@
+//! Two sites and the links between them: a scenario come to life.
+
+use super::lane::{Carrier, Lane};
+use crate::network::link_spec;
+use crate::site::{EngineSite, PlainSite, Site, SiteLink};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use weft_engine::{EngineConfig, LinkConfig, PathState, PeerConfig, Policy, Prefix};
+use weft_scenario::{Discipline, LinkDirection, Scenario, Traces};
+use weft_session::{Cipher, Identity};
+use weft_sim::link::{Capacity, LinkSpec};
+use weft_sim::{LinkId, NodeId, Simulator};
+use weft_units::{Duration, Instant, Rng};
+
+/// The scenario's first node.
+pub const HOME: NodeId = NodeId(0);
+/// The scenario's second node.
+pub const HUB: NodeId = NodeId(1);
+const PORT: u16 = 51_900;
+/// IPv4 and TCP with timestamps.
+const HEADERS_LEN: u32 = 52;
+/// How long tunnels may take until they carry packets.
+const READY_TIMEOUT: Duration = Duration::from_secs(20);
+const READY_STEP: Duration = Duration::from_millis(50);
+
+/// What both engines of a lane are set to.
+#[derive(Clone, PartialEq, Debug)]
+pub struct EngineSettings {
+    /// How each sends to the other.
+    pub policy: Policy,
+    /// The AEAD they prefer.
+    pub cipher: Cipher,
+    /// The inner MTU to use at most, in bytes; none leaves it to the paths.
+    pub inner_mtu: Option<u16>,
+    /// Settings of links, by name.
+    pub links: Vec<LinkConfig>,
+}
+
+impl Default for EngineSettings {
+    /// What the program does without being told otherwise.
+    fn default() -> EngineSettings {
+        EngineSettings { policy: Policy::default(), cipher: Cipher::Aes256Gcm, inner_mtu: None, links: Vec::new() }
+    }
+}
+
+/// Two sites joined by the links of a scenario.
+pub struct World {
+    /// Everything, the home node first.
+    pub simulator: Simulator<Site>,
+    /// Both directions of each link, up first.
+    pub links: Vec<[LinkId; 2]>,
+    /// TCP payload bytes of a full packet between the hosts.
+    pub(super) mss: u32,
+}
+
+impl World {
+    /// Builds the lane's world; everything random in it depends on `seed`. Links that the lane does not use stay idle, so that the
+    /// others are in every lane alike.
+    pub(super) fn build(scenario: &Scenario, traces: &Traces, lane: &Lane, seed: u64) -> Result<World, String> {
+        let mut simulator = Simulator::new(seed);
+        let links: Vec<[LinkId; 2]> =
+            (0..scenario.links.len() as u32).map(|n| [LinkId(2 * n), LinkId(2 * n + 1)]).collect();
+        for site in sites(scenario, lane, &links, &Rng::new(seed).split(2))? {
+            simulator.add_node(site);
+        }
+        for [up, down] in described(scenario, traces)? {
+            simulator.add_link(HOME, HUB, up);
+            simulator.add_link(HUB, HOME, down);
+        }
+        let mss = match &lane.carrier {
+            Carrier::Plain { overhead, .. } => overhead.mss,
+            Carrier::Engine { .. } => 0,
+        };
+        let mut world = World { simulator, links, mss };
+        if let Carrier::Engine { links, .. } = &lane.carrier {
+            world.wait_until_ready(links.len())?;
+        }
+        Ok(world)
+    }
+
+    /// Until the session stands and all paths carry.
+    fn wait_until_ready(&mut self, paths: usize) -> Result<(), String> {
+        while self.carrying_paths() < paths {
+            if self.simulator.now() > Instant::ZERO + READY_TIMEOUT {
+                return Err(format!("weft was not ready within {} s", READY_TIMEOUT.as_secs()));
+            }
+            self.simulator.run_until(self.simulator.now() + READY_STEP);
+        }
+        Ok(())
+    }
+
+    fn carrying_paths(&self) -> usize {
+        let Some(site) = self.simulator.nodes().first().and_then(Site::engine) else { return 0 };
+        let snapshot = site.engine().snapshot(self.simulator.now());
+        let peer = snapshot.peers.first().filter(|peer| peer.established_for.is_some());
+        let carries = |state| !matches!(state, PathState::Opening | PathState::Down);
+        peer.map_or(0, |peer| peer.paths.iter().filter(|path| path.active && carries(path.state)).count())
+    }
+
+    /// TCP payload bytes of a full packet that `node` sends, as its route and device say when a connection begins.
+    pub(super) fn mss(&self, node: NodeId) -> u32 {
+        let engine = self.simulator.nodes().get(node.index()).and_then(Site::engine);
+        engine.map_or(self.mss, |site| u32::from(site.engine().inner_mtu()).saturating_sub(HEADERS_LEN))
+    }
+
+    /// Has every trace start now, so that all variants meet the same opportunities at the same time of the run.
+    pub(super) fn restart_traces(&mut self) {
+        for link in self.links.iter().flatten() {
+            let spec = self.simulator.links().get(link.index()).map(|link| link.spec().capacity.clone());
+            let Some(capacity @ Capacity::Trace(_)) = spec else { continue };
+            let Capacity::Trace(trace) = &capacity else { continue };
+            let pause = Capacity::Rate(trace.mean_rate());
+            self.simulator.set_link(*link, |spec| spec.capacity = pause);
+            self.simulator.set_link(*link, |spec| spec.capacity = capacity);
+        }
+    }
+}
+
+/// Both directions of every link as the scenario describes them.
+///
+/// # Errors
+/// When a trace is not there.
+pub(super) fn described(scenario: &Scenario, traces: &Traces) -> Result<Vec<[LinkSpec; 2]>, String> {
+    let direction = |spec: &weft_scenario::DirectionSpec, base_rtt| {
+        link_spec(&LinkDirection { spec: spec.clone(), discipline: Discipline::DropTail }, base_rtt, traces)
+    };
+    let both = |link: &weft_scenario::Link| {
+        Ok([direction(&link.up, link.base_rtt())?, direction(&link.down, link.base_rtt())?])
+    };
+    scenario.links.iter().map(both).collect()
+}
+
+fn sites(scenario: &Scenario, lane: &Lane, links: &[[LinkId; 2]], rng: &Rng) -> Result<Vec<Site>, String> {
+    match &lane.carrier {
+        Carrier::Plain { link, overhead } => {
+            let pair = links.get(*link).ok_or("there is no such link")?;
+            Ok(pair.map(|out| Site::Plain(Box::new(PlainSite::new(out, overhead.bytes)))).into())
+        }
+        Carrier::Engine { links: used, settings } => {
+            let ends = used.iter().filter_map(|n| Some((*n, scenario.links.get(*n)?.name.as_str(), *links.get(*n)?)));
+            engine_sites(&ends.collect::<Vec<_>>(), settings, rng)
+        }
+    }
+}
+
+/// An engine at both ends of links, each with its position and name.
+fn engine_sites(
+    links: &[(usize, &str, [LinkId; 2])],
+    settings: &EngineSettings,
+    rng: &Rng,
+) -> Result<Vec<Site>, String> {
+    let identities = [HOME, HUB].map(|node| Identity::from_secret(bytes(&mut rng.split(1).split(node.0.into()))));
+    let site = |node: NodeId| {
+        let there = if node == HOME { HUB } else { HOME };
+        let seen: Vec<SiteLink> = links.iter().map(|(n, name, pair)| seen_from(node, *n, name, *pair)).collect();
+        let endpoints =
+            seen.iter().filter(|_| node == HOME).map(|link| SocketAddr::new(link.peer.into(), PORT)).collect();
+        let peer = PeerConfig {
+            name: if there == HOME { "home" } else { "hub" }.into(),
+            public_key: identities[there.index()].public_key(),
+            endpoints,
+            prefixes: vec![Prefix { address: IpAddr::V4(Ipv4Addr::UNSPECIFIED), length: 0 }],
+            policy: settings.policy.clone(),
+        };
+        let config = EngineConfig {
+            identity: identities[node.index()].clone(),
+            cipher: settings.cipher,
+            peers: vec![peer],
+            links: settings.links.clone(),
+            accepted_stamps: Vec::new(),
+            stamp_base: 1,
+            inner_mtu: settings.inner_mtu,
+        };
+        let seed = bytes(&mut rng.split(2).split(node.0.into()));
+        EngineSite::new([node, there], config, PORT, seen, Instant::ZERO, seed)
+            .map(|site| Site::Engine(Box::new(site)))
+            .map_err(|error| error.to_string())
+    };
+    Ok(vec![site(HOME)?, site(HUB)?])
+}
+
+fn seen_from(node: NodeId, position: usize, name: &str, [up, down]: [LinkId; 2]) -> SiteLink {
+    let [home, hub] = [1, 2].map(|host| Ipv4Addr::new(10, 77, position as u8, host));
+    let (out, back, address, peer) = if node == HOME { (up, down, home, hub) } else { (down, up, hub, home) };
+    SiteLink { name: name.to_owned(), out, back, address, peer }
+}
+
+fn bytes(rng: &mut Rng) -> [u8; 32] {
+    let mut bytes = [0; 32];
+    bytes.chunks_mut(8).for_each(|chunk| chunk.copy_from_slice(&rng.next_u64().to_le_bytes()));
+    bytes
+}

@@ -1,0 +1,263 @@
+//! A host behind a real engine, driven as the program drives it, but in virtual time.
+
+use super::Outbox;
+use super::inner::InnerCodec;
+use super::outer::{self, HEADERS_LEN, Route};
+use std::net::{IpAddr, Ipv4Addr};
+use weft_engine::{Command, CommandError, Engine, EngineConfig, Event, LinkEvent, PathState, Received, Transmit};
+use weft_session::PeerError;
+use weft_sim::host::Host;
+use weft_sim::{LinkId, Node, NodeId, Packet, Ports};
+use weft_units::{Duration, Instant};
+
+/// An engine's timer is late by at least so much when it is not woken by a packet; it keeps a timer that stands still from
+/// stopping the time.
+const TIMER_GRAIN: Duration = Duration::from_micros(1);
+const TRANSMIT_BYTES: usize = 65_536;
+const LINK_MTU: u16 = 1500;
+
+/// One of a site's links, as the site sees it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct SiteLink {
+    /// Its interface's name.
+    pub name: String,
+    /// The direction that leaves here.
+    pub out: LinkId,
+    /// The direction that arrives here.
+    pub back: LinkId,
+    /// The address here.
+    pub address: Ipv4Addr,
+    /// The address there: nothing else can be reached by this link.
+    pub peer: Ipv4Addr,
+}
+
+/// A path changed its state.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct PathChange {
+    /// When.
+    pub at: Instant,
+    /// The position of its link.
+    pub link: usize,
+    /// Its state from then on.
+    pub state: PathState,
+}
+
+/// A host whose packets go through an engine.
+pub struct EngineSite {
+    engine: Engine,
+    host: Host,
+    nodes: [NodeId; 2],
+    codec: InnerCodec,
+    port: u16,
+    links: Vec<SiteLink>,
+    outbox: Outbox,
+    out: Box<[u8]>,
+    next: Option<Instant>,
+    path_changes: Vec<PathChange>,
+    reordering: Option<u32>,
+    no_buffer: u64,
+}
+
+impl EngineSite {
+    /// The site of node `nodes[0]`, whose peer is `nodes[1]`; it listens on `port`. Its keys depend on `seed`.
+    ///
+    /// # Errors
+    /// As [`Engine::new`].
+    pub fn new(
+        nodes: [NodeId; 2],
+        config: EngineConfig,
+        port: u16,
+        links: Vec<SiteLink>,
+        now: Instant,
+        seed: [u8; 32],
+    ) -> Result<EngineSite, PeerError> {
+        let mut engine = Engine::new(config, now, seed)?;
+        for (number, link) in (1..).map(weft_units::LinkId).zip(&links) {
+            let name = link.name.clone();
+            engine.handle_link(now, LinkEvent::Up { link: number, name, mtu: LINK_MTU, ipv4: true, ipv6: false });
+        }
+        Ok(EngineSite {
+            engine,
+            host: Host::new(),
+            nodes,
+            codec: InnerCodec::new(nodes[0], nodes[1]),
+            port,
+            links,
+            outbox: Outbox::default(),
+            out: vec![0; TRANSMIT_BYTES].into(),
+            next: Some(now),
+            path_changes: Vec::new(),
+            reordering: None,
+            no_buffer: 0,
+        })
+    }
+
+    /// The host with its applications.
+    pub fn host(&self) -> &Host {
+        &self.host
+    }
+
+    /// The host, to seat applications on; it has to be woken after that.
+    pub fn host_mut(&mut self) -> &mut Host {
+        &mut self.host
+    }
+
+    /// The engine.
+    pub fn engine(&self) -> &Engine {
+        &self.engine
+    }
+
+    /// Its links.
+    pub fn links(&self) -> &[SiteLink] {
+        &self.links
+    }
+
+    /// What became of paths, in order.
+    pub fn path_changes(&self) -> &[PathChange] {
+        &self.path_changes
+    }
+
+    /// The `reordering` metric of the routes to the peer, as the engine last asked for it; none for the kernel's default.
+    pub fn reordering_metric(&self) -> Option<u32> {
+        self.reordering
+    }
+
+    /// Packets and datagrams for which the engine's pool had no buffer.
+    pub fn dropped_without_buffer(&self) -> u64 {
+        self.no_buffer
+    }
+
+    /// Does what a user asks.
+    ///
+    /// # Errors
+    /// As [`Engine::handle_command`].
+    pub fn command(&mut self, now: Instant, command: Command) -> Result<(), CommandError> {
+        self.engine.handle_command(now, command)
+    }
+
+    /// One turn of the program's loop, until there is nothing more to do at this instant.
+    fn turn(&mut self, now: Instant, ports: &mut Ports<'_>) {
+        loop {
+            self.take_packets(now);
+            if self.engine.next_timeout(now).is_some_and(|due| due <= now) {
+                self.engine.handle_timeout(now);
+            }
+            while let Some(transmit) = self.engine.poll_transmit(now, &mut self.out) {
+                self.transmit(now, &transmit, ports);
+            }
+            self.deliver(now);
+            while let Some(event) = self.engine.poll_event() {
+                self.note(now, event);
+            }
+            if self.outbox.0.is_empty() {
+                break;
+            }
+        }
+        let grain = now + TIMER_GRAIN;
+        let engine = self.engine.next_timeout(now).map(|due| due.max(grain));
+        self.next = engine.into_iter().chain(self.host.deadline()).min();
+    }
+
+    /// What the host sent goes into the engine, by its TUN device.
+    fn take_packets(&mut self, now: Instant) {
+        let EngineSite { engine, codec, outbox, no_buffer, .. } = self;
+        let mut device = |written: &[u8]| {
+            let pool = engine.pool();
+            match pool.alloc(written.len()) {
+                Some(buf) => {
+                    pool.bytes_mut(buf)[..written.len()].copy_from_slice(written);
+                    engine.handle_packet(now, buf, written.len());
+                }
+                None => *no_buffer += 1,
+            }
+        };
+        outbox.0.drain(..).for_each(|packet| codec.send(&packet, &mut device));
+        codec.flush(&mut device);
+    }
+
+    /// What the engine delivers goes to the host, which may answer.
+    fn deliver(&mut self, now: Instant) {
+        let EngineSite { engine, codec, host, outbox, out, .. } = self;
+        engine.deliver(|pieces| {
+            let mut len = 0;
+            for piece in pieces {
+                if let Some(room) = out.get_mut(len..len + piece.len()) {
+                    room.copy_from_slice(piece);
+                }
+                len += piece.len();
+            }
+            if let Some(packet) = out.get(..len).and_then(|written| codec.receive(written)) {
+                host.receive(now, packet, outbox);
+            }
+        });
+    }
+
+    fn transmit(&mut self, now: Instant, transmit: &Transmit, ports: &mut Ports<'_>) {
+        let Some(link) = self.links.get((transmit.link.0 as usize).wrapping_sub(1)) else { return };
+        let size = transmit.segment_size.map_or(transmit.len, usize::from).max(1);
+        let is_too_big = size.min(transmit.len) + HEADERS_LEN > usize::from(LINK_MTU);
+        if transmit.destination.ip() != IpAddr::V4(link.peer) || is_too_big {
+            return self.engine.handle_send_error(now, transmit, is_too_big);
+        }
+        let route = Route {
+            source: (link.address, self.port),
+            destination: (link.peer, transmit.destination.port()),
+            tos: transmit.tos,
+        };
+        for datagram in self.out.get(..transmit.len).unwrap_or_default().chunks(size) {
+            ports.send(link.out, outer::packet(&route, self.nodes, datagram));
+        }
+    }
+
+    fn note(&mut self, now: Instant, event: Event) {
+        match event {
+            Event::Path { link, remote, state, .. } => {
+                let link = (link.0 as usize).wrapping_sub(1);
+                if self.links.get(link).is_some_and(|link| remote.ip() == IpAddr::V4(link.peer)) {
+                    self.path_changes.push(PathChange { at: now, link, state });
+                }
+            }
+            Event::ReorderingMetric(metric) => self.reordering = metric,
+            Event::Established { .. } | Event::Lost { .. } | Event::InnerMtu(_) | Event::Pong { .. } => {}
+        }
+    }
+
+    fn take_datagram(&mut self, now: Instant, from: LinkId, packet: &Packet) {
+        let Some(position) = self.links.iter().position(|link| link.back == from) else { return };
+        let Some(arrived) = outer::read(packet) else { return };
+        let len = arrived.datagram.len();
+        let pool = self.engine.pool();
+        let Some(buf) = pool.alloc(len) else {
+            self.no_buffer += 1;
+            return;
+        };
+        pool.bytes_mut(buf)[..len].copy_from_slice(arrived.datagram);
+        let received = Received {
+            at: now,
+            link: weft_units::LinkId(position as u32 + 1),
+            source: arrived.source,
+            destination: Some(arrived.destination),
+            tos: arrived.tos,
+            buf,
+            len,
+            stride: len,
+        };
+        self.engine.handle_datagrams(now, received);
+    }
+}
+
+impl Node for EngineSite {
+    fn receive(&mut self, now: Instant, from: LinkId, packet: Packet, ports: &mut Ports<'_>) {
+        self.take_datagram(now, from, &packet);
+        self.turn(now, ports);
+    }
+
+    fn wake(&mut self, now: Instant, ports: &mut Ports<'_>) {
+        self.host.wake(now, &mut self.outbox);
+        self.turn(now, ports);
+    }
+
+    fn deadline(&self) -> Option<Instant> {
+        self.next
+    }
+}

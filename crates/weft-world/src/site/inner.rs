@@ -1,0 +1,205 @@
+//! A host's packets as its kernel would hand them to a TUN device, and back: real headers, segmentation offload both ways.
+
+use weft_sim::record::endpoints;
+use weft_sim::record::ip_packet::{
+    IpFields, SuperSegment, TcpDirection, TcpReader, read_udp, udp_headers, window_shift,
+};
+use weft_sim::{Body, Ecn, FlowNo, NodeId, Packet};
+use weft_units::{Instant, Rng};
+use weft_wire::ip::{IpView, protocol};
+use weft_wire::virtio::VNET_HEADER_LEN;
+
+/// The largest window that a host announces.
+const WINDOW_MAX_BYTES: u32 = 1 << 24;
+/// Timestamps (RFC 7323), as hosts have them today.
+const OPTIONS_LEN: u8 = 12;
+const MSS: u16 = 1460;
+
+/// How one flow's segments are written and read.
+struct FlowCodec {
+    out: TcpDirection,
+    reader: TcpReader,
+    next_id: u16,
+}
+
+/// Segments of one flow that leave in one piece.
+struct Pending {
+    flow: FlowNo,
+    ecn: Ecn,
+    segments: SuperSegment,
+}
+
+/// Translates between one host's packets and a TUN device's.
+pub(super) struct InnerCodec {
+    here: NodeId,
+    there: NodeId,
+    flows: Vec<Option<FlowCodec>>,
+    pending: Option<Pending>,
+    written: Vec<u8>,
+}
+
+impl InnerCodec {
+    pub(super) fn new(here: NodeId, there: NodeId) -> InnerCodec {
+        InnerCodec { here, there, flows: Vec::new(), pending: None, written: Vec::new() }
+    }
+
+    /// Takes a packet that the host sends. What is complete goes to `device`: a virtio_net_hdr and a packet.
+    pub(super) fn send(&mut self, packet: &Packet, device: &mut impl FnMut(&[u8])) {
+        match &packet.body {
+            Body::Tcp(segment) => {
+                if let Some(pending) = &mut self.pending
+                    && (pending.flow, pending.ecn) == (packet.flow, packet.ecn)
+                    && pending.segments.join(segment)
+                {
+                    return;
+                }
+                self.flush(device);
+                let segments = SuperSegment::new(*segment);
+                self.pending = Some(Pending { flow: packet.flow, ecn: packet.ecn, segments });
+            }
+            Body::Udp { number, sent_at } => {
+                self.flush(device);
+                self.send_udp(packet, *number, *sent_at, device);
+            }
+            Body::Raw(_) => {}
+        }
+    }
+
+    fn send_udp(&mut self, packet: &Packet, number: u64, sent_at: Instant, device: &mut impl FnMut(&[u8])) {
+        let (from, to) = endpoints(packet);
+        let fields = IpFields { id: 0, ecn: packet.ecn };
+        let Ok(headers) = udp_headers(from, to, fields, packet.bytes, number, sent_at) else { return };
+        self.written.clear();
+        self.written.resize(VNET_HEADER_LEN, 0);
+        headers.write_whole(&mut self.written);
+        device(&self.written);
+    }
+
+    /// Nothing more comes at this instant: what was held back to be joined goes to `device`.
+    pub(super) fn flush(&mut self, device: &mut impl FnMut(&[u8])) {
+        let Some(Pending { flow, ecn, segments }) = self.pending.take() else { return };
+        let mut written = std::mem::take(&mut self.written);
+        written.clear();
+        let codec = self.codec(flow);
+        let fields = IpFields { id: codec.next_id, ecn };
+        codec.next_id = codec.next_id.wrapping_add(segments.count() as u16);
+        if segments.write(&codec.out, fields, &mut written).is_ok() {
+            device(&written);
+        }
+        self.written = written;
+    }
+
+    /// Reads what the engine gives to the device: a virtio_net_hdr and a packet, whole or a super-packet.
+    pub(super) fn receive(&mut self, written: &[u8]) -> Option<Packet> {
+        let packet = written.get(VNET_HEADER_LEN..)?;
+        let ip = IpView::parse(packet).ok()?;
+        let flow = self.flow_of(&ip)?;
+        let (body, ecn) = if ip.protocol == protocol::TCP {
+            let (segments, ecn) = SuperSegment::read(&mut self.codec(flow).reader, written).ok()?;
+            (Body::Tcp(*segments.whole()), ecn)
+        } else {
+            read_udp(packet).ok()?
+        };
+        Some(Packet { bytes: packet.len() as u32, ecn, body, ..self.blank(flow, self.there, self.here) })
+    }
+
+    /// The flow whose addresses the packet has.
+    fn flow_of(&self, ip: &IpView<'_>) -> Option<FlowNo> {
+        let (first, _) = endpoints(&self.blank(FlowNo(0), self.here.min(self.there), self.here.max(self.there)));
+        let (source_port, destination_port) = ip.ports();
+        let port = if self.there < self.here { source_port } else { destination_port };
+        port.checked_sub(first.port()).map(|number| FlowNo(number.into()))
+    }
+
+    fn blank(&self, flow: FlowNo, source: NodeId, destination: NodeId) -> Packet {
+        let body = Body::Udp { number: 0, sent_at: Instant::ZERO };
+        Packet { flow, source, destination, bytes: 0, label: 0, ecn: Ecn::NotEct, body }
+    }
+
+    fn codec(&mut self, flow: FlowNo) -> &mut FlowCodec {
+        let (here, there) = (self.here, self.there);
+        if self.flows.len() <= flow.index() {
+            self.flows.resize_with(flow.index() + 1, || None);
+        }
+        let blank = self.blank(flow, here, there);
+        self.flows[flow.index()].get_or_insert_with(|| {
+            let (source, destination) = endpoints(&blank);
+            let out = TcpDirection {
+                source,
+                destination,
+                initial: initial_sequence(flow, here),
+                peer_initial: initial_sequence(flow, there),
+                window_shift: window_shift(WINDOW_MAX_BYTES),
+                mss: MSS,
+                options_len: OPTIONS_LEN,
+            };
+            let back = TcpDirection {
+                source: out.destination,
+                destination: out.source,
+                initial: out.peer_initial,
+                peer_initial: out.initial,
+                ..out
+            };
+            FlowCodec { out, reader: TcpReader::new(back), next_id: 0 }
+        })
+    }
+}
+
+/// Both ends know it, so that neither has to read the other's SYN first.
+fn initial_sequence(flow: FlowNo, node: NodeId) -> u32 {
+    Rng::new(u64::from(flow.0)).split(u64::from(node.0)).next_u64() as u32
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use weft_sim::tcp::{Flags, Segment};
+
+    fn packet(flow: u32, body: Body, bytes: u32) -> Packet {
+        Packet {
+            flow: FlowNo(flow),
+            source: NodeId(0),
+            destination: NodeId(1),
+            bytes,
+            label: 0,
+            ecn: Ecn::NotEct,
+            body,
+        }
+    }
+
+    fn segment(flow: u32, seq: u64, len: u32) -> Packet {
+        let segment = Segment { seq, len, flags: Flags::ACK, window: 1 << 20, ..Segment::default() };
+        packet(flow, Body::Tcp(segment), 52 + len)
+    }
+
+    fn through(packets: &[Packet]) -> Vec<Packet> {
+        let mut device = Vec::new();
+        let mut sender = InnerCodec::new(NodeId(0), NodeId(1));
+        let mut write = |bytes: &[u8]| device.push(bytes.to_vec());
+        packets.iter().for_each(|packet| sender.send(packet, &mut write));
+        sender.flush(&mut write);
+        let mut receiver = InnerCodec::new(NodeId(1), NodeId(0));
+        device.iter().map(|written| receiver.receive(written).unwrap()).collect()
+    }
+
+    #[test]
+    fn consecutive_segments_arrive_as_one_and_flows_apart() {
+        let received = through(&[segment(3, 0, 1000), segment(3, 1000, 1000), segment(4, 0, 500), segment(3, 2000, 1)]);
+        let seen: Vec<(u32, u64, u32)> = received
+            .iter()
+            .map(|packet| match &packet.body {
+                Body::Tcp(segment) => (packet.flow.0, segment.seq, segment.len),
+                other => panic!("{other:?}"),
+            })
+            .collect();
+        assert_eq!(seen, [(3, 0, 2000), (4, 0, 500), (3, 2000, 1)]);
+    }
+
+    #[test]
+    fn datagrams_keep_their_marks() {
+        let sent_at = Instant::from_nanos(12_345);
+        let received = through(&[packet(7, Body::Udp { number: 9, sent_at }, 128)]);
+        assert_eq!((received[0].flow, received[0].bytes), (FlowNo(7), 128));
+        assert!(matches!(received[0].body, Body::Udp { number: 9, sent_at: at } if at == sent_at));
+    }
+}

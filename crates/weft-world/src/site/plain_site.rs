@@ -1,0 +1,55 @@
+//! A host on one link, with or without a tunnel that costs bytes and nothing else.
+
+use super::Outbox;
+use weft_sim::host::Host;
+use weft_sim::{LinkId, Node, Packet, Ports};
+use weft_units::Instant;
+
+/// A host whose packets all leave by one link.
+pub struct PlainSite {
+    host: Host,
+    link: LinkId,
+    overhead_bytes: u32,
+    outbox: Outbox,
+}
+
+impl PlainSite {
+    /// A host that sends on `link`; each packet is `overhead_bytes` longer there than on the host.
+    pub fn new(link: LinkId, overhead_bytes: u32) -> PlainSite {
+        PlainSite { host: Host::new(), link, overhead_bytes, outbox: Outbox::default() }
+    }
+
+    /// The host with its applications.
+    pub fn host(&self) -> &Host {
+        &self.host
+    }
+
+    /// The host, to seat applications on.
+    pub fn host_mut(&mut self) -> &mut Host {
+        &mut self.host
+    }
+
+    fn flush(&mut self, ports: &mut Ports<'_>) {
+        for mut packet in self.outbox.0.drain(..) {
+            packet.bytes += self.overhead_bytes;
+            ports.send(self.link, packet);
+        }
+    }
+}
+
+impl Node for PlainSite {
+    fn receive(&mut self, now: Instant, _: LinkId, mut packet: Packet, ports: &mut Ports<'_>) {
+        packet.bytes = packet.bytes.saturating_sub(self.overhead_bytes);
+        self.host.receive(now, packet, &mut self.outbox);
+        self.flush(ports);
+    }
+
+    fn wake(&mut self, now: Instant, ports: &mut Ports<'_>) {
+        self.host.wake(now, &mut self.outbox);
+        self.flush(ports);
+    }
+
+    fn deadline(&self) -> Option<Instant> {
+        self.host.deadline()
+    }
+}
