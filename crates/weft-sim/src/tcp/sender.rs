@@ -218,10 +218,11 @@ impl Sender {
         self.ecn && segment.len > 0 && !segment.flags.has(Flags::RETRANSMIT)
     }
 
-    /// FlightSize: sent and not cumulatively acknowledged, without what limited transmit added (RFC 5681 §2, §3.2).
+    /// FlightSize: sent and not cumulatively acknowledged, without what limited transmit added (RFC 5681 §2, §3.2). Not more than
+    /// the congestion window: what left on duplicate acknowledgments is no sign of a greater one.
     fn flight_size(&self) -> u64 {
         let outstanding = (self.nxt - self.una).saturating_sub(self.limited_bytes);
-        if self.phase == Phase::Open { outstanding.min(self.congestion.cwnd_bytes()) } else { outstanding }
+        outstanding.min(self.congestion.cwnd_bytes())
     }
 
     /// Bytes up to `recovery_point` are missing still.
