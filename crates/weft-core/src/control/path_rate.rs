@@ -322,6 +322,10 @@ impl PathRate {
     }
 
     fn enter_plateau(&mut self, now: Instant, loss: f64) {
+        // Losses long after the last plateau are another story: an outage, say. Only one that is found again and again is held long.
+        if self.plateau.is_some_and(|last| now - last.since > self.plateau_hold * 3) {
+            self.plateau_hold = Duration::ZERO;
+        }
         self.plateau = Some(Plateau { since: now, loss, before_bps: self.capacity_bps, delivered: 0, lost: 0 });
         self.capacity_bps = self.meter.delivered_bps() * self.fill();
         self.plateau_hold = (self.plateau_hold * 2).max(self.rtt.smoothed() * 10).min(LONGEST_PLATEAU);
@@ -513,5 +517,22 @@ impl PathRate {
     /// The path's loss rate.
     pub fn loss(&self) -> &LossRate {
         &self.loss
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_plateau_is_held_longer_only_where_it_is_found_again_and_again() {
+        let mut control = PathRate::new(PathRateConfig::default());
+        control.rtt.on_sample(Instant::ZERO, Duration::from_millis(20));
+        let mut hold_ms = |at_ms| {
+            control.enter_plateau(Instant::from_millis(at_ms), 0.1);
+            control.plateau_hold.as_millis()
+        };
+        assert_eq!([1_000, 1_300, 1_900].map(&mut hold_ms), [200, 400, 800]);
+        assert_eq!([12_000, 30_000].map(hold_ms), [200, 200]);
     }
 }
