@@ -7,7 +7,7 @@ export PATH := $(HOME)/.cargo/bin:$(PATH)
 
 CARGO_DENY_VERSION := 0.20.2
 
-.PHONY: help setup build test check bench demo deny
+.PHONY: help setup build test check bench demo reproduce deny
 
 help: ## this list
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):[^#]*## (.*)/make \1\t\2/' | expand -t 14
@@ -54,3 +54,10 @@ demo: TARGET := $(or $(CARGO_TARGET_DIR),target)
 demo: build ## three unequal links, one network: table and picture in out/demo
 	@packaging/setup lab
 	$(TARGET)/release/weft lab run scenarios/demo.toml --out out/demo
+
+# Which rows, and further arguments: make reproduce ROWS="A2 A3" REPRODUCE=--quick
+ROWS ?= all
+REPRODUCE ?=
+reproduce: TARGET := $(or $(CARGO_TARGET_DIR),target)
+reproduce: build ## what papers 000 and 002 claim, in the simulator: docs/reproduction.md and docs/figures
+	$(TARGET)/release/weft sim reproduce $(ROWS) --out docs $(REPRODUCE)

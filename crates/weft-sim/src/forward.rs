@@ -22,6 +22,8 @@ pub enum Forwarding {
     Random,
     /// Each way in turn by its weight, smoothly, packet by packet.
     Weighted,
+    /// Each way in turn, packet by packet: as many packets on end as its weight.
+    WeightedBlock,
     /// The same way for all packets of equal key: the hash falls into ranges that are as wide as the weights (RFC 2992).
     FlowHash(HashKey),
 }
@@ -30,6 +32,8 @@ pub enum Forwarding {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Spreader {
     turn: u32,
+    /// For weighted round robin by blocks: packets left of the turn.
+    left: u32,
     /// For smooth weighted round robin: what each way has to its credit.
     credit: Vec<i64>,
 }
@@ -44,8 +48,18 @@ impl Spreader {
             }
             Forwarding::Random => by_share(ways, rng.next_u64()),
             Forwarding::Weighted => self.smooth(ways),
+            Forwarding::WeightedBlock => self.block(ways),
             Forwarding::FlowHash(key) => by_share(ways, hash(key, packet)),
         }
+    }
+
+    fn block(&mut self, ways: &[NextHop]) -> usize {
+        if self.left == 0 {
+            self.turn = if self.turn as usize + 1 < ways.len() { self.turn + 1 } else { 0 };
+            self.left = ways[self.turn as usize].weight;
+        }
+        self.left = self.left.saturating_sub(1);
+        self.turn as usize
     }
 
     fn smooth(&mut self, ways: &[NextHop]) -> usize {
@@ -118,6 +132,7 @@ mod tests {
         let many = || (0..6_000).map(|n| packet(n, n % 1_500));
         assert_eq!(counts(Forwarding::RoundRobin, &[1, 5, 9], many()), [2_000; 3]);
         assert_eq!(counts(Forwarding::Weighted, &[1, 2, 3], many()), [1_000, 2_000, 3_000]);
+        assert_eq!(counts(Forwarding::WeightedBlock, &[1, 2, 3], many()), [1_000, 2_000, 3_000]);
         for how in [Forwarding::Random, Forwarding::FlowHash(HashKey::Flow), Forwarding::FlowHash(HashKey::Source)] {
             let got = counts(how, &[1, 2, 3], many());
             for (count, expected) in got.into_iter().zip([1_000u32, 2_000, 3_000]) {
@@ -127,11 +142,12 @@ mod tests {
     }
 
     #[test]
-    fn weights_are_mixed_smoothly() {
+    fn weights_are_mixed_smoothly_or_kept_in_blocks() {
         let (ways, mut spreader, mut rng) = (ways(&[1, 3]), Spreader::default(), Rng::new(5));
-        let order: Vec<usize> =
-            (0..8).map(|n| spreader.pick(Forwarding::Weighted, &ways, &packet(n, 0), &mut rng)).collect();
-        assert_eq!(order, [1, 0, 1, 1, 1, 0, 1, 1]);
+        let mut order =
+            |how| (0..8).map(|n| spreader.pick(how, &ways, &packet(n, 0), &mut rng)).collect::<Vec<usize>>();
+        assert_eq!(order(Forwarding::Weighted), [1, 0, 1, 1, 1, 0, 1, 1]);
+        assert_eq!(order(Forwarding::WeightedBlock), [1, 1, 1, 0, 1, 1, 1, 0]);
     }
 
     #[test]

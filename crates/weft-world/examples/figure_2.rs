@@ -28,7 +28,6 @@ fn main() {
     let began = Instant::now();
     let result = run(&network, &variant, seed, &Traces::new()).expect("a network that can be built");
     let took_s = began.elapsed().as_secs_f64();
-    let sum = |value: fn(&weft_sim::tcp::SenderCounters) -> u64| result.senders.iter().map(value).sum::<u64>();
     println!(
         "{} paths, difference {difference}, {}: {:.1} Mbit/s; {} hops in {took_s:.2} s: {:.2} million/s; {} segments, {} retransmitted, {} fast, {} timeouts",
         paths,
@@ -36,9 +35,9 @@ fn main() {
         result.run.goodput_bps / 1e6,
         result.packet_hops,
         result.packet_hops as f64 / took_s / 1e6,
-        sum(|s| s.segments),
-        sum(|s| s.retransmits),
-        sum(|s| s.fast_retransmits),
-        sum(|s| s.timeouts),
+        result.sum(|s| s.segments),
+        result.sum(|s| s.retransmits),
+        result.sum(|s| s.fast_retransmits),
+        result.sum(|s| s.timeouts),
     );
 }

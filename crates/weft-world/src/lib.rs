@@ -3,4 +3,5 @@
 
 pub mod network;
 pub mod pair;
+pub mod reproduce;
 pub mod site;

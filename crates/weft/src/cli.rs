@@ -108,6 +108,9 @@ Examples:
     /// Emulate links on this machine's kernel and compare, with real applications
     #[command(subcommand)]
     Lab(LabCommand),
+    /// The same and more in virtual time
+    #[command(subcommand)]
+    Sim(SimCommand),
 }
 
 /// `weft lab`.
@@ -138,6 +141,41 @@ As root, or as an ordinary user where user namespaces are allowed.")]
         #[command(flatten)]
         options: LabOptions,
     },
+}
+
+/// `weft sim`.
+#[derive(Subcommand)]
+pub enum SimCommand {
+    /// Run what the papers claim and judge it; exit status 1 when a row misses
+    #[command(after_help = "\
+Examples:
+  weft sim reproduce A2 A3                 two rows of the checklist
+  weft sim reproduce all --out docs        all of them, into docs/reproduction.md and docs/figures
+  weft sim reproduce all --quick           short runs, to see that everything works")]
+    Reproduce(ReproduceOptions),
+}
+
+/// Which rows to reproduce, and how thoroughly.
+#[derive(Args)]
+pub struct ReproduceOptions {
+    /// Rows of the checklist (A1, C3 …), or `all`
+    #[arg(required = true, value_name = "ID")]
+    pub rows: Vec<String>,
+    /// One JSON object on standard output
+    #[arg(long)]
+    pub json: bool,
+    /// Directory for the document and its pictures (SVG)
+    #[arg(long, value_name = "DIR")]
+    pub out: Option<PathBuf>,
+    /// Seeds of each case; 5, or 2 with --quick
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    pub seeds: Option<u64>,
+    /// Runs of 3 s instead of 30 s
+    #[arg(long)]
+    pub quick: bool,
+    /// No progress on standard error
+    #[arg(short, long)]
+    pub quiet: bool,
 }
 
 /// How to run a scenario or a sweep.

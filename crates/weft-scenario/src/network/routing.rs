@@ -58,8 +58,10 @@ pub enum Forwarding {
     RoundRobin,
     /// Any, packet by packet.
     Random,
-    /// Each in turn by its weight, packet by packet.
+    /// Each in turn by its weight, packet by packet, well mixed.
     Weighted,
+    /// Each in turn, as many packets on end as its weight.
+    WeightedBlock,
     /// The same for all packets of equal key.
     FlowHash(HashKey),
 }
@@ -80,6 +82,7 @@ enum ForwardingWord {
     RoundRobin,
     Random,
     Weighted,
+    WeightedBlock,
     FlowHash,
 }
 
@@ -160,6 +163,7 @@ impl RoutingFile {
                 None | Some(ForwardingWord::RoundRobin) => Forwarding::RoundRobin,
                 Some(ForwardingWord::Random) => Forwarding::Random,
                 Some(ForwardingWord::Weighted) => Forwarding::Weighted,
+                Some(ForwardingWord::WeightedBlock) => Forwarding::WeightedBlock,
                 Some(ForwardingWord::FlowHash) => Forwarding::FlowHash(hash),
             },
         })

@@ -79,6 +79,8 @@ pub struct TcpSpec {
     pub ack_delay: Duration,
     /// Whether the receiver is told which segments are retransmitted, instead of guessing.
     pub retransmit_oracle: bool,
+    /// Whether Reno's window opens by the bytes acknowledged (RFC 3465) instead of by the acknowledgements that come (RFC 2581).
+    pub byte_counting: bool,
     /// RFC 3042.
     pub limited_transmit: bool,
     /// RFC 3168.
@@ -102,6 +104,7 @@ impl Default for TcpSpec {
             delayed_ack: DelayedAck::Quick,
             ack_delay: Duration::from_millis(40),
             retransmit_oracle: false,
+            byte_counting: true,
             limited_transmit: true,
             ecn: false,
             handshake: true,
@@ -124,6 +127,7 @@ pub struct TcpChange {
     delayed_ack: Option<DelayedAck>,
     ack_delay: Option<Quantity<Duration>>,
     retransmit_oracle: Option<bool>,
+    byte_counting: Option<bool>,
     limited_transmit: Option<bool>,
     ecn: Option<bool>,
     handshake: Option<bool>,
@@ -144,6 +148,7 @@ impl TcpChange {
             delayed_ack: self.delayed_ack.unwrap_or(spec.delayed_ack),
             ack_delay: self.ack_delay.map_or(spec.ack_delay, |q| q.0),
             retransmit_oracle: self.retransmit_oracle.unwrap_or(spec.retransmit_oracle),
+            byte_counting: self.byte_counting.unwrap_or(spec.byte_counting),
             limited_transmit: self.limited_transmit.unwrap_or(spec.limited_transmit),
             ecn: self.ecn.unwrap_or(spec.ecn),
             handshake: self.handshake.unwrap_or(spec.handshake),

@@ -100,6 +100,7 @@ fn forwarding(variant: &NetworkVariant) -> weft_sim::forward::Forwarding {
         Forwarding::RoundRobin => sim::Forwarding::RoundRobin,
         Forwarding::Random => sim::Forwarding::Random,
         Forwarding::Weighted => sim::Forwarding::Weighted,
+        Forwarding::WeightedBlock => sim::Forwarding::WeightedBlock,
         Forwarding::FlowHash(HashKey::Flow) => sim::Forwarding::FlowHash(sim::HashKey::Flow),
         Forwarding::FlowHash(HashKey::Source) => sim::Forwarding::FlowHash(sim::HashKey::Source),
     }

@@ -23,6 +23,13 @@ pub struct NetworkRun {
     pub packet_hops: u64,
 }
 
+impl NetworkRun {
+    /// A counter summed over all TCP senders.
+    pub fn sum(&self, counter: impl Fn(&SenderCounters) -> u64) -> u64 {
+        self.senders.iter().map(counter).sum()
+    }
+}
+
 /// Builds and runs a variant.
 ///
 /// # Errors

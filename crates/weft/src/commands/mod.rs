@@ -5,9 +5,10 @@ mod check;
 mod keys;
 mod lab;
 mod show;
+mod sim_reproduce;
 mod up;
 
-use crate::cli::{Cli, Command, LabCommand, WeightsCommand};
+use crate::cli::{Cli, Command, LabCommand, SimCommand, WeightsCommand};
 use crate::outcome::{Failure, Outcome};
 
 /// Does what the command line says.
@@ -30,6 +31,7 @@ pub fn run(cli: Cli) -> Result<Outcome, Failure> {
         Command::Weights { set: None, reading } => show::show(&reading, show::weights),
         Command::Lab(LabCommand::Run { file, options }) => lab::run(&file, &options),
         Command::Lab(LabCommand::Sweep { file, options }) => lab::sweep(&file, &options),
+        Command::Sim(SimCommand::Reproduce(options)) => sim_reproduce::sim_reproduce(&options),
         Command::Ping { peer, reading } => act::ping(&peer, &reading),
     }
 }

@@ -1,0 +1,66 @@
+//! The scenarios, and the cases made of them.
+
+use super::laboratory::Case;
+use weft_scenario::Network;
+
+/// A scenario file that is part of the program.
+#[derive(Clone, Copy)]
+pub(super) struct ScenarioFile {
+    pub name: &'static str,
+    pub text: &'static str,
+}
+
+macro_rules! scenario_files {
+    ($($constant:ident = $file:literal;)*) => {
+        $(pub(super) const $constant: ScenarioFile =
+            ScenarioFile { name: $file, text: include_str!(concat!("../../../../scenarios/", $file)) };)*
+    };
+}
+
+scenario_files! {
+    FIGURE_2 = "paper-000-figure-2.toml";
+    FIGURE_6 = "paper-000-figure-6.toml";
+    FIGURE_7 = "paper-000-figure-7.toml";
+    ASYMMETRIC = "paper-000-asymmetric.toml";
+    TABLE_1 = "paper-002-table1-sim.toml";
+    ACCESS = "paper-002-access-sim.toml";
+    HETEROGENEOUS = "paper-002-heterogeneous-sim.toml";
+}
+
+impl ScenarioFile {
+    pub fn read(self) -> Result<Network, String> {
+        Network::parse(self.text, self.name).map_err(|error| error.to_string())
+    }
+}
+
+/// One variant of a network that `label` tells from the other networks of its name.
+pub(super) fn case(network: &Network, label: &str, variant: &str) -> Result<Case, String> {
+    let found = network.variant(variant).ok_or_else(|| format!("{} has no variant `{variant}`", network.name))?;
+    let name = format!("{}, {label}, {variant}", network.name);
+    Ok(Case { name, network: network.clone(), variant: found.clone() })
+}
+
+/// Figure 2 with so many paths, each slower than the one before by `difference_percent` of the first.
+pub(super) fn figure_2(paths: u32, difference_percent: u32, variant: &str) -> Result<Case, String> {
+    let mut network = FIGURE_2.read()?;
+    for path in 0..paths {
+        let factor = 1.0 + f64::from(path * difference_percent) / 100.0;
+        for half in ["in", "out"] {
+            network.links_mut(&format!("{half}-{path}")).for_each(|link| link.scale_delay(factor));
+        }
+    }
+    for path in (paths..).map(|path| format!("m{path}")) {
+        if network.node(&path).is_none() {
+            break;
+        }
+        network.remove_nodes(&path);
+    }
+    case(&network, &format!("{paths} paths, {difference_percent} %"), variant)
+}
+
+/// A network of three explicit paths with these weights.
+pub(super) fn weighted(network: &Network, weights: [u32; 3], variant: &str) -> Result<Case, String> {
+    let mut network = network.clone();
+    network.paths.iter_mut().zip(weights).for_each(|(path, weight)| path.weight = weight);
+    case(&network, &format!("{weights:?}"), variant)
+}

@@ -1,0 +1,160 @@
+//! The reproduction as a document for people.
+
+use super::row::{Figure, Measured};
+use super::{Estimate, Picture, Reproduction, RowResult};
+use std::fmt::Write;
+
+/// What the papers leave open or say in two ways, and what it means here.
+const INCONSISTENCIES: [(&str, &str); 6] = [
+    (
+        "000, Figure 3",
+        "The axis of the delay difference, the buffers' size and the delayed acknowledgement's timer are not given. \
+      Here: 0 to 100 %, path k (from 0) being slower by the factor 1 + k·x; 100 packets; 200 ms.",
+    ),
+    (
+        "000, §4.1",
+        "Flows are hashed by source address, of which there are ten for a hundred flows: how well they spread over two to five \
+      paths is luck. Both that hash and one of all addresses and ports are run.",
+    ),
+    (
+        "000 and 002",
+        "Both spray a connection's packets over paths; Quick-Start (RFC 4782) forbids routers that do so to approve a rate.",
+    ),
+    (
+        "002, Table I",
+        "The text calls T(2, 2, 4) about one third of T(2, 2, 2); the table has 188/280 = 67 %: one third is lost.",
+    ),
+    ("002, §III", "“0.1 % round trip packet loss” against a loss of 0.005 one way, which is about 1 % both ways."),
+    ("002, Figure 2", "The text says IPv6 header, the caption IPv4."),
+];
+
+/// The whole document, in Markdown; `command` made it and `pictures` is where the pictures are, seen from it.
+pub fn document(reproduction: &Reproduction, command: &str, pictures: &str) -> String {
+    let mut text = head(reproduction, command);
+    summary(&mut text, reproduction);
+    for row in &reproduction.rows {
+        section(&mut text, row);
+        for picture in reproduction.pictures.iter().filter(|picture| picture.row == row.id) {
+            image(&mut text, picture, pictures);
+        }
+    }
+    text.push_str("\n## The papers' own inconsistencies\n\n| where | what |\n|---|---|\n");
+    for (place, what) in INCONSISTENCIES {
+        let _ = writeln!(text, "| {place} | {what} |");
+    }
+    text
+}
+
+fn head(reproduction: &Reproduction, command: &str) -> String {
+    let Reproduction { seeds, duration_s, warmup_s, runs, simulated_s, .. } = reproduction;
+    format!(
+        "# Papers 000 and 002, reproduced\n\n\
+         Written by `{command}`; do not edit. Same program, same bytes: the seeds are 1 to {seeds}.\n\n\
+         {runs} runs of {duration_s} simulated seconds, the first {warmup_s} of them not counted: {simulated_s} seconds in all. A figure is the \
+         mean over the seeds ± half its 95 % confidence interval (Student's t). Ratios are taken seed by seed. The setups are the files \
+         `scenarios/paper-000-*.toml` and `scenarios/paper-002-*-sim.toml`, which also say what they assume.\n"
+    )
+}
+
+fn summary(text: &mut String, reproduction: &Reproduction) {
+    text.push_str("\n| row | what | claim | accepted |\n|---|---|---|---|\n");
+    for row in &reproduction.rows {
+        let _ = writeln!(
+            text,
+            "| [{0}](#{1}) | {2} | {3} | {4} |",
+            row.id,
+            anchor(row),
+            row.figure,
+            row.claim,
+            verdict(row)
+        );
+    }
+}
+
+/// GitHub's name of a heading: small letters, and hyphens for spaces.
+fn anchor(row: &RowResult) -> String {
+    let kept =
+        heading(row).to_lowercase().chars().filter(|c| c.is_alphanumeric() || " -_".contains(*c)).collect::<String>();
+    kept.replace(' ', "-")
+}
+
+fn heading(row: &RowResult) -> String {
+    format!("{} – {}", row.id, row.figure)
+}
+
+fn verdict(row: &RowResult) -> &'static str {
+    if row.pass { "yes" } else { "**no**" }
+}
+
+fn section(text: &mut String, row: &RowResult) {
+    let _ = writeln!(text, "\n## {}\n", heading(row));
+    let _ = writeln!(text, "- **Claim**: {}.", row.claim);
+    let _ = writeln!(text, "- **Run**: {}.", row.setup);
+    let _ = writeln!(text, "- **Asked for**: {}.", row.accept);
+    let _ = writeln!(text, "- **Accepted**: {}.\n", verdict(row));
+    for table in tables(&row.measured) {
+        text.push_str(&table);
+        text.push('\n');
+    }
+    for remark in &row.remarks {
+        let _ = writeln!(text, "{remark}\n");
+    }
+}
+
+fn image(text: &mut String, picture: &Picture, pictures: &str) {
+    let _ = writeln!(text, "![{}]({pictures}/{})", picture.title, picture.file);
+}
+
+/// Neighbours with the same columns make a table.
+fn tables(Measured(figures): &Measured) -> Vec<String> {
+    let rows: Vec<&[Figure]> = figures.chunk_by(|a, b| a.row == b.row).collect();
+    rows.chunk_by(|a, b| columns(a) == columns(b)).map(table).collect()
+}
+
+fn columns(row: &[Figure]) -> Vec<&str> {
+    row.iter().map(|figure| figure.column.as_str()).collect()
+}
+
+fn table(rows: &[&[Figure]]) -> String {
+    let columns = rows.first().map_or_else(Vec::new, |row| columns(row));
+    let mut text = format!("| | {} |\n|---{}|\n", columns.join(" | "), "|---:".repeat(columns.len()));
+    for row in rows {
+        let name = row.first().map_or("", |figure| figure.row.as_str());
+        let values: Vec<String> = row.iter().map(|figure| shown(figure.value)).collect();
+        let _ = writeln!(text, "| {name} | {} |", values.join(" | "));
+    }
+    text
+}
+
+/// With three or four digits that count.
+fn shown(Estimate { mean, half_width }: Estimate) -> String {
+    let digits = match mean.abs() {
+        size if size >= 100.0 => 1,
+        size if size >= 1.0 && half_width == 0.0 && mean.fract() == 0.0 => 0,
+        _ => 2,
+    };
+    match half_width {
+        0.0 => format!("{mean:.digits$}"),
+        _ => format!("{mean:.digits$} ± {half_width:.digits$}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn neighbours_with_the_same_columns_share_a_table() {
+        let mut measured = Measured::default();
+        measured.add("one path, Mbit/s", "", Estimate { mean: 50.25, half_width: 0.5 });
+        for (row, mean) in [("N = 2", 2.0), ("N = 3", 300.04)] {
+            measured.add(row, "0 %", Estimate::exact(mean));
+            measured.add(row, "25 %", Estimate { mean, half_width: 0.25 });
+        }
+        let expected =
+            "| | 0 % | 25 % |\n|---|---:|---:|\n| N = 2 | 2 | 2.00 ± 0.25 |\n| N = 3 | 300.0 | 300.0 ± 0.2 |\n";
+        let tables = tables(&measured);
+        assert_eq!(tables[0], "| |  |\n|---|---:|\n| one path, Mbit/s | 50.25 ± 0.50 |\n");
+        assert_eq!(tables[1], expected);
+    }
+}

@@ -1,0 +1,43 @@
+//! Beside the rows: acknowledgements over a way back that is fifty times narrower (paper 000, §3.1.2).
+
+use super::super::Estimate;
+use super::super::case::{ASYMMETRIC as SCENARIO, case};
+use super::super::laboratory::{Laboratory, Outcomes};
+use super::super::row::{Finding, Measured, Row};
+use super::super::sweep::goodput_mbps;
+
+pub(super) const ASYMMETRIC: Row = Row {
+    id: "asymmetric",
+    figure: "Paper 000, §3.1.2",
+    claim: "fewer acknowledgements are useful where the way back is narrow",
+    accept: "the modified rule sends fewer acknowledgements for each segment than the standard one, which sends fewer than none does",
+    setup: "two paths, 50 Mbit/s there and 1 Mbit/s back, the second a quarter slower, ten FTPs packet by packet in turn",
+    examine,
+};
+
+fn examine(lab: &mut Laboratory) -> Result<Finding, String> {
+    let network = SCENARIO.read()?;
+    let variants = ["no-delay", "standard-ack", "modified-ack"];
+    let cases =
+        variants.map(|name| case(&network, "as in the file", name)).into_iter().collect::<Result<Vec<_>, _>>()?;
+    let outcomes = lab.measure(&cases)?;
+    let mut measured = Measured::default();
+    for (name, outcomes) in variants.iter().zip(&outcomes) {
+        measured.add(*name, "Mbit/s", goodput_mbps(outcomes));
+        measured.add(*name, "acknowledgements a segment", acknowledgments_a_segment(outcomes));
+    }
+    let each: Vec<f64> = outcomes.iter().map(|outcomes| acknowledgments_a_segment(outcomes).mean).collect();
+    measured.add(
+        "acknowledgements saved by the modified rule, %",
+        "",
+        Estimate::exact((1.0 - each[2] / each[0]) * 100.0),
+    );
+    Ok(Finding { measured, pass: each[2] < each[1] && each[1] < each[0], ..Finding::default() })
+}
+
+/// Acknowledgements sent for each segment that arrived as new or again.
+fn acknowledgments_a_segment(outcomes: &Outcomes) -> Estimate {
+    Estimate::of(
+        outcomes.iter().map(|outcome| outcome.acknowledgments as f64 / outcome.sum(|sender| sender.segments) as f64),
+    )
+}

@@ -1,0 +1,86 @@
+//! Figure 2 over the number of paths and the difference of their delays, as Figures 3 to 5 show it.
+
+use super::case::figure_2;
+use super::laboratory::{Laboratory, Outcomes};
+use super::row::{Chart, Curve, Measured};
+use super::{Estimate, r_squared};
+
+/// How much slower each path is than the one before, in percent of the first.
+pub(super) const DIFFERENCES: [u32; 5] = [0, 25, 50, 75, 100];
+/// The most paths.
+pub(super) const PATHS: u32 = 5;
+
+/// One variant of Figure 2 over all paths and differences.
+pub(super) struct Sweep {
+    single: Outcomes,
+    /// Two paths and more, all differences each.
+    several: Vec<Outcomes>,
+}
+
+impl Sweep {
+    /// Runs it.
+    pub fn run(lab: &mut Laboratory, variant: &str) -> Result<Sweep, String> {
+        let grid = (2..=PATHS).flat_map(|paths| DIFFERENCES.map(|difference| (paths, difference)));
+        let cases: Vec<_> =
+            [(1, 0)].into_iter().chain(grid).map(|(n, x)| figure_2(n, x, variant)).collect::<Result<_, _>>()?;
+        let mut outcomes = lab.measure(&cases)?.into_iter();
+        let single = outcomes.next().unwrap_or_default();
+        Ok(Sweep { single, several: outcomes.collect() })
+    }
+
+    /// What a number of paths and a difference gave.
+    pub fn outcomes(&self, paths: u32, difference: u32) -> &Outcomes {
+        let column = DIFFERENCES.iter().position(|known| *known == difference).unwrap_or(0);
+        match paths.checked_sub(2) {
+            None => &self.single,
+            Some(row) => &self.several[row as usize * DIFFERENCES.len() + column],
+        }
+    }
+
+    /// Goodput over that of one path with the same TCP and the same seed.
+    pub fn ratio(&self, paths: u32, difference: u32) -> Estimate {
+        ratio(self.outcomes(paths, difference), &self.single)
+    }
+
+    /// All ratios.
+    pub fn ratios(&self, what: &str) -> Measured {
+        let mut measured = Measured::default();
+        measured.add(format!("{what}one path, Mbit/s"), "", goodput_mbps(&self.single));
+        for paths in 2..=PATHS {
+            for difference in DIFFERENCES {
+                let column = format!("{difference} %");
+                measured.add(format!("{what}N = {paths}"), column, self.ratio(paths, difference));
+            }
+        }
+        measured
+    }
+
+    /// How straight the ratio rises with the number of paths.
+    pub fn straightness(&self, difference: u32) -> f64 {
+        let point = |paths| (f64::from(paths), self.ratio(paths, difference).mean);
+        r_squared(&(1..=PATHS).map(point).collect::<Vec<_>>())
+    }
+
+    /// The ratio over the paths, one curve for each difference.
+    pub fn chart(&self, title: &str) -> Chart {
+        let curve = |difference: u32| Curve {
+            name: format!("{difference} %"),
+            points: (1..=PATHS).map(|paths| (f64::from(paths), self.ratio(paths, difference))).collect(),
+        };
+        Chart {
+            title: format!("{title}: goodput over that of one path, by delay difference"),
+            x_label: "paths".into(),
+            curves: DIFFERENCES.map(curve).into(),
+        }
+    }
+}
+
+/// Goodput over goodput, seed by seed.
+pub(super) fn ratio(outcomes: &Outcomes, reference: &Outcomes) -> Estimate {
+    Estimate::of(outcomes.iter().zip(reference).map(|(a, b)| a.run.goodput_bps / b.run.goodput_bps))
+}
+
+/// Mean goodput in Mbit/s.
+pub(super) fn goodput_mbps(outcomes: &Outcomes) -> Estimate {
+    Estimate::of(outcomes.iter().map(|outcome| outcome.run.goodput_bps / 1e6))
+}

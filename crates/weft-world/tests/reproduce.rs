@@ -1,0 +1,57 @@
+//! A quick subset of the reproduction: it runs, judges, is written down, and depends on nothing but its seeds.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use weft_world::reproduce::{Effort, Progress, Reproduction, document, ids, reproduce};
+
+#[derive(Default)]
+struct Count {
+    announced: AtomicUsize,
+    ended: AtomicUsize,
+}
+
+impl Progress for Count {
+    fn begin(&self, _: &str, runs: usize) {
+        self.announced.fetch_add(runs, Ordering::Relaxed);
+    }
+
+    fn advance(&self) {
+        self.ended.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+fn quick(rows: &[&str], threads: usize) -> (Reproduction, Count) {
+    let (rows, count): (Vec<String>, _) = (rows.iter().map(|row| row.to_string()).collect(), Count::default());
+    let result = reproduce(&rows, Effort { seeds: 2, quick: true, threads }, &count).unwrap();
+    (result, count)
+}
+
+#[test]
+fn results_do_not_depend_on_threads_and_hold_what_results_promise() {
+    let (one, count) = quick(&["C2", "A1", "asymmetric", "C6"], 1);
+    let (two, _) = quick(&["C2", "A1", "asymmetric", "C6"], 2);
+    assert_eq!(one, two);
+    assert_eq!(one.rows.iter().map(|row| row.id).collect::<Vec<_>>(), ["A1", "asymmetric", "C2", "C6"]);
+    assert_eq!([&count.announced, &count.ended].map(|n| n.load(Ordering::Relaxed)), [one.runs; 2]);
+    assert_eq!(one.simulated_s, 3.0 * one.runs as f64);
+
+    let json = serde_json::to_value(&one).unwrap();
+    assert_eq!(json["rows"][0]["measured"]["T(N), N = 5"], 9.0);
+    assert_eq!(json["rows"][0]["pass"], true);
+    let saved = &json["rows"][1];
+    let (mean, interval) = (&saved["measured"]["modified-ack, Mbit/s"], &saved["ci95"]["modified-ack, Mbit/s"]);
+    assert!(interval[0].as_f64() < mean.as_f64() && mean.as_f64() < interval[1].as_f64());
+
+    let text = document(&one, "weft sim reproduce", "figures");
+    assert!(
+        ["## C6 – Paper 002, Figure 6", "| [A1](#a1--paper-000-equation-1) |", "⟨7, 6, 5⟩"]
+            .iter()
+            .all(|part| text.contains(part))
+    );
+}
+
+#[test]
+fn an_unknown_row_is_refused_with_the_known_ones() {
+    let nothing = Effort { seeds: 1, quick: true, threads: 1 };
+    let refusal = reproduce(&["A99".into()], nothing, &Count::default()).unwrap_err();
+    assert!(refusal.contains("A99") && ids().iter().all(|id| refusal.contains(id)));
+}

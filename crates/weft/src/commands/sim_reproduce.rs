@@ -1,0 +1,131 @@
+//! `weft sim reproduce`: rows of the reproduction checklist, in virtual time.
+
+use super::show::json;
+use crate::cli::ReproduceOptions;
+use crate::outcome::{Failure, Outcome};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use std::fmt::Write as _;
+use std::io::IsTerminal as _;
+use std::path::Path;
+use std::sync::Mutex;
+use std::time::Duration;
+use std::{fs, io, thread};
+use weft_report::{Chart, Curve, charts_picture};
+use weft_world::reproduce::{self, Effort, Progress, Reproduction, document, reproduce};
+
+/// Seeds where nothing else is said.
+const SEEDS: u64 = 5;
+const QUICK_SEEDS: u64 = 2;
+
+/// Runs rows; the document and its pictures go to `--out`.
+pub fn sim_reproduce(options: &ReproduceOptions) -> Result<Outcome, Failure> {
+    let is_all = options.rows.iter().any(|row| row == "all");
+    let rows = if is_all { Vec::new() } else { options.rows.clone() };
+    let effort = Effort {
+        seeds: options.seeds.unwrap_or(if options.quick { QUICK_SEEDS } else { SEEDS }),
+        quick: options.quick,
+        threads: thread::available_parallelism().map_or(1, usize::from),
+    };
+    let shown = !options.quiet && (std::io::stderr().is_terminal() || !options.json);
+    let result = reproduce(&rows, effort, &Bar::new(shown)).map_err(Failure::new)?;
+    if let Some(directory) = &options.out {
+        write(directory, &result, &command(options)).map_err(Failure::new)?;
+    }
+    print!("{}", if options.json { json(&result)? } else { table(&result) });
+    Ok(if result.rows.iter().all(|row| row.pass) { Outcome::Well } else { Outcome::Failed })
+}
+
+/// The command as one would type it again.
+fn command(options: &ReproduceOptions) -> String {
+    let mut command = format!("weft sim reproduce {}", options.rows.join(" "));
+    if options.quick {
+        command += " --quick";
+    }
+    if let Some(seeds) = options.seeds {
+        let _ = write!(command, " --seeds {seeds}");
+    }
+    if let Some(directory) = &options.out {
+        let _ = write!(command, " --out {}", directory.display());
+    }
+    command
+}
+
+fn write(directory: &Path, result: &Reproduction, command: &str) -> Result<(), String> {
+    let pictures = directory.join("figures");
+    let failed = |path: &Path, why: io::Error| format!("{}: {why}", path.display());
+    fs::create_dir_all(&pictures).map_err(|why| failed(&pictures, why))?;
+    let subtitle =
+        format!("{} seeds, runs of {} s, the first {} s not counted", result.seeds, result.duration_s, result.warmup_s);
+    for picture in &result.pictures {
+        let charts: Vec<Chart> = picture.charts.iter().map(chart).collect();
+        charts_picture(&pictures.join(picture.file), picture.title, &subtitle, &charts)
+            .map_err(|why| why.to_string())?;
+    }
+    let file = directory.join("reproduction.md");
+    fs::write(&file, document(result, command, "figures")).map_err(|why| failed(&file, why))
+}
+
+fn chart(chart: &reproduce::Chart) -> Chart {
+    let curve = |curve: &reproduce::Curve| Curve {
+        name: curve.name.clone(),
+        points: curve.points.iter().map(|(x, value)| (*x, value.mean)).collect(),
+        half_widths: curve.points.iter().map(|(_, value)| value.half_width).collect(),
+    };
+    Chart {
+        title: chart.title.clone(),
+        x_label: chart.x_label.clone(),
+        curves: chart.curves.iter().map(curve).collect(),
+    }
+}
+
+fn table(result: &Reproduction) -> String {
+    let mut text = String::new();
+    for row in &result.rows {
+        let _ = writeln!(text, "{:<11} {:<4} {}", row.id, if row.pass { "yes" } else { "NO" }, row.figure);
+        for remark in &row.remarks {
+            let _ = writeln!(text, "{:<16} {remark}", "");
+        }
+    }
+    text
+}
+
+/// A bar over the runs of a row.
+struct Bar {
+    shown: bool,
+    bar: Mutex<ProgressBar>,
+}
+
+impl Bar {
+    fn new(shown: bool) -> Bar {
+        Bar { shown, bar: Mutex::new(ProgressBar::hidden()) }
+    }
+
+    fn with(&self, act: impl FnOnce(&mut ProgressBar)) {
+        act(&mut self.bar.lock().unwrap_or_else(|poison| poison.into_inner()));
+    }
+}
+
+impl Progress for Bar {
+    fn begin(&self, what: &str, runs: usize) {
+        let target = if self.shown { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
+        let fresh = ProgressBar::with_draw_target(Some(runs as u64), target);
+        let template = "{msg:11} {bar:32.cyan/blue} {pos}/{len} runs  {eta_precise} left";
+        fresh.set_style(ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar()));
+        fresh.set_message(what.to_owned());
+        fresh.enable_steady_tick(Duration::from_millis(250));
+        self.with(|bar| {
+            bar.finish_and_clear();
+            *bar = fresh;
+        });
+    }
+
+    fn advance(&self) {
+        self.with(|bar| bar.inc(1));
+    }
+}
+
+impl Drop for Bar {
+    fn drop(&mut self) {
+        self.with(|bar| bar.finish_and_clear());
+    }
+}
