@@ -1,10 +1,12 @@
 //! A2 to A4: Figure 3, the threshold of fast retransmit where packets are sprayed.
 
 use super::super::Estimate;
+use super::super::case::figure_2;
 use super::super::checks::Checks;
-use super::super::laboratory::Laboratory;
+use super::super::laboratory::{Case, Laboratory, Outcomes};
 use super::super::row::{Finding, Measured, Picture, Row};
-use super::super::sweep::{DIFFERENCES, PATHS, Sweep, goodput_mbps};
+use super::super::sweep::{DIFFERENCES, PATHS, Sweep, goodput_mbps, ratio};
+use weft_scenario::{Discipline, QueueSize};
 
 const SETUP: &str =
     "Figure 2, packet by packet in turn; path k (from 0) slower by the factor 1 + k·x, x on top of the columns";
@@ -31,7 +33,7 @@ pub(super) const ROWS: [Row; 3] = [
         figure: "Paper 000, Figure 3, N = 5",
         claim: "with T(5) = 9 a difference of 25 % beats none, since the larger bandwidth-delay product drops fewer packets",
         accept: "25 % above 0 %, or why not",
-        setup: SETUP,
+        setup: "Figure 2 with five paths and T = 9; also with smaller queues, and with 25 % taken as the whole range of the delays",
         examine: quarter_beats_none,
     },
 ];
@@ -86,27 +88,79 @@ fn paper_threshold(lab: &mut Laboratory) -> Result<Finding, String> {
     Ok(Finding { measured, pass: checks.pass(), remarks: checks.into_remarks(), picture: Some(picture) })
 }
 
+/// Figure 2 with five paths and T = 9, under other assumptions than its scenario makes.
+struct Assumption {
+    what: &'static str,
+    queue_packets: u64,
+    /// The difference that stands for the paper's 25 %, from path to path.
+    quarter: u32,
+}
+
+const ASSUMPTIONS: [Assumption; 4] = [
+    Assumption { what: "as in the file", queue_packets: 100, quarter: 25 },
+    Assumption { what: "queues of 50 packets", queue_packets: 50, quarter: 25 },
+    Assumption { what: "the last path 24 % slower than the first", queue_packets: 100, quarter: 6 },
+    Assumption { what: "both", queue_packets: 50, quarter: 6 },
+];
+
 fn quarter_beats_none(lab: &mut Laboratory) -> Result<Finding, String> {
-    let sweep = Sweep::run(lab, "spray-dup-thresh")?;
-    let mut measured = Measured::default();
-    for difference in [0, 25] {
-        let outcomes = sweep.outcomes(5, difference);
-        let mut add = |row: &str, value| measured.add(row, format!("{difference} %"), value);
-        add("N = 5, T = 9", sweep.ratio(5, difference));
-        add("Mbit/s", goodput_mbps(outcomes));
-        let dropped = |lost: &dyn Fn(&str) -> bool| {
-            let links = |outcome: &crate::network::NetworkRun| {
-                outcome.run.links.iter().filter(|link| lost(&link.name)).map(|link| link.lost).sum::<f64>()
-            };
-            Estimate::of(outcomes.iter().map(links))
-        };
-        add("packets dropped in the core", dropped(&|name| name.starts_with("in") || name.starts_with("out")));
-        add(
-            "fast retransmits",
-            Estimate::of(outcomes.iter().map(|outcome| outcome.sum(|sender| sender.fast_retransmits) as f64)),
-        );
+    let (mut measured, mut checks, mut better) = (Measured::default(), Checks::default(), Vec::new());
+    for (number, assumption) in ASSUMPTIONS.iter().enumerate() {
+        let outcomes = lab.measure(&[assumption.case(0)?, assumption.case(assumption.quarter)?])?;
+        let gain = ratio(&outcomes[1], &outcomes[0]);
+        for (outcomes, difference) in outcomes.iter().zip(["0 %", "25 %"]) {
+            let row = format!("{}: {difference}", assumption.what);
+            measured.add(&row, "Mbit/s", goodput_mbps(outcomes));
+            measured.add(&row, "dropped in the core", dropped_in_core(outcomes));
+            let spurious = outcomes.iter().map(|outcome| outcome.sum(|sender| sender.fast_retransmits) as f64);
+            measured.add(&row, "fast retransmits", Estimate::of(spurious));
+        }
+        if gain.mean > 1.0 {
+            better.push(assumption.what);
+        }
+        if number == 0 {
+            checks.check(gain.mean > 1.0, || why_not(gain, &outcomes));
+        }
     }
-    let mut checks = Checks::default();
-    checks.check(sweep.ratio(5, 25).mean > sweep.ratio(5, 0).mean, || "25 % is not above 0 %".into());
-    Ok(Finding { measured, pass: checks.pass(), remarks: checks.into_remarks(), picture: None })
+    let pass = checks.pass();
+    let mut remarks = checks.into_remarks();
+    if !pass {
+        let ahead = if better.is_empty() { "none of these".into() } else { better.join(", ") };
+        remarks.push(format!("Assumptions under which 25 % is ahead: {ahead}."));
+    }
+    Ok(Finding { measured, pass, remarks, picture: None })
+}
+
+fn why_not(gain: Estimate, outcomes: &[Outcomes]) -> String {
+    let dropped = |outcomes: &Outcomes| dropped_in_core(outcomes).mean;
+    format!(
+        "25 % gives {:.2} of what 0 % gives. The core drops {:.0} packets at 0 % and {:.0} at 25 %, where most fast retransmits \
+         answer what was late, not lost: the last of five paths is twice as slow as the first, and more than nine segments overtake. \
+         ns-2 has the same (`baselines/ns2`: 391 Mbit/s at 0 %, 271 at 25 %, 200 without its unbounded limited transmit)",
+        gain.mean,
+        outcomes.first().map_or(0.0, dropped),
+        outcomes.last().map_or(0.0, dropped),
+    )
+}
+
+impl Assumption {
+    fn case(&self, difference: u32) -> Result<Case, String> {
+        let mut case = figure_2(5, difference, "spray-dup-thresh")?;
+        if self.queue_packets != 100 {
+            for link in case.network.links_mut("*") {
+                link.set_queue(QueueSize::Packets(self.queue_packets), Discipline::DropTail);
+            }
+            case.name += &format!(", queues of {}", self.queue_packets);
+        }
+        Ok(case)
+    }
+}
+
+fn dropped_in_core(outcomes: &Outcomes) -> Estimate {
+    let is_core = |name: &str| name.starts_with("in") || name.starts_with("out");
+    Estimate::of(
+        outcomes.iter().map(|outcome| {
+            outcome.run.links.iter().filter(|link| is_core(&link.name)).map(|link| link.lost).sum::<f64>()
+        }),
+    )
 }
