@@ -7,7 +7,7 @@ export PATH := $(HOME)/.cargo/bin:$(PATH)
 
 CARGO_DENY_VERSION := 0.20.2
 
-.PHONY: help setup build test check bench demo reproduce deny
+.PHONY: help setup build test check bench demo parity reproduce deny
 
 help: ## this list
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):[^#]*## (.*)/make \1\t\2/' | expand -t 14
@@ -61,3 +61,11 @@ REPRODUCE ?=
 reproduce: TARGET := $(or $(CARGO_TARGET_DIR),target)
 reproduce: build ## what papers 000 and 002 claim, in the simulator: docs/reproduction.md and docs/figures
 	$(TARGET)/release/weft sim reproduce $(ROWS) --out docs $(REPRODUCE)
+
+# More arguments for the comparison, such as PARITY='--lab out/lab.json' for what the lab has measured already.
+PARITY ?=
+parity: TARGET := $(or $(CARGO_TARGET_DIR),target)
+parity: build ## the same scenarios in the lab and in the simulator, five runs each, in one table; 3 hours
+	@packaging/setup lab
+	$(TARGET)/release/weft sim parity scenarios/{home-office,paper-002-access,paper-002-heterogeneous,paper-002-table1,clean-links,cut-and-restore}.toml \
+	  --repeat 5 $(PARITY)

@@ -6,10 +6,9 @@ use crate::options::RunOptions;
 use crate::progress::Progress;
 use crate::{interrupt, net, scratch};
 use std::collections::BTreeMap;
-use std::fs;
 use std::time::Duration;
 use weft_scenario::measure::{arrange, predict, variants_to_run, wanted_variants};
-use weft_scenario::{RunResult, SCHEMA, Scenario, Series, Skipped, Variant, VariantResult, write_csv};
+use weft_scenario::{RunResult, RunSeries, SCHEMA, Scenario, Skipped, Variant, VariantResult};
 
 /// How often a run in which the emulator was late is made again.
 const LATE_REPEATS: u32 = 2;
@@ -61,8 +60,9 @@ pub fn run(scenario: &Scenario, options: &RunOptions) -> Result<RunResult, LabEr
     result.variants = arrange(&wanted, &measured, &to_run);
     predict(scenario, &wanted, &mut result.variants);
     if let Some(out) = &options.out {
-        fs::create_dir_all(out)?;
-        save(out, scenario, &runs, &result)?;
+        let of_run = |lane: LaneRun| RunSeries { goodput_bps: lane.run.goodput_bps, series: lane.series };
+        let series = runs.into_iter().map(|(name, lanes)| (name, lanes.into_iter().map(of_run).collect())).collect();
+        weft_report::save_run(out, scenario, &result, &series)?;
     }
     Ok(result)
 }
@@ -163,31 +163,4 @@ fn measured_results(
         Some((variant.clone(), VariantResult::from_runs(name.clone(), link, single)))
     };
     order.iter().filter_map(of).collect()
-}
-
-fn save(
-    out: &std::path::Path,
-    scenario: &Scenario,
-    runs: &BTreeMap<String, Vec<LaneRun>>,
-    result: &RunResult,
-) -> Result<(), LabError> {
-    for (name, lanes) in runs {
-        for (number, lane) in lanes.iter().enumerate() {
-            let file = format!("{}-{}-{}.csv", scenario.name, name.replace([':', '/'], "-"), number + 1);
-            write_csv(&out.join(file), &lane.series)?;
-        }
-    }
-    let json = serde_json::to_string_pretty(result).map_err(std::io::Error::other)?;
-    fs::write(out.join(format!("{}.json", scenario.name)), json)?;
-    let shown: BTreeMap<&str, &[Series]> =
-        runs.iter().filter_map(|(name, lanes)| Some((name.as_str(), middle(lanes)?.series.as_slice()))).collect();
-    weft_report::run_picture(&out.join(format!("{}.svg", scenario.name)), scenario, result, &shown)?;
-    Ok(())
-}
-
-/// The run whose goodput is the median's, or next above it.
-fn middle(lanes: &[LaneRun]) -> Option<&LaneRun> {
-    let mut sorted: Vec<&LaneRun> = lanes.iter().collect();
-    sorted.sort_by(|a, b| a.run.goodput_bps.total_cmp(&b.run.goodput_bps));
-    sorted.get(lanes.len() / 2).copied()
 }

@@ -4,12 +4,16 @@
 #![forbid(unsafe_code)]
 
 mod charts;
+mod parity;
 mod run_picture;
+mod save;
 mod style;
 mod sweep_file;
 mod table;
 
 pub use charts::{Chart, Curve, charts_picture};
+pub use parity::{ParityRow, parity, parity_table};
 pub use run_picture::run_picture;
+pub use save::save_run;
 pub use sweep_file::{AboutSweep, Shard, Spread, SweepFile, SweepFileError, SweepRow, SweepSummary, VariantSummary};
 pub use table::{run_table, sweep_table};

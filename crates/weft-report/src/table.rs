@@ -4,20 +4,20 @@ use std::fmt::Write;
 use weft_scenario::{FlowResult, MixResult, RunResult, SweepResult, VariantResult};
 
 /// A table of text columns: the first left-aligned, the others right-aligned.
-struct Table {
+pub(crate) struct Table {
     rows: Vec<Vec<String>>,
 }
 
 impl Table {
-    fn new<const N: usize>(head: [&str; N]) -> Table {
+    pub fn new<const N: usize>(head: [&str; N]) -> Table {
         Table { rows: vec![head.map(String::from).to_vec()] }
     }
 
-    fn row<const N: usize>(&mut self, cells: [String; N]) {
+    pub fn row<const N: usize>(&mut self, cells: [String; N]) {
         self.rows.push(cells.to_vec());
     }
 
-    fn render(&self) -> String {
+    pub fn render(&self) -> String {
         let columns = self.rows.first().map_or(0, Vec::len);
         let cell = |row: &Vec<String>, column: usize| row.get(column).cloned().unwrap_or_default();
         let width = |column: usize| self.rows.iter().map(|row| cell(row, column).chars().count()).max().unwrap_or(0);
@@ -101,6 +101,9 @@ pub fn run_table(result: &RunResult) -> String {
     }
     text.push_str(&table.render());
     text.push_str(&events_table(result));
+    for variant in &result.variants {
+        let _ = variant.note.as_ref().map(|note| writeln!(text, "{}: {note}", variant.name));
+    }
     for skipped in &result.skipped {
         let _ = writeln!(text, "{} was skipped: {}", skipped.name, skipped.reason.replace('\n', " / "));
     }

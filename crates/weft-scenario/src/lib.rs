@@ -40,7 +40,7 @@ pub use result::{
     VariantRun,
 };
 pub use scenario::Scenario;
-pub use series::{Series, write_csv};
+pub use series::{RunSeries, Series, write_csv};
 pub use stats::{median, percentile};
 pub use sweep::{MixResult, Sweep, SweepResult};
 pub use traces::Traces;

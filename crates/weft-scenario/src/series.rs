@@ -15,6 +15,15 @@ pub struct Series {
     pub points: Vec<(f64, f64)>,
 }
 
+/// The time series of one run of one variant.
+#[derive(Clone, PartialEq, Debug)]
+pub struct RunSeries {
+    /// What the run carried, to tell which run is the middle one.
+    pub goodput_bps: f64,
+    /// The series.
+    pub series: Vec<Series>,
+}
+
 impl Series {
     /// The mean of the values in each `step_s`, at the step's end.
     pub fn averaged(&self, step_s: f64) -> Vec<(f64, f64)> {

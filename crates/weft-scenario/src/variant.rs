@@ -73,4 +73,39 @@ impl Variant {
         let weights = policy.get("weights")?.as_table()?;
         weights.iter().map(|(link, weight)| Some((link.clone(), u32::try_from(weight.as_integer()?).ok()?))).collect()
     }
+
+    /// `base`, a generated weft configuration, with this variant's own settings laid over it.
+    pub fn laid_over(&self, base: toml::Table) -> toml::Table {
+        overlaid(base, &self.weft)
+    }
+}
+
+fn overlaid(mut base: toml::Table, overlay: &toml::Table) -> toml::Table {
+    for (key, value) in overlay {
+        let merged = match (base.remove(key), value) {
+            (Some(toml::Value::Table(below)), toml::Value::Table(above)) => toml::Value::Table(overlaid(below, above)),
+            _ => value.clone(),
+        };
+        base.insert(key.clone(), merged);
+    }
+    base
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use toml::Table;
+
+    #[test]
+    fn settings_are_laid_over_the_generated_sections() {
+        let base: Table = "[tun]\nname = \"weft0\"\nmtu = 1400\n[[peer]]\nname = \"hub\"".parse().unwrap();
+        let overlay: Table = "[tun]\nmtu = 1300\n[policy]\nrecovery = \"off\"".parse().unwrap();
+        let merged = Variant { weft: overlay, ..Variant::plain(Kind::Weft) }.laid_over(base);
+        let expected: Table =
+            "[tun]\nname = \"weft0\"\nmtu = 1300\n[[peer]]\nname = \"hub\"\n[policy]\nrecovery = \"off\""
+                .parse()
+                .unwrap();
+        assert_eq!(merged, expected);
+        assert_eq!(merged.to_string().parse::<Table>().unwrap(), expected, "what is written can be read");
+    }
 }

@@ -4,4 +4,5 @@
 pub mod network;
 pub mod pair;
 pub mod reproduce;
+mod side_by_side;
 pub mod site;

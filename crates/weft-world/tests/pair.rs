@@ -39,14 +39,13 @@ fn engines_bundle_links_and_alone_they_cost_little() {
     assert!((18.5..19.31).contains(&mbps("link:a")), "{}", mbps("link:a"));
     assert_eq!(mbps("best-link"), mbps("link:a"));
     assert!((17.5..19.1).contains(&mbps("weft:a")), "{}", mbps("weft:a"));
-    assert!((25.5..28.0).contains(&mbps("weft")), "{}", mbps("weft"));
+    assert!((26.0..28.9).contains(&mbps("weft")), "{}", mbps("weft"));
 }
 
 #[test]
 fn same_seed_same_result_on_any_number_of_threads() {
     let text = format!("{LINKS}{BULK}[[flow]]\napp = \"probe\"\n[[flow]]\napp = \"ping\"\n");
-    let on =
-        |threads| format!("{:?}", simulate(&text, &PairOptions { threads: Some(threads), ..PairOptions::default() }));
+    let on = |threads| format!("{:?}", simulate(&text, &PairOptions { threads, ..PairOptions::default() }));
     let once = on(1);
     assert_eq!(once, on(1));
     assert_eq!(once, on(3));

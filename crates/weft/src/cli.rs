@@ -108,7 +108,7 @@ Examples:
     /// Emulate links on this machine's kernel and compare, with real applications
     #[command(subcommand)]
     Lab(LabCommand),
-    /// The same and more in virtual time
+    /// Run scenarios in virtual time, with the same engine
     #[command(subcommand)]
     Sim(SimCommand),
 }
@@ -146,6 +146,38 @@ As root, or as an ordinary user where user namespaces are allowed.")]
 /// `weft sim`.
 #[derive(Subcommand)]
 pub enum SimCommand {
+    /// Run a scenario: every variant, then a table. Same seed, same result
+    #[command(after_help = "\
+Examples:
+  weft sim run scenarios/home-office.toml
+  weft sim run scenarios/paper-000-figure-2.toml --seed 7 --repeat 5 --json >result.json
+  weft sim run scenarios/cellular.toml --traces traces --variant weft --out out/cellular
+
+It needs no privilege, and takes the lab's scenarios as well as whole networks.")]
+    Run {
+        /// The scenario
+        #[arg(value_name = "SCENARIO")]
+        file: PathBuf,
+        /// How to run it
+        #[command(flatten)]
+        options: SimOptions,
+    },
+    /// Run scenarios in the lab and in virtual time, and compare; exit status 1 when a figure is not within a tenth
+    #[command(after_help = "\
+Examples:
+  weft sim parity scenarios/clean-links.toml --repeat 5
+  weft sim parity scenarios/*.toml --lab out/lab.json       compare with an earlier `weft lab run --json`")]
+    Parity {
+        /// The scenarios
+        #[arg(required = true, value_name = "SCENARIO")]
+        files: Vec<PathBuf>,
+        /// A result of `weft lab run --json` to compare with, instead of running that scenario in the lab; can be given several times
+        #[arg(long, value_name = "FILE")]
+        lab: Vec<PathBuf>,
+        /// How to run them
+        #[command(flatten)]
+        options: SimOptions,
+    },
     /// Run what the papers claim and judge it; exit status 1 when a row misses
     #[command(after_help = "\
 Examples:
@@ -153,6 +185,35 @@ Examples:
   weft sim reproduce all --out docs        all of them, into docs/reproduction.md and docs/figures
   weft sim reproduce all --quick           short runs, to see that everything works")]
     Reproduce(ReproduceOptions),
+}
+
+/// How to run a scenario in virtual time.
+#[derive(Args, Clone)]
+pub struct SimOptions {
+    /// One JSON object on standard output
+    #[arg(long)]
+    pub json: bool,
+    /// Directory for time series (CSV) and pictures (SVG)
+    #[arg(long, value_name = "DIR")]
+    pub out: Option<PathBuf>,
+    /// Seed of the first run; each next one's is one more
+    #[arg(long, value_name = "N")]
+    pub seed: Option<u64>,
+    /// Only this variant; can be given several times
+    #[arg(long, value_name = "NAME")]
+    pub variant: Vec<String>,
+    /// Runs of each variant
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub repeat: Option<u32>,
+    /// Directory with Mahimahi traces
+    #[arg(long, value_name = "DIR")]
+    pub traces: Option<PathBuf>,
+    /// Runs at the same time; one for each core unless said otherwise. The result does not depend on it
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    pub threads: Option<u16>,
+    /// No progress on standard error
+    #[arg(short, long)]
+    pub quiet: bool,
 }
 
 /// Which rows to reproduce, and how thoroughly.

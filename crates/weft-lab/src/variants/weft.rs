@@ -151,8 +151,8 @@ fn pair(
     let names: Vec<&str> = links.iter().map(|link| link.name.as_str()).collect();
     let of_hub = configuration(world, &hub, &home, &names, Some(port), &[]);
     let of_home = configuration(world, &home, &hub, &names, None, &endpoints);
-    let hub_daemon = start(binary, world, &hub, overlaid(of_hub, &variant.weft))?;
-    let home_daemon = start(binary, world, &home, overlaid(of_home, &variant.weft))?;
+    let hub_daemon = start(binary, world, &hub, variant.laid_over(of_hub))?;
+    let home_daemon = start(binary, world, &home, variant.laid_over(of_home))?;
     let control = WeftControl { socket: scratch_file(world, format!("{}.sock", home.name)) };
     let mut daemons = vec![hub_daemon, home_daemon];
     wait_until(&mut daemons, || control.carries(links.len()))?;
@@ -202,18 +202,6 @@ fn configuration(
     sections.into_iter().chain([("peer", peers)]).map(|(name, section)| (name.to_owned(), section)).collect()
 }
 
-/// `base` with the sections of `overlay` laid over it.
-fn overlaid(mut base: Table, overlay: &Table) -> Table {
-    for (key, value) in overlay {
-        let merged = match (base.remove(key), value) {
-            (Some(Value::Table(below)), Value::Table(above)) => Value::Table(overlaid(below, above)),
-            _ => value.clone(),
-        };
-        base.insert(key.clone(), merged);
-    }
-    base
-}
-
 /// Starts the daemon; it is ended with SIGKILL when its lane is dropped.
 fn start(binary: &Path, world: &World, end: &End, configuration: Table) -> Result<Daemon, LabError> {
     let file = scratch_file(world, format!("{}.toml", end.name));
@@ -230,19 +218,6 @@ fn start(binary: &Path, world: &World, end: &End, configuration: Table) -> Resul
 mod tests {
     use super::*;
     use std::os::unix::net::UnixListener;
-
-    #[test]
-    fn settings_are_laid_over_the_generated_sections() {
-        let base: Table = "[tun]\nname = \"weft0\"\nmtu = 1400\n[[peer]]\nname = \"hub\"".parse().unwrap();
-        let overlay: Table = "[tun]\nmtu = 1300\n[policy]\nrecovery = \"off\"".parse().unwrap();
-        let merged = overlaid(base, &overlay);
-        let expected: Table =
-            "[tun]\nname = \"weft0\"\nmtu = 1300\n[[peer]]\nname = \"hub\"\n[policy]\nrecovery = \"off\""
-                .parse()
-                .unwrap();
-        assert_eq!(merged, expected);
-        assert_eq!(merged.to_string().parse::<Table>().unwrap(), expected, "what is written can be read");
-    }
 
     #[test]
     fn a_refusal_is_told() {

@@ -1,6 +1,7 @@
 //! The applications of a scenario as agents on the two hosts, and what they tell.
 
 use super::world::{HOME, HUB, World};
+use crate::site::Site;
 use weft_scenario::measure::{Arrival, PROBE_PAYLOAD_BYTES, Reply, ping_result, probe_result};
 use weft_scenario::{App, Flow, FlowDirection, FlowResult, Series};
 use weft_sim::host::{Agent, DatagramSink, DatagramSource, Echo, EchoAnswer, Ends, Supply, TcpSink, TcpSource};
@@ -81,12 +82,14 @@ pub(super) fn seat(flows: &[Flow], world: &mut World, epoch: Instant, rng: &Rng)
         let is_down = flow.direction == FlowDirection::Down && flow.app != App::Ping;
         let [from, to] = if is_down { [HUB, HOME] } else { [HOME, HUB] };
         let seat = Seat { flow: flow.clone(), number: FlowNo(number), from, to, epoch, delivered: Vec::new() };
-        let [source, sink] = seat.agents(world, &rng.split(u64::from(number)))?;
-        for (node, other, agent) in [(to, from, sink), (from, to, source)] {
-            world.simulator.with_node(node, |site, now, ports| {
-                site.host_mut().add(Ends { flow: seat.number, here: node, there: other }, agent);
-                weft_sim::Node::wake(site, now, ports);
-            });
+        let rng = rng.split(u64::from(number));
+        let is_multipath = world.simulator.nodes().first().is_some_and(|site| site.multipath().is_some());
+        if is_multipath && matches!(flow.app, App::Iperf3 | App::Http) {
+            seat.connect_multipath(world, &rng)?;
+        } else {
+            let [source, sink] = seat.agents(world, &rng)?;
+            seat.add(world, to, |site, ends| _ = site.host_mut().add(ends, sink));
+            seat.add(world, from, |site, ends| _ = site.host_mut().add(ends, source));
         }
         Ok(seat)
     });
@@ -94,6 +97,35 @@ pub(super) fn seat(flows: &[Flow], world: &mut World, epoch: Instant, rng: &Rng)
 }
 
 impl Seat {
+    /// Adds one of the flow's ends at `node`.
+    fn add(&self, world: &mut World, node: NodeId, add: impl FnOnce(&mut Site, Ends)) {
+        let there = if node == self.from { self.to } else { self.from };
+        world.simulator.with_node(node, |site, now, ports| {
+            add(site, Ends { flow: self.number, here: node, there });
+            weft_sim::Node::wake(site, now, ports);
+        });
+    }
+
+    fn connect_multipath(&self, world: &mut World, rng: &Rng) -> Result<(), String> {
+        if self.flow.app == App::Http {
+            return Err("the simulator's MPTCP has no http".into());
+        }
+        let (start, stop) = (self.epoch + self.flow.start, self.epoch + self.flow.stop);
+        let mss = world.mss(self.from);
+        let sender = sender_config(mss, congestion(&self.flow.congestion, rng.split(2).next_u64())?, DUP_THRESH);
+        self.add(world, self.to, |site, ends| {
+            if let Some(site) = site.multipath_mut() {
+                site.add_receiver(ends, receiver_config(mss));
+            }
+        });
+        self.add(world, self.from, |site, ends| {
+            if let Some(site) = site.multipath_mut() {
+                site.add_sender(ends, sender, start, stop);
+            }
+        });
+        Ok(())
+    }
+
     fn agents(&self, world: &World, rng: &Rng) -> Result<[Agent; 2], String> {
         let (start, stop) = (self.epoch + self.flow.start, self.epoch + self.flow.stop);
         let datagrams = |bytes| {
@@ -135,6 +167,11 @@ impl Seat {
     }
 
     fn delivered_bytes(&self, world: &World) -> Option<u64> {
+        if let Some(site) = world.simulator.nodes().get(self.to.index()).and_then(Site::multipath)
+            && let Some(bytes) = site.delivered_bytes(self.number)
+        {
+            return Some(bytes);
+        }
         match self.agent(world, self.to)? {
             Agent::TcpSink(sink) => Some(sink.delivered_bytes()),
             _ => None,

@@ -24,6 +24,8 @@ const WIREGUARD: Overhead = Overhead { bytes: 28 + 16 + 16, mss: 1420 - 52 };
 pub(super) enum Carrier {
     /// One link, and hosts at its ends.
     Plain { link: usize, overhead: Overhead },
+    /// Hosts that speak MPTCP over these links.
+    Multipath { links: Vec<usize> },
     /// Engines over these links.
     Engine { links: Vec<usize>, settings: Box<EngineSettings> },
 }
@@ -43,22 +45,14 @@ pub(super) struct Lane {
 }
 
 /// The lanes of a variant. `best` is the position of the best single link, for tunnels that use one.
-///
-/// # Errors
-/// Why this variant cannot be run here.
-pub(super) fn lanes(
-    variant: &Variant,
-    scenario: &Scenario,
-    settings: impl FnOnce() -> Result<EngineSettings, String>,
-    best: usize,
-) -> Result<Vec<Lane>, String> {
+pub(super) fn lanes(variant: &Variant, scenario: &Scenario, settings: EngineSettings, best: usize) -> Vec<Lane> {
     let chosen = chosen_links(variant, scenario);
     let link_name = |link: usize| scenario.links.get(link).map_or("", |link| link.name.as_str());
     let lane = |name: String, link, carrier, note| Lane { name, variant: variant.name.clone(), link, carrier, note };
     let tunnel = |overhead, note| {
         vec![lane(variant.name.clone(), Some(best), Carrier::Plain { link: best, overhead }, Some(note))]
     };
-    Ok(match variant.kind {
+    match variant.kind {
         Kind::EachLink | Kind::BestLink => chosen
             .iter()
             .map(|&link| {
@@ -71,11 +65,11 @@ pub(super) fn lanes(
             tunnel(WIREGUARD, "a model: plain TCP over the best link with WireGuard's 60 bytes a packet")
         }
         Kind::Weft => {
-            let carrier = Carrier::Engine { links: chosen, settings: Box::new(settings()?) };
+            let carrier = Carrier::Engine { links: chosen, settings: Box::new(settings) };
             vec![lane(variant.name.clone(), None, carrier, None)]
         }
         Kind::WeftEachLink => {
-            let settings = Box::new(settings()?);
+            let settings = Box::new(settings);
             let prefix = if variant.name == variant.kind.word() { "weft" } else { &variant.name };
             chosen
                 .iter()
@@ -85,8 +79,11 @@ pub(super) fn lanes(
                 })
                 .collect()
         }
-        Kind::Mptcp => return Err("the simulator has no MPTCP yet".into()),
-    })
+        Kind::Mptcp => {
+            let note = "a model of the kernel's: CUBIC on each subflow, the minimum-RTT scheduler";
+            vec![lane(variant.name.clone(), None, Carrier::Multipath { links: chosen }, Some(note))]
+        }
+    }
 }
 
 /// The positions of the links a variant uses.

@@ -3,12 +3,11 @@
 use super::lane::{Lane, lanes};
 use super::measure::{Bench, LaneRun};
 use super::world::EngineSettings;
+use crate::side_by_side::side_by_side;
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::thread;
 use weft_scenario::measure::{arrange, predict, variants_to_run, wanted_variants};
 use weft_scenario::{
-    Capacity, Kind, RunResult, SCHEMA, Scenario, Series, Skipped, Traces, Variant, VariantResult, median,
+    Capacity, Kind, RunResult, RunSeries, SCHEMA, Scenario, Skipped, Traces, Variant, VariantResult, VariantRun, median,
 };
 
 /// How to run a scenario.
@@ -20,8 +19,8 @@ pub struct PairOptions {
     pub repeat: Option<u32>,
     /// The seed of the first run, each next one's is one more; as the scenario says if none.
     pub seed: Option<u64>,
-    /// Threads to use; one for each core if none. The result does not depend on it.
-    pub threads: Option<usize>,
+    /// Threads to use, at least one. The result does not depend on it.
+    pub threads: usize,
 }
 
 /// What running a scenario gave.
@@ -30,7 +29,7 @@ pub struct PairRun {
     /// In the format of all results.
     pub result: RunResult,
     /// The time series of each run, by the variant's name.
-    pub series: BTreeMap<String, Vec<Vec<Series>>>,
+    pub series: BTreeMap<String, Vec<RunSeries>>,
 }
 
 /// Runs a scenario in virtual time. `settings` reads a variant's own weft settings; `done` is told how many of how many runs
@@ -57,7 +56,7 @@ pub fn run(
     let mut campaign = Campaign {
         bench: &bench,
         seeds: (0..repeats).map(|n| first_seed.wrapping_add(u64::from(n))).collect(),
-        threads: options.threads.unwrap_or_else(|| thread::available_parallelism().map_or(1, usize::from)).max(1),
+        threads: options.threads,
         runs: Vec::new(),
         skipped: Vec::new(),
     };
@@ -67,14 +66,19 @@ pub fn run(
         let best = campaign.best_link();
         let mut planned = Vec::new();
         for variant in stage {
-            match lanes(variant, scenario, || Ok(settings_for(variant)), best) {
-                Ok(lanes) => planned.extend(lanes),
-                Err(reason) => campaign.skipped.push(Skipped { name: variant.name.clone(), reason }),
-            }
+            planned.extend(lanes(variant, scenario, settings_for(variant), best));
         }
-        campaign.run(planned, done)?;
+        campaign.run(&planned, done);
     }
     Ok(campaign.finish(&wanted, &to_run, first_seed, repeats))
+}
+
+impl LaneRun {
+    /// Its figures, and its time series.
+    fn apart(self) -> (VariantRun, RunSeries) {
+        let series = RunSeries { goodput_bps: self.run.goodput_bps, series: self.series };
+        (self.run, series)
+    }
 }
 
 /// The runs so far.
@@ -88,19 +92,21 @@ struct Campaign<'a> {
 
 impl Campaign<'_> {
     /// Runs lanes once for each seed.
-    fn run(&mut self, lanes: Vec<Lane>, done: &(dyn Fn(usize, usize) + Sync)) -> Result<(), String> {
+    fn run(&mut self, lanes: &[Lane], done: &(dyn Fn(usize, usize) + Sync)) {
         let jobs: Vec<(&Lane, u64)> =
             lanes.iter().flat_map(|lane| self.seeds.iter().map(move |s| (lane, *s))).collect();
         let mut results =
             side_by_side(self.threads, &jobs, |(lane, seed)| self.bench.run(lane, *seed), done).into_iter();
-        for lane in &lanes {
+        for lane in lanes {
             let runs: Result<Vec<LaneRun>, String> = results.by_ref().take(self.seeds.len()).collect();
             match runs {
                 Ok(runs) => self.runs.push((lane.clone(), runs)),
-                Err(reason) => self.skipped.push(Skipped { name: lane.name.clone(), reason }),
+                Err(reason) if self.skipped.iter().all(|skipped| skipped.name != lane.variant) => {
+                    self.skipped.push(Skipped { name: lane.variant.clone(), reason });
+                }
+                Err(_) => {}
             }
         }
-        Ok(())
     }
 
     /// The position of the best single link: by what was measured, or else by its rate.
@@ -125,7 +131,7 @@ impl Campaign<'_> {
         let mut measured = Vec::new();
         let mut series = BTreeMap::new();
         for (lane, runs) in runs {
-            let (single, own): (Vec<_>, Vec<_>) = runs.into_iter().map(|run| (run.run, run.series)).unzip();
+            let (single, own): (Vec<_>, Vec<_>) = runs.into_iter().map(LaneRun::apart).unzip();
             let link = lane.link.and_then(|l| scenario.links.get(l)).map(|link| link.name.clone());
             let mut result = VariantResult::from_runs(lane.name.clone(), link, single);
             result.note = lane.note.map(str::to_owned);
@@ -148,36 +154,4 @@ impl Campaign<'_> {
         };
         PairRun { result, series }
     }
-}
-
-/// Does every job, `threads` at a time; the results are in the order of the jobs.
-pub(crate) fn side_by_side<J: Sync, R: Send>(
-    threads: usize,
-    jobs: &[J],
-    work: impl Fn(&J) -> R + Sync,
-    done: &(dyn Fn(usize, usize) + Sync),
-) -> Vec<R> {
-    let (next, finished) = (AtomicUsize::new(0), AtomicUsize::new(0));
-    let worker = || {
-        let mut own = Vec::new();
-        while let Some((number, job)) = take(&next, jobs) {
-            own.push((number, work(job)));
-            done(finished.fetch_add(1, Ordering::Relaxed) + 1, jobs.len());
-        }
-        own
-    };
-    let mut results: Vec<(usize, R)> = thread::scope(|scope| {
-        let workers: Vec<_> = (0..threads.min(jobs.len())).map(|_| scope.spawn(worker)).collect();
-        let join = |worker: thread::ScopedJoinHandle<'_, Vec<(usize, R)>>| {
-            worker.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
-        };
-        workers.into_iter().flat_map(join).collect()
-    });
-    results.sort_by_key(|(number, _)| *number);
-    results.into_iter().map(|(_, result)| result).collect()
-}
-
-fn take<'a, J>(next: &AtomicUsize, jobs: &'a [J]) -> Option<(usize, &'a J)> {
-    let number = next.fetch_add(1, Ordering::Relaxed);
-    jobs.get(number).map(|job| (number, job))
 }

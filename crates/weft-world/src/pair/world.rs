@@ -2,10 +2,10 @@
 
 use super::lane::{Carrier, Lane};
 use crate::network::link_spec;
-use crate::site::{EngineSite, PlainSite, Site, SiteLink};
+use crate::site::{DSS_MAPPING_LEN, EngineSite, MultipathSite, PlainSite, Site, SiteLink};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use weft_engine::{EngineConfig, LinkConfig, PathState, PeerConfig, Policy, Prefix};
-use weft_scenario::{Discipline, LinkDirection, Scenario, Traces};
+use weft_scenario::{Discipline, LinkDirection, PAYLOAD_BYTES, Scenario, Traces};
 use weft_session::{Cipher, Identity};
 use weft_sim::link::{Capacity, LinkSpec};
 use weft_sim::{LinkId, NodeId, Simulator};
@@ -68,6 +68,7 @@ impl World {
         }
         let mss = match &lane.carrier {
             Carrier::Plain { overhead, .. } => overhead.mss,
+            Carrier::Multipath { .. } => PAYLOAD_BYTES as u32 - DSS_MAPPING_LEN,
             Carrier::Engine { .. } => 0,
         };
         let mut world = World { simulator, links, mss };
@@ -135,23 +136,21 @@ fn sites(scenario: &Scenario, lane: &Lane, links: &[[LinkId; 2]], rng: &Rng) -> 
             let pair = links.get(*link).ok_or("there is no such link")?;
             Ok(pair.map(|out| Site::Plain(Box::new(PlainSite::new(out, overhead.bytes)))).into())
         }
+        Carrier::Multipath { links: used } => {
+            let site = |node| Site::Multipath(Box::new(MultipathSite::new(seen_from(node, scenario, used, links))));
+            Ok([HOME, HUB].map(site).into())
+        }
         Carrier::Engine { links: used, settings } => {
-            let ends = used.iter().filter_map(|n| Some((*n, scenario.links.get(*n)?.name.as_str(), *links.get(*n)?)));
-            engine_sites(&ends.collect::<Vec<_>>(), settings, rng)
+            engine_sites([HOME, HUB].map(|node| seen_from(node, scenario, used, links)), settings, rng)
         }
     }
 }
 
-/// An engine at both ends of links, each with its position and name.
-fn engine_sites(
-    links: &[(usize, &str, [LinkId; 2])],
-    settings: &EngineSettings,
-    rng: &Rng,
-) -> Result<Vec<Site>, String> {
+/// An engine at both ends of links, as each node sees them.
+fn engine_sites([home, hub]: [Vec<SiteLink>; 2], settings: &EngineSettings, rng: &Rng) -> Result<Vec<Site>, String> {
     let identities = [HOME, HUB].map(|node| Identity::from_secret(bytes(&mut rng.split(1).split(node.0.into()))));
-    let site = |node: NodeId| {
+    let site = |node: NodeId, seen: Vec<SiteLink>| {
         let there = if node == HOME { HUB } else { HOME };
-        let seen: Vec<SiteLink> = links.iter().map(|(n, name, pair)| seen_from(node, *n, name, *pair)).collect();
         let endpoints =
             seen.iter().filter(|_| node == HOME).map(|link| SocketAddr::new(link.peer.into(), PORT)).collect();
         let peer = PeerConfig {
@@ -175,13 +174,18 @@ fn engine_sites(
             .map(|site| Site::Engine(Box::new(site)))
             .map_err(|error| error.to_string())
     };
-    Ok(vec![site(HOME)?, site(HUB)?])
+    Ok(vec![site(HOME, home)?, site(HUB, hub)?])
 }
 
-fn seen_from(node: NodeId, position: usize, name: &str, [up, down]: [LinkId; 2]) -> SiteLink {
-    let [home, hub] = [1, 2].map(|host| Ipv4Addr::new(10, 77, position as u8, host));
-    let (out, back, address, peer) = if node == HOME { (up, down, home, hub) } else { (down, up, hub, home) };
-    SiteLink { name: name.to_owned(), out, back, address, peer }
+/// The links at the positions `used`, as a node sees them.
+fn seen_from(node: NodeId, scenario: &Scenario, used: &[usize], links: &[[LinkId; 2]]) -> Vec<SiteLink> {
+    let seen = used.iter().filter_map(|&position| {
+        let [up, down] = *links.get(position)?;
+        let [home, hub] = [1, 2].map(|host| Ipv4Addr::new(10, 77, position as u8, host));
+        let (out, back, address, peer) = if node == HOME { (up, down, home, hub) } else { (down, up, hub, home) };
+        Some(SiteLink { name: scenario.links.get(position)?.name.clone(), out, back, address, peer })
+    });
+    seen.collect()
 }
 
 fn bytes(rng: &mut Rng) -> [u8; 32] {

@@ -2,10 +2,15 @@
 
 mod engine_site;
 mod inner;
+mod multipath_receiver;
+mod multipath_sender;
+mod multipath_site;
 mod outer;
 mod plain_site;
 
 pub use engine_site::{EngineSite, PathChange, SiteLink};
+pub(crate) use multipath_site::DSS_MAPPING_LEN;
+pub use multipath_site::MultipathSite;
 pub use plain_site::PlainSite;
 
 use weft_sim::host::{Egress, Host};
@@ -18,6 +23,8 @@ pub enum Site {
     Engine(Box<EngineSite>),
     /// A host on one link.
     Plain(Box<PlainSite>),
+    /// A host whose TCP is MPTCP.
+    Multipath(Box<MultipathSite>),
 }
 
 impl Site {
@@ -26,6 +33,7 @@ impl Site {
         match self {
             Site::Engine(site) => site.host(),
             Site::Plain(site) => site.host(),
+            Site::Multipath(site) => site.host(),
         }
     }
 
@@ -34,6 +42,7 @@ impl Site {
         match self {
             Site::Engine(site) => site.host_mut(),
             Site::Plain(site) => site.host_mut(),
+            Site::Multipath(site) => site.host_mut(),
         }
     }
 
@@ -41,7 +50,7 @@ impl Site {
     pub fn engine(&self) -> Option<&EngineSite> {
         match self {
             Site::Engine(site) => Some(site),
-            Site::Plain(_) => None,
+            Site::Plain(_) | Site::Multipath(_) => None,
         }
     }
 
@@ -49,7 +58,23 @@ impl Site {
     pub fn engine_mut(&mut self) -> Option<&mut EngineSite> {
         match self {
             Site::Engine(site) => Some(site),
-            Site::Plain(_) => None,
+            Site::Plain(_) | Site::Multipath(_) => None,
+        }
+    }
+
+    /// The multipath host, if it is one.
+    pub fn multipath(&self) -> Option<&MultipathSite> {
+        match self {
+            Site::Multipath(site) => Some(site),
+            Site::Plain(_) | Site::Engine(_) => None,
+        }
+    }
+
+    /// The multipath host, if it is one, to seat connections on.
+    pub fn multipath_mut(&mut self) -> Option<&mut MultipathSite> {
+        match self {
+            Site::Multipath(site) => Some(site),
+            Site::Plain(_) | Site::Engine(_) => None,
         }
     }
 }
@@ -59,6 +84,7 @@ impl Node for Site {
         match self {
             Site::Engine(site) => site.receive(now, from, packet, ports),
             Site::Plain(site) => site.receive(now, from, packet, ports),
+            Site::Multipath(site) => site.receive(now, from, packet, ports),
         }
     }
 
@@ -66,6 +92,7 @@ impl Node for Site {
         match self {
             Site::Engine(site) => site.wake(now, ports),
             Site::Plain(site) => site.wake(now, ports),
+            Site::Multipath(site) => site.wake(now, ports),
         }
     }
 
@@ -73,6 +100,7 @@ impl Node for Site {
         match self {
             Site::Engine(site) => site.deadline(),
             Site::Plain(site) => site.deadline(),
+            Site::Multipath(site) => site.deadline(),
         }
     }
 }

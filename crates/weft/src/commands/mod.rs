@@ -4,7 +4,9 @@ mod act;
 mod check;
 mod keys;
 mod lab;
+mod parity;
 mod show;
+mod sim;
 mod sim_reproduce;
 mod up;
 
@@ -32,6 +34,8 @@ pub fn run(cli: Cli) -> Result<Outcome, Failure> {
         Command::Lab(LabCommand::Run { file, options }) => lab::run(&file, &options),
         Command::Lab(LabCommand::Sweep { file, options }) => lab::sweep(&file, &options),
         Command::Sim(SimCommand::Reproduce(options)) => sim_reproduce::sim_reproduce(&options),
+        Command::Sim(SimCommand::Run { file, options }) => sim::run(&file, &options),
+        Command::Sim(SimCommand::Parity { files, lab, options }) => parity::parity(&files, &lab, &options),
         Command::Ping { peer, reading } => act::ping(&peer, &reading),
     }
 }

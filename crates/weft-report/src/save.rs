@@ -1,0 +1,39 @@
+//! The files of a result.
+
+use crate::run_picture;
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::{fs, io};
+use weft_scenario::{RunResult, RunSeries, Scenario, Series, write_csv};
+
+/// Writes a result into `directory`, which is made if need be: JSON, a picture, and the time series of each run as CSV; `runs` has
+/// them by the variant's name.
+///
+/// # Errors
+/// When a file cannot be written.
+pub fn save_run(
+    directory: &Path,
+    scenario: &Scenario,
+    result: &RunResult,
+    runs: &BTreeMap<String, Vec<RunSeries>>,
+) -> io::Result<()> {
+    fs::create_dir_all(directory)?;
+    for (name, runs) in runs {
+        for (run, number) in runs.iter().zip(1..) {
+            let file = format!("{}-{}-{number}.csv", scenario.name, name.replace([':', '/'], "-"));
+            write_csv(&directory.join(file), &run.series)?;
+        }
+    }
+    let json = serde_json::to_string_pretty(result)?;
+    fs::write(directory.join(format!("{}.json", scenario.name)), json)?;
+    let shown: BTreeMap<&str, &[Series]> =
+        runs.iter().filter_map(|(name, runs)| Some((name.as_str(), middle(runs)?.series.as_slice()))).collect();
+    run_picture(&directory.join(format!("{}.svg", scenario.name)), scenario, result, &shown)
+}
+
+/// The run whose goodput is the median's, or next above it.
+fn middle(runs: &[RunSeries]) -> Option<&RunSeries> {
+    let mut sorted: Vec<&RunSeries> = runs.iter().collect();
+    sorted.sort_by(|a, b| a.goodput_bps.total_cmp(&b.goodput_bps));
+    sorted.get(runs.len() / 2).copied()
+}

@@ -1,0 +1,75 @@
+//! The receiving end of an MPTCP connection: a TCP receiver for each subflow, and the connection's own order.
+
+use std::collections::BTreeMap;
+use weft_sim::tcp::{Receiver, ReceiverConfig, Segment};
+use weft_units::Instant;
+
+struct Subflow {
+    receiver: Receiver,
+    /// Lengths and data sequence numbers by subflow sequence number, of what its order holds back.
+    waiting: BTreeMap<u64, (u64, u32)>,
+}
+
+/// Receives over several subflows.
+pub(super) struct MultipathReceiver {
+    subflows: Vec<Subflow>,
+    /// The next byte of the connection.
+    next_data: u64,
+    /// What came by a subflow before what belongs before it came by another: end by first byte.
+    early: BTreeMap<u64, u64>,
+}
+
+impl MultipathReceiver {
+    pub(super) fn new(config: ReceiverConfig, subflows: usize) -> MultipathReceiver {
+        let subflow = || Subflow { receiver: Receiver::new(config), waiting: BTreeMap::new() };
+        let subflows = (0..subflows).map(|_| subflow()).collect();
+        MultipathReceiver { subflows, next_data: 0, early: BTreeMap::new() }
+    }
+
+    /// Bytes that reached the application, in order.
+    pub(super) fn delivered_bytes(&self) -> u64 {
+        self.next_data
+    }
+
+    /// A data segment or SYN arrived on a subflow.
+    pub(super) fn receive(&mut self, now: Instant, subflow: usize, segment: &Segment) {
+        let Some(own) = self.subflows.get_mut(subflow) else { return };
+        if segment.len > 0 && segment.seq + u64::from(segment.len) > own.receiver.delivered_bytes() {
+            own.waiting.insert(segment.seq, (segment.ack, segment.len));
+        }
+        own.receiver.receive(now, &Segment { ack: 0, ..*segment }, false);
+        let in_order = own.receiver.delivered_bytes();
+        while let Some(first) = own.waiting.first_entry()
+            && first.key() + u64::from(first.get().1) <= in_order
+        {
+            let (data_seq, len) = first.remove();
+            let end = self.early.entry(data_seq).or_default();
+            *end = (*end).max(data_seq + u64::from(len));
+        }
+        self.advance();
+    }
+
+    fn advance(&mut self) {
+        while let Some(first) = self.early.first_entry()
+            && *first.key() <= self.next_data
+        {
+            self.next_data = self.next_data.max(first.remove());
+        }
+    }
+
+    pub(super) fn wake(&mut self, now: Instant) {
+        self.subflows.iter_mut().for_each(|subflow| subflow.receiver.wake(now));
+    }
+
+    /// The next acknowledgment and its subflow, the data acknowledgment in its `seq`; poll until none.
+    pub(super) fn transmit(&mut self, now: Instant) -> Option<(usize, Segment)> {
+        let data_ack = self.next_data;
+        let acks = self.subflows.iter_mut().enumerate();
+        let mut ready = acks.filter_map(|(n, subflow)| Some((n, subflow.receiver.transmit(now)?)));
+        ready.next().map(|(n, ack)| (n, Segment { seq: data_ack, ..ack }))
+    }
+
+    pub(super) fn deadline(&self) -> Option<Instant> {
+        self.subflows.iter().filter_map(|subflow| subflow.receiver.deadline()).min()
+    }
+}

@@ -1,0 +1,195 @@
+//! The sending end of an MPTCP connection (RFC 8684): a TCP sender on each link, and what to send on which.
+//!
+//! What the DSS option says rides in fields that one-way data leaves unused: a data segment's `ack` is its first data sequence
+//! number, an acknowledgment's `seq` the data acknowledgment.
+
+use std::collections::VecDeque;
+use weft_sim::tcp::{Segment, Sender, SenderConfig};
+use weft_units::{Duration, Instant};
+
+/// Linux's `TCP_RTO_MIN`: the connection's own retransmission timeout is the longest of its subflows', at least so much.
+const MIN_RTO: Duration = Duration::from_millis(200);
+/// What one expiry of the connection's timer sends again: a fragment of a write, as Linux keeps them.
+const REPEAT_BYTES: u64 = 32_768;
+
+/// A run of the connection's bytes on a subflow.
+#[derive(Clone, Copy)]
+struct Mapping {
+    subflow_seq: u64,
+    data_seq: u64,
+    len: u32,
+}
+
+struct Subflow {
+    sender: Sender,
+    written: u64,
+    /// What its receiver has not acknowledged.
+    mappings: VecDeque<Mapping>,
+}
+
+impl Subflow {
+    /// Whether its congestion window has room for a segment, and nothing is left to send.
+    fn has_room(&self, mss: u64) -> bool {
+        let sent_all = self.mappings.back().is_none_or(|last| last.subflow_seq < self.written);
+        let is_open = self.sender.srtt().is_some();
+        is_open && sent_all && self.sender.flight_bytes() + mss <= self.sender.cwnd_bytes()
+    }
+
+    fn map(&mut self, data_seq: u64, len: u32) {
+        self.mappings.push_back(Mapping { subflow_seq: self.written, data_seq, len });
+        self.written += u64::from(len);
+        self.sender.write(len.into());
+    }
+
+    /// The segment as it travels: with its data sequence number.
+    fn transmit(&mut self, now: Instant) -> Option<Segment> {
+        let mut segment = self.sender.transmit(now)?;
+        if segment.len > 0
+            && let Some(mapping) = self.mappings.iter().rev().find(|mapping| mapping.subflow_seq <= segment.seq)
+        {
+            segment.ack = mapping.data_seq + (segment.seq - mapping.subflow_seq);
+        }
+        Some(segment)
+    }
+}
+
+/// Sends without end over several subflows: the one of the least round-trip time whose window has room.
+pub(super) struct MultipathSender {
+    subflows: Vec<Subflow>,
+    mss: u64,
+    window_bytes: u64,
+    start: Instant,
+    stop: Instant,
+    next_data: u64,
+    data_acked: u64,
+    /// Data to send again, and where it went before.
+    again: VecDeque<(u64, u32, usize)>,
+    /// Data not acknowledged, in order, and where it went.
+    outstanding: VecDeque<(u64, u32, usize)>,
+    expires: Instant,
+}
+
+impl MultipathSender {
+    pub(super) fn new(config: SenderConfig, subflows: usize, start: Instant, stop: Instant) -> MultipathSender {
+        let subflow = || Subflow { sender: Sender::new(config, start), written: 0, mappings: VecDeque::new() };
+        MultipathSender {
+            subflows: (0..subflows).map(|_| subflow()).collect(),
+            mss: config.mss.into(),
+            window_bytes: u64::from(config.max_window_segments) * u64::from(config.mss),
+            start,
+            stop,
+            next_data: 0,
+            data_acked: 0,
+            again: VecDeque::new(),
+            outstanding: VecDeque::new(),
+            expires: Instant::FAR_FUTURE,
+        }
+    }
+
+    /// An acknowledgment came on a subflow.
+    pub(super) fn receive(&mut self, now: Instant, subflow: usize, segment: &Segment) {
+        let Some(own) = self.subflows.get_mut(subflow) else { return };
+        own.sender.receive(now, &Segment { seq: 0, ..*segment });
+        let acked = own.sender.acked_bytes();
+        while own.mappings.pop_front_if(|m| m.subflow_seq + u64::from(m.len) <= acked).is_some() {}
+        if segment.seq > self.data_acked {
+            self.data_acked = segment.seq;
+            let acked = self.data_acked;
+            while self.outstanding.pop_front_if(|(seq, len, _)| *seq + u64::from(*len) <= acked).is_some() {}
+            self.restart_timer(now);
+        }
+    }
+
+    pub(super) fn wake(&mut self, now: Instant) {
+        for subflow in &mut self.subflows {
+            subflow.sender.wake(now);
+        }
+        if now >= self.expires {
+            self.repeat(now);
+        }
+    }
+
+    /// No data acknowledgment for too long: the first data goes again, by another subflow.
+    fn repeat(&mut self, now: Instant) {
+        let mut bytes = 0;
+        self.again.clear();
+        for entry in &self.outstanding {
+            if bytes >= REPEAT_BYTES {
+                break;
+            }
+            bytes += u64::from(entry.1);
+            self.again.push_back(*entry);
+        }
+        self.restart_timer(now);
+    }
+
+    fn restart_timer(&mut self, now: Instant) {
+        let rto = self.subflows.iter().map(|subflow| subflow.sender.rto()).max().unwrap_or(MIN_RTO);
+        self.expires = if self.outstanding.is_empty() { Instant::FAR_FUTURE } else { now + rto.max(MIN_RTO) };
+    }
+
+    /// The next segment and its subflow; poll until none.
+    pub(super) fn transmit(&mut self, now: Instant) -> Option<(usize, Segment)> {
+        if now < self.start || now >= self.stop {
+            return None;
+        }
+        if self.next_data == 0 {
+            self.open(now);
+        }
+        loop {
+            let ready = self.subflows.iter_mut().enumerate().find_map(|(n, s)| Some((n, s.transmit(now)?)));
+            if ready.is_some() || !self.schedule(now) {
+                return ready;
+            }
+        }
+    }
+
+    /// Each subflow begins with a segment of its own, which follows its handshake.
+    fn open(&mut self, now: Instant) {
+        for subflow in 0..self.subflows.len() {
+            self.assign_new(now, subflow);
+        }
+    }
+
+    fn assign_new(&mut self, now: Instant, subflow: usize) {
+        let (seq, len) = (self.next_data, self.mss as u32);
+        self.next_data += self.mss;
+        self.outstanding.push_back((seq, len, subflow));
+        self.subflows[subflow].map(seq, len);
+        if self.expires == Instant::FAR_FUTURE {
+            self.restart_timer(now);
+        }
+    }
+
+    /// Gives one segment's data to a subflow; false if none can take it.
+    fn schedule(&mut self, now: Instant) -> bool {
+        if let Some(&(seq, len, before)) = self.again.front() {
+            if seq + u64::from(len) <= self.data_acked {
+                self.again.pop_front();
+                return true;
+            }
+            if let Some(subflow) = self.best(Some(before)) {
+                self.again.pop_front();
+                self.subflows[subflow].map(seq, len);
+                return true;
+            }
+        }
+        let fits = self.next_data + self.mss <= self.data_acked + self.window_bytes;
+        let Some(subflow) = self.best(None).filter(|_| fits) else { return false };
+        self.assign_new(now, subflow);
+        true
+    }
+
+    fn best(&self, but: Option<usize>) -> Option<usize> {
+        let open = self.subflows.iter().enumerate().filter(|(n, s)| Some(*n) != but && s.has_room(self.mss));
+        open.min_by_key(|(n, subflow)| (subflow.sender.srtt(), *n)).map(|(n, _)| n)
+    }
+
+    pub(super) fn deadline(&self) -> Option<Instant> {
+        if self.next_data == 0 {
+            return Some(self.start);
+        }
+        let senders = self.subflows.iter().filter_map(|subflow| subflow.sender.deadline());
+        senders.chain((self.expires != Instant::FAR_FUTURE).then_some(self.expires)).min()
+    }
+}

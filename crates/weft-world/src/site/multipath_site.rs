@@ -1,0 +1,130 @@
+//! A host whose TCP connections are MPTCP: a model of the kernel's, with CUBIC on each subflow and the minimum-RTT scheduler.
+
+use super::multipath_receiver::MultipathReceiver;
+use super::multipath_sender::MultipathSender;
+use super::{Outbox, SiteLink};
+use weft_sim::host::{Ends, Host};
+use weft_sim::tcp::{ReceiverConfig, Segment, SenderConfig};
+use weft_sim::{Body, Ecn, FlowNo, LinkId, Node, Packet, Ports};
+use weft_units::Instant;
+
+/// IPv4 and TCP with timestamps.
+const HEADERS_LEN: u32 = 52;
+/// The DSS option of a data segment: mapping and data acknowledgment of 4 bytes each (RFC 8684 §3.3).
+pub(crate) const DSS_MAPPING_LEN: u32 = 20;
+/// The DSS option of an acknowledgment.
+const DSS_ACK_LEN: u32 = 12;
+
+enum End {
+    Sender(Box<MultipathSender>),
+    Receiver(Box<MultipathReceiver>),
+}
+
+/// A host whose TCP goes over all links and whose other traffic goes over the first.
+pub struct MultipathSite {
+    host: Host,
+    links: Vec<SiteLink>,
+    connections: Vec<(Ends, End)>,
+    outbox: Outbox,
+}
+
+impl MultipathSite {
+    /// A host on these links.
+    pub fn new(links: Vec<SiteLink>) -> MultipathSite {
+        MultipathSite { host: Host::new(), links, connections: Vec::new(), outbox: Outbox::default() }
+    }
+
+    /// The host with its other applications.
+    pub fn host(&self) -> &Host {
+        &self.host
+    }
+
+    /// The host, to seat other applications on.
+    pub fn host_mut(&mut self) -> &mut Host {
+        &mut self.host
+    }
+
+    /// Seats the end of a connection that sends from `start` until `stop`.
+    pub fn add_sender(&mut self, ends: Ends, config: SenderConfig, start: Instant, stop: Instant) {
+        let sender = MultipathSender::new(config, self.links.len(), start, stop);
+        self.connections.push((ends, End::Sender(Box::new(sender))));
+    }
+
+    /// Seats the end of a connection that receives.
+    pub fn add_receiver(&mut self, ends: Ends, config: ReceiverConfig) {
+        let receiver = MultipathReceiver::new(config, self.links.len());
+        self.connections.push((ends, End::Receiver(Box::new(receiver))));
+    }
+
+    /// Bytes that reached the application of a connection that ends here.
+    pub fn delivered_bytes(&self, flow: FlowNo) -> Option<u64> {
+        self.connections.iter().find_map(|(ends, end)| match end {
+            End::Receiver(receiver) if ends.flow == flow => Some(receiver.delivered_bytes()),
+            _ => None,
+        })
+    }
+
+    fn transmit(&mut self, now: Instant, ports: &mut Ports<'_>) {
+        for (ends, end) in &mut self.connections {
+            loop {
+                let next = match end {
+                    End::Sender(sender) => sender.transmit(now),
+                    End::Receiver(receiver) => receiver.transmit(now),
+                };
+                let Some((subflow, segment)) = next else { break };
+                if let Some(link) = self.links.get(subflow) {
+                    ports.send(link.out, packet(*ends, segment));
+                }
+            }
+        }
+        for packet in self.outbox.0.drain(..) {
+            if let Some(first) = self.links.first() {
+                ports.send(first.out, packet);
+            }
+        }
+    }
+}
+
+fn packet(ends: Ends, segment: Segment) -> Packet {
+    let option = if segment.len > 0 { DSS_MAPPING_LEN } else { DSS_ACK_LEN };
+    let sacks = if segment.sack_count > 0 { 4 + 8 * u32::from(segment.sack_count) } else { 0 };
+    let bytes = HEADERS_LEN + option + sacks + segment.len;
+    let Ends { flow, here, there } = ends;
+    Packet { flow, source: here, destination: there, bytes, label: 0, ecn: Ecn::NotEct, body: Body::Tcp(segment) }
+}
+
+impl Node for MultipathSite {
+    fn receive(&mut self, now: Instant, from: LinkId, packet: Packet, ports: &mut Ports<'_>) {
+        let subflow = self.links.iter().position(|link| link.back == from);
+        let own = self.connections.iter_mut().find(|(ends, _)| ends.flow == packet.flow);
+        match (own, subflow, &packet.body) {
+            (Some((_, End::Sender(sender))), Some(subflow), Body::Tcp(segment)) => {
+                sender.receive(now, subflow, segment)
+            }
+            (Some((_, End::Receiver(receiver))), Some(subflow), Body::Tcp(segment)) => {
+                receiver.receive(now, subflow, segment);
+            }
+            _ => self.host.receive(now, packet, &mut self.outbox),
+        }
+        self.transmit(now, ports);
+    }
+
+    fn wake(&mut self, now: Instant, ports: &mut Ports<'_>) {
+        self.host.wake(now, &mut self.outbox);
+        for (_, end) in &mut self.connections {
+            match end {
+                End::Sender(sender) => sender.wake(now),
+                End::Receiver(receiver) => receiver.wake(now),
+            }
+        }
+        self.transmit(now, ports);
+    }
+
+    fn deadline(&self) -> Option<Instant> {
+        let ends = self.connections.iter().filter_map(|(_, end)| match end {
+            End::Sender(sender) => sender.deadline(),
+            End::Receiver(receiver) => receiver.deadline(),
+        });
+        ends.chain(self.host.deadline()).min()
+    }
+}

@@ -1,0 +1,70 @@
+//! `weft sim parity`: the same scenarios in both worlds.
+
+use super::show::json;
+use super::sim;
+use crate::cli::SimOptions;
+use crate::outcome::{Failure, Outcome};
+use std::path::{Path, PathBuf};
+use weft_lab::RunOptions;
+use weft_scenario::{Kind, RunResult, Scenario, Variant};
+
+/// Compares the scenarios in `files`; those that `results` are of are not run in the lab.
+pub fn parity(files: &[PathBuf], results: &[PathBuf], options: &SimOptions) -> Result<Outcome, Failure> {
+    let known = results.iter().map(|file| read_result(file)).collect::<Result<Vec<_>, _>>()?;
+    let scenarios = files.iter().map(|file| read_scenario(file)).collect::<Result<Vec<_>, _>>()?;
+    // All of the lab before the simulator starts the first thread: the lab may have to enter namespaces.
+    let mut both = Vec::new();
+    for (file, scenario) in files.iter().zip(&scenarios) {
+        let earlier = known.iter().find(|result| result.scenario == scenario.name).cloned();
+        both.push((file, scenario, earlier.map_or_else(|| run_lab(scenario, options), Ok)?));
+    }
+    let mut rows = Vec::new();
+    for (file, scenario, lab) in both {
+        let variants = shared_variants(&scenario.variants, &lab, &options.variant);
+        let own = SimOptions { variant: variants, ..options.clone() };
+        let sim = sim::run_pair(scenario, &file.display().to_string(), &own)?;
+        rows.extend(weft_report::parity(&lab, &sim));
+    }
+    print!("{}", if options.json { json(&rows)? } else { weft_report::parity_table(&rows) });
+    Ok(if rows.iter().all(weft_report::ParityRow::is_inside) { Outcome::Well } else { Outcome::Failed })
+}
+
+fn read(file: &Path) -> Result<String, Failure> {
+    std::fs::read_to_string(file).map_err(|why| Failure::new(format!("{}: {why}", file.display())))
+}
+
+fn read_scenario(file: &Path) -> Result<Scenario, Failure> {
+    Scenario::parse(&read(file)?, &file.display().to_string()).map_err(|why| Failure::new(format!("{why}\n")))
+}
+
+fn read_result(file: &Path) -> Result<RunResult, Failure> {
+    let wrong = |why| Failure::new(format!("{}: no result of a run: {why}", file.display()));
+    serde_json::from_str(&read(file)?).map_err(wrong)
+}
+
+fn run_lab(scenario: &Scenario, options: &SimOptions) -> Result<RunResult, Failure> {
+    let lab = RunOptions {
+        out: None,
+        variants: options.variant.clone(),
+        repeat: options.repeat,
+        traces: options.traces.clone(),
+        weft_binary: std::env::current_exe().ok(),
+        progress: !options.quiet,
+    };
+    weft_lab::run(scenario, &lab).map_err(|why| Failure::new(why.to_string()))
+}
+
+/// The variants that the lab has results of, among those `chosen`, or all.
+fn shared_variants(variants: &[Variant], lab: &RunResult, chosen: &[String]) -> Vec<String> {
+    let has = |variant: &&Variant| {
+        let prefix = match variant.kind {
+            Kind::EachLink => "link:".to_owned(),
+            Kind::WeftEachLink if variant.name == variant.kind.word() => "weft:".to_owned(),
+            Kind::WeftEachLink => format!("{}:", variant.name),
+            _ => variant.name.clone(),
+        };
+        lab.variants.iter().any(|result| result.name.starts_with(&prefix))
+    };
+    let is_chosen = |variant: &&Variant| chosen.is_empty() || chosen.contains(&variant.name);
+    variants.iter().filter(is_chosen).filter(has).map(|variant| variant.name.clone()).collect()
+}

@@ -1,0 +1,157 @@
+//! `weft sim run`: scenarios in virtual time.
+
+use super::show::json;
+use crate::cli::SimOptions;
+use crate::outcome::{Failure, Outcome};
+use std::io::{IsTerminal as _, Write as _};
+use std::path::Path;
+use toml::{Table, Value};
+use weft_config::config::{Config, Mtu, Report, Severity, parse};
+use weft_engine::LinkConfig;
+use weft_scenario::{AnyScenario, Network, RunResult, Scenario, Variant};
+use weft_session::Identity;
+use weft_world::network::run_all;
+use weft_world::pair::{self, EngineSettings, PairOptions};
+
+/// Runs the scenario in `file`; the result as a table, or as JSON.
+pub fn run(file: &Path, options: &SimOptions) -> Result<Outcome, Failure> {
+    let name = file.display().to_string();
+    let text = std::fs::read_to_string(file).map_err(|why| Failure::new(format!("{name}: {why}")))?;
+    let result = match AnyScenario::parse(&text, &name).map_err(refused)? {
+        AnyScenario::Pair(scenario) => run_pair(&scenario, &name, options)?,
+        AnyScenario::Network(network) => run_network(&network, options)?,
+    };
+    print!("{}", if options.json { json(&result)? } else { weft_report::run_table(&result) });
+    Ok(Outcome::Well)
+}
+
+/// Runs a scenario of two nodes; `file` names it in errors.
+pub(super) fn run_pair(scenario: &Scenario, file: &str, options: &SimOptions) -> Result<RunResult, Failure> {
+    let traces = scenario.load_traces(options.traces.as_deref()).map_err(refused)?;
+    let pair_options = PairOptions {
+        variants: options.variant.clone(),
+        repeat: options.repeat,
+        seed: options.seed,
+        threads: threads(options),
+    };
+    let settings = |variant: &Variant| settings(variant, file);
+    let run = pair::run(scenario, &traces, &pair_options, &settings, &progress(options)).map_err(Failure::new)?;
+    if let Some(out) = &options.out {
+        weft_report::save_run(out, scenario, &run.result, &run.series).map_err(|why| cannot_write(out, &why))?;
+    }
+    Ok(run.result)
+}
+
+fn run_network(network: &Network, options: &SimOptions) -> Result<RunResult, Failure> {
+    let traces = network.load_traces(options.traces.as_deref()).map_err(refused)?;
+    let repeats = u64::from(options.repeat.unwrap_or(network.repeats));
+    let first = options.seed.unwrap_or(network.seed);
+    let seeds: Vec<u64> = (0..repeats).map(|n| first.wrapping_add(n)).collect();
+    let result = run_all(network, &traces, &options.variant, &seeds, threads(options), &progress(options))
+        .map_err(Failure::new)?;
+    if let Some(out) = &options.out {
+        let file = out.join(format!("{}.json", network.name));
+        std::fs::create_dir_all(out)
+            .and_then(|()| std::fs::write(&file, serde_json::to_string_pretty(&result)?))
+            .map_err(|why| cannot_write(&file, &why))?;
+    }
+    Ok(result)
+}
+
+fn refused(why: weft_scenario::ScenarioError) -> Failure {
+    Failure::new(format!("{why}\n"))
+}
+
+fn cannot_write(path: &Path, why: &std::io::Error) -> Failure {
+    Failure::new(format!("{}: {why}", path.display()))
+}
+
+fn threads(options: &SimOptions) -> usize {
+    let cores = || std::thread::available_parallelism().map_or(1, usize::from);
+    options.threads.map_or_else(cores, usize::from)
+}
+
+/// Counts the runs that are over, on standard error.
+fn progress(options: &SimOptions) -> impl Fn(usize, usize) + Sync + use<> {
+    let shown = !options.quiet && std::io::stderr().is_terminal();
+    move |done, all| {
+        if shown {
+            let end = if done == all { '\n' } else { '\r' };
+            eprint!("{done} of {all} runs{end}");
+            let _ = std::io::stderr().flush();
+        }
+    }
+}
+
+/// What a variant sets of weft's configuration, read as the daemon reads it.
+fn settings(variant: &Variant, file: &str) -> Result<EngineSettings, String> {
+    if variant.weft.contains_key("links") {
+        return Err(format!("{file}: variant `{}`: name its links with `links`, not in `weft`\n", variant.name));
+    }
+    let name = format!("{file}, the configuration of variant `{}`", variant.name);
+    let report = Report::new(name, variant.laid_over(base()).to_string());
+    match parse(&report, Path::new(".")) {
+        Some(config) if report.count(Severity::Error) == 0 => Ok(engine_settings(&config)),
+        _ => Err(report.to_string()),
+    }
+}
+
+/// The least that the program would start with.
+fn base() -> Table {
+    let strings = |text: &str| Value::Array(vec![text.into()]);
+    let peer = Table::from_iter([
+        ("name".to_owned(), Value::from("hub")),
+        ("public-key".to_owned(), Identity::from_secret([1; 32]).public_key().to_string().into()),
+        ("prefixes".to_owned(), strings("10.99.0.2/32")),
+    ]);
+    Table::from_iter([
+        ("node".to_owned(), Table::from_iter([("key".to_owned(), Value::from("weft.key"))]).into()),
+        ("tun".to_owned(), Table::from_iter([("address".to_owned(), strings("10.99.0.1/24"))]).into()),
+        ("peer".to_owned(), Value::Array(vec![peer.into()])),
+    ])
+}
+
+fn engine_settings(config: &Config) -> EngineSettings {
+    let policy = config.peers.first().map(|peer| peer.policy.clone()).unwrap_or_default();
+    let link = |link: &weft_config::config::Link| LinkConfig {
+        name: link.name.value.clone(),
+        cap: link.max_rate_up,
+        send: link.up,
+    };
+    let inner_mtu = match config.tun.mtu {
+        Mtu::Auto => None,
+        Mtu::Fixed(bytes) => Some(bytes),
+    };
+    EngineSettings { policy, cipher: config.node.cipher, inner_mtu, links: config.link.iter().map(link).collect() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use weft_engine::{Recovery, Schedule, Weights};
+    use weft_scenario::Kind;
+
+    fn variant(weft: &str) -> Variant {
+        Variant { weft: weft.parse().unwrap(), ..Variant::plain(Kind::Weft) }
+    }
+
+    #[test]
+    fn a_variant_sets_what_the_daemon_would() {
+        let plain = settings(&variant(""), "t").unwrap();
+        assert_eq!(plain, EngineSettings::default());
+        let own =
+            "policy = { schedule = \"weighted-round-robin\", recovery = \"off\", weights = { a = 2 } }\ntun.mtu = 1300";
+        let own = settings(&variant(own), "t").unwrap();
+        assert_eq!((own.policy.schedule, own.policy.recovery), (Schedule::WeightedRoundRobin, Recovery::Off));
+        assert_eq!(own.policy.weights, Weights::Static(vec![("a".into(), 2)]));
+        assert_eq!(own.inner_mtu, Some(1300));
+    }
+
+    #[test]
+    fn a_wrong_key_is_told_at_its_place() {
+        let error = settings(&variant("policy.recovry = \"off\""), "t.toml").unwrap_err();
+        assert!(error.contains("t.toml, the configuration of variant `weft`"), "{error}");
+        assert!(error.contains("unknown key `recovry` in [policy]") && error.contains("did you mean"), "{error}");
+        assert!(settings(&variant("links.use = [\"a\"]"), "t").unwrap_err().contains("`links`"));
+    }
+}
