@@ -5,7 +5,9 @@ mod events;
 mod lane;
 mod measure;
 mod run;
+mod sweep;
 mod world;
 
 pub use run::{PairOptions, PairRun, run};
+pub use sweep::run_sweep;
 pub use world::{EngineSettings, World};
