@@ -1,0 +1,53 @@
+//! `weft sim sweep` and `weft sim merge`: sweeps in virtual time, whole or in parts.
+
+use super::show::json;
+use crate::cli::{SimMergeOptions, SimSweepOptions};
+use crate::outcome::{Failure, Outcome};
+use std::fs;
+use std::io::IsTerminal as _;
+use std::path::Path;
+use std::thread;
+use weft_report::{AboutSweep, Shard, SweepFile, sweep_table};
+use weft_scenario::{MixResult, SCHEMA, Sweep, SweepResult};
+use weft_world::pair::run_sweep;
+
+/// Runs a sweep, or the part of it that `--shard` names.
+pub fn sweep(file: &Path, options: &SimSweepOptions) -> Result<Outcome, Failure> {
+    let name = file.display().to_string();
+    let recipe = fs::read_to_string(file).map_err(|why| Failure::new(format!("{name}: {why}")))?;
+    let sweep = Sweep::parse(&recipe, &name).map_err(|why| Failure::new(format!("{why}\n")))?;
+    let shard = options.shard.unwrap_or(Shard::WHOLE);
+    let mixes = u32::try_from(sweep.seeds.len()).unwrap_or(u32::MAX);
+    let about = AboutSweep { sweep: sweep.name.clone(), world: "sim".into(), recipe, mixes };
+    let mut part = SweepFile::new(about, shard);
+    let cores = || thread::available_parallelism().map_or(1, usize::from);
+    let threads = options.threads.map_or_else(cores, usize::from);
+    let shown = !options.quiet && std::io::stderr().is_terminal();
+    let mut judged: Vec<MixResult> = Vec::new();
+    let ran = run_sweep(&sweep, threads, |position| shard.takes(position), |position, mix| {
+        part.add(position, mix);
+        if shown {
+            eprintln!("mix {} of {mixes}: {}", position + 1, if mix.pass { "passed" } else { "failed" });
+        }
+        judged.push(mix.clone());
+    });
+    ran.map_err(Failure::new)?;
+    if let Some(out) = &options.out {
+        part.save(out).map_err(|why| Failure::new(format!("{}: {why}", out.display())))?;
+    }
+    let pass = judged.iter().all(|mix| mix.pass);
+    let result = SweepResult { schema: SCHEMA, sweep: sweep.name, world: "sim".into(), mixes: judged, pass };
+    print!("{}", if options.json { json(&result)? } else { sweep_table(&result) });
+    Ok(if pass { Outcome::Well } else { Outcome::Failed })
+}
+
+/// Joins the parts of a sweep into one file and sums them up.
+pub fn merge(options: &SimMergeOptions) -> Result<Outcome, Failure> {
+    let failed = |file: &Path, why: &dyn std::fmt::Display| Failure::new(format!("{}: {why}", file.display()));
+    let read = |file: &std::path::PathBuf| SweepFile::read(file).map_err(|why| failed(file, &why));
+    let parts = options.files.iter().map(read).collect::<Result<Vec<_>, _>>()?;
+    let whole = SweepFile::merge(parts).map_err(|why| Failure::new(why.to_string()))?;
+    whole.save(&options.out).map_err(|why| failed(&options.out, &why))?;
+    println!("{}", json(&whole.summary())?.trim_end());
+    Ok(Outcome::Well)
+}
