@@ -86,16 +86,13 @@ fn goodputs(parameters: &Parameters, seed: u64) -> Vec<f64> {
             number("overhead") * 1e3,
         )
     };
-    let flow = |from: &str| format!("[[flow]]\nname = \"{from}\"\napp = \"ftp\"\nfrom = \"{from}\"\nto = \"d\"\nspread = \"100 ms\"\n");
+    let flow = |from: &str| {
+        format!("[[flow]]\nname = \"{from}\"\napp = \"ftp\"\nfrom = \"{from}\"\nto = \"d\"\nspread = \"100 ms\"\n")
+    };
     let text = match parameters.contains_key("rtt_ms") {
-        true => [
-            header,
-            nodes(&["s", "r", "d"]),
-            access("s", 0.0),
-            bottleneck(number("rtt_ms") / 2.0),
-            flow("s"),
-        ]
-        .concat(),
+        true => {
+            [header, nodes(&["s", "r", "d"]), access("s", 0.0), bottleneck(number("rtt_ms") / 2.0), flow("s")].concat()
+        }
         false => {
             let shared_ms = 1.0;
             let delay = |name| number(name) / 2.0 - shared_ms;

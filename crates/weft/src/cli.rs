@@ -2,6 +2,7 @@
 
 use clap::{Args, Parser, Subcommand};
 use std::path::PathBuf;
+use weft_report::Shard;
 
 /// Many imperfect links, one private network that is fast and stays up.
 #[derive(Parser)]
@@ -185,6 +186,30 @@ Examples:
   weft sim reproduce all --out docs        all of them, into docs/reproduction.md and docs/figures
   weft sim reproduce all --quick           short runs, to see that everything works")]
     Reproduce(ReproduceOptions),
+    /// Run many random mixes of links and judge each, or a part of them; exit status 1 when one fails
+    #[command(after_help = "\
+Examples:
+  weft sim sweep scenarios/sweeps/never-slower.toml
+  weft sim sweep scenarios/sweeps/never-slower.toml --shard 3/10 --out part-3.parquet
+
+Parts are counted from 0. A job of a cluster takes one; `weft sim merge` joins them.")]
+    Sweep {
+        /// The sweep
+        #[arg(value_name = "SWEEP", default_value = "scenarios/sweeps/never-slower.toml")]
+        file: PathBuf,
+        /// How to run it
+        #[command(flatten)]
+        options: SimSweepOptions,
+    },
+    /// Join the parts of a sweep into one Parquet file, and sum it up as JSON
+    Merge {
+        /// The file that holds the whole
+        #[arg(value_name = "OUT")]
+        out: PathBuf,
+        /// The parts
+        #[arg(required = true, value_name = "FILE")]
+        files: Vec<PathBuf>,
+    },
 }
 
 /// How to run a scenario in virtual time.
@@ -208,6 +233,26 @@ pub struct SimOptions {
     /// Directory with Mahimahi traces
     #[arg(long, value_name = "DIR")]
     pub traces: Option<PathBuf>,
+    /// Runs at the same time; one for each core unless said otherwise. The result does not depend on it
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    pub threads: Option<u16>,
+    /// No progress on standard error
+    #[arg(short, long)]
+    pub quiet: bool,
+}
+
+/// How to run a sweep in virtual time.
+#[derive(Args)]
+pub struct SimSweepOptions {
+    /// One JSON object on standard output
+    #[arg(long)]
+    pub json: bool,
+    /// Only part i of n
+    #[arg(long, value_name = "I/N")]
+    pub shard: Option<Shard>,
+    /// A Parquet file for the result
+    #[arg(long, value_name = "FILE")]
+    pub out: Option<PathBuf>,
     /// Runs at the same time; one for each core unless said otherwise. The result does not depend on it
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     pub threads: Option<u16>,

@@ -15,7 +15,7 @@ pub fn run_sweep(
     takes: impl Fn(u32) -> bool,
     mut done: impl FnMut(u32, &MixResult),
 ) -> Result<(), String> {
-    let options = PairOptions { threads: Some(threads), ..PairOptions::default() };
+    let options = PairOptions { threads, ..PairOptions::default() };
     for (position, &seed) in (0..).zip(&sweep.seeds).filter(|(position, _)| takes(*position)) {
         let scenario = sweep.scenario(seed);
         let ran = run(&scenario, &Traces::new(), &options, &|_| Ok(EngineSettings::default()), &|_, _| ())?;

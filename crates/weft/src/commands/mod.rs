@@ -8,6 +8,7 @@ mod parity;
 mod show;
 mod sim;
 mod sim_reproduce;
+mod sim_sweep;
 mod up;
 
 use crate::cli::{Cli, Command, LabCommand, SimCommand, WeightsCommand};
@@ -33,6 +34,8 @@ pub fn run(cli: Cli) -> Result<Outcome, Failure> {
         Command::Weights { set: None, reading } => show::show(&reading, show::weights),
         Command::Lab(LabCommand::Run { file, options }) => lab::run(&file, &options),
         Command::Lab(LabCommand::Sweep { file, options }) => lab::sweep(&file, &options),
+        Command::Sim(SimCommand::Sweep { file, options }) => sim_sweep::sweep(&file, &options),
+        Command::Sim(SimCommand::Merge { out, files }) => sim_sweep::merge(&out, &files),
         Command::Sim(SimCommand::Reproduce(options)) => sim_reproduce::sim_reproduce(&options),
         Command::Sim(SimCommand::Run { file, options }) => sim::run(&file, &options),
         Command::Sim(SimCommand::Parity { files, lab, options }) => parity::parity(&files, &lab, &options),

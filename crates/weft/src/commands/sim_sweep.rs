@@ -1,11 +1,11 @@
 //! `weft sim sweep` and `weft sim merge`: sweeps in virtual time, whole or in parts.
 
 use super::show::json;
-use crate::cli::{SimMergeOptions, SimSweepOptions};
+use crate::cli::SimSweepOptions;
 use crate::outcome::{Failure, Outcome};
 use std::fs;
 use std::io::IsTerminal as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::thread;
 use weft_report::{AboutSweep, Shard, SweepFile, sweep_table};
 use weft_scenario::{MixResult, SCHEMA, Sweep, SweepResult};
@@ -24,13 +24,18 @@ pub fn sweep(file: &Path, options: &SimSweepOptions) -> Result<Outcome, Failure>
     let threads = options.threads.map_or_else(cores, usize::from);
     let shown = !options.quiet && std::io::stderr().is_terminal();
     let mut judged: Vec<MixResult> = Vec::new();
-    let ran = run_sweep(&sweep, threads, |position| shard.takes(position), |position, mix| {
-        part.add(position, mix);
-        if shown {
-            eprintln!("mix {} of {mixes}: {}", position + 1, if mix.pass { "passed" } else { "failed" });
-        }
-        judged.push(mix.clone());
-    });
+    let ran = run_sweep(
+        &sweep,
+        threads,
+        |position| shard.takes(position),
+        |position, mix| {
+            part.add(position, mix);
+            if shown {
+                eprintln!("mix {} of {mixes}: {}", position + 1, if mix.pass { "passed" } else { "failed" });
+            }
+            judged.push(mix.clone());
+        },
+    );
     ran.map_err(Failure::new)?;
     if let Some(out) = &options.out {
         part.save(out).map_err(|why| Failure::new(format!("{}: {why}", out.display())))?;
@@ -42,12 +47,12 @@ pub fn sweep(file: &Path, options: &SimSweepOptions) -> Result<Outcome, Failure>
 }
 
 /// Joins the parts of a sweep into one file and sums them up.
-pub fn merge(options: &SimMergeOptions) -> Result<Outcome, Failure> {
+pub fn merge(out: &Path, files: &[PathBuf]) -> Result<Outcome, Failure> {
     let failed = |file: &Path, why: &dyn std::fmt::Display| Failure::new(format!("{}: {why}", file.display()));
-    let read = |file: &std::path::PathBuf| SweepFile::read(file).map_err(|why| failed(file, &why));
-    let parts = options.files.iter().map(read).collect::<Result<Vec<_>, _>>()?;
+    let read = |file: &PathBuf| SweepFile::read(file).map_err(|why| failed(file, &why));
+    let parts = files.iter().map(read).collect::<Result<Vec<_>, _>>()?;
     let whole = SweepFile::merge(parts).map_err(|why| Failure::new(why.to_string()))?;
-    whole.save(&options.out).map_err(|why| failed(&options.out, &why))?;
+    whole.save(out).map_err(|why| failed(out, &why))?;
     println!("{}", json(&whole.summary())?.trim_end());
     Ok(Outcome::Well)
 }
