@@ -233,6 +233,12 @@ pub struct SimOptions {
     /// Directory with Mahimahi traces
     #[arg(long, value_name = "DIR")]
     pub traces: Option<PathBuf>,
+    /// With --out, capture a network's link into a pcapng file; can be given several times
+    #[arg(long, value_name = "LINK", requires = "out")]
+    pub pcap: Vec<String>,
+    /// With --out, write what the TCP of a network's flow did: window, threshold, round-trip time
+    #[arg(long, value_name = "FLOW", requires = "out")]
+    pub trace: Option<String>,
     /// Runs at the same time; one for each core unless said otherwise. The result does not depend on it
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     pub threads: Option<u16>,

@@ -1,32 +1,53 @@
 //! All variants of a network, all repeats, side by side on the processor's cores.
 
+use super::eyes::{Eyes, run_with_eyes};
 use super::run::run;
 use crate::side_by_side::side_by_side;
-use weft_scenario::{Network, NetworkVariant, RunResult, SCHEMA, Traces, VariantResult, VariantRun, nearest};
+use std::collections::BTreeMap;
+use std::path::Path;
+use weft_scenario::{Network, NetworkVariant, RunResult, SCHEMA, Series, Traces, VariantResult, VariantRun, nearest};
 
 /// Runs a network's variants, all of them if `chosen` is empty, once for each of `seeds`. `done` is told how many of how many runs
-/// are over. The result does not depend on `threads`.
+/// are over. The result does not depend on `threads`. With `looks`, every run leaves files in that directory, named after
+/// scenario, variant and run, and its series are given, by that name.
 ///
 /// # Errors
-/// When there is no such variant, and as [`run`].
+/// When there is no such variant, and as [`run`] or [`run_with_eyes`].
 pub fn run_all(
     network: &Network,
     traces: &Traces,
     chosen: &[String],
     seeds: &[u64],
     threads: usize,
+    looks: Option<(&Eyes, &Path)>,
     done: &(dyn Fn(usize, usize) + Sync),
-) -> Result<RunResult, String> {
+) -> Result<(RunResult, BTreeMap<String, Vec<Series>>), String> {
     let variants = wanted(network, chosen)?;
-    let jobs: Vec<(&NetworkVariant, u64)> = variants.iter().flat_map(|v| seeds.iter().map(move |s| (*v, *s))).collect();
-    let one = |(variant, seed): &(&NetworkVariant, u64)| run(network, variant, *seed, traces).map(|run| run.run);
+    let jobs: Vec<(&NetworkVariant, usize)> =
+        variants.iter().flat_map(|variant| (0..seeds.len()).map(move |repeat| (*variant, repeat))).collect();
+    let stem = |variant: &NetworkVariant, repeat| format!("{}-{}-{}", network.name, variant.name, repeat + 1);
+    let one = |(variant, repeat): &(&NetworkVariant, usize)| match looks {
+        None => run(network, variant, seeds[*repeat], traces).map(|run| (run.run, Vec::new())),
+        Some((eyes, directory)) => {
+            run_with_eyes(network, variant, seeds[*repeat], traces, eyes, directory, &stem(variant, *repeat))
+                .map(|(run, series)| (run.run, series))
+        }
+    };
     let mut runs = side_by_side(threads, &jobs, one, done).into_iter();
+    let mut all_series = BTreeMap::new();
     let mut results = Vec::new();
     for variant in variants {
-        let own: Vec<VariantRun> = runs.by_ref().take(seeds.len()).collect::<Result<_, String>>()?;
+        let mut own: Vec<VariantRun> = Vec::new();
+        for (repeat, ran) in runs.by_ref().take(seeds.len()).enumerate() {
+            let (run, series) = ran?;
+            own.push(run);
+            if looks.is_some() {
+                all_series.insert(stem(variant, repeat), series);
+            }
+        }
         results.push(VariantResult::from_runs(variant.name.clone(), None, own));
     }
-    Ok(RunResult {
+    let result = RunResult {
         schema: SCHEMA,
         scenario: network.name.clone(),
         world: "sim".into(),
@@ -37,7 +58,8 @@ pub fn run_all(
         bound_bps: 0.0,
         variants: results,
         skipped: Vec::new(),
-    })
+    };
+    Ok((result, all_series))
 }
 
 fn wanted<'a>(network: &'a Network, chosen: &[String]) -> Result<Vec<&'a NetworkVariant>, String> {

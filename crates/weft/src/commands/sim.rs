@@ -8,10 +8,14 @@ use std::path::Path;
 use toml::{Table, Value};
 use weft_config::config::{Config, Mtu, Report, Severity, parse};
 use weft_engine::LinkConfig;
-use weft_scenario::{AnyScenario, Network, RunResult, Scenario, Variant};
+use weft_report::{Chart, charts_picture};
+use weft_scenario::{AnyScenario, Network, RunResult, Scenario, Series, Variant};
 use weft_session::Identity;
-use weft_world::network::run_all;
+use weft_world::network::{Eyes, run_all};
 use weft_world::pair::{self, EngineSettings, PairOptions};
+
+/// A picture shows so many curves in a panel.
+const SHOWN: usize = 6;
 
 /// Runs the scenario in `file`; the result as a table, or as JSON.
 pub fn run(file: &Path, options: &SimOptions) -> Result<Outcome, Failure> {
@@ -47,15 +51,40 @@ fn run_network(network: &Network, options: &SimOptions) -> Result<RunResult, Fai
     let repeats = u64::from(options.repeat.unwrap_or(network.repeats));
     let first = options.seed.unwrap_or(network.seed);
     let seeds: Vec<u64> = (0..repeats).map(|n| first.wrapping_add(n)).collect();
-    let result = run_all(network, &traces, &options.variant, &seeds, threads(options), &progress(options))
-        .map_err(Failure::new)?;
+    let eyes = Eyes { captured: options.pcap.clone(), traced: options.trace.clone(), ..Eyes::default() };
+    if let Some(out) = &options.out {
+        std::fs::create_dir_all(out).map_err(|why| cannot_write(out, &why))?;
+    }
+    let looks = options.out.as_deref().map(|out| (&eyes, out));
+    let (result, series) =
+        run_all(network, &traces, &options.variant, &seeds, threads(options), looks, &progress(options))
+            .map_err(Failure::new)?;
     if let Some(out) = &options.out {
         let file = out.join(format!("{}.json", network.name));
-        std::fs::create_dir_all(out)
-            .and_then(|()| std::fs::write(&file, serde_json::to_string_pretty(&result)?))
-            .map_err(|why| cannot_write(&file, &why))?;
+        std::fs::write(&file, json(&result)?).map_err(|why| cannot_write(&file, &why))?;
+        for (stem, series) in series {
+            let file = out.join(format!("{stem}.svg"));
+            charts_picture(&file, &stem, &network.description, &charts(&series))
+                .map_err(|why| cannot_write(&file, &why))?;
+        }
     }
     Ok(result)
+}
+
+/// The flows and the queues of a run, those with the most in them.
+fn charts(series: &[Series]) -> [Chart; 2] {
+    let panel = |title, wanted: &dyn Fn(&Series) -> bool, scale| {
+        let total = |series: &Series| series.points.iter().map(|(_, value)| value).sum::<f64>();
+        let mut most: Vec<&Series> = series.iter().filter(|series| wanted(series)).collect();
+        most.sort_by(|a, b| total(b).total_cmp(&total(a)));
+        most.truncate(SHOWN);
+        Chart::of_series(title, most, scale)
+    };
+    let is_link = |series: &Series| series.name.contains(".up") || series.name.contains(".down");
+    [
+        panel("Goodput of flows, Mbit/s", &|series| series.unit == "bit/s" && !is_link(series), 1e6),
+        panel("Queues, kB", &|series| series.name.ends_with(".queue"), 1e3),
+    ]
 }
 
 fn refused(why: weft_scenario::ScenarioError) -> Failure {
