@@ -3,6 +3,7 @@
 use crate::unit::bits;
 use alloc::collections::VecDeque;
 use weft_core::pool::{BufId, Pool};
+use weft_units::planted::{self, Fault};
 use weft_units::{Duration, Instant};
 use weft_wire::inner::{GRANULE, InnerHeader, MAX_GRANULES, PartHeader};
 use weft_wire::ip::Ecn;
@@ -56,7 +57,8 @@ impl Joins {
             self.broken += 1;
             return None;
         };
-        let same = |half: &Half| (half.unit.flow, half.unit.seq) == (part.unit.flow, part.unit.seq);
+        let any = planted::is(Fault::PartsOfAnyUnit);
+        let same = |half: &Half| half.unit.flow == part.unit.flow && (any || half.unit.seq == part.unit.seq);
         // The newest first: parts come close together.
         let at = match self.halves.iter().rposition(same) {
             Some(at) => at,
@@ -65,7 +67,7 @@ impl Joins {
         let half = self.halves.get_mut(at)?;
         let start = usize::from(granules.start) * GRANULE;
         let place = pool.bytes_mut(half.buf).get_mut(start..start + payload.len());
-        let Some(place) = place.filter(|_| half.unit == part.unit && half.of == part.of) else {
+        let Some(place) = place.filter(|_| any || half.unit == part.unit && half.of == part.of) else {
             self.broken += 1;
             return None;
         };
@@ -94,8 +96,14 @@ impl Joins {
         Some(self.halves.len() - 1)
     }
 
-    fn expire(&mut self, now: Instant, pool: &mut Pool) {
-        while self.halves.front().is_some_and(|oldest| now - oldest.since > PATIENCE) {
+    /// When [`Joins::expire`] has something to do.
+    pub(crate) fn next_deadline(&self) -> Option<Instant> {
+        self.halves.front().map(|oldest| oldest.since + PATIENCE)
+    }
+
+    /// Gives up what was waited for long enough.
+    pub(crate) fn expire(&mut self, now: Instant, pool: &mut Pool) {
+        while self.next_deadline().is_some_and(|at| at <= now) {
             self.drop_oldest(pool);
         }
     }

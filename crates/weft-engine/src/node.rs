@@ -13,6 +13,7 @@ use core::net::{IpAddr, SocketAddr};
 use weft_core::pool::{BufId, Limits, Pool, SMALL_BYTES};
 use weft_core::reorder::route_reordering_metric;
 use weft_session::{Action, Outcome, PeerConfig as SessionPeer, PeerError, PublicKey, Sessions};
+use weft_units::planted::{self, Fault};
 use weft_units::{Duration, Instant, LinkId, PeerId, Rng};
 use weft_wire::hop::PacketType;
 use weft_wire::ip::IpView;
@@ -60,7 +61,9 @@ impl Engine {
         let session_peers: Vec<SessionPeer> = config.peers.iter().map(|p| SessionPeer::from(p.public_key)).collect();
         let mut sessions = Sessions::new(config.identity, &session_peers, config.cipher, seed, now)?;
         for (key, stamp) in &config.accepted_stamps {
-            if let Some(peer) = sessions.peer_by_key(key) {
+            if let Some(peer) = sessions.peer_by_key(key)
+                && !planted::is(Fault::StampNotRestored)
+            {
                 sessions.restore_accepted_stamp(peer, *stamp);
             }
         }
@@ -104,6 +107,11 @@ impl Engine {
     /// The highest handshake stamp accepted from each peer, to be persisted.
     pub fn accepted_stamps(&self) -> impl Iterator<Item = (PublicKey, u64)> {
         self.sessions.accepted_stamps()
+    }
+
+    /// Datagrams dropped before authentication so far.
+    pub fn rejected_datagrams(&self) -> u64 {
+        self.rejected_datagrams
     }
 
     /// The largest packet the TUN device should hand over, in bytes.

@@ -7,6 +7,7 @@ use crate::keys::{KeyRing, SessionKey};
 use crate::numbers::{ReceiveWindows, SendNumbers};
 use crate::timers::{Attempt, KEY_LIFETIME, REKEY_AFTER, REPEAT_FOR, RETRY_INTERVAL};
 use weft_units::Instant;
+use weft_units::planted::{self, Fault};
 use weft_wire::handshake::{INITIATION_LEN, MAC_LEN, RESPONSE_LEN};
 
 /// An initiation sent and not answered yet.
@@ -103,7 +104,8 @@ impl Peer {
         if self.peer_association.replace(association) == Some(association) {
             return false;
         }
-        self.keys.retain(|key| key.association == association, dropped);
+        let all = planted::is(Fault::OldKeysAfterRestart);
+        self.keys.retain(|key| all || key.association == association, dropped);
         self.receive = ReceiveWindows::new(base);
         self.send.raise_to_base();
         true
@@ -112,6 +114,9 @@ impl Peer {
     /// When this node, as the initiator of the key it seals with, should start the next handshake.
     pub(crate) fn rekey_due(&self) -> Option<Instant> {
         let key = self.keys.sending().filter(|key| key.initiator && self.attempt.is_none())?;
+        if planted::is(Fault::RekeyNotDue) {
+            return None;
+        }
         let due = if key.rekey_for_packets() { Instant::ZERO } else { key.created + REKEY_AFTER };
         let peer_goes_first = self.keys.iter().filter(|key| !key.confirmed).map(|key| key.created + REPEAT_FOR).max();
         Some(peer_goes_first.map_or(due, |wait| due.max(wait)))
@@ -125,6 +130,7 @@ impl Peer {
 
     /// Drops the keys that are too old.
     pub(crate) fn expire_keys(&mut self, now: Instant, dropped: impl FnMut(&SessionKey)) {
-        self.keys.retain(|key| now.since(key.created) < KEY_LIFETIME, dropped);
+        let all = planted::is(Fault::KeyOutlivesItsTime);
+        self.keys.retain(|key| all || now.since(key.created) < KEY_LIFETIME, dropped);
     }
 }

@@ -6,6 +6,7 @@ extern crate alloc;
 
 mod id;
 mod parse;
+pub mod planted;
 mod rate;
 mod rng;
 mod seq;

@@ -6,3 +6,4 @@ pub mod pair;
 pub mod reproduce;
 mod side_by_side;
 pub mod site;
+pub mod swarm;

@@ -8,6 +8,7 @@ use super::flows::Flows;
 use super::history::History;
 use super::ring::{Entry, Ring};
 use alloc::vec::Vec;
+use weft_units::planted::{self, Fault};
 use weft_units::{Duration, FlowId, FlowSeq, Instant};
 
 const LEAST_RING: u32 = 16;
@@ -146,6 +147,9 @@ impl<T> Resequencer<T> {
         out: &mut impl FnMut(FlowId, FlowSeq, T),
     ) {
         let Some(place) = self.flows.find(now, flow) else { return };
+        if planted::is(Fault::SkipForgotten) {
+            return;
+        }
         for seq in (0..count.min(self.limits.per_flow)).map(|n| seq.plus(n as i32)) {
             self.skip_one(now, place, seq, out);
         }

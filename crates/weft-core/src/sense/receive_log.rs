@@ -1,6 +1,7 @@
 use crate::sense::sample::Report;
 use alloc::collections::VecDeque;
 use core::ops::RangeInclusive;
+use weft_units::planted::{self, Fault};
 use weft_units::{Duration, Instant};
 
 /// Ranges kept, newest first to go into a report.
@@ -93,7 +94,8 @@ impl ReceiveLog {
 
     /// The ranges a report carries, largest first.
     pub fn ranges(&self) -> impl Iterator<Item = RangeInclusive<u64>> + '_ {
-        self.ranges.iter().rev().map(|&(first, last)| first..=last)
+        let early = u64::from(planted::is(Fault::ReportRangeEdge));
+        self.ranges.iter().rev().map(move |&(first, last)| first.saturating_sub(early)..=last)
     }
 
     /// Notes that what [`ReceiveLog::report`] and [`ReceiveLog::ranges`] gave was sent.

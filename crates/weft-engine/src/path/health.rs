@@ -4,6 +4,7 @@
 //! traffic goes there, while probes confirm or clear it. What it has in flight otherwise is repeated once it is down.
 
 use crate::PathState;
+use weft_units::planted::{self, Fault};
 use weft_units::{Duration, Instant};
 
 const DEGRADE_ABOVE: f64 = 0.08;
@@ -162,6 +163,10 @@ impl Health {
             }
             PathState::Down => {
                 self.probe_interval = (self.probe_interval * 3 / 2).clamp(DOWN_PROBE_MIN, DOWN_PROBE_MAX);
+                if planted::is(Fault::DownPathNotProbed) {
+                    self.next_probe = Instant::FAR_FUTURE;
+                    return None;
+                }
                 None
             }
             PathState::Good | PathState::Degraded => {

@@ -1,5 +1,6 @@
 //! Path MTU discovery by probes in the datagram layer (RFC 8899), and survival of black holes.
 
+use weft_units::planted::{self, Fault};
 use weft_units::{Duration, Instant};
 
 /// Sizes of outer IP packets worth trying, largest first: Ethernet jumbo, Ethernet, PPPoE, tunnels in tunnels, and what is odd.
@@ -171,6 +172,9 @@ impl PathMtu {
 
     fn fall_back(&mut self) {
         self.lost = 0;
+        if planted::is(Fault::BlackHoleIgnored) {
+            return;
+        }
         self.confirmed = self.floor;
         self.search();
     }

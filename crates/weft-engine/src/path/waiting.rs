@@ -41,11 +41,13 @@ impl Waiting {
         self.marks.get(MARKS - 1).map(|(_, at)| *at + threshold)
     }
 
-    /// When to ask again because an answer usually takes `patience` and too little was sent to judge by.
+    /// When to ask again because an answer usually takes `patience` and too little was sent to judge by. Not before the question
+    /// makes a mark of its own, or a late timer would ask without end.
     pub(crate) fn ask_at(&self, patience: Duration) -> Option<Instant> {
         let asked = self.marks.len();
         let first = self.since().filter(|_| asked < MARKS)?;
-        Some(first + patience + ASK_SPACING * (asked as u32 - 1))
+        let last = self.marks.back().map_or(first, |(_, at)| *at);
+        Some((first + patience + ASK_SPACING * (asked as u32 - 1)).max(last + SPACING))
     }
 
     pub(crate) fn clear(&mut self) {

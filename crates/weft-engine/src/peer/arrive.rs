@@ -12,6 +12,7 @@ use core::ops::Range;
 use weft_core::pool::BufId;
 use weft_core::reorder::Inserted;
 use weft_session::Opened;
+use weft_units::planted::{self, Fault};
 use weft_units::{Duration, FlowId, FlowSeq, Instant};
 use weft_wire::frame::{Frame, Frames};
 use weft_wire::hop::PacketType;
@@ -74,7 +75,8 @@ impl Peer {
         if let Some(index) = self.path_index(datagram.opened.path) {
             let path = self.paths.get_mut(index)?;
             let moved = path.remote != received.source || path.link != received.link;
-            let is_newest = path.newest.is_none_or(|n| datagram.opened.packet_number > n);
+            let is_newest = path.newest.is_none_or(|n| datagram.opened.packet_number > n)
+                || planted::is(Fault::OlderDatagramMovesPath);
             if moved && !path.ours && is_newest {
                 path.remote = received.source;
                 path.link = received.link;
@@ -151,7 +153,9 @@ impl Peer {
     fn on_hold(&mut self, hold: Duration) {
         self.hold_asked = hold.min(Duration::from_secs(5));
         if let Arrivals::Resequence(resequencer) = &mut self.arrivals {
-            resequencer.set_hold(self.hold_asked);
+            if !planted::is(Fault::HoldIgnored) {
+                resequencer.set_hold(self.hold_asked);
+            }
         }
     }
 
@@ -195,7 +199,7 @@ impl Peer {
                 Some(copied) => item = copied,
                 None => return,
             }
-        } else {
+        } else if !(planted::is(Fault::BufferReleasedEarly) && inner.kind == UnitKind::TailSlice) {
             cx.pool.retain(buf);
         }
         self.insert(cx, item);
@@ -216,7 +220,8 @@ impl Peer {
         let Some(joined) = self.joins.add(cx.now, cx.pool, &part, payload, outer_tos) else { return };
         let Joined { unit: inner, buf, len, outer_tos } = joined;
         let packet = cx.pool.bytes(buf).get(..len).unwrap_or_default();
-        if inner.kind != UnitKind::TailSlice && !self.may_send(packet) {
+        let may_send = planted::is(Fault::SourceNotChecked) || self.may_send(packet);
+        if inner.kind != UnitKind::TailSlice && !may_send {
             cx.pool.release(buf);
             return;
         }
@@ -235,7 +240,9 @@ impl Peer {
         };
         if let Inserted::Duplicate(item) = inserted {
             self.totals.duplicate_units += 1;
-            cx.pool.release(item.buf);
+            if !planted::is(Fault::DuplicateKeepsBuffer) {
+                cx.pool.release(item.buf);
+            }
         }
     }
 

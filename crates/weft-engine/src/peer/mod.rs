@@ -31,6 +31,7 @@ use weft_core::sched::earliest_delivery::{EarliestDelivery, EarliestDeliveryConf
 use weft_core::sched::weighted_round_robin::Order;
 use weft_core::sched::{PathView, Scheduler, SchedulerKind};
 use weft_session::Sessions;
+use weft_units::planted::{self, Fault};
 use weft_units::{Duration, FlowId, FlowSeq, Instant, PathId, PeerId, Rng};
 use weft_wire::ip::FlowKey;
 
@@ -208,7 +209,9 @@ impl Peer {
         self.lost.clear();
         self.skips.clear();
         self.hold_announced = Duration::ZERO;
-        self.drop_held(cx.pool);
+        if !planted::is(Fault::FreshPeerNotReset) {
+            self.drop_held(cx.pool);
+        }
         self.joins.clear(cx.pool);
         self.heads.clear();
     }

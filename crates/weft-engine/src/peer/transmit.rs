@@ -6,6 +6,7 @@ use crate::config::Recovery;
 use crate::path::{Lane, Path, Sent};
 use crate::unit::{Part, Unit, UnitId};
 use weft_core::pool::Pool;
+use weft_units::planted::{self, Fault};
 use weft_units::{Duration, Instant, PathId};
 use weft_wire::hop::{HOP_HEADER_LEN, PART_OVERHEAD, PacketType, TAG_LEN};
 use weft_wire::inner::{GRANULE, INNER_LEN, InnerHeader, MAX_GRANULES, PartHeader, UnitKind};
@@ -30,7 +31,7 @@ struct Batch {
 impl Batch {
     fn takes(&self, datagram: usize, tos: u8, limit: usize) -> bool {
         self.count == 0
-            || (!self.last_is_short
+            || ((!self.last_is_short || planted::is(Fault::GsoAfterShort))
                 && datagram <= self.segment_size
                 && tos == self.tos
                 && self.count < BATCH_DATAGRAMS

@@ -6,6 +6,7 @@ use crate::PathState;
 use crate::path::{Path, REPORT_INTERVAL, Sent};
 use core::net::SocketAddr;
 use weft_core::queue::QueueConfig;
+use weft_units::planted::{self, Fault};
 use weft_units::{Duration, Instant, LinkId};
 
 /// CoDel's target at least: two full packets at 1 Mbit/s.
@@ -33,6 +34,7 @@ impl Peer {
         }
         self.repeat_lost(cx);
         self.expire_holes(cx);
+        self.joins.expire(cx.now, cx.pool);
         self.update_hold();
         self.update_queue();
         self.schedule_reports(cx.now);
@@ -134,7 +136,9 @@ impl Peer {
             path.link_up = false;
             if let Some(cause) = path.health.on_link_down(cx.now, cause) {
                 self.log_path(cx.events, index, cause);
-                self.close_books(cx, index);
+                if !planted::is(Fault::LinkDownNotRescued) {
+                    self.close_books(cx, index);
+                }
             }
         }
     }
@@ -167,13 +171,21 @@ impl Peer {
         }
     }
 
+    /// When the next path is ready again, while the scheduler holds back what waits: no path's own queue may tell.
+    fn held_back_until(&self, now: Instant) -> Option<Instant> {
+        if self.queue.is_empty() {
+            return None;
+        }
+        self.usable_paths().map(|p| p.pacer.ready_at()).filter(|at| *at > now).min()
+    }
+
     /// When something is next to be done without input.
     pub(crate) fn next_timeout(&self, now: Instant) -> Option<Instant> {
         if !self.is_established() {
             return None;
         }
         let paths = self.paths.iter().filter_map(|p| path_timeout(p, now)).min();
-        [paths, self.hole_deadline()].into_iter().flatten().min()
+        [paths, self.hole_deadline(), self.joins.next_deadline(), self.held_back_until(now)].into_iter().flatten().min()
     }
 }
 
@@ -190,6 +202,7 @@ fn path_timeout(path: &Path, now: Instant) -> Option<Instant> {
     let silence = path.waiting.suspect_at(path.suspect_after()).filter(|_| judged);
     let ask = path.waiting.ask_at(path.answer_after()).filter(|_| judged);
     let data = (!path.queues.is_empty() && path.is_usable() && path.has_window()).then(|| path.pacer.ready_at());
-    let report = path.log.report_due(REPORT_INTERVAL);
+    let data = data.filter(|_| !planted::is(Fault::PacerTimerNotSet));
+    let report = path.log.report_due(REPORT_INTERVAL).filter(|_| !planted::is(Fault::ReportTimerNotSet));
     [probe, silence, ask, data, report, path.book.next_loss_timeout()].into_iter().flatten().min()
 }

@@ -4,6 +4,7 @@ use crate::bytes::{put_at, u16_at, u32_at};
 use crate::inner::UnitKind;
 use crate::ip::{IpVersion, IpView, TcpFlags};
 use crate::virtio::{GsoType, NEEDS_CSUM, VNET_HEADER_LEN, VnetHeader};
+use weft_units::planted::{self, Fault};
 
 /// The longest packet that a TUN device takes.
 const MAX_TOTAL_LEN: usize = 65_535;
@@ -245,7 +246,7 @@ impl Run {
 
 fn checksum_offload(h: &Headers) -> VnetHeader {
     VnetHeader {
-        flags: NEEDS_CSUM,
+        flags: if planted::is(Fault::ChecksumNotFinished) { 0 } else { NEEDS_CSUM },
         hdr_len: h.len,
         csum_start: h.transport_at,
         csum_offset: h.transport.checksum_offset(),

@@ -1,0 +1,102 @@
+//! The swarm test (see `weft_world::swarm`).
+//!
+//! `cargo run --release -p weft-world --example swarm -- --seeds 0..10000` runs many seeds on all cores and names those that fail;
+//! With `--features planted`, `--planted END` plants one fault after the other and says after how many of END seeds it is found.
+//! `--seed N` runs one and shows its network, with the faults it takes to fail.
+
+use std::ops::Range;
+use std::process::ExitCode;
+use std::time::Instant;
+use weft_world::swarm::{explain, search};
+
+const USAGE: &str = "swarm --seeds FIRST..END | --seed N | --planted END (with the feature `planted`)";
+
+fn main() -> ExitCode {
+    std::panic::set_hook(Box::new(|_| {}));
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    match words.as_slice() {
+        ["--seeds", seeds] => match range(seeds) {
+            Some(seeds) => run_all(seeds),
+            None => usage(),
+        },
+        #[cfg(feature = "planted")]
+        ["--planted", end] => match end.parse() {
+            Ok(end) => find_planted(end),
+            Err(_) => usage(),
+        },
+        ["--seed", seed] => match seed.parse() {
+            Ok(seed) => {
+                print!("{}", explain(seed, true));
+                ExitCode::SUCCESS
+            }
+            Err(_) => usage(),
+        },
+        _ => usage(),
+    }
+}
+
+fn usage() -> ExitCode {
+    eprintln!("{USAGE}");
+    ExitCode::from(2)
+}
+
+fn range(text: &str) -> Option<Range<u64>> {
+    let (first, end) = text.split_once("..")?;
+    Some(first.parse().ok()?..end.parse().ok()?)
+}
+
+fn threads() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
+}
+
+fn run_all(seeds: Range<u64>) -> ExitCode {
+    let began = Instant::now();
+    let of = seeds.end.saturating_sub(seeds.start);
+    let found = search(seeds, threads(), 20, |done| {
+        if done.is_multiple_of(1_000) {
+            eprintln!("{done} of {of} seeds");
+        }
+    });
+    for failure in &found.failures {
+        if let Some(violation) = &failure.outcome.violation {
+            println!("seed {}: {violation}", failure.seed);
+        }
+    }
+    let failed = found.failures.len();
+    println!(
+        "{} seeds in {:.1} s: {} datagrams, {} packets delivered; {failed} seeds failed",
+        found.seeds,
+        began.elapsed().as_secs_f64(),
+        found.datagrams,
+        found.packets,
+    );
+    if let Some(failure) = found.failures.first() {
+        println!("more of it: cargo run --release -p weft-world --example swarm -- --seed {}", failure.seed);
+        return ExitCode::FAILURE;
+    }
+    ExitCode::SUCCESS
+}
+
+/// A table of the planted faults: after how many seeds each is found, and by which broken promise.
+#[cfg(feature = "planted")]
+fn find_planted(end: u64) -> ExitCode {
+    use weft_units::planted::{Fault, plant};
+    let mut found = 0;
+    println!("| planted fault | seeds | found as | what it says |\n|---|---|---|---|");
+    for &fault in Fault::ALL {
+        plant(Some(fault));
+        let search = search(0..end, threads(), 1, |_| {});
+        plant(None);
+        let first = search.failures.first().and_then(|f| Some((f.seed + 1, f.outcome.violation.as_ref()?)));
+        match first {
+            Some((seeds, violation)) => {
+                found += 1;
+                println!("| {} | {seeds} | {} | {} |", fault.what(), violation.kind, violation.what);
+            }
+            None => println!("| {} | not in {end} | | |", fault.what()),
+        }
+    }
+    println!("{found} of {} found", Fault::ALL.len());
+    ExitCode::SUCCESS
+}

@@ -1,0 +1,102 @@
+//! What goes wrong in a run, and when.
+
+use super::plan::NodePlan;
+use std::fmt;
+use weft_units::{Duration, Instant, Rng};
+
+/// A fault, from one instant to another.
+#[derive(Clone, Debug)]
+pub(super) struct Fault {
+    pub(super) at: Instant,
+    pub(super) until: Instant,
+    pub(super) kind: FaultKind,
+}
+
+/// Kinds of faults. `link` is an access link of `node`.
+#[derive(Clone, Debug)]
+pub(super) enum FaultKind {
+    /// Datagrams vanish with this probability.
+    Loss { node: usize, link: usize, p: f64 },
+    /// One in four is delayed by up to this.
+    Reorder { node: usize, link: usize, by: Duration },
+    /// Copies arrive too, up to this much later.
+    Duplicate { node: usize, link: usize, p: f64, later: Duration },
+    /// Bytes change on the way.
+    Corrupt { node: usize, link: usize, p: f64 },
+    /// Nothing leaves by the link.
+    CutUp { node: usize, link: usize },
+    /// Nothing comes in by it.
+    CutDown { node: usize, link: usize },
+    /// Nothing passes between two nodes.
+    Partition { a: usize, b: usize },
+    /// A firewall lets only known traffic through: no handshakes.
+    NoHandshakes { node: usize },
+    /// The process ends without a word and starts anew.
+    Crash { node: usize },
+    /// The process stands still; what arrives waits in its sockets.
+    Pause { node: usize },
+    /// The link's interface goes down and comes up again.
+    Unplug { node: usize, link: usize },
+    /// The NAT before the link forgets its mapping.
+    Rebind { node: usize, link: usize },
+    /// Longer datagrams vanish. The link stays so.
+    Mtu { node: usize, link: usize, mtu: u16 },
+    /// The way takes longer.
+    Delay { node: usize, link: usize, by: Duration },
+    /// The clock jumps ahead.
+    ClockStep { node: usize, by: Duration },
+    /// Someone sends what the node received before, or nearly that, from another place.
+    Attack { node: usize, count: u32 },
+}
+
+impl Fault {
+    /// A fault that begins somewhere in the time given, and ends in it.
+    pub(super) fn draw(rng: &mut Rng, nodes: &[NodePlan], from: Instant, end: Instant, is_long: bool) -> Fault {
+        let at = from + Duration::from_nanos(rng.below((end - from).as_nanos() as u64));
+        let most = (end - at).min(if is_long { Duration::from_secs(250) } else { Duration::from_secs(3) });
+        // From 20 ms on, each length as likely as one ten times as long.
+        let decades = (most.as_secs_f64() / 0.02).max(1.0);
+        let length = 0.02 * libm::pow(decades, rng.unit());
+        let until = (at + Duration::from_secs_f64(length)).min(end);
+        Fault { at, until, kind: FaultKind::draw(rng, nodes, is_long) }
+    }
+}
+
+impl FaultKind {
+    fn draw(rng: &mut Rng, nodes: &[NodePlan], is_long: bool) -> FaultKind {
+        let node = rng.below(nodes.len() as u64) as usize;
+        let link = rng.below(nodes[node].links.len() as u64) as usize;
+        let p = [0.02, 0.1, 0.3, 0.6][rng.below(4) as usize];
+        let ms = |ms: u64| Duration::from_millis(ms);
+        let kind = if is_long && rng.chance(0.4) { 7 } else { rng.below(18) };
+        match kind {
+            0 | 1 => FaultKind::Loss { node, link, p },
+            2 => FaultKind::Reorder { node, link, by: ms(1 + rng.below(60)) },
+            3 => FaultKind::Duplicate { node, link, p, later: ms(1 + rng.below(400)) },
+            4 => FaultKind::Corrupt { node, link, p: p / 2.0 },
+            5 => FaultKind::CutUp { node, link },
+            6 => FaultKind::CutDown { node, link },
+            7 => FaultKind::NoHandshakes { node },
+            8 => FaultKind::Partition {
+                a: node,
+                b: (node + 1 + rng.below(nodes.len() as u64 - 1) as usize) % nodes.len(),
+            },
+            9 | 10 => FaultKind::Crash { node },
+            11 => FaultKind::Pause { node },
+            12 => FaultKind::Unplug { node, link },
+            13 if nodes[node].is_callee => FaultKind::CutUp { node, link },
+            13 => FaultKind::Rebind { node, link },
+            14 => FaultKind::Mtu { node, link, mtu: [600, 800, 1000, 1280, 1400, 1450][rng.below(6) as usize] },
+            15 => FaultKind::Delay { node, link, by: ms(5 + rng.below(120)) },
+            16 => FaultKind::ClockStep { node, by: ms(1 << rng.below(16)) },
+            _ => FaultKind::Attack { node, count: 4 + rng.below(30) as u32 },
+        }
+    }
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let ms = |at: Instant| at.as_micros() as f64 / 1e3;
+        write!(f, "{:10.1} to {:10.1} ms: {:?}", ms(self.at), ms(self.until), self.kind)
+    }
+}

@@ -1,0 +1,35 @@
+//! The swarm: random networks of real engines with random configurations, traffic and faults, held to what they promise.
+//!
+//! A seed decides everything: two to four nodes, called by one hub or by each other, one to four access links each; how each is
+//! configured; what is sent; what goes wrong and when (losses, copies, changed bytes, cuts, partitions, crashes, pauses, other
+//! addresses, smaller MTUs, clocks that jump, firewalls, strangers who replay). What must hold:
+//!
+//! | promise | kind of violation |
+//! |---|---|
+//! | a packet comes out at most once, unaltered, at its own node | `twice`, `altered`, `wrong peer` |
+//! | … and never one whose source is not behind the peer | `forged` |
+//! | where flows are resequenced, nothing overtakes before the hole was waited for | `order` |
+//! | what was replayed, changed or invented is refused | `outsider` |
+//! | nobody sends to strangers; a path follows its newest datagram | `stranger`, `wrong address` |
+//! | packet numbers rise per path and key; a key ends after 180 s | `packet number`, `old key` |
+//! | no datagram is longer than its link's MTU | `too long` |
+//! | a node sends only when it was told something, or had asked to be woken | `lost wake-up` |
+//! | no panic; time passes | `panic`, `stuck` |
+//! | 8 s after the faults (30 s after hours of silence) all traffic flows, no session ends, nothing genuine is refused | `silence`, `lost`, `session lost`, `refused` |
+//! | 13 s after that nothing is queued, in flight, held, or kept in a buffer | `memory` |
+
+mod fault;
+mod judge;
+mod packet;
+mod plan;
+mod run;
+mod search;
+mod site;
+mod violation;
+mod watch;
+mod wire;
+mod world;
+
+pub use run::Outcome;
+pub use search::{Failure, Found, explain, run, search};
+pub use violation::Violation;

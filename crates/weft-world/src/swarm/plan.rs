@@ -1,0 +1,277 @@
+//! All that a seed decides beforehand: the network, its configuration, the traffic and the faults.
+
+use super::fault::Fault;
+use super::packet::{Flow, Offload};
+use weft_engine::{AckPolicy, Bundle, LinkConfig, Policy, QueueKind, Recovery, Reorder, Schedule, Weights, WrrOrder};
+use weft_session::Cipher;
+use weft_units::{Duration, Instant, Rate, Rng};
+
+/// Traffic must flow so long after the faults ended: silence is noticed within a second, a path given up is tried every second,
+/// a peer called every 4/3 s, a path that was never answered every 5 s.
+const BOUND: Duration = Duration::from_secs(8);
+/// The same where nobody was reached for 90 s: then calls are up to 20 s apart.
+const BOUND_LONG: Duration = Duration::from_secs(30);
+/// How long the traffic goes on that shows it.
+const PROOF: Duration = Duration::from_secs(2);
+/// What was sent by then has arrived after this, and everything is settled.
+const SETTLE: Duration = Duration::from_secs(3);
+/// Then nothing is sent, and memory must be given back.
+const QUIET: Duration = Duration::from_secs(8);
+
+/// A seed's network and its fate.
+#[derive(Clone, Debug)]
+pub(super) struct Plan {
+    pub(super) seed: u64,
+    pub(super) nodes: Vec<NodePlan>,
+    /// Adjacent nodes: who calls, and who is called.
+    pub(super) pairs: Vec<(usize, usize)>,
+    pub(super) flows: Vec<Flow>,
+    pub(super) talks: Vec<Talk>,
+    pub(super) faults: Vec<Fault>,
+    pub(super) times: Times,
+    /// Someone was out of reach for so long that keys end and calls become rare.
+    pub(super) is_long: bool,
+}
+
+/// The run's phases.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Times {
+    pub(super) faults_end: Instant,
+    pub(super) proof: Instant,
+    pub(super) proof_end: Instant,
+    pub(super) settled: Instant,
+    pub(super) end: Instant,
+}
+
+/// A node.
+#[derive(Clone, Debug)]
+pub(super) struct NodePlan {
+    pub(super) links: Vec<LinkPlan>,
+    pub(super) policy: Policy,
+    pub(super) cipher: Cipher,
+    pub(super) inner_mtu: Option<u16>,
+    /// Its clock is so much fast, in millionths.
+    pub(super) skew_ppm: i64,
+    /// How long its event loop gathers before it works.
+    pub(super) lag: Duration,
+    /// Its kernel joins datagrams (UDP GRO).
+    pub(super) gro: bool,
+    /// Others know its addresses.
+    pub(super) is_callee: bool,
+}
+
+/// An access link.
+#[derive(Clone, Debug)]
+pub(super) struct LinkPlan {
+    pub(super) rate: Rate,
+    pub(super) delay: Duration,
+    pub(super) queue: Duration,
+    /// Bytes the interface takes.
+    pub(super) interface_mtu: u16,
+    /// Bytes the way takes; a router on it may say so, or not.
+    pub(super) path_mtu: u16,
+    pub(super) says_too_big: bool,
+    pub(super) loss: f64,
+    pub(super) cap: Option<Rate>,
+    pub(super) send: bool,
+}
+
+/// A flow's habit, for a while.
+#[derive(Clone, Debug)]
+pub(super) struct Talk {
+    pub(super) flow: usize,
+    pub(super) from: Instant,
+    pub(super) until: Instant,
+    pub(super) every: Duration,
+    pub(super) burst: u16,
+    pub(super) offload: Offload,
+    /// Payload bytes: this, or anything up to the inner MTU.
+    pub(super) payload: Option<u16>,
+}
+
+impl Plan {
+    /// What `seed` stands for.
+    pub(super) fn of(seed: u64) -> Plan {
+        let root = Rng::new(seed ^ 0x7377_6172_6d);
+        let mut rng = root.split(1);
+        let count = 2 + rng.below(6).saturating_sub(3) as usize;
+        let is_long = rng.chance(0.08);
+        let is_mesh = count > 2 && rng.chance(0.4);
+        let mut nodes: Vec<_> = (0..count).map(|n| NodePlan::draw(&mut root.split(100 + n as u64), count)).collect();
+        // With a hub, node 0 is called by all; in a mesh each calls those before it.
+        let pairs: Vec<_> =
+            (1..count).flat_map(|a| (0..a).map(move |b| (a, b))).filter(|(_, b)| is_mesh || *b == 0).collect();
+        for &(_, callee) in &pairs {
+            nodes[callee].is_callee = true;
+        }
+        // Who is called must be able to answer wherever he is called.
+        nodes.iter_mut().filter(|n| n.is_callee).flat_map(|n| &mut n.links).for_each(|link| link.send = true);
+        let times = Times::draw(&mut rng, is_long);
+        let mut plan =
+            Plan { seed, nodes, pairs, flows: Vec::new(), talks: Vec::new(), faults: Vec::new(), times, is_long };
+        plan.draw_traffic(&mut root.split(2));
+        let mut faults = root.split(3);
+        for _ in 0..faults.below(if is_long { 6 } else { 11 }) {
+            let fault = Fault::draw(&mut faults, &plan.nodes, Instant::from_millis(300), times.faults_end, is_long);
+            plan.faults.push(fault);
+        }
+        plan
+    }
+
+    fn draw_traffic(&mut self, rng: &mut Rng) {
+        let directions: Vec<_> = self.pairs.iter().flat_map(|&(a, b)| [(a, b), (b, a)]).collect();
+        for (from, to) in directions {
+            self.draw_background(rng, from, to);
+            self.draw_proof(rng, from, to);
+        }
+    }
+
+    fn add_flow(&mut self, rng: &mut Rng, from: usize, to: usize, tcp: bool) -> usize {
+        let options = if tcp && rng.chance(0.5) { 12 } else { 0 };
+        let tos = [0, 0, 0xb8, 1, 2, 0x28][rng.below(6) as usize];
+        let port = 1000 + self.flows.len() as u16;
+        let start = rng.next_u64() as u32 | 1;
+        self.flows.push(Flow { from, to, port, tcp, options, tos, forged: false, start });
+        self.flows.len() - 1
+    }
+
+    /// What is always sent, a burst now and then, and something nobody may take.
+    fn draw_background(&mut self, rng: &mut Rng, from: usize, to: usize) {
+        let ms = Duration::from_millis;
+        let Times { faults_end, proof, .. } = self.times;
+        let slow = if self.is_long { 10 } else { 1 };
+        let tcp = rng_bool(rng);
+        let flow = self.add_flow(rng, from, to, tcp);
+        let payload = rng_bool(rng).then_some(40);
+        self.talks.push(Talk {
+            flow,
+            from: Instant::from_millis(20 + rng.below(80)),
+            until: proof,
+            every: ms((60 + rng.below(120)) * slow),
+            burst: 1,
+            offload: offload(rng),
+            payload,
+        });
+        for _ in 0..rng.below(3) {
+            let tcp = rng.chance(0.7);
+            let flow = self.add_flow(rng, from, to, tcp);
+            self.flows[flow].forged = rng.chance(0.15);
+            let at = ms(50) + Duration::from_nanos(rng.below(faults_end.as_nanos()));
+            let burst = 1 + rng.below(44) as u16;
+            let every = ms(4 + rng.below(60));
+            let until = Instant::ZERO + at + every * (1 + rng.below(20)) as u32;
+            let payload = rng.chance(0.3).then(|| 8 + rng.below(1200) as u16);
+            self.talks.push(Talk {
+                flow,
+                from: Instant::ZERO + at,
+                until: until.min(proof),
+                every,
+                burst,
+                offload: offload(rng),
+                payload,
+            });
+        }
+    }
+
+    /// Little, of every size, each packet of which must arrive.
+    fn draw_proof(&mut self, rng: &mut Rng, from: usize, to: usize) {
+        let Times { proof, proof_end, .. } = self.times;
+        let start = proof + Duration::from_millis(rng.below(100));
+        let habits =
+            [(false, 1, Some(30), 90), (rng_bool(rng), 1, None, 170), (true, 2 + rng.below(24) as u16, None, 900)];
+        for (tcp, burst, payload, every_ms) in habits {
+            let flow = self.add_flow(rng, from, to, tcp);
+            let every = Duration::from_millis(every_ms);
+            let offload = if burst > 1 { Offload::Segmentation } else { offload(rng) };
+            self.talks.push(Talk { flow, from: start, until: proof_end, every, burst, offload, payload });
+        }
+    }
+}
+
+impl Times {
+    fn draw(rng: &mut Rng, is_long: bool) -> Times {
+        let length = if is_long { 100_000 + rng.below(330_000) } else { 500 + rng.below(4_500) };
+        let faults_end = Instant::from_millis(500 + length);
+        let proof = faults_end + if is_long { BOUND_LONG } else { BOUND };
+        let proof_end = proof + PROOF;
+        Times { faults_end, proof, proof_end, settled: proof_end + SETTLE, end: proof_end + SETTLE + QUIET }
+    }
+}
+
+impl NodePlan {
+    fn draw(rng: &mut Rng, nodes: usize) -> NodePlan {
+        let most = if nodes > 2 { 3 } else { 4 };
+        let links: Vec<_> = (0..1 + rng.below(most)).map(|n| LinkPlan::draw(rng, n > 0)).collect();
+        let recovery = if rng.chance(0.75) { Recovery::Arq } else { Recovery::Off };
+        let is_measured = rng_bool(rng);
+        let named = (0..links.len()).map(|n| (link_name(n), 1 + rng.below(5) as u32)).collect();
+        let weights = if is_measured { Weights::Measured } else { Weights::Static(named) };
+        let policy = Policy {
+            schedule: match rng.below(10) {
+                0 => Schedule::RoundRobin,
+                1 => Schedule::Random,
+                2 => Schedule::WeightedRoundRobin,
+                3 => Schedule::FlowHash,
+                4 => Schedule::Redundant,
+                _ => Schedule::EarliestDelivery,
+            },
+            bundle: [Bundle::Both, Bundle::Both, Bundle::Up, Bundle::Down][rng.below(4) as usize],
+            recovery,
+            reorder: if rng.chance(0.7) { Reorder::Resequence } else { Reorder::Off },
+            ack: if rng.chance(0.8) { AckPolicy::Pass } else { AckPolicy::Condition },
+            queue: if rng.chance(0.8) { QueueKind::FqCodel } else { QueueKind::DropTail },
+            wrr_order: if rng_bool(rng) { WrrOrder::Smooth } else { WrrOrder::Block },
+            weights,
+        };
+        NodePlan {
+            links,
+            policy,
+            cipher: if rng_bool(rng) { Cipher::Aes256Gcm } else { Cipher::ChaCha20Poly1305 },
+            inner_mtu: rng.chance(0.15).then(|| 1280 + rng.below(200) as u16),
+            skew_ppm: rng.below(1_001) as i64 - 500,
+            lag: Duration::from_micros([0, 0, 50, 300][rng.below(4) as usize]),
+            gro: rng_bool(rng),
+            is_callee: false,
+        }
+    }
+
+    /// The links' settings in the configuration.
+    pub(super) fn link_configs(&self) -> Vec<LinkConfig> {
+        let configs = self.links.iter().enumerate().filter(|(_, link)| link.cap.is_some() || !link.send);
+        configs.map(|(n, link)| LinkConfig { name: link_name(n), cap: link.cap, send: link.send }).collect()
+    }
+}
+
+impl LinkPlan {
+    fn draw(rng: &mut Rng, is_spare: bool) -> LinkPlan {
+        let mbps = [2, 5, 10, 20, 50, 100, 400][rng.below(7) as usize];
+        let rate = Rate::from_mbps(mbps);
+        let most_us = [2_000, 20_000, 60_000][rng.below(3) as usize];
+        let interface_mtu = if rng.chance(0.06) { 9000 } else { 1500 };
+        let narrow = [576, 700, 1000, 1280, 1339, 1340, 1400, 1420, 1492][rng.below(9) as usize];
+        LinkPlan {
+            rate,
+            delay: Duration::from_micros(200 + rng.below(most_us)),
+            queue: Duration::from_millis(20 + rng.below(180)),
+            interface_mtu,
+            path_mtu: if rng.chance(0.3) { narrow } else { interface_mtu },
+            says_too_big: rng_bool(rng),
+            loss: if rng.chance(0.25) { [0.005, 0.02, 0.04][rng.below(3) as usize] } else { 0.0 },
+            cap: rng.chance(0.12).then(|| rate.scaled(0.3 + rng.unit())),
+            send: !(is_spare && rng.chance(0.1)),
+        }
+    }
+}
+
+/// What an access link is called.
+pub(super) fn link_name(link: usize) -> String {
+    format!("link{link}")
+}
+
+fn rng_bool(rng: &mut Rng) -> bool {
+    rng.chance(0.5)
+}
+
+fn offload(rng: &mut Rng) -> Offload {
+    [Offload::None, Offload::Checksum, Offload::Segmentation][rng.below(3) as usize]
+}

@@ -1,0 +1,112 @@
+//! One seed, from plan to verdict.
+
+use super::plan::{Plan, Talk};
+use super::violation::Violation;
+use super::world::World;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use weft_engine::{Engine, Recovery};
+use weft_units::Instant;
+
+/// What a run came to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Outcome {
+    /// The first promise not kept, if any.
+    pub violation: Option<Violation>,
+    /// Datagrams that arrived anywhere.
+    pub datagrams: u64,
+    /// Packets delivered to hosts.
+    pub packets: u64,
+    /// Turns of the nodes' event loops.
+    pub turns: u64,
+}
+
+/// Plays a plan; a panic is a violation too.
+pub(super) fn play(plan: &Plan) -> Outcome {
+    let mut world = World::new(plan);
+    let played = catch_unwind(AssertUnwindSafe(|| phases(&mut world)));
+    let verdict = played.unwrap_or_else(|panic| {
+        let what = panic.downcast_ref::<String>().cloned();
+        let what = what.or_else(|| panic.downcast_ref::<&str>().map(|s| (*s).to_owned()));
+        Err(Violation::new("panic", world.now, what.unwrap_or_default()))
+    });
+    Outcome {
+        violation: verdict.err(),
+        datagrams: world.counts.datagrams,
+        packets: world.judge.delivered,
+        turns: world.counts.turns,
+    }
+}
+
+fn phases(world: &mut World<'_>) -> Result<(), Violation> {
+    let times = world.plan.times;
+    world.run_until(times.proof)?;
+    let refused = world.refused;
+    world.run_until(times.settled)?;
+    if world.refused > refused {
+        let what = format!("{} datagrams were refused that nobody had touched", world.refused - refused);
+        return Err(Violation::new("refused", world.now, what));
+    }
+    if let Some((at, node, cause)) = world.sessions_lost.iter().find(|(at, ..)| *at >= times.proof) {
+        return Err(Violation::new("session lost", *at, format!("node {node}: {cause}")));
+    }
+    check_proof(world)?;
+    world.run_until(times.end)?;
+    check_memory(world)
+}
+
+/// What was sent after the faults has arrived.
+fn check_proof(world: &World<'_>) -> Result<(), Violation> {
+    let plan = world.plan;
+    for talk in plan.talks.iter().filter(|t| t.from >= plan.times.proof) {
+        let (missing, sent) = world.judge.missing(talk.flow);
+        if missing > may_miss(plan, talk, sent) {
+            let flow = &plan.flows[talk.flow];
+            let lost: Vec<_> = world.judge.lost(talk.flow).take(4).collect();
+            let kind = if missing == sent { "silence" } else { "lost" };
+            let what = format!(
+                "flow {} from node {} to {}: {missing} of {sent} packets never arrived: {lost:?}",
+                talk.flow, flow.from, flow.to
+            );
+            return Err(Violation::new(kind, world.now, what));
+        }
+    }
+    Ok(())
+}
+
+/// How many packets of a quiet network's traffic may be missing: of sparse flows none where lost ones are repeated; a burst may
+/// find a queue on the way too short.
+fn may_miss(plan: &Plan, talk: &Talk, sent: usize) -> usize {
+    let flow = &plan.flows[talk.flow];
+    let nodes = [&plan.nodes[flow.from], &plan.nodes[flow.to]];
+    let loses = nodes.iter().flat_map(|n| &n.links).any(|l| l.loss > 0.0);
+    match (nodes[0].policy.recovery, talk.burst) {
+        (Recovery::Arq, 1) if !loses => 0,
+        (Recovery::Arq, 1) => 1 + sent / 20,
+        _ => sent - 1,
+    }
+}
+
+/// Nothing is on its way any more, and no memory kept for it.
+fn check_memory(world: &World<'_>) -> Result<(), Violation> {
+    for (node, site) in world.sites.iter().enumerate() {
+        let Some(engine) = &site.engine else { continue };
+        let left = what_is_left(engine, site.local(world.now));
+        if !left.is_empty() {
+            return Err(Violation::new("memory", world.now, format!("node {node} keeps {}", left.join(", "))));
+        }
+    }
+    Ok(())
+}
+
+fn what_is_left(engine: &Engine, local: Instant) -> Vec<String> {
+    let snapshot = engine.snapshot(local);
+    let peers = snapshot.peers.iter().flat_map(|p| {
+        [
+            (p.units_in_flight as u64, "units in flight"),
+            (p.held_units as u64, "units held for order"),
+            (p.queue_bytes, "bytes in the flow queue"),
+        ]
+    });
+    let all = peers.chain([(snapshot.buffers_in_use as u64, "buffers")]);
+    all.filter(|(count, _)| *count > 0).map(|(count, what)| format!("{count} {what}")).collect()
+}

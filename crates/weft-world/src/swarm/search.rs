@@ -1,0 +1,131 @@
+//! Many seeds on all cores, and the least plan that still fails.
+
+use super::plan::Plan;
+use super::run::{Outcome, play};
+use std::fmt::Write;
+use std::ops::Range;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// A seed that failed.
+#[derive(Clone, Debug)]
+pub struct Failure {
+    /// The seed.
+    pub seed: u64,
+    /// What it came to.
+    pub outcome: Outcome,
+}
+
+/// What a search came to.
+#[derive(Clone, Debug, Default)]
+pub struct Found {
+    /// The seeds that failed, in their order.
+    pub failures: Vec<Failure>,
+    /// Seeds run.
+    pub seeds: u64,
+    /// Datagrams and packets of all of them.
+    pub datagrams: u64,
+    /// Packets delivered to hosts.
+    pub packets: u64,
+}
+
+/// Runs one seed.
+pub fn run(seed: u64) -> Outcome {
+    play(&Plan::of(seed))
+}
+
+/// Runs seeds on `threads` threads until `enough` of them failed. Each seed's run depends on nothing but the seed; `done` is told
+/// how many are done.
+pub fn search(seeds: Range<u64>, threads: usize, enough: usize, done: impl Fn(u64) + Sync) -> Found {
+    let next = AtomicU64::new(seeds.start);
+    let found = Mutex::new(Found::default());
+    std::thread::scope(|scope| {
+        for _ in 0..threads.max(1) {
+            scope.spawn(|| {
+                loop {
+                    let seed = next.fetch_add(1, Ordering::Relaxed);
+                    if seed >= seeds.end {
+                        return;
+                    }
+                    let outcome = run(seed);
+                    let Ok(mut found) = found.lock() else { return };
+                    found.seeds += 1;
+                    found.datagrams += outcome.datagrams;
+                    found.packets += outcome.packets;
+                    done(found.seeds);
+                    if outcome.violation.is_some() {
+                        found.failures.push(Failure { seed, outcome });
+                    }
+                    if found.failures.len() >= enough {
+                        next.store(seeds.end, Ordering::Relaxed);
+                    }
+                }
+            });
+        }
+    });
+    let mut found = found.into_inner().unwrap_or_default();
+    found.failures.sort_by_key(|failure| failure.seed);
+    found
+}
+
+/// The seed's network and faults, for people; with `shrink` only the faults without which it does not fail in the same way.
+pub fn explain(seed: u64, shrink: bool) -> String {
+    let mut plan = Plan::of(seed);
+    let mut outcome = play(&plan);
+    if shrink && let Some(kind) = outcome.violation.as_ref().map(|v| v.kind) {
+        let mut at = 0;
+        while at < plan.faults.len() {
+            let mut smaller = plan.clone();
+            smaller.faults.remove(at);
+            let without = play(&smaller);
+            if without.violation.as_ref().is_some_and(|v| v.kind == kind) {
+                (plan, outcome) = (smaller, without);
+            } else {
+                at += 1;
+            }
+        }
+    }
+    let mut text = String::new();
+    describe(&plan, &outcome, &mut text);
+    text
+}
+
+fn describe(plan: &Plan, outcome: &Outcome, text: &mut String) {
+    let _ = writeln!(text, "seed {}: who calls whom: {:?}", plan.seed, plan.pairs);
+    for (n, node) in plan.nodes.iter().enumerate() {
+        let p = &node.policy;
+        let _ = writeln!(
+            text,
+            "node {n}: {:?}, bundle {:?}, recovery {:?}, reorder {:?}, queue {:?}, {:?}, inner MTU {:?}, clock {:+} ppm, lag {:?}",
+            p.schedule, p.bundle, p.recovery, p.reorder, p.queue, node.cipher, node.inner_mtu, node.skew_ppm, node.lag
+        );
+        for (l, link) in node.links.iter().enumerate() {
+            let _ = writeln!(
+                text,
+                "  link {l}: {} bit/s, {:?}, queue {:?}, MTU {}/{}{}, loss {}, cap {:?}{}",
+                link.rate.bps(),
+                link.delay,
+                link.queue,
+                link.interface_mtu,
+                link.path_mtu,
+                if link.says_too_big { "" } else { " (silent)" },
+                link.loss,
+                link.cap.map(|c| c.bps()),
+                if link.send { "" } else { ", not sent on" },
+            );
+        }
+    }
+    for fault in &plan.faults {
+        let _ = writeln!(text, "{fault}");
+    }
+    let _ = writeln!(text, "{:?}", plan.times);
+    let _ = match &outcome.violation {
+        Some(violation) => writeln!(text, "FAILED: {violation}"),
+        None => writeln!(text, "clean"),
+    };
+    let _ = writeln!(
+        text,
+        "{} datagrams, {} packets delivered, {} turns",
+        outcome.datagrams, outcome.packets, outcome.turns
+    );
+}

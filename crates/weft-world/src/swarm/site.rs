@@ -1,0 +1,201 @@
+//! A node as its process and machine see it: the engine, a clock, sockets, what is kept across restarts.
+
+use super::plan::{NodePlan, Plan, link_name};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use weft_engine::{Engine, EngineConfig, LinkEvent, PeerConfig, Prefix};
+use weft_session::{Identity, PublicKey};
+use weft_units::{Duration, Instant, LinkId, Rng};
+
+/// Where everybody listens.
+pub(super) const PORT: u16 = 51_900;
+
+/// How many of a node's addresses others know.
+const MAX_ENDPOINTS: usize = 2;
+
+/// The address of a node's access link.
+pub(super) fn address(node: usize, link: usize) -> SocketAddr {
+    SocketAddr::new(IpAddr::V4(Ipv4Addr::new(10, link as u8, 0, 1 + node as u8)), PORT)
+}
+
+/// A clock that runs fast or slow, and may jump ahead.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Clock {
+    offset_ns: i128,
+    ppm: i128,
+}
+
+impl Clock {
+    /// What it shows.
+    pub(super) fn local(&self, at: Instant) -> Instant {
+        let ns = i128::from(at.as_nanos());
+        Instant::from_nanos((ns + ns * self.ppm / 1_000_000 + self.offset_ns) as u64)
+    }
+
+    /// The first time at which it shows `local`, or more.
+    pub(super) fn global(&self, local: Instant) -> Instant {
+        let ns = (i128::from(local.as_nanos()) - self.offset_ns) * 1_000_000 / (1_000_000 + self.ppm);
+        let mut at = Instant::from_nanos(ns.clamp(0, i128::from(u64::MAX)) as u64);
+        while self.local(at) < local {
+            at += Duration::from_nanos(1);
+        }
+        at
+    }
+
+    pub(super) fn step(&mut self, by: Duration) {
+        self.offset_ns += by.as_nanos() as i128;
+    }
+}
+
+/// A datagram waiting in a socket.
+#[derive(Clone, Debug)]
+pub(super) struct Waiting {
+    pub(super) link: usize,
+    pub(super) source: SocketAddr,
+    pub(super) tos: u8,
+    pub(super) bytes: Vec<u8>,
+    /// Changed on the way, or from a stranger.
+    pub(super) tampered: bool,
+    /// Who sent it, if it is what he sent.
+    pub(super) sender: Option<usize>,
+}
+
+/// A node.
+pub(super) struct Site {
+    pub(super) engine: Option<Engine>,
+    pub(super) clock: Clock,
+    pub(super) stepped: bool,
+    /// When it wants to work next.
+    pub(super) wake: Instant,
+    /// When the engine itself asked to be woken.
+    pub(super) asked: Instant,
+    /// Its process stands still.
+    pub(super) paused: bool,
+    pub(super) inbox: Vec<Waiting>,
+    /// Times of its last loss of a session.
+    pub(super) inner_mtu: u16,
+    pub(super) rng: Rng,
+    is_unplugged: Vec<bool>,
+    node: usize,
+    accepted: Vec<(PublicKey, u64)>,
+    stamp_base: u64,
+    runs: u64,
+}
+
+fn identity(node: usize) -> Identity {
+    Identity::from_secret([node as u8 + 1; 32])
+}
+
+/// Whether the paths that `node` opens toward `peer` have even numbers.
+pub(super) fn opens_even(node: usize, peer: usize) -> bool {
+    identity(node).public_key() < identity(peer).public_key()
+}
+
+impl Site {
+    pub(super) fn new(plan: &Plan, node: usize, now: Instant) -> Site {
+        let mut rng = Rng::new(plan.seed).split(1_000 + node as u64);
+        // Near the wrap of 32 bits of microseconds now and then.
+        let wrap_ns = u64::from(u32::MAX) * 1_000;
+        let offset_ns = if rng.chance(0.3) { wrap_ns - rng.below(10_000_000_000) } else { rng.below(wrap_ns) };
+        let clock = Clock { offset_ns: offset_ns.into(), ppm: plan.nodes[node].skew_ppm.into() };
+        let mut site = Site {
+            engine: None,
+            clock,
+            stepped: false,
+            wake: now,
+            asked: now,
+            paused: false,
+            inbox: Vec::new(),
+            inner_mtu: 1280,
+            rng,
+            is_unplugged: vec![false; plan.nodes[node].links.len()],
+            node,
+            accepted: Vec::new(),
+            stamp_base: 1 + node as u64,
+            runs: 0,
+        };
+        site.start(plan, now);
+        site
+    }
+
+    /// The time on its clock.
+    pub(super) fn local(&self, now: Instant) -> Instant {
+        self.clock.local(now)
+    }
+
+    /// The process begins.
+    pub(super) fn start(&mut self, plan: &Plan, now: Instant) {
+        self.runs += 1;
+        let mut seed = [0; 32];
+        seed.chunks_exact_mut(8).for_each(|chunk| chunk.copy_from_slice(&self.rng.next_u64().to_le_bytes()));
+        let config = self.config(plan);
+        // The plan gives each node a key of its own, so there is nothing to refuse.
+        self.engine = Engine::new(config, self.local(now), seed).ok();
+        self.inner_mtu = self.engine.as_ref().map_or(1280, Engine::inner_mtu);
+        for link in 0..self.is_unplugged.len() {
+            if !self.is_unplugged[link] {
+                self.plug(&plan.nodes[self.node], link, now, true);
+            }
+        }
+        self.wake = now;
+    }
+
+    /// The process ends; what it has on disk stays.
+    pub(super) fn stop(&mut self, now: Instant) {
+        if let Some(engine) = self.engine.take() {
+            self.accepted = engine.accepted_stamps().collect();
+            self.stamp_base += self.local(now).as_nanos();
+        }
+        self.inbox.clear();
+        self.wake = Instant::FAR_FUTURE;
+    }
+
+    /// A link's interface comes up or goes down.
+    pub(super) fn plug(&mut self, plan: &NodePlan, link: usize, now: Instant, up: bool) {
+        self.is_unplugged[link] = !up;
+        let id = LinkId(link as u32 + 1);
+        let mtu = plan.links[link].interface_mtu;
+        let event = match up {
+            true => LinkEvent::Up { link: id, name: link_name(link), mtu, ipv4: true, ipv6: false },
+            false => LinkEvent::Down { link: id, cause: "no carrier" },
+        };
+        let local = self.local(now);
+        if let Some(engine) = &mut self.engine {
+            engine.handle_link(local, event);
+            self.wake = now;
+        }
+    }
+
+    /// Whether the link's interface is up.
+    pub(super) fn is_plugged(&self, link: usize) -> bool {
+        self.is_unplugged.get(link) == Some(&false)
+    }
+
+    fn config(&self, plan: &Plan) -> EngineConfig {
+        let me = self.node;
+        let node = &plan.nodes[me];
+        let peers = plan.pairs.iter().filter_map(|&(caller, callee)| match me {
+            _ if me == caller => Some((
+                callee,
+                (0..plan.nodes[callee].links.len().min(MAX_ENDPOINTS)).map(|l| address(callee, l)).collect(),
+            )),
+            _ if me == callee => Some((caller, Vec::new())),
+            _ => None,
+        });
+        let peers = peers.map(|(peer, endpoints)| PeerConfig {
+            name: peer.to_string(),
+            public_key: identity(peer).public_key(),
+            endpoints,
+            prefixes: vec![Prefix { address: super::packet::host(peer).into(), length: 24 }],
+            policy: node.policy.clone(),
+        });
+        EngineConfig {
+            identity: identity(me),
+            cipher: node.cipher,
+            peers: peers.collect(),
+            links: node.link_configs(),
+            accepted_stamps: self.accepted.clone(),
+            stamp_base: self.stamp_base,
+            inner_mtu: node.inner_mtu,
+        }
+    }
+}

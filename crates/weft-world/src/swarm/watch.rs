@@ -1,0 +1,141 @@
+//! What an observer on the wire may see: no packet number twice under a key, no key in use past its time, answers only to those
+//! who are entitled to them.
+
+use super::violation::Violation;
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use weft_units::{Duration, Instant, Rng};
+
+/// A key is used no longer than this (WireGuard paper §6.1, and SPECS).
+const KEY_LIFETIME: Duration = Duration::from_secs(180);
+/// For so long the copy of an initiation is answered again.
+const REPEAT_FOR: Duration = Duration::from_secs(6);
+const SEALED: [u8; 3] = [4, 5, 8];
+const INITIATION: u8 = 1;
+const RESPONSE: u8 = 2;
+/// Datagrams kept for each node, to be replayed.
+const KEPT: usize = 48;
+
+/// A datagram's type, by its first byte.
+pub(super) fn type_of(datagram: &[u8]) -> u8 {
+    datagram.first().map_or(0, |first| first & 15)
+}
+
+/// Whether it is encrypted under a session's key.
+pub(super) fn is_sealed(datagram: &[u8]) -> bool {
+    datagram.len() >= 10 && SEALED.contains(&type_of(datagram))
+}
+
+fn u32_at(datagram: &[u8], at: usize) -> u32 {
+    datagram.get(at..at + 4).and_then(|b| b.try_into().ok()).map_or(0, u32::from_be_bytes)
+}
+
+/// A datagram that a node took in.
+#[derive(Clone, Debug)]
+pub(super) struct Taken {
+    pub(super) at: Instant,
+    pub(super) bytes: Vec<u8>,
+}
+
+/// The observer.
+#[derive(Debug, Default)]
+pub(super) struct Watch {
+    /// Last number per sender, receiver's index and path.
+    numbers: BTreeMap<(usize, u32, u8), u32>,
+    /// When a key was first used by a sender, on that sender's clock.
+    keys: BTreeMap<(usize, u32), Instant>,
+    /// Sealed datagrams taken in by each node, and initiations it answered.
+    taken: BTreeMap<usize, Vec<Taken>>,
+    initiations: BTreeMap<usize, Vec<Taken>>,
+    unanswered: BTreeMap<usize, Vec<Taken>>,
+    /// Where the newest datagram of a path came from: receiver, sender, path.
+    sources: BTreeMap<(usize, usize, u8), (u32, SocketAddr)>,
+}
+
+impl Watch {
+    /// A node sends; `local` is the time on its clock.
+    pub(super) fn on_sent(
+        &mut self,
+        now: Instant,
+        local: Instant,
+        from: usize,
+        datagram: &[u8],
+    ) -> Result<(), Violation> {
+        if type_of(datagram) == RESPONSE {
+            self.on_answered(from, u32_at(datagram, 8));
+        }
+        if !is_sealed(datagram) {
+            return Ok(());
+        }
+        let (path, receiver, number) = (datagram[1], u32_at(datagram, 2), u32_at(datagram, 6));
+        if self.numbers.insert((from, receiver, path), number).is_some_and(|last| number <= last) {
+            let what = format!("node {from}, key {receiver:08x}, path {path}: {number} again or out of order");
+            return Err(Violation::new("packet number", now, what));
+        }
+        let since = *self.keys.entry((from, receiver)).or_insert(local);
+        if local - since > KEY_LIFETIME {
+            let what = format!("node {from} seals with key {receiver:08x} after {} s", (local - since).as_secs());
+            return Err(Violation::new("old key", now, what));
+        }
+        Ok(())
+    }
+
+    /// A node took a datagram in as it was sent.
+    pub(super) fn on_taken(&mut self, rng: &mut Rng, node: usize, taken: &Taken) {
+        let kind = type_of(&taken.bytes);
+        if kind == INITIATION {
+            let list = self.unanswered.entry(node).or_default();
+            if list.len() < KEPT {
+                list.push(taken.clone());
+            }
+        } else if is_sealed(&taken.bytes) {
+            let list = self.taken.entry(node).or_default();
+            if list.len() < KEPT {
+                list.push(taken.clone());
+            } else if rng.chance(0.1) {
+                list[rng.below(KEPT as u64) as usize] = taken.clone();
+            }
+        }
+    }
+
+    fn on_answered(&mut self, node: usize, sender: u32) {
+        let waiting = self.unanswered.entry(node).or_default();
+        if let Some(at) = waiting.iter().position(|t| u32_at(&t.bytes, 4) == sender) {
+            let answered = waiting.swap_remove(at);
+            self.initiations.entry(node).or_default().push(answered);
+        }
+    }
+
+    /// Something sealed that `node` took in before.
+    pub(super) fn old_datagram(&self, rng: &mut Rng, node: usize) -> Option<&Taken> {
+        let list = self.taken.get(&node)?;
+        // The newest more often than others: it is at the edge of what a node remembers.
+        let newest = list.iter().max_by_key(|t| t.at);
+        if rng.chance(0.3) { newest } else { list.get(rng.below(list.len() as u64) as usize) }
+    }
+
+    /// An initiation that `node` answered so long ago that it must not answer it again.
+    pub(super) fn old_initiation(&self, rng: &mut Rng, now: Instant, node: usize) -> Option<&Taken> {
+        let old: Vec<_> = self.initiations.get(&node)?.iter().filter(|t| now - t.at > REPEAT_FOR).collect();
+        old.get(rng.below(old.len() as u64) as usize).copied()
+    }
+
+    /// `node` has accepted a datagram from `sender`: the path follows its newest.
+    pub(super) fn on_accepted(&mut self, node: usize, sender: usize, source: SocketAddr, datagram: &[u8]) {
+        let (path, number) = (datagram[1], u32_at(datagram, 6));
+        let newest = self.sources.entry((node, sender, path)).or_insert((number, source));
+        if number >= newest.0 {
+            *newest = (number, source);
+        }
+    }
+
+    /// `node` and `peer` start anew.
+    pub(super) fn forget_paths(&mut self, node: usize, peer: usize) {
+        self.sources.retain(|key, _| (key.0, key.1) != (node, peer));
+    }
+
+    /// Where `node` must send what goes to `peer` by a path that the peer opened.
+    pub(super) fn place_of(&self, node: usize, peer: usize, datagram: &[u8]) -> Option<SocketAddr> {
+        self.sources.get(&(node, peer, datagram[1])).map(|(_, source)| *source)
+    }
+}

@@ -1,0 +1,167 @@
+//! The network between the nodes: access links with a rate, a delay and faults, and nothing but delay in the middle.
+
+use super::fault::{Fault, FaultKind};
+use super::plan::{LinkPlan, Plan};
+use super::site::{PORT, Waiting, address};
+use super::watch::is_sealed;
+use std::net::SocketAddr;
+use weft_units::{Duration, Instant, Rng};
+
+/// IPv4 and UDP headers.
+const HEADERS: usize = 28;
+/// The most a datagram is delayed by jitter anyhow.
+const JITTER_NS: u64 = 50_000;
+
+/// An access link.
+struct Access {
+    plan: LinkPlan,
+    port: u16,
+    mtu: u16,
+    free_at: Instant,
+    newest: Instant,
+}
+
+/// What became of a datagram.
+pub(super) enum Sent {
+    /// It was lost, or went where nobody is.
+    Gone,
+    /// The sender's kernel refuses it as too long.
+    TooBig,
+    /// It arrives, perhaps more than once.
+    Arrives(Vec<(Instant, usize, Waiting)>),
+}
+
+/// All access links, and the faults on them now.
+pub(super) struct Wire {
+    access: Vec<Vec<Access>>,
+    faults: Vec<(usize, FaultKind)>,
+    rng: Rng,
+}
+
+impl Wire {
+    pub(super) fn new(plan: &Plan) -> Wire {
+        let access = |link: &LinkPlan| Access {
+            plan: link.clone(),
+            port: PORT,
+            mtu: link.path_mtu,
+            free_at: Instant::ZERO,
+            newest: Instant::ZERO,
+        };
+        Wire {
+            access: plan.nodes.iter().map(|n| n.links.iter().map(access).collect()).collect(),
+            faults: Vec::new(),
+            rng: Rng::new(plan.seed).split(7),
+        }
+    }
+
+    /// A fault begins.
+    pub(super) fn begin(&mut self, number: usize, fault: &Fault) {
+        match fault.kind {
+            FaultKind::Rebind { node, link } => self.access[node][link].port += 1,
+            FaultKind::Mtu { node, link, mtu } => {
+                let access = &mut self.access[node][link];
+                access.mtu = access.mtu.min(mtu);
+            }
+            _ => self.faults.push((number, fault.kind.clone())),
+        }
+    }
+
+    /// A fault ends.
+    pub(super) fn end(&mut self, number: usize) {
+        self.faults.retain(|(n, _)| *n != number);
+    }
+
+    /// Where a node's link is seen from outside.
+    pub(super) fn public(&self, node: usize, link: usize) -> SocketAddr {
+        let mut address = address(node, link);
+        address.set_port(self.access[node][link].port);
+        address
+    }
+
+    /// Who is reached at an address now.
+    pub(super) fn at(&self, address: SocketAddr) -> Option<(usize, usize)> {
+        let places = self.access.iter().enumerate().flat_map(|(n, links)| (0..links.len()).map(move |l| (n, l)));
+        places.into_iter().find(|&(n, l)| self.public(n, l) == address)
+    }
+
+    /// A node sends a datagram.
+    pub(super) fn send(&mut self, now: Instant, from: (usize, usize), to: SocketAddr, tos: u8, bytes: &[u8]) -> Sent {
+        let wire_bytes = bytes.len() + HEADERS;
+        let source = self.public(from.0, from.1);
+        let access = &mut self.access[from.0][from.1];
+        if wire_bytes > usize::from(access.mtu) {
+            return if access.plan.says_too_big { Sent::TooBig } else { Sent::Gone };
+        }
+        access.free_at = access.free_at.max(now);
+        if access.free_at - now > access.plan.queue {
+            return Sent::Gone;
+        }
+        access.free_at += access.plan.rate.time_for(wire_bytes as u64);
+        let mut at = access.free_at + access.plan.delay + Duration::from_nanos(self.rng.below(JITTER_NS));
+        // A queue keeps its order.
+        access.newest = access.newest.max(at);
+        at = access.newest;
+        let Some(to) = self.at(to).filter(|to| to.0 != from.0) else { return Sent::Gone };
+        let there = &self.access[to.0][to.1];
+        if wire_bytes > usize::from(there.mtu) {
+            return Sent::Gone;
+        }
+        at += there.plan.delay;
+        let loss = self.access[from.0][from.1].plan.loss + there.plan.loss;
+        if self.rng.chance(loss) {
+            return Sent::Gone;
+        }
+        let sender = Some(from.0);
+        let whole = Waiting { link: to.1, source, tos, bytes: bytes.to_vec(), tampered: false, sender };
+        self.apply_faults(at, from, to, whole)
+    }
+
+    fn apply_faults(
+        &mut self,
+        mut at: Instant,
+        from: (usize, usize),
+        to: (usize, usize),
+        mut datagram: Waiting,
+    ) -> Sent {
+        let mut copies = Vec::new();
+        let on = |node: usize, link: usize| (node, link) == from || (node, link) == to;
+        let rng = &mut self.rng;
+        for (_, fault) in &self.faults {
+            match *fault {
+                FaultKind::Loss { node, link, p } if on(node, link) && rng.chance(p) => return Sent::Gone,
+                FaultKind::CutUp { node, link } if (node, link) == from => return Sent::Gone,
+                FaultKind::CutDown { node, link } if (node, link) == to => return Sent::Gone,
+                FaultKind::Partition { a, b } if (a, b) == (from.0, to.0) || (b, a) == (from.0, to.0) => {
+                    return Sent::Gone;
+                }
+                FaultKind::NoHandshakes { node } if (node == from.0 || node == to.0) && !is_sealed(&datagram.bytes) => {
+                    return Sent::Gone;
+                }
+                FaultKind::Reorder { node, link, by } if on(node, link) && rng.chance(0.25) => {
+                    at += Duration::from_nanos(rng.below(by.as_nanos() as u64));
+                }
+                FaultKind::Delay { node, link, by } if on(node, link) => at += by,
+                FaultKind::Duplicate { node, link, p, later } if on(node, link) && rng.chance(p) => {
+                    copies.push(Duration::from_nanos(rng.below(later.as_nanos() as u64)));
+                }
+                FaultKind::Corrupt { node, link, p } if on(node, link) && rng.chance(p) => {
+                    corrupt(rng, &mut datagram.bytes);
+                    datagram.tampered = true;
+                }
+                _ => {}
+            }
+        }
+        let mut arrivals = vec![(at, to.0, datagram.clone())];
+        arrivals.extend(copies.into_iter().map(|later| (at + later, to.0, datagram.clone())));
+        Sent::Arrives(arrivals)
+    }
+}
+
+/// Changes bytes where a change must be noticed: of a handshake's last 16 bytes only a responder under load takes notice.
+pub(super) fn corrupt(rng: &mut Rng, datagram: &mut [u8]) {
+    let reach = if is_sealed(datagram) { datagram.len() } else { datagram.len().saturating_sub(16) };
+    let at = rng.below(reach as u64) as usize;
+    if let Some(byte) = datagram.get_mut(at) {
+        *byte ^= 1 << rng.below(8);
+    }
+}

@@ -1,0 +1,579 @@
+//! The run: engines, wire, traffic and faults in virtual time.
+
+use super::fault::FaultKind;
+use super::judge::{Judge, Receiver};
+use super::packet::{self, Offload, Segment, VNET};
+use super::plan::Plan;
+use super::site::{Site, Waiting, opens_even};
+use super::violation::Violation;
+use super::watch::{Taken, Watch, is_sealed};
+use super::wire::{Sent, Wire, corrupt};
+use std::cmp::{Ordering, Reverse};
+use std::collections::BinaryHeap;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use weft_engine::{Event, Received, Reorder, Transmit};
+use weft_units::{Duration, Instant, LinkId, Rng};
+
+/// Turns without time passing, before something is stuck.
+const MAX_TURNS: u32 = 20_000;
+/// Datagrams that wait in the sockets of a process that stands still.
+const INBOX: usize = 400;
+/// Where strangers send from.
+const STRANGER: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::new(203, 0, 113, 9)), 666);
+/// Datagrams of one size that arrive within this come in one receive, where the kernel joins them.
+const GRO_TIME: Duration = Duration::from_micros(100);
+/// A node's own steps, watched for having work it did not ask to be woken for.
+const PEEK_EVERY: Duration = Duration::from_millis(31);
+
+/// Work may wait so long: a rate that has grown meanwhile, or a report that two timers share.
+const OVERSLEPT: Duration = Duration::from_millis(10);
+
+/// Something to come.
+enum Todo {
+    Arrive(usize, Waiting),
+    Talk(usize),
+    Begin(usize),
+    End(usize),
+    Attack(usize),
+    Peek,
+}
+
+struct Entry {
+    at: Instant,
+    serial: u64,
+    todo: Todo,
+}
+
+impl PartialEq for Entry {
+    fn eq(&self, other: &Entry) -> bool {
+        self.cmp(other) == Ordering::Equal
+    }
+}
+impl Eq for Entry {}
+impl PartialOrd for Entry {
+    fn partial_cmp(&self, other: &Entry) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+impl Ord for Entry {
+    fn cmp(&self, other: &Entry) -> Ordering {
+        (self.at, self.serial).cmp(&(other.at, other.serial))
+    }
+}
+
+/// Counts for the end of a run.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Counts {
+    pub(super) datagrams: u64,
+    pub(super) turns: u64,
+}
+
+/// A network of engines.
+pub(super) struct World<'a> {
+    pub(super) plan: &'a Plan,
+    pub(super) now: Instant,
+    pub(super) sites: Vec<Site>,
+    pub(super) judge: Judge<'a>,
+    pub(super) counts: Counts,
+    /// Datagrams refused although nobody touched them.
+    pub(super) refused: u64,
+    /// The peers of each node, in the order of its configuration.
+    pub(super) peers: Vec<Vec<usize>>,
+    /// Sessions lost, with the node.
+    pub(super) sessions_lost: Vec<(Instant, usize, &'static str)>,
+    wire: Wire,
+    watch: Watch,
+    agenda: BinaryHeap<Reverse<Entry>>,
+    serial: u64,
+    rng: Rng,
+    out: Vec<u8>,
+}
+
+impl<'a> World<'a> {
+    pub(super) fn new(plan: &'a Plan) -> World<'a> {
+        let now = Instant::from_millis(1);
+        let nodes = 0..plan.nodes.len();
+        let peers = nodes.clone().map(|n| {
+            let of = |&(a, b): &(usize, usize)| if a == n { Some(b) } else { (b == n).then_some(a) };
+            plan.pairs.iter().filter_map(of).collect()
+        });
+        let mut world = World {
+            plan,
+            now,
+            peers: peers.collect(),
+            sites: nodes.map(|n| Site::new(plan, n, now)).collect(),
+            judge: Judge::new(&plan.flows),
+            counts: Counts::default(),
+            refused: 0,
+            sessions_lost: Vec::new(),
+            wire: Wire::new(plan),
+            watch: Watch::default(),
+            agenda: BinaryHeap::new(),
+            serial: 0,
+            rng: Rng::new(plan.seed).split(8),
+            out: vec![0; 65_536],
+        };
+        for (n, talk) in plan.talks.iter().enumerate() {
+            world.plan_for(talk.from, Todo::Talk(n));
+        }
+        for (n, fault) in plan.faults.iter().enumerate() {
+            world.plan_for(fault.at, Todo::Begin(n));
+            world.plan_for(fault.until, Todo::End(n));
+        }
+        world.plan_for(now + PEEK_EVERY, Todo::Peek);
+        world
+    }
+
+    fn plan_for(&mut self, at: Instant, todo: Todo) {
+        self.serial += 1;
+        self.agenda.push(Reverse(Entry { at, serial: self.serial, todo }));
+    }
+
+    /// Lets everything happen until `end`.
+    pub(super) fn run_until(&mut self, end: Instant) -> Result<(), Violation> {
+        let mut stuck = 0;
+        loop {
+            let woken = self.sites.iter().map(|s| s.wake).min();
+            let next = self.agenda.peek().map(|e| e.0.at).into_iter().chain(woken).min().unwrap_or(end);
+            if next > end {
+                self.now = end;
+                return Ok(());
+            }
+            stuck = if next <= self.now { stuck + 1 } else { 0 };
+            if stuck > MAX_TURNS {
+                return Err(Violation::new("stuck", self.now, "much is done, and time does not pass"));
+            }
+            self.now = self.now.max(next);
+            while self.agenda.peek().is_some_and(|e| e.0.at <= self.now) {
+                let Some(Reverse(entry)) = self.agenda.pop() else { break };
+                self.step(entry.todo)?;
+            }
+            for node in 0..self.sites.len() {
+                if self.sites[node].wake <= self.now {
+                    self.turn(node)?;
+                }
+            }
+        }
+    }
+
+    fn step(&mut self, todo: Todo) -> Result<(), Violation> {
+        match todo {
+            Todo::Arrive(node, datagram) => self.arrive(node, datagram),
+            Todo::Talk(talk) => {
+                self.talk(talk);
+                Ok(())
+            }
+            Todo::Begin(fault) => {
+                self.begin(fault);
+                Ok(())
+            }
+            Todo::End(fault) => {
+                self.end(fault);
+                Ok(())
+            }
+            Todo::Attack(node) => self.attack(node),
+            Todo::Peek => self.peek(),
+        }
+    }
+
+    // --- faults ---
+
+    fn begin(&mut self, number: usize) {
+        let fault = &self.plan.faults[number];
+        self.wire.begin(number, fault);
+        match fault.kind {
+            FaultKind::Crash { node } => self.sites[node].stop(self.now),
+            FaultKind::Pause { node } => self.sites[node].paused = true,
+            FaultKind::Unplug { node, link } => self.sites[node].plug(&self.plan.nodes[node], link, self.now, false),
+            FaultKind::ClockStep { node, by } => {
+                self.sites[node].clock.step(by);
+                self.sites[node].stepped = true;
+                self.sites[node].wake = self.now;
+            }
+            FaultKind::Attack { node, count } => {
+                let apart = (fault.until - fault.at) / count;
+                for n in 0..count {
+                    self.plan_for(fault.at + apart * n, Todo::Attack(node));
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn end(&mut self, number: usize) {
+        self.wire.end(number);
+        match self.plan.faults[number].kind {
+            FaultKind::Crash { node } if self.sites[node].engine.is_none() => {
+                self.sites[node].start(self.plan, self.now);
+                for &peer in &self.peers[node] {
+                    self.judge.forget_order(peer, node);
+                    self.watch.forget_paths(node, peer);
+                    self.watch.forget_paths(peer, node);
+                }
+            }
+            FaultKind::Pause { node } => {
+                self.sites[node].paused = false;
+                self.sites[node].wake = self.now;
+            }
+            FaultKind::Unplug { node, link } => self.sites[node].plug(&self.plan.nodes[node], link, self.now, true),
+            _ => {}
+        }
+    }
+
+    /// A stranger sends `node` something.
+    fn attack(&mut self, node: usize) -> Result<(), Violation> {
+        if self.sites[node].engine.is_none() || self.sites[node].paused {
+            return Ok(());
+        }
+        let rng = &mut self.rng;
+        let link = rng.below(self.plan.nodes[node].links.len() as u64) as usize;
+        let kept = match rng.below(3) {
+            0 => self.watch.old_initiation(rng, self.now, node),
+            _ => self.watch.old_datagram(rng, node),
+        };
+        let kept = kept.map(|t| t.bytes.clone());
+        let bytes = match kept {
+            Some(mut bytes) => {
+                if rng.chance(0.2) {
+                    corrupt(rng, &mut bytes);
+                }
+                bytes
+            }
+            None => (0..1 + rng.below(1400)).map(|_| rng.next_u64() as u8).collect(),
+        };
+        self.take_in(node, Waiting { link, source: STRANGER, tos: 0, bytes, tampered: true, sender: None })
+    }
+
+    // --- traffic ---
+
+    fn talk(&mut self, number: usize) {
+        let talk = &self.plan.talks[number];
+        if self.now >= talk.until {
+            return;
+        }
+        self.plan_for(self.now + talk.every, Todo::Talk(number));
+        let flow = &self.plan.flows[talk.flow];
+        let site = &mut self.sites[flow.from];
+        if site.engine.is_none() || site.paused {
+            return;
+        }
+        let most = site.inner_mtu - flow.header_len() as u16;
+        let rng = &mut site.rng;
+        let mut size = talk.payload.unwrap_or_else(|| match rng.below(3) {
+            0 => most,
+            _ => packet::LEAST_PAYLOAD + rng.below(u64::from(most - packet::LEAST_PAYLOAD) + 1) as u16,
+        });
+        size = size.clamp(packet::LEAST_PAYLOAD, most);
+        let alike = talk.offload == Offload::Segmentation;
+        let offload = if alike && !flow.tcp { Offload::Checksum } else { talk.offload };
+        let burst = talk.burst.min(62_000 / (size + 60)).max(1);
+        let segments: Vec<Segment> = (0..burst)
+            .map(|n| {
+                let is_last = n + 1 == burst;
+                let shorter = is_last && rng.chance(0.6);
+                let len = if shorter { packet::LEAST_PAYLOAD.max(rng.below(u64::from(size) + 1) as u16) } else { size };
+                self.judge.send(self.now, talk.flow, len.min(size), alike && is_last)
+            })
+            .collect();
+        for read in flow.reads(&segments, offload) {
+            self.hand_over(flow.from, &read);
+        }
+        if self.sites[flow.from].rng.chance(0.02) {
+            let good = flow.reads(&segments[..1], offload).swap_remove(0);
+            // Garbage that is a good packet after all would be delivered, and rightly.
+            let mut bytes = packet::garbage(&mut self.sites[flow.from].rng, &good);
+            if let Some(version) = bytes.get_mut(VNET) {
+                *version &= 0x0f;
+            }
+            self.hand_over(flow.from, &bytes);
+        }
+        self.sites[flow.from].wake = self.now;
+    }
+
+    /// A read from a node's TUN device.
+    fn hand_over(&mut self, node: usize, read: &[u8]) {
+        let site = &mut self.sites[node];
+        let local = site.local(self.now);
+        let Some(engine) = &mut site.engine else { return };
+        let Some(buf) = engine.pool().alloc_large() else { return };
+        engine.pool().bytes_mut(buf)[..read.len()].copy_from_slice(read);
+        engine.handle_packet(local, buf, read.len());
+    }
+
+    // --- datagrams ---
+
+    fn arrive(&mut self, node: usize, datagram: Waiting) -> Result<(), Violation> {
+        let site = &mut self.sites[node];
+        if site.engine.is_none() || !site.is_plugged(datagram.link) {
+            return Ok(());
+        }
+        if site.paused {
+            if site.inbox.len() < INBOX {
+                site.inbox.push(datagram);
+            }
+            return Ok(());
+        }
+        if !self.plan.nodes[node].gro || datagram.tampered {
+            return self.take_in(node, datagram);
+        }
+        let mut together = vec![datagram];
+        while let Some(Reverse(next)) = self.agenda.peek() {
+            let Todo::Arrive(to, more) = &next.todo else { break };
+            let (first, last) = (&together[0], &together[together.len() - 1]);
+            let joins = *to == node
+                && next.at - self.now < GRO_TIME
+                && !more.tampered
+                && (more.link, more.source, more.tos) == (first.link, first.source, first.tos)
+                && last.bytes.len() == first.bytes.len()
+                && more.bytes.len() <= first.bytes.len()
+                && together.len() < 40;
+            if !joins {
+                break;
+            }
+            if let Some(Reverse(Entry { todo: Todo::Arrive(_, more), .. })) = self.agenda.pop() {
+                together.push(more);
+            }
+        }
+        self.receive(node, &together)
+    }
+
+    fn take_in(&mut self, node: usize, datagram: Waiting) -> Result<(), Violation> {
+        self.receive(node, &[datagram])
+    }
+
+    /// One receive of the node's kernel: datagrams of one size from one place.
+    fn receive(&mut self, node: usize, datagrams: &[Waiting]) -> Result<(), Violation> {
+        let Some(first) = datagrams.first() else { return Ok(()) };
+        let site = &mut self.sites[node];
+        let local = site.local(self.now);
+        let Some(engine) = &mut site.engine else { return Ok(()) };
+        let Some(buf) = engine.pool().alloc_large() else {
+            return Err(Violation::new("memory", self.now, format!("node {node} has no buffer left to receive into")));
+        };
+        let (mut len, stride) = (0, first.bytes.len());
+        for datagram in datagrams {
+            engine.pool().bytes_mut(buf)[len..len + datagram.bytes.len()].copy_from_slice(&datagram.bytes);
+            len += datagram.bytes.len();
+        }
+        let destination = Some(super::site::address(node, first.link).ip());
+        let link = LinkId(first.link as u32 + 1);
+        let before = engine.rejected_datagrams();
+        let received =
+            Received { at: local, link, source: first.source, destination, tos: first.tos, buf, len, stride };
+        engine.handle_datagrams(local, received);
+        let rejected = engine.rejected_datagrams() - before;
+        site.wake = site.wake.min(self.now + self.plan.nodes[node].lag);
+        self.counts.datagrams += datagrams.len() as u64;
+        self.hear(node);
+        if first.tampered && rejected == 0 && is_sealed(&first.bytes) {
+            let what =
+                format!("node {node} took a datagram of type {} that was replayed or changed", first.bytes[0] & 15);
+            return Err(Violation::new("outsider", self.now, what));
+        }
+        if first.tampered {
+            return Ok(());
+        }
+        self.refused += rejected;
+        for datagram in datagrams {
+            let taken = Taken { at: self.now, bytes: datagram.bytes.clone() };
+            self.watch.on_taken(&mut self.rng, node, &taken);
+            if let Some(sender) = datagram.sender
+                && rejected == 0
+                && is_sealed(&datagram.bytes)
+            {
+                self.watch.on_accepted(node, sender, datagram.source, &datagram.bytes);
+            }
+        }
+        Ok(())
+    }
+
+    // --- a node's turn ---
+
+    fn turn(&mut self, node: usize) -> Result<(), Violation> {
+        let site = &mut self.sites[node];
+        if site.paused || site.engine.is_none() {
+            site.wake = Instant::FAR_FUTURE;
+            return Ok(());
+        }
+        for datagram in std::mem::take(&mut site.inbox) {
+            self.take_in(node, datagram)?;
+        }
+        let local = self.sites[node].local(self.now);
+        if let Some(engine) = &mut self.sites[node].engine {
+            engine.handle_timeout(local);
+        }
+        self.counts.turns += 1;
+        self.transmit_all(node)?;
+        self.deliver(node)?;
+        self.hear(node);
+        let site = &mut self.sites[node];
+        let asked = site.engine.as_ref().and_then(|e| e.next_timeout(local));
+        site.asked = asked.map_or(Instant::FAR_FUTURE, |local| site.clock.global(local));
+        site.wake = site.asked.max(self.now);
+        Ok(())
+    }
+
+    /// Sends all that a node has to send; how many datagrams that was.
+    fn transmit_all(&mut self, node: usize) -> Result<u32, Violation> {
+        let mut out = std::mem::take(&mut self.out);
+        let mut count = 0;
+        loop {
+            let local = self.sites[node].local(self.now);
+            let Some(engine) = &mut self.sites[node].engine else { break };
+            let Some(transmit) = engine.poll_transmit(local, &mut out) else { break };
+            count += 1;
+            if count > MAX_TURNS {
+                return Err(Violation::new("stuck", self.now, format!("node {node} sends without end")));
+            }
+            self.transmit(node, &transmit, &out)?;
+        }
+        self.out = out;
+        Ok(count)
+    }
+
+    fn transmit(&mut self, node: usize, transmit: &Transmit, out: &[u8]) -> Result<(), Violation> {
+        let link = transmit.link.0 as usize - 1;
+        let local = self.sites[node].local(self.now);
+        let size = transmit.segment_size.map_or(transmit.len, usize::from).max(1);
+        let interface = usize::from(self.plan.nodes[node].links[link].interface_mtu);
+        for datagram in out[..transmit.len].chunks(size) {
+            if datagram.len() + 28 > interface {
+                let what = format!("node {node} sends {} bytes on a link of {interface}", datagram.len() + 28);
+                return Err(Violation::new("too long", self.now, what));
+            }
+            self.watch.on_sent(self.now, local, node, datagram)?;
+            self.check_destination(node, transmit.destination, datagram)?;
+            if !self.sites[node].is_plugged(link) {
+                continue;
+            }
+            match self.wire.send(self.now, (node, link), transmit.destination, transmit.tos, datagram) {
+                Sent::Gone => {}
+                Sent::TooBig => {
+                    if let Some(engine) = &mut self.sites[node].engine {
+                        engine.handle_send_error(local, transmit, true);
+                    }
+                    break;
+                }
+                Sent::Arrives(copies) => {
+                    for (at, to, datagram) in copies {
+                        self.plan_for(at, Todo::Arrive(to, datagram));
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Only an answer to a handshake may go to a stranger; a path that the peer opened leads to where its newest datagram came from.
+    fn check_destination(&self, node: usize, to: SocketAddr, datagram: &[u8]) -> Result<(), Violation> {
+        if to == STRANGER {
+            let kind = datagram[0] & 15;
+            return match kind {
+                3 => Ok(()),
+                _ => Err(Violation::new("stranger", self.now, format!("node {node} sends type {kind} to a stranger"))),
+            };
+        }
+        let Some((peer, _)) = self.wire.at(to).filter(|_| is_sealed(datagram)) else { return Ok(()) };
+        if !self.peers[node].contains(&peer) {
+            return Err(Violation::new("wrong peer", self.now, format!("node {node} sends to node {peer}")));
+        }
+        let is_even = datagram[1].is_multiple_of(2);
+        if is_even != opens_even(peer, node) {
+            return Ok(());
+        }
+        match self.watch.place_of(node, peer, datagram) {
+            Some(place) if place != to => {
+                let what = format!("node {node}, path {}: to {to}, not {place}", datagram[1]);
+                Err(Violation::new("wrong address", self.now, what))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn deliver(&mut self, node: usize) -> Result<(), Violation> {
+        let (now, plan) = (self.now, self.plan);
+        let site = &mut self.sites[node];
+        let local = site.local(now);
+        let to = Receiver {
+            node,
+            resequences: plan.nodes[node].policy.reorder == Reorder::Resequence,
+            stepped: site.stepped,
+        };
+        let Some(engine) = &mut site.engine else { return Ok(()) };
+        let mut written = Vec::new();
+        engine.deliver(|pieces| written.push(pieces.concat()));
+        let engine = &*engine;
+        let peers = &self.peers[node];
+        let hold = |from: usize| {
+            let peer = peers.iter().position(|p| *p == from);
+            peer.and_then(|peer| engine.snapshot(local).peers.get(peer).map(|p| p.hold)).unwrap_or_default()
+        };
+        let mut out_of_order = Vec::new();
+        for written in written {
+            out_of_order.extend(self.judge.deliver(now, &to, &written, hold)?);
+        }
+        for late in out_of_order {
+            let early = late.waited + Duration::from_millis(1) < late.hold;
+            let from = plan.flows[late.flow].from;
+            if early && self.abandoned(from, node) == 0 {
+                let what = format!(
+                    "flow {}: packet {} was waited for {:?} at most instead of {:?}",
+                    late.flow, late.number, late.waited, late.hold
+                );
+                return Err(Violation::new("order", now, what));
+            }
+        }
+        Ok(())
+    }
+
+    /// Units that `from` gave up toward `to`.
+    fn abandoned(&self, from: usize, to: usize) -> u64 {
+        let peer = self.peers[from].iter().position(|p| *p == to);
+        let snapshot = self.sites[from].engine.as_ref().map(|e| e.snapshot(self.sites[from].local(self.now)));
+        peer.zip(snapshot).and_then(|(peer, s)| s.peers.get(peer).map(|p| p.abandoned_units)).unwrap_or(1)
+    }
+
+    /// Takes a node's events in.
+    fn hear(&mut self, node: usize) {
+        let site = &mut self.sites[node];
+        let Some(engine) = &mut site.engine else { return };
+        while let Some(event) = engine.poll_event() {
+            match event {
+                Event::InnerMtu(mtu) => site.inner_mtu = mtu,
+                Event::Established { peer, fresh } => {
+                    let peer = self.peers[node][usize::from(peer.0)];
+                    self.watch.forget_paths(node, peer);
+                    if fresh {
+                        self.judge.forget_order(peer, node);
+                    }
+                }
+                Event::Lost { peer, cause } => {
+                    let peer = self.peers[node][usize::from(peer.0)];
+                    self.watch.forget_paths(node, peer);
+                    self.judge.forget_order(peer, node);
+                    self.sessions_lost.push((self.now, node, cause));
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// A node that asked to be woken later, and has been told nothing since, must have nothing to send now.
+    fn peek(&mut self) -> Result<(), Violation> {
+        self.plan_for(self.now + PEEK_EVERY, Todo::Peek);
+        for node in 0..self.sites.len() {
+            let site = &self.sites[node];
+            if site.paused || site.engine.is_none() || site.wake <= self.now || site.wake != site.asked {
+                continue;
+            }
+            let asked = site.asked;
+            let count = self.transmit_all(node)?;
+            if count > 0 && asked - self.now > OVERSLEPT {
+                let what =
+                    format!("node {node} sends {count} times, but asked to be woken {:?} later", asked - self.now);
+                return Err(Violation::new("lost wake-up", self.now, what));
+            }
+        }
+        Ok(())
+    }
+}
