@@ -207,4 +207,15 @@ mod tests {
         egress.joins.clear(&mut egress.pool);
         assert_eq!(egress.pool.small_usage().in_use, 1, "the joined unit's");
     }
+
+    #[test]
+    fn half_a_unit_is_given_up_by_time_alone() {
+        let mut egress = Egress::new();
+        assert_eq!(egress.joins.next_deadline(), None);
+        assert_eq!(egress.add(NOW, 7, 0, 10, &[1; 640], 0), None);
+        let deadline = egress.joins.next_deadline().unwrap();
+        assert_eq!(deadline, NOW + PATIENCE);
+        egress.joins.expire(deadline, &mut egress.pool);
+        assert_eq!((egress.pool.small_usage().in_use, egress.joins.next_deadline()), (0, None));
+    }
 }

@@ -147,3 +147,20 @@ fn a_narrow_path_that_is_cut_leaves_nothing_behind() {
         assert_all(&out, 4_000, || format!("MTU {link_mtu}\n{}", net::story(&world)));
     }
 }
+
+/// Parts leave in one batch, which takes the pacer far ahead: a unit held back meanwhile has no queue of a path to wake it.
+#[test]
+fn a_unit_held_back_leaves_when_its_path_is_ready() {
+    let policy = Policy { schedule: Schedule::RoundRobin, ..Policy::default() };
+    let delay_ms = 200;
+    let mut world = World::new(&[narrow(10, delay_ms, 0.0, 600)], &policy);
+    world.run_for(ms(10_000));
+    world.take_numbers(1);
+    let sent_at = world.now;
+    (0..6).for_each(|number| world.send(0, 4000, number, FULL));
+    world.run_for(ms(5_000));
+    let out = world.take_numbers(1);
+    assert_eq!(out.len(), 6, "{}", net::story(&world));
+    let last = out.iter().map(|(at, _)| *at - sent_at).max().unwrap();
+    assert!(last < ms(delay_ms + 50), "six units of 1 ms took {last:?}");
+}

@@ -85,4 +85,14 @@ mod tests {
         assert_eq!(w.ask_at(patience), None);
         assert_eq!(w.suspect_at(patience), Some(Instant::from_millis(150)));
     }
+
+    #[test]
+    fn a_late_timer_asks_once() {
+        let (mut w, patience) = (Waiting::default(), Duration::from_millis(20));
+        w.on_sent(0, Instant::from_millis(100));
+        w.on_sent(1, Instant::from_millis(199));
+        // Asked at 200 ms, too close to the mark before to make one of its own.
+        w.on_sent(2, Instant::from_millis(200));
+        assert_eq!(w.ask_at(patience), Some(Instant::from_millis(202)));
+    }
 }

@@ -1,6 +1,6 @@
 //! All that a seed decides beforehand: the network, its configuration, the traffic and the faults.
 
-use super::fault::Fault;
+use super::fault::{Fault, FaultKind};
 use super::packet::{Flow, Offload};
 use weft_engine::{AckPolicy, Bundle, LinkConfig, Policy, QueueKind, Recovery, Reorder, Schedule, Weights, WrrOrder};
 use weft_session::Cipher;
@@ -114,6 +114,10 @@ impl Plan {
         for _ in 0..faults.below(if is_long { 6 } else { 11 }) {
             let fault = Fault::draw(&mut faults, &plan.nodes, Instant::from_millis(300), times.faults_end, is_long);
             plan.faults.push(fault);
+        }
+        if plan.faults.iter().any(|fault| matches!(fault.kind, FaultKind::Mtu { .. })) {
+            // Packets longer than a unit in parts have no way left then, until the sender has learnt it.
+            plan.nodes.iter_mut().flat_map(|n| &mut n.links).for_each(LinkPlan::forgo_jumbo_frames);
         }
         plan
     }
@@ -243,6 +247,11 @@ impl NodePlan {
 }
 
 impl LinkPlan {
+    fn forgo_jumbo_frames(&mut self) {
+        self.interface_mtu = self.interface_mtu.min(1500);
+        self.path_mtu = self.path_mtu.min(1500);
+    }
+
     fn draw(rng: &mut Rng, is_spare: bool) -> LinkPlan {
         let mbps = [2, 5, 10, 20, 50, 100, 400][rng.below(7) as usize];
         let rate = Rate::from_mbps(mbps);

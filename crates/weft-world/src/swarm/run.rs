@@ -1,5 +1,6 @@
 //! One seed, from plan to verdict.
 
+use super::fault::FaultKind;
 use super::plan::{Plan, Talk};
 use super::violation::Violation;
 use super::world::World;
@@ -79,7 +80,10 @@ fn may_miss(plan: &Plan, talk: &Talk, sent: usize) -> usize {
     let flow = &plan.flows[talk.flow];
     let nodes = [&plan.nodes[flow.from], &plan.nodes[flow.to]];
     let loses = nodes.iter().flat_map(|n| &n.links).any(|l| l.loss > 0.0);
+    // Who sent nothing long finds a black hole only now, by its first dozen losses.
+    let may_be_new = plan.faults.iter().any(|f| matches!(f.kind, FaultKind::Mtu { .. }));
     match (nodes[0].policy.recovery, talk.burst) {
+        (Recovery::Arq, 1) if may_be_new => 1 + sent / 4,
         (Recovery::Arq, 1) if !loses => 0,
         (Recovery::Arq, 1) => 1 + sent / 20,
         _ => sent - 1,

@@ -85,9 +85,9 @@ fn identity(node: usize) -> Identity {
     Identity::from_secret([node as u8 + 1; 32])
 }
 
-/// Whether the paths that `node` opens toward `peer` have even numbers.
-pub(super) fn opens_even(node: usize, peer: usize) -> bool {
-    identity(node).public_key() < identity(peer).public_key()
+/// The key a node is known by.
+pub(super) fn public_key(node: usize) -> PublicKey {
+    identity(node).public_key()
 }
 
 impl Site {

@@ -4,7 +4,7 @@ use super::fault::FaultKind;
 use super::judge::{Judge, Receiver};
 use super::packet::{self, Offload, Segment, VNET};
 use super::plan::Plan;
-use super::site::{Site, Waiting, opens_even};
+use super::site::{Site, Waiting, public_key};
 use super::violation::Violation;
 use super::watch::{Taken, Watch, is_sealed};
 use super::wire::{Sent, Wire, corrupt};
@@ -12,6 +12,7 @@ use std::cmp::{Ordering, Reverse};
 use std::collections::BinaryHeap;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use weft_engine::{Event, Received, Reorder, Transmit};
+use weft_session::PublicKey;
 use weft_units::{Duration, Instant, LinkId, Rng};
 
 /// Turns without time passing, before something is stuck.
@@ -81,6 +82,7 @@ pub(super) struct World<'a> {
     pub(super) peers: Vec<Vec<usize>>,
     /// Sessions lost, with the node.
     pub(super) sessions_lost: Vec<(Instant, usize, &'static str)>,
+    keys: Vec<PublicKey>,
     wire: Wire,
     watch: Watch,
     agenda: BinaryHeap<Reverse<Entry>>,
@@ -101,11 +103,12 @@ impl<'a> World<'a> {
             plan,
             now,
             peers: peers.collect(),
-            sites: nodes.map(|n| Site::new(plan, n, now)).collect(),
+            sites: nodes.clone().map(|n| Site::new(plan, n, now)).collect(),
             judge: Judge::new(&plan.flows),
             counts: Counts::default(),
             refused: 0,
             sessions_lost: Vec::new(),
+            keys: nodes.clone().map(public_key).collect(),
             wire: Wire::new(plan),
             watch: Watch::default(),
             agenda: BinaryHeap::new(),
@@ -373,7 +376,8 @@ impl<'a> World<'a> {
         if first.tampered {
             return Ok(());
         }
-        self.refused += rejected;
+        // Of a handshake's answers, one by each path, only the first is wanted.
+        self.refused += if is_sealed(&first.bytes) { rejected } else { 0 };
         for datagram in datagrams {
             let taken = Taken { at: self.now, bytes: datagram.bytes.clone() };
             self.watch.on_taken(&mut self.rng, node, &taken);
@@ -478,7 +482,8 @@ impl<'a> World<'a> {
             return Err(Violation::new("wrong peer", self.now, format!("node {node} sends to node {peer}")));
         }
         let is_even = datagram[1].is_multiple_of(2);
-        if is_even != opens_even(peer, node) {
+        // The node with the lower key opens paths with even numbers.
+        if is_even != (self.keys[peer] < self.keys[node]) {
             return Ok(());
         }
         match self.watch.place_of(node, peer, datagram) {
