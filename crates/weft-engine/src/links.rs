@@ -111,6 +111,9 @@ impl Peer {
         }
         self.bar_unwanted(cx, Some(link));
         self.choose_path(cx, link.id);
+        if self.is_established() {
+            self.call_again(cx);
+        }
     }
 
     /// Gives up the paths from here that the configuration no longer asks for: to endpoints it does not name, and over `link`, if

@@ -188,3 +188,22 @@ fn bursts_do_not_overflow_the_links() {
     );
     assert!(s.repeated_units * 50 < number, "{} of {number} repeated", s.repeated_units);
 }
+
+/// The only link is gone while the peer starts anew: nothing but a handshake reaches it when the link is back.
+#[test]
+fn a_peer_that_restarted_while_the_link_was_gone_is_called() {
+    let policy = Policy::default();
+    let mut world = World::new(&[direction(20, 10, 0.0)], &policy);
+    world.run_for(Duration::from_secs(2));
+    world.link_down(0, 0);
+    world.run_for(Duration::from_millis(200));
+    world.restart(1, &policy, 1 << 50);
+    world.run_for(Duration::from_millis(200));
+    world.link_up(0, 0);
+    world.run_for(Duration::from_secs(3));
+    world.take_numbers(1);
+    world.send(0, 4000, 7, 100);
+    world.run_for(Duration::from_secs(1));
+    let numbers: Vec<u64> = world.take_numbers(1).into_iter().map(|(_, number)| number).collect();
+    assert_eq!(numbers, [7], "{}", net::story(&world));
+}

@@ -192,7 +192,7 @@ impl Peer {
     }
 
     /// Nothing reaches the peer: it may have started anew, and then only a handshake will.
-    fn call_again(&self, cx: &mut Context<'_>) {
+    pub(crate) fn call_again(&self, cx: &mut Context<'_>) {
         if !self.config.endpoints.is_empty() && self.usable_paths().next().is_none() {
             let _ = cx.sessions.force_initiate(cx.now, self.id);
         }

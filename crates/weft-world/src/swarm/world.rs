@@ -26,8 +26,8 @@ const GRO_TIME: Duration = Duration::from_micros(100);
 /// A node's own steps, watched for having work it did not ask to be woken for.
 const PEEK_EVERY: Duration = Duration::from_millis(31);
 
-/// Work may wait so long: a rate that has grown meanwhile, or a report that two timers share.
-const OVERSLEPT: Duration = Duration::from_millis(10);
+/// Work that became possible by the passing of time alone, as when a rate has grown, may wait so long for the next event.
+const OVERSLEPT: Duration = Duration::from_millis(100);
 
 /// Something to come.
 enum Todo {
