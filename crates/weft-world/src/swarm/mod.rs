@@ -15,7 +15,7 @@
 //! | no datagram is longer than its link's MTU | `too long` |
 //! | a node sends only when it was told something, or had asked to be woken | `lost wake-up` |
 //! | no panic; time passes | `panic`, `stuck` |
-//! | 8 s after the faults (30 s after hours of silence) all traffic flows, no session ends, nothing genuine is refused | `silence`, `lost`, `session lost`, `refused` |
+//! | 8 s after the faults (30 s after minutes of silence) all traffic flows, no session ends, nothing genuine is refused | `silence`, `lost`, `session lost`, `refused` |
 //! | 13 s after that nothing is queued, in flight, held, or kept in a buffer | `memory` |
 
 mod fault;

@@ -96,7 +96,7 @@ impl Flow {
             packet.extend(self.start.wrapping_add(first.offset as u32).to_be_bytes());
             packet.extend(self.start.to_be_bytes());
             let flags = ACK | if last.push { PUSH } else { 0 };
-            packet.extend([((20 + self.options) / 4 << 4) as u8, flags, 0x10, 0, 0, 0, 0, 0]);
+            packet.extend([(((20 + self.options) / 4) << 4) as u8, flags, 0x10, 0, 0, 0, 0, 0]);
             packet.extend([1, 1, 8, 10, 0, 0, 0, 5, 0, 0, 0, 9].get(..self.options).unwrap_or_default());
         } else {
             packet.extend(((8 + payload) as u16).to_be_bytes());

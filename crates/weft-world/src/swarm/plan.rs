@@ -92,7 +92,7 @@ pub(super) struct Talk {
 impl Plan {
     /// What `seed` stands for.
     pub(super) fn of(seed: u64) -> Plan {
-        let root = Rng::new(seed ^ 0x7377_6172_6d);
+        let root = Rng::new(seed ^ 0x73_7761_726d);
         let mut rng = root.split(1);
         let count = 2 + rng.below(6).saturating_sub(3) as usize;
         let is_long = rng.chance(0.08);

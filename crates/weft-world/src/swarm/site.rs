@@ -71,7 +71,7 @@ pub(super) struct Site {
     /// Its process stands still.
     pub(super) paused: bool,
     pub(super) inbox: Vec<Waiting>,
-    /// Times of its last loss of a session.
+    /// The longest packet its TUN device hands over.
     pub(super) inner_mtu: u16,
     pub(super) rng: Rng,
     is_unplugged: Vec<bool>,
