@@ -39,11 +39,7 @@ pub fn sender_config(tcp: &TcpSpec, paths: u32, seed: u64) -> SenderConfig {
     SenderConfig {
         mss: tcp.mss_bytes,
         congestion: match tcp.congestion {
-<<<<<<< HEAD
             CongestionControl::Reno => CongestionKind::Reno { abc_limit_segments: u32::from(tcp.byte_counting) },
-=======
-            CongestionControl::Reno => CongestionKind::Reno { abc_limit_segments: 1 },
->>>>>>> 5f2a0ba (The swarm: random networks of engines under faults, held to their promises)
             CongestionControl::Cubic => CongestionKind::Cubic { hystart: HyStartKind::Classic, fast_convergence: true },
             CongestionControl::Bic => CongestionKind::Bic,
             CongestionControl::Bbr => CongestionKind::Bbr { seed },
