@@ -152,10 +152,10 @@ impl Peer {
 
     fn on_hold(&mut self, hold: Duration) {
         self.hold_asked = hold.min(Duration::from_secs(5));
-        if let Arrivals::Resequence(resequencer) = &mut self.arrivals {
-            if !planted::is(Fault::HoldIgnored) {
-                resequencer.set_hold(self.hold_asked);
-            }
+        if let Arrivals::Resequence(resequencer) = &mut self.arrivals
+            && !planted::is(Fault::HoldIgnored)
+        {
+            resequencer.set_hold(self.hold_asked);
         }
     }
 
