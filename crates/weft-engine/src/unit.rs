@@ -122,6 +122,7 @@ impl Units {
             }
             None => {
                 self.slots.push(Some(unit));
+                self.free.reserve(self.slots.capacity());
                 UnitId((self.slots.len() - 1) as u32)
             }
         }
@@ -161,6 +162,11 @@ impl Units {
         if let Some(Some(unit)) = self.slots.get_mut(id.0 as usize) {
             unit.repeating = false;
         }
+    }
+
+    /// For how many units there is room.
+    pub(crate) fn room(&self) -> usize {
+        self.slots.capacity()
     }
 
     /// One place less names the unit.

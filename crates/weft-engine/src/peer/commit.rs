@@ -115,7 +115,7 @@ impl Peer {
         self.totals.sent_bytes += u64::from(bytes);
         let seq = self.flows.next_seq(flow);
         let deadline = now + self.hold_announced.max(DEADLINE_MIN);
-        self.units.insert(Unit {
+        let id = self.units.insert(Unit {
             segment,
             kind,
             index,
@@ -127,7 +127,18 @@ impl Peer {
             repeating: false,
             refs: 1,
             settled: false,
-        })
+        });
+        self.keep_room_for_rescue();
+        id
+    }
+
+    /// All units may be lost at once, when a path falls silent: that is no time to allocate.
+    fn keep_room_for_rescue(&mut self) {
+        let room = self.units.room();
+        if self.lost.capacity() < room {
+            self.lost.reserve(room - self.lost.len());
+            self.skips.reserve(room.saturating_sub(self.skips.len()));
+        }
     }
 
     /// Whether a segment can lean on the header of the unit before it.
