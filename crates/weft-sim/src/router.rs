@@ -23,26 +23,17 @@ pub struct Router {
     by_label: Vec<Option<LinkId>>,
     forwarding: Forwarding,
     rng: Rng,
-    unroutable_packets: u64,
 }
 
 impl Router {
     /// A router with these routes.
     pub fn new(table: RouteTable, forwarding: Forwarding, rng: Rng) -> Router {
-        let mut router = Router {
-            routes: Vec::new(),
-            ways: Vec::new(),
-            by_label: Vec::new(),
-            forwarding,
-            rng,
-            unroutable_packets: 0,
-        };
+        let mut router = Router { routes: Vec::new(), ways: Vec::new(), by_label: Vec::new(), forwarding, rng };
         router.set_routes(table);
         router
     }
 
-    /// Gives it new routes.
-    pub fn set_routes(&mut self, table: RouteTable) {
+    fn set_routes(&mut self, table: RouteTable) {
         self.ways.clear();
         self.routes.clear();
         for ways in table.by_destination {
@@ -53,12 +44,7 @@ impl Router {
         self.by_label = table.by_label;
     }
 
-    /// Packets for which there was no way.
-    pub fn unroutable_packets(&self) -> u64 {
-        self.unroutable_packets
-    }
-
-    /// Sends a packet on its way.
+    /// Sends a packet on its way; where there is none it vanishes.
     #[inline]
     pub(crate) fn forward(&mut self, mut packet: Packet, ports: &mut Ports<'_>) {
         if packet.label != 0 {
@@ -73,10 +59,7 @@ impl Router {
                 let ways = &self.ways[*first as usize..(*first + *count) as usize];
                 ways[spreader.pick(self.forwarding, ways, &packet, &mut self.rng)]
             }
-            _ => {
-                self.unroutable_packets += 1;
-                return;
-            }
+            _ => return,
         };
         packet.label = way.label;
         ports.send(way.link, packet);

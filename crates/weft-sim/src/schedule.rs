@@ -2,7 +2,7 @@
 
 use weft_units::Instant;
 
-/// A time and a source in one number, so that ties go by source: more sources than a network has links, and 4.8 hours.
+/// A time and a source in one number, so that ties go by source: 44 bits of nanoseconds are 4.8 hours, 20 bits a million sources.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Entrant(u64);
 

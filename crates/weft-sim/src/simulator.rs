@@ -25,7 +25,6 @@ pub struct Simulator<N> {
     sources: Vec<Source>,
     nodes: Vec<N>,
     node_sources: Vec<u32>,
-    is_down: Vec<bool>,
     links: Vec<Link>,
     link_sources: Vec<u32>,
     is_tapped: Vec<bool>,
@@ -42,7 +41,6 @@ impl<N: Node> Simulator<N> {
             sources: Vec::new(),
             nodes: Vec::new(),
             node_sources: Vec::new(),
-            is_down: Vec::new(),
             links: Vec::new(),
             link_sources: Vec::new(),
             is_tapped: Vec::new(),
@@ -62,7 +60,6 @@ impl<N: Node> Simulator<N> {
         self.schedule.set(source, node.deadline().unwrap_or(Instant::FAR_FUTURE));
         self.nodes.push(node);
         self.node_sources.push(source);
-        self.is_down.push(false);
         id
     }
 
@@ -112,15 +109,6 @@ impl<N: Node> Simulator<N> {
         self.schedule.set(self.link_sources[link.index()], way.next());
     }
 
-    /// Stops a node, or lets it go on: while it is down packets to it vanish and it is not woken.
-    ///
-    /// # Panics
-    /// When there is no such node.
-    pub fn set_down(&mut self, node: NodeId, is_down: bool) {
-        self.is_down[node.index()] = is_down;
-        self.reschedule(node);
-    }
-
     /// Lets `tap` see every packet that arrives over `links` from now on; one tap at a time.
     pub fn tap(&mut self, links: &[LinkId], tap: Tap) {
         self.is_tapped.fill(false);
@@ -151,10 +139,7 @@ impl<N: Node> Simulator<N> {
     }
 
     fn reschedule(&mut self, node: NodeId) {
-        let deadline = match self.is_down[node.index()] {
-            true => None,
-            false => self.nodes[node.index()].deadline(),
-        };
+        let deadline = self.nodes[node.index()].deadline();
         self.schedule.set(self.node_sources[node.index()], deadline.unwrap_or(Instant::FAR_FUTURE));
     }
 
@@ -183,9 +168,6 @@ impl<N: Node> Simulator<N> {
             && let Some(tap) = &mut self.tap
         {
             tap(self.now, link, &packet);
-        }
-        if self.is_down[to.index()] {
-            return;
         }
         let (nodes, mut ports) = self.split();
         let (node, now) = (&mut nodes[to.index()], ports.now);

@@ -38,16 +38,6 @@ impl Station {
     pub fn host_mut(&mut self) -> &mut Host {
         &mut self.host
     }
-
-    /// Its router.
-    pub fn router(&self) -> &Router {
-        &self.router
-    }
-
-    /// Its router, to change.
-    pub fn router_mut(&mut self) -> &mut Router {
-        &mut self.router
-    }
 }
 
 impl Node for Station {

@@ -81,19 +81,6 @@ fn a_run_in_pieces_is_the_same_run() {
 }
 
 #[test]
-fn a_node_that_is_down_neither_hears_nor_speaks() {
-    let mut sim = pair(1, 1);
-    sim.run_until(Instant::from_millis(100));
-    sim.set_down(NodeId(1), true);
-    let (heard, spoken) = (received(&sim, 1).len(), sim.nodes()[1].sent);
-    sim.run_until(Instant::from_millis(200));
-    assert_eq!((received(&sim, 1).len(), sim.nodes()[1].sent), (heard, spoken));
-    sim.set_down(NodeId(1), false);
-    sim.run_until(Instant::from_millis(300));
-    assert!(received(&sim, 1).len() > heard && sim.nodes()[1].sent > spoken);
-}
-
-#[test]
 fn a_tap_sees_what_arrives_on_its_links() {
     let mut sim = pair(1, 1);
     let seen = Arc::new(Mutex::new(Vec::new()));

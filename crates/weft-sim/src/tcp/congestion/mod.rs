@@ -76,7 +76,7 @@ pub struct RateSample {
 pub struct AckEvent {
     /// When it arrived.
     pub now: Instant,
-    /// Bytes that it newly reports as delivered, cumulatively or selectively.
+    /// Bytes that it newly acknowledges: cumulatively, as window laws count them (RFC 5681 §3.1); for BBR the selective ones, too.
     pub acked_bytes: u64,
     /// Bytes that were declared lost while it was processed.
     pub lost_bytes: u64,
