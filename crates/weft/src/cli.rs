@@ -131,7 +131,7 @@ As root, or as an ordinary user where user namespaces are allowed.")]
         file: PathBuf,
         /// How to run it
         #[command(flatten)]
-        options: LabOptions,
+        options: ScenarioOptions,
     },
     /// Run many random mixes of links and judge each; exit status 1 when one fails
     Sweep {
@@ -140,7 +140,7 @@ As root, or as an ordinary user where user namespaces are allowed.")]
         file: PathBuf,
         /// How to run it
         #[command(flatten)]
-        options: LabOptions,
+        options: ScenarioOptions,
     },
 }
 
@@ -215,24 +215,12 @@ Parts are counted from 0. A job of a cluster takes one; `weft sim merge` joins t
 /// How to run a scenario in virtual time.
 #[derive(Args, Clone)]
 pub struct SimOptions {
-    /// One JSON object on standard output
-    #[arg(long)]
-    pub json: bool,
-    /// Directory for time series (CSV) and pictures (SVG)
-    #[arg(long, value_name = "DIR")]
-    pub out: Option<PathBuf>,
+    /// What it has in common with the lab
+    #[command(flatten)]
+    pub run: ScenarioOptions,
     /// Seed of the first run; each next one's is one more
     #[arg(long, value_name = "N")]
     pub seed: Option<u64>,
-    /// Only this variant; can be given several times
-    #[arg(long, value_name = "NAME")]
-    pub variant: Vec<String>,
-    /// Runs of each variant
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
-    pub repeat: Option<u32>,
-    /// Directory with Mahimahi traces
-    #[arg(long, value_name = "DIR")]
-    pub traces: Option<PathBuf>,
     /// With --out, capture a network's link into a pcapng file; can be given several times
     #[arg(long, value_name = "LINK", requires = "out")]
     pub pcap: Vec<String>,
@@ -242,9 +230,6 @@ pub struct SimOptions {
     /// Runs at the same time; one for each core unless said otherwise. The result does not depend on it
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     pub threads: Option<u16>,
-    /// No progress on standard error
-    #[arg(short, long)]
-    pub quiet: bool,
 }
 
 /// How to run a sweep in virtual time.
@@ -290,9 +275,9 @@ pub struct ReproduceOptions {
     pub quiet: bool,
 }
 
-/// How to run a scenario or a sweep.
-#[derive(Args)]
-pub struct LabOptions {
+/// How to run a scenario or a sweep, in either world.
+#[derive(Args, Clone)]
+pub struct ScenarioOptions {
     /// One JSON object on standard output
     #[arg(long)]
     pub json: bool,

@@ -1,7 +1,7 @@
 //! `weft lab run` and `weft lab sweep`: scenarios on this machine's kernel.
 
 use super::show::json;
-use crate::cli::LabOptions;
+use crate::cli::ScenarioOptions;
 use crate::outcome::{Failure, Outcome};
 use std::io::IsTerminal as _;
 use std::path::Path;
@@ -9,7 +9,7 @@ use weft_lab::{LabError, RunOptions};
 use weft_scenario::{Scenario, Sweep};
 
 /// Runs the scenario in `file`; the result as a table, or as JSON.
-pub fn run(file: &Path, options: &LabOptions) -> Result<Outcome, Failure> {
+pub fn run(file: &Path, options: &ScenarioOptions) -> Result<Outcome, Failure> {
     let scenario = Scenario::parse(&read(file)?, &name(file)).map_err(refused)?;
     let result = weft_lab::run(&scenario, &run_options(options)).map_err(failed)?;
     print!("{}", if options.json { json(&result)? } else { weft_report::run_table(&result) });
@@ -17,7 +17,7 @@ pub fn run(file: &Path, options: &LabOptions) -> Result<Outcome, Failure> {
 }
 
 /// Runs the sweep in `file`; it fails when one of its mixes does.
-pub fn sweep(file: &Path, options: &LabOptions) -> Result<Outcome, Failure> {
+pub fn sweep(file: &Path, options: &ScenarioOptions) -> Result<Outcome, Failure> {
     let sweep = Sweep::parse(&read(file)?, &name(file)).map_err(refused)?;
     let result = weft_lab::sweep(&sweep, &run_options(options)).map_err(failed)?;
     print!("{}", if options.json { json(&result)? } else { weft_report::sweep_table(&result) });
@@ -40,7 +40,7 @@ fn failed(why: LabError) -> Failure {
     Failure::new(why.to_string())
 }
 
-fn run_options(options: &LabOptions) -> RunOptions {
+pub(super) fn run_options(options: &ScenarioOptions) -> RunOptions {
     RunOptions {
         out: options.out.clone(),
         variants: options.variant.clone(),

@@ -1,7 +1,7 @@
 //! `weft sim parity`: the same scenarios in both worlds.
 
 use super::show::json;
-use super::sim;
+use super::{lab, sim};
 use crate::cli::SimOptions;
 use crate::outcome::{Failure, Outcome};
 use std::path::{Path, PathBuf};
@@ -20,12 +20,13 @@ pub fn parity(files: &[PathBuf], results: &[PathBuf], options: &SimOptions) -> R
     }
     let mut rows = Vec::new();
     for (file, scenario, lab) in both {
-        let variants = shared_variants(&scenario.variants, &lab, &options.variant);
-        let own = SimOptions { variant: variants, ..options.clone() };
+        let variants = shared_variants(&scenario.variants, &lab, &options.run.variant);
+        let mut own = options.clone();
+        own.run.variant = variants;
         let sim = sim::run_pair(scenario, &file.display().to_string(), &own)?;
         rows.extend(weft_report::parity(&lab, &sim));
     }
-    print!("{}", if options.json { json(&rows)? } else { weft_report::parity_table(&rows) });
+    print!("{}", if options.run.json { json(&rows)? } else { weft_report::parity_table(&rows) });
     Ok(if rows.iter().all(weft_report::ParityRow::is_inside) { Outcome::Well } else { Outcome::Failed })
 }
 
@@ -43,14 +44,7 @@ fn read_result(file: &Path) -> Result<RunResult, Failure> {
 }
 
 fn run_lab(scenario: &Scenario, options: &SimOptions) -> Result<RunResult, Failure> {
-    let lab = RunOptions {
-        out: None,
-        variants: options.variant.clone(),
-        repeat: options.repeat,
-        traces: options.traces.clone(),
-        weft_binary: std::env::current_exe().ok(),
-        progress: !options.quiet,
-    };
+    let lab = RunOptions { out: None, ..lab::run_options(&options.run) };
     weft_lab::run(scenario, &lab).map_err(|why| Failure::new(why.to_string()))
 }
 

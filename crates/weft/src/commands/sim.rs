@@ -25,41 +25,41 @@ pub fn run(file: &Path, options: &SimOptions) -> Result<Outcome, Failure> {
         AnyScenario::Pair(scenario) => run_pair(&scenario, &name, options)?,
         AnyScenario::Network(network) => run_network(&network, options)?,
     };
-    print!("{}", if options.json { json(&result)? } else { weft_report::run_table(&result) });
+    print!("{}", if options.run.json { json(&result)? } else { weft_report::run_table(&result) });
     Ok(Outcome::Well)
 }
 
 /// Runs a scenario of two nodes; `file` names it in errors.
 pub(super) fn run_pair(scenario: &Scenario, file: &str, options: &SimOptions) -> Result<RunResult, Failure> {
-    let traces = scenario.load_traces(options.traces.as_deref()).map_err(refused)?;
+    let traces = scenario.load_traces(options.run.traces.as_deref()).map_err(refused)?;
     let pair_options = PairOptions {
-        variants: options.variant.clone(),
-        repeat: options.repeat,
+        variants: options.run.variant.clone(),
+        repeat: options.run.repeat,
         seed: options.seed,
-        threads: threads(options),
+        threads: threads(options.threads),
     };
     let settings = |variant: &Variant| settings(variant, file);
     let run = pair::run(scenario, &traces, &pair_options, &settings, &progress(options)).map_err(Failure::new)?;
-    if let Some(out) = &options.out {
+    if let Some(out) = &options.run.out {
         weft_report::save_run(out, scenario, &run.result, &run.series).map_err(|why| cannot_write(out, &why))?;
     }
     Ok(run.result)
 }
 
 fn run_network(network: &Network, options: &SimOptions) -> Result<RunResult, Failure> {
-    let traces = network.load_traces(options.traces.as_deref()).map_err(refused)?;
-    let repeats = u64::from(options.repeat.unwrap_or(network.repeats));
+    let traces = network.load_traces(options.run.traces.as_deref()).map_err(refused)?;
+    let repeats = u64::from(options.run.repeat.unwrap_or(network.repeats));
     let first = options.seed.unwrap_or(network.seed);
     let seeds: Vec<u64> = (0..repeats).map(|n| first.wrapping_add(n)).collect();
     let eyes = Eyes { captured: options.pcap.clone(), traced: options.trace.clone(), ..Eyes::default() };
-    if let Some(out) = &options.out {
+    if let Some(out) = &options.run.out {
         std::fs::create_dir_all(out).map_err(|why| cannot_write(out, &why))?;
     }
-    let looks = options.out.as_deref().map(|out| (&eyes, out));
+    let looks = options.run.out.as_deref().map(|out| (&eyes, out));
     let (result, series) =
-        run_all(network, &traces, &options.variant, &seeds, threads(options), looks, &progress(options))
+        run_all(network, &traces, &options.run.variant, &seeds, threads(options.threads), looks, &progress(options))
             .map_err(Failure::new)?;
-    if let Some(out) = &options.out {
+    if let Some(out) = &options.run.out {
         let file = out.join(format!("{}.json", network.name));
         std::fs::write(&file, json(&result)?).map_err(|why| cannot_write(&file, &why))?;
         for (stem, series) in series {
@@ -95,14 +95,15 @@ fn cannot_write(path: &Path, why: &std::io::Error) -> Failure {
     Failure::new(format!("{}: {why}", path.display()))
 }
 
-fn threads(options: &SimOptions) -> usize {
+/// As many as asked for, or one for each core.
+pub(super) fn threads(asked: Option<u16>) -> usize {
     let cores = || std::thread::available_parallelism().map_or(1, usize::from);
-    options.threads.map_or_else(cores, usize::from)
+    asked.map_or_else(cores, usize::from)
 }
 
 /// Counts the runs that are over, on standard error.
 fn progress(options: &SimOptions) -> impl Fn(usize, usize) + Sync + use<> {
-    let shown = !options.quiet && std::io::stderr().is_terminal();
+    let shown = !options.run.quiet && std::io::stderr().is_terminal();
     move |done, all| {
         if shown {
             let end = if done == all { '\n' } else { '\r' };

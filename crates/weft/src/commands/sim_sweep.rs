@@ -1,12 +1,12 @@
 //! `weft sim sweep` and `weft sim merge`: sweeps in virtual time, whole or in parts.
 
 use super::show::json;
+use super::sim::threads;
 use crate::cli::SimSweepOptions;
 use crate::outcome::{Failure, Outcome};
 use std::fs;
 use std::io::IsTerminal as _;
 use std::path::{Path, PathBuf};
-use std::thread;
 use weft_report::{AboutSweep, Shard, SweepFile, sweep_table};
 use weft_scenario::{MixResult, SCHEMA, Sweep, SweepResult};
 use weft_world::pair::run_sweep;
@@ -20,8 +20,7 @@ pub fn sweep(file: &Path, options: &SimSweepOptions) -> Result<Outcome, Failure>
     let mixes = u32::try_from(sweep.seeds.len()).unwrap_or(u32::MAX);
     let about = AboutSweep { sweep: sweep.name.clone(), world: "sim".into(), recipe, mixes };
     let mut part = SweepFile::new(about, shard);
-    let cores = || thread::available_parallelism().map_or(1, usize::from);
-    let threads = options.threads.map_or_else(cores, usize::from);
+    let threads = threads(options.threads);
     let shown = !options.quiet && std::io::stderr().is_terminal();
     let mut judged: Vec<MixResult> = Vec::new();
     let ran = run_sweep(
