@@ -3,7 +3,7 @@
 use crate::config::LinkConfig;
 use crate::interface::LinkEvent;
 use crate::path::Ends;
-use crate::peer::{Context, Peer, Rescue};
+use crate::peer::{Context, Peer};
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::net::SocketAddr;
@@ -136,7 +136,7 @@ impl Peer {
     fn on_barred(&mut self, cx: &mut Context<'_>, index: usize) {
         if self.paths[index].barred {
             self.log_path(cx.events, index, "no longer configured");
-            self.rescue_path(cx, index, Rescue::All);
+            self.close_books(cx, index);
         }
     }
 

@@ -2,14 +2,14 @@
 //!
 //! `cargo run --release -p weft-world --example swarm -- --seeds 0..10000` runs many seeds on all cores and names those that fail;
 //! With `--features planted`, `--planted END` plants one fault after the other and says after how many of END seeds it is found.
-//! `--seed N` runs one and shows its network, with the faults it takes to fail.
+//! `--seed N` runs one and shows its network, with the faults it takes to fail; `--story N` tells all that happened, too.
 
 use std::ops::Range;
 use std::process::ExitCode;
 use std::time::Instant;
 use weft_world::swarm::{explain, search};
 
-const USAGE: &str = "swarm --seeds FIRST..END | --seed N | --planted END (with the feature `planted`)";
+const USAGE: &str = "swarm --seeds FIRST..END | --seed N | --story N | --planted END (with the feature `planted`)";
 
 fn main() -> ExitCode {
     std::panic::set_hook(Box::new(|_| {}));
@@ -25,9 +25,9 @@ fn main() -> ExitCode {
             Ok(end) => find_planted(end),
             Err(_) => usage(),
         },
-        ["--seed", seed] => match seed.parse() {
+        ["--seed", seed] | ["--story", seed] => match seed.parse() {
             Ok(seed) => {
-                print!("{}", explain(seed, true));
+                print!("{}", explain(seed, words[0] == "--story"));
                 ExitCode::SUCCESS
             }
             Err(_) => usage(),

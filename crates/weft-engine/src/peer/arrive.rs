@@ -39,7 +39,7 @@ impl Peer {
     ) {
         let now = cx.now;
         self.heard_at = Some(now);
-        let Some(index) = self.path_of(now, received, datagram, link) else { return };
+        let Some(index) = self.path_of(cx, received, datagram, link) else { return };
         let is_data = datagram.opened.packet_type != PacketType::Control;
         let ce = Ecn::of(received.tos) == Ecn::Ce;
         let eliciting = match is_data {
@@ -66,7 +66,7 @@ impl Peer {
     /// The path of a datagram: known, or new if the peer opens it. A newer datagram from another address moves it.
     fn path_of(
         &mut self,
-        now: Instant,
+        cx: &mut Context<'_>,
         received: &Received,
         datagram: &Datagram,
         link: Option<&Link>,
@@ -84,7 +84,10 @@ impl Peer {
                 path.link_name.push_str(link_name);
                 path.local = received.destination;
                 path.rate.set_cap(link.and_then(|link| link.cap));
-                path.barred = link.is_some_and(|link| !link.send);
+                let was_barred = core::mem::replace(&mut path.barred, link.is_some_and(|link| !link.send));
+                if path.barred && !was_barred {
+                    self.close_books(cx, index);
+                }
             }
             return Some(index);
         }
@@ -100,7 +103,7 @@ impl Peer {
             cap: link.and_then(|link| link.cap),
             barred: link.is_some_and(|link| !link.send),
         };
-        self.paths.push(Path::new(now, datagram.opened.path, ends, false));
+        self.paths.push(Path::new(cx.now, datagram.opened.path, ends, false));
         Some(self.paths.len() - 1)
     }
 
@@ -166,7 +169,10 @@ impl Peer {
         if path.ours {
             return;
         }
-        path.active = active;
+        if core::mem::replace(&mut path.active, active) && !active {
+            self.close_books(cx, index);
+        }
+        let path = &mut self.paths[index];
         if active
             && path.health.state() == PathState::Opening
             && let Some(cause) = path.health.on_confirmed(cx.now, cx.now, path.keepalive(true))

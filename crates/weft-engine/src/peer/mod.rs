@@ -11,7 +11,6 @@ mod upkeep;
 mod view;
 
 pub(crate) use arrive::Datagram;
-pub(crate) use recovery::Rescue;
 
 use crate::config::{PeerConfig, QueueKind, Reorder, Schedule, WrrOrder};
 use crate::egress::{Arrived, Heads, Output};
@@ -40,6 +39,8 @@ const MAX_FLOWS: usize = 16_384;
 const MAX_PATHS: usize = 64;
 /// How long a hole is waited for until the peer says.
 const HOLD_INITIAL: Duration = Duration::from_millis(50);
+/// A peer that cannot be reached, has said nothing for so long and is not being called is called again.
+const CALL_AFTER: Duration = weft_session::RETRY_INTERVAL;
 
 /// What a peer borrows from the node while it works.
 pub(crate) struct Context<'a> {
@@ -195,6 +196,14 @@ impl Peer {
     pub(crate) fn call_again(&self, cx: &mut Context<'_>) {
         if !self.config.endpoints.is_empty() && self.usable_paths().next().is_none() {
             let _ = cx.sessions.force_initiate(cx.now, self.id);
+        }
+    }
+
+    /// Called and not heard since: what was reached may have ended before it could answer.
+    pub(crate) fn keep_calling(&self, cx: &mut Context<'_>) {
+        let is_silent = self.heard_at.is_none_or(|at| cx.now - at >= CALL_AFTER);
+        if is_silent && !cx.sessions.is_calling(self.id) {
+            self.call_again(cx);
         }
     }
 

@@ -3,7 +3,7 @@
 use super::recovery::Rescue;
 use super::{Context, Peer};
 use crate::PathState;
-use crate::path::{Path, REPORT_INTERVAL, Sent};
+use crate::path::{Lane, Path, REPORT_INTERVAL, Sent};
 use core::net::SocketAddr;
 use weft_core::queue::QueueConfig;
 use weft_units::planted::{self, Fault};
@@ -15,6 +15,9 @@ const TARGET_MIN: Duration = Duration::from_millis(20);
 const INTERVAL_MIN: Duration = Duration::from_millis(100);
 const JITTER_MAX: Duration = Duration::from_millis(25);
 const RTT_MAX: Duration = Duration::from_millis(600);
+/// A scheduler that holds back is asked again after this at the latest: as a queue predicted drains and a rate grows, time alone
+/// may change its mind.
+const HOLD_AGAIN: Duration = Duration::from_millis(5);
 /// A peer without traffic for this long is kept alive at a slower pace.
 const BUSY: Duration = Duration::from_secs(30);
 
@@ -80,10 +83,13 @@ impl Peer {
         path.pending.policy |= path.ours && path.active;
         self.next_token = self.next_token.wrapping_add(1);
         if let Some(cause) = change {
+            let link = path.link;
             self.log_path(cx.events, index, cause);
+            self.choose_path(cx, link);
             self.close_books(cx, index);
             self.call_again(cx);
         }
+        self.keep_calling(cx);
     }
 
     fn check_losses(&mut self, cx: &mut Context<'_>, index: usize) {
@@ -113,8 +119,8 @@ impl Peer {
         self.queue.configure(QueueConfig { target, interval, ..QueueConfig::default() });
     }
 
-    /// A path that went down keeps nothing: what it still has in flight is repeated elsewhere.
-    fn close_books(&mut self, cx: &mut Context<'_>, index: usize) {
+    /// A path that may not carry data any more keeps nothing: what it has queued or in flight is repeated elsewhere.
+    pub(crate) fn close_books(&mut self, cx: &mut Context<'_>, index: usize) {
         self.rescue_path(cx, index, Rescue::All);
         let (path, units, pool) = (&mut self.paths[index], &mut self.units, &mut *cx.pool);
         let mtu = &mut path.mtu;
@@ -171,12 +177,13 @@ impl Peer {
         }
     }
 
-    /// When the next path is ready again, while the scheduler holds back what waits: no path's own queue may tell.
+    /// When to ask the scheduler again that holds back what waits: when the next path is ready, which no path's own queue may tell.
     fn held_back_until(&self, now: Instant) -> Option<Instant> {
         if self.queue.is_empty() {
             return None;
         }
-        self.usable_paths().map(|p| p.pacer.ready_at()).filter(|at| *at > now).min()
+        let ready = self.usable_paths().map(|p| p.pacer.ready_at()).filter(|at| *at > now);
+        self.usable_paths().map(|_| now + HOLD_AGAIN).chain(ready).min()
     }
 
     /// When something is next to be done without input.
@@ -201,7 +208,8 @@ fn path_timeout(path: &Path, now: Instant) -> Option<Instant> {
     let judged = path.active && !path.barred && matches!(path.state(), PathState::Good | PathState::Degraded);
     let silence = path.waiting.suspect_at(path.suspect_after()).filter(|_| judged);
     let ask = path.waiting.ask_at(path.answer_after()).filter(|_| judged);
-    let data = (!path.queues.is_empty() && path.is_usable() && path.has_window()).then(|| path.pacer.ready_at());
+    let next_lane = path.queues.front().filter(|_| path.is_usable()).map(|(lane, _)| lane);
+    let data = next_lane.filter(|lane| *lane != Lane::Bulk || path.has_window()).map(|_| path.pacer.ready_at());
     let data = data.filter(|_| !planted::is(Fault::PacerTimerNotSet));
     let report = path.log.report_due(REPORT_INTERVAL).filter(|_| !planted::is(Fault::ReportTimerNotSet));
     [probe, silence, ask, data, report, path.book.next_loss_timeout()].into_iter().flatten().min()

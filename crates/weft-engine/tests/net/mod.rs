@@ -115,6 +115,10 @@ pub struct World {
     pub events: Vec<(usize, Instant, Event)>,
     /// Everything that arrived, while there is a place to note it.
     pub seen: Option<Vec<Seen>>,
+    /// Every link reaches every address of the other node, not only that of its own number.
+    pub crosses: bool,
+    /// Node and link where nothing arrives.
+    pub deaf: Option<(usize, usize)>,
     /// Datagrams each node sent to addresses where the other never was.
     pub astray: [Vec<Vec<u8>>; 2],
     buffer: Vec<u8>,
@@ -174,6 +178,8 @@ impl World {
             delivered: Default::default(),
             events: Vec::new(),
             seen: None,
+            crosses: false,
+            deaf: None,
             astray: Default::default(),
             buffer: vec![0; 65_536],
         };
@@ -249,13 +255,15 @@ impl World {
 
     fn transmit(&mut self, from: usize, t: &Transmit) {
         let link = t.link.0 as usize - 1;
-        if t.destination != SocketAddr::new(address(1 - from, link), self.pipes[link][1 - from].port) {
+        let reached =
+            |l: &usize| t.destination == SocketAddr::new(address(1 - from, *l), self.pipes[*l][1 - from].port);
+        let Some(to_link) = (0..self.pipes.len()).find(|l| (self.crosses || *l == link) && reached(l)) else {
             let of_the_other = |l| t.destination == SocketAddr::new(address(1 - from, l), PORT);
             if !(0..self.pipes.len()).any(of_the_other) {
                 self.astray[from].push(self.buffer[..t.len].to_vec());
             }
             return;
-        }
+        };
         let size = t.segment_size.map_or(t.len, usize::from);
         let bytes = self.buffer[..t.len].to_vec();
         for datagram in bytes.chunks(size) {
@@ -276,11 +284,15 @@ impl World {
             let at = pipe.free_at + pipe.spec.delay;
             let source = SocketAddr::new(address(from, link), pipe.port);
             let (serial, to, tos) = (self.serial, 1 - from, t.tos);
-            self.flying.push(Reverse(InFlight { at, serial, to, link, source, tos, bytes: datagram.to_vec() }));
+            let bytes = datagram.to_vec();
+            self.flying.push(Reverse(InFlight { at, serial, to, link: to_link, source, tos, bytes }));
         }
     }
 
     fn receive(&mut self, f: InFlight) {
+        if self.deaf == Some((f.to, f.link)) {
+            return;
+        }
         if let Some(seen) = &mut self.seen {
             seen.push(Seen { to: f.to, link: f.link, source: f.source, bytes: f.bytes.clone() });
         }

@@ -39,6 +39,11 @@ impl Sessions {
         Ok(())
     }
 
+    /// Whether an attempt to get a new key is under way.
+    pub fn is_calling(&self, peer: PeerId) -> bool {
+        self.peer(peer).is_some_and(|peer| peer.attempt.is_some())
+    }
+
     /// When [`Sessions::handle_timeout`] must be called next.
     pub fn next_timeout(&self) -> Option<Instant> {
         self.next_timeout

@@ -23,8 +23,19 @@ pub struct Outcome {
 
 /// Plays a plan; a panic is a violation too.
 pub(super) fn play(plan: &Plan) -> Outcome {
+    play_in(&mut World::new(plan))
+}
+
+/// The same, and what happened on the way.
+pub(super) fn tell(plan: &Plan) -> String {
     let mut world = World::new(plan);
-    let played = catch_unwind(AssertUnwindSafe(|| phases(&mut world)));
+    world.story = Some(String::new());
+    play_in(&mut world);
+    world.story.unwrap_or_default()
+}
+
+fn play_in(world: &mut World<'_>) -> Outcome {
+    let played = catch_unwind(AssertUnwindSafe(|| phases(world)));
     let verdict = played.unwrap_or_else(|panic| {
         let what = panic.downcast_ref::<String>().cloned();
         let what = what.or_else(|| panic.downcast_ref::<&str>().map(|s| (*s).to_owned()));

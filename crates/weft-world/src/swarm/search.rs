@@ -1,7 +1,7 @@
 //! Many seeds on all cores, and the least plan that still fails.
 
 use super::plan::Plan;
-use super::run::{Outcome, play};
+use super::run::{Outcome, play, tell};
 use std::fmt::Write;
 use std::ops::Range;
 use std::sync::Mutex;
@@ -68,11 +68,12 @@ pub fn search(seeds: Range<u64>, threads: usize, enough: usize, done: impl Fn(u6
     found
 }
 
-/// The seed's network and faults, for people; with `shrink` only the faults without which it does not fail in the same way.
-pub fn explain(seed: u64, shrink: bool) -> String {
+/// The seed's network and its faults, for people; with `story` all that happened. Of a seed that fails only the faults without
+/// which it does not fail in the same way.
+pub fn explain(seed: u64, story: bool) -> String {
     let mut plan = Plan::of(seed);
     let mut outcome = play(&plan);
-    if shrink && let Some(kind) = outcome.violation.as_ref().map(|v| v.kind) {
+    if let Some(kind) = outcome.violation.as_ref().map(|v| v.kind) {
         let mut at = 0;
         while at < plan.faults.len() {
             let mut smaller = plan.clone();
@@ -85,7 +86,7 @@ pub fn explain(seed: u64, shrink: bool) -> String {
             }
         }
     }
-    let mut text = String::new();
+    let mut text = if story { tell(&plan) } else { String::new() };
     describe(&plan, &outcome, &mut text);
     text
 }

@@ -66,8 +66,8 @@ pub(super) struct Site {
     pub(super) stepped: bool,
     /// When it wants to work next.
     pub(super) wake: Instant,
-    /// When the engine itself asked to be woken.
-    pub(super) asked: Instant,
+    /// When the engine itself asked to be woken, if it was told nothing since.
+    pub(super) asked: Option<Instant>,
     /// Its process stands still.
     pub(super) paused: bool,
     pub(super) inbox: Vec<Waiting>,
@@ -102,7 +102,7 @@ impl Site {
             clock,
             stepped: false,
             wake: now,
-            asked: now,
+            asked: None,
             paused: false,
             inbox: Vec::new(),
             inner_mtu: 1280,
@@ -115,6 +115,12 @@ impl Site {
         };
         site.start(plan, now);
         site
+    }
+
+    /// Something was told to the engine: it works at `at`, or before.
+    pub(super) fn told(&mut self, at: Instant) {
+        self.asked = None;
+        self.wake = self.wake.min(at);
     }
 
     /// The time on its clock.
@@ -161,7 +167,7 @@ impl Site {
         let local = self.local(now);
         if let Some(engine) = &mut self.engine {
             engine.handle_link(local, event);
-            self.wake = now;
+            self.told(now);
         }
     }
 

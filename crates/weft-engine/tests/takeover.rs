@@ -1,0 +1,90 @@
+//! When the path in use ends: another of its link takes over, and who started anew is called until it answers.
+#![allow(missing_docs)]
+
+mod net;
+
+use net::{World, address, config, direction, story};
+use weft_engine::{Event, LinkConfig, Policy};
+use weft_units::{Duration, Instant};
+
+const BULK: u16 = 5000;
+
+fn ms(n: u64) -> Duration {
+    Duration::from_millis(n)
+}
+
+/// One link at node 0, from where two addresses of node 1 are reached: one path in use, one in reserve.
+fn one_link_to_two_addresses() -> World {
+    let mut configs = [0, 1].map(|n| config(n, 2, &Policy::default(), 1));
+    configs[0].links = vec![LinkConfig { name: "link1".into(), cap: None, send: false }];
+    let mut world = World::with(&[direction(5, 5, 0.0), direction(5, 5, 0.0)], configs);
+    world.crosses = true;
+    world.run_for(ms(500));
+    world
+}
+
+/// The link where node 1 is called on.
+fn link_in_use(world: &World) -> usize {
+    let peer = &world.nodes[0].snapshot(world.now).peers[0];
+    let path = peer.paths.iter().find(|p| p.active).expect("a path in use");
+    (0..2).find(|link| path.remote.ip() == address(1, *link)).expect("one of the two addresses")
+}
+
+/// A packet every 5 ms from `from` for `time`; the numbers that arrived by 300 ms later.
+fn steadily(world: &mut World, from: usize, time: Duration) -> Vec<u64> {
+    for number in 0..time.as_millis() as u64 / 5 {
+        world.send(from, BULK, number, 400);
+        world.run_for(ms(5));
+    }
+    world.run_for(ms(300));
+    world.take_numbers(1 - from).into_iter().map(|(_, number)| number).collect()
+}
+
+#[test]
+fn a_path_in_reserve_takes_over() {
+    let mut world = one_link_to_two_addresses();
+    let before = link_in_use(&world);
+    world.deaf = Some((1, before));
+    let arrived = steadily(&mut world, 0, Duration::from_secs(2));
+    assert!(arrived.len() > 390, "{} of 400 arrived\n{}", arrived.len(), story(&world));
+    assert_ne!(link_in_use(&world), before);
+}
+
+#[test]
+fn a_path_the_peer_gave_up_keeps_nothing() {
+    let mut world = one_link_to_two_addresses();
+    let before = link_in_use(&world);
+    // More than the link carries in the time.
+    for number in 0..1_500 {
+        match number {
+            100 => world.deaf = Some((1, before)),
+            400 => world.deaf = None,
+            _ => {}
+        }
+        world.send(1, BULK, number, 1200);
+        world.run_for(ms(1));
+    }
+    world.run_for(Duration::from_secs(6));
+    assert_ne!(link_in_use(&world), before, "{}", story(&world));
+    let snapshot = world.nodes[1].snapshot(world.now);
+    let peer = &snapshot.peers[0];
+    assert_eq!((peer.units_in_flight, snapshot.buffers_in_use, peer.queue_bytes), (0, 0, 0), "{}", story(&world));
+}
+
+#[test]
+fn who_restarts_twice_in_a_row_is_called_twice() {
+    let mut world = World::new(&[direction(20, 20, 0.0)], &Policy::default());
+    world.run_for(ms(500));
+    let established =
+        |w: &World| w.events.iter().filter(|e| e.0 == 0 && matches!(e.2, Event::Established { .. })).count();
+    world.restart(1, &Policy::default(), 1 << 60);
+    let end = world.now + Duration::from_secs(10);
+    while established(&world) < 2 && world.now < end {
+        world.run_for(ms(1));
+    }
+    // It answered the call, and ends before it could answer on a path.
+    world.restart(1, &Policy::default(), 1 << 61);
+    let restarted: Instant = world.now;
+    world.run_for(Duration::from_secs(8));
+    assert_eq!(steadily(&mut world, 0, ms(100)).len(), 20, "restarted at {restarted:?}\n{}", story(&world));
+}

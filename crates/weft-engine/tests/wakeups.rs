@@ -1,0 +1,47 @@
+//! A node that has something to send asks to be woken for it.
+#![allow(missing_docs)]
+
+mod net;
+
+use net::{World, direction};
+use weft_engine::Policy;
+use weft_units::Duration;
+
+const BULK: u16 = 5000;
+
+fn ms(n: u64) -> Duration {
+    Duration::from_millis(n)
+}
+
+/// A large transfer, and `count` packets after its reports stopped to come back.
+fn without_reports(count: u64) -> World {
+    let mut world = World::new(&[direction(5, 150, 0.0)], &Policy::default());
+    world.run_for(ms(1_000));
+    for number in 0..2_000 {
+        world.send(0, BULK, number, 1200);
+        world.run_for(ms(1));
+    }
+    world.run_for(ms(2_000));
+    world.set(0, 1, |back| back.cut = true);
+    for number in 2_000..2_000 + count {
+        world.send(0, BULK, number, 1200);
+        world.run_for(Duration::from_micros(2_100));
+    }
+    world
+}
+
+/// The number of packets for which the path's window has no room any more.
+fn one_too_many() -> u64 {
+    (150..300).find(|count| held_bytes(&without_reports(*count)) > 0).expect("a window that fills")
+}
+
+fn held_bytes(world: &World) -> u64 {
+    world.nodes[0].snapshot(world.now).peers[0].queue_bytes
+}
+
+#[test]
+fn who_holds_data_back_looks_again_soon() {
+    let world = without_reports(one_too_many());
+    let asked = world.nodes[0].next_timeout(world.now);
+    assert!(asked.is_some_and(|at| at <= world.now + ms(5)), "at {:?}: {asked:?}", world.now);
+}
