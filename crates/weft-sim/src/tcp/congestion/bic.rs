@@ -1,6 +1,6 @@
 //! BIC: a binary search for the window at which the last loss came (Xu, Harfoush and Rhee, INFOCOM 2004), with Linux's constants.
 
-use super::window::{STRETCH_LIMIT_SEGMENTS, Window};
+use super::window::Window;
 use super::{AckEvent, Law};
 use std::time::Duration;
 use weft_units::Instant;
@@ -79,7 +79,7 @@ impl Law for Bic {
             return;
         }
         if self.window.in_slow_start() {
-            self.window.slow_start(acked.min(STRETCH_LIMIT_SEGMENTS) * self.window.mss);
+            self.window.slow_start(ack.acked_bytes as f64);
         } else {
             let cwnd = self.window.segments();
             let opened = increment(cwnd, self.last_max) * self.delayed_ack_ratio / cwnd;

@@ -1,7 +1,7 @@
 //! CUBIC: the window is a cubic function of the time since the last loss (RFC 9438).
 
 use super::hystart::{Advice, HyStart};
-use super::window::{STRETCH_LIMIT_SEGMENTS, Window};
+use super::window::Window;
 use super::{AckEvent, HyStartKind, Law};
 use std::time::Duration;
 use weft_units::Instant;
@@ -78,7 +78,7 @@ impl Cubic {
 
     /// Slow start; returns the bytes that were not used for it.
     fn slow_start(&mut self, ack: &AckEvent) -> f64 {
-        let bytes = (ack.acked_bytes as f64).min(STRETCH_LIMIT_SEGMENTS * self.window.mss);
+        let bytes = (ack.acked_bytes as f64).min(self.hystart.stretch_limit_segments() * self.window.mss);
         let advice = if self.hystart_done { Advice::Grow } else { self.hystart.on_ack(ack, self.window.segments()) };
         match advice {
             Advice::Grow => self.window.slow_start(bytes),

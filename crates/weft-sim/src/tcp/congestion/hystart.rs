@@ -11,6 +11,7 @@ const MIN_RTT_THRESHOLD: Duration = Duration::from_millis(4);
 const MAX_RTT_THRESHOLD: Duration = Duration::from_millis(16);
 const RTT_DIVISOR: u32 = 8;
 const CONSERVATIVE_ROUNDS: u32 = 5;
+const PLUS_PLUS_STRETCH_LIMIT_SEGMENTS: f64 = 8.0;
 /// Acknowledgments at most so far apart belong to one train.
 const ACK_TRAIN_SPACING: Duration = Duration::from_millis(2);
 
@@ -76,6 +77,11 @@ impl HyStart {
         };
         self.round_remaining = self.round_remaining.saturating_sub(ack.acked_bytes + ack.lost_bytes);
         if self.round_remaining == 0 { self.end_round(advice) } else { advice }
+    }
+
+    /// An acknowledgment counts for at most so many segments in slow start: RFC 9406 §4.3's L without pacing, which Linux has not.
+    pub fn stretch_limit_segments(&self) -> f64 {
+        if self.kind == HyStartKind::PlusPlus { PLUS_PLUS_STRETCH_LIMIT_SEGMENTS } else { f64::INFINITY }
     }
 
     /// A round ends when what is in flight now has been acknowledged.

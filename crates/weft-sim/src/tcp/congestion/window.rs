@@ -2,9 +2,6 @@
 
 use std::time::Duration;
 
-/// RFC 9406 §4.3's L without pacing: an acknowledgment counts for at most so many segments in slow start.
-pub(super) const STRETCH_LIMIT_SEGMENTS: f64 = 8.0;
-
 /// A congestion window and its slow-start threshold, in bytes (RFC 5681 §3.1).
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(super) struct Window {
