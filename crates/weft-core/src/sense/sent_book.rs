@@ -99,7 +99,7 @@ impl<T> SentBook<T> {
     }
 
     /// Notes a packet. Numbers are contiguous; the first call sets where they start, and a number that breaks the row is
-    /// not noted (false). `backlogged` says that more was waiting for this path.
+    /// not noted (false). `backlogged` says that more was waiting for this path behind it.
     pub fn on_sent(&mut self, number: u64, now: Instant, bytes: u32, backlogged: bool, item: T) -> bool {
         if self.ring.is_empty() && self.sent_bytes == 0 {
             self.first = number;
@@ -109,9 +109,6 @@ impl<T> SentBook<T> {
             return false;
         }
         self.sent_bytes += u64::from(bytes);
-        if !backlogged {
-            self.idle_number = Some(number);
-        }
         self.in_flight_bytes += u64::from(bytes);
         self.in_flight_packets += 1;
         self.ring.push_back(Entry {
@@ -121,6 +118,9 @@ impl<T> SentBook<T> {
             idle_number: self.idle_number,
             state: State::Outstanding(item),
         });
+        if !backlogged {
+            self.idle_number = Some(number);
+        }
         true
     }
 
@@ -213,7 +213,7 @@ impl<T> SentBook<T> {
             let elapsed_us = report.received_at_us.wrapping_sub(before.report.received_at_us) as i32;
             sample.receive_interval = Duration::from_micros(u64::try_from(elapsed_us).unwrap_or(0));
             sample.send_interval = sent_at - before.sent_at;
-            sample.backlogged = idle_number.is_none_or(|idle| idle <= before.report.largest);
+            sample.backlogged = idle_number.is_none_or(|idle| idle < before.report.largest);
             sample.ce_packets = report.ce_received.saturating_sub(before.report.ce_received);
         }
         Some(sample)
@@ -406,6 +406,18 @@ mod tests {
         hear(&mut book, 31, report(9, 10), &[0..=9]);
         assert!(!hear(&mut book, 41, report(19, 20), &[0..=19]).0.unwrap().backlogged);
         assert!(hear(&mut book, 51, report(29, 30), &[0..=29]).0.unwrap().backlogged);
+    }
+
+    #[test]
+    fn the_gap_after_the_last_packet_of_a_burst_is_no_window_of_the_paths() {
+        let mut book = SentBook::new();
+        for i in 0..20 {
+            let pause = if i < 10 { 0 } else { 300 };
+            book.on_sent(i, ms(i + pause), 1000, i % 10 != 9, i);
+        }
+        hear(&mut book, 15, report(4, 5), &[0..=4]);
+        assert!(hear(&mut book, 20, report(9, 10), &[0..=9]).0.unwrap().backlogged);
+        assert!(!hear(&mut book, 320, report(14, 15), &[0..=14]).0.unwrap().backlogged);
     }
 
     #[test]
