@@ -226,8 +226,8 @@ impl PathRate {
         let fill = self.fill();
         if !sample.backlogged {
             self.busy_meter = RateMeter::default();
-            if self.assumed {
-                // What little was asked for says nothing against the starting point.
+            if self.assumed || self.phase == Phase::Startup {
+                // What little was asked for says nothing of the path, nor do the pauses of a young flow.
                 self.meter = RateMeter::default();
                 return;
             }
@@ -247,8 +247,10 @@ impl PathRate {
             // No more than was paced can have been delivered; what looks like it was bunched on the way.
             let delivered = (self.meter.delivered_bps() * fill).min(self.rate_bps);
             let measured = self.meter.bits_ever() >= 4.0 * self.packet_bits;
-            self.capacity_bps = if self.assumed && measured { delivered } else { self.capacity_bps.max(delivered) };
-            self.assumed &= !measured;
+            if measured {
+                self.capacity_bps = if self.assumed { delivered } else { self.capacity_bps.max(delivered) };
+                self.assumed = false;
+            }
         }
         self.capacity_bps = self.bounded(self.capacity_bps);
     }
