@@ -6,84 +6,98 @@ use std::time::Duration;
 use weft_units::Instant;
 
 /// Up to this window it is Reno.
-const LOW_WINDOW: f64 = 14.0;
+const LOW_WINDOW: u64 = 14;
 /// The most the window opens in a round trip.
-const MAX_INCREMENT: f64 = 16.0;
+const MAX_INCREMENT: u64 = 16;
 /// The search goes this fraction of the way in a round trip.
-const B: f64 = 4.0;
+const B: u64 = 4;
 /// Round trips that the last B segments before the maximum take.
-const SMOOTH_PART: f64 = 20.0;
-/// What remains of the window after a loss.
-const BETA: f64 = 819.0 / 1024.0;
-/// Least growth in a round trip while no loss is remembered.
-const UNKNOWN_GROWTH: f64 = 0.05;
+const SMOOTH_PART: u64 = 20;
+/// What remains of the window after a loss, over [`BETA_SCALE`].
+const BETA: u64 = 819;
+const BETA_SCALE: u64 = 1024;
+/// While no loss is remembered, at most so many acknowledgments open the window by a segment.
+const UNKNOWN_ACKS: u64 = 20;
+/// A delayed-ACK ratio of one: it is counted in sixteenths.
+const RATIO_ONE: u64 = 16;
 
-/// BIC's window and what it remembers of the last loss.
+/// BIC's window and what it remembers of the last loss. It counts whole segments, as Linux does: rounding tells while windows are
+/// small.
 #[derive(Clone, Debug)]
 pub(super) struct Bic {
     window: Window,
     /// Where the last loss came, in segments; none before it and after a timeout.
-    last_max: Option<f64>,
-    /// Segments that an acknowledgment covers, averaged.
-    delayed_ack_ratio: f64,
-    before: (Window, Option<f64>),
+    last_max: Option<u64>,
+    /// Segments that an acknowledgment covers, averaged in whole sixteenths. As in Linux it comes down from its first value, two, to
+    /// 31/16 and stays there when every segment is acknowledged: the window then opens almost twice as fast as the search says.
+    delayed_ack_ratio: u64,
+    before: (Window, Option<u64>),
 }
 
 impl Bic {
     pub fn new(mss: u32, initial_window_bytes: u64) -> Bic {
         let window = Window::new(mss, initial_window_bytes);
-        Bic { window, last_max: None, delayed_ack_ratio: 2.0, before: (window, None) }
+        Bic { window, last_max: None, delayed_ack_ratio: 2 * RATIO_ONE, before: (window, None) }
+    }
+
+    /// The window in whole segments.
+    fn segments(&self) -> u64 {
+        self.window.segments() as u64
     }
 
     /// Fast convergence: a loss below the last maximum gives room to others.
     fn remember(&mut self) {
         self.before = (self.window, self.last_max);
-        let cwnd = self.window.segments();
+        let cwnd = self.segments();
         let released = self.last_max.is_some_and(|max| cwnd < max);
-        self.last_max = Some(if released { cwnd * (1.0 + BETA) / 2.0 } else { cwnd });
+        self.last_max = Some(if released { cwnd * (BETA_SCALE + BETA) / (2 * BETA_SCALE) } else { cwnd });
     }
 
     /// The window after a loss, in bytes.
     fn reduced(&self) -> f64 {
-        self.window.cwnd * if self.window.segments() <= LOW_WINDOW { 0.5 } else { BETA }
+        let cwnd = self.segments();
+        let segments = if cwnd <= LOW_WINDOW { cwnd / 2 } else { cwnd * BETA / BETA_SCALE };
+        segments as f64 * self.window.mss
     }
 }
 
-/// Segments by which a window of `cwnd` opens in a round trip in which every segment is acknowledged by itself.
-fn increment(cwnd: f64, last_max: Option<f64>) -> f64 {
+/// Acknowledgments that open a window of `cwnd` segments by one.
+fn acks_per_increment(cwnd: u64, last_max: Option<u64>, delayed_ack_ratio: u64) -> u64 {
     if cwnd <= LOW_WINDOW {
-        return 1.0;
+        return cwnd.max(1);
     }
-    let max = last_max.unwrap_or(0.0);
-    let step = if cwnd < max {
-        let distance = (max - cwnd) / B;
-        if distance <= 1.0 { B / SMOOTH_PART } else { distance.min(MAX_INCREMENT) }
+    let max = last_max.unwrap_or(0);
+    let acks = if cwnd < max {
+        match (max - cwnd) / B {
+            0..=1 => cwnd * SMOOTH_PART / B,
+            distance => cwnd / distance.min(MAX_INCREMENT),
+        }
     } else if cwnd < max + B {
-        B / SMOOTH_PART
-    } else if cwnd < max + MAX_INCREMENT * (B - 1.0) {
-        (cwnd - max) / (B - 1.0)
+        cwnd * SMOOTH_PART / B
+    } else if cwnd < max + MAX_INCREMENT * (B - 1) {
+        cwnd * (B - 1) / (cwnd - max)
     } else {
-        MAX_INCREMENT
+        cwnd / MAX_INCREMENT
     };
-    if last_max.is_none() { step.max(UNKNOWN_GROWTH * cwnd) } else { step }
+    let acks = if last_max.is_none() { acks.min(UNKNOWN_ACKS) } else { acks };
+    (acks * RATIO_ONE / delayed_ack_ratio.max(1)).max(1)
 }
 
 impl Law for Bic {
     fn on_ack(&mut self, ack: &AckEvent) {
-        if ack.in_recovery {
+        if ack.in_recovery || ack.acked_bytes == 0 {
             return;
         }
         let acked = ack.acked_bytes as f64 / self.window.mss;
-        self.delayed_ack_ratio += (acked - self.delayed_ack_ratio) / 16.0;
+        self.delayed_ack_ratio = self.delayed_ack_ratio + libm::ceil(acked) as u64 - self.delayed_ack_ratio / RATIO_ONE;
         if ack.app_limited {
             return;
         }
         if self.window.in_slow_start() {
             self.window.slow_start(ack.acked_bytes as f64);
         } else {
-            let cwnd = self.window.segments();
-            let opened = increment(cwnd, self.last_max) * self.delayed_ack_ratio / cwnd;
-            self.window.cwnd += opened.min(1.0) * self.window.mss;
+            let acks = acks_per_increment(self.segments(), self.last_max, self.delayed_ack_ratio);
+            self.window.cwnd += self.window.mss / acks as f64;
         }
     }
 
@@ -95,7 +109,7 @@ impl Law for Bic {
     fn on_timeout(&mut self, _now: Instant, _flight_bytes: u64) {
         self.remember();
         self.last_max = None;
-        self.delayed_ack_ratio = 2.0;
+        self.delayed_ack_ratio = 2 * RATIO_ONE;
         self.window.collapse(self.reduced());
     }
 
@@ -122,34 +136,36 @@ impl Law for Bic {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tcp::congestion::testing::{MSS, now, per_round};
+    use crate::tcp::congestion::testing::{MSS, acked, now, per_round};
 
     #[test]
     fn the_increment_is_the_table_of_the_search() {
         let table = [
-            (10.0, Some(200.0), 1.0),
-            (100.0, Some(200.0), 16.0),
-            (160.0, Some(200.0), 10.0),
-            (190.0, Some(200.0), 2.5),
-            (196.0, Some(200.0), 0.2),
-            (200.0, Some(200.0), 0.2),
-            (203.9, Some(200.0), 0.2),
-            (204.0, Some(200.0), 4.0 / 3.0),
-            (230.0, Some(200.0), 10.0),
-            (248.0, Some(200.0), 16.0),
-            (100.0, None, 16.0),
-            (1000.0, None, 50.0),
+            (10, Some(200), 10),
+            (100, Some(200), 100 / 16),
+            (160, Some(200), 160 / 10),
+            (190, Some(200), 190 / 2),
+            (193, Some(200), 193 * 5),
+            (200, Some(200), 200 * 5),
+            (203, Some(200), 203 * 5),
+            (204, Some(200), 204 * 3 / 4),
+            (230, Some(200), 230 / 10),
+            (248, Some(200), 248 / 16),
+            (100, None, 100 / 16),
+            (1000, None, 20),
         ];
         for (cwnd, max, expected) in table {
-            assert!((increment(cwnd, max) - expected).abs() < 1e-9, "{cwnd} {max:?}: {}", increment(cwnd, max));
+            assert_eq!(acks_per_increment(cwnd, max, RATIO_ONE), expected, "{cwnd} {max:?}");
         }
+        assert_eq!(acks_per_increment(14, Some(200), 2 * RATIO_ONE), 14);
+        assert_eq!(acks_per_increment(160, Some(200), 2 * RATIO_ONE), 8);
     }
 
     /// A window that met a loss at `segments`, with its delayed-ACK ratio settled for acknowledgments of `acked` segments.
-    fn after_loss(segments: f64, acked: f64) -> Bic {
+    fn after_loss(segments: f64, acked: u64) -> Bic {
         let mut b = Bic::new(MSS as u32, 10 * MSS);
         b.window.cwnd = segments * MSS as f64;
-        b.delayed_ack_ratio = acked;
+        b.delayed_ack_ratio = acked * RATIO_ONE;
         b.on_congestion(now(), b.cwnd_bytes());
         b
     }
@@ -157,17 +173,39 @@ mod tests {
     #[test]
     fn a_round_opens_by_the_increment_however_acks_are_delayed() {
         for acked in [1, 2, 4] {
-            let mut b = after_loss(1000.0, acked as f64);
+            let mut b = after_loss(1000.0, acked);
             let start = b.window.segments();
-            assert!((start - 1000.0 * 819.0 / 1024.0).abs() < 1e-9);
+            assert_eq!(start, 799.0);
             per_round(&mut b, acked * MSS, now());
-            assert!((b.window.segments() - start - 16.0).abs() < 0.3, "{acked}: {}", b.window.segments() - start);
+            assert!((b.window.segments() - start - 16.0).abs() < 1.0, "{acked}: {}", b.window.segments() - start);
         }
+    }
+
+    /// tcp_bic.c, bictcp_acked: whole sixteenths leave the average at 31, where Linux and ns-2's TCP-Linux have it.
+    #[test]
+    fn without_delayed_acknowledgments_the_ratio_stays_above_one() {
+        let mut b = Bic::new(MSS as u32, 10 * MSS);
+        (0..100).for_each(|_| b.on_ack(&acked(MSS, now())));
+        assert_eq!(b.delayed_ack_ratio, 31);
+        b.window.cwnd = 1000.0 * MSS as f64;
+        b.window.ssthresh = b.window.cwnd;
+        b.last_max = Some(2000);
+        per_round(&mut b, MSS, now());
+        assert!((b.window.segments() - 1031.0).abs() < 1.0, "{}", b.window.segments());
+    }
+
+    /// RFC 5681 §3.1: the window opens for what is acknowledged cumulatively; Linux calls the law for nothing else.
+    #[test]
+    fn selective_acknowledgments_alone_leave_the_window() {
+        let mut b = after_loss(1000.0, 1);
+        let (window, ratio) = (b.window, b.delayed_ack_ratio);
+        (0..300).for_each(|_| b.on_ack(&acked(0, now())));
+        assert_eq!((b.window, b.delayed_ack_ratio), (window, ratio));
     }
 
     #[test]
     fn a_small_window_is_halved_and_grows_by_one() {
-        let mut b = after_loss(14.0, 1.0);
+        let mut b = after_loss(14.0, 2);
         assert_eq!(b.cwnd_bytes(), 7 * MSS);
         per_round(&mut b, MSS, now());
         assert!((b.window.segments() - 8.0).abs() < 0.1, "{}", b.window.segments());
@@ -175,18 +213,17 @@ mod tests {
 
     #[test]
     fn a_loss_below_the_last_maximum_releases_more() {
-        let mut b = after_loss(1000.0, 1.0);
-        assert_eq!(b.last_max, Some(1000.0));
+        let mut b = after_loss(1000.0, 1);
+        assert_eq!(b.last_max, Some(1000));
         b.on_congestion(now(), b.cwnd_bytes());
-        let lost_at = 1000.0 * BETA;
-        assert_eq!(b.last_max, Some(lost_at * (1.0 + BETA) / 2.0));
+        assert_eq!(b.last_max, Some(799 * (1024 + 819) / 2048));
         b.on_spurious();
-        assert_eq!((b.window.segments(), b.last_max), (lost_at, Some(1000.0)));
+        assert_eq!((b.window.segments(), b.last_max), (799.0, Some(1000)));
     }
 
     #[test]
     fn a_timeout_forgets_the_maximum() {
-        let mut b = after_loss(1000.0, 1.0);
+        let mut b = after_loss(1000.0, 1);
         b.window.cwnd = 1_024_000.0;
         b.on_timeout(now(), b.cwnd_bytes());
         assert_eq!((b.cwnd_bytes(), b.ssthresh_bytes(), b.last_max), (MSS, 819 * MSS, None));
