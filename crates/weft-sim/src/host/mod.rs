@@ -1,10 +1,12 @@
 //! A host: where flows begin and end.
 
 mod datagrams;
+mod lateness;
 mod tcp_sink;
 mod tcp_source;
 
 pub use datagrams::{DatagramSink, DatagramSource, Echo, EchoAnswer};
+pub use lateness::Lateness;
 pub use tcp_sink::{TcpSink, Trigger};
 pub use tcp_source::{Supply, TcpSource, Told, TransferStats};
 

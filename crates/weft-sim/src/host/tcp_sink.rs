@@ -1,8 +1,8 @@
 //! The receiving end of TCP.
 
 use super::tcp_source::acknowledgment_bytes;
-use super::{Egress, Ends};
-use crate::tcp::{Receiver, ReceiverConfig};
+use super::{Egress, Ends, Lateness};
+use crate::tcp::{Flags, Receiver, ReceiverConfig, Segment};
 use crate::{Body, Ecn, FlowNo, Packet};
 use weft_units::{Duration, Instant};
 
@@ -28,6 +28,9 @@ pub struct TcpSink {
     acknowledgments: u64,
     last: Option<Instant>,
     longest_gap: Duration,
+    lateness: Lateness,
+    /// Segments that came since the acknowledgment number moved.
+    duplicates: usize,
 }
 
 impl TcpSink {
@@ -41,6 +44,8 @@ impl TcpSink {
             acknowledgments: 0,
             last: None,
             longest_gap: Duration::ZERO,
+            lateness: Lateness::default(),
+            duplicates: 0,
         }
     }
 
@@ -49,9 +54,10 @@ impl TcpSink {
         self.receiver.delivered_bytes()
     }
 
-    /// Measures gaps anew.
+    /// Measures gaps and lateness anew.
     pub fn clear(&mut self) {
         self.longest_gap = Duration::ZERO;
+        self.lateness = Lateness::default();
     }
 
     /// Acknowledgments sent so far.
@@ -62,6 +68,11 @@ impl TcpSink {
     /// The longest time between two deliveries to the application.
     pub fn longest_gap(&self) -> Duration {
         self.longest_gap
+    }
+
+    /// How late segments came.
+    pub fn lateness(&self) -> &Lateness {
+        &self.lateness
     }
 
     pub(super) fn receive(
@@ -76,6 +87,7 @@ impl TcpSink {
         self.receiver.receive(now, segment, packet.ecn == Ecn::Ce);
         self.transmit(now, ends, out);
         let delivered = self.receiver.delivered_bytes();
+        self.note_lateness(segment, before, delivered);
         if delivered > before
             && let Some(last) = self.last.replace(now)
         {
@@ -84,6 +96,17 @@ impl TcpSink {
         let trigger = self.trigger.filter(|_| delivered >= self.next_trigger)?;
         self.next_trigger += trigger.every_bytes;
         Some(trigger)
+    }
+
+    fn note_lateness(&mut self, segment: &Segment, before: u64, delivered: u64) {
+        if delivered == before {
+            self.duplicates += usize::from(segment.seq > before);
+            return;
+        }
+        let duplicates = std::mem::take(&mut self.duplicates);
+        if !segment.flags.has(Flags::RETRANSMIT) {
+            self.lateness.note(duplicates);
+        }
     }
 
     pub(super) fn wake(&mut self, now: Instant, ends: Ends, out: &mut impl Egress) {

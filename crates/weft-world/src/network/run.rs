@@ -4,7 +4,7 @@ use super::build::{Built, BuiltFlow, build, counts_responses};
 use super::events::Timeline;
 use weft_scenario::{FlowResult, LinkResult, Network, Traces, VariantRun};
 use weft_scenario::{NetworkFlow, NetworkVariant};
-use weft_sim::host::Agent;
+use weft_sim::host::{Agent, Lateness};
 use weft_sim::link::Histogram;
 use weft_sim::tcp::SenderCounters;
 use weft_sim::{FlowNo, NodeId, Simulator, Station};
@@ -19,6 +19,8 @@ pub struct NetworkRun {
     pub senders: Vec<SenderCounters>,
     /// Acknowledgments sent from the beginning on.
     pub acknowledgments: u64,
+    /// How late segments came after the warm-up, over all TCP receivers.
+    pub lateness: Lateness,
     /// Packets that finished transmission on any link, from the beginning on.
     pub packet_hops: u64,
 }
@@ -65,6 +67,7 @@ pub(super) fn run_watched(
     NetworkRun {
         senders: built.flows.iter().map(|flow| sender(&built.simulator, flow)).collect(),
         acknowledgments: built.flows.iter().map(|flow| acknowledgments(&built.simulator, flow)).sum(),
+        lateness: lateness(built),
         packet_hops: hops_before + hops_so_far(built),
         run: VariantRun { goodput_bps, flows, links, ..VariantRun::default() },
     }
@@ -124,6 +127,16 @@ fn acknowledgments(simulator: &Simulator<Station>, flow: &BuiltFlow) -> u64 {
         Some(Agent::TcpSink(sink)) => sink.acknowledgments(),
         _ => 0,
     }
+}
+
+fn lateness(built: &Built) -> Lateness {
+    let mut all = Lateness::default();
+    for flow in &built.flows {
+        if let Some(Agent::TcpSink(sink)) = agent(&built.simulator, flow.to, flow.number) {
+            all.add(sink.lateness());
+        }
+    }
+    all
 }
 
 fn flow_result(built: &Built, flow: &BuiltFlow, spec: &NetworkFlow, before: u64, counted: Duration) -> FlowResult {

@@ -129,8 +129,8 @@ fn table(rows: &[&[Figure]]) -> String {
 /// With three or four digits that count.
 fn shown(Estimate { mean, half_width }: Estimate) -> String {
     let digits = match mean.abs() {
-        size if size >= 100.0 => 1,
         size if size >= 1.0 && half_width == 0.0 && mean.fract() == 0.0 => 0,
+        size if size >= 100.0 => 1,
         _ => 2,
     };
     match half_width {

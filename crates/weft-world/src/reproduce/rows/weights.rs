@@ -3,7 +3,7 @@
 use super::super::Estimate;
 use super::super::case::{TABLE_1, case, weighted};
 use super::super::checks::Checks;
-use super::super::laboratory::Laboratory;
+use super::super::laboratory::{Laboratory, Outcomes};
 use super::super::row::{Finding, Measured, Row};
 use super::super::sweep::goodput_mbps;
 
@@ -66,10 +66,23 @@ fn table(lab: &mut Laboratory) -> Result<Finding, String> {
         measured.add(&row, "min Cᵢ·Σw/wᵢ", Estimate::exact(bound));
         measured.add(&row, "paper", Estimate::exact(*paper));
         measured.add(&row, "well mixed", goodput_mbps(smooth));
+        measured.add(&row, "timeouts then", timeouts(smooth));
         let off = (found.mean / bound - 1.0) * 100.0;
         checks.check(off.abs() <= 3.0, || format!("{row} is {off:+.1} % off the bound"));
     }
-    Ok(Finding { measured, pass: checks.pass(), remarks: checks.into_remarks(), picture: None })
+    let (pass, mut remarks) = (checks.pass(), checks.into_remarks());
+    remarks.push(MIXED.into());
+    Ok(Finding { measured, pass, remarks, picture: None })
+}
+
+/// Why the order of packets matters where it does.
+const MIXED: &str = "Weights well mixed (smooth weighted round robin) give the same, except where timeouts hold the flow down: the full link \
+     puts its packets 12 ms behind the others, DupThresh rises to some 300 segments, BIC overshoots by half before so many are counted, \
+     and what is sent again is lost in its turn, which RFC 6675 cannot see. With a window of 120 segments, or with Reno, those weights \
+     reach the bound too.";
+
+fn timeouts(outcomes: &Outcomes) -> Estimate {
+    Estimate::of(outcomes.iter().map(|outcome| outcome.sum(|sender| sender.timeouts) as f64))
 }
 
 fn one_third(lab: &mut Laboratory) -> Result<Finding, String> {

@@ -1,0 +1,95 @@
+//! What Figure 7's delays may have been: the paper sets them "in proportion to the distance" and gives neither distances nor factor.
+
+use crate::reproduce::case::{FIGURE_7, case};
+use crate::reproduce::laboratory::{Case, Laboratory, Outcomes};
+use weft_scenario::{Network, NetworkLink};
+use weft_units::{Duration, Rate};
+
+/// The paper's loads, and the peak of each Pareto source in Mbit/s.
+pub(super) const LOADS: [(&str, u64); 3] = [("light", 30), ("heavy", 60), ("congested", 70)];
+
+/// One way to read the paper.
+pub(super) struct Reading {
+    /// What it is called.
+    pub name: &'static str,
+    change: fn(&mut Network),
+}
+
+/// The one that is judged, and others beside it.
+pub(super) const JUDGED: Reading = Reading { name: "by distance", change: |_| {} };
+pub(super) const BESIDE: [Reading; 2] = [
+    Reading {
+        name: "a third of it",
+        change: |network| core_links(network).for_each(|link| link.scale_delay(1.0 / 3.0)),
+    },
+    Reading { name: "equal routes", change: even_out },
+];
+
+fn core_links(network: &mut Network) -> impl Iterator<Item = &mut NetworkLink> {
+    network.links.iter_mut().filter(|link| !link.name.starts_with("access"))
+}
+
+/// Gives every route the delay of the fastest.
+fn even_out(network: &mut Network) {
+    let routes: Vec<Vec<usize>> = network.paths.iter().map(|path| path.nodes.clone()).collect();
+    let delays: Vec<Duration> = routes.iter().map(|route| delay(network, route)).collect();
+    let fastest = delays.iter().min().copied().unwrap_or_default();
+    for (route, delay) in routes.iter().zip(delays) {
+        let factor = fastest.as_secs_f64() / delay.as_secs_f64();
+        network.links.iter_mut().filter(|link| is_on(link, route)).for_each(|link| link.scale_delay(factor));
+    }
+}
+
+fn is_on(link: &NetworkLink, route: &[usize]) -> bool {
+    route.windows(2).any(|hop| hop.iter().all(|node| link.ends.contains(node)))
+}
+
+fn delay(network: &Network, route: &[usize]) -> Duration {
+    network.links.iter().filter(|link| is_on(link, route)).map(|link| link.up.spec.delay).sum()
+}
+
+impl Reading {
+    /// One variant under one load.
+    pub fn case(&self, (load, peak): (&str, u64), variant: &str) -> Result<Case, String> {
+        let mut network = FIGURE_7.read()?;
+        network.flows_mut("*").for_each(|flow| flow.set_peak(Rate::from_mbps(peak)));
+        (self.change)(&mut network);
+        case(&network, &format!("{}, {load}", self.name), variant)
+    }
+
+    /// The outcomes of some variants, load by load.
+    pub fn under_loads<const N: usize>(
+        &self,
+        lab: &mut Laboratory,
+        variants: [&str; N],
+    ) -> Result<Vec<Vec<Outcomes>>, String> {
+        let cases = LOADS.iter().flat_map(|load| variants.map(|variant| self.case(*load, variant)));
+        let cases = cases.collect::<Result<Vec<_>, _>>()?;
+        Ok(lab.measure(&cases)?.chunks(N).map(<[Outcomes]>::to_vec).collect())
+    }
+
+    /// One-way delays of the routes, access links left out, in ms.
+    pub fn route_delays_ms(&self) -> Result<Vec<f64>, String> {
+        let mut network = FIGURE_7.read()?;
+        (self.change)(&mut network);
+        Ok(network.paths.iter().map(|path| delay(&network, &path.nodes).as_secs_f64() * 1e3).collect())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_readings_differ_by_their_delays() {
+        let delays = |reading: &Reading| reading.route_delays_ms().unwrap();
+        let differences = [&JUDGED, &BESIDE[0], &BESIDE[1]].map(|reading| {
+            let delays = delays(reading);
+            (delays[1] - delays[0], delays[0])
+        });
+        let expected = [(3.94, 20.15), (1.31, 6.72), (0.0, 20.15)];
+        for ((difference, fast), (expected, expected_fast)) in differences.iter().zip(expected) {
+            assert!((difference - expected).abs() < 0.01 && (fast - expected_fast).abs() < 0.01, "{differences:?}");
+        }
+    }
+}
