@@ -32,7 +32,7 @@ deny:
 	  cargo install --locked cargo-deny --version $(CARGO_DENY_VERSION)
 	fi
 
-check: deny test ## test, then each fuzz target for 60 s, a million forged datagrams and 10,000 swarm seeds
+check: setup deny test ## test, then each fuzz target for 60 s, a million forged datagrams and 10,000 swarm seeds
 	@fuzz/run.sh 60
 	WEFT_CHECK=1 cargo test --release --locked -p weft --test hostile -- --nocapture
 	cargo run --release --locked -p weft-world --example swarm -- --seeds 0..10000
