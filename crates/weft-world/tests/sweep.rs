@@ -21,7 +21,9 @@ fn part(shard: Shard, threads: usize) -> SweepFile {
     let sweep = Sweep::parse(RECIPE, "short.toml").unwrap();
     let about = AboutSweep { sweep: sweep.name.clone(), world: "sim".into(), recipe: RECIPE.into(), mixes: 3 };
     let mut file = SweepFile::new(about, shard);
-    run_sweep(&sweep, threads, |position| shard.takes(position), |position, mix| file.add(position, mix)).unwrap();
+    for (position, mix) in run_sweep(&sweep, threads, |position| shard.takes(position), &|_, _| ()).unwrap() {
+        file.add(position, &mix);
+    }
     file
 }
 

@@ -2,10 +2,11 @@
 
 use super::world::EngineSettings;
 use super::{PairOptions, run};
+use crate::side_by_side::side_by_side;
 use weft_scenario::{MixResult, Sweep, Traces};
 
-/// Runs the mixes at the positions that `takes` accepts and hands each to `done`, in order. The result does not depend on
-/// `threads`.
+/// Runs the mixes at the positions that `takes` accepts, `threads` at a time, each on a thread of its own; the results are in the order of the
+/// positions. The result does not depend on `threads`. `done` is told how many of how many mixes are over.
 ///
 /// # Errors
 /// When a mix cannot be run.
@@ -13,13 +14,17 @@ pub fn run_sweep(
     sweep: &Sweep,
     threads: usize,
     takes: impl Fn(u32) -> bool,
-    mut done: impl FnMut(u32, &MixResult),
-) -> Result<(), String> {
-    let options = PairOptions { threads, ..PairOptions::default() };
-    for (position, &seed) in (0..).zip(&sweep.seeds).filter(|(position, _)| takes(*position)) {
-        let scenario = sweep.scenario(seed);
-        let ran = run(&scenario, &Traces::new(), &options, &|_| Ok(EngineSettings::default()), &|_, _| ())?;
-        done(position, &sweep.judge(seed, &scenario.links, ran.result));
-    }
-    Ok(())
+    done: &(dyn Fn(usize, usize) + Sync),
+) -> Result<Vec<(u32, MixResult)>, String> {
+    let mixes: Vec<(u32, u64)> =
+        (0..).zip(sweep.seeds.iter().copied()).filter(|(position, _)| takes(*position)).collect();
+    let one = |(position, seed): &(u32, u64)| Ok((*position, run_mix(sweep, *seed)?));
+    side_by_side(threads, &mixes, one, done).into_iter().collect()
+}
+
+fn run_mix(sweep: &Sweep, seed: u64) -> Result<MixResult, String> {
+    let scenario = sweep.scenario(seed);
+    let options = PairOptions { threads: 1, ..PairOptions::default() };
+    let ran = run(&scenario, &Traces::new(), &options, &|_| Ok(EngineSettings::default()), &|_, _| ())?;
+    Ok(sweep.judge(seed, &scenario.links, ran.result))
 }

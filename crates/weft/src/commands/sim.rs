@@ -39,7 +39,8 @@ pub(super) fn run_pair(scenario: &Scenario, file: &str, options: &SimOptions) ->
         threads: threads(options.threads),
     };
     let settings = |variant: &Variant| settings(variant, file);
-    let run = pair::run(scenario, &traces, &pair_options, &settings, &progress(options)).map_err(Failure::new)?;
+    let run = pair::run(scenario, &traces, &pair_options, &settings, &progress(options.run.quiet, "runs"))
+        .map_err(Failure::new)?;
     if let Some(out) = &options.run.out {
         weft_report::save_run(out, scenario, &run.result, &run.series).map_err(|why| cannot_write(out, &why))?;
     }
@@ -56,9 +57,16 @@ fn run_network(network: &Network, options: &SimOptions) -> Result<RunResult, Fai
         std::fs::create_dir_all(out).map_err(|why| cannot_write(out, &why))?;
     }
     let looks = options.run.out.as_deref().map(|out| (&eyes, out));
-    let (result, series) =
-        run_all(network, &traces, &options.run.variant, &seeds, threads(options.threads), looks, &progress(options))
-            .map_err(Failure::new)?;
+    let (result, series) = run_all(
+        network,
+        &traces,
+        &options.run.variant,
+        &seeds,
+        threads(options.threads),
+        looks,
+        &progress(options.run.quiet, "runs"),
+    )
+    .map_err(Failure::new)?;
     if let Some(out) = &options.run.out {
         let file = out.join(format!("{}.json", network.name));
         std::fs::write(&file, json(&result)?).map_err(|why| cannot_write(&file, &why))?;
@@ -101,13 +109,13 @@ pub(super) fn threads(asked: Option<u16>) -> usize {
     asked.map_or_else(cores, usize::from)
 }
 
-/// Counts the runs that are over, on standard error.
-fn progress(options: &SimOptions) -> impl Fn(usize, usize) + Sync + use<> {
-    let shown = !options.run.quiet && std::io::stderr().is_terminal();
+/// Counts what is over on standard error.
+pub(super) fn progress(quiet: bool, what: &str) -> impl Fn(usize, usize) + Sync {
+    let shown = !quiet && std::io::stderr().is_terminal();
     move |done, all| {
         if shown {
             let end = if done == all { '\n' } else { '\r' };
-            eprint!("{done} of {all} runs{end}");
+            eprint!("{done} of {all} {what}{end}");
             let _ = std::io::stderr().flush();
         }
     }

@@ -1,11 +1,10 @@
 //! `weft sim sweep` and `weft sim merge`: sweeps in virtual time, whole or in parts.
 
 use super::show::json;
-use super::sim::threads;
+use super::sim::{progress, threads};
 use crate::cli::SimSweepOptions;
 use crate::outcome::{Failure, Outcome};
 use std::fs;
-use std::io::IsTerminal as _;
 use std::path::{Path, PathBuf};
 use weft_report::{AboutSweep, Shard, SweepFile, sweep_table};
 use weft_scenario::{MixResult, SCHEMA, Sweep, SweepResult};
@@ -20,22 +19,13 @@ pub fn sweep(file: &Path, options: &SimSweepOptions) -> Result<Outcome, Failure>
     let mixes = u32::try_from(sweep.seeds.len()).unwrap_or(u32::MAX);
     let about = AboutSweep { sweep: sweep.name.clone(), world: "sim".into(), recipe, mixes };
     let mut part = SweepFile::new(about, shard);
-    let threads = threads(options.threads);
-    let shown = !options.quiet && std::io::stderr().is_terminal();
-    let mut judged: Vec<MixResult> = Vec::new();
-    let ran = run_sweep(
-        &sweep,
-        threads,
-        |position| shard.takes(position),
-        |position, mix| {
-            part.add(position, mix);
-            if shown {
-                eprintln!("mix {} of {mixes}: {}", position + 1, if mix.pass { "passed" } else { "failed" });
-            }
-            judged.push(mix.clone());
-        },
-    );
-    ran.map_err(Failure::new)?;
+    let progress = progress(options.quiet, "mixes");
+    let ran = run_sweep(&sweep, threads(options.threads), |position| shard.takes(position), &progress);
+    let ran = ran.map_err(Failure::new)?;
+    for (position, mix) in &ran {
+        part.add(*position, mix);
+    }
+    let judged: Vec<MixResult> = ran.into_iter().map(|(_, mix)| mix).collect();
     if let Some(out) = &options.out {
         part.save(out).map_err(|why| Failure::new(format!("{}: {why}", out.display())))?;
     }
