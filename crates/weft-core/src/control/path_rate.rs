@@ -222,16 +222,15 @@ impl PathRate {
             _ => (self.rtt.min(), 10.0),
         };
         let span = span.max(self.jitter() * 8).max(self.packets_time(packets));
-        self.meter.on_sample(sample, span);
-        let fill = self.fill();
         if !sample.backlogged {
             self.busy_meter = RateMeter::default();
             if self.assumed || self.phase == Phase::Startup {
                 // What little was asked for says nothing of the path, nor do the pauses of a young flow.
-                self.meter = RateMeter::default();
                 return;
             }
         }
+        self.meter.on_sample(sample, span);
+        let fill = self.fill();
         if sample.backlogged && self.is_queued() {
             self.busy_meter.on_sample(sample, span);
             let (sent, received) = (self.busy_meter.sent_bps(), self.busy_meter.received_bps());
