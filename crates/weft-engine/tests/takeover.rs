@@ -1,10 +1,11 @@
-//! When the path in use ends: another of its link takes over, and who started anew is called until it answers.
+//! When the path in use ends: another of its link takes over, what is in flight waits for one, and who started anew is called
+//! until it answers.
 #![allow(missing_docs)]
 
 mod net;
 
 use net::{World, address, config, direction, story};
-use weft_engine::{Event, LinkConfig, Policy};
+use weft_engine::{Event, LinkConfig, PathState, Policy};
 use weft_units::{Duration, Instant};
 
 const BULK: u16 = 5000;
@@ -87,4 +88,30 @@ fn who_restarts_twice_in_a_row_is_called_twice() {
     let restarted: Instant = world.now;
     world.run_for(Duration::from_secs(8));
     assert_eq!(steadily(&mut world, 0, ms(100)).len(), 20, "restarted at {restarted:?}\n{}", story(&world));
+}
+
+#[test]
+fn what_was_lost_waits_for_the_only_path_to_answer_again() {
+    let mut world = World::new(&[direction(20, 30, 0.0)], &Policy::default());
+    world.run_for(ms(500));
+    for number in 0..600 {
+        match number {
+            // The reports of what leaves from now on come 120 ms late: the path goes down, and answers again at 380.
+            200 => world.set(0, 1, |back| back.delay += ms(120)),
+            280 => world.set(0, 0, |forth| forth.cut = true),
+            310 => world.set(0, 0, |forth| forth.cut = false),
+            _ => {}
+        }
+        world.send(0, BULK, number, 64);
+        world.run_for(ms(1));
+    }
+    world.run_for(ms(500));
+    let down = |e: &Event| matches!(e, Event::Path { state: PathState::Down, .. });
+    assert!(world.events.iter().any(|e| e.0 == 0 && down(&e.2)), "{}", story(&world));
+    let mut arrived: Vec<u64> = world.take_numbers(1).into_iter().map(|(_, number)| number).collect();
+    arrived.sort_unstable();
+    let missing: Vec<u64> = (0..600).filter(|n| arrived.binary_search(n).is_err()).collect();
+    // What waited in the flow queue meanwhile is the AQM's.
+    let dropped = world.nodes[0].snapshot(world.now).peers[0].queue_drops;
+    assert_eq!(missing.len() as u64, dropped, "{missing:?}\n{}", story(&world));
 }

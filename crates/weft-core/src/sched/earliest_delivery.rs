@@ -97,7 +97,11 @@ impl EarliestDelivery {
         let Some(first) = first_arrival(now, paths, unit, |at, path| in_bulk_set[at] && path.room) else {
             return if in_bulk_set.contains(&true) { Choice::Hold } else { Choice::NoPath };
         };
-        let slack = LEAST_SLACK_NS + self.config.commit_horizon.as_nanos() as i64;
+        // A longer packet takes its time on any path: it is no reason to wait for another.
+        let longer_ns = paths.get(first.position).map_or(0, |path| {
+            own_time_ns(unit.bytes, path).saturating_sub(own_time_ns(FULL_PACKET_BYTES, path)).max(0)
+        });
+        let slack = LEAST_SLACK_NS + self.config.commit_horizon.as_nanos() as i64 + longer_ns;
         let latest = self.latest_arrival_us.saturating_mul(1_000).saturating_add(slack);
         if first.arrival_ns > latest {
             return Choice::Hold;
@@ -219,6 +223,16 @@ mod tests {
         paths[1].backlog = Duration::from_millis(7);
         assert_eq!(s.pick(ms(0), &paths, BULK), Choice::Hold);
         assert_eq!(s.pick(ms(0), &paths, URGENT), Choice::Path(0));
+    }
+
+    #[test]
+    fn an_idle_path_takes_what_is_longer_than_a_full_packet() {
+        let mut s = scheduler();
+        let slow = PathView { rate: Rate::from_mbps(1), ..path(1, 50) };
+        let jumbo = UnitView { bytes: 9_000, ..BULK };
+        assert_eq!(s.pick(ms(0), &[slow], jumbo), Choice::Path(0));
+        let busy = PathView { backlog: Duration::from_millis(30), ..slow };
+        assert_eq!(s.pick(ms(2), &[busy], jumbo), Choice::Hold);
     }
 
     #[test]

@@ -189,7 +189,9 @@ impl<T> SentBook<T> {
             return None;
         }
         self.mark = Some(Mark { report: *report, sent_at });
-        let rtt = (now - sent_at).saturating_sub(report.held);
+        let elapsed = now - sent_at;
+        // A receiver whose clock jumped says that it held the report for longer than it took.
+        let rtt = elapsed.checked_sub(report.held).unwrap_or(elapsed);
         self.srtt = if self.srtt.is_zero() { rtt } else { (self.srtt * 7 + rtt) / 8 };
         let mut sample = Sample {
             rtt,
@@ -395,6 +397,13 @@ mod tests {
         assert!(sample.backlogged);
         assert_eq!(fates.len(), 10);
         assert!(fates.iter().all(|f| f.1 == Fate::Delivered));
+    }
+
+    #[test]
+    fn a_report_held_for_longer_than_it_took_shows_no_round_trip_of_zero() {
+        let mut book = book_of(10);
+        let stepped = Report { held: Duration::from_secs(1), ..report(9, 10) };
+        assert_eq!(hear(&mut book, 31, stepped, &[0..=9]).0.unwrap().rtt, Duration::from_millis(22));
     }
 
     #[test]

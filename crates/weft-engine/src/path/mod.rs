@@ -226,7 +226,7 @@ impl Path {
 
     /// An answer usually comes within this.
     pub(crate) fn answer_after(&self) -> Duration {
-        self.rtt().smoothed() + self.rtt().variation() * 2 + REPORT_INTERVAL
+        (self.rtt().smoothed() + self.rtt().variation() * 2 + REPORT_INTERVAL).min(liveness::CEILING)
     }
 
     /// Silence longer than this is suspicious.

@@ -215,7 +215,7 @@ impl Peer {
         for path in &mut self.paths {
             path.restart(cx.now);
         }
-        self.lost.clear();
+        self.lost.drain(..).for_each(|id| self.units.release(id, cx.pool));
         self.skips.clear();
         self.hold_announced = Duration::ZERO;
         if !planted::is(Fault::FreshPeerNotReset) {

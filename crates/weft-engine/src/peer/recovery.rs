@@ -19,24 +19,23 @@ pub(crate) enum Rescue {
 }
 
 impl Peer {
-    /// Queues what was declared lost on the path that would deliver it first; gives up what comes too late.
+    /// Queues what was declared lost on the path that would deliver it first; gives up what comes too late. While there is no path
+    /// at all, it waits.
     pub(super) fn repeat_lost(&mut self, cx: &mut Context<'_>) {
         if self.lost.is_empty() {
             return;
         }
         self.refresh_views(cx.now);
         let mut lost = core::mem::take(&mut self.lost);
-        for id in lost.drain(..) {
-            self.repeat(cx.now, cx.pool, id);
-        }
+        lost.retain(|id| self.repeat(cx.now, cx.pool, *id));
         self.lost = lost;
     }
 
-    /// The caller's reference to the unit ends here.
-    fn repeat(&mut self, now: Instant, pool: &mut Pool, id: UnitId) {
+    /// Whether the unit waits for a path; else the caller's reference to it ends here.
+    fn repeat(&mut self, now: Instant, pool: &mut Pool, id: UnitId) -> bool {
         let Some(unit) = self.units.get(id).filter(|u| !u.settled).copied() else {
             self.units.release(id, pool);
-            return;
+            return false;
         };
         let view = UnitView {
             bytes: (unit.len() + DATA_OVERHEAD + 28) as u32,
@@ -44,14 +43,21 @@ impl Peer {
             urgent: true,
         };
         match self.rescue.pick(now, &self.views, view) {
-            Choice::Path(index) if now <= unit.deadline => {
+            Choice::Path(index) if now < unit.deadline => {
                 self.totals.repeated_units += 1;
                 let lane = if unit.urgent { Lane::Urgent } else { Lane::Repeat };
                 self.push(now, pool, index, lane, id);
             }
+            _ if now < unit.deadline => return true,
             _ => self.abandon(id, pool),
         }
         self.units.release(id, pool);
+        false
+    }
+
+    /// When the first of what waits for a path is too late.
+    pub(super) fn lost_deadline(&self) -> Option<Instant> {
+        self.lost.iter().filter_map(|id| self.units.get(*id)).map(|unit| unit.deadline).min()
     }
 
     /// Gives a unit up, and tells the peer not to wait for it.

@@ -192,7 +192,8 @@ impl Peer {
             return None;
         }
         let paths = self.paths.iter().filter_map(|p| path_timeout(p, now)).min();
-        [paths, self.hole_deadline(), self.joins.next_deadline(), self.held_back_until(now)].into_iter().flatten().min()
+        let waits = [self.hole_deadline(), self.joins.next_deadline(), self.lost_deadline(), self.held_back_until(now)];
+        waits.into_iter().flatten().chain(paths).min()
     }
 }
 
