@@ -45,3 +45,17 @@ fn who_holds_data_back_looks_again_soon() {
     let asked = world.nodes[0].next_timeout(world.now);
     assert!(asked.is_some_and(|at| at <= world.now + ms(5)), "at {:?}: {asked:?}", world.now);
 }
+
+#[test]
+fn what_a_link_brought_before_it_went_down_is_reported() {
+    let mut world = World::new(&[direction(20, 5, 0.0), direction(20, 15, 0.0)], &Policy::default());
+    world.run_for(ms(700));
+    world.send(0, BULK, 0, 64);
+    while world.take_numbers(1).is_empty() {
+        world.run_for(ms(1));
+    }
+    assert_eq!(world.nodes[0].snapshot(world.now).peers[0].units_in_flight, 1);
+    world.link_down(1, 0);
+    world.run_for(ms(28));
+    assert_eq!(world.nodes[0].snapshot(world.now).peers[0].units_in_flight, 0);
+}

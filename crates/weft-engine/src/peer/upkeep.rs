@@ -198,8 +198,10 @@ impl Peer {
 }
 
 fn path_timeout(path: &Path, now: Instant) -> Option<Instant> {
+    let report = path.log.report_due(REPORT_INTERVAL).filter(|_| !planted::is(Fault::ReportTimerNotSet));
     if !path.link_up {
-        return None;
+        // What arrived before is reported by another path.
+        return report;
     }
     if !path.pending.is_empty() {
         return Some(now);
@@ -212,6 +214,5 @@ fn path_timeout(path: &Path, now: Instant) -> Option<Instant> {
     let next_lane = path.queues.front().filter(|_| path.is_usable()).map(|(lane, _)| lane);
     let data = next_lane.filter(|lane| *lane != Lane::Bulk || path.has_window()).map(|_| path.pacer.ready_at());
     let data = data.filter(|_| !planted::is(Fault::PacerTimerNotSet));
-    let report = path.log.report_due(REPORT_INTERVAL).filter(|_| !planted::is(Fault::ReportTimerNotSet));
     [probe, silence, ask, data, report, path.book.next_loss_timeout()].into_iter().flatten().min()
 }

@@ -12,6 +12,9 @@ pub(super) struct Fault {
     pub(super) kind: FaultKind,
 }
 
+/// Calls of a peer that does not answer are at most 20 s apart, and then a handshake has to pass.
+const CALLED_WITHIN: Duration = Duration::from_secs(25);
+
 /// Kinds of faults. `link` is an access link of `node`.
 #[derive(Clone, Debug)]
 pub(super) enum FaultKind {
@@ -50,6 +53,28 @@ pub(super) enum FaultKind {
 }
 
 impl Fault {
+    /// Whether a session may have ended at `at` because of it: a new key is asked for 60 s before the old one ends. A smaller MTU
+    /// and a link less are no reason.
+    pub(super) fn may_end_a_session(&self, at: Instant) -> bool {
+        let is_lasting = matches!(self.kind, FaultKind::Mtu { .. } | FaultKind::Unplug { .. });
+        !is_lasting && self.at <= at && at <= self.until + CALLED_WITHIN
+    }
+
+    /// What makes this fault worse now and then: a replay to who has just started anew, and datagrams that come from the place before
+    /// after those from the new one.
+    pub(super) fn draw_company(&self, rng: &mut Rng) -> Option<Fault> {
+        let (from, until, kind) = match self.kind {
+            FaultKind::Crash { node } => (self.until, 3, FaultKind::Attack { node, count: 12 }),
+            FaultKind::Rebind { node, link } => {
+                let by = Duration::from_millis(20 + rng.below(60));
+                (self.at.before(Duration::from_millis(50)), 0, FaultKind::Reorder { node, link, by })
+            }
+            _ => return None,
+        };
+        let until = self.until.max(from + Duration::from_secs(until));
+        rng.chance(0.5).then_some(Fault { at: from, until, kind })
+    }
+
     /// A fault that begins somewhere in the time given, and ends in it.
     pub(super) fn draw(rng: &mut Rng, nodes: &[NodePlan], from: Instant, end: Instant, is_long: bool) -> Fault {
         let at = from + Duration::from_nanos(rng.below((end - from).as_nanos() as u64));

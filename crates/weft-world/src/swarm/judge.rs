@@ -5,7 +5,7 @@ use super::violation::Violation;
 use std::collections::BTreeMap;
 use weft_units::{Duration, Instant};
 
-/// A receiver forgets a flow that was silent for a minute.
+/// A receiver forgets a flow that was silent for a minute, on a clock that may have jumped.
 const FORGETFUL: Duration = Duration::from_secs(50);
 /// Holes noted per flow.
 const MAX_HOLES: usize = 256;
@@ -46,7 +46,7 @@ pub(super) struct Receiver {
     pub(super) node: usize,
     /// Flows are put in order.
     pub(super) resequences: bool,
-    /// Its clock jumped.
+    /// Its clock jumped a short while ago.
     pub(super) stepped: bool,
 }
 

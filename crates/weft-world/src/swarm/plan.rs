@@ -110,21 +110,55 @@ impl Plan {
         let mut plan =
             Plan { seed, nodes, pairs, flows: Vec::new(), talks: Vec::new(), faults: Vec::new(), times, is_long };
         plan.draw_traffic(&mut root.split(2));
-        let mut faults = root.split(3);
-        for _ in 0..faults.below(if is_long { 6 } else { 11 }) {
-            let fault = Fault::draw(&mut faults, &plan.nodes, Instant::from_millis(300), times.faults_end, is_long);
-            plan.faults.push(fault);
-        }
+        plan.draw_faults(&mut root.split(3));
         if plan.faults.iter().any(|fault| matches!(fault.kind, FaultKind::Mtu { .. })) {
             // Packets longer than a unit in parts have no way left then, until the sender has learnt it.
             plan.nodes.iter_mut().flat_map(|n| &mut n.links).for_each(LinkPlan::forgo_jumbo_frames);
+            plan.draw_long_packets(&mut root.split(4));
         }
         plan
     }
 
+    fn draw_faults(&mut self, rng: &mut Rng) {
+        let from = Instant::from_millis(300);
+        for _ in 0..rng.below(if self.is_long { 6 } else { 11 }) {
+            let mut fault = Fault::draw(rng, &self.nodes, from, self.times.faults_end, self.is_long);
+            if let FaultKind::Unplug { node, link } = &mut fault.kind
+                && self.nodes[*node].links.len() > 1
+                && rng.chance(0.4)
+            {
+                // It stays out. The first link always sends, and its address is known.
+                *link = self.nodes[*node].links.len() - 1;
+                fault.until = self.times.end;
+            }
+            let company = fault.draw_company(rng);
+            self.faults.extend([Some(fault), company].into_iter().flatten());
+        }
+    }
+
+    /// Black holes are found by what vanishes in them, so there must be something.
+    fn draw_long_packets(&mut self, rng: &mut Rng) {
+        let Times { faults_end, proof, .. } = self.times;
+        for (from, to) in self.directions() {
+            let flow = self.add_flow(rng, from, to, true);
+            self.talks.push(Talk {
+                flow,
+                from: faults_end,
+                until: proof,
+                every: Duration::from_millis(300),
+                burst: 14,
+                offload: Offload::Segmentation,
+                payload: Some(u16::MAX),
+            });
+        }
+    }
+
+    fn directions(&self) -> Vec<(usize, usize)> {
+        self.pairs.iter().flat_map(|&(a, b)| [(a, b), (b, a)]).collect()
+    }
+
     fn draw_traffic(&mut self, rng: &mut Rng) {
-        let directions: Vec<_> = self.pairs.iter().flat_map(|&(a, b)| [(a, b), (b, a)]).collect();
-        for (from, to) in directions {
+        for (from, to) in self.directions() {
             self.draw_background(rng, from, to);
             self.draw_proof(rng, from, to);
         }

@@ -58,7 +58,8 @@ fn phases(world: &mut World<'_>) -> Result<(), Violation> {
         let what = format!("{} datagrams were refused that nobody had touched", world.refused - refused);
         return Err(Violation::new("refused", world.now, what));
     }
-    if let Some((at, node, cause)) = world.sessions_lost.iter().find(|(at, ..)| *at >= times.proof) {
+    let unexcused = |at: Instant| at >= times.proof || !world.plan.faults.iter().any(|f| f.may_end_a_session(at));
+    if let Some((at, node, cause)) = world.sessions_lost.iter().find(|(at, ..)| unexcused(*at)) {
         return Err(Violation::new("session lost", *at, format!("node {node}: {cause}")));
     }
     check_proof(world)?;

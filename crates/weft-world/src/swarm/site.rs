@@ -63,7 +63,8 @@ pub(super) struct Waiting {
 pub(super) struct Site {
     pub(super) engine: Option<Engine>,
     pub(super) clock: Clock,
-    pub(super) stepped: bool,
+    /// When its clock last jumped.
+    pub(super) stepped_at: Option<Instant>,
     /// When it wants to work next.
     pub(super) wake: Instant,
     /// When the engine itself asked to be woken, if it was told nothing since.
@@ -100,7 +101,7 @@ impl Site {
         let mut site = Site {
             engine: None,
             clock,
-            stepped: false,
+            stepped_at: None,
             wake: now,
             asked: None,
             paused: false,

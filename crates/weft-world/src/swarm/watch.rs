@@ -98,6 +98,12 @@ impl Watch {
         }
     }
 
+    /// A node's process starts anew: what its last one answered is not to be answered again at all.
+    pub(super) fn on_restart(&mut self, node: usize) {
+        self.unanswered.remove(&node);
+        self.initiations.entry(node).or_default().iter_mut().for_each(|t| t.at = Instant::ZERO);
+    }
+
     fn on_answered(&mut self, node: usize, sender: u32) {
         let waiting = self.unanswered.entry(node).or_default();
         if let Some(at) = waiting.iter().position(|t| u32_at(&t.bytes, 4) == sender) {

@@ -4,7 +4,7 @@ use super::fault::{Fault, FaultKind};
 use super::plan::{LinkPlan, Plan};
 use super::site::{PORT, Waiting, address};
 use super::watch::is_sealed;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use weft_units::{Duration, Instant, Rng};
 
 /// IPv4 and UDP headers.
@@ -79,9 +79,14 @@ impl Wire {
     }
 
     /// Who is reached at an address now.
-    pub(super) fn at(&self, address: SocketAddr) -> Option<(usize, usize)> {
+    fn at(&self, address: SocketAddr) -> Option<(usize, usize)> {
+        self.behind(address.ip()).filter(|&(n, l)| self.public(n, l) == address)
+    }
+
+    /// Whose link has an address, whatever the port.
+    pub(super) fn behind(&self, ip: IpAddr) -> Option<(usize, usize)> {
         let places = self.access.iter().enumerate().flat_map(|(n, links)| (0..links.len()).map(move |l| (n, l)));
-        places.into_iter().find(|&(n, l)| self.public(n, l) == address)
+        places.into_iter().find(|&(n, l)| address(n, l).ip() == ip)
     }
 
     /// A node sends a datagram.

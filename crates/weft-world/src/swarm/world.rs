@@ -20,6 +20,8 @@ use weft_units::{Duration, Instant, LinkId, Rng};
 const MAX_TURNS: u32 = 20_000;
 /// Datagrams that wait in the sockets of a process that stands still.
 const INBOX: usize = 400;
+/// Nobody waits longer for a hole; what waited when a clock jumped is over by then.
+const LONGEST_HOLD: Duration = Duration::from_secs(5);
 /// Where strangers send from.
 const STRANGER: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::new(203, 0, 113, 9)), 666);
 /// Datagrams of one size that arrive within this come in one receive, where the kernel joins them.
@@ -196,7 +198,7 @@ impl<'a> World<'a> {
             FaultKind::Unplug { node, link } => self.sites[node].plug(&self.plan.nodes[node], link, self.now, false),
             FaultKind::ClockStep { node, by } => {
                 self.sites[node].clock.step(by);
-                self.sites[node].stepped = true;
+                self.sites[node].stepped_at = Some(self.now);
                 self.sites[node].told(self.now);
             }
             FaultKind::Attack { node, count } => {
@@ -215,6 +217,7 @@ impl<'a> World<'a> {
         match self.plan.faults[number].kind {
             FaultKind::Crash { node } if self.sites[node].engine.is_none() => {
                 self.sites[node].start(self.plan, self.now);
+                self.watch.on_restart(node);
                 for &peer in &self.peers[node] {
                     self.judge.forget_order(peer, node);
                     self.watch.forget_paths(node, peer);
@@ -487,7 +490,7 @@ impl<'a> World<'a> {
                 _ => Err(Violation::new("stranger", self.now, format!("node {node} sends type {kind} to a stranger"))),
             };
         }
-        let Some((peer, _)) = self.wire.at(to).filter(|_| is_sealed(datagram)) else { return Ok(()) };
+        let Some((peer, _)) = self.wire.behind(to.ip()).filter(|_| is_sealed(datagram)) else { return Ok(()) };
         if !self.peers[node].contains(&peer) {
             return Err(Violation::new("wrong peer", self.now, format!("node {node} sends to node {peer}")));
         }
@@ -512,7 +515,7 @@ impl<'a> World<'a> {
         let to = Receiver {
             node,
             resequences: plan.nodes[node].policy.reorder == Reorder::Resequence,
-            stepped: site.stepped,
+            stepped: site.stepped_at.is_some_and(|at| now - at < LONGEST_HOLD),
         };
         let Some(engine) = &mut site.engine else { return Ok(()) };
         let mut written = Vec::new();
@@ -528,6 +531,7 @@ impl<'a> World<'a> {
             out_of_order.extend(self.judge.deliver(now, &to, &written, hold)?);
         }
         for late in out_of_order {
+            // A millisecond for clocks that differ by a thousandth and an event loop that gathers for 300 µs.
             let early = late.waited + Duration::from_millis(1) < late.hold;
             let from = plan.flows[late.flow].from;
             if early && self.abandoned(from, node) == 0 {
@@ -589,6 +593,10 @@ impl<'a> World<'a> {
             let Some(before) = site.engine.as_ref().map(|e| e.snapshot(site.local(self.now))) else { continue };
             let holds = before.peers.iter().any(|p| p.queue_bytes > 0);
             let tolerated = if holds { HELD_BACK } else { Duration::ZERO };
+            let local = self.sites[node].local(self.now);
+            if let Some(engine) = &mut self.sites[node].engine {
+                engine.handle_timeout(local);
+            }
             let count = self.transmit_all(node)?;
             if count > 0 && asked - self.now > tolerated {
                 let kind = type_of(&self.out);
