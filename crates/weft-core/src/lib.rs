@@ -5,9 +5,12 @@
 extern crate alloc;
 
 pub mod control;
+pub mod control_loop;
+pub mod fair;
 pub mod flow;
 pub mod pool;
 pub mod queue;
 pub mod reorder;
 pub mod sched;
 pub mod sense;
+pub mod service;

@@ -1,0 +1,378 @@
+//! The law of paper 004: a rate controlled by accumulation.
+
+mod config;
+mod epoch;
+mod synchronisation;
+
+pub use config::AccumulationConfig;
+
+use super::ledger::{Ledger, News};
+use super::marker::{Marker, Report, is_after};
+use super::token_bucket::TokenBucket;
+use super::{Credit, Status};
+use crate::service::Share;
+use alloc::sync::Arc;
+use epoch::{Course, Epoch};
+use synchronisation::{Delay, Synchronisation};
+use weft_units::{Duration, Instant, Rate};
+
+/// Intervals of the rate that may be in flight beside a round trip.
+const FLIGHT_INTERVALS: f64 = 4.0;
+/// Below this part of L the network is taken for empty.
+const EMPTY: f32 = 0.25;
+/// A promise raises H and L at most so many times.
+const MOST_PROMISE_SCALE: f64 = 4.0;
+/// λ grows by this much each τ while it climbs.
+const CLIMB: f64 = 0.5;
+
+/// Accumulation-based rate control between edges (paper 004), in bytes: finds congestion by its own bytes in queues, not by loss.
+///
+/// Every T, from the report on a marker: the rate μ that arrived since the last report, the time q the marker spent in queues, and
+/// the accumulation a = μ q: the bytes that arrived later than an empty network would have let them.
+///
+/// - *Open*: λ ← λ + α, prorated to the time since the last report in units of τ, while the network is empty: a < L/4. Above, λ
+///   stays. (The fluid law grows at a = 0 only; growing on until H keeps longer queues and makes long routes wait less.)
+/// - *Epoch*, from a > H until a < L: λ ← min(λ, β μ), so that λ latches to the least β μ; other services as
+///   [`Service::back_off`](crate::service::Service::back_off) says.
+/// - *Test*, after every synchronisation from nothing: λ stays until a marker is not faster than the one synchronised to.
+///
+/// **What the paper leaves open**, and what is done:
+/// - *Variable packets.* Thresholds count the largest thing that leaves at once, σ: H = 2 σ, L = 1.5 σ; it is also the
+///   bucket's depth. Where super-packets leave whole, σ is their size; where they are sliced and paced below, a slice's. α counts
+///   packets, so that super-packets do not make the loop more aggressive.
+/// - *Lost markers and reports.* Counts are cumulative, so the next report covers the gap, and α is prorated. Silence for
+///   RTT + 4 · variation sends a marker by itself and backs off as congestion; after the second, the loop synchronises anew.
+/// - *Loss and CE marks* are congestion too, once a round trip: the queue was full, whatever the accumulation says.
+/// - *Delay changes.* A shorter path gives a negative accumulation and resynchronises at once. A longer one looks like a queue
+///   that does not drain although λ < μ: after eight flat intervals the loop resynchronises to it. If that was a queue after
+///   all, its bytes are in `unpaid`, and the hold-down window pays them back: w_max less an interval, until nothing is left.
+/// - *Clock drift.* The base delay is lifted by 200 ppm. A network that is empty now and then corrects that at once,
+///   and the law empties it at the end of every epoch.
+/// - *Conservation.* sent = received + lost + in flight. At most λ·(RTT + 4 T) + 4 σ is in flight, so that reports that stop
+///   stop the loop, as a window would.
+/// - *Weights and promises.* α goes with the weight, and so do H and L: with absolute thresholds the loop with the larger
+///   share sees its two packets first and backs off alone. Give weights around one.
+/// - *Start.* λ grows by half every τ until a queue shows, and so it does after idling, up to the rate used before
+///   (`startup`; without it the paper's law alone). A VPN that has not used its rate in an interval keeps what it used and σ.
+#[derive(Clone, Debug)]
+pub struct Accumulation {
+    ledger: Ledger,
+    config: Arc<AccumulationConfig>,
+    share: Share,
+    bucket: TokenBucket,
+    sync: Synchronisation,
+    phase: Phase,
+    /// λ, bits per second.
+    rate_bps: f64,
+    /// λ climbs up to here.
+    climb_to_bps: f64,
+    /// a of the last report, bytes.
+    accumulation: f32,
+    /// The paper's a_global: bytes a resynchronisation may have hidden.
+    unpaid: f32,
+    last: Measured,
+    recover: u32,
+    sent_bytes: u32,
+    /// Whether the VPN's queue ran empty since the last measurement.
+    emptied: bool,
+    backlogged: bool,
+    silences: u8,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Phase {
+    Test,
+    Open,
+    Epoch(Epoch),
+}
+
+/// Where the last measurement ended.
+#[derive(Clone, Copy, Debug, Default)]
+struct Measured {
+    /// Modulo 2^32.
+    at_us: u32,
+    bytes: u32,
+    received_at_us: u32,
+    started: bool,
+}
+
+impl Accumulation {
+    /// A loop at its initial rate; a leased line at its own. Loops share a configuration.
+    pub fn new(config: Arc<AccumulationConfig>, share: Share) -> Accumulation {
+        let mut this = Accumulation {
+            ledger: Ledger::default(),
+            share,
+            bucket: TokenBucket::new(config.burst_bytes),
+            sync: Synchronisation::default(),
+            phase: Phase::Test,
+            rate_bps: config.initial.bps() as f64,
+            climb_to_bps: if config.startup { f64::INFINITY } else { 0.0 },
+            accumulation: 0.0,
+            unpaid: 0.0,
+            last: Measured::default(),
+            recover: u32::MAX,
+            sent_bytes: 0,
+            emptied: false,
+            backlogged: false,
+            silences: 0,
+            config,
+        };
+        this.bound();
+        this
+    }
+
+    /// Whether a packet may leave.
+    pub fn credit(&self, now: Instant, bytes: u32) -> Credit {
+        let in_flight = self.ledger.in_flight();
+        if in_flight > 0 && f64::from(in_flight) + f64::from(bytes) > self.most_in_flight() {
+            return Credit::OnReport;
+        }
+        let at = self.bucket.ready_at(now, bytes, self.sending_bps());
+        if at > now { Credit::At(at) } else { Credit::Now }
+    }
+
+    /// Counts a packet that leaves. `more`: others wait behind it.
+    pub fn on_sent(&mut self, now: Instant, bytes: u32, more: bool) -> Option<Marker> {
+        self.shrink_after_idling(now);
+        self.bucket.take(now, bytes, self.sending_bps());
+        self.ledger.on_sent(now, bytes);
+        self.sent_bytes = self.sent_bytes.wrapping_add(bytes);
+        self.emptied |= !more;
+        self.backlogged = more;
+        let due = now - self.ledger.marked_at() >= self.interval() || self.ledger.sequence() == 0;
+        due.then(|| self.ledger.mark(now))
+    }
+
+    /// Takes in a report.
+    pub fn on_report(&mut self, now: Instant, report: &Report) {
+        let Some(news) = self.ledger.on_report(now, report, self.config.reorder) else { return };
+        self.silences = 0;
+        self.bucket.fill(now, self.sending_bps());
+        let delay = self.sync.on_delay(now, news.one_way_delay_us);
+        let span_us = report.received_at_us.wrapping_sub(self.last.received_at_us);
+        if self.last.started && u128::from(span_us) * 2 < self.interval().as_micros() {
+            return self.congested_by_loss(&news);
+        }
+        let arriving_bps = f64::from(report.bytes.wrapping_sub(self.last.bytes)) * 8e6 / f64::from(span_us.max(1));
+        let now_us = now.as_micros() as u32;
+        let elapsed = Duration::from_micros(now_us.wrapping_sub(self.last.at_us).into());
+        if self.last.started {
+            self.measured(now, arriving_bps, delay, &news, elapsed);
+        }
+        self.last =
+            Measured { at_us: now_us, bytes: report.bytes, received_at_us: report.received_at_us, started: true };
+        (self.sent_bytes, self.emptied) = (0, false);
+        self.congested_by_loss(&news);
+        self.bound();
+    }
+
+    /// A first transmission was lost, or its outer header came with a CE mark: known from below, though it may be repeated.
+    pub fn on_congestion(&mut self, now: Instant) {
+        if is_after(self.ledger.reported(), self.recover) {
+            self.bucket.fill(now, self.sending_bps());
+            self.back_off(self.ledger.delivered_bps().min(self.rate_bps));
+            self.recover = self.ledger.covering_sequence();
+        }
+    }
+
+    /// When [`Accumulation::on_deadline`] is due.
+    pub fn deadline(&self) -> Option<Instant> {
+        let patience = self.interval();
+        self.ledger.deadline().map(|deadline| deadline + patience)
+    }
+
+    /// At the deadline: a marker to send by itself. If an earlier one was not answered, that is congestion.
+    pub fn on_deadline(&mut self, now: Instant) -> Option<Marker> {
+        if self.deadline().is_none_or(|deadline| now < deadline) {
+            return None;
+        }
+        let (marker, unanswered) = self.ledger.on_deadline(now)?;
+        if unanswered {
+            self.bucket.fill(now, self.sending_bps());
+            self.back_off(self.rate_bps);
+            self.silences = self.silences.saturating_add(1);
+        }
+        if self.silences == 2 {
+            self.sync.forget();
+            self.phase = Phase::Test;
+        }
+        Some(marker)
+    }
+
+    /// Changes weight and service; a leased line has its rate at once.
+    pub fn set_share(&mut self, now: Instant, share: Share) {
+        self.bucket.fill(now, self.sending_bps());
+        self.share = share;
+        self.bound();
+    }
+
+    /// What the loop does now.
+    pub fn status(&self) -> Status {
+        let rtt = self.ledger.rtt.smoothed();
+        let rate = Rate::from_bps(self.rate_bps as u64);
+        Status {
+            rate,
+            window_bytes: rate.bytes_in(rtt),
+            delivered: Rate::from_bps(self.ledger.delivered_bps() as u64),
+            rtt,
+            rtt_min: self.ledger.rtt.min(),
+            loss_event_rate: None,
+            lost_packets: self.ledger.lost_packets(),
+            in_flight_bytes: self.ledger.in_flight(),
+            accumulation_bytes: self.accumulation as u64,
+            backlogged: self.backlogged,
+        }
+    }
+
+    /// Whether the loop is in a congestion epoch.
+    pub fn in_epoch(&self) -> bool {
+        matches!(self.phase, Phase::Epoch(_))
+    }
+
+    /// τ: the time in which the rate grows by α.
+    pub fn tau(&self) -> Duration {
+        self.config.tau.unwrap_or_else(|| AccumulationConfig::derived_tau(self.ledger.rtt.min()))
+    }
+
+    /// T: the time from marker to marker.
+    pub fn interval(&self) -> Duration {
+        self.config.interval.unwrap_or_else(|| self.tau())
+    }
+
+    fn measured(&mut self, now: Instant, arriving_bps: f64, delay: Delay, news: &News, elapsed: Duration) {
+        self.pay_back();
+        let Delay::Queued(queued_us) = delay else {
+            self.accumulation = 0.0;
+            if !matches!(self.phase, Phase::Test) {
+                self.phase = Phase::Open;
+            }
+            return;
+        };
+        self.accumulation = (arriving_bps * f64::from(queued_us) / 8e6) as f32;
+        let scale = self.threshold_scale(arriving_bps);
+        let (high, low) = ((self.config.high_bytes() * scale) as f32, (self.config.low_bytes() * scale) as f32);
+        let empty = low * EMPTY;
+        let interval = self.interval();
+        if self.accumulation > empty {
+            self.climb_to_bps = 0.0;
+        }
+        match &mut self.phase {
+            Phase::Test => self.phase = Phase::Open,
+            Phase::Open if self.accumulation > high => {
+                self.phase = Phase::Epoch(Epoch::begin(now, self.accumulation));
+                self.back_off(arriving_bps);
+            }
+            Phase::Open if self.accumulation < empty => self.increase(elapsed),
+            Phase::Open => {}
+            Phase::Epoch(epoch) => {
+                let drained = ((arriving_bps - self.rate_bps) * elapsed.as_secs_f64() / 8.0) as f32;
+                match epoch.on_accumulation(now, self.accumulation, drained, low, interval) {
+                    Course::Goes => self.back_off(arriving_bps),
+                    Course::Ends => self.phase = Phase::Open,
+                    Course::DelayChanged => self.resynchronise(now, news.one_way_delay_us),
+                }
+            }
+        }
+    }
+
+    /// What H and L are multiplied with: the weight, so that at the same queue all reach them; and μ/(μ − A) where A is promised,
+    /// since only the excess competes, but four at most, so that a promise that cannot be kept gives way.
+    fn threshold_scale(&self, arriving_bps: f64) -> f64 {
+        let excess = arriving_bps - self.share.service().rate().bps() as f64;
+        let promise =
+            if excess * MOST_PROMISE_SCALE > arriving_bps { arriving_bps / excess } else { MOST_PROMISE_SCALE };
+        self.share.weight() * promise
+    }
+
+    fn resynchronise(&mut self, now: Instant, one_way_delay_us: u32) {
+        self.unpaid += self.accumulation;
+        self.accumulation = 0.0;
+        self.sync.restart(now, one_way_delay_us);
+        self.phase = Phase::Open;
+    }
+
+    fn increase(&mut self, elapsed: Duration) {
+        let tau = self.tau();
+        let periods = (elapsed.as_secs_f64() / tau.as_secs_f64()).min(2.0);
+        let alpha = self.alpha_bps(tau) * periods;
+        if self.emptied {
+            // Use it or lose it (§6.1), one burst besides.
+            let used_bps = f64::from(self.sent_bytes) * 8.0 / elapsed.as_secs_f64().max(1e-9);
+            let burst_bps = f64::from(self.config.burst_bytes) * 8.0 / tau.as_secs_f64();
+            if self.config.startup {
+                self.climb_to_bps = self.climb_to_bps.max(self.rate_bps);
+            }
+            self.rate_bps = (self.rate_bps + alpha).min(used_bps + burst_bps.max(alpha));
+        } else if self.rate_bps < self.climb_to_bps {
+            self.rate_bps = (self.rate_bps * (1.0 + CLIMB * periods)).min(self.climb_to_bps);
+        } else {
+            self.rate_bps += alpha;
+        }
+    }
+
+    fn back_off(&mut self, arriving_bps: f64) {
+        let service = self.share.service();
+        let beta = self.config.beta.into();
+        self.rate_bps = service.back_off(self.rate_bps, arriving_bps, beta, service.rate().bps() as f64);
+        self.climb_to_bps = 0.0;
+        self.bound();
+    }
+
+    fn congested_by_loss(&mut self, news: &News) {
+        if (news.lost_packets > 0 || news.ce_packets > 0) && is_after(news.sequence, self.recover) {
+            self.back_off(self.ledger.delivered_bps().min(self.rate_bps));
+            self.recover = self.ledger.covering_sequence();
+        }
+    }
+
+    /// One interval's payment has been made: less was sent by w_hold.
+    fn pay_back(&mut self) {
+        self.unpaid = (self.unpaid - self.hold_bytes() as f32).max(0.0);
+    }
+
+    /// w_hold: what is sent less in an interval.
+    fn hold_bytes(&self) -> f64 {
+        f64::from(self.unpaid).min(self.config.hold_bytes())
+    }
+
+    /// λ less the hold-down window, never less than a leased line's rate.
+    fn sending_bps(&self) -> f64 {
+        let hold_bps = self.hold_bytes() * 8.0 / self.interval().as_secs_f64();
+        (self.rate_bps - hold_bps).max(self.least_bps())
+    }
+
+    /// α of this loop, bits per second each τ: packets per τ, by weight.
+    fn alpha_bps(&self, tau: Duration) -> f64 {
+        self.share.weight() * self.config.increase_bytes() * 8.0 / tau.as_secs_f64()
+    }
+
+    fn shrink_after_idling(&mut self, now: Instant) {
+        // What the bucket made it wait is no idling.
+        let waited = Rate::from_bps(self.rate_bps as u64).time_for(2 * u64::from(self.config.burst_bytes));
+        let idle = self.ledger.idle(now).saturating_sub(waited);
+        let periods = idle.as_nanos() / self.tau().as_nanos().max(1);
+        if periods < 2 {
+            return;
+        }
+        if self.config.startup {
+            self.climb_to_bps = self.climb_to_bps.max(self.rate_bps);
+        }
+        let initial = (self.config.initial.bps() as f64).min(self.rate_bps);
+        self.rate_bps = (self.rate_bps / (1u64 << periods.min(40)) as f64).max(initial);
+        self.bound();
+    }
+
+    fn most_in_flight(&self) -> f64 {
+        let time = self.ledger.rtt.smoothed().as_secs_f64() + FLIGHT_INTERVALS * self.interval().as_secs_f64();
+        self.rate_bps * time / 8.0 + FLIGHT_INTERVALS * f64::from(self.config.burst_bytes)
+    }
+
+    fn least_bps(&self) -> f64 {
+        self.config.floor.bps().max(self.share.service().floor().bps()) as f64
+    }
+
+    fn bound(&mut self) {
+        let most = self.config.cap.bps() as f64;
+        self.rate_bps = self.rate_bps.min(most).max(self.least_bps());
+    }
+}

@@ -1,0 +1,84 @@
+use weft_units::Instant;
+
+/// The base is lifted by this much: as far as two clocks drift apart (two crystals of 100 ppm).
+const DRIFT_US_PER_S: u32 = 200;
+/// Markers jitter by so much without any queue.
+const JITTER_US: u32 = 250;
+const LIFT_EVERY_US: u32 = 1_000_000 / DRIFT_US_PER_S;
+
+/// The one-way delay without a queue, on two clocks: what the egress's intervals are synchronised to (paper 004 §6.1).
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Synchronisation {
+    base_us: u32,
+    /// Modulo 2^32, as everything here.
+    lifted_at_us: u32,
+    started: bool,
+}
+
+/// What a marker's delay says.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Delay {
+    /// The first, or shorter than the base by more than jitter: the base is this one now.
+    Resynchronised,
+    /// So many microseconds in queues. (A little shorter than the base is none, and lowers the base.)
+    Queued(u32),
+}
+
+impl Synchronisation {
+    /// Takes in a marker's one-way delay. An accumulation below zero cannot be: the base was set while a queue stood.
+    pub fn on_delay(&mut self, now: Instant, one_way_delay_us: u32) -> Delay {
+        let lifts = (now.as_micros() as u32).wrapping_sub(self.lifted_at_us) / LIFT_EVERY_US;
+        self.base_us = self.base_us.wrapping_add(lifts);
+        self.lifted_at_us = self.lifted_at_us.wrapping_add(lifts * LIFT_EVERY_US);
+        let queued = one_way_delay_us.wrapping_sub(self.base_us) as i32;
+        if self.started && queued >= 0 {
+            return Delay::Queued(queued as u32);
+        }
+        let by_little = self.started && queued.unsigned_abs() <= JITTER_US;
+        self.restart(now, one_way_delay_us);
+        if by_little { Delay::Queued(0) } else { Delay::Resynchronised }
+    }
+
+    /// The present delay is the base from now on.
+    pub fn restart(&mut self, now: Instant, one_way_delay_us: u32) {
+        let lifted_at_us = now.as_micros() as u32;
+        *self = Synchronisation { base_us: one_way_delay_us, lifted_at_us, started: true };
+    }
+
+    /// The next delay will be the base.
+    pub fn forget(&mut self) {
+        self.started = false;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_shorter_delay_is_the_new_base_also_across_the_wrap() {
+        let mut sync = Synchronisation::default();
+        let at = Instant::from_millis;
+        assert_eq!(sync.on_delay(at(0), u32::MAX - 5), Delay::Resynchronised);
+        assert_eq!(sync.on_delay(at(1), 94), Delay::Queued(100));
+        assert_eq!(sync.on_delay(at(2), u32::MAX - 9), Delay::Queued(0));
+        assert_eq!(sync.on_delay(at(3), 90), Delay::Queued(100));
+        assert_eq!(sync.on_delay(at(3), u32::MAX - 999), Delay::Resynchronised);
+        sync.forget();
+        assert_eq!(sync.on_delay(at(4), 500), Delay::Resynchronised);
+    }
+
+    #[test]
+    fn a_clock_that_drifts_is_followed() {
+        for ppm in [-150i64, 150] {
+            let mut sync = Synchronisation::default();
+            for second in 0..100u32 {
+                let delay = 7_000u32.wrapping_add_signed((ppm * i64::from(second)) as i32);
+                match sync.on_delay(Instant::from_millis(u64::from(second) * 1_000), delay) {
+                    Delay::Resynchronised => {}
+                    Delay::Queued(us) => assert!(us <= 1, "{us} µs after {second} s at {ppm} ppm"),
+                }
+            }
+        }
+    }
+}

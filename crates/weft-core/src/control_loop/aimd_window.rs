@@ -1,0 +1,364 @@
+//! The law of paper 003: an AIMD window.
+
+use super::ledger::Ledger;
+use super::loss_intervals::LossIntervals;
+use super::marker::{Marker, Report, is_after};
+use super::{Credit, Status};
+use crate::fair::aimd::{LEAST_DECREASE, MOST_DECREASE};
+use crate::service::Share;
+use weft_units::{Duration, Instant, Rate};
+
+/// Nobody needs more in flight, and 32-bit counts stay far from ambiguous.
+const MOST_WINDOW: f64 = (1u64 << 28) as f64;
+
+/// The numbers of [`AimdWindow`]; by default those of the paper's prototype (table V), and slow start besides.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct AimdConfig {
+    /// a: packets the window grows in a round trip.
+    pub increase_packets: f32,
+    /// b: the part of the window given up at a loss event; 0 < b ≤ 0.5.
+    pub decrease: f32,
+    /// What counts as one packet, in bytes. The window is kept in bytes, so that VPNs of small packets are not wronged.
+    pub packet_bytes: u16,
+    /// Δ: packets from marker to marker.
+    pub marker_every: u8,
+    /// Packets of the first window.
+    pub initial_packets: u8,
+    /// Whether the window doubles each round trip until the first loss event. The paper does not say how it starts.
+    pub slow_start: bool,
+    /// Milliseconds packets may overtake others before what is missing is lost; zero where all take one path.
+    pub reorder_ms: u16,
+}
+
+impl Default for AimdConfig {
+    fn default() -> AimdConfig {
+        AimdConfig {
+            increase_packets: 0.1,
+            decrease: 0.1,
+            packet_bytes: 1_500,
+            marker_every: 4,
+            initial_packets: 4,
+            slow_start: true,
+            reorder_ms: 0,
+        }
+    }
+}
+
+/// AIMD window control between edges (I2VFC, paper 003; Yang and Lam's GAIMD).
+///
+/// Without loss W grows by a packets a round trip; on a loss event W ← (1 − b)W. Losses and CE marks within a round trip are one event: what
+/// was on its way at a decrease says nothing about it. What was lost is never sent again by the loop.
+///
+/// What the paper leaves open is done as TCP does it, and never below one packet: slow start; growth only of a
+/// window that is used, as far as 1.25 × the most in flight during two round trips, twice that in slow start (RFC 7661's purpose); after an idle time-out
+/// the window halves per time-out down to the initial one, and grows back fast (RFC 2861); a marker unanswered for
+/// RTT + 4 · variation is a loss event, and is followed by another.
+///
+/// The [`Share`]'s weight is no part of this law: it comes in as a and b, through [`AimdWindow::set_parameters`], from [`crate::fair`].
+#[derive(Clone, Copy, Debug)]
+pub struct AimdWindow {
+    ledger: Ledger,
+    losses: LossIntervals,
+    config: AimdConfig,
+    share: Share,
+    window: f64,
+    /// Slow start ends here.
+    threshold: f64,
+    /// Most bytes in flight in this round and the one before.
+    peaks: [u32; 2],
+    /// The round ends when this marker is reported.
+    round: u32,
+    /// Losses reported up to this marker belong to the last event.
+    recover: u32,
+    backlogged: bool,
+}
+
+impl AimdWindow {
+    /// A loop at its initial window; that of a leased line has its rate from the first packet on.
+    pub fn new(config: AimdConfig, share: Share) -> AimdWindow {
+        let initial = f64::from(config.initial_packets.max(1)) * f64::from(config.packet_bytes);
+        let mut this = AimdWindow {
+            ledger: Ledger::default(),
+            losses: LossIntervals::default(),
+            config,
+            share,
+            window: initial,
+            threshold: if config.slow_start { MOST_WINDOW } else { 0.0 },
+            peaks: [0; 2],
+            round: 0,
+            recover: u32::MAX,
+            backlogged: false,
+        };
+        this.bound();
+        this
+    }
+
+    /// Whether a packet may leave.
+    pub fn credit(&self, bytes: u32) -> Credit {
+        let in_flight = self.ledger.in_flight();
+        let fits = f64::from(in_flight) + f64::from(bytes) <= self.window;
+        if in_flight == 0 || fits { Credit::Now } else { Credit::OnReport }
+    }
+
+    /// Counts a packet that leaves. `more`: others wait behind it.
+    pub fn on_sent(&mut self, now: Instant, bytes: u32, more: bool) -> Option<Marker> {
+        self.shrink_after_idling(now);
+        self.ledger.on_sent(now, bytes);
+        self.backlogged = more;
+        self.peaks[0] = self.peaks[0].max(self.ledger.in_flight());
+        let first = self.ledger.sequence() == 0;
+        let every = self.ledger.unmarked_packets() >= u32::from(self.config.marker_every.max(1));
+        let full = self.ledger.in_flight() as f64 + f64::from(self.config.packet_bytes) > self.window;
+        (first || every || full).then(|| self.ledger.mark(now))
+    }
+
+    /// Takes in a report.
+    pub fn on_report(&mut self, now: Instant, report: &Report) {
+        let reorder = Duration::from_millis(self.config.reorder_ms.into());
+        let Some(news) = self.ledger.on_report(now, report, reorder) else { return };
+        if news.lost_packets > 0 || news.ce_packets > 0 {
+            if is_after(news.sequence, self.recover) {
+                self.loss_event();
+            }
+        } else {
+            self.grow(f64::from(news.settled_bytes));
+        }
+        if !is_after(self.round, news.sequence) {
+            self.peaks = [self.ledger.in_flight(), self.peaks[0]];
+            self.round = self.ledger.sequence();
+        }
+        self.bound();
+    }
+
+    /// A first transmission was lost, or its outer header came with a CE mark: known from below, though it may be repeated.
+    pub fn on_congestion(&mut self) {
+        if is_after(self.ledger.reported(), self.recover) {
+            self.loss_event();
+        }
+    }
+
+    /// When [`AimdWindow::on_deadline`] is due.
+    pub fn deadline(&self) -> Option<Instant> {
+        self.ledger.deadline()
+    }
+
+    /// At the deadline: a marker to send by itself. If an earlier one was not answered, that is a loss event.
+    pub fn on_deadline(&mut self, now: Instant) -> Option<Marker> {
+        let (marker, unanswered) = self.ledger.on_deadline(now)?;
+        if unanswered {
+            self.loss_event();
+        }
+        Some(marker)
+    }
+
+    /// Changes weight and service; a leased line has its rate at once.
+    pub fn set_share(&mut self, share: Share) {
+        self.share = share;
+        self.bound();
+    }
+
+    /// Sets a (packets a round trip) and b, as [`crate::fair::aimd`] finds them.
+    pub fn set_parameters(&mut self, increase: f64, decrease: f64) {
+        self.config.increase_packets = increase.max(0.0) as f32;
+        self.config.decrease = decrease.clamp(LEAST_DECREASE, MOST_DECREASE) as f32;
+    }
+
+    /// What the loop does now.
+    pub fn status(&self) -> Status {
+        let rtt = self.ledger.rtt.smoothed();
+        Status {
+            rate: Rate::from_bps((self.window * 8.0 / rtt.as_secs_f64()) as u64),
+            window_bytes: self.window as u64,
+            delivered: Rate::from_bps(self.ledger.delivered_bps() as u64),
+            rtt,
+            rtt_min: self.ledger.rtt.min(),
+            loss_event_rate: self.losses.rate(self.ledger.settled_packets()),
+            lost_packets: self.ledger.lost_packets(),
+            in_flight_bytes: self.ledger.in_flight(),
+            accumulation_bytes: 0,
+            backlogged: self.backlogged,
+        }
+    }
+
+    fn loss_event(&mut self) {
+        self.losses.on_event(self.ledger.settled_packets());
+        self.recover = self.ledger.covering_sequence();
+        // A window that doubled until it overflowed the bottleneck is twice what fits.
+        let doubling = self.window < self.threshold;
+        let beta = if doubling { 0.5 } else { 1.0 - self.decrease() };
+        self.window = self.share.service().back_off(self.window, self.window, beta, self.promised());
+        self.bound();
+        self.threshold = self.window;
+    }
+
+    /// b, but never less than what a round trip adds: or the window would rise through losses in every round trip.
+    fn decrease(&self) -> f64 {
+        let added = f64::from(self.config.increase_packets) * f64::from(self.config.packet_bytes) / self.window;
+        f64::from(self.config.decrease).max(LEAST_DECREASE).max(added).min(MOST_DECREASE)
+    }
+
+    fn grow(&mut self, settled: f64) {
+        let packet = f64::from(self.config.packet_bytes);
+        let peak = f64::from(self.peaks[0].max(self.peaks[1]));
+        let (grown, used) = if self.window < self.threshold {
+            ((self.window + settled).min(self.threshold), peak * 2.0)
+        } else {
+            let increase = f64::from(self.config.increase_packets) * packet * settled / self.window;
+            (self.window + increase, peak + (peak / 4.0).max(packet))
+        };
+        self.window = grown.min(used).max(self.window);
+    }
+
+    fn shrink_after_idling(&mut self, now: Instant) {
+        let idle = self.ledger.idle(now).as_nanos() / self.ledger.rtt.timeout().as_nanos().max(1);
+        if idle == 0 {
+            return;
+        }
+        let initial = f64::from(self.config.initial_packets.max(1)) * f64::from(self.config.packet_bytes);
+        self.threshold = self.threshold.max(self.window * 0.75);
+        self.window = (self.window / (1u64 << idle.min(40)) as f64).max(initial.min(self.window));
+        self.bound();
+    }
+
+    /// The window that sends the promised rate.
+    fn promised(&self) -> f64 {
+        self.share.service().rate().bps() as f64 * self.ledger.rtt.smoothed().as_secs_f64() / 8.0
+    }
+
+    fn bound(&mut self) {
+        let floor = self.share.service().floor().bps() as f64 * self.ledger.rtt.smoothed().as_secs_f64() / 8.0;
+        let least = f64::from(self.config.packet_bytes).max(floor).min(MOST_WINDOW);
+        self.window = self.window.clamp(least, MOST_WINDOW);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::control_loop::LoopEgress;
+    use crate::service::Service;
+
+    const PACKET: u32 = 1_500;
+
+    fn config() -> AimdConfig {
+        AimdConfig { slow_start: false, increase_packets: 0.5, decrease: 0.25, ..AimdConfig::default() }
+    }
+
+    fn packets(this: &AimdWindow) -> f64 {
+        this.window / f64::from(PACKET)
+    }
+
+    /// A round trip of 10 ms: sends what the window lets, loses the first `lose`, answers every marker.
+    fn round(this: &mut AimdWindow, egress: &mut LoopEgress, at: u64, lose: u32) -> u32 {
+        let (mut sent, mut reports) = (0, alloc::vec::Vec::new());
+        while this.credit(PACKET) == Credit::Now && sent < 1_000 {
+            let marker = this.on_sent(Instant::from_millis(at), PACKET, true);
+            sent += 1;
+            if sent > lose {
+                egress.on_packet(PACKET, false);
+                reports.extend(marker.and_then(|m| egress.on_marker(Instant::from_millis(at + 5), m)));
+            }
+        }
+        for report in reports {
+            this.on_report(Instant::from_millis(at + 10), &report);
+        }
+        sent
+    }
+
+    #[test]
+    fn grows_by_a_in_a_round_trip_and_falls_by_b_at_a_loss_event() {
+        let (mut this, mut egress) = (AimdWindow::new(config(), Share::default()), LoopEgress::default());
+        for i in 0..10 {
+            round(&mut this, &mut egress, i * 10, 0);
+        }
+        // Ten times half a packet at most; a little less, since a window of 8.4 packets lets 8 out.
+        let before = packets(&this);
+        assert!((8.0..9.01).contains(&before), "{before}");
+        assert_eq!(round(&mut this, &mut egress, 100, 3), before as u32);
+        let after = packets(&this);
+        // The reports after the event let it grow again a little.
+        assert!((0.75..0.8).contains(&(after / before)), "three losses, one event: {before} → {after}");
+        assert!(this.status().loss_event_rate.is_some_and(|p| p < 0.025));
+        assert_eq!(this.status().in_flight_bytes, 0);
+    }
+
+    #[test]
+    fn slow_start_doubles_and_ends_at_half() {
+        let mut this = AimdWindow::new(AimdConfig::default(), Share::default());
+        let mut egress = LoopEgress::default();
+        for i in 0..4 {
+            round(&mut this, &mut egress, i * 10, 0);
+        }
+        let before = packets(&this);
+        assert!((56.0..=64.0).contains(&before), "{before}");
+        round(&mut this, &mut egress, 40, 1);
+        assert!((packets(&this) / before - 0.5).abs() < 0.01);
+    }
+
+    #[test]
+    fn a_window_of_one_packet_grows() {
+        let config = AimdConfig { initial_packets: 1, ..config() };
+        let (mut this, mut egress) = (AimdWindow::new(config, Share::default()), LoopEgress::default());
+        for i in 0..40 {
+            round(&mut this, &mut egress, i * 10, 0);
+        }
+        assert!(packets(&this) > 10.0, "{}", packets(&this));
+    }
+
+    #[test]
+    fn a_window_not_used_does_not_grow() {
+        let (mut this, mut egress) = (AimdWindow::new(config(), Share::default()), LoopEgress::default());
+        for i in 0..400 {
+            let at = Instant::from_millis(i * 10);
+            egress.on_packet(PACKET, false);
+            let marker = this.on_sent(at, PACKET, false);
+            if let Some(report) = marker.and_then(|m| egress.on_marker(at, m)) {
+                this.on_report(at + Duration::from_millis(9), &report);
+            }
+        }
+        assert!(packets(&this) < 7.0, "{}", packets(&this));
+    }
+
+    #[test]
+    fn idling_forgets_the_window_but_not_where_it_was() {
+        let mut this = AimdWindow::new(AimdConfig::default(), Share::default());
+        let mut egress = LoopEgress::default();
+        for i in 0..5 {
+            round(&mut this, &mut egress, i * 10, 0);
+        }
+        let before = packets(&this);
+        round(&mut this, &mut egress, 60_000, 0);
+        let at_once = packets(&this);
+        assert!(at_once <= 8.1, "after a minute it begins anew: {at_once}");
+        for i in 1..5 {
+            round(&mut this, &mut egress, 60_000 + i * 10, 0);
+        }
+        assert!(packets(&this) > before * 0.7);
+    }
+
+    #[test]
+    fn silence_is_a_loss_event_and_is_asked_about() {
+        let mut this = AimdWindow::new(config(), Share::default());
+        while this.credit(PACKET) == Credit::Now {
+            this.on_sent(Instant::ZERO, PACKET, true);
+        }
+        let due = this.deadline().unwrap_or_default();
+        assert!(this.on_deadline(due).is_some_and(|m| m.packets == 4));
+        assert!((packets(&this) - 3.0).abs() < 1e-9, "4 · (1 − b)");
+    }
+
+    #[test]
+    fn an_assured_window_backs_off_its_excess_and_a_leased_one_keeps_its_rate() {
+        let rate = Rate::from_bps(2_400_000); // 20 packets in the initial round trip of 100 ms
+        let assured = Share::new(1.0, Service::Assured { rate, gamma: 0.98 }).unwrap_or_default();
+        let leased = Share::new(1.0, Service::LeasedLine { rate }).unwrap_or_default();
+        let mut this = AimdWindow::new(config(), assured);
+        this.window = 40.0 * f64::from(PACKET);
+        this.on_congestion();
+        assert!((packets(&this) - 35.0).abs() < 1e-9, "20 + 0.75 · 20");
+        let mut this = AimdWindow::new(config(), leased);
+        assert!((packets(&this) - 20.0).abs() < 1e-9, "from the first packet on");
+        this.on_congestion();
+        assert!((packets(&this) - 20.0).abs() < 1e-9);
+    }
+}

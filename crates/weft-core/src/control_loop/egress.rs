@@ -1,0 +1,63 @@
+use super::marker::{Marker, Report, is_after};
+use weft_units::Instant;
+
+/// The egress's half of a loop, the same under every law: it counts and answers, and decides nothing. It has no timer.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct LoopEgress {
+    packets: u32,
+    bytes: u32,
+    ce_packets: u32,
+    newest: Option<u32>,
+}
+
+impl LoopEgress {
+    /// Counts a packet that came for the first time; duplicates are the caller's to drop. `ce`: it came with a CE mark.
+    pub fn on_packet(&mut self, bytes: u32, ce: bool) {
+        self.packets = self.packets.wrapping_add(1);
+        self.bytes = self.bytes.wrapping_add(bytes);
+        self.ce_packets = self.ce_packets.wrapping_add(u32::from(ce));
+    }
+
+    /// Answers a marker, after the packet that carried it was counted. None for a marker that a newer one overtook: its
+    /// news is old. What holds the report back until it leaves is added to [`Report::held_us`].
+    pub fn on_marker(&mut self, now: Instant, marker: Marker) -> Option<Report> {
+        if self.newest.is_some_and(|newest| !is_after(marker.sequence, newest)) {
+            return None;
+        }
+        self.newest = Some(marker.sequence);
+        Some(Report {
+            marker,
+            received_at_us: now.as_micros() as u32,
+            held_us: 0,
+            packets: self.packets,
+            bytes: self.bytes,
+            ce_packets: self.ce_packets,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_report_is_the_marker_and_the_counts() {
+        let mut egress = LoopEgress::default();
+        egress.on_packet(1_000, false);
+        egress.on_packet(500, true);
+        let marker = Marker { sequence: 1, sent_at_us: 70, packets: 3, bytes: 2_500 };
+        let report = egress.on_marker(Instant::from_micros((1 << 32) + 5), marker);
+        let counts = Report { marker, received_at_us: 5, held_us: 0, packets: 2, bytes: 1_500, ce_packets: 1 };
+        assert_eq!(report, Some(counts));
+        assert_eq!(egress.on_marker(Instant::ZERO, marker), None, "the same marker again");
+    }
+
+    #[test]
+    fn an_overtaken_marker_is_not_answered_and_numbers_wrap() {
+        let mut egress = LoopEgress::default();
+        let marker = |sequence| Marker { sequence, ..Marker::default() };
+        assert!(egress.on_marker(Instant::ZERO, marker(u32::MAX)).is_some());
+        assert!(egress.on_marker(Instant::ZERO, marker(1)).is_some());
+        assert!(egress.on_marker(Instant::ZERO, marker(0)).is_none());
+    }
+}

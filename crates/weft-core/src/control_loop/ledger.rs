@@ -1,0 +1,315 @@
+use super::marker::{Marker, Report, is_after};
+use super::round_trip::RoundTrip;
+use weft_units::{Duration, Instant};
+
+const LONGEST_TIMEOUT: Duration = Duration::from_secs(4);
+/// The delivered rate is an average over about four rounds.
+const RATE_GAIN: f64 = 0.25;
+
+/// The ingress's books of one loop: what was sent, what of it is settled, and what a report teaches.
+///
+/// Everything is cumulative, so that a report that arrives stands for all those that did not, and a marker settles everything
+/// sent before it: *sent = received + lost + in flight*, always.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Ledger {
+    pub rtt: RoundTrip,
+    sent_packets: u32,
+    sent_bytes: u32,
+    settled_packets: u32,
+    settled_bytes: u32,
+    marked_packets: u32,
+    marked_at: Instant,
+    sequence: u32,
+    reported: u32,
+    lost_packets: u32,
+    missing: Missing,
+    ce_packets: u32,
+    round: Round,
+    delivered_bps: f64,
+    sent_at: Instant,
+    progress_at: Instant,
+    backoff: u8,
+}
+
+/// Packets not received although a later marker was. They are lost if they are missing for as long as packets may overtake.
+#[derive(Clone, Copy, Debug)]
+struct Missing {
+    least: u32,
+    /// Far future: nothing is.
+    since: Instant,
+}
+
+impl Missing {
+    const NONE: Missing = Missing { least: 0, since: Instant::FAR_FUTURE };
+}
+
+impl Default for Missing {
+    fn default() -> Missing {
+        Missing::NONE
+    }
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Round {
+    received_bytes: u32,
+    received_at_us: u32,
+    started: bool,
+}
+
+/// What one report taught.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct News {
+    /// The marker it answers.
+    pub sequence: u32,
+    /// Bytes settled by it: received or lost.
+    pub settled_bytes: u32,
+    /// Packets found lost.
+    pub lost_packets: u32,
+    /// Packets newly known to have come with a CE mark.
+    pub ce_packets: u32,
+    /// Arrival minus departure of the marker in microseconds, on two clocks, modulo 2^32.
+    pub one_way_delay_us: u32,
+}
+
+impl Ledger {
+    /// Bytes sent and not settled.
+    pub fn in_flight(&self) -> u32 {
+        self.sent_bytes.wrapping_sub(self.settled_bytes)
+    }
+
+    /// Packets sent since the last marker.
+    pub fn unmarked_packets(&self) -> u32 {
+        self.sent_packets.wrapping_sub(self.marked_packets)
+    }
+
+    /// Packets found lost, ever, modulo 2^32.
+    pub fn lost_packets(&self) -> u32 {
+        self.lost_packets
+    }
+
+    /// Packets received or lost, ever, as far as reported, modulo 2^32.
+    pub fn settled_packets(&self) -> u32 {
+        self.settled_packets
+    }
+
+    /// The last marker's number.
+    pub fn sequence(&self) -> u32 {
+        self.sequence
+    }
+
+    /// The first marker that covers everything sent so far, sent or yet to be sent.
+    pub fn covering_sequence(&self) -> u32 {
+        self.sequence.wrapping_add(u32::from(self.unmarked_packets() > 0))
+    }
+
+    /// The newest marker reported on.
+    pub fn reported(&self) -> u32 {
+        self.reported
+    }
+
+    pub fn marked_at(&self) -> Instant {
+        self.marked_at
+    }
+
+    /// Bits per second that arrived lately.
+    pub fn delivered_bps(&self) -> f64 {
+        self.delivered_bps
+    }
+
+    /// How long nothing was sent and nothing is in flight; zero if something is.
+    pub fn idle(&self, now: Instant) -> Duration {
+        if self.in_flight() > 0 || self.sent_packets == 0 { Duration::ZERO } else { now - self.sent_at }
+    }
+
+    pub fn on_sent(&mut self, now: Instant, bytes: u32) {
+        if self.in_flight() == 0 {
+            self.progress_at = now;
+        }
+        self.sent_packets = self.sent_packets.wrapping_add(1);
+        self.sent_bytes = self.sent_bytes.wrapping_add(bytes);
+        self.sent_at = now;
+    }
+
+    /// A marker over everything sent so far.
+    pub fn mark(&mut self, now: Instant) -> Marker {
+        self.sequence = self.sequence.wrapping_add(1);
+        self.marked_packets = self.sent_packets;
+        self.marked_at = now;
+        Marker {
+            sequence: self.sequence,
+            sent_at_us: now.as_micros() as u32,
+            packets: self.sent_packets,
+            bytes: self.sent_bytes,
+        }
+    }
+
+    /// Takes in a report; None if it is old, or answers no marker of ours. Packets overtake each other by `reorder` at most.
+    pub fn on_report(&mut self, now: Instant, report: &Report, reorder: Duration) -> Option<News> {
+        let marker = &report.marker;
+        let newer = is_after(marker.sequence, self.reported) && !is_after(marker.sequence, self.sequence);
+        let settled_bytes = marker.bytes.wrapping_sub(self.settled_bytes);
+        let settled_packets = marker.packets.wrapping_sub(self.settled_packets);
+        let in_flight_packets = self.sent_packets.wrapping_sub(self.settled_packets);
+        if !newer || settled_bytes > self.in_flight() || settled_packets > in_flight_packets {
+            return None;
+        }
+        self.reported = marker.sequence;
+        self.settled_bytes = marker.bytes;
+        self.settled_packets = marker.packets;
+        self.progress_at = now;
+        self.backoff = 0;
+        let out_us = (now.as_micros() as u32).wrapping_sub(marker.sent_at_us);
+        self.rtt.on_sample(now, Duration::from_micros(out_us.saturating_sub(report.held_us).into()));
+        self.measure_rate(report);
+        let ce_packets = report.ce_packets.wrapping_sub(self.ce_packets);
+        self.ce_packets = report.ce_packets;
+        Some(News {
+            sequence: marker.sequence,
+            settled_bytes,
+            lost_packets: self.find_lost(now, marker.packets.wrapping_sub(report.packets), reorder),
+            ce_packets: ce_packets.min(settled_packets),
+            one_way_delay_us: report.received_at_us.wrapping_sub(marker.sent_at_us),
+        })
+    }
+
+    /// Of what is missing, what was missing all through the reordering window is lost. Less is missing than was found lost: it
+    /// came late, or an edge began anew.
+    fn find_lost(&mut self, now: Instant, missing: u32, reorder: Duration) -> u32 {
+        if !is_after(missing, self.lost_packets) {
+            self.lost_packets = missing;
+            self.missing = Missing::NONE;
+            return 0;
+        }
+        if self.missing.since > now {
+            self.missing = Missing { least: missing, since: now };
+        } else if is_after(self.missing.least, missing) {
+            self.missing.least = missing;
+        }
+        if now - self.missing.since < reorder {
+            return 0;
+        }
+        let lost = self.missing.least.wrapping_sub(self.lost_packets);
+        self.lost_packets = self.missing.least;
+        self.missing =
+            if missing == self.lost_packets { Missing::NONE } else { Missing { least: missing, since: now } };
+        lost
+    }
+
+    fn measure_rate(&mut self, report: &Report) {
+        let over_us = report.received_at_us.wrapping_sub(self.round.received_at_us);
+        if self.round.started && u128::from(over_us) < self.rtt.smoothed().as_micros() {
+            return;
+        }
+        let bits = f64::from(report.bytes.wrapping_sub(self.round.received_bytes)) * 8.0;
+        if self.round.started {
+            let bps = bits * 1e6 / f64::from(over_us.max(1));
+            self.delivered_bps += (bps - self.delivered_bps) * RATE_GAIN;
+        }
+        self.round = Round { received_bytes: report.bytes, received_at_us: report.received_at_us, started: true };
+    }
+
+    /// When to ask with a marker by itself: something is out, and there was no news for a timeout.
+    pub fn deadline(&self) -> Option<Instant> {
+        let timeout = (self.rtt.timeout() * (1 << self.backoff)).min(LONGEST_TIMEOUT);
+        (self.in_flight() > 0).then(|| self.progress_at + timeout)
+    }
+
+    /// At the deadline: a marker to ask with, and whether an earlier one was not answered.
+    pub fn on_deadline(&mut self, now: Instant) -> Option<(Marker, bool)> {
+        if self.deadline().is_none_or(|deadline| now < deadline) {
+            return None;
+        }
+        let unanswered = self.reported != self.sequence;
+        self.progress_at = now;
+        if unanswered {
+            self.backoff = (self.backoff + 1).min(8);
+        }
+        Some((self.mark(now), unanswered))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::control_loop::LoopEgress;
+
+    fn ms(millis: u64) -> Instant {
+        Instant::from_millis(millis)
+    }
+
+    /// Sends `n` packets of 1,000 bytes of which the egress gets all but `lose`, and a marker on the last.
+    fn send(ledger: &mut Ledger, egress: &mut LoopEgress, at: Instant, n: u32, lose: u32) -> Option<Report> {
+        for i in 0..n {
+            ledger.on_sent(at, 1_000);
+            if i >= lose {
+                egress.on_packet(1_000, false);
+            }
+        }
+        egress.on_marker(at, ledger.mark(at))
+    }
+
+    #[test]
+    fn a_report_settles_everything_before_its_marker() {
+        let (mut ledger, mut egress) = (Ledger::default(), LoopEgress::default());
+        let lost_report = send(&mut ledger, &mut egress, ms(0), 4, 1);
+        let report = send(&mut ledger, &mut egress, ms(10), 4, 1).unwrap_or_default();
+        assert!(lost_report.is_some());
+        assert_eq!(ledger.in_flight(), 8_000);
+        let news = ledger.on_report(ms(50), &report, Duration::ZERO).map(|n| (n.settled_bytes, n.lost_packets));
+        assert_eq!(news, Some((8_000, 2)));
+        assert_eq!((ledger.in_flight(), ledger.rtt.smoothed()), (0, Duration::from_millis(40)));
+        assert!(ledger.on_report(ms(60), &report, Duration::ZERO).is_none(), "the same report again");
+        assert_eq!(ledger.deadline(), None);
+    }
+
+    #[test]
+    fn what_is_late_is_not_lost() {
+        let (mut ledger, mut egress) = (Ledger::default(), LoopEgress::default());
+        let window = Duration::from_millis(30);
+        let lost = |ledger: &mut Ledger, at, report: Option<Report>| {
+            report.and_then(|r| ledger.on_report(at, &r, window)).map_or(0, |n| n.lost_packets)
+        };
+        let first = send(&mut ledger, &mut egress, ms(0), 4, 2);
+        assert_eq!(lost(&mut ledger, ms(10), first), 0, "missing, for the first time");
+        egress.on_packet(1_000, false);
+        let second = send(&mut ledger, &mut egress, ms(20), 4, 0);
+        assert_eq!(lost(&mut ledger, ms(30), second), 0);
+        let third = send(&mut ledger, &mut egress, ms(30), 4, 0);
+        assert_eq!(lost(&mut ledger, ms(40), third), 1, "one came late, the other is lost");
+        egress.on_packet(1_000, false);
+        let fourth = send(&mut ledger, &mut egress, ms(40), 4, 0);
+        assert_eq!(lost(&mut ledger, ms(50), fourth), 0);
+        assert_eq!(ledger.lost_packets(), 0, "it came after all");
+    }
+
+    #[test]
+    fn reports_that_answer_no_marker_of_ours_change_nothing() {
+        let (mut ledger, mut egress) = (Ledger::default(), LoopEgress::default());
+        let report = send(&mut ledger, &mut egress, ms(0), 4, 0).unwrap_or_default();
+        let forged = |f: fn(&mut Marker)| {
+            let mut forged = report;
+            f(&mut forged.marker);
+            forged
+        };
+        for bad in [
+            forged(|m| m.sequence = 9),
+            forged(|m| m.bytes = 4_001),
+            forged(|m| m.packets = 5),
+            forged(|m| m.sequence = 0),
+        ] {
+            assert!(ledger.on_report(ms(5), &bad, Duration::ZERO).is_none());
+        }
+        assert_eq!(ledger.in_flight(), 4_000);
+    }
+
+    #[test]
+    fn silence_is_asked_about_ever_more_rarely() {
+        let mut ledger = Ledger::default();
+        ledger.on_sent(ms(0), 1_000);
+        assert_eq!(ledger.deadline(), Some(ms(300)));
+        assert_eq!(ledger.on_deadline(ms(300)).map(|(_, unanswered)| unanswered), Some(false), "no marker was out");
+        assert_eq!(ledger.on_deadline(ms(600)).map(|(m, unanswered)| (m.packets, unanswered)), Some((1, true)));
+        assert_eq!(ledger.deadline(), Some(ms(1_200)));
+        assert!(ledger.on_deadline(ms(1_199)).is_none());
+    }
+}

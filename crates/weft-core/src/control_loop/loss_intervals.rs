@@ -1,0 +1,66 @@
+/// TFRC's weights of the last eight loss intervals (RFC 5348 §5.4).
+const WEIGHTS: [f64; 8] = [1.0, 1.0, 1.0, 1.0, 0.8, 0.6, 0.4, 0.2];
+
+/// The loss-event rate: one over the average loss interval, the packets from one loss event to the next (RFC 5348 §5).
+///
+/// It counts events, not packets, because the window answers losses within a round trip once. With losses that come in
+/// clusters at a full drop-tail queue the two are far apart, and the square-root law holds for events only.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct LossIntervals {
+    /// Closed intervals in packets, the latest first; zero where there was none yet.
+    closed: [u32; 8],
+    /// Count of packets sent at the last event.
+    event_at: u32,
+}
+
+impl LossIntervals {
+    /// A loss event when `packets` had been sent, ever, modulo 2^32.
+    pub fn on_event(&mut self, packets: u32) {
+        self.closed.rotate_right(1);
+        self.closed[0] = packets.wrapping_sub(self.event_at).max(1);
+        self.event_at = packets;
+    }
+
+    /// Loss events a packet, after `packets` were sent; `None` before the first event.
+    ///
+    /// The interval still open counts once it is long enough to lengthen the average.
+    pub fn rate(&self, packets: u32) -> Option<f64> {
+        let average = |intervals: &mut dyn Iterator<Item = u32>| {
+            let (mut sum, mut weights) = (0.0, 0.0);
+            for (interval, weight) in intervals.zip(WEIGHTS).filter(|(interval, _)| *interval > 0) {
+                sum += f64::from(interval) * weight;
+                weights += weight;
+            }
+            if weights > 0.0 { sum / weights } else { 0.0 }
+        };
+        if self.closed[0] == 0 {
+            return None;
+        }
+        let closed = average(&mut self.closed.iter().copied());
+        let open = packets.wrapping_sub(self.event_at).max(1);
+        let with_open = average(&mut core::iter::once(open).chain(self.closed.iter().copied()));
+        Some(1.0 / closed.max(with_open).max(1.0))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn averages_as_rfc_5348() {
+        let mut intervals = LossIntervals::default();
+        assert_eq!(intervals.rate(50), None);
+        intervals.on_event(100);
+        assert_eq!(intervals.rate(100), Some(0.01));
+        for end in [300, 400, 500, 600, 700, 800, 900] {
+            intervals.on_event(end);
+        }
+        // 100, 100, 100, 100, 100·.8, 100·.6, 200·.4, 100·.2 over 6: 640 / 6.
+        let rate = intervals.rate(900).unwrap_or_default();
+        assert!((rate - 6.0 / 640.0).abs() < 1e-12, "{rate}");
+        // Open 700, then 100·(1 + 1 + 1 + .8 + .6 + .4) + 200·.2, over 6: 1220 / 6.
+        let rate = intervals.rate(1_600).unwrap_or_default();
+        assert!((rate - 6.0 / 1_220.0).abs() < 1e-12, "{rate}");
+    }
+}

@@ -1,0 +1,76 @@
+use weft_units::{Duration, Instant};
+
+/// The minimum is over the last one to two of these.
+const BUCKET: Duration = Duration::from_secs(10);
+const LONGEST_US: u128 = 60_000_000;
+
+/// Smoothed round-trip time and variation (RFC 6298 §2) and the minimum of the last 10 to 20 seconds, in a few bytes.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct RoundTrip {
+    smoothed_us: u32,
+    variation_us: u32,
+    /// Zero: none.
+    minima_us: [u32; 2],
+    bucket_start: Instant,
+}
+
+impl RoundTrip {
+    /// Assumed before the first sample.
+    pub const INITIAL: Duration = Duration::from_millis(100);
+    const LEAST_TIMEOUT: Duration = Duration::from_millis(20);
+
+    pub fn on_sample(&mut self, now: Instant, rtt: Duration) {
+        let rtt = rtt.as_micros().clamp(1, LONGEST_US) as u32;
+        if self.smoothed_us == 0 {
+            (self.smoothed_us, self.variation_us, self.bucket_start) = (rtt, rtt / 2, now);
+        } else {
+            self.variation_us = (self.variation_us * 3 + self.smoothed_us.abs_diff(rtt)) / 4;
+            self.smoothed_us = (self.smoothed_us * 7 + rtt).div_ceil(8);
+        }
+        if now - self.bucket_start >= BUCKET {
+            (self.minima_us, self.bucket_start) = ([0, self.minima_us[0]], now);
+        }
+        self.minima_us[0] = if self.minima_us[0] == 0 { rtt } else { self.minima_us[0].min(rtt) };
+    }
+
+    pub fn is_known(&self) -> bool {
+        self.smoothed_us > 0
+    }
+
+    pub fn smoothed(&self) -> Duration {
+        if self.is_known() { Duration::from_micros(self.smoothed_us.into()) } else { RoundTrip::INITIAL }
+    }
+
+    pub fn min(&self) -> Duration {
+        let least = self.minima_us.iter().filter(|us| **us > 0).min();
+        least.map_or(RoundTrip::INITIAL, |us| Duration::from_micros((*us).into()))
+    }
+
+    /// RTT + 4 · variation.
+    pub fn timeout(&self) -> Duration {
+        if !self.is_known() {
+            return RoundTrip::INITIAL * 3;
+        }
+        (self.smoothed() + Duration::from_micros(self.variation_us.into()) * 4).max(RoundTrip::LEAST_TIMEOUT)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn smooths_as_rfc_6298_and_forgets_the_minimum() {
+        let ms = Duration::from_millis;
+        let mut rtt = RoundTrip::default();
+        assert_eq!((rtt.smoothed(), rtt.timeout()), (ms(100), ms(300)));
+        rtt.on_sample(Instant::ZERO, ms(80));
+        assert_eq!((rtt.smoothed(), rtt.timeout()), (ms(80), ms(80 + 160)));
+        rtt.on_sample(Instant::ZERO, ms(160));
+        assert_eq!((rtt.smoothed(), rtt.timeout()), (ms(90), ms(90 + 200)));
+        for second in 1..=30 {
+            rtt.on_sample(Instant::from_millis(second * 1_000), ms(100));
+        }
+        assert_eq!(rtt.min(), ms(100));
+    }
+}

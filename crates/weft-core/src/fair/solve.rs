@@ -1,0 +1,120 @@
+//! Exact allocations, from capacities and routes. For tens of links and thousands of loops, now and then; not for each packet.
+
+use alloc::vec;
+use alloc::vec::Vec;
+
+const ROUNDS: usize = 400;
+const BISECTIONS: usize = 60;
+const TOLERANCE: f64 = 1e-9;
+
+/// Weighted max-min rates by water-filling: fill all loops in proportion to their weights until a link is full, fix the loops that
+/// pass it, go on with the rest. A loop that passes no link gets infinity; links that do not exist are not there.
+pub fn max_min(capacities: &[f64], routes: &[&[usize]], weights: &[f64]) -> Vec<f64> {
+    let loops = routes.len().min(weights.len());
+    let mut rates = vec![f64::INFINITY; loops];
+    let passes = |i: usize, link: usize| routes[i].contains(&link);
+    let mut open: Vec<bool> = (0..loops).map(|i| routes[i].iter().any(|l| *l < capacities.len())).collect();
+    while open.contains(&true) {
+        let level = |link: usize| {
+            let (mut free, mut weight) = (capacities[link], 0.0);
+            for i in (0..loops).filter(|i| passes(*i, link)) {
+                if open[i] { weight += weights[i] } else { free -= rates[i] }
+            }
+            (weight > 0.0).then(|| (free.max(0.0) / weight, link))
+        };
+        let Some((share, link)) = (0..capacities.len()).filter_map(level).min_by(|a, b| a.0.total_cmp(&b.0)) else {
+            break;
+        };
+        for i in (0..loops).filter(|i| passes(*i, link)) {
+            if open[i] {
+                rates[i] = share * weights[i];
+                open[i] = false;
+            }
+        }
+    }
+    rates
+}
+
+/// Weighted proportionally fair rates: each link has a price at which it is just full or free of charge, and a loop's rate is its
+/// weight over the prices on its way (Kelly). Prices are found link by link, by bisection, until none moves.
+pub fn proportional(capacities: &[f64], routes: &[&[usize]], weights: &[f64]) -> Vec<f64> {
+    let loops = routes.len().min(weights.len());
+    let mut prices = vec![0.0; capacities.len()];
+    let price_of = |prices: &[f64], i: usize| routes[i].iter().filter_map(|l| prices.get(*l)).sum::<f64>();
+    for _ in 0..ROUNDS {
+        let mut moved = 0.0f64;
+        for link in 0..capacities.len() {
+            let users: Vec<(f64, f64)> = (0..loops)
+                .filter(|i| routes[*i].contains(&link))
+                .map(|i| (weights[i], price_of(&prices, i) - prices[link]))
+                .collect();
+            let price = clearing_price(capacities[link], &users);
+            moved = moved.max((price - prices[link]).abs() / price.max(1e-300));
+            prices[link] = price;
+        }
+        if moved < TOLERANCE {
+            break;
+        }
+    }
+    (0..loops).map(|i| weights[i] / price_of(&prices, i)).collect()
+}
+
+/// The price at which loops of the given weights and other prices fill `capacity`; zero if they do not even without one.
+fn clearing_price(capacity: f64, users: &[(f64, f64)]) -> f64 {
+    let demand = |price: f64| users.iter().map(|(weight, other)| weight / (price + other)).sum::<f64>();
+    let weight: f64 = users.iter().map(|(weight, _)| weight).sum();
+    if weight == 0.0 || demand(0.0) <= capacity {
+        return 0.0;
+    }
+    let (mut low, mut high) = (0.0, weight / capacity);
+    for _ in 0..BISECTIONS {
+        let middle = (low + high) / 2.0;
+        if demand(middle) > capacity { low = middle } else { high = middle }
+    }
+    high
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn close(rates: &[f64], expected: &[f64]) {
+        assert_eq!(rates.len(), expected.len());
+        for (rate, expected) in rates.iter().zip(expected) {
+            assert!((rate / expected - 1.0).abs() < 1e-3, "{rates:?}");
+        }
+    }
+
+    #[test]
+    fn paper_003_table_iii() {
+        // VPN 1 passes all three links, 2, 3 and 4 one each; B3 = 10, 20, 30 (SPECS D4).
+        let routes: [&[usize]; 4] = [&[0, 1, 2], &[0], &[1], &[2]];
+        for (b3, last) in [(10.0, 5.0), (20.0, 15.0), (30.0, 25.0)] {
+            close(&max_min(&[20.0, 10.0, b3], &routes, &[1.0; 4]), &[5.0, 15.0, 5.0, last]);
+        }
+    }
+
+    #[test]
+    fn weights_count_in_max_min() {
+        let routes: [&[usize]; 3] = [&[0], &[0, 1], &[1]];
+        close(&max_min(&[30.0, 100.0], &routes, &[1.0, 2.0, 4.0]), &[10.0, 20.0, 80.0]);
+        assert_eq!(max_min(&[1.0], &[&[], &[7]], &[1.0, 1.0]), [f64::INFINITY; 2]);
+    }
+
+    #[test]
+    fn the_long_flow_of_paper_004_figure_6() {
+        // M bottlenecks of 100, four cross flows each: C / (1 + K M).
+        for (m, long) in [(1, 20.0), (2, 11.111), (3, 7.692), (4, 5.882), (5, 4.762), (6, 4.0)] {
+            let links: Vec<usize> = (0..m).collect();
+            let mut routes: Vec<&[usize]> = vec![&links];
+            routes.extend((0..m).flat_map(|j| [&links[j..=j]; 4]));
+            let rates = proportional(&vec![100.0; m], &routes, &vec![1.0; 1 + 4 * m]);
+            close(&rates[..2], &[long, (100.0 - long) / 4.0]);
+        }
+    }
+
+    #[test]
+    fn a_link_nobody_fills_costs_nothing() {
+        close(&proportional(&[10.0, 1_000.0], &[&[0, 1], &[0]], &[1.0, 3.0]), &[2.5, 7.5]);
+    }
+}

@@ -1,0 +1,228 @@
+use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::vec::Vec;
+use core::fmt;
+use weft_units::Rate;
+
+/// A granted leased line.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct LeaseId(pub u32);
+
+/// A member edge of a VPN.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct MemberId(pub u32);
+
+/// Something of limited capacity that leased lines pass, such as an edge's uplink.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct SegmentId(pub u32);
+
+/// Why a leased line was refused. Nothing changed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Refusal {
+    /// A segment has not enough left.
+    Capacity {
+        /// The segment that has least left.
+        segment: SegmentId,
+        /// What was asked for.
+        asked: Rate,
+        /// What is left of what may be leased.
+        free: Rate,
+        /// What may be leased there in all.
+        leasable: Rate,
+    },
+    /// Nobody knows the segment's capacity.
+    UnknownSegment(SegmentId),
+    /// The number is taken.
+    AlreadyLeased(LeaseId),
+    /// A line of rate zero, or one that passes no segment.
+    Empty,
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Refusal::Capacity { segment, asked, free, leasable } => {
+                write!(f, "{asked} asked, but segment {} has {free} left of {leasable} that may be leased", segment.0)
+            }
+            Refusal::UnknownSegment(segment) => write!(f, "the capacity of segment {} is not known", segment.0),
+            Refusal::AlreadyLeased(lease) => write!(f, "lease {} exists already", lease.0),
+            Refusal::Empty => write!(f, "a leased line needs a rate and a segment it passes"),
+        }
+    }
+}
+
+impl core::error::Error for Refusal {}
+
+#[derive(Clone, Debug)]
+struct Lease {
+    rate: Rate,
+    members: [MemberId; 2],
+    segments: Vec<SegmentId>,
+    order: u64,
+}
+
+/// Admission control of quasi-leased lines (paper 004 §7.4): over-subscribed, their law is unstable, so that is refused.
+///
+/// Of each segment only a fraction is leased: best effort keeps the rest, and the queue a new line makes while best effort backs
+/// off, about Cτ·b/(1 − b) for a leased fraction b, stays bounded.
+#[derive(Clone, Debug)]
+pub struct Admission {
+    leasable_fraction: f64,
+    segments: BTreeMap<SegmentId, Rate>,
+    leases: BTreeMap<LeaseId, Lease>,
+    granted: u64,
+}
+
+impl Admission {
+    /// Leases at most `leasable_fraction` (0 to 1) of each segment.
+    pub fn new(leasable_fraction: f64) -> Admission {
+        let leasable_fraction = leasable_fraction.clamp(0.0, 1.0);
+        Admission { leasable_fraction, segments: BTreeMap::new(), leases: BTreeMap::new(), granted: 0 }
+    }
+
+    /// Says what a segment can carry. Where that is less than is leased, the newest lines are revoked and returned.
+    pub fn set_capacity(&mut self, segment: SegmentId, capacity: Rate) -> Vec<LeaseId> {
+        self.segments.insert(segment, capacity.scaled(self.leasable_fraction));
+        let mut revoked = Vec::new();
+        while self.leased(segment) > self.leasable(segment) {
+            let passing = self.leases.iter().filter(|(_, lease)| lease.segments.contains(&segment));
+            let Some(newest) = passing.max_by_key(|(_, lease)| lease.order).map(|(id, _)| *id) else { break };
+            self.leases.remove(&newest);
+            revoked.push(newest);
+        }
+        revoked
+    }
+
+    /// Leases `rate` between two members over `segments`.
+    ///
+    /// # Errors
+    /// The reason it cannot be; nothing has changed then.
+    pub fn admit(
+        &mut self,
+        id: LeaseId,
+        rate: Rate,
+        members: [MemberId; 2],
+        segments: &[SegmentId],
+    ) -> Result<(), Refusal> {
+        if self.leases.contains_key(&id) {
+            return Err(Refusal::AlreadyLeased(id));
+        }
+        let segments: BTreeSet<SegmentId> = segments.iter().copied().collect();
+        if rate == Rate::ZERO || segments.is_empty() {
+            return Err(Refusal::Empty);
+        }
+        if let Some(unknown) = segments.iter().find(|s| !self.segments.contains_key(s)) {
+            return Err(Refusal::UnknownSegment(*unknown));
+        }
+        let tightest = segments.iter().map(|s| (self.free(*s), *s)).min();
+        if let Some((free, segment)) = tightest.filter(|(free, _)| rate > *free) {
+            return Err(Refusal::Capacity { segment, asked: rate, free, leasable: self.leasable(segment) });
+        }
+        let lease = Lease { rate, members, segments: segments.into_iter().collect(), order: self.granted };
+        self.granted += 1;
+        self.leases.insert(id, lease);
+        Ok(())
+    }
+
+    /// Gives one line back; whether it existed.
+    pub fn release(&mut self, id: LeaseId) -> bool {
+        self.leases.remove(&id).is_some()
+    }
+
+    /// A member is gone: gives back, and returns, every line that ends at it.
+    pub fn release_member(&mut self, member: MemberId) -> Vec<LeaseId> {
+        let gone: Vec<LeaseId> =
+            self.leases.iter().filter(|(_, lease)| lease.members.contains(&member)).map(|(id, _)| *id).collect();
+        for id in &gone {
+            self.leases.remove(id);
+        }
+        gone
+    }
+
+    /// What is leased of a segment.
+    pub fn leased(&self, segment: SegmentId) -> Rate {
+        let passing = self.leases.values().filter(|lease| lease.segments.contains(&segment));
+        Rate::from_bps(passing.fold(0u64, |sum, lease| sum.saturating_add(lease.rate.bps())))
+    }
+
+    /// What may still be leased of a segment.
+    pub fn free(&self, segment: SegmentId) -> Rate {
+        Rate::from_bps(self.leasable(segment).bps().saturating_sub(self.leased(segment).bps()))
+    }
+
+    fn leasable(&self, segment: SegmentId) -> Rate {
+        self.segments.get(&segment).copied().unwrap_or(Rate::ZERO)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::{format, vec};
+
+    const A: MemberId = MemberId(1);
+    const B: MemberId = MemberId(2);
+    const C: MemberId = MemberId(3);
+    const UP: SegmentId = SegmentId(10);
+    const DOWN: SegmentId = SegmentId(11);
+
+    fn mbps(mbps: u64) -> Rate {
+        Rate::from_mbps(mbps)
+    }
+
+    fn hundred() -> Admission {
+        let mut admission = Admission::new(0.9);
+        assert!(admission.set_capacity(UP, mbps(100)).is_empty());
+        assert!(admission.set_capacity(DOWN, mbps(200)).is_empty());
+        admission
+    }
+
+    #[test]
+    fn over_subscription_is_refused_with_the_reason_and_changes_nothing() {
+        let mut admission = hundred();
+        assert_eq!(admission.admit(LeaseId(1), mbps(50), [A, B], &[UP, DOWN, UP]), Ok(()));
+        let refusal = admission.admit(LeaseId(2), mbps(41), [A, C], &[DOWN, UP]).unwrap_err();
+        assert_eq!(refusal, Refusal::Capacity { segment: UP, asked: mbps(41), free: mbps(40), leasable: mbps(90) });
+        assert!(format!("{refusal}").contains("40.0 Mbit/s left of 90.0 Mbit/s"));
+        assert_eq!((admission.leased(UP), admission.leased(DOWN)), (mbps(50), mbps(50)));
+        assert_eq!(admission.admit(LeaseId(2), mbps(40), [A, C], &[DOWN, UP]), Ok(()));
+        assert_eq!(admission.free(UP), Rate::ZERO);
+    }
+
+    #[test]
+    fn nonsense_is_refused() {
+        let mut admission = hundred();
+        assert_eq!(
+            admission.admit(LeaseId(1), mbps(1), [A, B], &[SegmentId(9)]),
+            Err(Refusal::UnknownSegment(SegmentId(9)))
+        );
+        assert_eq!(admission.admit(LeaseId(1), Rate::ZERO, [A, B], &[UP]), Err(Refusal::Empty));
+        assert_eq!(admission.admit(LeaseId(1), mbps(1), [A, B], &[]), Err(Refusal::Empty));
+        assert_eq!(admission.admit(LeaseId(1), mbps(1), [A, B], &[UP]), Ok(()));
+        assert_eq!(admission.admit(LeaseId(1), mbps(1), [A, B], &[UP]), Err(Refusal::AlreadyLeased(LeaseId(1))));
+        assert_eq!(
+            admission.admit(LeaseId(2), Rate::MAX, [A, B], &[UP]).map_err(|r| matches!(r, Refusal::Capacity { .. })),
+            Err(true)
+        );
+    }
+
+    #[test]
+    fn a_member_gone_gives_its_lines_back() {
+        let mut admission = hundred();
+        for (id, members) in [(1, [A, B]), (2, [B, C]), (3, [A, C])] {
+            assert_eq!(admission.admit(LeaseId(id), mbps(30), members, &[UP]), Ok(()));
+        }
+        assert_eq!(admission.release_member(B), vec![LeaseId(1), LeaseId(2)]);
+        assert_eq!(admission.free(UP), mbps(60));
+        assert!(admission.release(LeaseId(3)) && !admission.release(LeaseId(3)));
+    }
+
+    #[test]
+    fn a_capacity_that_shrinks_revokes_the_newest() {
+        let mut admission = hundred();
+        for id in 1..=3 {
+            assert_eq!(admission.admit(LeaseId(id), mbps(30), [A, B], &[UP]), Ok(()));
+        }
+        assert_eq!(admission.set_capacity(UP, mbps(50)), vec![LeaseId(3), LeaseId(2)]);
+        assert_eq!(admission.leased(UP), mbps(30));
+    }
+}

@@ -1,0 +1,367 @@
+//! A packet-level model of loops over a network: FIFO drop-tail links, greedy or switched sources, reports that come back
+//! after a fixed delay. Virtual time, seeded.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use weft_core::control_loop::{ControlLoop, Credit, LoopConfig, LoopEgress, Marker, Report};
+use weft_core::service::Share;
+use weft_units::{Duration, Instant, Rate, Rng};
+
+/// A link: serves at its rate, holds so many packets, and takes its time.
+#[derive(Clone)]
+pub struct Link {
+    pub rate: Rate,
+    pub delay: Duration,
+    pub buffer_packets: usize,
+    free_at: Instant,
+    departures: std::collections::VecDeque<Instant>,
+    /// The longest queue since the statistics were reset, packets.
+    pub peak_packets: usize,
+    pub dropped: u64,
+    pub passed_bytes: u64,
+    /// Time × packets, for the mean queue, and up to when.
+    queue_seconds: f64,
+    observed: Instant,
+}
+
+impl Link {
+    pub fn new(mbps: f64, delay: Duration, buffer_packets: usize) -> Link {
+        Link {
+            rate: Rate::from_bps((mbps * 1e6) as u64),
+            delay,
+            buffer_packets,
+            free_at: Instant::ZERO,
+            departures: Default::default(),
+            peak_packets: 0,
+            dropped: 0,
+            passed_bytes: 0,
+            queue_seconds: 0.0,
+            observed: Instant::ZERO,
+        }
+    }
+
+    /// When a packet that comes now leaves at the far end; None if it is dropped.
+    fn pass(&mut self, now: Instant, bytes: u32) -> Option<Instant> {
+        while self.departures.front().is_some_and(|t| *t <= now) {
+            self.departures.pop_front();
+        }
+        // Every packet's share of the time-weighted queue is its own stay.
+        if self.departures.len() >= self.buffer_packets {
+            self.dropped += 1;
+            return None;
+        }
+        self.free_at = self.free_at.max(now) + self.rate.time_for(u64::from(bytes));
+        self.queue_seconds += (self.free_at - now).as_secs_f64();
+        self.departures.push_back(self.free_at);
+        self.peak_packets = self.peak_packets.max(self.departures.len());
+        self.passed_bytes += u64::from(bytes);
+        Some(self.free_at + self.delay)
+    }
+
+    fn reset(&mut self, now: Instant) {
+        (self.peak_packets, self.dropped, self.passed_bytes, self.queue_seconds) = (0, 0, 0, 0.0);
+        self.observed = now;
+    }
+
+    /// Part of the capacity used since the reset.
+    pub fn utilisation(&self, now: Instant) -> f64 {
+        self.passed_bytes as f64 * 8.0 / self.rate.bps() as f64 / (now - self.observed).as_secs_f64()
+    }
+
+    /// Mean packets in the link's queue since the reset.
+    pub fn mean_queue(&self, now: Instant) -> f64 {
+        self.queue_seconds / (now - self.observed).as_secs_f64()
+    }
+}
+
+/// What goes wrong with a flow's packets, markers and reports.
+#[derive(Clone, Copy, Default, Debug)]
+pub struct Faults {
+    pub data_loss: f64,
+    pub marker_loss: f64,
+    pub report_loss: f64,
+    /// Faults end here.
+    pub until: Instant,
+    /// The egress's clock runs faster by this.
+    pub drift_ppm: i64,
+}
+
+/// A loop and its source.
+#[derive(Clone)]
+pub struct Flow {
+    pub config: LoopConfig,
+    pub share: Share,
+    /// The links it passes, by number.
+    pub route: Vec<usize>,
+    /// Delay before the first link, and of a report's way back.
+    pub access: Duration,
+    pub back: Duration,
+    pub packet_bytes: u32,
+    /// When it has something to send: from, to.
+    pub busy: Vec<(Instant, Instant)>,
+    pub faults: Faults,
+}
+
+impl Flow {
+    /// A greedy best-effort loop over `route` from the start.
+    pub fn greedy(config: LoopConfig, route: &[usize], back: Duration) -> Flow {
+        Flow {
+            config,
+            share: Share::default(),
+            route: route.to_vec(),
+            access: Duration::ZERO,
+            back,
+            packet_bytes: 1_000,
+            busy: vec![(Instant::ZERO, Instant::FAR_FUTURE)],
+            faults: Faults::default(),
+        }
+    }
+
+    pub fn with_share(mut self, share: Share) -> Flow {
+        self.share = share;
+        self
+    }
+
+    fn is_busy(&self, now: Instant) -> bool {
+        self.busy.iter().any(|(from, to)| (*from..*to).contains(&now))
+    }
+}
+
+/// Both ends of a loop, and what happened to its packets.
+pub struct Ends {
+    pub ingress: ControlLoop,
+    egress: LoopEgress,
+    wake_at: Instant,
+    /// When the last packet came to the first link.
+    entered_at: Instant,
+    pub sent: u64,
+    pub received: u64,
+    pub lost: u64,
+    /// Bytes received since the statistics were reset.
+    pub received_bytes: u64,
+}
+
+enum What {
+    /// A packet of the flow comes to the hop of this number; a marker by itself has no bytes.
+    Arrive {
+        hop: usize,
+        bytes: u32,
+        marker: Option<Marker>,
+    },
+    Report(Report),
+    Wake,
+}
+
+struct Event {
+    at: Instant,
+    order: u64,
+    flow: usize,
+    what: What,
+}
+
+impl PartialEq for Event {
+    fn eq(&self, other: &Event) -> bool {
+        (self.at, self.order) == (other.at, other.order)
+    }
+}
+impl Eq for Event {}
+impl PartialOrd for Event {
+    fn partial_cmp(&self, other: &Event) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+impl Ord for Event {
+    fn cmp(&self, other: &Event) -> std::cmp::Ordering {
+        (self.at, self.order).cmp(&(other.at, other.order))
+    }
+}
+
+/// The network in motion.
+pub struct Network {
+    pub now: Instant,
+    pub links: Vec<Link>,
+    pub flows: Vec<Flow>,
+    pub ends: Vec<Ends>,
+    events: BinaryHeap<Reverse<Event>>,
+    order: u64,
+    rng: Rng,
+    since: Instant,
+    /// Whether all loops hear of a loss of one, as loops of one ingress could.
+    pub shared_events: bool,
+}
+
+impl Network {
+    pub fn new(links: Vec<Link>, flows: Vec<Flow>, seed: u64) -> Network {
+        let mut rng = Rng::new(seed);
+        let ends = flows.iter().map(|flow| Ends {
+            ingress: ControlLoop::new(flow.config.clone(), flow.share),
+            egress: LoopEgress::default(),
+            wake_at: Instant::FAR_FUTURE,
+            entered_at: Instant::ZERO,
+            sent: 0,
+            received: 0,
+            lost: 0,
+            received_bytes: 0,
+        });
+        let ends = ends.collect();
+        let mut network = Network {
+            now: Instant::ZERO,
+            links,
+            flows,
+            ends,
+            events: BinaryHeap::new(),
+            order: 0,
+            rng: rng.split(1),
+            since: Instant::ZERO,
+            shared_events: false,
+        };
+        for flow in 0..network.flows.len() {
+            let starts: Vec<Instant> = network.flows[flow].busy.iter().map(|(from, _)| *from).collect();
+            for start in starts {
+                network.wake(flow, start + Duration::from_micros(rng.below(20_000)));
+            }
+        }
+        network
+    }
+
+    /// Begins the statistics anew.
+    pub fn reset(&mut self) {
+        self.since = self.now;
+        for link in &mut self.links {
+            link.reset(self.now);
+        }
+        for end in &mut self.ends {
+            end.received_bytes = 0;
+        }
+    }
+
+    /// What a flow received since the reset, bits per second.
+    pub fn rate(&self, flow: usize) -> f64 {
+        self.ends[flow].received_bytes as f64 * 8.0 / (self.now - self.since).as_secs_f64()
+    }
+
+    pub fn rates(&self) -> Vec<f64> {
+        (0..self.flows.len()).map(|flow| self.rate(flow)).collect()
+    }
+
+    pub fn run_until(&mut self, end: Instant) {
+        while let Some(Reverse(event)) = self.events.pop() {
+            if event.at > end {
+                self.events.push(Reverse(event));
+                break;
+            }
+            self.now = event.at;
+            self.happen(event);
+        }
+        self.now = end;
+    }
+
+    fn push(&mut self, at: Instant, flow: usize, what: What) {
+        self.order += 1;
+        self.events.push(Reverse(Event { at, order: self.order, flow, what }));
+    }
+
+    fn wake(&mut self, flow: usize, at: Instant) {
+        self.push(at, flow, What::Wake);
+    }
+
+    fn unlucky(&mut self, flow: usize, chance: f64) -> bool {
+        self.now < self.flows[flow].faults.until && self.rng.chance(chance)
+    }
+
+    fn happen(&mut self, event: Event) {
+        let flow = event.flow;
+        match event.what {
+            What::Arrive { hop, bytes, marker } => return self.arrive(flow, hop, bytes, marker),
+            What::Report(report) => self.report(flow, &report),
+            What::Wake => {
+                if self.ends[flow].wake_at <= self.now {
+                    self.ends[flow].wake_at = Instant::FAR_FUTURE;
+                }
+                if let Some(marker) = self.ends[flow].ingress.on_deadline(self.now) {
+                    self.launch(flow, 0, Some(marker));
+                }
+            }
+        }
+        self.send(flow);
+    }
+
+    fn report(&mut self, flow: usize, report: &Report) {
+        let before = self.ends[flow].ingress.status().lost_packets;
+        self.ends[flow].ingress.on_report(self.now, report);
+        if self.shared_events && self.ends[flow].ingress.status().lost_packets != before {
+            for end in &mut self.ends {
+                end.ingress.on_congestion(self.now);
+            }
+        }
+    }
+
+    fn send(&mut self, flow: usize) {
+        let mut wake_at = Instant::FAR_FUTURE;
+        while self.flows[flow].is_busy(self.now) {
+            let bytes = self.flows[flow].packet_bytes;
+            match self.ends[flow].ingress.credit(self.now, bytes) {
+                Credit::Now => {
+                    self.ends[flow].sent += 1;
+                    let marker = self.ends[flow].ingress.on_sent(self.now, bytes, true);
+                    self.launch(flow, bytes, marker);
+                }
+                Credit::At(at) => {
+                    wake_at = at;
+                    break;
+                }
+                Credit::OnReport => break,
+            }
+        }
+        let deadline = self.ends[flow].ingress.deadline().unwrap_or(Instant::FAR_FUTURE);
+        let wake_at = wake_at.min(deadline);
+        if wake_at < self.ends[flow].wake_at {
+            self.ends[flow].wake_at = wake_at;
+            self.wake(flow, wake_at);
+        }
+    }
+
+    fn launch(&mut self, flow: usize, bytes: u32, marker: Option<Marker>) {
+        let faults = self.flows[flow].faults;
+        if self.unlucky(flow, faults.data_loss) {
+            self.ends[flow].lost += u64::from(bytes > 0);
+            return;
+        }
+        let marker = if self.unlucky(flow, faults.marker_loss) { None } else { marker };
+        if bytes == 0 && marker.is_none() {
+            return;
+        }
+        // A little jitter, in order: without it packets of some flows always come to a full queue just too early.
+        let jitter = Duration::from_nanos(self.rng.below(200_000));
+        let end = &mut self.ends[flow];
+        end.entered_at = end.entered_at.max(self.now + self.flows[flow].access + jitter);
+        let at = end.entered_at;
+        self.push(at, flow, What::Arrive { hop: 0, bytes, marker });
+    }
+
+    fn arrive(&mut self, flow: usize, hop: usize, bytes: u32, marker: Option<Marker>) {
+        if let Some(link) = self.flows[flow].route.get(hop).copied() {
+            // A marker by itself is a small packet.
+            match self.links[link].pass(self.now, bytes.max(60)) {
+                Some(at) => self.push(at, flow, What::Arrive { hop: hop + 1, bytes, marker }),
+                None => self.ends[flow].lost += u64::from(bytes > 0),
+            }
+            return;
+        }
+        let end = &mut self.ends[flow];
+        if bytes > 0 {
+            end.egress.on_packet(bytes, false);
+            end.received += 1;
+            end.received_bytes += u64::from(bytes);
+        }
+        let faults = self.flows[flow].faults;
+        let nanos = self.now.as_nanos() as i64;
+        let egress_clock = Instant::from_nanos((nanos + nanos / 1_000_000 * faults.drift_ppm + 77_000_000_000) as u64);
+        let report = marker.and_then(|marker| self.ends[flow].egress.on_marker(egress_clock, marker));
+        if let Some(report) = report
+            && !self.unlucky(flow, faults.report_loss)
+        {
+            self.push(self.now + self.flows[flow].back, flow, What::Report(report));
+        }
+    }
+}
