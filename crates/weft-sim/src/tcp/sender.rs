@@ -8,7 +8,7 @@ mod transmit;
 
 use super::congestion::{Congestion, CongestionKind};
 use super::delivery_rate::DeliveryRate;
-use super::recovery::{LossDetection, NewReno, Rack, Sack, TailProbe};
+use super::recovery::{LossDetection, NewReno, ProportionalRate, Rack, Sack, TailProbe};
 use super::rto::RttEstimator;
 use super::scoreboard::Scoreboard;
 use super::undo::Undo;
@@ -66,6 +66,8 @@ pub struct Sender {
     rtt: RttEstimator,
     delivery_rate: Option<DeliveryRate>,
     detection: LossDetection,
+    /// While a law that asks for it recovers.
+    reduction: Option<ProportionalRate>,
     undo: Undo,
     timers: Timers,
     counters: SenderCounters,
@@ -122,6 +124,7 @@ impl Sender {
             rtt: RttEstimator::new(config.initial_rto, config.min_rto, config.max_rto),
             delivery_rate: wants_delivery_rate(config.congestion).then(DeliveryRate::default),
             detection,
+            reduction: None,
             undo: Undo::default(),
             timers: Timers::default(),
             counters: SenderCounters::default(),
@@ -230,9 +233,15 @@ impl Sender {
         self.recovery_point.is_some_and(|point| self.una < point)
     }
 
-    fn update_window(&mut self) {
+    /// `delivered`: bytes that the acknowledgment at hand brought.
+    fn update_window(&mut self, delivered: u64) {
         let cwnd = self.congestion.cwnd_bytes().min(self.opening_window);
         let limited = self.config.limited_transmit;
+        if let (Phase::FastRecovery, Some(reduction)) = (self.phase, &mut self.reduction) {
+            let pipe = self.scoreboard.pipe_bytes();
+            self.window = pipe + reduction.allowance(delivered, pipe, cwnd, self.mss);
+            return;
+        }
         self.window = match (&self.detection, self.phase) {
             (LossDetection::NewReno(new_reno), Phase::FastRecovery) => new_reno.inflated(cwnd),
             (LossDetection::NewReno(new_reno), Phase::Open) if limited => {

@@ -6,5 +6,6 @@ mod rfc3168;
 mod rfc5681;
 mod rfc6582;
 mod rfc6675;
+mod rfc6937;
 mod rfc8985;
 mod script;

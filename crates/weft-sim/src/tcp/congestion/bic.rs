@@ -131,6 +131,10 @@ impl Law for Bic {
     fn ssthresh_bytes(&self) -> u64 {
         self.window.ssthresh_bytes()
     }
+
+    fn reduces_in_proportion(&self) -> bool {
+        true
+    }
 }
 
 #[cfg(test)]

@@ -178,6 +178,10 @@ impl Law for Cubic {
     fn ssthresh_bytes(&self) -> u64 {
         self.window.ssthresh_bytes()
     }
+
+    fn reduces_in_proportion(&self) -> bool {
+        true
+    }
 }
 
 #[cfg(test)]

@@ -127,6 +127,9 @@ trait Law {
     fn pacing_rate(&self) -> Option<Rate> {
         None
     }
+    fn reduces_in_proportion(&self) -> bool {
+        false
+    }
 }
 
 macro_rules! law {
@@ -205,6 +208,12 @@ impl Congestion {
     /// The rate of payload bytes at which segments should leave; none if acknowledgments alone clock them.
     pub fn pacing_rate(&self) -> Option<Rate> {
         self.law().pacing_rate()
+    }
+
+    /// Whether recovery sends in proportion to what arrives (RFC 6937), as Linux's laws expect, instead of filling the reduced window
+    /// (RFC 6675).
+    pub fn reduces_in_proportion(&self) -> bool {
+        self.law().reduces_in_proportion()
     }
 
     fn law(&self) -> &dyn Law {

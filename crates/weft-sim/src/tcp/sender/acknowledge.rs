@@ -65,7 +65,7 @@ impl Sender {
             let in_recovery = was_recovering || self.phase == Phase::FastRecovery;
             self.tell_congestion(now, &news, rtt, room_before >= self.mss, in_recovery);
         }
-        self.update_window();
+        self.update_window(news.delivered);
     }
 
     fn establish(&mut self, now: Instant, syn_ack: &Segment) {

@@ -2,7 +2,7 @@
 
 use super::acknowledge::News;
 use super::{Phase, Sender};
-use crate::tcp::recovery::{Bounds, LossDetection, ProbeNews, TailProbe};
+use crate::tcp::recovery::{Bounds, LossDetection, ProbeNews, ProportionalRate, TailProbe};
 use crate::tcp::{Flags, Segment};
 use weft_units::Instant;
 
@@ -37,7 +37,7 @@ impl Sender {
             new_reno.inflate(mss);
         } else if self.phase == Phase::Open && new_reno.duplicate(dup_thresh) && may_enter {
             new_reno.enter(dup_thresh, mss);
-            self.enter_fast_recovery(now);
+            self.enter_fast_recovery(now, 0);
             self.scoreboard.mark_lost(0);
             self.restart_rto(now);
         }
@@ -96,7 +96,7 @@ impl Sender {
         let Some(&first) = self.scoreboard.get(0) else { return };
         if self.phase == Phase::Open && (enough || first.is_lost()) {
             sack.enter(first.end());
-            self.enter_fast_recovery(now);
+            self.enter_fast_recovery(now, news.delivered);
             self.scoreboard.mark_lost(0);
             self.restart_rto(now);
         }
@@ -120,20 +120,20 @@ impl Sender {
             self.congestion.on_congestion(now, self.flight_size());
             self.congestion.on_recovery_exit(now);
         }
-        news.lost = self.rack_detect(now);
+        news.lost = self.rack_detect(now, news.delivered);
         if news.advanced > 0 {
             self.schedule_probe(now);
         }
     }
 
     /// RFC 8985 §6.2 step 5: marks what is lost by now, and enters recovery for it.
-    pub(super) fn rack_detect(&mut self, now: Instant) -> u64 {
+    pub(super) fn rack_detect(&mut self, now: Instant, newly_delivered: u64) -> u64 {
         let bounds = self.rack_bounds();
         let LossDetection::RackTlp(rack, _) = &mut self.detection else { return 0 };
         let (lost, again) = rack.detect(&mut self.scoreboard, now, bounds);
         self.timers.reorder = again.unwrap_or(Instant::FAR_FUTURE);
         if lost > 0 && self.phase == Phase::Open {
-            self.enter_fast_recovery(now);
+            self.enter_fast_recovery(now, newly_delivered);
             self.restart_rto(now);
         }
         lost
@@ -167,7 +167,8 @@ impl Sender {
         self.dup_thresh = self.dup_thresh.max(segments);
     }
 
-    fn enter_fast_recovery(&mut self, now: Instant) {
+    /// `newly_delivered`: bytes that the acknowledgment at hand brought.
+    fn enter_fast_recovery(&mut self, now: Instant, newly_delivered: u64) {
         self.counters.fast_retransmits += 1;
         self.undo.begin(self.una);
         self.congestion.on_congestion(now, self.flight_size());
@@ -175,6 +176,10 @@ impl Sender {
         self.recovery_point = Some(self.nxt);
         self.opening_window = u64::MAX;
         self.retransmit_first = true;
+        let flight = self.nxt - self.una - self.scoreboard.sacked_bytes() + newly_delivered;
+        let in_proportion =
+            self.congestion.reduces_in_proportion() && !matches!(self.detection, LossDetection::NewReno(_));
+        self.reduction = in_proportion.then(|| ProportionalRate::new(flight));
         self.cancel_probe();
     }
 
@@ -216,6 +221,6 @@ impl Sender {
         if self.phase != Phase::Open {
             self.leave_recovery(now);
         }
-        self.update_window();
+        self.update_window(0);
     }
 }

@@ -39,8 +39,8 @@ impl Sender {
     /// Its deadline has come. Poll [`transmit`](Self::transmit) after it.
     pub fn wake(&mut self, now: Instant) {
         if self.timers.reorder <= now {
-            self.rack_detect(now);
-            self.update_window();
+            self.rack_detect(now, 0);
+            self.update_window(0);
         }
         if self.timers.probe <= now {
             self.timers.probe = Instant::FAR_FUTURE;
@@ -78,7 +78,7 @@ impl Sender {
     pub(super) fn lost_handshake(&mut self) {
         self.rtt.lost_handshake();
         self.congestion = Congestion::new(self.config.congestion, self.config.mss, self.mss);
-        self.update_window();
+        self.update_window(0);
     }
 
     /// RFC 6298 §5.4 to §5.6, RFC 5681 §3.1, RFC 6582 §3.2 step 4, RFC 6675 §5.1.
@@ -105,7 +105,7 @@ impl Sender {
         self.retransmit_first = true;
         self.rtt.back_off();
         self.restart_rto(now);
-        self.update_window();
+        self.update_window(0);
     }
 
     /// What a timeout says is lost: everything, or with RACK what is old enough (RFC 8985 §6.3).
@@ -123,7 +123,7 @@ impl Sender {
         let rto = Duration::from_nanos(self.rtt.rto_nanos());
         if idle > rto && self.counters.segments > 0 {
             self.congestion.on_restart(now, idle, rto);
-            self.update_window();
+            self.update_window(0);
         }
     }
 }

@@ -28,6 +28,9 @@ impl Sender {
             Choice::Again(index) => self.send_again(now, index),
             Choice::New { len, fin } => self.send_new(now, len, fin),
         };
+        if let Some(reduction) = &mut self.reduction {
+            reduction.sent(u64::from(segment.len));
+        }
         if std::mem::take(&mut self.probe_due) {
             self.note_probe(&segment);
         }
