@@ -1,7 +1,7 @@
 //! Curves in panels, one below the other: time series, and the figures of a reproduction.
 
 use crate::style::{
-    Area, FAINT, GRID, INK, MARGIN, Painted, STRONG, TITLE_HEIGHT, paint_title, picture_error, svg, text,
+    Area, FAINT, GRID, INK, MARGIN, Painted, STRONG, TITLE_HEIGHT, WIDTH, paint_title, picture_error, svg, text,
 };
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, VPos};
@@ -11,7 +11,11 @@ use std::{fs, io};
 use weft_scenario::Series;
 
 const PANEL_HEIGHT: u32 = 260;
-const LEGEND_WIDTH: i32 = 20;
+/// The column beside a panel that names its curves, the line before a name, and the distance from name to name.
+const LEGEND_WIDTH: u32 = 190;
+const LEGEND_LINE: i32 = 20;
+const LEGEND_STEP: i32 = 18;
+const PANEL_TOP: i32 = 28;
 
 /// One panel.
 #[derive(Clone, PartialEq, Debug, Default)]
@@ -102,11 +106,13 @@ fn picture(title: &str, subtitle: &str, charts: &[Chart]) -> Result<String, Box<
 
 fn paint_chart(area: &Area, chart: &Chart) -> Painted {
     let (x_range, y_range) = (chart.x_range(), chart.y_range());
+    let named = (2..=STRONG.len()).contains(&chart.curves.len());
+    let (panel, legend) = area.split_horizontally(WIDTH - if named { LEGEND_WIDTH } else { 0 });
     let digits = if y_range.end - y_range.start < 10.0 { 2 } else { 0 };
-    let mut context = ChartBuilder::on(area)
+    let mut context = ChartBuilder::on(&panel)
         .margin_left(MARGIN)
         .margin_right(MARGIN)
-        .margin_top(28)
+        .margin_top(PANEL_TOP)
         .margin_bottom(12)
         .x_label_area_size(40)
         .y_label_area_size(52)
@@ -126,22 +132,26 @@ fn paint_chart(area: &Area, chart: &Chart) -> Painted {
         .draw()?;
     for (curve, colour) in chart.curves.iter().zip(STRONG.iter().cycle()) {
         let line = PathElement::new(curve.points.clone(), colour.stroke_width(2));
-        let sample = |(x, y)| PathElement::new([(x, y), (x + LEGEND_WIDTH, y)], colour.stroke_width(2));
-        context.draw_series([line])?.label(curve.name.as_str()).legend(sample);
+        context.draw_series([line])?;
         let intervals = curve.intervals().filter(|(_, low, high)| high > low);
         context.draw_series(
             intervals.map(|(x, low, high)| PathElement::new(vec![(x, low), (x, high)], colour.stroke_width(1))),
         )?;
     }
-    if (2..=STRONG.len()).contains(&chart.curves.len()) {
-        context
-            .configure_series_labels()
-            .position(SeriesLabelPosition::UpperRight)
-            .label_font(text(12, &INK, HPos::Left, VPos::Top))
-            .background_style(WHITE.mix(0.8))
-            .draw()?;
+    if named {
+        paint_legend(&legend, chart)?;
     }
     area.draw_text(&chart.title, &text(13, &INK, HPos::Left, VPos::Top), (MARGIN, 4))?;
+    Ok(())
+}
+
+/// The curves' names beside the panel, where they cover nothing.
+fn paint_legend(area: &Area, chart: &Chart) -> Painted {
+    for (number, (curve, colour)) in (0..).zip(chart.curves.iter().zip(STRONG)) {
+        let y = PANEL_TOP + LEGEND_STEP / 2 + number * LEGEND_STEP;
+        area.draw(&PathElement::new([(0, y), (LEGEND_LINE, y)], colour.stroke_width(2)))?;
+        area.draw_text(&curve.name, &text(12, &INK, HPos::Left, VPos::Center), (LEGEND_LINE + 6, y))?;
+    }
     Ok(())
 }
 

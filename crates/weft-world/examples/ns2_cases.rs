@@ -59,8 +59,9 @@ fn goodputs(parameters: &Parameters, seed: u64) -> Vec<f64> {
     let (recovery, congestion) = match get("tcp") {
         "newreno" => ("new-reno", "reno"),
         "sack" => ("sack", "reno"),
-        "bic" => ("sack", "bic"),
-        _ => ("sack", "cubic"),
+        // TCP-Linux sees that a retransmission was lost, as RACK does and RFC 6675 does not.
+        "bic" => ("rack", "bic"),
+        _ => ("rack", "cubic"),
     };
     let header = format!(
         "name = \"case\"\nduration = \"{} s\"\nwarmup = \"{} s\"\n[tcp]\nmss = \"1460 B\"\nwindow = 100000\n\

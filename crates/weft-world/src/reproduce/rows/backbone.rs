@@ -125,18 +125,16 @@ impl Gains {
         };
         GAINS.iter().enumerate().map(hits).sum()
     }
+}
 
-    fn chart(&self) -> Chart {
-        let mut curves = Vec::new();
-        for (number, (name, paper)) in GAINS.iter().enumerate() {
-            curves.push(curve(name, &self.of(number)));
-            curves.push(curve(&format!("{name}, paper"), &paper.map(Estimate::exact)));
-        }
-        Chart {
-            title: format!("delays {}: gain over the single path, %", self.reading.name),
-            x_label: "peak of each Pareto source, Mbit/s".into(),
-            curves,
-        }
+/// One variant under all readings, and in the paper.
+fn chart(variant: usize, readings: &[Gains]) -> Chart {
+    let (name, paper) = GAINS[variant];
+    let ours = readings.iter().map(|gains| curve(gains.reading.name, &gains.of(variant)));
+    Chart {
+        title: format!("{name}: gain over the single path, %"),
+        x_label: "peak of each Pareto source, Mbit/s".into(),
+        curves: [curve("paper", &paper.map(Estimate::exact))].into_iter().chain(ours).collect(),
     }
 }
 
@@ -151,24 +149,25 @@ fn curve(name: &str, values: &[Estimate]) -> Curve {
 }
 
 fn gains(lab: &mut Laboratory) -> Result<Finding, String> {
-    let judged = Gains::measure(lab, &JUDGED)?;
-    let [third, equal] = [Gains::measure(lab, &BESIDE[0])?, Gains::measure(lab, &BESIDE[1])?];
+    let readings = [&JUDGED, &BESIDE[0], &BESIDE[1]].map(|reading| Gains::measure(lab, reading));
+    let readings = readings.into_iter().collect::<Result<Vec<_>, _>>()?;
+    let [judged, third, equal] = readings.as_slice() else { return Err("there are three readings".into()) };
     let mut measured = Measured::default();
     for (name, paper) in GAINS {
         for ((load, _), value) in LOADS.iter().zip(paper) {
             measured.add(format!("paper: {name}, gain in %"), *load, Estimate::exact(value));
         }
     }
-    [&judged, &third, &equal].iter().for_each(|gains| gains.record(&mut measured));
+    readings.iter().for_each(|gains| gains.record(&mut measured));
     let checks = judged.judge();
     let pass = checks.pass();
     let mut remarks = checks.into_remarks();
-    remarks.push(why(&judged, &third, &equal)?);
+    remarks.push(why(judged, third, equal)?);
     let picture = Picture {
         row: "A9",
         file: "paper-000-figure-8.svg",
         title: "Paper 000, Figure 8: a backbone under three loads",
-        charts: [&judged, &third, &equal].map(Gains::chart).into(),
+        charts: (0..GAINS.len()).map(|variant| chart(variant, &readings)).collect(),
     };
     Ok(Finding { measured, pass, remarks, picture: Some(picture) })
 }
