@@ -337,6 +337,9 @@ impl Accumulation {
 
     /// λ less the hold-down window, never less than a leased line's rate.
     fn sending_bps(&self) -> f64 {
+        if self.unpaid == 0.0 {
+            return self.rate_bps;
+        }
         let hold_bps = self.hold_bytes() * 8.0 / self.interval().as_secs_f64();
         (self.rate_bps - hold_bps).max(self.least_bps())
     }
@@ -347,10 +350,13 @@ impl Accumulation {
     }
 
     fn shrink_after_idling(&mut self, now: Instant) {
+        let (idle, tau) = (self.ledger.idle(now), self.tau());
+        if idle < tau * 2 {
+            return;
+        }
         // What the bucket made it wait is no idling.
         let waited = Rate::from_bps(self.rate_bps as u64).time_for(2 * u64::from(self.config.burst_bytes));
-        let idle = self.ledger.idle(now).saturating_sub(waited);
-        let periods = idle.as_nanos() / self.tau().as_nanos().max(1);
+        let periods = (idle.saturating_sub(waited).as_nanos() / tau.as_nanos().max(1)).min(40);
         if periods < 2 {
             return;
         }
@@ -358,7 +364,7 @@ impl Accumulation {
             self.climb_to_bps = self.climb_to_bps.max(self.rate_bps);
         }
         let initial = (self.config.initial.bps() as f64).min(self.rate_bps);
-        self.rate_bps = (self.rate_bps / (1u64 << periods.min(40)) as f64).max(initial);
+        self.rate_bps = (self.rate_bps / (1u64 << periods) as f64).max(initial);
         self.bound();
     }
 
