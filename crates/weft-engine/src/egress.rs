@@ -5,7 +5,7 @@ use hashbrown::HashMap;
 use weft_core::flow::hash::SeededState;
 use weft_core::pool::{BufId, Pool};
 use weft_units::planted::{self, Fault};
-use weft_units::{FlowId, FlowSeq};
+use weft_units::{FlowId, FlowSeq, PeerId};
 use weft_wire::ecn::{Decapsulated, DscpModel, decapsulate};
 use weft_wire::inner::{InnerHeader, UnitKind};
 use weft_wire::ip::{self, Ecn};
@@ -48,12 +48,13 @@ struct Head {
 
 /// The heads of a peer's flows.
 pub(crate) struct Heads {
+    peer: PeerId,
     by_flow: HashMap<FlowId, Head, SeededState>,
 }
 
 impl Heads {
-    pub(crate) fn new(seed: u64) -> Heads {
-        Heads { by_flow: HashMap::with_hasher(SeededState::new(seed)) }
+    pub(crate) fn new(peer: PeerId, seed: u64) -> Heads {
+        Heads { peer, by_flow: HashMap::with_hasher(SeededState::new(seed)) }
     }
 
     pub(crate) fn clear(&mut self) {
@@ -79,7 +80,8 @@ impl Heads {
 
 /// A run of segments that will be one write.
 struct Open {
-    flow: FlowId,
+    /// Each peer numbers its flows for itself.
+    origin: (PeerId, FlowId),
     head_seq: FlowSeq,
     next_tail: u8,
     run: Run,
@@ -147,7 +149,8 @@ impl Output {
             heads.keep(flow, seq, packet);
         }
         let run = Run::begin(kind, packet).ok()?;
-        if self.join(flow, seq, kind, packet, unit) {
+        let origin = (heads.peer, flow);
+        if self.join(origin, seq, kind, packet, unit) {
             return Some(());
         }
         self.close();
@@ -158,13 +161,13 @@ impl Output {
         let pieces_from = self.pieces.len();
         let header = run.header_len();
         self.pieces.push(Piece { buf: unit.buf, start: unit.start + header, len: unit.len - header });
-        self.open = Some(Open { flow, head_seq: seq, next_tail: 1, run, first, first_len, pieces_from });
+        self.open = Some(Open { origin, head_seq: seq, next_tail: 1, run, first, first_len, pieces_from });
         Some(())
     }
 
     /// Lets a packet continue the open run, as a receiver's GRO would.
-    fn join(&mut self, flow: FlowId, seq: FlowSeq, kind: UnitKind, packet: &[u8], unit: &Arrived) -> bool {
-        let Some(open) = self.open.as_mut().filter(|o| o.flow == flow) else { return false };
+    fn join(&mut self, origin: (PeerId, FlowId), seq: FlowSeq, kind: UnitKind, packet: &[u8], unit: &Arrived) -> bool {
+        let Some(open) = self.open.as_mut().filter(|o| o.origin == origin) else { return false };
         if self.pieces.len() - open.pieces_from >= MAX_PIECES
             || !open.run.join(&open.first[..open.first_len], kind, packet)
         {
@@ -182,7 +185,8 @@ impl Output {
         let piece = Piece { buf: unit.buf, start: unit.start, len: unit.len };
         // A mark is for this tail alone: its run must not spread it.
         let marked = Ecn::of(unit.outer_tos) == Ecn::Ce;
-        let same = |o: &&mut Open| !marked && o.flow == flow && o.head_seq == head_seq && o.next_tail == index;
+        let origin = (heads.peer, flow);
+        let same = |o: &&mut Open| !marked && o.origin == origin && o.head_seq == head_seq && o.next_tail == index;
         if let Some(open) = self.open.as_mut().filter(same)
             && self.pieces.len() - open.pieces_from < MAX_PIECES
             && open.run.push_tail(unit.len, is_last).is_ok()
@@ -200,7 +204,7 @@ impl Output {
         restore_tos(&mut first[..first_len], unit.outer_tos)?;
         let pieces_from = self.pieces.len();
         self.pieces.push(piece);
-        self.open = Some(Open { flow, head_seq, next_tail: index + 1, run, first, first_len, pieces_from });
+        self.open = Some(Open { origin, head_seq, next_tail: index + 1, run, first, first_len, pieces_from });
         if marked {
             self.close();
         }
@@ -242,5 +246,44 @@ fn restore_tos(packet: &mut [u8], outer_tos: u8) -> Option<()> {
         Decapsulated::Tos(tos) if tos == inner => Some(()),
         Decapsulated::Tos(tos) => ip::set_tos(packet, tos).ok(),
         Decapsulated::Drop => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use weft_core::pool::Limits;
+
+    const PAYLOAD: usize = 100;
+
+    fn head(source: u8) -> Vec<u8> {
+        let total = 40 + PAYLOAD as u8;
+        let mut packet = alloc::vec![0x45, 0, 0, total, 0, 1, 0x40, 0, 64, 6, 0, 0, 10, 0, 0, source, 10, 0, 0, 9];
+        packet.extend([0, 80, 0, 7, 0, 0, 0, 1, 0, 0, 0, 1, 0x50, 0x10, 0, 0, 0, 0, 0, 0]);
+        packet.extend([source; PAYLOAD]);
+        packet
+    }
+
+    fn unit(pool: &mut Pool, kind: UnitKind, index: u8, bytes: &[u8]) -> Arrived {
+        let buf = pool.alloc(bytes.len()).unwrap();
+        pool.bytes_mut(buf)[..bytes.len()].copy_from_slice(bytes);
+        let inner = InnerHeader { kind, last: index > 0, index, flow: FlowId(3), seq: FlowSeq::new(index.into()) };
+        Arrived { buf, start: 0, len: bytes.len(), inner, outer_tos: 0 }
+    }
+
+    #[test]
+    fn a_slice_never_joins_another_peers_packet_of_the_same_number() {
+        let mut pool = Pool::new(Limits { small: 10, large: 0 });
+        let mut output = Output::default();
+        let mut peers = [1, 2].map(|peer| Heads::new(PeerId(peer), 0));
+        for (heads, source) in peers.iter_mut().zip([1, 2]) {
+            let head = unit(&mut pool, UnitKind::HeadSlice, 0, &head(source));
+            output.add(heads, &mut pool, FlowId(3), FlowSeq::new(0), head);
+        }
+        let tail = unit(&mut pool, UnitKind::TailSlice, 1, &[1; PAYLOAD]);
+        output.add(&mut peers[0], &mut pool, FlowId(3), FlowSeq::new(1), tail);
+        let mut written = Vec::new();
+        output.drain(&mut pool, &mut |pieces| written.push((pieces[0][10 + 15], pieces[1..].concat())));
+        assert_eq!(written, [1, 2, 1].map(|source| (source, alloc::vec![source; PAYLOAD])));
     }
 }

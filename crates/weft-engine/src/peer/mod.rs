@@ -134,7 +134,7 @@ impl Peer {
             units: Units::default(),
             lost: Vec::new(),
             skips: VecDeque::new(),
-            heads: Heads::new(rng.next_u64()),
+            heads: Heads::new(id, rng.next_u64()),
             conditioners: Vec::new(),
             established_at: None,
             heard_at: None,
