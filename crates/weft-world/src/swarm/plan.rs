@@ -136,7 +136,8 @@ impl Plan {
         }
     }
 
-    /// Black holes are found by what vanishes in them, so there must be something.
+    /// Black holes are found by what vanishes in them, so there must be something; not so much that it stands before the proof in the
+    /// queue of a slow link.
     fn draw_long_packets(&mut self, rng: &mut Rng) {
         let Times { faults_end, proof, .. } = self.times;
         for (from, to) in self.directions() {
@@ -145,8 +146,8 @@ impl Plan {
                 flow,
                 from: faults_end,
                 until: proof,
-                every: Duration::from_millis(300),
-                burst: 14,
+                every: Duration::from_millis(600),
+                burst: 7,
                 offload: Offload::Segmentation,
                 payload: Some(u16::MAX),
             });
