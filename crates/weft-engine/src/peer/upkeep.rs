@@ -182,8 +182,8 @@ impl Peer {
         if self.queue.is_empty() {
             return None;
         }
-        let ready = self.usable_paths().map(|p| p.pacer.ready_at()).filter(|at| *at > now);
-        self.usable_paths().map(|_| now + HOLD_AGAIN).chain(ready).min()
+        let again = now + HOLD_AGAIN;
+        self.usable_paths().map(|p| p.pacer.ready_at()).map(|at| if at > now { at.min(again) } else { again }).min()
     }
 
     /// When something is next to be done without input.
