@@ -52,6 +52,23 @@ fn a_path_in_reserve_takes_over() {
 }
 
 #[test]
+fn a_path_of_a_silent_link_takes_over_only_when_it_answers() {
+    let mut world = one_link_to_two_addresses();
+    let in_use = |w: &World| w.nodes[0].snapshot(w.now).peers[0].paths.iter().position(|p| p.active);
+    let before = in_use(&world);
+    steadily(&mut world, 0, ms(500));
+    world.set(0, 0, |forth| forth.cut = true);
+    for number in 0..300 {
+        world.send(0, BULK, number, 400);
+        world.run_for(ms(5));
+        assert_eq!(in_use(&world), before, "after {} ms\n{}", number * 5, story(&world));
+    }
+    world.set(0, 0, |forth| forth.cut = false);
+    world.run_for(Duration::from_secs(2));
+    assert!(steadily(&mut world, 0, ms(500)).len() >= 100, "{}", story(&world));
+}
+
+#[test]
 fn a_path_the_peer_gave_up_keeps_nothing() {
     let mut world = one_link_to_two_addresses();
     let before = link_in_use(&world);

@@ -73,6 +73,8 @@ const MOST_JITTER: Duration = Duration::from_millis(20);
 const ALONE_MEMORY: Duration = Duration::from_secs(10);
 /// However often a plateau was found, it is tested again after so long.
 const LONGEST_PLATEAU: Duration = Duration::from_secs(10);
+/// A window received in so much longer than it was sent left a longer queue behind.
+const GROWING: f64 = 1.25;
 /// Silence beyond this makes the remembered capacity doubtful.
 const IDLE: Duration = Duration::from_secs(1);
 /// The doubt halves the rate after so long.
@@ -193,10 +195,19 @@ impl PathRate {
         self.rate_bps = self.bounded(self.rate_bps);
     }
 
+    /// Goes on where `other` has got to: it led over the same link until now, and what is remembered here is older.
+    pub fn take_over(&mut self, other: &PathRate) {
+        if !other.assumed {
+            self.capacity_bps = self.bounded(other.capacity_bps);
+            self.rate_bps = self.capacity_bps;
+        }
+    }
+
     /// Takes in what a report taught.
     pub fn on_sample(&mut self, now: Instant, sample: &Sample) {
+        let full = sample.backlogged || self.kept_busy(sample);
         self.sense(now, sample);
-        self.learn_capacity(sample);
+        self.learn_capacity(sample, full);
         self.settle_round(now, sample);
         self.watch_room(sample);
         self.choose_phase(now);
@@ -215,14 +226,21 @@ impl PathRate {
         }
     }
 
+    /// Whether the bottleneck had something to do throughout the window, however little was asked for: the queue its first
+    /// packet met took longer than sending the rest, and grew.
+    fn kept_busy(&self, sample: &Sample) -> bool {
+        self.delay.queue() >= sample.send_interval && sample.receive_interval > sample.send_interval.mul_f64(GROWING)
+    }
+
     /// While a queue stands at both ends of a window, what was received is the capacity. Without a queue it is a lower bound.
-    fn learn_capacity(&mut self, sample: &Sample) {
+    /// `full` says that the window shows the path and not the traffic.
+    fn learn_capacity(&mut self, sample: &Sample, full: bool) {
         let (span, packets) = match self.phase {
             Phase::Startup => (self.rtt.min() / 4, 8.0),
             _ => (self.rtt.min(), 10.0),
         };
         let span = span.max(self.jitter() * 8).max(self.packets_time(packets));
-        if !sample.backlogged {
+        if !full {
             self.busy_meter = RateMeter::default();
             if self.assumed || self.phase == Phase::Startup {
                 // What little was asked for says nothing of the path, nor do the pauses of a young flow.
@@ -231,7 +249,7 @@ impl PathRate {
         }
         self.meter.on_sample(sample, span);
         let fill = self.fill();
-        if sample.backlogged && self.is_queued() {
+        if full && self.is_queued() {
             self.busy_meter.on_sample(sample, span);
             let (sent, received) = (self.busy_meter.sent_bps(), self.busy_meter.received_bps());
             let yielding = self.confirmed && sent * fill < 0.985 * self.capacity_bps;
@@ -535,5 +553,44 @@ mod tests {
         };
         assert_eq!([1_000, 1_300, 1_900].map(&mut hold_ms), [200, 400, 800]);
         assert_eq!([12_000, 30_000].map(hold_ms), [200, 200]);
+    }
+
+    /// A packet of 1500 bytes in a window of its own, with nothing waiting behind it.
+    fn lone_packet(sent_at: Instant, before: (u64, u64), now: (u64, u64)) -> Sample {
+        let [send_interval, receive_interval] = [now.0 - before.0, now.1 - before.1].map(Duration::from_millis);
+        Sample {
+            rtt: Duration::from_millis(now.1 - now.0 + 20),
+            one_way_delay_us: (now.1 - now.0) as u32 * 1000,
+            largest_sent_at: sent_at,
+            received_bytes: 1500,
+            receive_interval,
+            send_interval,
+            backlogged: false,
+            ce_packets: 0,
+            delivered_packets: 1,
+            delivered_bytes: 1500,
+            lost_packets: 0,
+            lost_bytes: 0,
+            sent_after_bytes: 0,
+            in_flight_bytes: 1500,
+        }
+    }
+
+    #[test]
+    fn who_never_waits_for_the_path_still_sees_that_its_queue_grows() {
+        let initial = Rate::from_mbps(10);
+        let mut control = PathRate::new(PathRateConfig { initial, ..PathRateConfig::default() });
+        // Ten packets 2 ms apart twice a second, as an ACK clock gives them, over 1 Mbit/s and 20 ms.
+        let (mut before, mut free_at) = ((0, 20), 0);
+        for packet in 1..60 {
+            let sent = packet / 10 * 500 + packet % 10 * 2;
+            free_at = sent.max(free_at) + 12;
+            let now = (sent, free_at + 8);
+            let sample = lone_packet(Instant::from_millis(sent), before, now);
+            control.on_sample(Instant::from_millis(now.1 + 20), &sample);
+            before = now;
+        }
+        let rate = control.pacing_rate(Instant::from_millis(before.1 + 20));
+        assert!((800_000..1_300_000).contains(&rate.bps()), "{rate:?}");
     }
 }

@@ -71,6 +71,9 @@ impl Peer {
     /// Of the paths of its link this one carries data from now on.
     fn use_path(&mut self, index: usize) {
         let link = self.paths[index].link;
+        if let Some(before) = self.paths.iter().find(|p| p.link == link && p.active).map(|p| p.rate.clone()) {
+            self.paths[index].rate.take_over(&before);
+        }
         for other in self.paths.iter_mut().filter(|p| p.link == link) {
             other.pending.policy |= other.active;
             other.active = false;
@@ -79,12 +82,13 @@ impl Peer {
         self.paths[index].pending.policy = true;
     }
 
-    /// Where a link's path in use was given up, the best of the others takes its place.
+    /// Where a link's path in use was given up, the best of the others takes its place, if it is not silent too.
     pub(crate) fn choose_path(&mut self, cx: &mut Context<'_>, link: LinkId) {
         if self.has_path_in_use(link) {
             return;
         }
-        let may = |p: &Path| p.link == link && p.ours && p.link_up && !p.barred && p.health.is_usable();
+        let answers = |p: &Path| p.health.is_usable() && p.state() != PathState::Suspect;
+        let may = |p: &Path| p.link == link && p.ours && p.link_up && !p.barred && answers(p);
         let best = (0..self.paths.len())
             .filter(|i| may(&self.paths[*i]))
             .min_by_key(|i| (self.paths[*i].state(), self.paths[*i].rtt().smoothed()));

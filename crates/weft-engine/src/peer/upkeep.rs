@@ -60,9 +60,25 @@ impl Peer {
         if path.waiting.suspect_at(threshold).is_none_or(|at| at > cx.now) {
             return;
         }
+        let link = path.link;
         if let Some(cause) = path.health.on_silence(cx.now, since, threshold) {
             self.log_path(cx.events, index, cause);
             self.rescue_path(cx, index, Rescue::Urgent);
+            self.doubt_link(cx, link, since);
+        }
+    }
+
+    /// It may be the link that fell silent: before one of its other paths takes over, it must have answered.
+    fn doubt_link(&mut self, cx: &mut Context<'_>, link: LinkId, since: Instant) {
+        for index in 0..self.paths.len() {
+            let path = &mut self.paths[index];
+            if path.link != link || !path.ours || path.active || path.barred {
+                continue;
+            }
+            let threshold = path.suspect_after();
+            if let Some(cause) = path.health.on_silence(cx.now, since, threshold) {
+                self.log_path(cx.events, index, cause);
+            }
         }
     }
 

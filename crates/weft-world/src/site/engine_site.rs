@@ -196,12 +196,14 @@ impl EngineSite {
         let Some(link) = self.links.get((transmit.link.0 as usize).wrapping_sub(1)) else { return };
         let size = transmit.segment_size.map_or(transmit.len, usize::from).max(1);
         let is_too_big = size.min(transmit.len) + HEADERS_LEN > usize::from(LINK_MTU);
-        if transmit.destination.ip() != IpAddr::V4(link.peer) || is_too_big {
+        // The other node answers at each of its addresses over every link, as a host does.
+        let there = self.links.iter().map(|link| link.peer).find(|peer| IpAddr::V4(*peer) == transmit.destination.ip());
+        let Some(there) = there.filter(|_| !is_too_big) else {
             return self.engine.handle_send_error(now, transmit, is_too_big);
-        }
+        };
         let route = Route {
             source: (link.address, self.port),
-            destination: (link.peer, transmit.destination.port()),
+            destination: (there, transmit.destination.port()),
             tos: transmit.tos,
         };
         for datagram in self.out.get(..transmit.len).unwrap_or_default().chunks(size) {
