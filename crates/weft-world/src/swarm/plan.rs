@@ -6,6 +6,9 @@ use weft_engine::{AckPolicy, Bundle, LinkConfig, Policy, QueueKind, Recovery, Re
 use weft_session::Cipher;
 use weft_units::{Duration, Instant, Rate, Rng};
 
+/// No link sends slower, or what is drawn to be sent would stand before the proof in a drop-tail queue.
+const LEAST_MBPS: u64 = 2;
+
 /// Traffic must flow so long after the faults ended: silence is noticed within a second, a path given up is tried every second,
 /// a peer called every 4/3 s, a path that was never answered every 5 s.
 const BOUND: Duration = Duration::from_secs(8);
@@ -288,7 +291,7 @@ impl LinkPlan {
     }
 
     fn draw(rng: &mut Rng, is_spare: bool) -> LinkPlan {
-        let mbps = [2, 5, 10, 20, 50, 100, 400][rng.below(7) as usize];
+        let mbps = [LEAST_MBPS, 5, 10, 20, 50, 100, 400][rng.below(7) as usize];
         let rate = Rate::from_mbps(mbps);
         let most_us = [2_000, 20_000, 60_000][rng.below(3) as usize];
         let interface_mtu = if rng.chance(0.06) { 9000 } else { 1500 };
@@ -301,7 +304,7 @@ impl LinkPlan {
             path_mtu: if rng.chance(0.3) { narrow } else { interface_mtu },
             says_too_big: rng_bool(rng),
             loss: if rng.chance(0.25) { [0.005, 0.02, 0.04][rng.below(3) as usize] } else { 0.0 },
-            cap: rng.chance(0.12).then(|| rate.scaled(0.3 + rng.unit())),
+            cap: rng.chance(0.12).then(|| rate.scaled(0.3 + rng.unit()).max(Rate::from_mbps(LEAST_MBPS))),
             send: !(is_spare && rng.chance(0.1)),
         }
     }
