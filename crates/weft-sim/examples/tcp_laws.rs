@@ -10,7 +10,7 @@ mod path;
 use law::{INDEPENDENT, PERIODIC};
 use path::{Case, Loss};
 use std::time::Duration;
-use weft_sim::tcp::congestion::{CongestionKind, HyStartKind};
+use weft_sim::tcp::congestion::{CongestionKind, CubicGrowth, HyStartKind};
 use weft_sim::tcp::{DelayedAck, Recovery};
 
 const RTTS_MS: [u64; 3] = [10, 50, 200];
@@ -78,7 +78,11 @@ fn cubic() {
     for n in [100, 1000, 10_000] {
         for rtt_ms in RTTS_MS {
             let rtt = Duration::from_millis(rtt_ms);
-            let congestion = CongestionKind::Cubic { hystart: HyStartKind::Off, fast_convergence: false };
+            let congestion = CongestionKind::Cubic {
+                hystart: HyStartKind::Off,
+                fast_convergence: false,
+                growth: CubicGrowth::Continuous,
+            };
             let loss = Loss::Periodic(n);
             let case = Case { congestion, recovery: Recovery::Sack, delayed_ack: DelayedAck::None, rtt, loss };
             let even = case.run(SEED, CUBIC_WARM_UP_LOSSES, EVEN_LOSSES).segments_per_rtt;

@@ -16,7 +16,7 @@ mod path;
 use law::{INDEPENDENT, PERIODIC};
 use path::{Case, Loss, Outcome};
 use std::time::Duration;
-use weft_sim::tcp::congestion::{CongestionKind, HyStartKind};
+use weft_sim::tcp::congestion::{CongestionKind, CubicGrowth, HyStartKind};
 use weft_sim::tcp::{DelayedAck, Recovery};
 
 const EVERY: DelayedAck = DelayedAck::None;
@@ -65,7 +65,11 @@ fn reno_obeys_the_square_root_law_at_small_losses() {
 
 fn cubic(rtt_ms: u64, n: u64) -> (Case, Outcome) {
     let case = Case {
-        congestion: CongestionKind::Cubic { hystart: HyStartKind::Off, fast_convergence: false },
+        congestion: CongestionKind::Cubic {
+            hystart: HyStartKind::Off,
+            fast_convergence: false,
+            growth: CubicGrowth::Continuous,
+        },
         recovery: Recovery::Sack,
         delayed_ack: EVERY,
         rtt: Duration::from_millis(rtt_ms),

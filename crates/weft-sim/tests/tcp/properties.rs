@@ -3,7 +3,7 @@
 use crate::network::{Faults, transfer};
 use proptest::prelude::*;
 use std::time::Duration;
-use weft_sim::tcp::congestion::{CongestionKind, HyStartKind};
+use weft_sim::tcp::congestion::{CongestionKind, CubicGrowth, HyStartKind};
 use weft_sim::tcp::{DelayedAck, ReceiverConfig, Recovery, SenderConfig};
 
 fn recovery() -> impl Strategy<Value = Recovery> {
@@ -13,7 +13,11 @@ fn recovery() -> impl Strategy<Value = Recovery> {
 fn congestion() -> impl Strategy<Value = CongestionKind> {
     prop_oneof![
         Just(CongestionKind::Reno { abc_limit_segments: 2 }),
-        Just(CongestionKind::Cubic { hystart: HyStartKind::PlusPlus, fast_convergence: true }),
+        Just(CongestionKind::Cubic {
+            hystart: HyStartKind::PlusPlus,
+            fast_convergence: true,
+            growth: CubicGrowth::Continuous
+        }),
         Just(CongestionKind::Bic),
         any::<u64>().prop_map(|seed| CongestionKind::Bbr { seed }),
     ]

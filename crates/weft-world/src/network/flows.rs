@@ -4,7 +4,7 @@ use weft_scenario::{CongestionControl, DelayedAck, DupThresh, NetworkFlow, Recov
 use weft_sim::FlowNo;
 use weft_sim::host::{Agent, DatagramSource, Echo, EchoAnswer, Supply, TcpSink, TcpSource, Trigger};
 use weft_sim::source::{ParetoBursts, Pattern};
-use weft_sim::tcp::congestion::{CongestionKind, HyStartKind};
+use weft_sim::tcp::congestion::{CongestionKind, CubicGrowth, HyStartKind};
 use weft_sim::tcp::{self, ReceiverConfig, SenderConfig};
 use weft_units::{Duration, Instant, Rate, Rng};
 
@@ -40,7 +40,11 @@ pub fn sender_config(tcp: &TcpSpec, paths: u32, seed: u64) -> SenderConfig {
         mss: tcp.mss_bytes,
         congestion: match tcp.congestion {
             CongestionControl::Reno => CongestionKind::Reno { abc_limit_segments: u32::from(tcp.byte_counting) },
-            CongestionControl::Cubic => CongestionKind::Cubic { hystart: HyStartKind::Classic, fast_convergence: true },
+            CongestionControl::Cubic => CongestionKind::Cubic {
+                hystart: HyStartKind::Classic,
+                fast_convergence: true,
+                growth: CubicGrowth::Continuous,
+            },
             CongestionControl::Bic => CongestionKind::Bic,
             CongestionControl::Bbr => CongestionKind::Bbr { seed },
         },

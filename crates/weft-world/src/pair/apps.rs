@@ -6,7 +6,7 @@ use weft_scenario::measure::{Arrival, PROBE_PAYLOAD_BYTES, Reply, ping_result, p
 use weft_scenario::{App, Flow, FlowDirection, FlowResult, Series};
 use weft_sim::host::{Agent, DatagramSink, DatagramSource, Echo, EchoAnswer, Ends, Supply, TcpSink, TcpSource};
 use weft_sim::source::Pattern;
-use weft_sim::tcp::congestion::{CongestionKind, HyStartKind};
+use weft_sim::tcp::congestion::{CongestionKind, CubicGrowth, HyStartKind};
 use weft_sim::tcp::{DelayedAck, ReceiverConfig, Recovery, SenderConfig};
 use weft_sim::{FlowNo, NodeId};
 use weft_units::{Duration, Instant, Rng};
@@ -31,7 +31,11 @@ const CONGESTION: [&str; 4] = ["reno", "cubic", "bic", "bbr"];
 fn congestion(name: &str, seed: u64) -> Result<CongestionKind, String> {
     match name {
         "reno" => Ok(CongestionKind::Reno { abc_limit_segments: 1 }),
-        "cubic" => Ok(CongestionKind::Cubic { hystart: HyStartKind::Classic, fast_convergence: true }),
+        "cubic" => Ok(CongestionKind::Cubic {
+            hystart: HyStartKind::Classic,
+            fast_convergence: true,
+            growth: CubicGrowth::Linux,
+        }),
         "bic" => Ok(CongestionKind::Bic),
         "bbr" => Ok(CongestionKind::Bbr { seed }),
         _ => Err(format!("the simulator has no congestion control `{name}`: it knows {}", CONGESTION.join(", "))),

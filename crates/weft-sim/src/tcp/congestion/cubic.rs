@@ -2,7 +2,7 @@
 
 use super::hystart::{Advice, HyStart};
 use super::window::Window;
-use super::{AckEvent, HyStartKind, Law};
+use super::{AckEvent, CubicGrowth, HyStartKind, Law};
 use std::time::Duration;
 use weft_units::Instant;
 
@@ -13,6 +13,9 @@ const BETA: f64 = 0.7;
 /// RFC 9438 §4.3: additive increase with which AIMD(α, β) has Reno's average window.
 const ALPHA: f64 = 3.0 * (1.0 - BETA) / (1.0 + BETA);
 
+/// Linux works the pace of growth out anew after so long at the latest.
+const PACE_KEPT: Duration = Duration::from_millis(31);
+
 /// CUBIC's window and what it remembers of the last loss.
 #[derive(Clone, Debug)]
 pub(super) struct Cubic {
@@ -21,6 +24,7 @@ pub(super) struct Cubic {
     /// The initial slow start is over, or has been judged to be.
     hystart_done: bool,
     fast_convergence: bool,
+    growth: CubicGrowth,
     memory: Memory,
     before: (Window, Memory),
     /// Since when the application limits what is sent.
@@ -46,12 +50,38 @@ struct Epoch {
     plateau: f64,
     /// What Reno's window would be (W_est).
     reno: f64,
+    steps: Steps,
+}
+
+/// How far a window that grows by whole segments is.
+#[derive(Clone, Copy, Debug)]
+struct Steps {
+    /// Segments to acknowledge for each by which the window grows.
+    per_segment: f64,
+    acked: f64,
+    /// The window, and when the pace was worked out for it.
+    worked_out: (f64, Instant),
+}
+
+impl Steps {
+    /// By how many segments the window grows now.
+    fn on_acked(&mut self, segments: f64) -> f64 {
+        // What was collected at a slower pace counts for one segment, however much it is.
+        let collected = if self.acked >= self.per_segment { 1.0 } else { 0.0 };
+        self.acked = if collected > 0.0 { segments } else { self.acked + segments };
+        let grown = (self.acked / self.per_segment).floor();
+        if grown > 0.0 {
+            self.acked -= grown * self.per_segment;
+        }
+        collected + grown
+    }
 }
 
 impl Epoch {
     fn new(now: Instant, cwnd: f64, max: Option<f64>) -> Epoch {
         let plateau = max.unwrap_or(cwnd).max(cwnd);
-        Epoch { start: now, k: libm::cbrt((plateau - cwnd) / C), plateau, reno: cwnd }
+        let steps = Steps { per_segment: f64::INFINITY, acked: 0.0, worked_out: (0.0, now) };
+        Epoch { start: now, k: libm::cbrt((plateau - cwnd) / C), plateau, reno: cwnd, steps }
     }
 
     /// W_cubic at `since` after the epoch's start (RFC 9438 equation 1).
@@ -62,7 +92,13 @@ impl Epoch {
 }
 
 impl Cubic {
-    pub fn new(hystart: HyStartKind, fast_convergence: bool, mss: u32, initial_window_bytes: u64) -> Cubic {
+    pub fn new(
+        hystart: HyStartKind,
+        fast_convergence: bool,
+        growth: CubicGrowth,
+        mss: u32,
+        initial_window_bytes: u64,
+    ) -> Cubic {
         let window = Window::new(mss, initial_window_bytes);
         let memory = Memory { max: None, prior: window.segments(), epoch: None };
         Cubic {
@@ -70,6 +106,7 @@ impl Cubic {
             hystart: HyStart::new(hystart),
             hystart_done: false,
             fast_convergence,
+            growth,
             memory,
             before: (window, memory),
             limited_since: None,
@@ -109,6 +146,26 @@ impl Cubic {
         self.window.cwnd = grown * self.window.mss;
     }
 
+    /// Linux's `bictcp_update` and `tcp_cong_avoid_ai`.
+    fn step_by_segments(&mut self, now: Instant, acked_bytes: f64, min_rtt: Duration) {
+        let segments = self.window.segments().floor();
+        let memory = &mut self.memory;
+        let epoch = memory.epoch.get_or_insert_with(|| Epoch::new(now, segments, memory.max));
+        let acked = acked_bytes / self.window.mss;
+        epoch.reno += ALPHA * acked / segments;
+        let (before, at) = epoch.steps.worked_out;
+        if before != segments || now - at > PACE_KEPT {
+            let ahead = epoch.window_at(now - epoch.start + min_rtt) - segments;
+            let slowest = if memory.max.is_none() { 20.0 } else { 100.0 * segments };
+            let curve = if ahead > 0.0 { segments / ahead } else { slowest };
+            let behind = epoch.reno.floor() - segments;
+            let friendly = if behind >= 1.0 { segments / behind } else { slowest };
+            epoch.steps.per_segment = curve.min(slowest).min(friendly).max(2.0);
+            epoch.steps.worked_out = (segments, now);
+        }
+        self.window.cwnd += epoch.steps.on_acked(acked) * self.window.mss;
+    }
+
     /// Time in which the application limited what was sent does not count (RFC 9438 §4.2).
     fn resume(&mut self, now: Instant) {
         if let (Some(since), Some(epoch)) = (self.limited_since.take(), &mut self.memory.epoch) {
@@ -143,7 +200,10 @@ impl Law for Cubic {
             bytes = self.slow_start(ack);
         }
         if !self.window.in_slow_start() {
-            self.avoid_congestion(ack.now, bytes, ack.srtt.unwrap_or_default());
+            match self.growth {
+                CubicGrowth::Continuous => self.avoid_congestion(ack.now, bytes, ack.srtt.unwrap_or_default()),
+                CubicGrowth::Linux => self.step_by_segments(ack.now, bytes, ack.min_rtt.unwrap_or_default()),
+            }
         }
     }
 
@@ -190,7 +250,7 @@ mod tests {
     use crate::tcp::congestion::testing::{MSS, RTT, acked, now, per_round};
 
     fn cubic() -> Cubic {
-        Cubic::new(HyStartKind::Off, true, MSS as u32, 10 * MSS)
+        Cubic::new(HyStartKind::Off, true, CubicGrowth::Continuous, MSS as u32, 10 * MSS)
     }
 
     /// A window of `segments` that met a loss.
@@ -227,6 +287,23 @@ mod tests {
         // 14 + 0.529 a round up to 20, then 1 a round.
         assert!((windows[9] - windows[4] - 5.0 * ALPHA).abs() < 0.15, "{windows:?}");
         assert!((windows[15] - windows[13] - 2.0).abs() < 0.15, "{windows:?}");
+    }
+
+    #[test]
+    fn growth_by_whole_segments_lags_what_it_follows_and_never_jumps() {
+        let after = |growth| {
+            let mut c = after_loss(20);
+            c.growth = growth;
+            let window_after = |n| {
+                c.on_ack(&acked(MSS, now() + Duration::from_micros(500) * n));
+                c.window.segments()
+            };
+            (0..200).map(window_after).collect::<Vec<f64>>()
+        };
+        let [continuous, linux] = [CubicGrowth::Continuous, CubicGrowth::Linux].map(after);
+        let mean = |windows: &[f64]| windows.iter().sum::<f64>() / windows.len() as f64;
+        assert!(mean(&linux) < mean(&continuous) - 0.2 && linux[199] >= 17.0, "{linux:?} beside {continuous:?}");
+        assert!(linux.windows(2).all(|w| [0.0, 1.0].contains(&(w[1] - w[0]))), "{linux:?}");
     }
 
     #[test]
@@ -303,7 +380,7 @@ mod tests {
 
     #[test]
     fn a_rising_delay_ends_slow_start_without_a_loss() {
-        let mut c = Cubic::new(HyStartKind::Classic, true, MSS as u32, 10 * MSS);
+        let mut c = Cubic::new(HyStartKind::Classic, true, CubicGrowth::Continuous, MSS as u32, 10 * MSS);
         for n in 0..200 {
             let event = acked(MSS, now() + Duration::from_millis(5) * n);
             c.on_ack(&AckEvent {

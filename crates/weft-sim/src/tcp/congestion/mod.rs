@@ -34,6 +34,8 @@ pub enum CongestionKind {
         hystart: HyStartKind,
         /// Release more after a loss below the last maximum (RFC 9438 §4.7).
         fast_convergence: bool,
+        /// How the window follows the curve.
+        growth: CubicGrowth,
     },
     /// Binary search for the window at which the last loss came, with Linux's constants.
     Bic,
@@ -54,6 +56,17 @@ pub enum HyStartKind {
     PlusPlus,
     /// As Linux's CUBIC, on rising delay or on acknowledgments that come without a gap for half of the round-trip time.
     Classic,
+}
+
+/// How CUBIC's window grows between two losses.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum CubicGrowth {
+    /// With each acknowledgment; as Reno with α = 1 once it has the window of the last loss (RFC 9438 §4.3).
+    #[default]
+    Continuous,
+    /// As Linux's `tcp_cubic`: by whole segments, at a pace worked out when the window has changed or a 32nd of a second has passed,
+    /// and with the smaller α throughout. Over short round trips it lags behind the RFC's.
+    Linux,
 }
 
 /// The delivery rate that an acknowledgment shows (draft-cheng-iccrg-delivery-rate-estimation).
@@ -150,8 +163,8 @@ impl Congestion {
             CongestionKind::Reno { abc_limit_segments } => {
                 Laws::Reno(Reno::new(abc_limit_segments, mss, initial_window_bytes))
             }
-            CongestionKind::Cubic { hystart, fast_convergence } => {
-                Laws::Cubic(Cubic::new(hystart, fast_convergence, mss, initial_window_bytes))
+            CongestionKind::Cubic { hystart, fast_convergence, growth } => {
+                Laws::Cubic(Cubic::new(hystart, fast_convergence, growth, mss, initial_window_bytes))
             }
             CongestionKind::Bic => Laws::Bic(Bic::new(mss, initial_window_bytes)),
             CongestionKind::Bbr { seed } => Laws::Bbr(Bbr::new(seed, mss, initial_window_bytes)),
