@@ -8,6 +8,7 @@ use weft_wire::hop::{HOP_HEADER_LEN, PacketType, TAG_LEN};
 
 const PEER: PeerId = PeerId(0);
 const PATH: PathId = PathId(0);
+const LOOKED_AHEAD: usize = 128;
 
 struct Pair {
     nodes: [Sessions; 2],
@@ -41,7 +42,7 @@ fn pair() -> Pair {
 fuzz_target!(|bytes: &[u8]| {
     let mut pair = pair();
     let now = Instant::from_millis(10_000);
-    let mut rest = bytes;
+    let (mut rest, mut sealed) = (bytes, Vec::new());
     while let [kind, len, after @ ..] = rest {
         let (chunk, after) = after.split_at(usize::from(*len).min(after.len()));
         rest = after;
@@ -51,6 +52,7 @@ fuzz_target!(|bytes: &[u8]| {
             2 => pair.response.clone(),
             _ => seal(&mut pair.nodes[0]),
         };
+        sealed.push(true_one.clone());
         let mut datagram = true_one.clone();
         datagram.resize(datagram.len().max(chunk.len()), 0);
         datagram.iter_mut().zip(chunk).for_each(|(byte, mask)| *byte ^= mask);
@@ -59,9 +61,12 @@ fuzz_target!(|bytes: &[u8]| {
         if let Ok(Outcome::Reply { len, .. } | Outcome::Cookie { len }) = handled {
             assert!(len <= datagram.len(), "an answer longer than its question");
         }
-        let is_forged = datagram != true_one;
-        let opened = pair.nodes[1].open(&mut datagram);
-        assert!(opened.is_err() || !is_forged, "a forgery was opened");
+        let arrived = datagram.clone();
+        if pair.nodes[1].open(&mut datagram).is_ok() {
+            // The keys are always the same: the fuzzer learns, from the comparisons it watches, what would be sealed next.
+            let is_true = sealed.contains(&arrived) || (0..LOOKED_AHEAD).any(|_| seal(&mut pair.nodes[0]) == arrived);
+            assert!(is_true, "a forgery was opened");
+        }
     }
     let mut datagram = seal(&mut pair.nodes[0]);
     let again = datagram.clone();
