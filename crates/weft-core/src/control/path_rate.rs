@@ -6,7 +6,8 @@
 //! the delivery rate as a measure of capacity, LEDBAT (RFC 6817) for one-way delays. Once per report, for one path:
 //!
 //! 1. **Capacity `C`.** While a queue stands and there is a backlog, the rate received is the capacity, exactly. Without a queue it
-//!    is a lower bound, and `C` is its maximum. Traffic that does not fill the path teaches nothing. What is lost on the way anyway is added:
+//!    is a lower bound, and `C` is its maximum. Traffic that does not fill the path teaches nothing, unless the
+//!    bottleneck was busy all the same, as a growing queue shows. What is lost on the way anyway is added:
 //!    `C` is the rate to *send* so that the bottleneck is full. That baseline loss is counted in rounds in which the rate ebbs
 //!    a little, so that losses of our own making are not taken for the path's.
 //! 2. **Rate `R = C·(1 + (q* − q̂)/T)`.** `q̂` is the queue that what is sent now will meet: the queue the last reported packet met, plus what was

@@ -1,7 +1,8 @@
 //! A path's state: good → degraded → suspect → down and back, and when to probe it.
 //!
 //! A silent path becomes suspect after a time that follows its jitter; its sparse flows are then repeated elsewhere, and new
-//! traffic goes there, while probes confirm or clear it. What it has in flight otherwise is repeated once it is down.
+//! traffic goes there, while probes confirm or clear it. What it has in flight otherwise is repeated once it is down. With it the
+//! link's other paths become suspect, so that none takes over unheard.
 
 use crate::PathState;
 use weft_units::planted::{self, Fault};
@@ -55,7 +56,12 @@ impl Health {
 
     /// May carry new data.
     pub(crate) fn is_usable(&self) -> bool {
-        matches!(self.state, PathState::Good | PathState::Degraded | PathState::Suspect)
+        self.answers() || self.state == PathState::Suspect
+    }
+
+    /// Usable, and under no suspicion.
+    pub(crate) fn answers(&self) -> bool {
+        matches!(self.state, PathState::Good | PathState::Degraded)
     }
 
     fn enter(&mut self, state: PathState, cause: &'static str) -> Change {
@@ -138,7 +144,7 @@ impl Health {
 
     /// Something that asks for an answer leaves on a path in good standing: no keepalive is needed for a while.
     pub(crate) fn on_traffic(&mut self, now: Instant, keepalive: Duration) {
-        if matches!(self.state, PathState::Good | PathState::Degraded) {
+        if self.answers() {
             self.next_probe = now + keepalive;
         }
     }

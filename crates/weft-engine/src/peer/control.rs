@@ -53,7 +53,7 @@ impl Peer {
     fn poll_mtu_probe(&mut self, cx: &mut Context<'_>, index: usize, out: &mut [u8]) -> Option<Transmit> {
         let token = self.next_token;
         let path = self.paths.get_mut(index)?;
-        if !path.active || path.barred || !matches!(path.state(), PathState::Good | PathState::Degraded) {
+        if !path.active || path.barred || !path.health.answers() {
             return None;
         }
         let size = path.mtu.probe(cx.now)?;
@@ -141,8 +141,7 @@ impl Peer {
                 continue;
             }
             path.log.on_report_sent(now);
-            let own =
-                path.link_up && matches!(path.state(), PathState::Good | PathState::Degraded | PathState::Opening);
+            let own = path.link_up && (path.health.answers() || path.state() == PathState::Opening);
             if own || fastest.is_none() {
                 path.pending.reports |= 1 << index;
             }

@@ -87,8 +87,7 @@ impl Peer {
         if self.has_path_in_use(link) {
             return;
         }
-        let answers = |p: &Path| p.health.is_usable() && p.state() != PathState::Suspect;
-        let may = |p: &Path| p.link == link && p.ours && p.link_up && !p.barred && answers(p);
+        let may = |p: &Path| p.link == link && p.ours && p.link_up && !p.barred && p.health.answers();
         let best = (0..self.paths.len())
             .filter(|i| may(&self.paths[*i]))
             .min_by_key(|i| (self.paths[*i].state(), self.paths[*i].rtt().smoothed()));

@@ -48,7 +48,7 @@ impl Peer {
 
     fn check_silence(&mut self, cx: &mut Context<'_>, index: usize) {
         let path = &mut self.paths[index];
-        if !path.active || path.barred || !matches!(path.state(), PathState::Good | PathState::Degraded) {
+        if !path.active || path.barred || !path.health.answers() {
             return;
         }
         if path.waiting.ask_at(path.answer_after()).is_some_and(|at| at <= cx.now) {
@@ -224,7 +224,7 @@ fn path_timeout(path: &Path, now: Instant) -> Option<Instant> {
     }
     let may_probe = !path.barred && (path.ours || path.health.state() != PathState::Opening);
     let probe = may_probe.then(|| path.health.next_probe());
-    let judged = path.active && !path.barred && matches!(path.state(), PathState::Good | PathState::Degraded);
+    let judged = path.active && !path.barred && path.health.answers();
     let silence = path.waiting.suspect_at(path.suspect_after()).filter(|_| judged);
     let ask = path.waiting.ask_at(path.answer_after()).filter(|_| judged);
     let next_lane = path.queues.front().filter(|_| path.is_usable()).map(|(lane, _)| lane);

@@ -31,7 +31,7 @@ impl Peer {
 
     /// Where only one path may be used: the one with the most capacity.
     fn best_single(&self) -> Option<usize> {
-        let healthy = |p: &Path| p.is_usable() && p.state() != PathState::Suspect;
+        let healthy = |p: &Path| p.is_usable() && p.health.answers();
         let rank = |p: &Path| (healthy(p), p.rate.capacity().map_or(0, |c| c.bps()));
         (0..self.paths.len()).filter(|i| self.paths[*i].is_usable()).max_by_key(|i| rank(&self.paths[*i]))
     }

@@ -43,6 +43,7 @@ pub fn sender_config(tcp: &TcpSpec, paths: u32, seed: u64) -> SenderConfig {
             CongestionControl::Cubic => CongestionKind::Cubic {
                 hystart: HyStartKind::Classic,
                 fast_convergence: true,
+                // Networks are held against ns-2 and the RFCs, the lab's scenarios against the kernel.
                 growth: CubicGrowth::Continuous,
             },
             CongestionControl::Bic => CongestionKind::Bic,
