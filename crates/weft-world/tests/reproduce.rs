@@ -21,7 +21,14 @@ impl Progress for Count {
 
 fn quick(rows: &[&str], threads: usize) -> (Reproduction, Count) {
     let (rows, count): (Vec<String>, _) = (rows.iter().map(|row| row.to_string()).collect(), Count::default());
-    let result = reproduce(&rows, Effort { seeds: 2, quick: true, threads }, &count).unwrap();
+    let mut kept = 0;
+    let keep = |so_far: &Reproduction| {
+        kept += 1;
+        assert_eq!(so_far.rows.len(), kept);
+        Ok(())
+    };
+    let result = reproduce(&rows, Effort { seeds: 2, quick: true, threads }, &count, keep).unwrap();
+    assert_eq!(kept, rows.len());
     (result, count)
 }
 
@@ -52,6 +59,6 @@ fn results_do_not_depend_on_threads_and_hold_what_results_promise() {
 #[test]
 fn an_unknown_row_is_refused_with_the_known_ones() {
     let nothing = Effort { seeds: 1, quick: true, threads: 1 };
-    let refusal = reproduce(&["A99".into()], nothing, &Count::default()).unwrap_err();
+    let refusal = reproduce(&["A99".into()], nothing, &Count::default(), |_| Ok(())).unwrap_err();
     assert!(refusal.contains("A99") && ids().iter().all(|id| refusal.contains(id)));
 }

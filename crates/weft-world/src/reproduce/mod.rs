@@ -19,7 +19,6 @@ use laboratory::Laboratory;
 pub use laboratory::{Effort, Progress, RUN_LENGTH, WARMUP};
 pub use row::{Chart, Curve, Figure, Measured, Picture, RowResult};
 use serde::Serialize;
-use weft_units::Duration;
 
 /// What a reproduction gave.
 #[derive(Clone, PartialEq, Debug, Serialize)]
@@ -50,33 +49,45 @@ pub fn ids() -> Vec<&'static str> {
     rows::all().iter().map(|row| row.id).collect()
 }
 
-/// Runs the rows of these names, or all of them if none is named.
+/// Runs the rows of these names, or all of them if none is named. After each, `keep` gets what there is so far.
 ///
 /// # Errors
-/// When there is no row of such a name, or a case cannot be run.
-pub fn reproduce(wanted: &[String], effort: Effort, progress: &dyn Progress) -> Result<Reproduction, String> {
+/// When there is no row of such a name, a case cannot be run, or `keep` refuses.
+pub fn reproduce(
+    wanted: &[String],
+    effort: Effort,
+    progress: &dyn Progress,
+    mut keep: impl FnMut(&Reproduction) -> Result<(), String>,
+) -> Result<Reproduction, String> {
     if let Some(unknown) = wanted.iter().find(|name| !ids().contains(&name.as_str())) {
         return Err(format!("there is no row `{unknown}`: there are {}", ids().join(", ")));
     }
     let mut lab = Laboratory::new(effort, progress);
-    let (mut results, mut pictures) = (Vec::new(), Vec::new());
+    let mut so_far = Reproduction::begun(effort);
     for row in rows::all().iter().filter(|row| wanted.is_empty() || wanted.iter().any(|name| name == row.id)) {
         lab.turn_to(row.id);
         let finding = (row.examine)(&mut lab)?;
-        pictures.extend(finding.picture.clone());
-        results.push(row.result(finding));
+        so_far.pictures.extend(finding.picture.clone());
+        so_far.rows.push(row.result(finding));
+        (so_far.runs, so_far.simulated_s) = (lab.runs, lab.simulated.as_secs_f64());
+        keep(&so_far)?;
     }
-    let seconds = |time: Duration| time.as_secs_f64();
-    let (length, warmup) = effort.run_length();
-    Ok(Reproduction {
-        schema: 1,
-        world: "sim",
-        seeds: effort.seeds,
-        duration_s: seconds(length),
-        warmup_s: seconds(warmup),
-        runs: lab.runs,
-        simulated_s: seconds(lab.simulated),
-        rows: results,
-        pictures,
-    })
+    Ok(so_far)
+}
+
+impl Reproduction {
+    fn begun(effort: Effort) -> Reproduction {
+        let (length, warmup) = effort.run_length();
+        Reproduction {
+            schema: 1,
+            world: "sim",
+            seeds: effort.seeds,
+            duration_s: length.as_secs_f64(),
+            warmup_s: warmup.as_secs_f64(),
+            runs: 0,
+            simulated_s: 0.0,
+            rows: Vec::new(),
+            pictures: Vec::new(),
+        }
+    }
 }

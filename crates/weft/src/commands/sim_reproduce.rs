@@ -17,7 +17,7 @@ use weft_world::reproduce::{self, Effort, Progress, Reproduction, document, repr
 const SEEDS: u64 = 5;
 const QUICK_SEEDS: u64 = 2;
 
-/// Runs rows; the document and its pictures go to `--out`.
+/// Runs rows; the document and its pictures go to `--out`, and grow with every row.
 pub fn sim_reproduce(options: &ReproduceOptions) -> Result<Outcome, Failure> {
     let is_all = options.rows.iter().any(|row| row == "all");
     let rows = if is_all { Vec::new() } else { options.rows.clone() };
@@ -27,10 +27,11 @@ pub fn sim_reproduce(options: &ReproduceOptions) -> Result<Outcome, Failure> {
         threads: thread::available_parallelism().map_or(1, usize::from),
     };
     let shown = !options.quiet && (std::io::stderr().is_terminal() || !options.json);
-    let result = reproduce(&rows, effort, &Bar::new(shown)).map_err(Failure::new)?;
-    if let Some(directory) = &options.out {
-        write(directory, &result, &command(options)).map_err(Failure::new)?;
-    }
+    let keep = |so_far: &Reproduction| match &options.out {
+        Some(directory) => write(directory, so_far, &command(options)),
+        None => Ok(()),
+    };
+    let result = reproduce(&rows, effort, &Bar::new(shown), keep).map_err(Failure::new)?;
     print!("{}", if options.json { json(&result)? } else { table(&result) });
     Ok(if result.rows.iter().all(|row| row.pass) { Outcome::Well } else { Outcome::Failed })
 }
