@@ -78,6 +78,21 @@ fn heavy_loss_costs_its_share_and_no_more() {
 }
 
 #[test]
+fn repeats_go_out_twice_where_many_packets_would_be_lost_a_second_time() {
+    for (delay_ms, loss, twice) in [(100, 0.02, true), (8, 0.003, false)] {
+        let mut world = World::new(&[direction(50, delay_ms, loss)], &Policy::default());
+        world.run_for(ms(1000));
+        bulk(&mut world, Duration::from_secs(8), 12);
+        world.run_for(ms(1000));
+        let [sender, receiver] = [0, 1].map(|node| world.nodes[node].snapshot(world.now).peers[0].clone());
+        let copies = receiver.duplicate_units as f64 / sender.repeated_units as f64;
+        assert!(sender.repeated_units > 50, "{} repeated", sender.repeated_units);
+        assert!(if twice { copies > 0.8 } else { copies < 0.1 }, "{delay_ms} ms, {loss}: {copies}");
+        assert_eq!(sender.abandoned_units, 0);
+    }
+}
+
+#[test]
 fn three_unequal_links_carry_one_flow_in_order() {
     let mut world =
         World::new(&[direction(50, 8, 0.0), direction(30, 35, 0.003), direction(20, 150, 0.005)], &Policy::default());

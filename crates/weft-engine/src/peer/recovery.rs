@@ -9,6 +9,11 @@ use weft_core::sched::{Choice, UnitView};
 use weft_units::Instant;
 use weft_wire::hop::DATA_OVERHEAD;
 
+/// Repeats go out twice where more than this many packets of a round trip would be lost a second time: each such packet holds back
+/// all that follows it for another round trip.
+const LOST_TWICE_MAX: f64 = 0.05;
+const FULL_PACKET_BYTES: f64 = 1500.0;
+
 /// How much of what is in flight on a path to send again.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Rescue {
@@ -22,17 +27,21 @@ impl Peer {
     /// Queues what was declared lost on the path that would deliver it first; gives up what comes too late. While there is no path
     /// at all, it waits.
     pub(super) fn repeat_lost(&mut self, cx: &mut Context<'_>) {
+        self.send_lost(cx, Peer::copies_of_repeat);
+    }
+
+    fn send_lost(&mut self, cx: &mut Context<'_>, copies: fn(&Peer, usize) -> usize) {
         if self.lost.is_empty() {
             return;
         }
         self.refresh_views(cx.now);
         let mut lost = core::mem::take(&mut self.lost);
-        lost.retain(|id| self.repeat(cx.now, cx.pool, *id));
+        lost.retain(|id| self.repeat(cx.now, cx.pool, *id, copies));
         self.lost = lost;
     }
 
     /// Whether the unit waits for a path; else the caller's reference to it ends here.
-    fn repeat(&mut self, now: Instant, pool: &mut Pool, id: UnitId) -> bool {
+    fn repeat(&mut self, now: Instant, pool: &mut Pool, id: UnitId, copies: fn(&Peer, usize) -> usize) -> bool {
         let Some(unit) = self.units.get(id).filter(|u| !u.settled).copied() else {
             self.units.release(id, pool);
             return false;
@@ -46,13 +55,22 @@ impl Peer {
             Choice::Path(index) if now < unit.deadline => {
                 self.totals.repeated_units += 1;
                 let lane = if unit.urgent { Lane::Urgent } else { Lane::Repeat };
-                self.push(now, pool, index, lane, id);
+                for _ in 0..copies(self, index) {
+                    self.push(now, pool, index, lane, id);
+                }
             }
             _ if now < unit.deadline => return true,
             _ => self.abandon(id, pool),
         }
         self.units.release(id, pool);
         false
+    }
+
+    fn copies_of_repeat(&self, index: usize) -> usize {
+        let path = &self.paths[index];
+        let packets_of_round_trip = path.rate.in_flight_limit_bytes() as f64 / FULL_PACKET_BYTES;
+        let lost_twice = path.loss().fraction().powi(2) * packets_of_round_trip;
+        if lost_twice > LOST_TWICE_MAX { 2 } else { 1 }
     }
 
     /// When the first of what waits for a path is too late.
@@ -103,6 +121,6 @@ impl Peer {
         }
         self.lost
             .sort_unstable_by_key(|id| self.units.get(*id).map(|u| (!u.urgent, u.segment.born, u.flow, u.seq.get())));
-        self.repeat_lost(cx);
+        self.send_lost(cx, |_, _| 1);
     }
 }
