@@ -11,10 +11,11 @@ use weft_scenario::{SCHEMA, Sweep, SweepResult};
 /// # Errors
 /// As [`run`].
 pub fn sweep(sweep: &Sweep, options: &RunOptions) -> Result<SweepResult, LabError> {
+    let sweep = Sweep { repeats: options.repeat.unwrap_or(sweep.repeats), ..sweep.clone() };
+    let of_mix = RunOptions { repeat: None, ..options.clone() };
     let mut mixes = Vec::new();
     for (number, &seed) in sweep.seeds.iter().enumerate() {
-        let scenario = sweep.scenario(seed);
-        let mix = sweep.judge(seed, &scenario.links, run(&scenario, options)?);
+        let mix = sweep.examine(seed, |scenario| run(scenario, &of_mix))?;
         if options.progress {
             let verdict = if mix.pass { "passed" } else { "FAILED" };
             eprintln!("mix {}/{}, seed {seed}: {verdict} ({})", number + 1, sweep.seeds.len(), mix.links.join(", "));

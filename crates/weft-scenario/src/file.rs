@@ -208,6 +208,8 @@ pub(crate) struct SweepFile {
     pub warmup: Option<Spanned<Quantity<Duration>>>,
     #[serde(default = "one_repeat")]
     pub repeats: Spanned<u32>,
+    #[serde(rename = "clear-by")]
+    pub clear_by: Option<Quantity<Fraction>>,
     pub least: LeastFile,
 }
 

@@ -23,8 +23,8 @@ pub fn run_sweep(
 }
 
 fn run_mix(sweep: &Sweep, seed: u64) -> Result<MixResult, String> {
-    let scenario = sweep.scenario(seed);
     let options = PairOptions { threads: 1, ..PairOptions::default() };
-    let ran = run(&scenario, &Traces::new(), &options, &|_| Ok(EngineSettings::default()), &|_, _| ())?;
-    Ok(sweep.judge(seed, &scenario.links, ran.result))
+    sweep.examine(seed, |scenario| {
+        Ok(run(scenario, &Traces::new(), &options, &|_| Ok(EngineSettings::default()), &|_, _| ())?.result)
+    })
 }
