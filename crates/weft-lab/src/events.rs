@@ -37,8 +37,8 @@ pub(crate) struct Happened {
     /// Position of the link.
     link: Option<usize>,
     restored_at: Option<Duration>,
-    /// The path's state when it happened, as [`severity`].
-    severity_before: Option<usize>,
+    /// The state of the link's paths when it happened.
+    before: Severities,
     demoted_after: Option<Duration>,
 }
 
@@ -68,10 +68,9 @@ pub(crate) fn play(stage: &Stage) -> Result<Vec<Happened>, LabError> {
             continue;
         }
         let link = event.link.as_ref().and_then(|link| find(stage, link));
-        let severity_before = severity(stage, link);
+        let before = severities(stage, link);
         carry_out(stage, event, link)?;
-        let done =
-            Happened { event: event.clone(), at: now, link, restored_at: None, severity_before, demoted_after: None };
+        let done = Happened { event: event.clone(), at: now, link, restored_at: None, before, demoted_after: None };
         happened.insert(next.event, done);
         if stage.weft.is_some() && worsens(&event.action) {
             watch = Some(next.event);
@@ -104,7 +103,7 @@ fn wait(
         if now > done.at + WATCH {
             break;
         }
-        if severity(stage, done.link) > done.severity_before {
+        if is_worse(&severities(stage, done.link), &done.before) {
             done.demoted_after = Some(stage.epoch.elapsed().saturating_sub(done.at));
             break;
         }
@@ -114,11 +113,21 @@ fn wait(
     interrupt::sleep_until(stage.epoch + until)
 }
 
-/// How bad weft takes the link's path to be, from 0 (good) on; none where nobody can tell.
-fn severity(stage: &Stage, link: Option<usize>) -> Option<usize> {
-    let name = &stage.links.get(link?)?.name;
-    let state = stage.weft?.paths().ok()?.into_iter().find(|path| path.link == *name)?.state;
-    ["good", "degraded", "suspect", "down"].iter().position(|known| *known == state)
+/// How bad weft takes each path of a link to be, from 0 (good) on, by the path's number.
+type Severities = BTreeMap<u8, usize>;
+
+fn severities(stage: &Stage, link: Option<usize>) -> Severities {
+    let severity = |state: &str| ["good", "degraded", "suspect", "down"].iter().position(|known| *known == state);
+    let Some(name) = link.and_then(|link| stage.links.get(link)).map(|link| &link.name) else {
+        return Severities::new();
+    };
+    let paths = stage.weft.and_then(|weft| weft.paths().ok()).unwrap_or_default();
+    paths.iter().filter(|path| path.link == *name).filter_map(|path| Some((path.id, severity(&path.state)?))).collect()
+}
+
+/// Whether one of a link's paths is worse than it was: only the one in use sees what the link loses.
+fn is_worse(now: &Severities, before: &Severities) -> bool {
+    now.iter().any(|(path, severity)| before.get(path).is_some_and(|before| severity > before))
 }
 
 fn find(stage: &Stage, link: &EventLink) -> Option<usize> {
@@ -205,4 +214,19 @@ pub(crate) fn judge(stage: &Stage, happened: &[Happened], carried: &Carried) -> 
 fn share_back(done: &Happened, carried: &Carried, direction: FlowDirection, end: Duration) -> Option<Duration> {
     let restored = done.restored_at.filter(|_| done.event.action == Action::Cut)?;
     carried.share_back(done.link?, direction, done.at, restored, end)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_link_is_demoted_when_any_of_its_paths_is() {
+        let before = Severities::from([(0, 0), (3, 0), (6, 3)]);
+        let after = |states: &[(u8, usize)]| is_worse(&states.iter().copied().collect(), &before);
+        assert!(!after(&[(0, 0), (3, 0), (6, 3)]));
+        assert!(after(&[(0, 0), (3, 1), (6, 3)]), "another address of the peer than the first is in use");
+        assert!(!after(&[(6, 1)]), "better");
+        assert!(!after(&[(9, 2)]), "new");
+    }
 }

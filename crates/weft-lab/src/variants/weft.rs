@@ -32,6 +32,8 @@ pub(crate) struct WeftControl {
 /// What the lab needs of a path.
 #[derive(Clone, PartialEq, Debug, Deserialize)]
 pub(crate) struct PathState {
+    /// Its number within the session.
+    pub id: u8,
     /// The link on the first node.
     pub link: String,
     /// `opening`, `good`, `degraded`, `suspect` or `down`.
