@@ -66,11 +66,13 @@ impl Peer {
         false
     }
 
+    /// What a full queue dropped is not sent twice: that would fill the queue further.
     fn copies_of_repeat(&self, index: usize) -> usize {
         let path = &self.paths[index];
+        let is_congested = path.delay().standing_queue() > path.rate.queue_target() * 2;
         let packets_of_round_trip = path.rate.in_flight_limit_bytes() as f64 / FULL_PACKET_BYTES;
         let lost_twice = path.loss().fraction().powi(2) * packets_of_round_trip;
-        if lost_twice > LOST_TWICE_MAX { 2 } else { 1 }
+        if lost_twice > LOST_TWICE_MAX && !is_congested { 2 } else { 1 }
     }
 
     /// When the first of what waits for a path is too late.
