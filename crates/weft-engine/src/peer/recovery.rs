@@ -12,6 +12,8 @@ use weft_wire::hop::DATA_OVERHEAD;
 /// Repeats go out twice where more than this many packets of a round trip would be lost a second time: each such packet holds back
 /// all that follows it for another round trip.
 const LOST_TWICE_MAX: f64 = 0.05;
+/// But not on a path that loses a greater share: the copies would cost as much again.
+const TWICE_UP_TO_LOSS: f64 = 0.05;
 const FULL_PACKET_BYTES: f64 = 1500.0;
 
 /// How much of what is in flight on a path to send again.
@@ -71,8 +73,9 @@ impl Peer {
         let path = &self.paths[index];
         let is_congested = path.delay().standing_queue() > path.rate.queue_target() * 2;
         let packets_of_round_trip = path.rate.in_flight_limit_bytes() as f64 / FULL_PACKET_BYTES;
-        let lost_twice = path.loss().fraction().powi(2) * packets_of_round_trip;
-        if lost_twice > LOST_TWICE_MAX && !is_congested { 2 } else { 1 }
+        let loss = path.loss().fraction();
+        let is_worth_it = loss < TWICE_UP_TO_LOSS && loss.powi(2) * packets_of_round_trip > LOST_TWICE_MAX;
+        if is_worth_it && !is_congested { 2 } else { 1 }
     }
 
     /// When the first of what waits for a path is too late.
