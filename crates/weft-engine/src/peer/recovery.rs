@@ -2,19 +2,12 @@
 
 use super::{Context, Peer};
 use crate::config::Recovery;
-use crate::path::{Lane, Sent};
+use crate::path::{Lane, Path, Sent};
 use crate::unit::UnitId;
 use weft_core::pool::Pool;
 use weft_core::sched::{Choice, UnitView};
 use weft_units::Instant;
 use weft_wire::hop::DATA_OVERHEAD;
-
-/// Repeats go out twice where more than this many packets of a round trip would be lost a second time: each such packet holds back
-/// all that follows it for another round trip.
-const LOST_TWICE_MAX: f64 = 0.05;
-/// But not on a path that loses a greater share: the copies would cost as much again.
-const TWICE_UP_TO_LOSS: f64 = 0.05;
-const FULL_PACKET_BYTES: f64 = 1500.0;
 
 /// How much of what is in flight on a path to send again.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -29,10 +22,10 @@ impl Peer {
     /// Queues what was declared lost on the path that would deliver it first; gives up what comes too late. While there is no path
     /// at all, it waits.
     pub(super) fn repeat_lost(&mut self, cx: &mut Context<'_>) {
-        self.send_lost(cx, Peer::copies_of_repeat);
+        self.send_lost(cx, Path::copies_of_repeat);
     }
 
-    fn send_lost(&mut self, cx: &mut Context<'_>, copies: fn(&Peer, usize) -> usize) {
+    fn send_lost(&mut self, cx: &mut Context<'_>, copies: fn(&Path) -> usize) {
         if self.lost.is_empty() {
             return;
         }
@@ -43,7 +36,7 @@ impl Peer {
     }
 
     /// Whether the unit waits for a path; else the caller's reference to it ends here.
-    fn repeat(&mut self, now: Instant, pool: &mut Pool, id: UnitId, copies: fn(&Peer, usize) -> usize) -> bool {
+    fn repeat(&mut self, now: Instant, pool: &mut Pool, id: UnitId, copies: fn(&Path) -> usize) -> bool {
         let Some(unit) = self.units.get(id).filter(|u| !u.settled).copied() else {
             self.units.release(id, pool);
             return false;
@@ -57,7 +50,7 @@ impl Peer {
             Choice::Path(index) if now < unit.deadline => {
                 self.totals.repeated_units += 1;
                 let lane = if unit.urgent { Lane::Urgent } else { Lane::Repeat };
-                for _ in 0..copies(self, index) {
+                for _ in 0..copies(&self.paths[index]) {
                     self.push(now, pool, index, lane, id);
                 }
             }
@@ -66,16 +59,6 @@ impl Peer {
         }
         self.units.release(id, pool);
         false
-    }
-
-    /// What a full queue dropped is not sent twice: that would fill the queue further.
-    fn copies_of_repeat(&self, index: usize) -> usize {
-        let path = &self.paths[index];
-        let is_congested = path.delay().standing_queue() > path.rate.queue_target() * 2;
-        let packets_of_round_trip = path.rate.in_flight_limit_bytes() as f64 / FULL_PACKET_BYTES;
-        let loss = path.loss().fraction();
-        let is_worth_it = loss < TWICE_UP_TO_LOSS && loss.powi(2) * packets_of_round_trip > LOST_TWICE_MAX;
-        if is_worth_it && !is_congested { 2 } else { 1 }
     }
 
     /// When the first of what waits for a path is too late.
@@ -126,6 +109,6 @@ impl Peer {
         }
         self.lost
             .sort_unstable_by_key(|id| self.units.get(*id).map(|u| (!u.urgent, u.segment.born, u.flow, u.seq.get())));
-        self.send_lost(cx, |_, _| 1);
+        self.send_lost(cx, |_| 1);
     }
 }
