@@ -11,6 +11,7 @@ pub mod flow;
 pub mod pool;
 pub mod queue;
 pub mod reorder;
+pub mod route;
 pub mod sched;
 pub mod sense;
 pub mod service;
