@@ -236,8 +236,8 @@ fn a_member_that_claims_anothers_prefix_is_refused() {
 #[test]
 fn unknown_members_and_missing_keys_are_told() {
     refused(
-        &with_vpn("members = { hbu = [\"10.1.1.0/24\"] }"),
-        &["weft.toml:9:13: error: `hbu` is a member of VPN `blue`, and no peer", "did you mean `hub`?"],
+        &with_vpn("members = { hubb = [\"10.1.1.0/24\"] }"),
+        &["weft.toml:9:13: error: `hubb` is a member of VPN `blue`, and no peer", "did you mean `hub`?"],
     );
     refused(&with_vpn(""), &["[[vpn]] needs `members`", "members = { hub ="]);
     refused(&with_vpn("members = [\"hub\"]"), &["weft.toml:9:11: error: `members` must be a table, not array"]);
