@@ -69,9 +69,12 @@ impl Links {
         Links { choice, port, own, known: BTreeMap::new(), active: Vec::new() }
     }
 
-    /// Other interfaces are never used from now on.
-    pub fn set_own(&mut self, own: Vec<u32>) {
-        self.own = own;
+    /// These interfaces are never used either. One that was closed stays on the list: the news of its end comes later, and the kernel
+    /// gives its index to no other.
+    pub fn add_own(&mut self, own: Vec<u32>) {
+        self.own.extend(own);
+        self.own.sort_unstable();
+        self.own.dedup();
     }
 
     /// The interfaces in use.

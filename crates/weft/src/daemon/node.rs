@@ -257,7 +257,7 @@ impl Node {
         let changed = self.engine.reconfigure(self.clock.now(), peers, vpns, links, inner_mtu);
         changed.map_err(|why| why.to_string())?;
         self.devices.change(&loaded.config, opened);
-        self.links.set_own(self.devices.indices());
+        self.links.add_own(self.devices.indices());
         self.config = loaded.config;
         let mut changes = Vec::new();
         self.links.choose(self.config.links.clone(), &mut changes);
