@@ -20,5 +20,6 @@ pub mod topology;
 pub use node::{Node, Ports};
 pub use packet::{Body, Ecn, FlowNo, LinkId, NodeId, Packet};
 pub use router::Router;
+pub use schedule::LONGEST;
 pub use simulator::{Simulator, Tap};
 pub use station::Station;

@@ -9,6 +9,6 @@ mod run;
 
 pub use build::{Built, BuiltFlow, build, link_spec};
 pub use campaign::run_all;
-pub use eyes::{Eyes, run_with_eyes};
+pub use eyes::run_with_eyes;
 pub use flows::{header_bytes, receiver_config, sender_config};
 pub use run::{NetworkRun, run, run_built};
