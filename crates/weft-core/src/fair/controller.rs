@@ -1,12 +1,16 @@
 //! Who turns weights into the parameters of windows while they run (paper 003; automatic as in DCPC).
 //!
-//! A window begins with the parameters that its weight alone asks for. After 100 round trips the measured loss-event rates and
-//! round trips come in by the rule ([`target_kappa`]), once, since p depends on b; and every 20 round trips the closed loop
-//! ([`correct`]) compares what arrives with what the weights say. Nothing is kept for a loop: its κ is what its parameters are.
+//! A window begins with the parameters that its weight alone asks for. As soon as all have met a loss, measured loss-event rates
+//! and round trips come in by the rule ([`target_kappa`]): at once, then damped, since p depends on b. From 100 round trips on the
+//! closed loop ([`correct`]) compares what arrives with what the weights say, every 20 round trips. Nothing is kept for a loop: its
+//! κ is what its parameters are.
+//!
+//! Where loops hear of each other's losses the rule has nothing to say, and the closed loop begins at once: shares follow the
+//! parameters by themselves, but for VPNs whose traffic does not always keep up with its share.
 
 use super::aimd::{
     CLOSED_LOOP_GAIN, CLOSED_LOOP_ROUND_TRIPS, Conditions, FORMULA_GAIN, FORMULA_ROUND_TRIPS, Knob, Member, correct,
-    damped, kappa_of, nominal_kappa, target_kappa,
+    damped, decrease_of, kappa_of, nominal_kappa, target_kappa,
 };
 use crate::control_loop::aimd_window::AimdWindow;
 use alloc::vec::Vec;
@@ -22,7 +26,7 @@ pub enum Steering {
     Off,
     /// The paper's rule from measured loss and round trips, damped, every 100 round trips.
     Rule,
-    /// The rule once, then the closed loop every 20 round trips.
+    /// The rule for 100 round trips, then the closed loop.
     #[default]
     ClosedLoop,
 }
@@ -48,13 +52,15 @@ pub struct Controller {
     config: ControllerConfig,
     due: Instant,
     turns: u32,
+    /// Whether the rule was applied before.
+    ruled: bool,
     members: Vec<Member>,
 }
 
 impl Controller {
-    /// A controller whose first turn comes after 20 round trips of the least interval.
+    /// A controller whose first turn comes soon.
     pub fn new(config: ControllerConfig, now: Instant) -> Controller {
-        Controller { config, due: now + LEAST_INTERVAL, turns: 0, members: Vec::new() }
+        Controller { config, due: now + LEAST_INTERVAL, turns: 0, ruled: false, members: Vec::new() }
     }
 
     /// a and b of a loop that begins; `nominal_weight` is the heaviest of all under [`Knob::Increase`], the lightest under
@@ -71,30 +77,49 @@ impl Controller {
         (self.config.steering != Steering::Off).then_some(self.due)
     }
 
-    /// Corrects the parameters of windows of the given weights, all that share a bottleneck.
+    /// Corrects the parameters of windows of the given weights, all that share a bottleneck. Under [`Knob::Decrease`] the first is the
+    /// nominal one, as in the paper.
     pub fn turn(&mut self, now: Instant, loops: &mut [(f64, &mut AimdWindow)]) {
-        let slowest = loops.iter().map(|(_, law)| law.status()).filter(|status| status.backlogged);
-        let round = slowest.map(|status| status.rtt).max().unwrap_or_default();
-        self.due = now + (round * CLOSED_LOOP_ROUND_TRIPS).max(LEAST_INTERVAL);
+        let ControllerConfig { steering, knob, increase, decrease, shared_events } = self.config;
+        self.due = now + self.interval(loops);
         self.turns += 1;
-        let nominal = kappa_of(self.config.decrease);
         self.members.clear();
         self.members.extend(loops.iter().map(|(weight, law)| member(&self.config, *weight, law)));
-        let every = FORMULA_ROUND_TRIPS / CLOSED_LOOP_ROUND_TRIPS;
-        match self.config.steering {
+        let opening = self.turns <= FORMULA_ROUND_TRIPS / CLOSED_LOOP_ROUND_TRIPS && !shared_events;
+        match steering {
             Steering::Off => return,
-            Steering::Rule if !self.turns.is_multiple_of(every) => return,
-            Steering::Rule => self.apply_rule(loops),
-            Steering::ClosedLoop if self.turns == every && !self.config.shared_events => self.apply_rule(loops),
-            Steering::ClosedLoop => correct(&mut self.members, self.config.knob, nominal, CLOSED_LOOP_GAIN),
+            Steering::Rule if shared_events => return,
+            Steering::ClosedLoop if !opening => {
+                correct(&mut self.members, knob, kappa_of(decrease), CLOSED_LOOP_GAIN);
+                self.anchor();
+            }
+            Steering::Rule | Steering::ClosedLoop => self.apply_rule(loops),
         }
         for ((_, law), member) in loops.iter_mut().zip(&self.members) {
-            let (a, b) = self.config.knob.parameters(self.config.increase, self.config.decrease, member.kappa);
+            let (a, b) = knob.parameters(increase, decrease, member.kappa);
             law.set_parameters(a, b);
         }
     }
 
-    /// The rule, relative to the first loop; nothing until all that are backlogged have met a loss.
+    /// So many round trips of those that have packets, on average.
+    fn interval(&self, loops: &[(f64, &mut AimdWindow)]) -> Duration {
+        let statuses = loops.iter().map(|(_, law)| law.status()).filter(|status| status.backlogged);
+        let (sum, count) = statuses.fold((Duration::ZERO, 0), |(sum, count), status| (sum + status.rtt, count + 1));
+        (sum / count.max(1) * CLOSED_LOOP_ROUND_TRIPS).max(LEAST_INTERVAL)
+    }
+
+    /// Draws the first loop's κ back to the nominal one. Were the least κ drawn there, a loop that needs more than the others for its
+    /// long round trip would push all b toward nothing.
+    fn anchor(&mut self) {
+        let nominal = kappa_of(self.config.decrease);
+        let Some(first) = self.members.first().filter(|first| first.backlogged) else { return };
+        if self.config.knob == Knob::Decrease {
+            let drawn_back = nominal / first.kappa;
+            self.members.iter_mut().for_each(|member| member.kappa = kappa_of(decrease_of(member.kappa * drawn_back)));
+        }
+    }
+
+    /// The rule, relative to the first loop; nothing until all have met a loss.
     fn apply_rule(&mut self, loops: &[(f64, &mut AimdWindow)]) {
         let all: Option<Vec<Conditions>> = loops.iter().map(|(weight, law)| self.conditions(*weight, law)).collect();
         let Some((all, first)) = all.and_then(|all| all.first().copied().map(|first| (all, first))) else { return };
@@ -103,8 +128,15 @@ impl Controller {
             Knob::Decrease => nominal_kappa(wished, &first, &all),
             Knob::Increase => wished / all.iter().map(|this| target_kappa(1.0, &first, this)).fold(1.0, f64::max),
         };
+        let gain = if self.ruled { FORMULA_GAIN } else { 1.0 };
+        self.ruled = true;
         for (member, this) in self.members.iter_mut().zip(&all) {
-            member.kappa = damped(member.kappa, target_kappa(nominal, &first, this), FORMULA_GAIN);
+            let target = target_kappa(nominal, &first, this);
+            member.kappa = match self.config.knob {
+                Knob::Decrease => damped(member.kappa, target, gain),
+                // a has no bounds as b has.
+                Knob::Increase => member.kappa * libm::pow(target / member.kappa, gain),
+            };
         }
     }
 
@@ -137,13 +169,13 @@ mod tests {
         knob: Knob::Increase,
         increase: 0.8,
         decrease: 0.1,
-        shared_events: true,
+        shared_events: false,
     };
 
     #[test]
     fn loops_begin_with_what_their_weight_asks_for() {
         let of = |config| Controller::new(config, Instant::ZERO);
-        let (a, b) = of(CONFIG).initial(2.0, 8.0);
+        let (a, b) = of(ControllerConfig { shared_events: true, ..CONFIG }).initial(2.0, 8.0);
         assert!((a - 0.2).abs() < 1e-9 && (b - 0.1).abs() < 1e-9, "{a} {b}");
         let paper = ControllerConfig { knob: Knob::Decrease, shared_events: false, ..CONFIG };
         let (a, b) = of(paper).initial(2.0, 1.0);
@@ -159,7 +191,8 @@ mod tests {
     /// Two windows, each behind a rate of its own: the closed loop gives more to the one that has less than its weight says.
     #[test]
     fn who_has_too_little_for_its_weight_gets_more() {
-        let mut controller = Controller::new(CONFIG, Instant::ZERO);
+        let config = ControllerConfig { shared_events: true, ..CONFIG };
+        let mut controller = Controller::new(config, Instant::ZERO);
         let config = AimdConfig { slow_start: false, increase_packets: 0.4, ..AimdConfig::default() };
         let mut laws = [AimdWindow::new(config, Share::default()), AimdWindow::new(config, Share::default())];
         let mut egresses = [LoopEgress::default(); 2];
