@@ -2,6 +2,7 @@
 
 use super::build::{Built, build};
 use super::events::Timeline;
+use super::loops::{loops, snapshot};
 use super::run::{NetworkRun, agent, delivered, run_watched};
 use crate::eyes::{Eyes, file, keep_story, position, start_capture, write_story};
 use std::io::{self, Write};
@@ -9,7 +10,7 @@ use std::path::Path;
 use weft_scenario::{Network, NetworkVariant, Series, Traces};
 use weft_sim::LinkId;
 use weft_sim::host::Agent;
-use weft_sim::record::{FlowSnapshot, LinkSnapshot, Sampler};
+use weft_sim::record::{FlowSnapshot, LinkSnapshot, LoopSnapshot, Sampler};
 use weft_units::{Duration, Instant};
 
 /// Runs a variant and writes `STEM.csv`, and `STEM.pcapng` and `STEM.tcp.csv` where asked for, into `directory`. Gives the series,
@@ -71,7 +72,9 @@ impl<W: Write> Watcher<W> {
         let links: Vec<String> = network.links.iter().flat_map(|link| both(&link.name)).collect();
         let links: Vec<&str> = links.iter().map(String::as_str).collect();
         let flows: Vec<&str> = network.flows.iter().map(|flow| flow.name.as_str()).collect();
-        let sampler = Sampler::new(out, &links, &flows)?;
+        let loops = loops(network);
+        let loops: Vec<&str> = loops.iter().map(|this| this.name.as_str()).collect();
+        let sampler = Sampler::new(out, &links, &flows, &loops)?;
         Ok(Watcher { sampler, interval: eyes.interval, last: Instant::ZERO, failed: Ok(()) })
     }
 
@@ -97,7 +100,8 @@ impl<W: Write> Watcher<W> {
             },
         };
         let flows: Vec<FlowSnapshot> = built.flows.iter().zip(&network.flows).map(of_flow).collect();
-        self.sampler.sample(now, &links, &flows)
+        let loops: Vec<LoopSnapshot> = built.loops.iter().map(|this| snapshot(&built.simulator, this)).collect();
+        self.sampler.sample(now, &links, &flows, &loops)
     }
 
     fn finish(self) -> io::Result<Vec<Series>> {

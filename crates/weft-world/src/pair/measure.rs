@@ -117,6 +117,7 @@ impl Bench<'_> {
             efficiency: goodput_bps / self.bound_bps().max(1.0),
             flows,
             links: stage.results.iter().filter(|link| is_own(&link.name)).cloned().collect(),
+            vpns: Vec::new(),
             events: Vec::new(),
             lateness_ms_p999: 0.0,
         };
