@@ -128,6 +128,7 @@ fn starvation(lab: &mut Laboratory) -> Result<Finding, String> {
         let mut network = linear(2, 10)?;
         network.vpns_mut("*").for_each(|vpn| (vpn.ingress.beta, vpn.ingress.increase) = (beta, Some(1.0)));
         (network.duration, network.warmup) = (Duration::from_secs(60), Duration::from_secs(20));
+        network.flows.iter_mut().for_each(|flow| flow.stop = Duration::from_secs(60));
         cases.push(whole_case(&network, &format!("two bottlenecks of 10 Mbit/s, β = {beta}"), "loops")?);
     }
     let outcomes = lab.measure(&cases)?;

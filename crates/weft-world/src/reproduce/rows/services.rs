@@ -110,9 +110,12 @@ fn leased_line(lab: &mut Laboratory) -> Result<Finding, String> {
     for (b, runs) in FRACTIONS.iter().zip(&outcomes) {
         let peak = of_queue(runs, bottleneck, |queue| queue.longest_ms / 1e3 / TAU_S);
         let lost = of_link(runs, "bottleneck", |link| link.lost);
+        let before = rate_mbps(runs, 2, 0, 1.0, 2.0);
+        checks.at_least(&format!("b = {b}: best effort before, Mbit/s"), before.mean, 90.0);
         // One tick holds 2.5 τ.
         let after = rate_mbps(runs, 2, 0, 2.0 + 6.0 * TAU_S, 3.0);
         let line = rate_mbps(runs, 2, 1, 3.0, 10.0);
+        measured.add(format!("b = {b}"), "best effort before, Mbit/s", before);
         measured.add(format!("b = {b}"), "peak, Cτ", peak);
         measured.add(format!("b = {b}"), "over b/(1 − b)", Estimate::exact(peak.mean * (1.0 - b) / b));
         measured.add(format!("b = {b}"), "best effort from 6 τ to 1 s after, Mbit/s", after);

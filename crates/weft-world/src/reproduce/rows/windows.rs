@@ -130,8 +130,11 @@ fn fairness_inside(runs: &Outcomes, connections: usize) -> Estimate {
     }))
 }
 
-/// Without loops, and all twelve cells: name, b, index.
-fn cells(lab: &mut Laboratory, connections: usize) -> Result<(Estimate, Vec<(f64, f64, Estimate)>), String> {
+/// a, b, and the index with them.
+type Cell = (f64, f64, Estimate);
+
+/// Without loops, and all twelve cells.
+fn cells(lab: &mut Laboratory, connections: usize) -> Result<(Estimate, Vec<Cell>), String> {
     let grid: Vec<(f64, f64)> = BS.iter().flat_map(|b| AS.map(|a| (a, *b))).collect();
     let mut cases = vec![inside(connections, None)?];
     for cell in &grid {
@@ -142,7 +145,7 @@ fn cells(lab: &mut Laboratory, connections: usize) -> Result<(Estimate, Vec<(f64
     Ok((of(0), grid.iter().enumerate().map(|(n, (a, b))| (*a, *b, of(n + 1))).collect()))
 }
 
-fn table(none: Estimate, cells: &[(f64, f64, Estimate)]) -> Measured {
+fn table(none: Estimate, cells: &[Cell]) -> Measured {
     let mut measured = Measured::default();
     measured.add("without loops", "", none);
     for (a, b, value) in cells {
@@ -151,7 +154,7 @@ fn table(none: Estimate, cells: &[(f64, f64, Estimate)]) -> Measured {
     measured
 }
 
-fn picture(row: &'static str, file: &'static str, none: Estimate, cells: &[(f64, f64, Estimate)]) -> Picture {
+fn picture(row: &'static str, file: &'static str, none: Estimate, cells: &[Cell]) -> Picture {
     let of = |b: f64| cells.iter().filter(move |cell| cell.1 == b).map(|(a, _, value)| (a.log10(), *value)).collect();
     let mut curves: Vec<Curve> = BS.map(|b| Curve { name: format!("b = {b}"), points: of(b) }).into();
     curves.push(Curve { name: "without".into(), points: AS.map(|a| (a.log10(), none)).into() });
