@@ -162,6 +162,15 @@ fn picture(row: &'static str, file: &'static str, none: Estimate, cells: &[Cell]
     Picture { row, file, title: "Paper 003: fairness inside VPNs", charts: vec![chart] }
 }
 
+fn inside_finding(row: &'static str, file: &'static str, none: Estimate, cells: &[Cell], checks: Checks) -> Finding {
+    Finding {
+        measured: table(none, cells),
+        pass: checks.pass(),
+        remarks: checks.into_remarks(),
+        picture: Some(picture(row, file, none, cells)),
+    }
+}
+
 fn two_inside(lab: &mut Laboratory) -> Result<Finding, String> {
     let (none, cells) = cells(lab, 2)?;
     let of = |a: f64, b: f64| cells.iter().find(|c| (c.0, c.1) == (a, b)).map_or(0.0, |cell| cell.2.mean);
@@ -169,12 +178,7 @@ fn two_inside(lab: &mut Laboratory) -> Result<Finding, String> {
     let mut checks = Checks::default();
     checks.at_least("F with a = 0.1, b = 0.1", small, large);
     checks.at_least("F with a = 5, b = 0.75", large, none.mean + 0.03);
-    Ok(Finding {
-        measured: table(none, &cells),
-        pass: checks.pass(),
-        remarks: checks.into_remarks(),
-        picture: Some(picture("D2", "paper-003-figure-5.svg", none, &cells)),
-    })
+    Ok(inside_finding("D2", "paper-003-figure-5.svg", none, &cells, checks))
 }
 
 fn ten_inside(lab: &mut Laboratory) -> Result<Finding, String> {
@@ -185,12 +189,7 @@ fn ten_inside(lab: &mut Laboratory) -> Result<Finding, String> {
         let [low, _] = none.interval();
         checks.at_least(&format!("upper end of F with a = {a}, b = {b}"), high, low);
     }
-    Ok(Finding {
-        measured: table(none, &cells),
-        pass: checks.pass(),
-        remarks: checks.into_remarks(),
-        picture: Some(picture("D3", "paper-003-figure-6.svg", none, &cells)),
-    })
+    Ok(inside_finding("D3", "paper-003-figure-6.svg", none, &cells, checks))
 }
 
 fn intervals(lab: &mut Laboratory) -> Result<Finding, String> {
