@@ -24,7 +24,7 @@ test: ## formatting, lints, all tests, licences (if cargo-deny is there)
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets --locked -- -D warnings
 	cargo test --workspace --locked
-	if command -v cargo-deny >/dev/null; then cargo deny --log-level error check; else echo 'cargo-deny is not installed: skipped here, done by make check'; fi
+	if command -v cargo-deny >/dev/null; then cargo deny --log-level error check bans licenses sources; else echo 'cargo-deny is not installed: skipped here, done by make check'; fi
 
 deny:
 	@if ! command -v cargo-deny >/dev/null; then
@@ -32,7 +32,8 @@ deny:
 	  cargo install --locked cargo-deny --version $(CARGO_DENY_VERSION)
 	fi
 
-check: setup deny test ## test, then each fuzz target for 60 s, a million forged datagrams and 10,000 swarm seeds
+check: setup deny test ## test, advisories, each fuzz target for 60 s, a million forged datagrams, 10,000 swarm seeds
+	@if cargo deny --log-level error fetch db; then cargo deny --log-level error check advisories; else echo 'ADVISORIES NOT CHECKED: their database cannot be fetched from here' >&2; fi
 	@fuzz/run.sh 60
 	WEFT_CHECK=1 cargo test --release --locked -p weft --test hostile -- --nocapture
 	cargo run --release --locked -p weft-world --example swarm -- --seeds 0..10000
@@ -60,7 +61,7 @@ demo: build ## three unequal links, one network: table and picture in out/demo
 ROWS ?= all
 REPRODUCE ?=
 reproduce: TARGET := $(or $(CARGO_TARGET_DIR),target)
-reproduce: build ## what papers 000 and 002 claim, in the simulator: docs/reproduction.md and docs/figures
+reproduce: build ## what papers 000, 002, 003 and 004 claim, in the simulator: docs/reproduction.md and docs/figures
 	$(TARGET)/release/weft sim reproduce $(ROWS) --out docs $(REPRODUCE)
 
 # More arguments for the comparison, such as PARITY='--lab out/lab.json' for what the lab has measured already.

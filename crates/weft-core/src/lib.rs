@@ -8,6 +8,7 @@ pub mod control;
 pub mod control_loop;
 pub mod fair;
 pub mod flow;
+pub mod ingress;
 pub mod pool;
 pub mod queue;
 pub mod reorder;

@@ -161,6 +161,7 @@ impl Bench<'_> {
             efficiency: goodput_bps / self.bound_bps().max(1.0),
             flows,
             links: links.results(&world.links).into_iter().filter(|link| own(&link.name)).collect(),
+            vpns: Vec::new(),
             events: Vec::new(),
             lateness_ms_p999: links.lateness_ms(),
         };

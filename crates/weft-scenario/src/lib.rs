@@ -31,13 +31,14 @@ pub use event::{Action, Event, EventLink};
 pub use flow::{App, Flow, FlowDirection};
 pub use link::{Capacity, DirectionSpec, Directions, Link, PACKET_BYTES, PAYLOAD_BYTES, QueueSize};
 pub use network::{
-    CongestionControl, CostMetric, DelayedAck, Discipline, DupThresh, ExplicitPath, Forwarding, HashKey, LinkDirection,
-    Network, NetworkEvent, NetworkFlow, NetworkLink, NetworkVariant, RandomEarly, Recovery, Routes, Routing, Target,
-    TcpChange, TcpSpec, Traffic,
+    CongestionControl, CostMetric, DelayedAck, Discipline, DupThresh, ExplicitPath, Forwarding, HashKey, IngressChange,
+    IngressSpec, LinkDirection, LoopLaw, Markers, Network, NetworkEdge, NetworkEvent, NetworkFlow, NetworkLink,
+    NetworkVariant, NetworkVpn, RandomEarly, Recovery, Routes, Routing, Steering, Target, TcpChange, TcpSpec, Traffic,
+    VpnService, WeightBy,
 };
 pub use result::{
     EventResult, EventSummary, FlowResult, LinkResult, Prediction, RunResult, SCHEMA, Skipped, VariantResult,
-    VariantRun,
+    VariantRun, VpnResult,
 };
 pub use scenario::Scenario;
 pub use series::{RunSeries, Series, write_csv};

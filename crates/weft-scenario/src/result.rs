@@ -62,6 +62,9 @@ pub struct VariantResult {
     pub flows: Vec<FlowResult>,
     /// Medians per link and direction.
     pub links: Vec<LinkResult>,
+    /// Medians per loop.
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    pub vpns: Vec<VpnResult>,
     /// Events, summed up over repetitions and runs.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub events: Vec<EventSummary>,
@@ -89,6 +92,9 @@ pub struct VariantRun {
     pub flows: Vec<FlowResult>,
     /// Per link and direction.
     pub links: Vec<LinkResult>,
+    /// Per loop: a VPN from one edge to another.
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    pub vpns: Vec<VpnResult>,
     /// Per event.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub events: Vec<EventResult>,
@@ -144,6 +150,39 @@ pub struct LinkResult {
     pub queue_ms_p95: f64,
     /// Sent bytes / what the link could have carried.
     pub utilisation: f64,
+}
+
+/// One loop: what a VPN sends from one edge to another.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+pub struct VpnResult {
+    /// The VPN's name.
+    pub name: String,
+    /// The edge where its packets enter.
+    pub from: String,
+    /// The edge where they leave.
+    pub to: String,
+    /// Its weight.
+    pub weight: f64,
+    /// IP bytes that left at the far edge after the warm-up, in bit/s.
+    pub goodput_bps: f64,
+    /// That over what all loops had that lead the same way: from earlier to later edges of the file, or back.
+    pub share: f64,
+    /// What the loop allowed at the end, in bit/s.
+    pub rate_bps: Option<f64>,
+    /// Its window at the end, or what its rate sends in a round trip, in bytes.
+    pub window_bytes: Option<f64>,
+    /// Its smoothed round trip at the end, in milliseconds.
+    pub rtt_ms: Option<f64>,
+    /// Bytes in queues on the way at the end, of a law that measures them.
+    pub accumulation_bytes: Option<f64>,
+    /// Packets that the way lost after the warm-up.
+    pub lost: f64,
+    /// Packets that the VPN's own queue dropped after the warm-up.
+    pub dropped: f64,
+    /// Median time in the VPN's own queue, in milliseconds.
+    pub queue_ms_p50: f64,
+    /// 95th percentile of the time in the VPN's own queue, in milliseconds.
+    pub queue_ms_p95: f64,
 }
 
 /// What one event did.
@@ -207,6 +246,7 @@ impl VariantResult {
             prediction: None,
             flows: median_flows(&runs),
             links: median_links(&runs),
+            vpns: median_vpns(&runs),
             events: summarise_events(&runs),
             runs,
         }
@@ -251,6 +291,33 @@ fn median_links(runs: &[VariantRun]) -> Vec<LinkResult> {
         }
     };
     first.links.iter().map(one).collect()
+}
+
+fn median_vpns(runs: &[VariantRun]) -> Vec<VpnResult> {
+    let Some(first) = runs.first() else { return Vec::new() };
+    let one = |vpn: &VpnResult| {
+        let is_same = |v: &&VpnResult| (&v.name, &v.from, &v.to) == (&vpn.name, &vpn.from, &vpn.to);
+        let same: Vec<&VpnResult> = runs.iter().flat_map(|run| &run.vpns).filter(is_same).collect();
+        let middle = |value: fn(&VpnResult) -> f64| median(same.iter().map(|v| value(v))).unwrap_or(0.0);
+        let some = |value: fn(&VpnResult) -> Option<f64>| median(same.iter().filter_map(|v| value(v)));
+        VpnResult {
+            name: vpn.name.clone(),
+            from: vpn.from.clone(),
+            to: vpn.to.clone(),
+            weight: vpn.weight,
+            goodput_bps: middle(|v| v.goodput_bps),
+            share: middle(|v| v.share),
+            rate_bps: some(|v| v.rate_bps),
+            window_bytes: some(|v| v.window_bytes),
+            rtt_ms: some(|v| v.rtt_ms),
+            accumulation_bytes: some(|v| v.accumulation_bytes),
+            lost: middle(|v| v.lost),
+            dropped: middle(|v| v.dropped),
+            queue_ms_p50: middle(|v| v.queue_ms_p50),
+            queue_ms_p95: middle(|v| v.queue_ms_p95),
+        }
+    };
+    first.vpns.iter().map(one).collect()
 }
 
 fn summarise_events(runs: &[VariantRun]) -> Vec<EventSummary> {

@@ -272,6 +272,7 @@ least = { of-best-link-through-weft = 0.98, of-best-link = 0.93 }
             prediction: None,
             flows: Vec::new(),
             links: Vec::new(),
+            vpns: Vec::new(),
             events: Vec::new(),
             runs: Vec::new(),
         };

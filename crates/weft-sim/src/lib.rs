@@ -3,6 +3,7 @@
 //! It drives [`Node`]s and knows nothing of what they are.
 #![forbid(unsafe_code)]
 
+pub mod edge;
 pub mod forward;
 pub mod host;
 pub mod link;
@@ -20,5 +21,6 @@ pub mod topology;
 pub use node::{Node, Ports};
 pub use packet::{Body, Ecn, FlowNo, LinkId, NodeId, Packet};
 pub use router::Router;
+pub use schedule::LONGEST;
 pub use simulator::{Simulator, Tap};
 pub use station::Station;

@@ -1,5 +1,6 @@
 //! What travels.
 
+use crate::edge::EdgeBody;
 use crate::tcp::Segment;
 use weft_units::Instant;
 
@@ -76,4 +77,6 @@ pub enum Body {
     },
     /// A real IP packet.
     Raw(Box<[u8]>),
+    /// What edges say to each other.
+    Edge(Box<EdgeBody>),
 }

@@ -1,6 +1,9 @@
 //! Who is next: a tournament among the times of all sources of events.
 
-use weft_units::Instant;
+use weft_units::{Duration, Instant};
+
+/// How long a simulation can last: 4.8 hours. What is later never happens.
+pub const LONGEST: Duration = Duration::from_nanos(u64::MAX >> SOURCE_BITS);
 
 /// A time and a source in one number, so that ties go by source: 44 bits of nanoseconds are 4.8 hours, 20 bits a million sources.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

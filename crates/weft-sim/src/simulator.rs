@@ -84,6 +84,11 @@ impl<N: Node> Simulator<N> {
         &self.nodes
     }
 
+    /// The nodes, by number, to change what moves no deadline of theirs.
+    pub fn nodes_mut(&mut self) -> &mut [N] {
+        &mut self.nodes
+    }
+
     /// The links, by number.
     pub fn links(&self) -> &[Link] {
         &self.links

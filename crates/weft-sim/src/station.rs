@@ -1,15 +1,18 @@
 //! A node as most networks have them: a host and a router in one.
 
+use crate::edge::Edge;
 use crate::host::{Egress, Host};
 use crate::router::Router;
 use crate::{LinkId, Node, NodeId, Packet, Ports};
 use weft_units::Instant;
 
-/// A host behind its own router: what is for it stays, all else goes on.
+/// A host behind its own router: what is for it stays, all else goes on. Where there is an edge, what passes it between hosts of a
+/// VPN goes through it.
 pub struct Station {
     id: NodeId,
     router: Router,
     host: Host,
+    edge: Option<Box<Edge>>,
 }
 
 struct Uplink<'a, 'b> {
@@ -26,7 +29,22 @@ impl Egress for Uplink<'_, '_> {
 impl Station {
     /// The node of this number.
     pub fn new(id: NodeId, router: Router, host: Host) -> Station {
-        Station { id, router, host }
+        Station { id, router, host, edge: None }
+    }
+
+    /// Makes it an edge.
+    pub fn set_edge(&mut self, edge: Edge) {
+        self.edge = Some(Box::new(edge));
+    }
+
+    /// Its edge, if it is one.
+    pub fn edge(&self) -> Option<&Edge> {
+        self.edge.as_deref()
+    }
+
+    /// Its edge, to change.
+    pub fn edge_mut(&mut self) -> Option<&mut Edge> {
+        self.edge.as_deref_mut()
     }
 
     /// Its host.
@@ -43,18 +61,31 @@ impl Station {
 impl Node for Station {
     #[inline]
     fn receive(&mut self, now: Instant, _: LinkId, packet: Packet, ports: &mut Ports<'_>) {
+        let uplink = &mut Uplink { router: &mut self.router, ports };
+        let packet = match &mut self.edge {
+            None => packet,
+            Some(edge) => match edge.receive(now, packet, uplink) {
+                None => return,
+                Some(packet) => packet,
+            },
+        };
         if packet.destination == self.id {
-            self.host.receive(now, packet, &mut Uplink { router: &mut self.router, ports });
+            self.host.receive(now, packet, uplink);
         } else {
-            self.router.forward(packet, ports);
+            uplink.send(packet);
         }
     }
 
     fn wake(&mut self, now: Instant, ports: &mut Ports<'_>) {
-        self.host.wake(now, &mut Uplink { router: &mut self.router, ports });
+        let uplink = &mut Uplink { router: &mut self.router, ports };
+        if let Some(edge) = &mut self.edge {
+            edge.wake(now, uplink);
+        }
+        self.host.wake(now, uplink);
     }
 
     fn deadline(&self) -> Option<Instant> {
-        self.host.deadline()
+        let edge = self.edge.as_ref().and_then(|edge| edge.deadline());
+        edge.into_iter().chain(self.host.deadline()).min()
     }
 }

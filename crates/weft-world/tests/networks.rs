@@ -3,7 +3,8 @@
 
 use std::path::PathBuf;
 use weft_scenario::{Network, Traces};
-use weft_world::network::{Eyes, NetworkRun, run, run_with_eyes};
+use weft_world::Eyes;
+use weft_world::network::{NetworkRun, run, run_with_eyes};
 
 /// Two hosts behind a bottleneck of 10 Mbit/s between two routers; the flows are to be added.
 const DUMBBELL: &str = r#"

@@ -1,6 +1,7 @@
 //! The lab's scenarios in virtual time.
 
 use weft_scenario::{RunResult, Scenario, VariantResult};
+use weft_world::Eyes;
 use weft_world::pair::{EngineSettings, PairOptions, run};
 
 const LINKS: &str = "
@@ -54,6 +55,28 @@ fn same_seed_same_result_on_any_number_of_threads() {
 }
 
 #[test]
+fn captures_and_traces_are_the_same_on_any_number_of_threads() {
+    let text = format!("{LINKS}{BULK}").replace("duration = \"6 s\"", "duration = \"3 s\"");
+    let directory = std::env::temp_dir().join(format!("weft-pair-{}", std::process::id()));
+    let eyes = Eyes { captured: vec!["b".into()], traced: Some("iperf3".into()), ..Eyes::default() };
+    let record = |threads: usize| {
+        let out = directory.join(threads.to_string());
+        std::fs::create_dir_all(&out).unwrap();
+        simulate(&text, &PairOptions { threads, looks: Some((eyes.clone(), out.clone())), ..PairOptions::default() });
+        let stems = ["weft-1", "weft-2", "link-b-1", "weft-b-2"];
+        let files = stems.iter().flat_map(|stem| ["pcapng", "tcp.csv"].map(|ending| format!("t-{stem}.{ending}")));
+        files
+            .map(|name| std::fs::read(out.join(&name)).unwrap_or_else(|why| panic!("{name}: {why}")))
+            .collect::<Vec<_>>()
+    };
+    let alone = record(1);
+    assert!(alone.iter().all(|file| file.len() > 10_000));
+    assert_ne!(alone[0], alone[2], "two seeds, two captures");
+    assert_eq!(alone, record(3));
+    std::fs::remove_dir_all(&directory).unwrap();
+}
+
+#[test]
 fn a_silent_cut_is_felt_briefly_and_judged() {
     let text = format!(
         "{}[[flow]]\napp = \"probe\"\n{BULK}[[event]]\nat = \"3 s\"\nlink = {{ carrying = \"probe\" }}\ncut = \"up\"\nfor = \"1 s\"\n",
@@ -82,4 +105,12 @@ fn what_is_not_there_is_said() {
     let options = PairOptions { variants: vec!["wefd".into()], ..PairOptions::default() };
     let error = run(&scenario, &traces, &options, &default, &|_, _| ()).unwrap_err();
     assert!(error.contains("did you mean `weft`?"), "{error}");
+    let looking = |eyes| PairOptions { looks: Some((eyes, ".".into())), ..PairOptions::default() };
+    let no_link = looking(Eyes { captured: vec!["c".into()], ..Eyes::default() });
+    assert!(run(&scenario, &traces, &no_link, &default, &|_, _| ()).unwrap_err().contains("there is no link `c`"));
+    let long = Scenario::parse(&LINKS.replace("duration = \"6 s\"", "duration = \"20000 s\""), "t").unwrap();
+    let error = run(&long, &traces, &PairOptions::default(), &default, &|_, _| ()).unwrap_err();
+    assert!(error.contains("lasts 5.6 hours; simulated time ends after 4.9"), "{error}");
+    let no_flow = looking(Eyes { traced: Some("ftp".into()), ..Eyes::default() });
+    assert!(run(&scenario, &traces, &no_flow, &default, &|_, _| ()).unwrap_err().contains("there is no flow `ftp`"));
 }

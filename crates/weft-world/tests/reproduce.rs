@@ -34,10 +34,10 @@ fn quick(rows: &[&str], threads: usize) -> (Reproduction, Count) {
 
 #[test]
 fn results_do_not_depend_on_threads_and_hold_what_results_promise() {
-    let (one, count) = quick(&["C2", "A1", "asymmetric", "C6"], 1);
-    let (two, _) = quick(&["C2", "A1", "asymmetric", "C6"], 2);
+    let (one, count) = quick(&["C2", "A1", "E6", "asymmetric", "C6", "D6"], 1);
+    let (two, _) = quick(&["C2", "A1", "E6", "asymmetric", "C6", "D6"], 2);
     assert_eq!(one, two);
-    assert_eq!(one.rows.iter().map(|row| row.id).collect::<Vec<_>>(), ["A1", "asymmetric", "C2", "C6"]);
+    assert_eq!(one.rows.iter().map(|row| row.id).collect::<Vec<_>>(), ["A1", "asymmetric", "C2", "C6", "D6", "E6"]);
     assert_eq!([&count.announced, &count.ended].map(|n| n.load(Ordering::Relaxed)), [one.runs; 2]);
     assert_eq!(one.simulated_s, 3.0 * one.runs as f64);
 

@@ -238,10 +238,10 @@ pub struct SimOptions {
     /// Seed of the first run; each next one's is one more
     #[arg(long, value_name = "N")]
     pub seed: Option<u64>,
-    /// With --out, capture a network's link into a pcapng file; can be given several times
+    /// With --out, capture a link of each run into a pcapng file; can be given several times
     #[arg(long, value_name = "LINK", requires = "out")]
     pub pcap: Vec<String>,
-    /// With --out, write what the TCP of a network's flow did: window, threshold, round-trip time
+    /// With --out, write what a flow's TCP did in each run: window, threshold, round-trip time (MPTCP's flows have none)
     #[arg(long, value_name = "FLOW", requires = "out")]
     pub trace: Option<String>,
     /// Runs at the same time; one for each core unless said otherwise. The result does not depend on it

@@ -163,6 +163,16 @@ impl AimdWindow {
         self.config.decrease = decrease.clamp(LEAST_DECREASE, MOST_DECREASE) as f32;
     }
 
+    /// Packets found lost, ever, modulo 2^32.
+    pub fn lost_packets(&self) -> u32 {
+        self.ledger.lost_packets()
+    }
+
+    /// a (packets a round trip) and b.
+    pub fn parameters(&self) -> (f64, f64) {
+        (self.config.increase_packets.into(), self.config.decrease.into())
+    }
+
     /// What the loop does now.
     pub fn status(&self) -> Status {
         let rtt = self.ledger.rtt.smoothed();

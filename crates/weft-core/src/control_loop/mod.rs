@@ -165,6 +165,14 @@ impl ControlLoop {
         }
     }
 
+    /// Packets found lost, ever, modulo 2^32: as in [`Status`], at less cost.
+    pub fn lost_packets(&self) -> u32 {
+        match self {
+            ControlLoop::AimdWindow(law) => law.lost_packets(),
+            ControlLoop::Accumulation(law) => law.lost_packets(),
+        }
+    }
+
     /// What the loop does now.
     pub fn status(&self) -> Status {
         match self {

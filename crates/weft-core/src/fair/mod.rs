@@ -5,6 +5,7 @@
 //! bottleneck: [`solve`] finds the rates from capacities and routes, and the rates are the weights (the paper's table III).
 
 pub mod aimd;
+pub mod controller;
 pub mod solve;
 
 use alloc::vec::Vec;

@@ -1,7 +1,8 @@
 //! Changing a network that was read, as sweeps over its parameters do.
 
 use super::pattern::matches;
-use super::{Network, NetworkFlow, NetworkLink, NetworkVariant, Routes, Target};
+use super::vpn::edge_of;
+use super::{Network, NetworkFlow, NetworkLink, NetworkVariant, NetworkVpn, Routes, Target};
 
 impl Network {
     /// The number of the node of this name.
@@ -19,6 +20,16 @@ impl Network {
         self.variants.iter().find(|variant| variant.name == name)
     }
 
+    /// The VPNs whose names match a pattern, in which `*` stands for anything.
+    pub fn vpns_mut<'a>(&'a mut self, pattern: &'a str) -> impl Iterator<Item = &'a mut NetworkVpn> {
+        self.vpns.iter_mut().filter(move |vpn| matches(pattern, &vpn.name))
+    }
+
+    /// The edge that a node is behind, by its place among the edges.
+    pub fn edge_of(&self, node: usize) -> Option<usize> {
+        edge_of(node, &self.edges, &self.links)
+    }
+
     /// The links whose names match a pattern, in which `*` stands for anything.
     pub fn links_mut<'a>(&'a mut self, pattern: &'a str) -> impl Iterator<Item = &'a mut NetworkLink> {
         self.links.iter_mut().filter(move |link| matches(pattern, &link.name))
@@ -29,8 +40,8 @@ impl Network {
         self.flows.iter_mut().filter(move |flow| matches(pattern, &flow.name))
     }
 
-    /// Takes the nodes out whose names match a pattern, with their links and the paths, flows and events over them. The others
-    /// get new numbers.
+    /// Takes the nodes out whose names match a pattern, with their links and the paths, flows and events over them, and the VPNs
+    /// left with less than two hosts. The others get new numbers.
     pub fn remove_nodes(&mut self, pattern: &str) {
         let nodes = renumbered(&self.nodes, |name| !matches(pattern, name));
         let links = renumbered(&self.links, |link| link.ends.iter().all(|end| nodes[*end].is_some()));
@@ -51,7 +62,16 @@ impl Network {
             Target::Node(node) => nodes[node].is_some(),
         });
 
+        self.edges.retain(|edge| nodes[edge.node].is_some());
+        for vpn in &mut self.vpns {
+            vpn.hosts = vpn.hosts.iter().filter_map(|host| nodes[*host]).collect();
+        }
+        self.vpns.retain(|vpn| vpn.hosts.len() > 1);
+
         let renumber = |old: &mut usize, new: &[Option<usize>]| *old = new[*old].unwrap_or(*old);
+        for edge in &mut self.edges {
+            renumber(&mut edge.node, &nodes);
+        }
         for link in &mut self.links {
             link.ends.iter_mut().for_each(|end| renumber(end, &nodes));
         }

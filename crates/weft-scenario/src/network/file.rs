@@ -1,6 +1,7 @@
 //! The shape of a network's file, as serde reads it; its neighbours check it and make it whole.
 
 use super::flow::AppWord;
+use super::ingress::IngressFile;
 use super::queue::QueueFile;
 use super::routing::RoutingFile;
 use super::tcp::TcpChange;
@@ -28,12 +29,18 @@ pub(super) struct NetworkFile {
     pub tcp: TcpChange,
     #[serde(default)]
     pub routing: RoutingFile,
+    #[serde(default)]
+    pub ingress: IngressFile,
     #[serde(rename = "node", default)]
     pub nodes: Vec<NodeFile>,
     #[serde(rename = "link", default)]
     pub links: Vec<LinkFile>,
     #[serde(rename = "path", default)]
     pub paths: Vec<PathFile>,
+    #[serde(rename = "edge", default)]
+    pub edges: Vec<EdgeFile>,
+    #[serde(rename = "vpn", default)]
+    pub vpns: Vec<VpnFile>,
     #[serde(rename = "flow", default)]
     pub flows: Vec<FlowFile>,
     #[serde(rename = "event", default)]
@@ -92,6 +99,24 @@ fn weight_of_one() -> NonZeroU32 {
 }
 
 #[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct EdgeFile {
+    pub node: Spanned<String>,
+    pub leasable: Option<Quantity<Rate>>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct VpnFile {
+    pub name: Spanned<String>,
+    pub weight: Option<Spanned<f64>>,
+    pub hosts: Spanned<Vec<Spanned<String>>>,
+    pub assured: Option<Spanned<Quantity<Rate>>>,
+    pub leased: Option<Spanned<Quantity<Rate>>>,
+    pub ingress: Option<IngressFile>,
+}
+
+#[derive(Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub(super) struct FlowFile {
     pub name: Option<Spanned<String>>,
@@ -123,4 +148,6 @@ pub(super) struct VariantFile {
     pub routing: RoutingFile,
     #[serde(default)]
     pub tcp: TcpChange,
+    #[serde(default)]
+    pub ingress: IngressFile,
 }

@@ -7,6 +7,7 @@ mod change;
 mod event;
 mod file;
 mod flow;
+mod ingress;
 mod link;
 mod path;
 mod pattern;
@@ -14,15 +15,18 @@ mod queue;
 mod routing;
 mod tcp;
 mod variant;
+mod vpn;
 
 pub use event::{NetworkEvent, Target};
 pub use flow::{NetworkFlow, Traffic};
+pub use ingress::{IngressChange, IngressSpec, LoopLaw, Markers, Steering, WeightBy};
 pub use link::{LinkDirection, NetworkLink};
 pub use path::ExplicitPath;
 pub use queue::{Discipline, RandomEarly};
 pub use routing::{CostMetric, Forwarding, HashKey, Routes, Routing};
 pub use tcp::{CongestionControl, DelayedAck, DupThresh, Recovery, TcpChange, TcpSpec};
 pub use variant::NetworkVariant;
+pub use vpn::{NetworkEdge, NetworkVpn, VpnService};
 
 use crate::ScenarioError;
 use crate::error::{Checked, Source};
@@ -52,6 +56,10 @@ pub struct Network {
     pub links: Vec<NetworkLink>,
     /// Explicit paths.
     pub paths: Vec<ExplicitPath>,
+    /// Where tunnels begin and end, if there are any.
+    pub edges: Vec<NetworkEdge>,
+    /// Who shares them.
+    pub vpns: Vec<NetworkVpn>,
     /// The traffic.
     pub flows: Vec<NetworkFlow>,
     /// Timed events in order.
@@ -77,7 +85,11 @@ impl Network {
         let nodes = nodes(source, &read.nodes)?;
         let links = link::read(source, &read.links, &nodes)?;
         let paths = path::read(source, &read.paths, &nodes, &links)?;
+        let edges = vpn::read_edges(source, &read.edges, &nodes, &links)?;
+        let around = vpn::Surroundings { nodes: &nodes, links: &links, edges: &edges };
+        let vpns = vpn::read(source, &read.vpns, &read.ingress, &around)?;
         let flows = flow::read(source, &read.flows, &read.tcp, duration, &nodes, &links)?;
+        vpn::check_flows(source, &read.flows, &flows, &vpns, &nodes)?;
         let events = event::read(source, &read.events, duration, &nodes, &links)?;
         let variants = variant::read(source, &read.variants, &read.routing, &paths)?;
         Ok(Network {
@@ -90,6 +102,8 @@ impl Network {
             nodes,
             links,
             paths,
+            edges,
+            vpns,
             flows,
             events,
             variants,

@@ -2,10 +2,12 @@
 
 use super::NetworkFlow;
 use super::file::VariantFile;
+use super::ingress::{IngressChange, IngressSpec};
 use super::path::ExplicitPath;
 use super::pattern::{Unique, sound_name};
 use super::routing::{Routing, RoutingFile};
 use super::tcp::{TcpChange, TcpSpec};
+use super::vpn::NetworkVpn;
 use crate::error::{Checked, Source};
 
 /// One of the things compared.
@@ -17,12 +19,19 @@ pub struct NetworkVariant {
     pub routing: Routing,
     /// What it changes in the TCP of all flows.
     pub tcp: TcpChange,
+    /// What it changes in the way all VPNs enter the tunnel.
+    pub ingress: IngressChange,
 }
 
 impl NetworkVariant {
     /// How a flow's TCP works in this variant.
     pub fn tcp_of(&self, flow: &NetworkFlow) -> TcpSpec {
         self.tcp.apply(flow.tcp)
+    }
+
+    /// How a VPN enters the tunnel in this variant.
+    pub fn ingress_of(&self, vpn: &NetworkVpn) -> IngressSpec {
+        self.ingress.apply(vpn.ingress)
     }
 }
 
@@ -36,7 +45,8 @@ pub(super) fn read(
     base.check(source)?;
     if files.is_empty() {
         let routing = base.whole(source, paths)?;
-        return Ok(vec![NetworkVariant { name: "plain".into(), routing, tcp: TcpChange::default() }]);
+        let (tcp, ingress) = (TcpChange::default(), IngressChange::default());
+        return Ok(vec![NetworkVariant { name: "plain".into(), routing, tcp, ingress }]);
     }
     let mut names = Unique::new("variant");
     let mut variants = Vec::new();
@@ -45,7 +55,8 @@ pub(super) fn read(
         names.take(source, file.name.span().start, file.name.get_ref())?;
         file.routing.check(source)?;
         let routing = file.routing.over(base).whole(source, paths)?;
-        variants.push(NetworkVariant { name: file.name.get_ref().clone(), routing, tcp: file.tcp });
+        let (name, ingress) = (file.name.get_ref().clone(), file.ingress.change(source)?);
+        variants.push(NetworkVariant { name, routing, tcp: file.tcp, ingress });
     }
     Ok(variants)
 }

@@ -12,11 +12,12 @@ const OCTAVES: u32 = 48;
 pub struct Histogram {
     counts: Box<[u32]>,
     total: u64,
+    sum_nanos: u64,
 }
 
 impl Default for Histogram {
     fn default() -> Histogram {
-        Histogram { counts: vec![0; (OCTAVES << PER_OCTAVE_BITS) as usize].into(), total: 0 }
+        Histogram { counts: vec![0; (OCTAVES << PER_OCTAVE_BITS) as usize].into(), total: 0, sum_nanos: 0 }
     }
 }
 
@@ -47,6 +48,12 @@ impl Histogram {
         let last = self.counts.len() - 1;
         self.counts[bucket(nanos).min(last)] += 1;
         self.total += 1;
+        self.sum_nanos = self.sum_nanos.saturating_add(nanos);
+    }
+
+    /// The durations added up.
+    pub fn sum(&self) -> Duration {
+        Duration::from_nanos(self.sum_nanos)
     }
 
     /// How many were counted.

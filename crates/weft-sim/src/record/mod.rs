@@ -10,5 +10,5 @@ mod tcp_trace;
 pub use address::endpoints;
 pub use capture::Capture;
 pub use pcapng::{Interface, PcapngWriter};
-pub use series::{FlowSnapshot, LinkSnapshot, Sampler};
+pub use series::{FlowSnapshot, LinkSnapshot, LoopSnapshot, Sampler};
 pub use tcp_trace::{TcpState, TcpTrace};

@@ -85,14 +85,24 @@ impl<W: Write> PcapngWriter<W> {
                 let headers = self.tcp_headers(packet, segment)?;
                 self.enhanced_packet(interface, now, &headers, headers.total_len())
             }
-            Body::Udp { number, sent_at } => {
-                let (from, to) = endpoints(packet);
-                let fields = IpFields { id: 0, ecn: packet.ecn };
-                let headers =
-                    udp_headers(from, to, fields, packet.bytes, *number, *sent_at).map_err(io::Error::other)?;
-                self.enhanced_packet(interface, now, &headers, headers.total_len())
-            }
+            Body::Udp { number, sent_at } => self.udp_packet(interface, now, packet, *number, *sent_at),
+            // As long as it is; what edges say to each other has no form on the simulator's wire.
+            Body::Edge(_) => self.udp_packet(interface, now, packet, 0, now),
         }
+    }
+
+    fn udp_packet(
+        &mut self,
+        interface: Interface,
+        now: Instant,
+        packet: &Packet,
+        number: u64,
+        sent_at: Instant,
+    ) -> io::Result<()> {
+        let (from, to) = endpoints(packet);
+        let fields = IpFields { id: 0, ecn: packet.ecn };
+        let headers = udp_headers(from, to, fields, packet.bytes, number, sent_at).map_err(io::Error::other)?;
+        self.enhanced_packet(interface, now, &headers, headers.total_len())
     }
 
     /// Ends the capture.

@@ -3,6 +3,7 @@
 use super::TcpState;
 use crate::link::Link;
 use std::io::{self, Write};
+use weft_core::control_loop::Status;
 use weft_scenario::Series;
 use weft_units::Instant;
 
@@ -42,45 +43,73 @@ pub struct FlowSnapshot {
     pub tcp: Option<TcpState>,
 }
 
+/// A VPN's loop as it stands.
+#[derive(Clone, Copy, PartialEq, Debug, Default)]
+pub struct LoopSnapshot {
+    /// IP bytes that left at the far edge so far.
+    pub delivered_bytes: u64,
+    /// IP bytes that wait to enter.
+    pub queue_bytes: u64,
+    /// What its law does, where it has one and has begun.
+    pub control: Option<Status>,
+}
+
 /// Writes `time_s,series,unit,value` for every value of every sample. Its memory depends on the number of links and flows only.
 ///
 /// A link has the series `NAME` (bit/s sent), `NAME.utilisation`, `NAME.queue` and `NAME.drops` (in the interval); a flow
-/// `NAME` (bit/s delivered), and with TCP `NAME.cwnd`, `NAME.ssthresh` and `NAME.srtt`.
+/// `NAME` (bit/s delivered), and with TCP `NAME.cwnd`, `NAME.ssthresh` and `NAME.srtt`; a loop `NAME` (bit/s delivered), `NAME.queue`, and
+/// with a law `NAME.rate`, `NAME.window`, `NAME.rtt`, `NAME.lost` (so far) and `NAME.accumulation`.
 #[derive(Debug)]
 pub struct Sampler<W> {
     out: W,
     links: Vec<(LinkSnapshot, [Curve; 4])>,
     flows: Vec<(FlowSnapshot, [Curve; 4])>,
+    loops: Vec<(LoopSnapshot, [Curve; 7])>,
     last: Instant,
 }
 
 impl<W: Write> Sampler<W> {
-    /// A sampler of links (`fibre.up` …) and flows that begins at the simulation's beginning.
+    /// A sampler of links (`fibre.up` …), flows and loops that begins at the simulation's beginning.
     ///
     /// # Errors
     /// When `out` cannot be written.
-    pub fn new(mut out: W, links: &[&str], flows: &[&str]) -> io::Result<Sampler<W>> {
+    pub fn new(mut out: W, links: &[&str], flows: &[&str], loops: &[&str]) -> io::Result<Sampler<W>> {
         writeln!(out, "time_s,series,unit,value")?;
-        let curves = |name: &&str, parts: [(&str, &'static str); 4]| {
-            parts.map(|(part, unit)| Curve::new(format!("{name}{part}"), unit))
-        };
-        let of_link = |name| {
+        let of_link = |name: &&str| {
             let parts = [("", "bit/s"), (".utilisation", "fraction"), (".queue", "byte"), (".drops", "packet")];
             (LinkSnapshot::default(), curves(name, parts))
         };
-        let of_flow = |name| {
+        let of_flow = |name: &&str| {
             let parts = [("", "bit/s"), (".cwnd", "byte"), (".ssthresh", "byte"), (".srtt", "ms")];
             (FlowSnapshot::default(), curves(name, parts))
         };
+        let of_loop = |name: &&str| {
+            let parts = [
+                ("", "bit/s"),
+                (".queue", "byte"),
+                (".rate", "bit/s"),
+                (".window", "byte"),
+                (".rtt", "ms"),
+                (".lost", "packet"),
+                (".accumulation", "byte"),
+            ];
+            (LoopSnapshot::default(), curves(name, parts))
+        };
         let (links, flows) = (links.iter().map(of_link).collect(), flows.iter().map(of_flow).collect());
-        Ok(Sampler { out, links, flows, last: Instant::ZERO })
+        Ok(Sampler { out, links, flows, loops: loops.iter().map(of_loop).collect(), last: Instant::ZERO })
     }
 
     /// Takes what stands at `now`, in the order of the names; nothing where no time has passed.
     ///
     /// # Errors
     /// When the file cannot be written.
-    pub fn sample(&mut self, now: Instant, links: &[LinkSnapshot], flows: &[FlowSnapshot]) -> io::Result<()> {
+    pub fn sample(
+        &mut self,
+        now: Instant,
+        links: &[LinkSnapshot],
+        flows: &[FlowSnapshot],
+        loops: &[LoopSnapshot],
+    ) -> io::Result<()> {
         let step_s = now.since(self.last).as_secs_f64();
         if step_s <= 0.0 {
             return Ok(());
@@ -95,6 +124,10 @@ impl<W: Write> Sampler<W> {
             add_all(&mut self.out, curves, time_s, flow_values(last, flow, step_s))?;
             *last = *flow;
         }
+        for ((last, curves), this) in self.loops.iter_mut().zip(loops) {
+            add_all(&mut self.out, curves, time_s, loop_values(last, this, step_s))?;
+            *last = *this;
+        }
         Ok(())
     }
 
@@ -106,6 +139,7 @@ impl<W: Write> Sampler<W> {
         self.out.flush()?;
         let links = self.links.into_iter().flat_map(|(_, curves)| curves);
         let curves = links.chain(self.flows.into_iter().flat_map(|(_, curves)| curves));
+        let curves = curves.chain(self.loops.into_iter().flat_map(|(_, curves)| curves));
         Ok((self.out, curves.map(|curve| curve.series).filter(|series| !series.points.is_empty()).collect()))
     }
 }
@@ -134,7 +168,30 @@ fn flow_values(last: &FlowSnapshot, flow: &FlowSnapshot, step_s: f64) -> [Option
     ]
 }
 
-fn add_all<W: Write>(out: &mut W, curves: &mut [Curve; 4], time_s: f64, values: [Option<f64>; 4]) -> io::Result<()> {
+fn loop_values(last: &LoopSnapshot, this: &LoopSnapshot, step_s: f64) -> [Option<f64>; 7] {
+    let delivered = grown(last.delivered_bytes, this.delivered_bytes);
+    let of = |value: fn(&Status) -> f64| this.control.as_ref().map(value);
+    [
+        Some(delivered * 8.0 / step_s),
+        Some(this.queue_bytes as f64),
+        of(|control| control.rate.bps() as f64),
+        of(|control| control.window_bytes as f64),
+        of(|control| control.rtt.as_secs_f64() * 1e3),
+        of(|control| f64::from(control.lost_packets)),
+        of(|control| control.accumulation_bytes as f64),
+    ]
+}
+
+fn curves<const N: usize>(name: &str, parts: [(&str, &'static str); N]) -> [Curve; N] {
+    parts.map(|(part, unit)| Curve::new(format!("{name}{part}"), unit))
+}
+
+fn add_all<W: Write, const N: usize>(
+    out: &mut W,
+    curves: &mut [Curve; N],
+    time_s: f64,
+    values: [Option<f64>; N],
+) -> io::Result<()> {
     for (curve, value) in curves.iter_mut().zip(values) {
         let Some(value) = value else { continue };
         writeln!(out, "{time_s:.4},{},{},{value:.3}", curve.series.name, curve.series.unit)?;
@@ -182,7 +239,7 @@ mod tests {
 
     #[test]
     fn counters_become_rates_of_the_interval() {
-        let mut sampler = Sampler::new(Vec::new(), &["fibre.up"], &["bulk"]).unwrap();
+        let mut sampler = Sampler::new(Vec::new(), &["fibre.up"], &["bulk"], &[]).unwrap();
         let link = |sent_bytes, dropped_packets| LinkSnapshot {
             sent_bytes,
             capacity_bytes: 50_000,
@@ -191,9 +248,9 @@ mod tests {
         };
         let tcp = TcpState { cwnd_bytes: 14_480, ssthresh_bytes: u64::MAX, srtt: Some(Duration::from_millis(20)) };
         let flow = |delivered_bytes| FlowSnapshot { delivered_bytes, tcp: Some(tcp) };
-        sampler.sample(Instant::from_millis(100), &[link(12_500, 0)], &[flow(10_000)]).unwrap();
-        sampler.sample(Instant::from_millis(100), &[link(99_999, 0)], &[flow(99_999)]).unwrap();
-        sampler.sample(Instant::from_millis(200), &[link(37_500, 2)], &[flow(10_000)]).unwrap();
+        sampler.sample(Instant::from_millis(100), &[link(12_500, 0)], &[flow(10_000)], &[]).unwrap();
+        sampler.sample(Instant::from_millis(100), &[link(99_999, 0)], &[flow(99_999)], &[]).unwrap();
+        sampler.sample(Instant::from_millis(200), &[link(37_500, 2)], &[flow(10_000)], &[]).unwrap();
         let (csv, series) = sampler.finish().unwrap();
         let expected = "time_s,series,unit,value\n\
             0.1000,fibre.up,bit/s,1000000.000\n0.1000,fibre.up.utilisation,fraction,0.250\n\
@@ -216,10 +273,10 @@ mod tests {
 
     #[test]
     fn a_long_run_is_thinned_to_the_same_mean() {
-        let mut sampler = Sampler::new(io::sink(), &["a"], &[]).unwrap();
+        let mut sampler = Sampler::new(io::sink(), &["a"], &[], &[]).unwrap();
         for n in 1..=10_240_u64 {
             let link = LinkSnapshot { queue_bytes: n, ..LinkSnapshot::default() };
-            sampler.sample(Instant::from_millis(n), &[link], &[]).unwrap();
+            sampler.sample(Instant::from_millis(n), &[link], &[], &[]).unwrap();
         }
         let (_, series) = sampler.finish().unwrap();
         let points = &series.iter().find(|s| s.name == "a.queue").unwrap().points;

@@ -1,6 +1,7 @@
 //! From a scenario to a simulator with all its nodes, links and flows.
 
 use super::flows::{Agents, agents};
+use super::loops::{BuiltLoop, Steering, loops, seat_edges};
 use weft_core::queue::{Measure, QueueConfig, QueueKind, RedConfig};
 use weft_scenario::{Capacity, Network, PACKET_BYTES, QueueSize, Traces};
 use weft_scenario::{Discipline, LinkDirection, NetworkFlow, NetworkVariant, RandomEarly, Traffic};
@@ -30,12 +31,16 @@ pub struct Built {
     pub flows: Vec<BuiltFlow>,
     /// Both directions of the scenario's links, up first.
     pub links: Vec<[LinkId; 2]>,
+    /// The loops that VPNs can have.
+    pub loops: Vec<BuiltLoop>,
+    /// Who steers their windows.
+    pub steering: Steering,
 }
 
 /// Builds one variant of a network; everything random in it depends on `seed`.
 ///
 /// # Errors
-/// When there are more explicit paths than labels, or a trace is not among `traces`.
+/// When there are more explicit paths than labels, a trace is not among `traces`, or a VPN's share makes no sense.
 pub fn build(network: &Network, variant: &NetworkVariant, seed: u64, traces: &Traces) -> Result<Built, String> {
     let rng = Rng::new(seed);
     let graph = graph_of(network, variant.routing.cost);
@@ -61,10 +66,11 @@ pub fn build(network: &Network, variant: &NetworkVariant, seed: u64, traces: &Tr
         let down = simulator.add_link(b, a, link_spec(&link.down, base_rtt, traces)?);
         links.push([up, down]);
     }
-    Ok(Built { simulator, flows, links })
+    let steering = seat_edges(network, variant, &mut simulator, &rng.split(3))?;
+    Ok(Built { simulator, flows, links, loops: loops(network), steering })
 }
 
-fn node_id(node: usize) -> NodeId {
+pub(super) fn node_id(node: usize) -> NodeId {
     NodeId(node as u32)
 }
 
@@ -131,24 +137,37 @@ pub fn link_spec(direction: &LinkDirection, base_rtt: Duration, traces: &Traces)
 }
 
 fn queue(direction: &LinkDirection, rate: Rate, base_rtt: Duration) -> QueueSpec {
-    let (limit_packets, limit_bytes) = match direction.spec.queue {
+    let (kind, config, ecn) = managed_queue(direction.spec.queue, direction.discipline, rate, base_rtt);
+    match kind {
+        QueueKind::DropTail => {
+            QueueSpec::DropTail { limit_packets: config.limit_units, limit_bytes: config.limit_bytes }
+        }
+        kind => QueueSpec::Managed { kind, config, ecn },
+    }
+}
+
+/// A discipline as the queues of `weft-core` have it, and whether it marks.
+pub(super) fn managed_queue(
+    size: QueueSize,
+    discipline: Discipline,
+    rate: Rate,
+    base_rtt: Duration,
+) -> (QueueKind, QueueConfig, bool) {
+    let (limit_units, limit_bytes) = match size {
         QueueSize::Packets(packets) => (usize::try_from(packets).unwrap_or(usize::MAX).max(2), u64::MAX),
         size => (usize::MAX, size.bytes(rate, base_rtt)),
     };
-    let base = QueueConfig { limit_units: limit_packets, limit_bytes, ..QueueConfig::default() };
-    let managed = |kind, config, ecn| QueueSpec::Managed { kind, config, ecn };
-    let early = |kind, red: RandomEarly| {
-        managed(kind, QueueConfig { red: random_early(&red, rate, base_rtt), ..base }, red.ecn)
-    };
-    match direction.discipline {
-        Discipline::DropTail => QueueSpec::DropTail { limit_packets, limit_bytes },
-        Discipline::Red(red) => early(QueueKind::Red, red),
-        Discipline::Fred(red) => early(QueueKind::Fred, red),
+    let base = QueueConfig { limit_units, limit_bytes, ..QueueConfig::default() };
+    let early = |red: RandomEarly| QueueConfig { red: random_early(&red, rate, base_rtt), ..base };
+    match discipline {
+        Discipline::DropTail => (QueueKind::DropTail, base, false),
+        Discipline::Red(red) => (QueueKind::Red, early(red), red.ecn),
+        Discipline::Fred(red) => (QueueKind::Fred, early(red), red.ecn),
         Discipline::CoDel { target, interval, ecn } => {
-            managed(QueueKind::Codel, QueueConfig { target, interval, ..base }, ecn)
+            (QueueKind::Codel, QueueConfig { target, interval, ..base }, ecn)
         }
         Discipline::FqCoDel { target, interval, quantum_bytes, ecn } => {
-            managed(QueueKind::FqCodel, QueueConfig { target, interval, quantum_bytes, ..base }, ecn)
+            (QueueKind::FqCodel, QueueConfig { target, interval, quantum_bytes, ..base }, ecn)
         }
     }
 }

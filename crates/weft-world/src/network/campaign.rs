@@ -1,7 +1,9 @@
 //! All variants of a network, all repeats, side by side on the processor's cores.
 
-use super::eyes::{Eyes, run_with_eyes};
+use super::eyes::run_with_eyes;
 use super::run::run;
+use crate::check_duration;
+use crate::eyes::Eyes;
 use crate::side_by_side::side_by_side;
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -12,7 +14,7 @@ use weft_scenario::{Network, NetworkVariant, RunResult, SCHEMA, Series, Traces, 
 /// scenario, variant and run, and its series are given, by that name.
 ///
 /// # Errors
-/// When there is no such variant, and as [`run`] or [`run_with_eyes`].
+/// When the network's time is too long or there is no such variant, and as [`run`] or [`run_with_eyes`].
 pub fn run_all(
     network: &Network,
     traces: &Traces,
@@ -22,6 +24,7 @@ pub fn run_all(
     looks: Option<(&Eyes, &Path)>,
     done: &(dyn Fn(usize, usize) + Sync),
 ) -> Result<(RunResult, BTreeMap<String, Vec<Series>>), String> {
+    check_duration(network.duration)?;
     let variants = wanted(network, chosen)?;
     let jobs: Vec<(&NetworkVariant, usize)> =
         variants.iter().flat_map(|variant| (0..seeds.len()).map(move |repeat| (*variant, repeat))).collect();

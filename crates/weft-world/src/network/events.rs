@@ -37,13 +37,13 @@ impl Timeline {
     /// Runs the network until `end`, with all that happens before.
     pub(super) fn run_until(&mut self, network: &Network, built: &mut Built, end: Instant) {
         while let Some(moment) = self.moments.pop_front_if(|moment| moment.at <= end) {
-            built.simulator.run_until(moment.at);
+            built.steering.run_until(&mut built.simulator, moment.at);
             match moment.is_over {
                 false => self.begin(network, built, moment.event),
                 true => self.finish(built, moment.event),
             }
         }
-        built.simulator.run_until(end);
+        built.steering.run_until(&mut built.simulator, end);
     }
 
     fn begin(&mut self, network: &Network, built: &mut Built, number: usize) {

@@ -1,34 +1,17 @@
-//! What a run leaves to look at: time series, captures, the story of a flow's TCP.
+//! What a run of a network leaves to look at: time series, captures, the story of a flow's TCP.
 
-use super::build::{Built, BuiltFlow, build};
+use super::build::{Built, build};
 use super::events::Timeline;
+use super::loops::{loops, snapshot};
 use super::run::{NetworkRun, agent, delivered, run_watched};
-use std::fs::File;
-use std::io::{self, BufWriter, Write};
+use crate::eyes::{Eyes, file, keep_story, position, start_capture, write_story};
+use std::io::{self, Write};
 use std::path::Path;
 use weft_scenario::{Network, NetworkVariant, Series, Traces};
 use weft_sim::LinkId;
-use weft_sim::host::{Agent, Told};
-use weft_sim::record::{Capture, FlowSnapshot, LinkSnapshot, Sampler, TcpTrace};
+use weft_sim::host::Agent;
+use weft_sim::record::{FlowSnapshot, LinkSnapshot, LoopSnapshot, Sampler};
 use weft_units::{Duration, Instant};
-
-/// What to look at in a run.
-#[derive(Clone, PartialEq, Debug)]
-pub struct Eyes {
-    /// Time between two samples of the time series.
-    pub interval: Duration,
-    /// Links to capture from, both directions.
-    pub captured: Vec<String>,
-    /// The flow whose TCP is told.
-    pub traced: Option<String>,
-}
-
-impl Default for Eyes {
-    /// A sample every 100 ms, no capture, no trace.
-    fn default() -> Eyes {
-        Eyes { interval: Duration::from_millis(100), captured: Vec::new(), traced: None }
-    }
-}
 
 /// Runs a variant and writes `STEM.csv`, and `STEM.pcapng` and `STEM.tcp.csv` where asked for, into `directory`. Gives the series,
 /// thinned to what a picture can show.
@@ -45,13 +28,11 @@ pub fn run_with_eyes(
     stem: &str,
 ) -> Result<(NetworkRun, Vec<Series>), String> {
     let mut built = build(network, variant, seed, traces)?;
-    let file = |ending: &str| {
-        let path = directory.join(format!("{stem}.{ending}"));
-        File::create(&path).map(BufWriter::new).map_err(|error| format!("{}: {error}", path.display()))
-    };
+    let file = |ending: &str| file(directory, stem, ending);
+    let names: Vec<&str> = network.links.iter().map(|link| link.name.as_str()).collect();
     let capture = match eyes.captured.is_empty() {
         true => None,
-        false => Some(start_capture(file("pcapng")?, network, eyes, &mut built)?),
+        false => Some(start_capture(file("pcapng")?, eyes, &names, &built.links, &mut built.simulator)?),
     };
     let traced = eyes.traced.as_ref().map(|name| start_story(network, name, &mut built)).transpose()?;
     let mut watcher = Watcher::new(file("csv")?, network, eyes).map_err(|error| error.to_string())?;
@@ -60,53 +41,21 @@ pub fn run_with_eyes(
         capture.finish().map_err(|error| error.to_string())?;
     }
     if let Some(flow) = traced {
-        write_story(file("tcp.csv")?, &built, &built.flows[flow]).map_err(|error| error.to_string())?;
+        let (from, number) = (built.flows[flow].from, built.flows[flow].number);
+        let host = built.simulator.nodes()[from.index()].host();
+        write_story(file("tcp.csv")?, host, number).map_err(|error| error.to_string())?;
     }
     let series = watcher.finish().map_err(|error| error.to_string())?;
     Ok((run, series))
 }
 
-fn start_capture<W: Write + Send + 'static>(
-    out: W,
-    network: &Network,
-    eyes: &Eyes,
-    built: &mut Built,
-) -> Result<Capture<W>, String> {
-    let mut links: Vec<(LinkId, String)> = Vec::new();
-    for name in &eyes.captured {
-        let number = network.links.iter().position(|link| link.name == *name);
-        let number = number.ok_or_else(|| format!("there is no link `{name}` to capture from"))?;
-        let pair = built.links[number];
-        links.extend(pair.into_iter().zip(["up", "down"]).map(|(link, way)| (link, format!("{name}.{way}"))));
-    }
-    let links: Vec<(LinkId, &str)> = links.iter().map(|(link, name)| (*link, name.as_str())).collect();
-    Capture::start(out, &mut built.simulator, &links).map_err(|error| error.to_string())
-}
-
 fn start_story(network: &Network, name: &str, built: &mut Built) -> Result<usize, String> {
-    let number = network.flows.iter().position(|flow| flow.name == *name);
-    let number = number.ok_or_else(|| format!("there is no flow `{name}` to trace"))?;
-    let BuiltFlow { number: flow, from, .. } = built.flows[number];
-    built.simulator.with_node(from, |station, _, _| match station.host_mut().agent_mut(flow) {
-        Some(Agent::TcpSource(source)) => {
-            source.keep_story();
-            Ok(number)
-        }
-        _ => Err(format!("flow `{name}` does not go over TCP")),
-    })
-}
-
-fn write_story<W: Write>(out: W, built: &Built, flow: &BuiltFlow) -> io::Result<()> {
-    let mut trace = TcpTrace::new(out)?;
-    if let Some(Agent::TcpSource(source)) = agent(&built.simulator, flow.from, flow.number) {
-        for (at, told) in source.story() {
-            match told {
-                Told::State(state) => trace.observe(*at, *state)?,
-                Told::Retransmission(seq) => trace.retransmission(*at, *seq)?,
-            }
-        }
+    let flow = position(network.flows.iter().map(|flow| flow.name.as_str()), name, "flow", "trace")?;
+    let (from, number) = (built.flows[flow].from, built.flows[flow].number);
+    match built.simulator.with_node(from, |station, _, _| keep_story(station.host_mut(), number)) {
+        true => Ok(flow),
+        false => Err(format!("flow `{name}` does not go over TCP")),
     }
-    trace.finish().map(drop)
 }
 
 /// Samples while the network runs.
@@ -123,7 +72,9 @@ impl<W: Write> Watcher<W> {
         let links: Vec<String> = network.links.iter().flat_map(|link| both(&link.name)).collect();
         let links: Vec<&str> = links.iter().map(String::as_str).collect();
         let flows: Vec<&str> = network.flows.iter().map(|flow| flow.name.as_str()).collect();
-        let sampler = Sampler::new(out, &links, &flows)?;
+        let loops = loops(network);
+        let loops: Vec<&str> = loops.iter().map(|this| this.name.as_str()).collect();
+        let sampler = Sampler::new(out, &links, &flows, &loops)?;
         Ok(Watcher { sampler, interval: eyes.interval, last: Instant::ZERO, failed: Ok(()) })
     }
 
@@ -149,7 +100,8 @@ impl<W: Write> Watcher<W> {
             },
         };
         let flows: Vec<FlowSnapshot> = built.flows.iter().zip(&network.flows).map(of_flow).collect();
-        self.sampler.sample(now, &links, &flows)
+        let loops: Vec<LoopSnapshot> = built.loops.iter().map(|this| snapshot(&built.simulator, this)).collect();
+        self.sampler.sample(now, &links, &flows, &loops)
     }
 
     fn finish(self) -> io::Result<Vec<Series>> {

@@ -1,14 +1,16 @@
-//! Whole networks of hosts and routers, without weft: what the papers' figures are made of.
+//! Whole networks of hosts, routers and edges, without weft's engine: what the papers' figures are made of.
 
 mod build;
 mod campaign;
 mod events;
 mod eyes;
 mod flows;
+mod loops;
 mod run;
 
 pub use build::{Built, BuiltFlow, build, link_spec};
 pub use campaign::run_all;
-pub use eyes::{Eyes, run_with_eyes};
+pub use eyes::run_with_eyes;
 pub use flows::{header_bytes, receiver_config, sender_config};
-pub use run::{NetworkRun, run, run_built};
+pub use loops::{BuiltLoop, LoopRun, Steering};
+pub use run::{LinkQueue, NetworkRun, run, run_built};

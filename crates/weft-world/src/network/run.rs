@@ -2,6 +2,7 @@
 
 use super::build::{Built, BuiltFlow, build, counts_responses};
 use super::events::Timeline;
+use super::loops::{self, LoopRun};
 use weft_scenario::{FlowResult, LinkResult, Network, Traces, VariantRun};
 use weft_scenario::{NetworkFlow, NetworkVariant};
 use weft_sim::host::{Agent, Lateness};
@@ -11,7 +12,7 @@ use weft_sim::{FlowNo, NodeId, Simulator, Station};
 use weft_units::{Duration, Instant};
 
 /// What a run gave.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct NetworkRun {
     /// In the format of all results.
     pub run: VariantRun,
@@ -23,6 +24,19 @@ pub struct NetworkRun {
     pub lateness: Lateness,
     /// Packets that finished transmission on any link, from the beginning on.
     pub packet_hops: u64,
+    /// The queues of both directions of each link after the warm-up, up first.
+    pub queues: Vec<[LinkQueue; 2]>,
+    /// What VPNs' loops carried.
+    pub loops: Vec<LoopRun>,
+}
+
+/// A link's queue.
+#[derive(Clone, Copy, PartialEq, Debug, Default)]
+pub struct LinkQueue {
+    /// Packets in it on average, the one in transmission included (Little's law).
+    pub mean_packets: f64,
+    /// The longest time that a packet took to leave it, within 6 %.
+    pub longest_ms: f64,
 }
 
 impl NetworkRun {
@@ -55,6 +69,7 @@ pub(super) fn run_watched(
     let (warmup, end) = (Instant::ZERO + network.warmup, Instant::ZERO + network.duration);
     advance(&mut timeline, built, warmup);
     let hops_before = start_counting(built);
+    let losses_before = loops::start_counting(built);
     let before: Vec<u64> = built.flows.iter().zip(&network.flows).map(|(b, f)| delivered(built, b, f)).collect();
     advance(&mut timeline, built, end);
     let counted = end - warmup;
@@ -64,12 +79,16 @@ pub(super) fn run_watched(
     let bulk = network.flows.iter().zip(&flows).filter(|(flow, _)| flow.traffic.is_tcp());
     let goodput_bps = bulk.filter_map(|(_, result)| result.goodput_bps).sum();
     let links = link_results(network, built, warmup, end);
+    let loops = loops::results(network, built, &losses_before, counted);
+    let vpns = loops.iter().map(|this| this.result.clone()).collect();
     NetworkRun {
         senders: built.flows.iter().map(|flow| sender(&built.simulator, flow)).collect(),
         acknowledgments: built.flows.iter().map(|flow| acknowledgments(&built.simulator, flow)).sum(),
         lateness: lateness(built),
         packet_hops: hops_before + hops_so_far(built),
-        run: VariantRun { goodput_bps, flows, links, ..VariantRun::default() },
+        queues: link_queues(built, end, counted),
+        loops,
+        run: VariantRun { goodput_bps, flows, links, vpns, ..VariantRun::default() },
     }
 }
 
@@ -168,6 +187,17 @@ fn flow_result(built: &Built, flow: &BuiltFlow, spec: &NetworkFlow, before: u64,
         one_way_ms_p99: ms(sink.one_way(), 0.99),
         ..FlowResult::default()
     }
+}
+
+fn link_queues(built: &mut Built, now: Instant, counted: Duration) -> Vec<[LinkQueue; 2]> {
+    let mut queue = |link| {
+        let waits = &built.simulator.link_mut(link).stats(now).queue_delay;
+        LinkQueue {
+            mean_packets: waits.sum().as_secs_f64() / counted.as_secs_f64(),
+            longest_ms: waits.quantile(1.0).map_or(0.0, |time| time.as_secs_f64() * 1e3),
+        }
+    };
+    built.links.iter().map(|pair| pair.map(&mut queue)).collect()
 }
 
 fn link_results(network: &Network, built: &mut Built, from: Instant, to: Instant) -> Vec<LinkResult> {

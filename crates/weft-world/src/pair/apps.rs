@@ -101,6 +101,11 @@ pub(super) fn seat(flows: &[Flow], world: &mut World, epoch: Instant, rng: &Rng)
 }
 
 impl Seat {
+    /// Where the flow's sender sits, and its number there.
+    pub(super) fn sender(&self) -> (NodeId, FlowNo) {
+        (self.from, self.number)
+    }
+
     /// Adds one of the flow's ends at `node`.
     fn add(&self, world: &mut World, node: NodeId, add: impl FnOnce(&mut Site, Ends)) {
         let there = if node == self.from { self.to } else { self.from };

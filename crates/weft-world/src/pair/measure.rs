@@ -3,7 +3,10 @@
 use super::apps::{self, Seat};
 use super::events;
 use super::lane::Lane;
+use super::watch::Watch;
 use super::world::{World, described};
+use crate::eyes::Eyes;
+use std::path::PathBuf;
 use weft_scenario::measure::{Carried, STEP, bound_bps, bulk_direction, newest_age_ms_p95, omniscient_ms_p95};
 use weft_scenario::{Capacity, FlowDirection, LinkResult, Scenario, Series, Traces, VariantRun};
 use weft_sim::link::LinkSpec;
@@ -18,6 +21,7 @@ const DRAIN: Duration = Duration::from_secs(2);
 pub(super) struct Bench<'a> {
     pub scenario: &'a Scenario,
     pub traces: &'a Traces,
+    pub looks: Option<&'a (Eyes, PathBuf)>,
 }
 
 /// What one lane of a run gave.
@@ -52,12 +56,16 @@ impl Bench<'_> {
         bound_bps(self.scenario, self.direction(), self.traces)
     }
 
-    /// Runs a lane once.
-    pub(super) fn run(&self, lane: &Lane, seed: u64) -> Result<LaneRun, String> {
+    /// Runs a lane once; `number` counts its runs from one.
+    pub(super) fn run(&self, lane: &Lane, number: usize, seed: u64) -> Result<LaneRun, String> {
         let mut stage = self.stage(lane, seed)?;
+        let watch = self.looks.map(|looks| Watch::start(looks, lane, number, &mut stage)).transpose()?;
         let happened = events::play(&mut stage);
         let end = stage.world.simulator.now() + DRAIN;
         stage.world.simulator.run_until(end);
+        if let Some(watch) = watch {
+            watch.finish(&stage)?;
+        }
         let events = events::judge(&stage, &happened, &stage.carried);
         let mut lane_run = self.collect(&stage, lane);
         lane_run.run.events = events;
@@ -109,6 +117,7 @@ impl Bench<'_> {
             efficiency: goodput_bps / self.bound_bps().max(1.0),
             flows,
             links: stage.results.iter().filter(|link| is_own(&link.name)).cloned().collect(),
+            vpns: Vec::new(),
             events: Vec::new(),
             lateness_ms_p999: 0.0,
         };

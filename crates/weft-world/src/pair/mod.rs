@@ -6,6 +6,7 @@ mod lane;
 mod measure;
 mod run;
 mod sweep;
+mod watch;
 mod world;
 
 pub use run::{PairOptions, PairRun, run};

@@ -3,11 +3,15 @@
 use super::lane::{Lane, lanes};
 use super::measure::{Bench, LaneRun};
 use super::world::EngineSettings;
+use crate::check_duration;
+use crate::eyes::{self, Eyes};
 use crate::side_by_side::side_by_side;
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use weft_scenario::measure::{arrange, predict, variants_to_run, wanted_variants};
 use weft_scenario::{
-    Capacity, Kind, RunResult, RunSeries, SCHEMA, Scenario, Skipped, Traces, Variant, VariantResult, VariantRun, median,
+    App, Capacity, Kind, RunResult, RunSeries, SCHEMA, Scenario, Skipped, Traces, Variant, VariantResult, VariantRun,
+    median,
 };
 
 /// How to run a scenario.
@@ -21,6 +25,8 @@ pub struct PairOptions {
     pub seed: Option<u64>,
     /// Threads to use, at least one. The result does not depend on it.
     pub threads: usize,
+    /// What each run leaves to look at, in files of this directory named after scenario, variant and run.
+    pub looks: Option<(Eyes, PathBuf)>,
 }
 
 /// What running a scenario gave.
@@ -36,7 +42,7 @@ pub struct PairRun {
 /// are over.
 ///
 /// # Errors
-/// When there is no such variant, or a variant's settings are wrong. A variant that the simulator does not have is no error: it is listed in
+/// When the scenario is too long, there is no such variant, link or flow, or a variant's settings are wrong. A variant that the simulator does not have is no error: it is listed in
 /// [`RunResult::skipped`] with the reason.
 pub fn run(
     scenario: &Scenario,
@@ -45,6 +51,7 @@ pub fn run(
     settings: &dyn Fn(&Variant) -> Result<EngineSettings, String>,
     done: &(dyn Fn(usize, usize) + Sync),
 ) -> Result<PairRun, String> {
+    check_duration(scenario.duration)?;
     let wanted = wanted_variants(scenario, &options.variants)?;
     let to_run = variants_to_run(&wanted);
     let settings_of: BTreeMap<&str, EngineSettings> = (to_run.iter().filter(|variant| variant.kind.is_weft()))
@@ -52,7 +59,8 @@ pub fn run(
         .collect::<Result<_, String>>()?;
     let repeats = options.repeat.unwrap_or(scenario.repeats).max(1);
     let first_seed = options.seed.unwrap_or(scenario.seed);
-    let bench = Bench { scenario, traces };
+    check_looks(scenario, options)?;
+    let bench = Bench { scenario, traces, looks: options.looks.as_ref() };
     let mut campaign = Campaign {
         bench: &bench,
         seeds: (0..repeats).map(|n| first_seed.wrapping_add(u64::from(n))).collect(),
@@ -71,6 +79,20 @@ pub fn run(
         campaign.run(&planned, done);
     }
     Ok(campaign.finish(&wanted, &to_run, first_seed, repeats))
+}
+
+/// Whether all that is to be looked at is there.
+fn check_looks(scenario: &Scenario, options: &PairOptions) -> Result<(), String> {
+    let Some((eyes, _)) = &options.looks else { return Ok(()) };
+    for name in &eyes.captured {
+        eyes::position(scenario.links.iter().map(|link| link.name.as_str()), name, "link", "capture from")?;
+    }
+    let Some(name) = &eyes.traced else { return Ok(()) };
+    let flow = eyes::position(scenario.flows.iter().map(|flow| flow.name.as_str()), name, "flow", "trace")?;
+    match scenario.flows[flow].app {
+        App::Iperf3 | App::Http => Ok(()),
+        _ => Err(format!("flow `{name}` does not go over TCP")),
+    }
 }
 
 impl LaneRun {
@@ -93,10 +115,11 @@ struct Campaign<'a> {
 impl Campaign<'_> {
     /// Runs lanes once for each seed.
     fn run(&mut self, lanes: &[Lane], done: &(dyn Fn(usize, usize) + Sync)) {
-        let jobs: Vec<(&Lane, u64)> =
-            lanes.iter().flat_map(|lane| self.seeds.iter().map(move |s| (lane, *s))).collect();
-        let mut results =
-            side_by_side(self.threads, &jobs, |(lane, seed)| self.bench.run(lane, *seed), done).into_iter();
+        let jobs: Vec<(&Lane, usize, u64)> = (lanes.iter())
+            .flat_map(|lane| self.seeds.iter().zip(1..).map(move |(seed, number)| (lane, number, *seed)))
+            .collect();
+        let one = |(lane, number, seed): &(&Lane, usize, u64)| self.bench.run(lane, *number, *seed);
+        let mut results = side_by_side(self.threads, &jobs, one, done).into_iter();
         for lane in lanes {
             let runs: Result<Vec<LaneRun>, String> = results.by_ref().take(self.seeds.len()).collect();
             match runs {

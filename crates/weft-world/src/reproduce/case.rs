@@ -22,6 +22,14 @@ scenario_files! {
     FIGURE_6 = "paper-000-figure-6.toml";
     FIGURE_7 = "paper-000-figure-7.toml";
     ASYMMETRIC = "paper-000-asymmetric.toml";
+    FIVE_VPNS = "paper-003-figure-2.toml";
+    THREE_BOTTLENECKS = "paper-003-figure-7.toml";
+    PROTOTYPE = "paper-003-prototype.toml";
+    LINEAR = "paper-004-figure-5.toml";
+    QUEUES = "paper-004-figure-7.toml";
+    FLOOD = "paper-004-figure-8.toml";
+    LEASED_LINE = "paper-004-figure-10.toml";
+    FAIR_VPNS = "fair-vpns.toml";
     TABLE_1 = "paper-002-table1-sim.toml";
     ACCESS = "paper-002-access-sim.toml";
     HETEROGENEOUS = "paper-002-heterogeneous-sim.toml";
@@ -37,7 +45,13 @@ impl ScenarioFile {
 pub(super) fn case(network: &Network, label: &str, variant: &str) -> Result<Case, String> {
     let found = network.variant(variant).ok_or_else(|| format!("{} has no variant `{variant}`", network.name))?;
     let name = format!("{}, {label}, {variant}", network.name);
-    Ok(Case { name, network: network.clone(), variant: found.clone() })
+    Ok(Case { name, network: network.clone(), variant: found.clone(), length: None })
+}
+
+/// The same, as long as its scenario says.
+pub(super) fn whole_case(network: &Network, label: &str, variant: &str) -> Result<Case, String> {
+    let length = Some([network.duration, network.warmup]);
+    Ok(Case { length, ..case(network, label, variant)? })
 }
 
 /// Figure 2 with so many paths, each slower than the one before by `difference_percent` of the first.

@@ -5,7 +5,7 @@ use super::{Estimate, Picture, Reproduction, RowResult};
 use std::fmt::Write;
 
 /// What the papers leave open or say in two ways, and what it means here.
-const INCONSISTENCIES: [(&str, &str); 6] = [
+const INCONSISTENCIES: [(&str, &str); 12] = [
     (
         "000, Figure 3",
         "The axis of the delay difference, the buffers' size and the delayed acknowledgement's timer are not given. \
@@ -26,6 +26,21 @@ const INCONSISTENCIES: [(&str, &str); 6] = [
     ),
     ("002, §III", "“0.1 % round trip packet loss” against a loss of 0.005 one way, which is about 1 % both ways."),
     ("002, Figure 2", "The text says IPv6 header, the caption IPv4."),
+    (
+        "003, abstract",
+        "1.6 Gbit/s, but 5.7 in the text; 16 000 VPNs does not follow from 1.73 % of a processor for 100.",
+    ),
+    ("003, §III-B", "“16 times the round-trip time” of 0.312 s are 5 s; the text and Figure 8 say 10 s."),
+    (
+        "003, §III-A",
+        "a ≤ 0.5 is called safe, but Figures 3 and 4 have a = 0.01, 0.1 and 1. How a window starts is not said.",
+    ),
+    ("003, Equation 1", "The index of the sum is misprinted: F = (Σ x/r)² / (N Σ (x/r)²)."),
+    ("004, §6.2 and §7", "α is σ/τ in one place and one packet per τ in the other: the same, in other units."),
+    (
+        "004, Figure 10",
+        "The queue's peak “q ≈ b/(1 − b)” has no unit. By the fluid law it is in units of Cτ, times 1.2 to 1.8 by the feedback delay.",
+    ),
 ];
 
 /// The whole document, in Markdown; `command` made it and `pictures` is where the pictures are, seen from it.
@@ -48,11 +63,12 @@ pub fn document(reproduction: &Reproduction, command: &str, pictures: &str) -> S
 fn head(reproduction: &Reproduction, command: &str) -> String {
     let Reproduction { seeds, duration_s, warmup_s, runs, simulated_s, .. } = reproduction;
     format!(
-        "# Papers 000 and 002, reproduced\n\n\
+        "# Papers 000, 002, 003 and 004, reproduced\n\n\
          Written by `{command}`; do not edit. Same program, same bytes: the seeds are 1 to {seeds}.\n\n\
-         {runs} runs of {duration_s} simulated seconds, the first {warmup_s} of them not counted: {simulated_s} seconds in all. A figure is the \
-         mean over the seeds ± half its 95 % confidence interval (Student's t). Ratios are taken seed by seed. The setups are the files \
-         `scenarios/paper-000-*.toml` and `scenarios/paper-002-*-sim.toml`, which also say what they assume.\n"
+         {runs} runs, {simulated_s} simulated seconds in all: rows A and C {duration_s} s a run, the first {warmup_s} of them not counted, \
+         rows D and E as long as their scenarios say. A figure is the mean over the seeds ± half its 95 % confidence interval (Student's \
+         t). Ratios are taken seed by seed. The setups are the files `scenarios/paper-000-*.toml`, `paper-002-*-sim.toml`, \
+         `paper-003-*.toml` and `paper-004-*.toml`, which also say what they assume.\n"
     )
 }
 

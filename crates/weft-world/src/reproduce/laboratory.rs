@@ -34,6 +34,8 @@ pub(super) struct Case {
     pub name: String,
     pub network: Network,
     pub variant: NetworkVariant,
+    /// Length of a run and of its beginning that does not count, where they are not those of all.
+    pub length: Option<[Duration; 2]>,
 }
 
 /// What a case gave, seed by seed.
@@ -98,7 +100,10 @@ impl<'a> Laboratory<'a> {
 
     fn of_run_length(&self, case: &Case) -> Case {
         let mut case = case.clone();
-        (case.network.duration, case.network.warmup) = self.effort.run_length();
+        (case.network.duration, case.network.warmup) = match case.length {
+            Some([duration, warmup]) if !self.effort.quick => (duration, warmup),
+            _ => self.effort.run_length(),
+        };
         case
     }
 

@@ -1,4 +1,4 @@
-//! Rows of the reproduction checklist: what papers 000 and 002 claim, run in the simulator and judged.
+//! Rows of the reproduction checklist: what papers 000, 002, 003 and 004 claim, run in the simulator and judged.
 //!
 //! Each row runs its cases over several seeds and gives means with 95 % confidence intervals (Student's t). A case that several
 //! rows need runs once. Results depend on the seeds alone, not on threads.
@@ -7,6 +7,7 @@ mod case;
 mod checks;
 mod document;
 mod estimate;
+mod fairness;
 mod laboratory;
 mod row;
 mod rows;
@@ -29,7 +30,7 @@ pub struct Reproduction {
     pub world: &'static str,
     /// Seeds of each case.
     pub seeds: u64,
-    /// Seconds of a run.
+    /// Seconds of a run of papers 000 and 002.
     pub duration_s: f64,
     /// Seconds at its beginning that do not count.
     pub warmup_s: f64,

@@ -61,7 +61,7 @@ impl InnerCodec {
                 self.flush(device);
                 self.send_udp(packet, *number, *sent_at, device);
             }
-            Body::Raw(_) => {}
+            Body::Raw(_) | Body::Edge(_) => {}
         }
     }
 

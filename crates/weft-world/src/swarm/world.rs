@@ -15,6 +15,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use weft_engine::{Engine, Event, Received, Reorder, Transmit};
 use weft_session::PublicKey;
 use weft_units::{Duration, Instant, LinkId, Rng, VpnId};
+use weft_wire::hop::PacketType;
 
 /// Turns without time passing, before something is stuck.
 const MAX_TURNS: u32 = 20_000;
@@ -357,6 +358,10 @@ impl<'a> World<'a> {
     /// One receive of the node's kernel: datagrams of one size from one place.
     fn receive(&mut self, node: usize, datagrams: &[Waiting]) -> Result<(), Violation> {
         let Some(first) = datagrams.first() else { return Ok(()) };
+        if PacketType::of(&first.bytes) == Ok(PacketType::Control) {
+            // It may change how long a hole is waited for; what was released before is judged by what was asked until now.
+            self.deliver(node)?;
+        }
         let site = &mut self.sites[node];
         let local = site.local(self.now);
         let Some(engine) = &mut site.engine else { return Ok(()) };

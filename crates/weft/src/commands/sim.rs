@@ -11,7 +11,8 @@ use weft_engine::LinkConfig;
 use weft_report::{Chart, charts_picture};
 use weft_scenario::{AnyScenario, Network, RunResult, Scenario, Series, Variant};
 use weft_session::Identity;
-use weft_world::network::{Eyes, run_all};
+use weft_world::Eyes;
+use weft_world::network::run_all;
 use weft_world::pair::{self, EngineSettings, PairOptions};
 
 /// A picture shows so many curves in a panel.
@@ -37,7 +38,11 @@ pub(super) fn run_pair(scenario: &Scenario, file: &str, options: &SimOptions) ->
         repeat: options.run.repeat,
         seed: options.seed,
         threads: threads(options.threads),
+        looks: options.run.out.clone().map(|out| (eyes(options), out)),
     };
+    if let Some(out) = &options.run.out {
+        std::fs::create_dir_all(out).map_err(|why| cannot_write(out, &why))?;
+    }
     let settings = |variant: &Variant| settings(variant, file);
     let run = pair::run(scenario, &traces, &pair_options, &settings, &progress(options.run.quiet, "runs"))
         .map_err(Failure::new)?;
@@ -52,7 +57,7 @@ fn run_network(network: &Network, options: &SimOptions) -> Result<RunResult, Fai
     let repeats = u64::from(options.run.repeat.unwrap_or(network.repeats));
     let first = options.seed.unwrap_or(network.seed);
     let seeds: Vec<u64> = (0..repeats).map(|n| first.wrapping_add(n)).collect();
-    let eyes = Eyes { captured: options.pcap.clone(), traced: options.trace.clone(), ..Eyes::default() };
+    let eyes = eyes(options);
     if let Some(out) = &options.run.out {
         std::fs::create_dir_all(out).map_err(|why| cannot_write(out, &why))?;
     }
@@ -77,6 +82,10 @@ fn run_network(network: &Network, options: &SimOptions) -> Result<RunResult, Fai
         }
     }
     Ok(result)
+}
+
+fn eyes(options: &SimOptions) -> Eyes {
+    Eyes { captured: options.pcap.clone(), traced: options.trace.clone(), ..Eyes::default() }
 }
 
 /// The flows and the queues of a run, those with the most in them.

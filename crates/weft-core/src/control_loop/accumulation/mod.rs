@@ -206,6 +206,11 @@ impl Accumulation {
         self.bound();
     }
 
+    /// Packets found lost, ever, modulo 2^32.
+    pub fn lost_packets(&self) -> u32 {
+        self.ledger.lost_packets()
+    }
+
     /// What the loop does now.
     pub fn status(&self) -> Status {
         let rtt = self.ledger.rtt.smoothed();

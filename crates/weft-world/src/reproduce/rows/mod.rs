@@ -3,12 +3,18 @@
 mod access;
 mod asymmetry;
 mod backbone;
+mod bottlenecks;
+mod bounds;
+mod edges;
 mod explicit;
 mod hashing;
+mod prototype;
 mod receivers;
+mod services;
 mod spraying;
 mod threshold;
 mod weights;
+mod windows;
 
 use super::row::Row;
 
@@ -23,5 +29,19 @@ pub(super) fn all() -> Vec<Row> {
     rows.push(asymmetry::ASYMMETRIC);
     rows.extend(weights::ROWS);
     rows.extend(access::ROWS);
+    rows.extend(windows::ROWS);
+    rows.extend(prototype::ROWS);
+    rows.extend(bottlenecks::ROWS);
+    rows.extend(edges::ROWS);
+    rows.extend(services::ROWS);
+    rows.extend(bounds::ROWS);
+    rows.sort_by_key(|row| place(row.id));
     rows
+}
+
+/// Papers in their order, and within one by number; what has none comes with its paper's letter.
+fn place(id: &str) -> (char, u32) {
+    let letter = if id == "asymmetric" { 'A' } else { id.chars().next().unwrap_or('Z') };
+    let number = id.trim_start_matches(|c: char| !c.is_ascii_digit()).parse();
+    (letter, number.unwrap_or(u32::MAX))
 }

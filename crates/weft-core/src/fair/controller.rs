@@ -1,0 +1,219 @@
+//! Who turns weights into the parameters of windows while they run (paper 003; automatic as in DCPC).
+//!
+//! A window begins with the parameters that its weight alone asks for. As soon as all have met a loss, measured loss-event rates
+//! and round trips come in by the rule ([`target_kappa`]): at once, then damped, since p depends on b. From 100 round trips on the
+//! closed loop ([`correct`]) compares what arrives with what the weights say, every 20 round trips. Nothing is kept for a loop: its
+//! κ is what its parameters are.
+//!
+//! Where loops hear of each other's losses the rule has nothing to say, and the closed loop begins at once: shares follow the
+//! parameters by themselves, but for VPNs whose traffic does not always keep up with its share.
+
+use super::aimd::{
+    CLOSED_LOOP_GAIN, CLOSED_LOOP_ROUND_TRIPS, Conditions, FORMULA_GAIN, FORMULA_ROUND_TRIPS, Knob, Member, correct,
+    damped, decrease_of, kappa_of, nominal_kappa, target_kappa,
+};
+use crate::control_loop::aimd_window::AimdWindow;
+use alloc::vec::Vec;
+use weft_units::{Duration, Instant};
+
+/// Between two corrections at least, whatever the round trips.
+const LEAST_INTERVAL: Duration = Duration::from_millis(100);
+
+/// What corrects the parameters.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Steering {
+    /// Nothing: they stay what the weight asks for.
+    Off,
+    /// The paper's rule from measured loss and round trips, damped, every 100 round trips.
+    Rule,
+    /// The rule for 100 round trips, then the closed loop.
+    #[default]
+    ClosedLoop,
+}
+
+/// What a [`Controller`] needs to know.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct ControllerConfig {
+    /// What corrects.
+    pub steering: Steering,
+    /// Which parameter carries the weights.
+    pub knob: Knob,
+    /// a of the nominal loop: the largest under [`Knob::Increase`], that of all under [`Knob::Decrease`].
+    pub increase: f64,
+    /// b of the nominal loop: the largest under [`Knob::Decrease`], that of all under [`Knob::Increase`].
+    pub decrease: f64,
+    /// Whether the loops hear of each other's losses, so that rates go with κ and not with its root.
+    pub shared_events: bool,
+}
+
+/// Corrects the windows that share a bottleneck, at its times.
+#[derive(Clone, Debug)]
+pub struct Controller {
+    config: ControllerConfig,
+    due: Instant,
+    turns: u32,
+    /// Whether the rule was applied before.
+    ruled: bool,
+    members: Vec<Member>,
+}
+
+impl Controller {
+    /// A controller whose first turn comes soon.
+    pub fn new(config: ControllerConfig, now: Instant) -> Controller {
+        Controller { config, due: now + LEAST_INTERVAL, turns: 0, ruled: false, members: Vec::new() }
+    }
+
+    /// a and b of a loop that begins; `nominal_weight` is the heaviest of all under [`Knob::Increase`], the lightest under
+    /// [`Knob::Decrease`].
+    pub fn initial(&self, weight: f64, nominal_weight: f64) -> (f64, f64) {
+        let ControllerConfig { knob, increase, decrease, shared_events, .. } = self.config;
+        let ratio = weight / nominal_weight;
+        let kappa = kappa_of(decrease) * if shared_events { ratio } else { ratio * ratio };
+        knob.parameters(increase, decrease, kappa)
+    }
+
+    /// When [`Controller::turn`] is due; never without steering.
+    pub fn deadline(&self) -> Option<Instant> {
+        (self.config.steering != Steering::Off).then_some(self.due)
+    }
+
+    /// Corrects the parameters of windows of the given weights, all that share a bottleneck. Under [`Knob::Decrease`] the first is the
+    /// nominal one, as in the paper.
+    pub fn turn(&mut self, now: Instant, loops: &mut [(f64, &mut AimdWindow)]) {
+        let ControllerConfig { steering, knob, increase, decrease, shared_events } = self.config;
+        self.due = now + self.interval(loops);
+        self.turns += 1;
+        self.members.clear();
+        self.members.extend(loops.iter().map(|(weight, law)| member(&self.config, *weight, law)));
+        let opening = self.turns <= FORMULA_ROUND_TRIPS / CLOSED_LOOP_ROUND_TRIPS && !shared_events;
+        match steering {
+            Steering::Off => return,
+            Steering::Rule if shared_events => return,
+            Steering::ClosedLoop if !opening => {
+                correct(&mut self.members, knob, kappa_of(decrease), CLOSED_LOOP_GAIN);
+                self.anchor();
+            }
+            Steering::Rule | Steering::ClosedLoop => self.apply_rule(loops),
+        }
+        for ((_, law), member) in loops.iter_mut().zip(&self.members) {
+            let (a, b) = knob.parameters(increase, decrease, member.kappa);
+            law.set_parameters(a, b);
+        }
+    }
+
+    /// So many round trips of those that have packets, on average.
+    fn interval(&self, loops: &[(f64, &mut AimdWindow)]) -> Duration {
+        let statuses = loops.iter().map(|(_, law)| law.status()).filter(|status| status.backlogged);
+        let (sum, count) = statuses.fold((Duration::ZERO, 0), |(sum, count), status| (sum + status.rtt, count + 1));
+        (sum / count.max(1) * CLOSED_LOOP_ROUND_TRIPS).max(LEAST_INTERVAL)
+    }
+
+    /// Draws the first loop's κ back to the nominal one. Were the least κ drawn there, a loop that needs more than the others for its
+    /// long round trip would push all b toward nothing.
+    fn anchor(&mut self) {
+        let nominal = kappa_of(self.config.decrease);
+        let Some(first) = self.members.first().filter(|first| first.backlogged) else { return };
+        if self.config.knob == Knob::Decrease {
+            let drawn_back = nominal / first.kappa;
+            self.members.iter_mut().for_each(|member| member.kappa = kappa_of(decrease_of(member.kappa * drawn_back)));
+        }
+    }
+
+    /// The rule, relative to the first loop; nothing until all have met a loss.
+    fn apply_rule(&mut self, loops: &[(f64, &mut AimdWindow)]) {
+        let all: Option<Vec<Conditions>> = loops.iter().map(|(weight, law)| self.conditions(*weight, law)).collect();
+        let Some((all, first)) = all.and_then(|all| all.first().copied().map(|first| (all, first))) else { return };
+        let wished = kappa_of(self.config.decrease);
+        let nominal = match self.config.knob {
+            Knob::Decrease => nominal_kappa(wished, &first, &all),
+            Knob::Increase => wished / all.iter().map(|this| target_kappa(1.0, &first, this)).fold(1.0, f64::max),
+        };
+        let gain = if self.ruled { FORMULA_GAIN } else { 1.0 };
+        self.ruled = true;
+        for (member, this) in self.members.iter_mut().zip(&all) {
+            let target = target_kappa(nominal, &first, this);
+            member.kappa = match self.config.knob {
+                Knob::Decrease => damped(member.kappa, target, gain),
+                // a has no bounds as b has.
+                Knob::Increase => member.kappa * libm::pow(target / member.kappa, gain),
+            };
+        }
+    }
+
+    fn conditions(&self, weight: f64, law: &AimdWindow) -> Option<Conditions> {
+        let status = law.status();
+        let increase = self.config.increase;
+        Some(Conditions { weight, increase, rtt_s: status.rtt.as_secs_f64(), loss_event_rate: status.loss_event_rate? })
+    }
+}
+
+/// A window as the closed loop sees it.
+fn member(config: &ControllerConfig, weight: f64, law: &AimdWindow) -> Member {
+    let (status, (a, b)) = (law.status(), law.parameters());
+    let kappa = match config.knob {
+        Knob::Decrease => kappa_of(b),
+        Knob::Increase => kappa_of(config.decrease) * a / config.increase,
+    };
+    Member { weight, rate: status.delivered.bps() as f64, backlogged: status.backlogged, kappa }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::control_loop::aimd_window::AimdConfig;
+    use crate::control_loop::{Credit, LoopEgress};
+    use crate::service::Share;
+
+    const CONFIG: ControllerConfig = ControllerConfig {
+        steering: Steering::ClosedLoop,
+        knob: Knob::Increase,
+        increase: 0.8,
+        decrease: 0.1,
+        shared_events: false,
+    };
+
+    #[test]
+    fn loops_begin_with_what_their_weight_asks_for() {
+        let of = |config| Controller::new(config, Instant::ZERO);
+        let (a, b) = of(ControllerConfig { shared_events: true, ..CONFIG }).initial(2.0, 8.0);
+        assert!((a - 0.2).abs() < 1e-9 && (b - 0.1).abs() < 1e-9, "{a} {b}");
+        let paper = ControllerConfig { knob: Knob::Decrease, shared_events: false, ..CONFIG };
+        let (a, b) = of(paper).initial(2.0, 1.0);
+        assert!((a - 0.8).abs() < 1e-9 && (b - 0.02597).abs() < 1e-5, "{a} {b}");
+    }
+
+    #[test]
+    fn it_never_has_a_turn_without_steering() {
+        let still = Controller::new(ControllerConfig { steering: Steering::Off, ..CONFIG }, Instant::ZERO);
+        assert_eq!(still.deadline(), None);
+    }
+
+    /// Two windows, each behind a rate of its own: the closed loop gives more to the one that has less than its weight says.
+    #[test]
+    fn who_has_too_little_for_its_weight_gets_more() {
+        let config = ControllerConfig { shared_events: true, ..CONFIG };
+        let mut controller = Controller::new(config, Instant::ZERO);
+        let config = AimdConfig { slow_start: false, increase_packets: 0.4, ..AimdConfig::default() };
+        let mut laws = [AimdWindow::new(config, Share::default()), AimdWindow::new(config, Share::default())];
+        let mut egresses = [LoopEgress::default(); 2];
+        for ms in 0..2_000 {
+            let now = Instant::from_millis(ms);
+            for (law, egress) in laws.iter_mut().zip(&mut egresses) {
+                while law.credit(1_500) == Credit::Now {
+                    let marker = law.on_sent(now, 1_500, true);
+                    egress.on_packet(1_500, false);
+                    if let Some(report) = marker.and_then(|marker| egress.on_marker(now, marker)) {
+                        law.on_report(now + Duration::from_millis(10), &report);
+                        break;
+                    }
+                }
+            }
+            if controller.deadline().is_some_and(|due| due <= now) {
+                let [light, heavy] = &mut laws;
+                controller.turn(now, &mut [(1.0, light), (4.0, heavy)]);
+            }
+        }
+        let [(light, _), (heavy, _)] = [laws[0].parameters(), laws[1].parameters()];
+        assert!(heavy > 0.79 && light < 0.4 * heavy, "a = {light} and {heavy}");
+    }
+}

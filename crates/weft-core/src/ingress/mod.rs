@@ -1,0 +1,354 @@
+//! The way into the tunnel toward one egress edge: a queue and a loop for each VPN, and whose turn it is.
+//!
+//! Packets go in by [`Ingress::enqueue`], under the discipline of their VPN; [`Ingress::head`] selects the next that its loop lets
+//! go, and [`Ingress::pop`] takes it, with the marker that travels with it. Reports come back by [`Ingress::on_report`]. A VPN
+//! without a loop leaves as fast as it is asked to.
+//!
+//! **Whose turn.** Deficit round robin (Shreedhar and Varghese 1995) by weight, in bytes, among the VPNs that have both packets and
+//! credit; only they are in the ring. One that must wait for a time is in a heap of times, one that waits for a report nowhere. So a
+//! packet costs the same at any number of VPNs, but for the logarithm of those that are awake.
+//!
+//! **What an idle VPN costs.** Queue, loop and place in the ring are made at its first packet. After [`RETIRE_AFTER`] without one
+//! the queue is given back; the loop stays, in a few hundred bytes, since egress and ingress count together from its first packet on.
+//!
+//! **Shared congestion events.** Loops of one edge pair share every bottleneck. With [`IngressConfig::shared_events`] what one finds
+//! lost is a congestion event for all of them ([`crate::fair::aimd::shared_event_kappa`]); each hears of it when it is next looked
+//! at, so that this costs nothing a packet either.
+
+mod timers;
+mod vpn;
+
+pub use vpn::{Profile, RETIRE_AFTER, VpnStatus};
+
+use crate::control_loop::{ControlLoop, Credit, Marker, Report};
+use crate::queue::{Arrival, Dequeued, HeadView, QueueCounters};
+use crate::service::Share;
+use alloc::boxed::Box;
+use alloc::collections::VecDeque;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use timers::Timers;
+use vpn::{Awake, Place, Vpn};
+use weft_units::{Instant, Rng};
+
+/// A VPN of an ingress, numbered from 0 in the order in which they were added.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct VpnNo(pub u32);
+
+/// What holds for all VPNs of an ingress.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct IngressConfig {
+    /// Bytes a VPN of weight one may send in a round.
+    pub quantum_bytes: u32,
+    /// Whether all loops hear of what one of them lost. For the window law, where all take the same way.
+    pub shared_events: bool,
+}
+
+impl Default for IngressConfig {
+    fn default() -> IngressConfig {
+        IngressConfig { quantum_bytes: 1_514, shared_events: false }
+    }
+}
+
+/// The packet that leaves next.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct IngressHead {
+    /// Whose it is.
+    pub vpn: VpnNo,
+    /// What its queue says of it.
+    pub view: HeadView,
+}
+
+/// A packet that leaves.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Departure<T> {
+    /// Whose it is.
+    pub vpn: VpnNo,
+    /// The packet, as it came out of its queue.
+    pub unit: Dequeued<T>,
+    /// What travels with it.
+    pub marker: Option<Marker>,
+}
+
+/// See the module.
+#[derive(Debug)]
+pub struct Ingress<T> {
+    config: IngressConfig,
+    vpns: Vec<Vpn>,
+    awake: Vec<Awake<T>>,
+    /// Places in `awake` that are free.
+    free: Vec<u32>,
+    /// Those with packets and, as far as is known, credit.
+    ring: VecDeque<u32>,
+    /// Those whose loop wants to send a marker by itself.
+    asking: VecDeque<u32>,
+    timers: Timers,
+    selected: Option<u32>,
+    /// Congestion events so far, modulo 2^32.
+    events: u32,
+    rng: Rng,
+}
+
+impl<T> Ingress<T> {
+    /// An ingress without VPNs. What queues drop by chance depends on `rng` alone.
+    pub fn new(config: IngressConfig, rng: Rng) -> Ingress<T> {
+        Ingress {
+            config,
+            vpns: Vec::new(),
+            awake: Vec::new(),
+            free: Vec::new(),
+            ring: VecDeque::new(),
+            asking: VecDeque::new(),
+            timers: Timers::default(),
+            selected: None,
+            events: 0,
+            rng,
+        }
+    }
+
+    /// Adds a VPN. Until its first packet it costs its entry.
+    pub fn add(&mut self, share: Share, profile: Arc<Profile>) -> VpnNo {
+        self.vpns.push(Vpn::new(share, profile));
+        VpnNo(self.vpns.len() as u32 - 1)
+    }
+
+    /// Takes a packet in. Every packet that must go, perhaps this one, is handed to `dropped`; so is one of no VPN.
+    pub fn enqueue(&mut self, now: Instant, vpn: VpnNo, arrival: Arrival, item: T, dropped: &mut impl FnMut(T)) {
+        let Some(slot) = self.wake(now, vpn) else { return dropped(item) };
+        let this = &mut self.awake[slot as usize];
+        this.used_at = now;
+        this.queue.enqueue(now, arrival, item, dropped);
+        if this.place == Place::Empty && !this.queue.is_empty() {
+            this.place = Place::Ring;
+            self.ring.push_back(slot);
+        }
+    }
+
+    /// Selects the packet that leaves next, dropping what an AQM condemns before it. It stays until [`Ingress::pop`]; none if
+    /// nobody has both packets and credit.
+    pub fn head(&mut self, now: Instant, dropped: &mut impl FnMut(T)) -> Option<IngressHead> {
+        self.advance(now);
+        self.selected = None;
+        while let Some(slot) = self.ring.front().copied() {
+            let this = &mut self.awake[slot as usize];
+            if this.deficit <= 0 {
+                this.deficit += this.quantum;
+                self.ring.rotate_left(1);
+                continue;
+            }
+            let Some(view) = this.queue.head(now, dropped) else {
+                self.ring.pop_front();
+                this.rest();
+                self.timers.pull(slot, this.next_time());
+                continue;
+            };
+            this.hear(now, self.events);
+            match this.control.as_ref().map_or(Credit::Now, |control| control.credit(now, view.bytes)) {
+                Credit::Now => {
+                    self.selected = Some(slot);
+                    return Some(IngressHead { vpn: this.vpn, view });
+                }
+                Credit::At(at) => {
+                    this.place = Place::UntilTime(at);
+                    self.timers.pull(slot, at);
+                }
+                Credit::OnReport => this.place = Place::UntilReport,
+            }
+            self.ring.pop_front();
+        }
+        None
+    }
+
+    /// The packet that the last [`Ingress::head`] selected.
+    pub fn head_item(&self) -> Option<&T> {
+        self.awake.get(self.selected? as usize)?.queue.head_item()
+    }
+
+    /// Takes the packet that the last [`Ingress::head`] selected; `None` if there is none or it was dropped since.
+    pub fn pop(&mut self, now: Instant) -> Option<Departure<T>> {
+        let slot = self.selected.take()?;
+        let this = self.awake.get_mut(slot as usize)?;
+        let unit = this.queue.pop(now)?;
+        this.used_at = now;
+        this.deficit -= i64::from(unit.bytes);
+        let more = !this.queue.is_empty();
+        let control = this.control.as_mut();
+        let marker = control.and_then(|control| control.on_sent(now, unit.bytes, more));
+        if !more {
+            self.ring.pop_front();
+            this.rest();
+        }
+        self.timers.pull(slot, this.next_time());
+        let vpn = this.vpn;
+        if let Some(entry) = self.vpns.get_mut(vpn.0 as usize) {
+            entry.sent_packets += 1;
+            entry.sent_bytes += u64::from(unit.bytes);
+        }
+        Some(Departure { vpn, unit, marker })
+    }
+
+    /// A report on one of a VPN's markers came back.
+    pub fn on_report(&mut self, now: Instant, vpn: VpnNo, report: &Report) {
+        self.with_loop(now, vpn, |control| control.on_report(now, report));
+    }
+
+    /// A first transmission of a VPN was lost or came with a CE mark, as known from below the loop.
+    pub fn on_congestion(&mut self, now: Instant, vpn: VpnNo) {
+        self.with_loop(now, vpn, |control| control.on_congestion(now));
+        self.events = self.events.wrapping_add(u32::from(self.config.shared_events));
+    }
+
+    /// Changes a VPN's weight and service while it runs.
+    pub fn set_share(&mut self, now: Instant, vpn: VpnNo, share: Share) {
+        let Some(entry) = self.vpns.get_mut(vpn.0 as usize) else { return };
+        entry.share = share;
+        if let Some(parked) = &mut entry.parked {
+            parked.set_share(now, share);
+        }
+        if let Some(this) = self.awake.get_mut(entry.slot as usize) {
+            this.quantum = vpn::quantum(self.config.quantum_bytes, share);
+        }
+        self.with_loop(now, vpn, |control| control.set_share(now, share));
+    }
+
+    /// When to call [`Ingress::next_marker`] and [`Ingress::head`] again, if nothing comes in before.
+    pub fn deadline(&self) -> Option<Instant> {
+        let first = self.timers.first().map(|(at, _)| at).filter(|at| *at != Instant::FAR_FUTURE);
+        if self.asking.is_empty() { first } else { Some(Instant::ZERO) }
+    }
+
+    /// A marker that must go by itself, because a loop heard nothing for too long; one a call.
+    pub fn next_marker(&mut self, now: Instant) -> Option<(VpnNo, Marker)> {
+        self.advance(now);
+        while let Some(slot) = self.asking.pop_front() {
+            let Some(this) = self.awake.get_mut(slot as usize) else { continue };
+            this.asks = false;
+            let marker = this.control.as_mut().and_then(|control| control.on_deadline(now));
+            self.timers.pull(slot, this.next_time());
+            if let Some(marker) = marker {
+                return Some((this.vpn, marker));
+            }
+        }
+        None
+    }
+
+    /// How a VPN stands.
+    pub fn status(&self, vpn: VpnNo) -> Option<VpnStatus> {
+        let entry = self.vpns.get(vpn.0 as usize)?;
+        let this = self.awake.get(entry.slot as usize);
+        let control = this.map_or(entry.parked.as_deref(), |this| this.control.as_deref());
+        let mut counters = entry.counters;
+        if let Some(this) = this {
+            add(&mut counters, this.queue.counters());
+        }
+        Some(VpnStatus {
+            share: entry.share,
+            queued_packets: this.map_or(0, |this| this.queue.len()),
+            queued_bytes: this.map_or(0, |this| this.queue.backlog_bytes()),
+            sent_packets: entry.sent_packets,
+            sent_bytes: entry.sent_bytes,
+            counters,
+            control: control.map(ControlLoop::status),
+        })
+    }
+
+    /// The loops of all VPNs that are awake, for who steers them ([`crate::fair::controller`]).
+    pub fn loops_mut(&mut self) -> impl Iterator<Item = (VpnNo, Share, &mut ControlLoop)> {
+        let vpns = &self.vpns;
+        self.awake.iter_mut().filter_map(|this| {
+            let share = vpns.get(this.vpn.0 as usize)?.share;
+            Some((this.vpn, share, this.control.as_deref_mut()?))
+        })
+    }
+
+    /// VPNs that have a queue at present.
+    pub fn awake(&self) -> usize {
+        self.awake.len() - self.free.len()
+    }
+
+    /// The place of a VPN that has, or now gets, a queue.
+    fn wake(&mut self, now: Instant, vpn: VpnNo) -> Option<u32> {
+        let entry = self.vpns.get_mut(vpn.0 as usize)?;
+        if entry.slot != vpn::NONE {
+            return Some(entry.slot);
+        }
+        let rng = self.rng.split(u64::from(vpn.0));
+        let mut this = Awake::new(vpn, entry, self.config.quantum_bytes, now, rng);
+        this.heard = self.events;
+        entry.slot = match self.free.pop() {
+            Some(slot) => {
+                self.awake[slot as usize] = this;
+                slot
+            }
+            None => {
+                self.awake.push(this);
+                self.awake.len() as u32 - 1
+            }
+        };
+        Some(entry.slot)
+    }
+
+    /// Does something to a VPN's loop, after which it may have credit, or have found a loss.
+    fn with_loop(&mut self, now: Instant, vpn: VpnNo, work: impl FnOnce(&mut ControlLoop)) {
+        let Some(slot) = self.vpns.get(vpn.0 as usize).map(|entry| entry.slot) else { return };
+        let Some(this) = self.awake.get_mut(slot as usize) else { return };
+        this.hear(now, self.events);
+        let Some(control) = this.control.as_deref_mut() else { return };
+        let before = control.lost_packets();
+        work(control);
+        if self.config.shared_events && control.lost_packets() != before {
+            self.events = self.events.wrapping_add(1);
+            this.heard = self.events;
+        }
+        if matches!(this.place, Place::UntilReport | Place::UntilTime(_)) {
+            this.place = Place::Ring;
+            self.ring.push_back(slot);
+        }
+        self.timers.pull(slot, this.next_time());
+    }
+
+    /// Lets everything happen whose time has come.
+    fn advance(&mut self, now: Instant) {
+        while let Some((_, slot)) = self.timers.first().filter(|(at, _)| *at <= now) {
+            let Some(this) = self.awake.get_mut(slot as usize) else { return };
+            if matches!(this.place, Place::UntilTime(at) if at <= now) {
+                this.place = Place::Ring;
+                self.ring.push_back(slot);
+            }
+            if !this.asks && this.control.as_ref().and_then(|c| c.deadline()).is_some_and(|at| at <= now) {
+                this.asks = true;
+                self.asking.push_back(slot);
+            }
+            if this.may_retire(now) {
+                self.retire(slot);
+            } else {
+                self.timers.set(slot, this.next_time().max(now + vpn::A_MOMENT));
+            }
+        }
+    }
+
+    /// Gives the queue of a VPN back that has long been idle.
+    fn retire(&mut self, slot: u32) {
+        self.timers.clear(slot);
+        let Some(this) = self.awake.get_mut(slot as usize) else { return };
+        if let Some(entry) = self.vpns.get_mut(this.vpn.0 as usize) {
+            add(&mut entry.counters, this.queue.counters());
+            entry.parked = this.control.take();
+            entry.slot = vpn::NONE;
+        }
+        this.empty();
+        self.free.push(slot);
+    }
+}
+
+fn add(sum: &mut QueueCounters, more: QueueCounters) {
+    sum.dropped_full += more.dropped_full;
+    sum.dropped_aqm += more.dropped_aqm;
+    sum.marked += more.marked;
+}
+
+/// A loop as it is kept: moved about by its pointer.
+type Kept = Option<Box<ControlLoop>>;
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,275 @@
+use super::*;
+use crate::control_loop::accumulation::AccumulationConfig;
+use crate::control_loop::aimd_window::AimdConfig;
+use crate::control_loop::{LoopConfig, LoopEgress};
+use crate::queue::{QueueConfig, QueueKind};
+use crate::service::Service;
+use alloc::vec;
+use core::mem::size_of;
+use proptest::prelude::*;
+use weft_units::Rng;
+use weft_units::{Duration, FlowId, Rate};
+
+fn weight(weight: f64) -> Share {
+    Share::new(weight, Service::BestEffort).unwrap_or_default()
+}
+
+fn profile(control: Option<LoopConfig>) -> Arc<Profile> {
+    let sizes = QueueConfig { limit_units: 200, ..QueueConfig::default() };
+    Arc::new(Profile { queue: QueueKind::DropTail, sizes, control })
+}
+
+fn window(initial_packets: u8) -> LoopConfig {
+    LoopConfig::AimdWindow(AimdConfig { initial_packets, slow_start: false, ..AimdConfig::default() })
+}
+
+fn arrival(bytes: u32) -> Arrival {
+    Arrival { flow: FlowId(0), bytes, ecn_capable: false }
+}
+
+fn ms(ms: u64) -> Instant {
+    Instant::from_millis(ms)
+}
+
+/// Takes what may leave, with a limit.
+fn drain(ingress: &mut Ingress<u32>, now: Instant, most: usize) -> Vec<Departure<u32>> {
+    let mut gone = Vec::new();
+    while gone.len() < most && ingress.head(now, &mut |_| ()).is_some() {
+        gone.extend(ingress.pop(now));
+    }
+    gone
+}
+
+#[test]
+fn turns_go_by_weight_in_bytes() {
+    let mut ingress = Ingress::new(IngressConfig::default(), Rng::new(1));
+    let vpns = [1.0, 2.0, 4.0].map(|w| ingress.add(weight(w), profile(None)));
+    for n in 0..200 {
+        for (vpn, bytes) in vpns.into_iter().zip([1_500, 500, 900]) {
+            ingress.enqueue(ms(0), vpn, arrival(bytes), n, &mut |_| ());
+        }
+    }
+    let mut bytes = [0.0; 3];
+    for gone in drain(&mut ingress, ms(0), 200) {
+        bytes[gone.vpn.0 as usize] += f64::from(gone.unit.bytes);
+    }
+    let total: f64 = bytes.iter().sum();
+    for (bytes, weight) in bytes.into_iter().zip([1.0, 2.0, 4.0]) {
+        assert!((bytes / total - weight / 7.0).abs() < 0.03, "{bytes} of {total}");
+    }
+}
+
+#[test]
+fn who_waits_for_a_report_holds_nobody_up_and_goes_on_with_it() {
+    let mut ingress = Ingress::new(IngressConfig::default(), Rng::new(1));
+    let vpns = [1.0, 1.0].map(|w| ingress.add(weight(w), profile(Some(window(4)))));
+    for n in 0..10 {
+        vpns.iter().for_each(|vpn| ingress.enqueue(ms(0), *vpn, arrival(1_500), n, &mut |_| ()));
+    }
+    let gone = drain(&mut ingress, ms(0), 100);
+    assert_eq!(gone.iter().filter(|gone| gone.vpn == vpns[0]).count(), 4);
+    assert_eq!(gone.len(), 8, "four each");
+    let marker = gone.iter().rfind(|gone| gone.vpn == vpns[1]).and_then(|gone| gone.marker);
+    let mut egress = LoopEgress::default();
+    (0..4).for_each(|_| egress.on_packet(1_500, false));
+    let report = marker.and_then(|marker| egress.on_marker(ms(5), marker)).unwrap_or_default();
+    ingress.on_report(ms(10), vpns[1], &report);
+    let gone = drain(&mut ingress, ms(10), 100);
+    assert!(gone.iter().all(|gone| gone.vpn == vpns[1]) && gone.len() == 4, "{}", gone.len());
+}
+
+#[test]
+fn who_waits_for_a_time_is_ready_then() {
+    let rate = Rate::from_bps(1_200_000);
+    let config = AccumulationConfig { initial: rate, cap: rate, ..AccumulationConfig::default() };
+    let law = LoopConfig::Accumulation(Arc::new(config));
+    let mut ingress = Ingress::new(IngressConfig::default(), Rng::new(1));
+    let vpn = ingress.add(weight(1.0), profile(Some(law)));
+    (0..3).for_each(|n| ingress.enqueue(ms(0), vpn, arrival(1_500), n, &mut |_| ()));
+    assert_eq!(drain(&mut ingress, ms(0), 9).len(), 1);
+    assert_eq!(ingress.deadline(), Some(ms(10)), "1500 bytes at 1.2 Mbit/s");
+    assert_eq!(drain(&mut ingress, ms(9), 9).len(), 0);
+    assert_eq!(drain(&mut ingress, ms(10), 9).len(), 1);
+    assert_eq!(ingress.status(vpn).map(|status| status.queued_packets), Some(1));
+}
+
+#[test]
+fn a_loop_that_hears_nothing_asks() {
+    let mut ingress = Ingress::new(IngressConfig::default(), Rng::new(1));
+    let vpn = ingress.add(weight(1.0), profile(Some(window(4))));
+    (0..9).for_each(|n| ingress.enqueue(ms(0), vpn, arrival(1_500), n, &mut |_| ()));
+    assert_eq!(drain(&mut ingress, ms(0), 9).len(), 4);
+    let due = ingress.deadline().unwrap_or_default();
+    assert!(ingress.next_marker(due.before(Duration::from_nanos(1))).is_none());
+    assert!(ingress.head(due, &mut |_| ()).is_none());
+    assert!(ingress.next_marker(due).is_some_and(|(whose, marker)| whose == vpn && marker.packets == 4));
+    assert!(ingress.next_marker(due).is_none() && ingress.deadline().is_some_and(|next| next > due));
+}
+
+#[test]
+fn what_one_loses_all_of_the_pair_hear_of_if_they_shall() {
+    for shared_events in [false, true] {
+        let config = IngressConfig { shared_events, ..IngressConfig::default() };
+        let mut ingress = Ingress::new(config, Rng::new(1));
+        let vpns = [1.0, 1.0].map(|w| ingress.add(weight(w), profile(Some(window(40)))));
+        for n in 0..100 {
+            vpns.iter().for_each(|vpn| ingress.enqueue(ms(0), *vpn, arrival(1_500), n, &mut |_| ()));
+        }
+        let gone = drain(&mut ingress, ms(0), 100);
+        let mut egresses = [LoopEgress::default(); 2];
+        let lost = gone.iter().position(|gone| gone.vpn == vpns[0]);
+        for (n, gone) in gone.iter().enumerate() {
+            let egress = &mut egresses[gone.vpn.0 as usize];
+            if Some(n) != lost {
+                egress.on_packet(gone.unit.bytes, false);
+            }
+            if let Some(report) = gone.marker.and_then(|marker| egress.on_marker(ms(5), marker)) {
+                ingress.on_report(ms(10), gone.vpn, &report);
+            }
+        }
+        let windows = vpns.map(|vpn| ingress.status(vpn).and_then(|s| s.control).map_or(0, |c| c.window_bytes));
+        assert!(windows[0] < 58_000, "{windows:?}");
+        assert_eq!(windows[1] < 58_000, shared_events, "{windows:?}");
+    }
+}
+
+#[test]
+fn an_idle_vpn_gives_its_queue_back_and_its_loop_goes_on_counting() {
+    let mut ingress = Ingress::new(IngressConfig::default(), Rng::new(1));
+    let vpn = ingress.add(weight(1.0), profile(Some(window(4))));
+    let mut egress = LoopEgress::default();
+    let mut sequences = vec![];
+    for at in [0, 60_000] {
+        ingress.enqueue(ms(at), vpn, arrival(1_500), 0, &mut |_| ());
+        for gone in drain(&mut ingress, ms(at), 9) {
+            egress.on_packet(gone.unit.bytes, false);
+            let marker = gone.marker.or_else(|| ingress.next_marker(ms(at + 1_000)).map(|(_, marker)| marker));
+            let Some(marker) = marker else { continue };
+            sequences.push(marker.sequence);
+            let report = egress.on_marker(ms(at + 5), marker).unwrap_or_default();
+            ingress.on_report(ms(at + 10), vpn, &report);
+        }
+        assert_eq!(ingress.awake(), 1);
+        assert!(ingress.next_marker(ms(at + 9_999)).is_none() && ingress.awake() == 1);
+        assert!(ingress.next_marker(ms(at + 20_000)).is_none() && ingress.awake() == 0);
+    }
+    assert_eq!(sequences, [1, 2]);
+    assert_eq!(ingress.status(vpn).map(|status| (status.sent_packets, status.sent_bytes)), Some((2, 3_000)));
+    assert_eq!(ingress.deadline(), None);
+}
+
+#[test]
+fn an_idle_vpn_is_small_and_a_busy_one_too() {
+    assert!(size_of::<Vpn>() + size_of::<ControlLoop>() < 1_024);
+    assert!(size_of::<Awake<u64>>() + size_of::<ControlLoop>() < 2_048);
+}
+
+/// What is done to an ingress.
+#[derive(Clone, Debug)]
+enum Deed {
+    Enqueue { vpn: usize, bytes: u32 },
+    Send { most: usize },
+    Arrive { most: usize, lose: bool },
+    Pass { us: u64 },
+    Weigh { vpn: usize, weight: f64 },
+}
+
+fn deeds() -> impl Strategy<Value = Vec<Deed>> {
+    let vpn = 0..4usize;
+    proptest::collection::vec(
+        prop_oneof![
+            4 => (vpn.clone(), 40..2_000u32).prop_map(|(vpn, bytes)| Deed::Enqueue { vpn, bytes }),
+            3 => (1..8usize).prop_map(|most| Deed::Send { most }),
+            2 => (1..4usize, proptest::bool::weighted(0.1)).prop_map(|(most, lose)| Deed::Arrive { most, lose }),
+            2 => (1..40_000u64).prop_map(|us| Deed::Pass { us }),
+            1 => (vpn, 0.01..100.0f64).prop_map(|(vpn, weight)| Deed::Weigh { vpn, weight }),
+        ],
+        1..300,
+    )
+}
+
+proptest! {
+    /// Against loops of the same configuration that are told the same: nothing leaves without credit, nobody with packets and
+    /// credit is left waiting, each VPN's packets come in order, and none is forgotten.
+    #[test]
+    fn nothing_leaves_without_credit_and_nobody_with_it_waits(deeds in deeds()) {
+        let accumulation = AccumulationConfig { initial: Rate::from_mbps(2), ..AccumulationConfig::default() };
+        let laws = [None, Some(window(4)), Some(window(2)), Some(LoopConfig::Accumulation(Arc::new(accumulation)))];
+        let mut ingress = Ingress::new(IngressConfig::default(), Rng::new(1));
+        let vpns: Vec<VpnNo> = laws.iter().map(|law| ingress.add(weight(1.0), profile(law.clone()))).collect();
+        let mut model: Vec<Option<ControlLoop>> =
+            laws.iter().map(|law| law.clone().map(|law| ControlLoop::new(law, weight(1.0)))).collect();
+        let mut waiting: Vec<VecDeque<(u32, u32)>> = vec![VecDeque::new(); 4];
+        let mut on_the_way: VecDeque<(usize, u32, Option<Marker>)> = VecDeque::new();
+        let mut egresses = [LoopEgress::default(); 4];
+        let (mut now, mut number) = (Instant::ZERO, 0u32);
+        for deed in deeds {
+            match deed {
+                Deed::Enqueue { vpn, bytes } => {
+                    number += 1;
+                    let mut refused = false;
+                    ingress.enqueue(now, vpns[vpn], arrival(bytes), number, &mut |_| refused = true);
+                    if !refused {
+                        waiting[vpn].push_back((number, bytes));
+                    }
+                }
+                Deed::Send { most } => {
+                    let mut sent = 0;
+                    while sent < most && let Some(head) = ingress.head(now, &mut |_| ()) {
+                        prop_assert_eq!(ingress.head_item(), waiting[head.vpn.0 as usize].front().map(|w| &w.0));
+                        let gone = ingress.pop(now).unwrap();
+                        let vpn = gone.vpn.0 as usize;
+                        let (expected, bytes) = waiting[vpn].pop_front().unwrap();
+                        prop_assert_eq!((gone.unit.item, gone.unit.bytes, head.vpn), (expected, bytes, gone.vpn));
+                        if let Some(law) = &mut model[vpn] {
+                            prop_assert_eq!(law.credit(now, bytes), Credit::Now);
+                            prop_assert_eq!(law.on_sent(now, bytes, !waiting[vpn].is_empty()), gone.marker);
+                        }
+                        on_the_way.push_back((vpn, bytes, gone.marker));
+                        sent += 1;
+                    }
+                    for (vpn, law) in model.iter().enumerate().filter(|_| sent < most) {
+                        if let Some((_, bytes)) = waiting[vpn].front() {
+                            let credit = law.as_ref().map_or(Credit::Now, |law| law.credit(now, *bytes));
+                            prop_assert!(credit != Credit::Now, "VPN {vpn} could send");
+                        }
+                    }
+                }
+                Deed::Arrive { most, lose } => {
+                    for (vpn, bytes, marker) in on_the_way.drain(..most.min(on_the_way.len())).collect::<Vec<_>>() {
+                        if lose {
+                            continue;
+                        }
+                        egresses[vpn].on_packet(bytes, false);
+                        if let Some(report) = marker.and_then(|marker| egresses[vpn].on_marker(now, marker)) {
+                            ingress.on_report(now, vpns[vpn], &report);
+                            if let Some(law) = &mut model[vpn] {
+                                law.on_report(now, &report);
+                            }
+                        }
+                    }
+                }
+                Deed::Pass { us } => {
+                    now += Duration::from_micros(us);
+                    while let Some((vpn, marker)) = ingress.next_marker(now) {
+                        let vpn = vpn.0 as usize;
+                        prop_assert_eq!(model[vpn].as_mut().and_then(|law| law.on_deadline(now)), Some(marker));
+                        on_the_way.push_back((vpn, 0, Some(marker)));
+                    }
+                    for law in model.iter().flatten() {
+                        prop_assert!(law.deadline().is_none_or(|due| due > now));
+                    }
+                }
+                Deed::Weigh { vpn, weight: new } => {
+                    ingress.set_share(now, vpns[vpn], weight(new));
+                    if let Some(law) = &mut model[vpn] {
+                        law.set_share(now, weight(new));
+                    }
+                }
+            }
+            for (vpn, waiting) in vpns.iter().zip(&waiting) {
+                prop_assert_eq!(ingress.status(*vpn).map(|s| s.queued_packets), Some(waiting.len()));
+            }
+        }
+    }
+}

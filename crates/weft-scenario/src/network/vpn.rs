@@ -1,0 +1,244 @@
+//! Edges and the VPNs between them.
+
+use super::file::{EdgeFile, FlowFile, VpnFile};
+use super::flow::NetworkFlow;
+use super::ingress::{IngressChange, IngressFile, IngressSpec};
+use super::link::NetworkLink;
+use super::pattern::{Unique, matching, sound_name};
+use crate::Capacity;
+use crate::error::{Checked, Source};
+use toml::Spanned;
+use weft_units::Rate;
+
+/// Of an edge's links so much may be leased where it does not say.
+const LEASABLE: f64 = 0.9;
+
+/// A node with hosts behind it, where tunnels begin and end.
+#[derive(Clone, PartialEq, Debug)]
+pub struct NetworkEdge {
+    /// The number of its node.
+    pub node: usize,
+    /// What its leased lines may take together; none where a link's capacity varies.
+    pub leasable: Option<Rate>,
+}
+
+/// What a VPN is promised.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum VpnService {
+    /// A share by weight.
+    BestEffort,
+    /// A rate that it keeps while others give way, as long as it arrives (paper 004).
+    Assured(Rate),
+    /// A rate that it never goes below: a quasi-leased line (paper 004).
+    Leased(Rate),
+}
+
+/// A tenant: its hosts, its share, and how it enters the tunnel.
+#[derive(Clone, PartialEq, Debug)]
+pub struct NetworkVpn {
+    /// Its name in the results.
+    pub name: String,
+    /// Its share, relative to the others.
+    pub weight: f64,
+    /// What it is promised.
+    pub service: VpnService,
+    /// The numbers of its hosts.
+    pub hosts: Vec<usize>,
+    /// How it enters the tunnel; [`super::NetworkVariant::ingress_of`] says what a variant makes of it.
+    pub ingress: IngressSpec,
+}
+
+/// The edge that a host is behind: the only node it has links to.
+pub(super) fn edge_of(host: usize, edges: &[NetworkEdge], links: &[NetworkLink]) -> Option<usize> {
+    let mut beside = neighbours(host, links);
+    let first = beside.next()?;
+    let only = beside.all(|node| node == first);
+    edges.iter().position(|edge| only && edge.node == first)
+}
+
+fn neighbours(node: usize, links: &[NetworkLink]) -> impl Iterator<Item = usize> + '_ {
+    let touching = links.iter().filter(move |link| link.ends.contains(&node));
+    touching.map(move |link| if link.ends[0] == node { link.ends[1] } else { link.ends[0] })
+}
+
+pub(super) fn read_edges(
+    source: &Source<'_>,
+    files: &[EdgeFile],
+    nodes: &[String],
+    links: &[NetworkLink],
+) -> Checked<Vec<NetworkEdge>> {
+    let mut edges: Vec<NetworkEdge> = Vec::new();
+    for file in files {
+        for node in matching(source, &file.node, "node", nodes)? {
+            if edges.iter().any(|edge| edge.node == node) {
+                return Err(source.at(&file.node, format!("`{}` is an edge already", nodes[node])));
+            }
+            let leasable = file.leasable.map(|q| q.0).or_else(|| Some(uplinks(node, links)?.scaled(LEASABLE)));
+            edges.push(NetworkEdge { node, leasable });
+        }
+    }
+    Ok(edges)
+}
+
+/// What a node's links to nodes with other links carry from it together; none where that varies.
+fn uplinks(node: usize, links: &[NetworkLink]) -> Option<Rate> {
+    let mut sum = 0u64;
+    for link in links.iter().filter(|link| link.ends.contains(&node)) {
+        let (far, way) = if link.ends[0] == node { (link.ends[1], &link.up) } else { (link.ends[0], &link.down) };
+        if neighbours(far, links).all(|beside| beside == node) {
+            continue;
+        }
+        let Capacity::Rate(rate) = way.spec.capacity else { return None };
+        sum = sum.saturating_add(rate.bps());
+    }
+    Some(Rate::from_bps(sum))
+}
+
+/// What a VPN is checked against.
+pub(super) struct Surroundings<'a> {
+    pub nodes: &'a [String],
+    pub links: &'a [NetworkLink],
+    pub edges: &'a [NetworkEdge],
+}
+
+pub(super) fn read(
+    source: &Source<'_>,
+    files: &[VpnFile],
+    base: &IngressFile,
+    around: &Surroundings<'_>,
+) -> Checked<Vec<NetworkVpn>> {
+    let base = base.change(source)?.apply(IngressSpec::default());
+    let mut names = Unique::new("VPN");
+    let mut vpns: Vec<NetworkVpn> = Vec::new();
+    for file in files {
+        sound_name(source, &file.name, "VPN")?;
+        names.take(source, file.name.span().start, file.name.get_ref())?;
+        let own = file.ingress.as_ref().map_or(Ok(IngressChange::default()), |ingress| ingress.change(source))?;
+        let vpn = NetworkVpn {
+            name: file.name.get_ref().clone(),
+            weight: weight(source, file)?,
+            service: service(source, file)?,
+            hosts: hosts(source, file, around, &vpns)?,
+            ingress: own.apply(base),
+        };
+        vpns.push(vpn);
+        leases(source, file, around, &vpns)?;
+    }
+    Ok(vpns)
+}
+
+fn weight(source: &Source<'_>, file: &VpnFile) -> Checked<f64> {
+    let Some(weight) = &file.weight else { return Ok(1.0) };
+    match *weight.get_ref() {
+        value if value > 0.0 && value.is_finite() => Ok(value),
+        value => Err(source.at(weight, format!("the weight is {value}: it must be above 0"))),
+    }
+}
+
+fn service(source: &Source<'_>, file: &VpnFile) -> Checked<VpnService> {
+    match (&file.assured, &file.leased) {
+        (None, None) => Ok(VpnService::BestEffort),
+        (Some(rate), None) => Ok(VpnService::Assured(rate.get_ref().0)),
+        (None, Some(rate)) => Ok(VpnService::Leased(rate.get_ref().0)),
+        (Some(_), Some(leased)) => Err(source.at(leased, "a VPN is `assured` or `leased`, not both")),
+    }
+}
+
+/// The hosts of a VPN: each behind an edge, and in no other VPN.
+fn hosts(
+    source: &Source<'_>,
+    file: &VpnFile,
+    around: &Surroundings<'_>,
+    earlier: &[NetworkVpn],
+) -> Checked<Vec<usize>> {
+    let Surroundings { nodes, links, edges } = *around;
+    let mut hosts: Vec<usize> = Vec::new();
+    let mut behind: Vec<usize> = Vec::new();
+    for pattern in file.hosts.get_ref() {
+        for host in matching(source, pattern, "node", nodes)? {
+            let name = &nodes[host];
+            if let Some(other) = earlier.iter().find(|vpn| vpn.hosts.contains(&host)) {
+                let other = &other.name;
+                return Err(source.at(pattern, format!("`{name}` is in VPN `{other}` already: a host is in one VPN")));
+            }
+            let Some(edge) = edge_of(host, edges, links) else { return Err(not_behind(source, pattern, host, around)) };
+            if !hosts.contains(&host) {
+                hosts.push(host);
+                behind.push(edge);
+            }
+        }
+    }
+    if behind.iter().all(|edge| Some(edge) == behind.first()) {
+        let name = file.name.get_ref();
+        return Err(source.at(&file.hosts, format!("VPN `{name}` needs hosts behind two edges or more")));
+    }
+    Ok(hosts)
+}
+
+fn not_behind(
+    source: &Source<'_>,
+    pattern: &Spanned<String>,
+    host: usize,
+    around: &Surroundings<'_>,
+) -> crate::ScenarioError {
+    let Surroundings { nodes, links, edges } = *around;
+    if edges.is_empty() {
+        return source.at(pattern, "there is no edge: add an [[edge]] with `node`");
+    }
+    let mut beside: Vec<&str> = neighbours(host, links).map(|node| nodes[node].as_str()).collect();
+    beside.dedup();
+    beside.truncate(8);
+    let list = if beside.is_empty() { "nowhere".to_owned() } else { format!("to {}", beside.join(", ")) };
+    source.at(
+        pattern,
+        format!("`{}` is not behind an edge: its links go {list}, and a host's go to one edge", nodes[host]),
+    )
+}
+
+/// Leased lines must fit what the edges at their ends may lease; the newest is at fault.
+fn leases(source: &Source<'_>, file: &VpnFile, around: &Surroundings<'_>, vpns: &[NetworkVpn]) -> Checked<()> {
+    let Some(leased) = &file.leased else { return Ok(()) };
+    let Surroundings { nodes, links, edges } = *around;
+    for (number, edge) in edges.iter().enumerate() {
+        let Some(leasable) = edge.leasable else { continue };
+        let is_here = |vpn: &&NetworkVpn| vpn.hosts.iter().any(|host| edge_of(*host, edges, links) == Some(number));
+        let rates = vpns.iter().filter(is_here).map(|vpn| match vpn.service {
+            VpnService::Leased(rate) => rate.bps(),
+            _ => 0,
+        });
+        let sum = Rate::from_bps(rates.fold(0, u64::saturating_add));
+        if sum > leasable {
+            let name = &nodes[edge.node];
+            return Err(source.at(
+                leased,
+                format!(
+                    "leased lines take {sum} at edge `{name}`, where {leasable} may be leased: lease less, or none"
+                ),
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// No flow crosses VPNs.
+pub(super) fn check_flows(
+    source: &Source<'_>,
+    files: &[FlowFile],
+    flows: &[NetworkFlow],
+    vpns: &[NetworkVpn],
+    nodes: &[String],
+) -> Checked<()> {
+    let vpn_of = |node: usize| vpns.iter().find(|vpn| vpn.hosts.contains(&node));
+    for flow in flows {
+        if let (Some(from), Some(to), Some(file)) = (vpn_of(flow.from), vpn_of(flow.to), files.get(flow.group))
+            && from.name != to.name
+        {
+            let message = format!(
+                "`{}` is in VPN `{}` and `{}` in `{}`: no packet crosses VPNs",
+                nodes[flow.from], from.name, nodes[flow.to], to.name
+            );
+            return Err(source.at(&file.to, message));
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,156 @@
+//! VPNs of networks as people write them, well and badly.
+
+use std::time::Duration;
+use weft_scenario::{Discipline, LoopLaw, Markers, Network, QueueSize, VpnService, WeightBy};
+use weft_units::Rate;
+
+const GOOD: &str = r#"name = "two-sites"
+duration = "60 s"
+
+[ingress]
+loop = "accumulation"
+queue = "128 packets"
+tau = "40 ms"
+
+[[node]]
+name = "s"
+count = 3
+
+[[node]]
+name = "d"
+count = 3
+
+[[node]]
+name = "west"
+
+[[node]]
+name = "east"
+
+[[link]]
+between = ["s*", "west"]
+rate = "1 Gbit/s"
+
+[[link]]
+name = "core"
+between = ["west", "east"]
+rate = "100 Mbit/s"
+
+[[link]]
+between = ["east", "d*"]
+rate = "1 Gbit/s"
+
+[[edge]]
+node = "west"
+
+[[edge]]
+node = "east"
+leasable = "60 Mbit/s"
+
+[[vpn]]
+name = "blue"
+weight = 2
+hosts = ["s0", "d0"]
+
+[[vpn]]
+name = "red"
+hosts = ["s1", "d1"]
+assured = "4 Mbit/s"
+ingress = { loop = "aimd-window", queue = { kind = "codel", limit = "64 kB" }, weight-by = "decrease" }
+
+[[vpn]]
+name = "line"
+hosts = ["s2", "d2"]
+leased = "50 Mbit/s"
+
+[[flow]]
+app = "ftp"
+from = "s*"
+to = "d*"
+
+[[variant]]
+name = "loops"
+
+[[variant]]
+name = "without"
+ingress = { loop = "none", markers = "packets" }
+"#;
+
+/// Replaces `from` by `to` in the good network; the error must be at the first `culprit` of the text, and say `expected`.
+fn refused_at(from: &str, to: &str, culprit: &str, expected: &str) {
+    assert!(GOOD.contains(from), "{from}");
+    let text = GOOD.replacen(from, to, 1);
+    let error = Network::parse(&text, "f").err().unwrap_or_else(|| panic!("accepted: {to}"));
+    assert!(error.message.contains(expected), "{to}: {error}");
+    let before = &text[..text.find(culprit).unwrap_or_else(|| panic!("{culprit}"))];
+    let line_start = before.rfind('\n').map_or(0, |at| at + 1);
+    let place = (before.matches('\n').count() + 1, before.len() - line_start + 1);
+    assert_eq!((error.line, error.column), place, "{to}: {error}");
+}
+
+#[test]
+fn edges_and_vpns_are_read_whole() {
+    let network = Network::parse(GOOD, "f").unwrap_or_else(|e| panic!("{e}"));
+    let leasable: Vec<_> = network.edges.iter().map(|edge| (edge.node, edge.leasable)).collect();
+    assert_eq!(leasable, [(6, Some(Rate::from_mbps(90))), (7, Some(Rate::from_mbps(60)))]);
+    let [blue, red, line] = &network.vpns[..] else { panic!("{:?}", network.vpns) };
+    assert_eq!((blue.weight, &blue.hosts[..], blue.service), (2.0, &[0, 3][..], VpnService::BestEffort));
+    assert_eq!((blue.ingress.law, blue.ingress.tau), (LoopLaw::Accumulation, Some(Duration::from_millis(40))));
+    assert_eq!((red.weight, red.service), (1.0, VpnService::Assured(Rate::from_mbps(4))));
+    assert_eq!((red.ingress.law, red.ingress.weight_by), (LoopLaw::AimdWindow, WeightBy::Decrease));
+    assert_eq!(red.ingress.queue, QueueSize::Bytes(64_000));
+    assert!(matches!(red.ingress.discipline, Discipline::CoDel { .. }));
+    assert_eq!(line.service, VpnService::Leased(Rate::from_mbps(50)));
+    let [loops, without] = &network.variants[..] else { panic!("{:?}", network.variants) };
+    assert_eq!(loops.ingress_of(red), red.ingress);
+    let changed = without.ingress_of(red);
+    assert_eq!((changed.law, changed.markers, changed.queue), (LoopLaw::None, Markers::Packets, red.ingress.queue));
+    assert_eq!([0, 3, 6].map(|node| network.edge_of(node)), [Some(0), Some(1), None]);
+}
+
+#[test]
+fn what_cannot_be_is_refused_at_its_place() {
+    let cases = [
+        ("weight = 2", "weight = 0", "0\nhosts", "the weight is 0"),
+        ("weight = 2", "weight = -1.5", "-1.5", "above 0"),
+        ("weight = 2", "weight = nan", "nan", "above 0"),
+        ("weight = 2", "weigth = 2", "weigth", "did you mean `weight`?"),
+        ("node = \"east\"\nleas", "node = \"eats\"\nleas", "\"eats\"", "did you mean `east`?"),
+        ("node = \"east\"\nleas", "node = \"west\" # twice\nleas", "\"west\" # twice", "an edge already"),
+        ("[\"s1\", \"d1\"]", "[\"s1\", \"d0\"] # here", "\"d0\"] # here", "`d0` is in VPN `blue` already"),
+        ("[\"s1\", \"d1\"]", "[\"s1\", \"d9\"]", "\"d9\"", "there is no node `d9`"),
+        ("[\"s1\", \"d1\"]", "[\"s1\", \"east\"] # here", "\"east\"] # here", "not behind an edge"),
+        ("[\"s1\", \"d1\"]", "[\"s1\"] # alone", "[\"s1\"] # alone", "hosts behind two edges"),
+        ("name = \"red\"", "name = \"blue\" # twice", "\"blue\" # twice", "two VPNs named `blue`"),
+        ("name = \"red\"", "name = \"r ed\"", "\"r ed\"", "a VPN's name"),
+        ("leased = \"50 Mbit/s\"", "leased = \"61 Mbit/s\"", "\"61 Mbit/s\"", "at edge `east`, where 60.0 Mbit/s"),
+        ("leased = \"50 Mbit/s\"", "leased = \"0 Mbit/s\"", "\"0 Mbit/s\"", "above zero"),
+        ("assured = \"4 Mbit/s\"", "assured = \"4 Mbit/s\"\nleased = \"9 Mbit/s\"", "\"9 Mbit/s\"", "not both"),
+        ("loop = \"accumulation\"", "loop = \"accumulate\"", "\"accumulate\"", "did you mean `accumulation`?"),
+        ("queue = \"128 packets\"", "queue = \"2 BDP\"", "\"2 BDP\"", "in packets or bytes"),
+        ("tau = \"40 ms\"", "tau = \"0 ms\"", "\"0 ms\"", "longer than nothing"),
+        ("tau = \"40 ms\"", "beta = 1.0", "1.0", "below 1"),
+        ("tau = \"40 ms\"", "decrease = -0.1", "-0.1", "above 0"),
+        ("tau = \"40 ms\"", "high = 1.0\nlow = 1.5", "1.5", "`low`"),
+        ("tau = \"40 ms\"", "marker-every = 0", "0\n", "nonzero"),
+        (
+            "from = \"s*\"\nto = \"d*\"",
+            "from = \"s0\"\nto = \"d1\" # astray",
+            "\"d1\" # astray",
+            "no packet crosses VPNs",
+        ),
+    ];
+    for (from, to, culprit, expected) in cases {
+        refused_at(from, to, culprit, expected);
+    }
+}
+
+#[test]
+fn vpns_go_with_their_hosts() {
+    let mut network = Network::parse(GOOD, "f").unwrap_or_else(|e| panic!("{e}"));
+    network.remove_nodes("s0");
+    let left: Vec<_> = network.vpns.iter().map(|vpn| (vpn.name.as_str(), vpn.hosts.clone())).collect();
+    assert_eq!(left, [("red", vec![0, 3]), ("line", vec![1, 4])]);
+    assert_eq!(network.edges.iter().map(|edge| edge.node).collect::<Vec<_>>(), [5, 6]);
+    network.vpns_mut("l*").for_each(|vpn| vpn.weight = 3.0);
+    assert_eq!(network.vpns.iter().map(|vpn| vpn.weight).collect::<Vec<_>>(), [1.0, 3.0]);
+}

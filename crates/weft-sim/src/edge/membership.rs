@@ -1,0 +1,64 @@
+//! Who is in which VPN, behind which edge.
+
+use crate::NodeId;
+use std::collections::BTreeMap;
+
+/// A host's place.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Member {
+    /// The edge it is behind.
+    pub edge: NodeId,
+    /// The number of its VPN.
+    pub vpn: u32,
+}
+
+/// The hosts of all VPNs: what edges tell each other by prefix lists.
+#[derive(Clone, Debug, Default)]
+pub struct Membership {
+    by_node: Vec<Option<Member>>,
+}
+
+impl Membership {
+    /// Puts a host into a VPN.
+    pub fn add(&mut self, host: NodeId, member: Member) {
+        self.by_node.resize(self.by_node.len().max(host.index() + 1), None);
+        self.by_node[host.index()] = Some(member);
+    }
+
+    /// The place of a node that is a host of a VPN.
+    pub fn of(&self, node: NodeId) -> Option<Member> {
+        self.by_node.get(node.index()).copied().flatten()
+    }
+
+    /// The edges that have a VPN in common with `here`, and which.
+    pub fn common_vpns(&self, here: NodeId) -> BTreeMap<NodeId, Vec<u32>> {
+        let all = || self.by_node.iter().flatten();
+        let mut own: Vec<u32> = all().filter(|member| member.edge == here).map(|member| member.vpn).collect();
+        own.sort_unstable();
+        let mut common: BTreeMap<NodeId, Vec<u32>> = BTreeMap::new();
+        for member in all().filter(|member| member.edge != here && own.binary_search(&member.vpn).is_ok()) {
+            common.entry(member.edge).or_default().push(member.vpn);
+        }
+        for vpns in common.values_mut() {
+            vpns.sort_unstable();
+            vpns.dedup();
+        }
+        common
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn edges_meet_where_they_have_a_vpn_in_common() {
+        let mut members = Membership::default();
+        for (host, edge, vpn) in [(0, 10, 0), (1, 11, 0), (2, 10, 1), (3, 12, 1), (4, 11, 2), (5, 11, 0)] {
+            members.add(NodeId(host), Member { edge: NodeId(edge), vpn });
+        }
+        let common: Vec<_> = members.common_vpns(NodeId(10)).into_iter().collect();
+        assert_eq!(common, [(NodeId(11), vec![0]), (NodeId(12), vec![1])]);
+        assert_eq!(members.of(NodeId(10)), None);
+    }
+}

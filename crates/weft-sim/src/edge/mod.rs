@@ -1,0 +1,272 @@
+//! An edge: where the hosts of VPNs enter the tunnel to other edges, and leave it.
+//!
+//! Toward each other edge stands an [`Ingress`], with a queue and a loop for each VPN that has hosts at both; from each there is a
+//! [`LoopEgress`] for each such VPN. Hosts keep their addresses: an edge sees by source and destination whose a packet is. What
+//! leaves goes to the node's router, and so onto whatever link leads on.
+//!
+//! Markers cost bytes, carried or as packets of their own, and so do reports, which are packets from edge to edge and can be lost like
+//! any other. What the tunnel itself would add to a packet is not counted, as in the papers' own simulations.
+
+mod membership;
+mod meter;
+
+pub use membership::{Member, Membership};
+pub use meter::{LoopMeter, TICK};
+
+use crate::host::Egress;
+use crate::{Body, Ecn, FlowNo, NodeId, Packet};
+use std::sync::Arc;
+use weft_core::control_loop::{ControlLoop, LoopConfig, LoopEgress, Marker, Report};
+use weft_core::ingress::{Ingress, IngressConfig, Profile, VpnNo, VpnStatus};
+use weft_core::queue::{Arrival, QueueConfig, QueueKind};
+use weft_core::service::Share;
+use weft_units::{FlowId, Instant, Rng};
+
+/// A marker on a packet: VPN and type besides its four numbers.
+const CARRIED_BYTES: u32 = 20;
+/// A marker by itself: with IP, UDP, hop header and tag.
+const MARKER_BYTES: u32 = 74;
+/// A report.
+const REPORT_BYTES: u32 = 90;
+/// Edges' own packets belong to no flow of a host.
+const NO_FLOW: FlowNo = FlowNo(u32::MAX);
+
+/// What edges say to each other.
+#[derive(Clone, Debug)]
+pub enum EdgeBody {
+    /// A host's packet with something of the edge on it.
+    Wrapped {
+        /// Its loop's marker.
+        marker: Option<Marker>,
+        /// What it said of congestion when it entered.
+        inner_ecn: Ecn,
+        /// What is in it.
+        body: Body,
+    },
+    /// A marker of a VPN's loop.
+    Marker(u32, Marker),
+    /// The answer to one.
+    Report(u32, Report),
+}
+
+/// How a VPN enters the tunnel at an edge.
+#[derive(Clone, Debug)]
+pub struct VpnPlan {
+    /// Its weight and service.
+    pub share: Share,
+    /// The discipline of its queues.
+    pub queue: QueueKind,
+    /// Their sizes and times.
+    pub sizes: QueueConfig,
+    /// Whether they mark ECN-capable packets instead of dropping them.
+    pub ecn: bool,
+    /// The law of its loops.
+    pub control: Option<LoopConfig>,
+    /// Whether their markers travel on packets, instead of behind them.
+    pub carried: bool,
+}
+
+/// What an edge has toward, and from, another edge.
+struct Way {
+    edge: NodeId,
+    ingress: Ingress<Packet>,
+    /// The VPNs that both have, by their place in the ingress.
+    vpns: Vec<u32>,
+    /// The place in the ingress of each VPN, if it is there.
+    places: Vec<Option<VpnNo>>,
+    /// What comes from there, by VPN.
+    arriving: Vec<LoopEgress>,
+    meters: Vec<LoopMeter>,
+}
+
+/// See the module.
+pub struct Edge {
+    here: NodeId,
+    members: Arc<Membership>,
+    plans: Arc<[VpnPlan]>,
+    ways: Vec<Way>,
+    /// The way to each node that is an edge.
+    way_to: Vec<Option<u32>>,
+}
+
+impl Edge {
+    /// The edge at `here`. What its queues drop by chance depends on `rng` alone; windows of a pair hear of each other's losses with
+    /// `shared_events`.
+    pub fn new(here: NodeId, members: Arc<Membership>, plans: Arc<[VpnPlan]>, shared_events: bool, rng: &Rng) -> Edge {
+        let config = IngressConfig { shared_events, ..IngressConfig::default() };
+        let (mut ways, mut way_to) = (Vec::new(), Vec::new());
+        for (edge, vpns) in members.common_vpns(here) {
+            let mut ingress = Ingress::new(config, rng.split(u64::from(edge.0)));
+            let mut places = vec![None; plans.len()];
+            for vpn in &vpns {
+                let plan = &plans[*vpn as usize];
+                let (queue, sizes, control) = (plan.queue, plan.sizes, plan.control.clone());
+                places[*vpn as usize] = Some(ingress.add(plan.share, Arc::new(Profile { queue, sizes, control })));
+            }
+            way_to.resize(way_to.len().max(edge.index() + 1), None);
+            way_to[edge.index()] = Some(ways.len() as u32);
+            let meters = plans.iter().map(|_| LoopMeter::default()).collect();
+            ways.push(Way { edge, ingress, vpns, places, arriving: vec![LoopEgress::default(); plans.len()], meters });
+        }
+        Edge { here, members, plans, ways, way_to }
+    }
+
+    /// Takes a packet that came to the edge's node; gives it back if it goes on as any packet would.
+    pub fn receive(&mut self, now: Instant, packet: Packet, out: &mut impl Egress) -> Option<Packet> {
+        if packet.destination == self.here {
+            return self.told(now, packet, out);
+        }
+        let (Some(from), Some(to)) = (self.members.of(packet.source), self.members.of(packet.destination)) else {
+            return Some(packet);
+        };
+        match (from.edge == self.here, to.edge == self.here) {
+            // No packet crosses VPNs.
+            _ if from.vpn != to.vpn => None,
+            (true, false) => {
+                self.enter(now, from.vpn, to.edge, packet, out);
+                None
+            }
+            (false, true) => Some(self.leave(now, from, packet, out)),
+            _ => Some(packet),
+        }
+    }
+
+    /// The time of some loop or queue has come.
+    pub fn wake(&mut self, now: Instant, out: &mut impl Egress) {
+        for way in 0..self.ways.len() {
+            if self.ways[way].ingress.deadline().is_some_and(|at| at <= now) {
+                self.pump(now, way, out);
+            }
+        }
+    }
+
+    /// When [`Edge::wake`] must be called next.
+    pub fn deadline(&self) -> Option<Instant> {
+        self.ways.iter().filter_map(|way| way.ingress.deadline()).min()
+    }
+
+    /// How a VPN's loop to another edge stands, and how long its packets waited.
+    pub fn departures(&self, vpn: u32, to: NodeId) -> Option<(VpnStatus, &LoopMeter)> {
+        let way = &self.ways[(*self.way_to.get(to.index())?)? as usize];
+        let place = (*way.places.get(vpn as usize)?)?;
+        Some((way.ingress.status(place)?, &way.meters[vpn as usize]))
+    }
+
+    /// What came over a VPN's loop from another edge.
+    pub fn arrivals(&self, vpn: u32, from: NodeId) -> Option<&LoopMeter> {
+        let way = (*self.way_to.get(from.index())?)?;
+        self.ways[way as usize].meters.get(vpn as usize)
+    }
+
+    /// The laws of all loops that begin here, with the edge each leads to and its share, for who steers them.
+    pub fn laws_mut(&mut self) -> impl Iterator<Item = (NodeId, Share, &mut ControlLoop)> {
+        self.ways.iter_mut().flat_map(|way| {
+            let edge = way.edge;
+            way.ingress.loops_mut().map(move |(_, share, law)| (edge, share, law))
+        })
+    }
+
+    /// Starts all statistics anew.
+    pub fn clear_stats(&mut self) {
+        self.ways.iter_mut().flat_map(|way| &mut way.meters).for_each(LoopMeter::clear);
+    }
+
+    /// Another edge speaks to this one.
+    fn told(&mut self, now: Instant, packet: Packet, out: &mut impl Egress) -> Option<Packet> {
+        let Body::Edge(body) = &packet.body else { return Some(packet) };
+        let way = (*self.way_to.get(packet.source.index())?)? as usize;
+        match &**body {
+            EdgeBody::Wrapped { .. } => {}
+            EdgeBody::Marker(vpn, marker) => self.answer(now, way, *vpn, *marker, out),
+            EdgeBody::Report(vpn, report) => {
+                let Way { ingress, places, .. } = &mut self.ways[way];
+                if let Some(place) = places[*vpn as usize] {
+                    ingress.on_report(now, place, report);
+                    self.pump(now, way, out);
+                }
+            }
+        }
+        None
+    }
+
+    fn enter(&mut self, now: Instant, vpn: u32, to: NodeId, packet: Packet, out: &mut impl Egress) {
+        let Some(way) = self.way_to.get(to.index()).copied().flatten() else { return };
+        let Way { ingress, places, .. } = &mut self.ways[way as usize];
+        let Some(place) = places[vpn as usize] else { return };
+        let ecn_capable = self.plans[vpn as usize].ecn && packet.ecn != Ecn::NotEct;
+        let arrival = Arrival { flow: FlowId(packet.flow.0 as u16), bytes: packet.bytes, ecn_capable };
+        ingress.enqueue(now, place, arrival, packet, &mut drop);
+        self.pump(now, way as usize, out);
+    }
+
+    /// Sends what may be sent on a way.
+    fn pump(&mut self, now: Instant, way: usize, out: &mut impl Egress) {
+        let (here, plans) = (self.here, &self.plans);
+        let Way { edge, ingress, vpns, meters, .. } = &mut self.ways[way];
+        while let Some((place, marker)) = ingress.next_marker(now) {
+            out.send(own(here, *edge, MARKER_BYTES, EdgeBody::Marker(vpns[place.0 as usize], marker)));
+        }
+        while ingress.head(now, &mut drop).is_some() {
+            let Some(gone) = ingress.pop(now) else { break };
+            let vpn = vpns[gone.vpn.0 as usize];
+            meters[vpn as usize].queued(gone.unit.sojourn);
+            let (carried, alone) = match plans[vpn as usize].carried {
+                true => (gone.marker, None),
+                false => (None, gone.marker),
+            };
+            out.send(wrapped(gone.unit.item, carried, gone.unit.mark_ce));
+            if let Some(marker) = alone {
+                out.send(own(here, *edge, MARKER_BYTES, EdgeBody::Marker(vpn, marker)));
+            }
+        }
+    }
+
+    /// A host's packet leaves the tunnel.
+    fn leave(&mut self, now: Instant, from: Member, mut packet: Packet, out: &mut impl Egress) -> Packet {
+        let Some(way) = self.way_to.get(from.edge.index()).copied().flatten() else { return packet };
+        let (mut marker, mut inner_ecn) = (None, packet.ecn);
+        if let Body::Edge(wrapping) = packet.body {
+            let EdgeBody::Wrapped { marker: carried, inner_ecn: entered, body } = *wrapping else {
+                return Packet { body: Body::Edge(wrapping), ..packet };
+            };
+            packet.bytes -= if carried.is_some() { CARRIED_BYTES } else { 0 };
+            (packet.body, marker, inner_ecn) = (body, carried, entered);
+        }
+        // What the way marked, and not the edge's own queue or the sender.
+        let ce = packet.ecn == Ecn::Ce && inner_ecn != Ecn::Ce;
+        let Way { arriving, meters, .. } = &mut self.ways[way as usize];
+        arriving[from.vpn as usize].on_packet(packet.bytes, ce);
+        meters[from.vpn as usize].arrived(now, packet.bytes);
+        if let Some(marker) = marker {
+            self.answer(now, way as usize, from.vpn, marker, out);
+        }
+        packet
+    }
+
+    fn answer(&mut self, now: Instant, way: usize, vpn: u32, marker: Marker, out: &mut impl Egress) {
+        let Way { edge, arriving, .. } = &mut self.ways[way];
+        if let Some(report) = arriving[vpn as usize].on_marker(now, marker) {
+            out.send(own(self.here, *edge, REPORT_BYTES, EdgeBody::Report(vpn, report)));
+        }
+    }
+}
+
+/// A packet from edge to edge.
+fn own(source: NodeId, destination: NodeId, bytes: u32, body: EdgeBody) -> Packet {
+    let body = Body::Edge(Box::new(body));
+    Packet { flow: NO_FLOW, source, destination, bytes, label: 0, ecn: Ecn::NotEct, body }
+}
+
+/// A host's packet with what it carries for the edge; as it is where that is nothing.
+fn wrapped(mut packet: Packet, marker: Option<Marker>, mark_ce: bool) -> Packet {
+    if mark_ce {
+        packet.ecn = Ecn::Ce;
+    }
+    if marker.is_none() && packet.ecn != Ecn::Ce {
+        return packet;
+    }
+    packet.bytes += if marker.is_some() { CARRIED_BYTES } else { 0 };
+    let inner_ecn = packet.ecn;
+    packet.body = Body::Edge(Box::new(EdgeBody::Wrapped { marker, inner_ecn, body: packet.body }));
+    packet
+}

@@ -1,0 +1,85 @@
+//! What a run leaves to look at beside its figures: captures of links, and the story of a flow's TCP.
+
+use std::fs::File;
+use std::io::{self, BufWriter, Write};
+use std::path::Path;
+use weft_sim::host::{Agent, Host, Told};
+use weft_sim::record::{Capture, TcpTrace};
+use weft_sim::{FlowNo, LinkId, Node, Simulator};
+use weft_units::Duration;
+
+/// What to look at in a run.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Eyes {
+    /// Time between two samples of a network's time series.
+    pub interval: Duration,
+    /// Links to capture from, both directions.
+    pub captured: Vec<String>,
+    /// The flow whose TCP is told.
+    pub traced: Option<String>,
+}
+
+impl Default for Eyes {
+    /// A sample every 100 ms, no capture, no trace.
+    fn default() -> Eyes {
+        Eyes { interval: Duration::from_millis(100), captured: Vec::new(), traced: None }
+    }
+}
+
+/// The position of `wanted` among `names`; `what` and `purpose` are words for the error.
+pub(crate) fn position<'a>(
+    mut names: impl Iterator<Item = &'a str>,
+    wanted: &str,
+    what: &str,
+    purpose: &str,
+) -> Result<usize, String> {
+    names.position(|name| name == wanted).ok_or_else(|| format!("there is no {what} `{wanted}` to {purpose}"))
+}
+
+/// The file `STEM.ENDING` in a directory.
+pub(crate) fn file(directory: &Path, stem: &str, ending: &str) -> Result<BufWriter<File>, String> {
+    let path = directory.join(format!("{stem}.{ending}"));
+    File::create(&path).map(BufWriter::new).map_err(|error| format!("{}: {error}", path.display()))
+}
+
+/// Captures both directions of the links that `eyes` names; `names` and `links` are those of the scenario, in its order.
+pub(crate) fn start_capture<N: Node, W: Write + Send + 'static>(
+    out: W,
+    eyes: &Eyes,
+    names: &[&str],
+    links: &[[LinkId; 2]],
+    simulator: &mut Simulator<N>,
+) -> Result<Capture<W>, String> {
+    let mut watched: Vec<(LinkId, String)> = Vec::new();
+    for name in &eyes.captured {
+        let pair = links[position(names.iter().copied(), name, "link", "capture from")?];
+        watched.extend(pair.into_iter().zip(["up", "down"]).map(|(link, way)| (link, format!("{name}.{way}"))));
+    }
+    let watched: Vec<(LinkId, &str)> = watched.iter().map(|(link, name)| (*link, name.as_str())).collect();
+    Capture::start(out, simulator, &watched).map_err(|error| error.to_string())
+}
+
+/// Has a flow's TCP sender, if `host` has one, keep its story. Says whether it has.
+pub(crate) fn keep_story(host: &mut Host, flow: FlowNo) -> bool {
+    match host.agent_mut(flow) {
+        Some(Agent::TcpSource(source)) => {
+            source.keep_story();
+            true
+        }
+        _ => false,
+    }
+}
+
+/// Writes the story that was kept as CSV.
+pub(crate) fn write_story<W: Write>(out: W, host: &Host, flow: FlowNo) -> io::Result<()> {
+    let mut trace = TcpTrace::new(out)?;
+    if let Some(Agent::TcpSource(source)) = host.agent(flow) {
+        for (at, told) in source.story() {
+            match told {
+                Told::State(state) => trace.observe(*at, *state)?,
+                Told::Retransmission(seq) => trace.retransmission(*at, *seq)?,
+            }
+        }
+    }
+    trace.finish().map(drop)
+}

@@ -1,0 +1,311 @@
+//! VPNs of a network: their edges in the simulator, who steers their windows, and what a run of them gave.
+
+use super::build::{Built, managed_queue, node_id};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use weft_core::control_loop::accumulation::AccumulationConfig;
+use weft_core::control_loop::aimd_window::{AimdConfig, AimdWindow};
+use weft_core::control_loop::{ControlLoop, LoopConfig};
+use weft_core::fair::aimd::Knob;
+use weft_core::fair::controller::{self, Controller, ControllerConfig};
+use weft_core::service::{DEFAULT_GAMMA, Service, Share};
+use weft_scenario::{IngressSpec, LoopLaw, Markers, Network, NetworkVariant, NetworkVpn};
+use weft_scenario::{Steering as SteeringWord, VpnResult, VpnService, WeightBy};
+use weft_sim::edge::{Edge, LoopMeter, Member, Membership, VpnPlan};
+use weft_sim::record::LoopSnapshot;
+use weft_sim::{NodeId, Simulator, Station};
+use weft_units::{Duration, Instant, Rate, Rng};
+
+/// The paper's a.
+const WINDOW_INCREASE: f64 = 0.1;
+/// The paper's α.
+const RATE_INCREASE: f64 = 1.0;
+/// What a managed queue of a VPN takes for its rate, where it needs one.
+const NOMINAL_RATE: Rate = Rate::from_mbps(10);
+
+/// One VPN's loop from one edge to another.
+#[derive(Clone, PartialEq, Debug)]
+pub struct BuiltLoop {
+    /// The number of the VPN.
+    pub vpn: u32,
+    /// The edge where packets enter.
+    pub from: NodeId,
+    /// The edge where they leave.
+    pub to: NodeId,
+    /// VPN and edges, for series.
+    pub name: String,
+    /// Whether it leads from an earlier edge of the file to a later one.
+    pub is_up: bool,
+}
+
+/// What a run of a loop gave besides its [`VpnResult`].
+#[derive(Clone, PartialEq, Debug)]
+pub struct LoopRun {
+    /// Which one.
+    pub which: BuiltLoop,
+    /// IP bytes that left at the far edge in each [`weft_sim::edge::TICK`] of the run.
+    pub by_tick: Vec<u32>,
+    /// What the run gave, as in results.
+    pub result: VpnResult,
+}
+
+/// All loops that there can be.
+pub(super) fn loops(network: &Network) -> Vec<BuiltLoop> {
+    let mut loops = Vec::new();
+    for (number, vpn) in (0..).zip(&network.vpns) {
+        let mut edges: Vec<usize> = vpn.hosts.iter().filter_map(|host| network.edge_of(*host)).collect();
+        edges.sort_unstable();
+        edges.dedup();
+        for (from, to) in edges.iter().flat_map(|from| edges.iter().map(move |to| (*from, *to))) {
+            if from != to {
+                let [here, there] = [from, to].map(|edge| network.edges[edge].node);
+                let name = format!("{}:{}>{}", vpn.name, network.nodes[here], network.nodes[there]);
+                let (from_id, to_id) = (node_id(here), node_id(there));
+                loops.push(BuiltLoop { vpn: number, from: from_id, to: to_id, name, is_up: from < to });
+            }
+        }
+    }
+    loops
+}
+
+/// Makes the nodes of a network's edges edges, and says who steers the windows between them.
+///
+/// # Errors
+/// When a VPN's share makes no sense.
+pub(super) fn seat_edges(
+    network: &Network,
+    variant: &NetworkVariant,
+    simulator: &mut Simulator<Station>,
+    rng: &Rng,
+) -> Result<Steering, String> {
+    let steering = Steering::of(network, variant);
+    let members = Arc::new(membership(network));
+    // H, L and α go with the weight, so weights are taken around one.
+    let mean_weight = network.vpns.iter().map(|vpn| vpn.weight).sum::<f64>() / network.vpns.len().max(1) as f64;
+    let plans: Result<Vec<VpnPlan>, String> =
+        network.vpns.iter().map(|vpn| plan(vpn, mean_weight, &variant.ingress_of(vpn), &steering)).collect();
+    let plans: Arc<[VpnPlan]> = plans?.into();
+    let shared_events = network.vpns.iter().all(|vpn| hears(&variant.ingress_of(vpn)));
+    for edge in &network.edges {
+        let here = node_id(edge.node);
+        let seat = Edge::new(here, members.clone(), plans.clone(), shared_events, &rng.split(u64::from(here.0)));
+        simulator.with_node(here, |station, _, _| station.set_edge(seat));
+    }
+    Ok(steering)
+}
+
+/// Whether a VPN's loops listen to others' losses.
+fn hears(spec: &IngressSpec) -> bool {
+    spec.shared_events && spec.law == LoopLaw::AimdWindow
+}
+
+fn membership(network: &Network) -> Membership {
+    let mut members = Membership::default();
+    for (vpn, spec) in (0..).zip(&network.vpns) {
+        for host in &spec.hosts {
+            if let Some(edge) = network.edge_of(*host) {
+                members.add(node_id(*host), Member { edge: node_id(network.edges[edge].node), vpn });
+            }
+        }
+    }
+    members
+}
+
+fn plan(vpn: &NetworkVpn, mean_weight: f64, spec: &IngressSpec, steering: &Steering) -> Result<VpnPlan, String> {
+    let service = match vpn.service {
+        VpnService::BestEffort => Service::BestEffort,
+        VpnService::Assured(rate) => Service::Assured { rate, gamma: DEFAULT_GAMMA },
+        VpnService::Leased(rate) => Service::LeasedLine { rate },
+    };
+    let share =
+        Share::new(vpn.weight / mean_weight, service).map_err(|error| format!("VPN `{}`: {error}", vpn.name))?;
+    let (queue, sizes, ecn) = managed_queue(spec.queue, spec.discipline, NOMINAL_RATE, Duration::ZERO);
+    let control = match spec.law {
+        LoopLaw::None => None,
+        LoopLaw::AimdWindow => Some(LoopConfig::AimdWindow(window(spec, steering.initial(vpn.weight)))),
+        LoopLaw::Accumulation => Some(LoopConfig::Accumulation(Arc::new(accumulation(spec)))),
+    };
+    Ok(VpnPlan { share, queue, sizes, ecn, control, carried: spec.markers == Markers::Carried })
+}
+
+fn window(spec: &IngressSpec, (increase, decrease): (f64, f64)) -> AimdConfig {
+    AimdConfig {
+        increase_packets: increase as f32,
+        decrease: decrease as f32,
+        packet_bytes: spec.packet_bytes.min(u32::from(u16::MAX)) as u16,
+        marker_every: spec.marker_every,
+        slow_start: spec.startup,
+        ..AimdConfig::default()
+    }
+}
+
+fn accumulation(spec: &IngressSpec) -> AccumulationConfig {
+    AccumulationConfig {
+        beta: spec.beta as f32,
+        increase_packets: spec.increase.unwrap_or(RATE_INCREASE) as f32,
+        packet_bytes: spec.packet_bytes,
+        burst_bytes: spec.packet_bytes,
+        high_bursts: spec.high as f32,
+        low_bursts: spec.low as f32,
+        hold_packets: spec.hold as f32,
+        tau: spec.tau,
+        interval: spec.interval,
+        startup: spec.startup,
+        initial: spec.initial,
+        cap: spec.cap,
+        ..AccumulationConfig::default()
+    }
+}
+
+/// Steers all windows of a network: those that lead from earlier to later edges of the file together, and those back.
+pub struct Steering {
+    /// Up and down; none without windows to steer.
+    controllers: Option<[Controller; 2]>,
+    nominal_weight: f64,
+    /// Place of each edge in the file.
+    rank: BTreeMap<NodeId, usize>,
+}
+
+impl Steering {
+    fn of(network: &Network, variant: &NetworkVariant) -> Steering {
+        let specs = network.vpns.iter().map(|vpn| (vpn.weight, variant.ingress_of(vpn)));
+        let windows: Vec<(f64, IngressSpec)> = specs.filter(|(_, spec)| spec.law == LoopLaw::AimdWindow).collect();
+        let rank = network.edges.iter().map(|edge| node_id(edge.node)).zip(0..).collect();
+        let Some((_, spec)) = windows.first() else {
+            return Steering { controllers: None, nominal_weight: 1.0, rank };
+        };
+        let config = ControllerConfig {
+            steering: match spec.steering {
+                SteeringWord::Off => controller::Steering::Off,
+                SteeringWord::Rule => controller::Steering::Rule,
+                SteeringWord::ClosedLoop => controller::Steering::ClosedLoop,
+            },
+            knob: match spec.weight_by {
+                WeightBy::Increase => Knob::Increase,
+                WeightBy::Decrease => Knob::Decrease,
+            },
+            increase: spec.increase.unwrap_or(WINDOW_INCREASE),
+            decrease: spec.decrease,
+            shared_events: spec.shared_events,
+        };
+        let weights = windows.iter().map(|(weight, _)| *weight);
+        let nominal_weight = match spec.weight_by {
+            WeightBy::Increase => weights.fold(0.0, f64::max),
+            WeightBy::Decrease => weights.fold(f64::INFINITY, f64::min),
+        };
+        let controllers = [(); 2].map(|()| Controller::new(config, Instant::ZERO));
+        Steering { controllers: Some(controllers), nominal_weight, rank }
+    }
+
+    /// a and b of a window of so much weight that begins.
+    fn initial(&self, weight: f64) -> (f64, f64) {
+        let first = self.controllers.as_ref().map(|[up, _]| up);
+        first.map_or((WINDOW_INCREASE, 0.1), |controller| controller.initial(weight, self.nominal_weight))
+    }
+
+    /// Runs the simulator until `end`, steering on the way.
+    pub(super) fn run_until(&mut self, simulator: &mut Simulator<Station>, end: Instant) {
+        while let Some(due) = self.deadline().filter(|due| *due <= end) {
+            simulator.run_until(due);
+            self.turn(due, simulator);
+        }
+        simulator.run_until(end);
+    }
+
+    fn deadline(&self) -> Option<Instant> {
+        self.controllers.iter().flatten().filter_map(Controller::deadline).min()
+    }
+
+    fn turn(&mut self, now: Instant, simulator: &mut Simulator<Station>) {
+        let Steering { controllers: Some(controllers), rank, .. } = self else { return };
+        let [up, down] = controllers;
+        for (controller, is_up) in [(up, true), (down, false)] {
+            if controller.deadline().is_none_or(|due| due > now) {
+                continue;
+            }
+            let mut laws: Vec<(f64, &mut AimdWindow)> = Vec::new();
+            for (here, station) in (0..).map(NodeId).zip(simulator.nodes_mut()) {
+                let Some(edge) = station.edge_mut() else { continue };
+                for (there, share, law) in edge.laws_mut() {
+                    if let ControlLoop::AimdWindow(law) = law
+                        && (rank.get(&here) < rank.get(&there)) == is_up
+                    {
+                        laws.push((share.weight(), law));
+                    }
+                }
+            }
+            controller.turn(now, &mut laws);
+        }
+    }
+}
+
+/// Starts the statistics of all edges anew; gives what loops had lost and dropped until now.
+pub(super) fn start_counting(built: &mut Built) -> Vec<(f64, f64)> {
+    let before = built.loops.iter().map(|this| losses(&built.simulator, this)).collect();
+    built.simulator.nodes_mut().iter_mut().filter_map(Station::edge_mut).for_each(Edge::clear_stats);
+    before
+}
+
+/// Packets lost on the way, and dropped by the VPN's own queue, ever.
+fn losses(simulator: &Simulator<Station>, this: &BuiltLoop) -> (f64, f64) {
+    let edge = simulator.nodes().get(this.from.index()).and_then(Station::edge);
+    let Some((status, _)) = edge.and_then(|edge| edge.departures(this.vpn, this.to)) else { return (0.0, 0.0) };
+    let lost = status.control.map_or(0, |control| control.lost_packets);
+    (f64::from(lost), (status.counters.dropped_full + status.counters.dropped_aqm) as f64)
+}
+
+fn arrivals<'a>(simulator: &'a Simulator<Station>, this: &BuiltLoop) -> Option<&'a LoopMeter> {
+    simulator.nodes().get(this.to.index())?.edge()?.arrivals(this.vpn, this.from)
+}
+
+/// How a loop stands, for series.
+pub(super) fn snapshot(simulator: &Simulator<Station>, this: &BuiltLoop) -> LoopSnapshot {
+    let edge = simulator.nodes().get(this.from.index()).and_then(Station::edge);
+    let status = edge.and_then(|edge| edge.departures(this.vpn, this.to)).map(|(status, _)| status);
+    LoopSnapshot {
+        delivered_bytes: arrivals(simulator, this).map_or(0, |meter| meter.bytes()),
+        queue_bytes: status.map_or(0, |status| status.queued_bytes),
+        control: status.and_then(|status| status.control),
+    }
+}
+
+/// What loops that carried anything gave since [`start_counting`].
+pub(super) fn results(network: &Network, built: &Built, before: &[(f64, f64)], counted: Duration) -> Vec<LoopRun> {
+    let mut runs: Vec<LoopRun> = Vec::new();
+    for (this, before) in built.loops.iter().zip(before) {
+        let node = built.simulator.nodes().get(this.from.index()).and_then(Station::edge);
+        let Some((status, waits)) = node.and_then(|edge| edge.departures(this.vpn, this.to)) else { continue };
+        let Some(arrived) = arrivals(&built.simulator, this) else { continue };
+        if status.sent_packets == 0 {
+            continue;
+        }
+        let (lost, dropped) = losses(&built.simulator, this);
+        let ms = |q| waits.waits().quantile(q).map_or(0.0, |time| time.as_secs_f64() * 1e3);
+        let vpn = &network.vpns[this.vpn as usize];
+        let [from, to] = [this.from, this.to].map(|node| network.nodes[node.index()].clone());
+        let result = VpnResult {
+            name: vpn.name.clone(),
+            from,
+            to,
+            weight: vpn.weight,
+            goodput_bps: arrived.bytes() as f64 * 8.0 / counted.as_secs_f64(),
+            share: 0.0,
+            rate_bps: status.control.map(|control| control.rate.bps() as f64),
+            window_bytes: status.control.map(|control| control.window_bytes as f64),
+            rtt_ms: status.control.map(|control| control.rtt.as_secs_f64() * 1e3),
+            accumulation_bytes: status.control.map(|control| control.accumulation_bytes as f64),
+            lost: lost - before.0,
+            dropped: dropped - before.1,
+            queue_ms_p50: ms(0.5),
+            queue_ms_p95: ms(0.95),
+        };
+        runs.push(LoopRun { which: this.clone(), by_tick: arrived.by_tick().to_vec(), result });
+    }
+    for is_up in [true, false] {
+        let sum: f64 = runs.iter().filter(|run| run.which.is_up == is_up).map(|run| run.result.goodput_bps).sum();
+        for run in runs.iter_mut().filter(|run| run.which.is_up == is_up && sum > 0.0) {
+            run.result.share = run.result.goodput_bps / sum;
+        }
+    }
+    runs
+}

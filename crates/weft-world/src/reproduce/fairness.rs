@@ -1,0 +1,123 @@
+//! What loops carried, and how fairly, over time.
+
+use super::Estimate;
+use super::laboratory::Outcomes;
+use crate::network::NetworkRun;
+use weft_core::fair::index;
+use weft_sim::edge::TICK;
+
+/// What each VPN's loops that lead up carried between two times in seconds, in bit/s; `vpns` is how many there are.
+pub(super) fn rates(run: &NetworkRun, vpns: usize, from_s: f64, to_s: f64) -> Vec<f64> {
+    let [first, end] = [from_s, to_s].map(|time| (time / TICK.as_secs_f64()).round() as usize);
+    let mut rates = vec![0.0; vpns];
+    for this in run.loops.iter().filter(|this| this.which.is_up) {
+        let bytes: u64 = this.by_tick.iter().take(end).skip(first).map(|bytes| u64::from(*bytes)).sum();
+        if let Some(rate) = rates.get_mut(this.which.vpn as usize) {
+            *rate += bytes as f64 * 8.0 / (to_s - from_s);
+        }
+    }
+    rates
+}
+
+/// The fairness index in each `step_s` of a run, by the time at which it ends.
+pub(super) fn indices(run: &NetworkRun, weights: &[f64], step_s: f64, end_s: f64) -> Vec<(f64, f64)> {
+    let steps = (end_s / step_s).round() as u32;
+    let of = |step: u32| (f64::from(step) * step_s, f64::from(step + 1) * step_s);
+    let one = |(from, to)| (to, index(&rates(run, weights.len(), from, to), weights));
+    (0..steps).map(of).map(one).collect()
+}
+
+/// The mean of the index over the steps that end after a time, one value a run.
+pub(super) fn mean_index(runs: &Outcomes, weights: &[f64], step_s: f64, from_s: f64, end_s: f64) -> Estimate {
+    Estimate::of(runs.iter().map(|run| {
+        let late: Vec<f64> =
+            indices(run, weights, step_s, end_s).iter().filter(|(to, _)| *to > from_s).map(|(_, f)| *f).collect();
+        late.iter().sum::<f64>() / late.len().max(1) as f64
+    }))
+}
+
+/// The index over a whole stretch of time.
+pub(super) fn index_between(runs: &Outcomes, weights: &[f64], from_s: f64, to_s: f64) -> Estimate {
+    Estimate::of(runs.iter().map(|run| index(&rates(run, weights.len(), from_s, to_s), weights)))
+}
+
+/// When the index, smoothed over five steps, reaches `bound` for the first time; the end where it never does.
+pub(super) fn settling(runs: &Outcomes, weights: &[f64], bound: f64, end_s: f64) -> Estimate {
+    Estimate::of(runs.iter().map(|run| {
+        let all = indices(run, weights, 1.0, end_s);
+        let reached = all.windows(5).find(|five| five.iter().map(|(_, f)| f).sum::<f64>() / 5.0 >= bound);
+        reached.and_then(|five| five.first()).map_or(end_s, |(at, _)| *at)
+    }))
+}
+
+/// The curve of the index over time, over all runs.
+pub(super) fn index_curve(runs: &Outcomes, weights: &[f64], end_s: f64) -> Vec<(f64, Estimate)> {
+    let all: Vec<Vec<(f64, f64)>> = runs.iter().map(|run| indices(run, weights, 1.0, end_s)).collect();
+    let at = |n: usize| Estimate::of(all.iter().filter_map(|run| run.get(n)).map(|(_, f)| *f));
+    let times = all.first().into_iter().flatten().enumerate();
+    times.map(|(n, (time, _))| (*time, at(n))).collect()
+}
+
+/// A VPN's rate over a stretch of time, in Mbit/s.
+pub(super) fn rate_mbps(runs: &Outcomes, vpns: usize, vpn: usize, from_s: f64, to_s: f64) -> Estimate {
+    Estimate::of(runs.iter().map(|run| rates(run, vpns, from_s, to_s).get(vpn).copied().unwrap_or(0.0) / 1e6))
+}
+
+/// What a link gave on its way up: a value of each run.
+pub(super) fn of_link(runs: &Outcomes, link: &str, value: fn(&weft_scenario::LinkResult) -> f64) -> Estimate {
+    let found = |run: &NetworkRun| {
+        let link = run.run.links.iter().find(|result| result.name == link && result.direction == "up");
+        link.map_or(0.0, value)
+    };
+    Estimate::of(runs.iter().map(found))
+}
+
+/// The queue of the `link`th link of the scenario on its way up: a value of each run.
+pub(super) fn of_queue(runs: &Outcomes, link: usize, value: fn(&crate::network::LinkQueue) -> f64) -> Estimate {
+    Estimate::of(runs.iter().map(|run| run.queues.get(link).map_or(0.0, |[up, _]| value(up))))
+}
+
+/// Goodputs of the flows whose names begin so, in bit/s.
+pub(super) fn goodputs(run: &NetworkRun, prefix: &str) -> Vec<f64> {
+    let flows = run.run.flows.iter().filter(|flow| flow.name.starts_with(prefix));
+    flows.filter_map(|flow| flow.goodput_bps).collect()
+}
+
+/// Standard deviation over mean.
+pub(super) fn variation(values: &[f64]) -> f64 {
+    let count = values.len().max(1) as f64;
+    let mean = values.iter().sum::<f64>() / count;
+    let variance = values.iter().map(|value| (value - mean) * (value - mean)).sum::<f64>() / count;
+    if mean > 0.0 { variance.sqrt() / mean } else { 0.0 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::network::{BuiltLoop, LoopRun};
+    use weft_scenario::VpnResult;
+    use weft_sim::NodeId;
+
+    fn run() -> NetworkRun {
+        let this = |vpn, by_tick: Vec<u32>| LoopRun {
+            which: BuiltLoop { vpn, from: NodeId(0), to: NodeId(1), name: String::new(), is_up: true },
+            by_tick,
+            result: VpnResult::default(),
+        };
+        NetworkRun { loops: vec![this(0, vec![1_250; 20]), this(1, vec![2_500; 10])], ..NetworkRun::default() }
+    }
+
+    #[test]
+    fn rates_and_indices_go_by_time() {
+        assert_eq!(rates(&run(), 3, 0.0, 1.0), [100e3, 200e3, 0.0]);
+        assert_eq!(rates(&run(), 2, 0.5, 1.5), [100e3, 100e3]);
+        let points = indices(&run(), &[1.0, 2.0], 1.0, 2.0);
+        assert_eq!(points, [(1.0, 1.0), (2.0, 0.5)]);
+    }
+
+    #[test]
+    fn the_coefficient_of_variation() {
+        assert_eq!(variation(&[2.0, 2.0]), 0.0);
+        assert_eq!(variation(&[1.0, 3.0]), 0.5);
+    }
+}

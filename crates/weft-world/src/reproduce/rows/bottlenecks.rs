@@ -1,0 +1,222 @@
+//! D4, D5, E1, E2, E12: loops over several bottlenecks.
+
+use super::super::Estimate;
+use super::super::case::{LINEAR, THREE_BOTTLENECKS, whole_case};
+use super::super::checks::Checks;
+use super::super::fairness::{index_curve, mean_index, rate_mbps, settling};
+use super::super::laboratory::{Case, Laboratory, Outcomes};
+use super::super::row::{Chart, Curve, Finding, Measured, Picture, Row};
+use crate::network::NetworkRun;
+use weft_scenario::Network;
+use weft_units::{Duration, Rate};
+
+pub(super) const ROWS: [Row; 5] = [
+    Row {
+        id: "D4",
+        figure: "Paper 003, Figure 8",
+        claim: "over links of 20, 10 and B₃ Mbit/s F > 0.95 for B₃ = 10, 20, 30, settled after about 10 s",
+        accept: "F ≥ 0.95 after 15 s; each VPN within 10 % of its max-min rate",
+        setup: "VPN 1 over all three, 2 to 4 over one each, 30 TCP each; weights of table III; a = 0.5, b₁ = 0.01, 200 packets",
+        examine: max_min,
+    },
+    Row {
+        id: "D5",
+        figure: "Paper 003, text",
+        claim: "settled after “approximately 16 times of the round-trip time”, which is 0.312 s",
+        accept: "the paper contradicts itself: 10 s are 32 round trips, 16 of them 5 s; recorded",
+        setup: "as D4 with B₃ = 10 Mbit/s",
+        examine: sixteen_round_trips,
+    },
+    Row {
+        id: "E1",
+        figure: "Paper 004, Figure 6a",
+        claim: "over M bottlenecks with four loops across each the long loop's rate lies between proportional and minimum-potential-delay fairness, nearer the first",
+        accept: "between C/(1 + 4M) and C/(1 + 4√M), nearer the first (± 5 %)",
+        setup: "M = 1 to 6, 100 Mbit/s and 4 ms each; α = 1 packet, β = 0.95, H = 2, L = 1.5, τ = T = 54 ms",
+        examine: long_loop,
+    },
+    Row {
+        id: "E2",
+        figure: "Paper 004, Figures 6b and 6c",
+        claim: "the longest queue is below 40 packets, the links are full, nothing is lost",
+        accept: "< 40 packets, > 97 %, 0 lost",
+        setup: "as E1",
+        examine: short_queues,
+    },
+    Row {
+        id: "E12",
+        figure: "Paper 004, §4",
+        claim: "loops may have a τ of their own, as long as it exceeds their round trip",
+        accept: "with each loop's own τ the long loop's share is within 10 % of E1's",
+        setup: "as E1 with M = 2 and 4; the crossing loops' τ is 14 ms",
+        examine: own_tau,
+    },
+];
+
+const END_S: f64 = 50.0;
+/// B₃, the weights of table III, and what max-min fairness gives, in Mbit/s.
+const THIRD_LINKS: [(u64, [f64; 4], [f64; 4]); 3] = [
+    (10, [1.0, 3.0, 1.0, 1.0], [5.0, 15.0, 5.0, 5.0]),
+    (20, [1.0, 3.0, 1.0, 3.0], [5.0, 15.0, 5.0, 15.0]),
+    (30, [1.0, 3.0, 1.0, 5.0], [5.0, 15.0, 5.0, 25.0]),
+];
+
+fn three_bottlenecks(third_mbps: u64, weights: &[f64; 4], variant: &str) -> Result<Case, String> {
+    let mut network = THREE_BOTTLENECKS.read()?;
+    network.links_mut("b3").for_each(|link| link.set_rate(Rate::from_mbps(third_mbps)));
+    network.vpns_mut("*").zip(weights).for_each(|(vpn, weight)| vpn.weight = *weight);
+    whole_case(&network, &format!("B₃ = {third_mbps} Mbit/s"), variant)
+}
+
+fn max_min(lab: &mut Laboratory) -> Result<Finding, String> {
+    let variants = ["without", "windows", "windows-by-increase"];
+    let grid = THIRD_LINKS.iter().flat_map(|(mbps, weights, _)| variants.map(|v| three_bottlenecks(*mbps, weights, v)));
+    let outcomes = lab.measure(&grid.collect::<Result<Vec<_>, _>>()?)?;
+    let (mut measured, mut checks, mut charts) = (Measured::default(), Checks::default(), Vec::new());
+    for ((mbps, weights, fair), of_link) in THIRD_LINKS.iter().zip(outcomes.chunks(variants.len())) {
+        let mut curves = Vec::new();
+        for (variant, runs) in variants.iter().zip(of_link) {
+            let name = format!("B₃ = {mbps}, {variant}");
+            let late = mean_index(runs, weights, 1.0, 15.0, END_S);
+            measured.add(&name, "F after 15 s", late);
+            let rates: Vec<Estimate> = (0..4).map(|vpn| rate_mbps(runs, 4, vpn, 15.0, END_S)).collect();
+            for (vpn, rate) in rates.iter().enumerate() {
+                measured.add(&name, format!("VPN {}, Mbit/s", vpn + 1), *rate);
+            }
+            if *variant == "windows" {
+                checks.at_least(&format!("F with {name}"), late.mean, 0.95);
+                for (vpn, (rate, fair)) in rates.iter().zip(fair).enumerate() {
+                    let off = rate.mean / fair - 1.0;
+                    checks.check(off.abs() <= 0.1, || {
+                        format!("{name}: VPN {} has {:.1} of {fair} Mbit/s, {:+.0} %", vpn + 1, rate.mean, off * 100.0)
+                    });
+                }
+            }
+            curves.push(Curve { name: (*variant).into(), points: index_curve(runs, weights, END_S) });
+        }
+        let title = format!("F of each second, B₃ = {mbps} Mbit/s");
+        charts.push(Chart { title, x_label: "time, s".into(), curves });
+    }
+    let title = "Paper 003, Figure 8: max-min fairness over three bottlenecks";
+    let picture = Picture { row: "D4", file: "paper-003-figure-8.svg", title, charts };
+    Ok(Finding { measured, pass: checks.pass(), remarks: checks.into_remarks(), picture: Some(picture) })
+}
+
+fn sixteen_round_trips(lab: &mut Laboratory) -> Result<Finding, String> {
+    let (mbps, weights, _) = THIRD_LINKS[0];
+    let outcomes = lab.measure(&[three_bottlenecks(mbps, &weights, "windows")?])?;
+    let runs = &outcomes[0];
+    let settled = settling(runs, &weights, 0.95, END_S);
+    let longest = |run: &NetworkRun| {
+        let up = run.loops.iter().filter(|this| this.which.is_up);
+        up.filter_map(|this| this.result.rtt_ms).fold(0.0, f64::max) / 1e3
+    };
+    let round_trip = Estimate::of(runs.iter().map(longest));
+    let mut measured = Measured::default();
+    measured.add("settled (F ≥ 0.95), s", "", settled);
+    measured.add("longest round trip of a loop, s", "", round_trip);
+    measured.add("in round trips", "", Estimate::exact(settled.mean / round_trip.mean.max(1e-9)));
+    Ok(Finding { measured, pass: true, remarks: Vec::new(), picture: None })
+}
+
+const MOST: usize = 6;
+const CAPACITY_MBPS: f64 = 100.0;
+
+/// So many bottlenecks; what comes after them is fast and nobody crosses it.
+fn linear(bottlenecks: usize, label: &str, change: impl Fn(&mut Network)) -> Result<Case, String> {
+    let mut network = LINEAR.read()?;
+    for number in bottlenecks + 1..=MOST {
+        network.remove_nodes(&format!("c{number}-*"));
+        for link in network.links_mut(&format!("b{number}")) {
+            link.set_rate(Rate::from_mbps(1_000));
+            link.set_delay(Duration::from_micros(1));
+        }
+    }
+    change(&mut network);
+    whole_case(&network, &format!("{bottlenecks} bottlenecks{label}"), "loops")
+}
+
+fn all_lengths(lab: &mut Laboratory) -> Result<Vec<Outcomes>, String> {
+    lab.measure(&(1..=MOST).map(|m| linear(m, "", |_| ())).collect::<Result<Vec<_>, _>>()?)
+}
+
+/// The long loop's rate in Mbit/s.
+fn long_rate(runs: &Outcomes) -> Estimate {
+    let of = |run: &NetworkRun| {
+        let long = run.loops.iter().find(|this| this.which.vpn == 0 && this.which.is_up);
+        long.map_or(0.0, |this| this.result.goodput_bps / 1e6)
+    };
+    Estimate::of(runs.iter().map(of))
+}
+
+fn long_loop(lab: &mut Laboratory) -> Result<Finding, String> {
+    let outcomes = all_lengths(lab)?;
+    let (mut measured, mut checks) = (Measured::default(), Checks::default());
+    let mut curves: Vec<Curve> = ["proportional", "here", "minimum potential delay"]
+        .map(|name| Curve { name: name.into(), points: Vec::new() })
+        .into();
+    for (m, runs) in (1..).map(f64::from).zip(&outcomes) {
+        let (least, most) = (CAPACITY_MBPS / (1.0 + 4.0 * m), CAPACITY_MBPS / (1.0 + 4.0 * m.sqrt()));
+        let rate = long_rate(runs);
+        measured.add(format!("M = {m}"), "proportional", Estimate::exact(least));
+        measured.add(format!("M = {m}"), "here, Mbit/s", rate);
+        measured.add(format!("M = {m}"), "minimum potential delay", Estimate::exact(most));
+        for (curve, value) in curves.iter_mut().zip([Estimate::exact(least), rate, Estimate::exact(most)]) {
+            curve.points.push((m, value));
+        }
+        checks.at_least(&format!("M = {m}: the long loop, Mbit/s"), rate.mean, 0.95 * least);
+        let nearer = if m == 1.0 { 1.05 * least } else { 1.05 * (least + most) / 2.0 };
+        checks.below(&format!("M = {m}: the long loop, Mbit/s"), rate.mean, nearer);
+    }
+    let chart = Chart { title: "the long loop's rate, Mbit/s".into(), x_label: "bottlenecks".into(), curves };
+    let title = "Paper 004, Figure 6a: between proportional and minimum-potential-delay fairness";
+    let picture = Picture { row: "E1", file: "paper-004-figure-6.svg", title, charts: vec![chart] };
+    Ok(Finding { measured, pass: checks.pass(), remarks: checks.into_remarks(), picture: Some(picture) })
+}
+
+fn short_queues(lab: &mut Laboratory) -> Result<Finding, String> {
+    let outcomes = all_lengths(lab)?;
+    let (mut measured, mut checks) = (Measured::default(), Checks::default());
+    for (m, runs) in (1usize..).zip(&outcomes) {
+        // Links of the scenario in their order: the bottlenecks come first.
+        let longest = |run: &NetworkRun| {
+            let ms = run.queues.iter().take(m).map(|[up, _]| up.longest_ms).fold(0.0, f64::max);
+            ms * CAPACITY_MBPS * 1e3 / 8_000.0
+        };
+        let least =
+            |run: &NetworkRun| run.run.links.iter().step_by(2).take(m).map(|l| l.utilisation).fold(1.0, f64::min);
+        let lost = |run: &NetworkRun| run.run.links.iter().map(|link| link.lost).sum::<f64>();
+        let [longest, least, lost] =
+            [&longest as &dyn Fn(&NetworkRun) -> f64, &least, &lost].map(|of| Estimate::of(runs.iter().map(of)));
+        measured.add(format!("M = {m}"), "longest queue, packets", longest);
+        measured.add(format!("M = {m}"), "least utilisation", least);
+        measured.add(format!("M = {m}"), "lost", lost);
+        checks.below(&format!("M = {m}: longest queue"), longest.mean, 40.0);
+        checks.at_least(&format!("M = {m}: utilisation"), least.mean, 0.97);
+        checks.below(&format!("M = {m}: packets lost"), lost.mean, 0.5);
+    }
+    Ok(Finding { measured, pass: checks.pass(), remarks: checks.into_remarks(), picture: None })
+}
+
+fn own_tau(lab: &mut Laboratory) -> Result<Finding, String> {
+    let short = |network: &mut Network| {
+        network.vpns_mut("cross*").for_each(|vpn| vpn.ingress.tau = Some(Duration::from_millis(14)));
+    };
+    let lengths = [2, 4];
+    let mut cases = Vec::new();
+    for m in lengths {
+        cases.push(linear(m, "", |_| ())?);
+        cases.push(linear(m, ", own τ", short)?);
+    }
+    let outcomes = lab.measure(&cases)?;
+    let (mut measured, mut checks) = (Measured::default(), Checks::default());
+    for (m, pair) in lengths.iter().zip(outcomes.chunks(2)) {
+        let rates: Vec<Estimate> = pair.iter().map(long_rate).collect();
+        let [equal, own] = rates[..] else { continue };
+        measured.add(format!("M = {m}"), "equal τ, Mbit/s", equal);
+        measured.add(format!("M = {m}"), "own τ, Mbit/s", own);
+        let off = own.mean / equal.mean.max(1e-9) - 1.0;
+        checks.check(off.abs() <= 0.1, || format!("M = {m}: the long loop's share is {:+.0} % off", off * 100.0));
+    }
+    Ok(Finding { measured, pass: checks.pass(), remarks: checks.into_remarks(), picture: None })
+}

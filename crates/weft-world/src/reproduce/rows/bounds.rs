@@ -1,0 +1,222 @@
+//! E8 to E11, E14: how long queues get, and who gets nothing.
+
+use super::super::Estimate;
+use super::super::case::{FLOOD, LINEAR, QUEUES, whole_case};
+use super::super::checks::Checks;
+use super::super::fairness::{of_link, of_queue, rate_mbps};
+use super::super::laboratory::{Case, Laboratory, Outcomes};
+use super::super::row::{Chart, Curve, Finding, Measured, Picture, Row};
+use crate::network::NetworkRun;
+use weft_scenario::{Network, Traffic};
+use weft_units::{Duration, Rate};
+
+pub(super) const ROWS: [Row; 5] = [
+    Row {
+        id: "E8",
+        figure: "Paper 004, §4",
+        claim: "one bottleneck's queue is at most N α τ",
+        accept: "the fluid law exactly (`weft-core/tests/control_loop/fluid.rs`); here ≤ N α τ + N packets",
+        setup: "2, 5 and 10 greedy loops over 10 Mbit/s, α = 1 packet per τ = 40 ms, H = 2 packets",
+        examine: one_bottleneck,
+    },
+    Row {
+        id: "E9",
+        figure: "Paper 004, §6.2",
+        claim: "long loops starve where β > 1 − N α/C",
+        accept: "the long loop's rate over its proportional share falls as β rises beyond the bound",
+        setup: "two bottlenecks of 10 Mbit/s, four loops across each, β = 0.7 to 0.99; the bound is 0.9",
+        examine: starvation,
+    },
+    Row {
+        id: "E10",
+        figure: "Paper 004, §6.1",
+        claim: "the accumulation's error has a variance of at most 0.5 packets, so H = 2 takes no burst for congestion",
+        accept: "at 90 % load loops back off less than once in 100 s: each carries all that it is offered",
+        setup: "ten loops, Poisson datagrams of 0.9 Mbit/s each, over 10 Mbit/s",
+        examine: false_alarms,
+    },
+    Row {
+        id: "E11",
+        figure: "Paper 004, §4",
+        claim: "with several bottlenecks a queue is at most (N − 1) C τ",
+        accept: "below it (random topologies, fluid and packets: `weft-core/tests/control_loop`; here E1's six bottlenecks)",
+        setup: "as E1 with M = 6 at 20 Mbit/s",
+        examine: several_bottlenecks,
+    },
+    Row {
+        id: "E14",
+        figure: "Paper 004, §6.1",
+        claim: "who does not use its rate loses it, and a burst does not hurt the queues",
+        accept: "the greedy loop has ≥ 95 % while the other is off; the queue is < 40 packets at each on",
+        setup: "a greedy loop, and one of datagrams that is on and off for ten seconds at a time, over 10 Mbit/s",
+        examine: use_it_or_lose_it,
+    },
+];
+
+/// The longest queue of a link in packets of 1000 bytes.
+fn longest(runs: &Outcomes, network: &Network, link: &str, mbps: f64) -> Estimate {
+    let place = network.links.iter().position(|known| known.name == link).unwrap_or_default();
+    let of = of_queue(runs, place, |queue| queue.longest_ms);
+    let packets = mbps * 1e3 / 8_000.0;
+    Estimate { mean: of.mean * packets, half_width: of.half_width * packets }
+}
+
+/// So many greedy loops over one bottleneck whose queue never overflows; a measurement every T.
+fn greedy(loops: usize, interval_ms: u64) -> Result<(Network, Case), String> {
+    let mut network = QUEUES.read()?;
+    for gone in loops..10 {
+        for kind in ["s", "in", "out", "d"] {
+            network.remove_nodes(&format!("{kind}{gone}"));
+        }
+    }
+    let (size, discipline) = (weft_scenario::QueueSize::Packets(1_000), weft_scenario::Discipline::DropTail);
+    network.links_mut("bottleneck").for_each(|link| link.set_queue(size, discipline));
+    network.vpns_mut("*").for_each(|vpn| vpn.ingress.interval = Some(Duration::from_millis(interval_ms)));
+    (network.duration, network.warmup) = (Duration::from_secs(40), Duration::from_secs(10));
+    let case = whole_case(&network, &format!("{loops} loops, 1000 packets, T = {interval_ms} ms"), "loops")?;
+    Ok((network, case))
+}
+
+fn one_bottleneck(lab: &mut Laboratory) -> Result<Finding, String> {
+    let grid: Vec<(usize, u64)> = [2, 5, 10].iter().flat_map(|loops| [40, 10].map(|ms| (*loops, ms))).collect();
+    let built = grid.iter().map(|(loops, ms)| greedy(*loops, *ms)).collect::<Result<Vec<_>, _>>()?;
+    let outcomes = lab.measure(&built.iter().map(|(_, case)| case.clone()).collect::<Vec<_>>())?;
+    let (mut measured, mut checks) = (Measured::default(), Checks::default());
+    for (((loops, ms), (network, _)), runs) in grid.iter().zip(&built).zip(&outcomes) {
+        let found = longest(runs, network, "bottleneck", 10.0);
+        let bound = *loops as f64 * 2.0;
+        measured.add(format!("{loops} loops, T = {ms} ms"), "longest queue, packets", found);
+        measured.add(format!("{loops} loops, T = {ms} ms"), "N α τ + N", Estimate::exact(bound));
+        if *ms == 40 {
+            // What is counted is within 6 %.
+            checks.below(&format!("{loops} loops: longest queue"), found.mean, 1.06 * bound + 1.0);
+        }
+    }
+    let pass = checks.pass();
+    let mut remarks = checks.into_remarks();
+    remarks.push(
+        "The bound is for a loop that sees a queue when there is one. Here a loop sees it once it is H = 2 packets of its own, at the end \
+         of an interval T, and acts a round trip later; until then all go on sending at what they had risen to. Measured more often (T = τ/4) \
+         the queue is shorter."
+            .into(),
+    );
+    Ok(Finding { measured, pass, remarks, picture: None })
+}
+
+/// E1's network with so many bottlenecks, each this fast.
+fn linear(bottlenecks: usize, mbps: u64) -> Result<Network, String> {
+    let mut network = LINEAR.read()?;
+    for number in 1..=6 {
+        let kept = number <= bottlenecks;
+        for link in network.links_mut(&format!("b{number}")) {
+            link.set_rate(Rate::from_mbps(if kept { mbps } else { 1_000 }));
+            if !kept {
+                link.set_delay(Duration::from_micros(1));
+            }
+        }
+        if !kept {
+            network.remove_nodes(&format!("c{number}-*"));
+        }
+    }
+    Ok(network)
+}
+
+fn starvation(lab: &mut Laboratory) -> Result<Finding, String> {
+    let betas = [0.7, 0.8, 0.9, 0.95, 0.99];
+    let mut cases = Vec::new();
+    for beta in betas {
+        let mut network = linear(2, 10)?;
+        network.vpns_mut("*").for_each(|vpn| (vpn.ingress.beta, vpn.ingress.increase) = (beta, Some(1.0)));
+        (network.duration, network.warmup) = (Duration::from_secs(60), Duration::from_secs(20));
+        network.flows.iter_mut().for_each(|flow| flow.stop = Duration::from_secs(60));
+        cases.push(whole_case(&network, &format!("two bottlenecks of 10 Mbit/s, β = {beta}"), "loops")?);
+    }
+    let outcomes = lab.measure(&cases)?;
+    let (mut measured, mut checks, mut points) = (Measured::default(), Checks::default(), Vec::new());
+    for (beta, runs) in betas.iter().zip(&outcomes) {
+        let long = |run: &NetworkRun| {
+            let long = run.loops.iter().find(|this| this.which.vpn == 0 && this.which.is_up);
+            long.map_or(0.0, |this| this.result.goodput_bps / 1e6 / (10.0 / 9.0))
+        };
+        let share = Estimate::of(runs.iter().map(long));
+        measured.add(format!("β = {beta}"), "long loop over its proportional share", share);
+        measured.add(format!("β = {beta}"), "utilisation", of_link(runs, "b1", |link| link.utilisation));
+        points.push((*beta, share));
+    }
+    let mean = |n: usize| points.get(n).map_or(0.0, |(_, share)| share.mean);
+    checks.below("the long loop at β = 0.99", mean(4), mean(2));
+    let curves = vec![Curve { name: "here".into(), points }];
+    let chart = Chart { title: "the long loop over its proportional share".into(), x_label: "β".into(), curves };
+    let title = "Paper 004, §6.2: β and starvation";
+    let picture = Picture { row: "E9", file: "paper-004-beta.svg", title, charts: vec![chart] };
+    Ok(Finding { measured, pass: checks.pass(), remarks: checks.into_remarks(), picture: Some(picture) })
+}
+
+fn false_alarms(lab: &mut Laboratory) -> Result<Finding, String> {
+    let mut network = QUEUES.read()?;
+    let rate = Rate::from_bps(900_000);
+    let mut seen = Vec::new();
+    network.flows.retain(|flow| {
+        !seen.contains(&flow.from) && {
+            seen.push(flow.from);
+            true
+        }
+    });
+    network.flows.iter_mut().for_each(|flow| flow.traffic = Traffic::Poisson { packet_bytes: 1_000, rate });
+    network.vpns_mut("*").for_each(|vpn| vpn.ingress.startup = true);
+    let outcomes = lab.measure(&[whole_case(&network, "0.9 Mbit/s of Poisson each", "loops")?])?;
+    let runs = &outcomes[0];
+    let total = |of: fn(&weft_scenario::VpnResult) -> f64| {
+        Estimate::of(runs.iter().map(|run| run.run.vpns.iter().map(of).sum::<f64>()))
+    };
+    let (carried, dropped) = (total(|vpn| vpn.goodput_bps / 1e6), total(|vpn| vpn.dropped));
+    let mut measured = Measured::default();
+    measured.add("carried, Mbit/s of 9", "", carried);
+    measured.add("dropped at the edges in 80 s", "", dropped);
+    let mut checks = Checks::default();
+    checks.at_least("carried, Mbit/s", carried.mean, 0.99 * 9.0);
+    Ok(Finding { measured, pass: checks.pass(), remarks: checks.into_remarks(), picture: None })
+}
+
+fn several_bottlenecks(lab: &mut Laboratory) -> Result<Finding, String> {
+    let mut network = linear(6, 20)?;
+    (network.duration, network.warmup) = (Duration::from_secs(30), Duration::from_millis(1));
+    let outcomes = lab.measure(&[whole_case(&network, "six bottlenecks of 20 Mbit/s", "loops")?])?;
+    let (mut measured, mut checks) = (Measured::default(), Checks::default());
+    let bound = 24.0 * 20e6 * 0.054 / 8_000.0;
+    let all = (1..=6).map(|m| longest(&outcomes[0], &network, &format!("b{m}"), 20.0));
+    let found = all.max_by(|a, b| a.mean.total_cmp(&b.mean)).unwrap_or(Estimate::exact(0.0));
+    measured.add("longest queue, packets", "", found);
+    measured.add("(N − 1) C τ, packets", "", Estimate::exact(bound));
+    checks.below("the longest queue", found.mean, bound);
+    Ok(Finding { measured, pass: checks.pass(), remarks: checks.into_remarks(), picture: None })
+}
+
+fn use_it_or_lose_it(lab: &mut Laboratory) -> Result<Finding, String> {
+    let mut network = FLOOD.read()?;
+    let bursts = network.flows_mut("flood").next().cloned();
+    let bursts = bursts.ok_or("`paper-004-figure-8` has no flow `flood`")?;
+    network.flows.retain(|flow| flow.name != "flood");
+    for n in 0..3 {
+        let start = Duration::from_secs(20 + 20 * n);
+        let stop = start + Duration::from_secs(10);
+        let name = format!("flood{n}");
+        network.flows.push(weft_scenario::NetworkFlow { name, start, stop, ..bursts.clone() });
+    }
+    network.duration = Duration::from_secs(80);
+    network.flows_mut("tcp").for_each(|flow| flow.stop = Duration::from_secs(80));
+    let outcomes = lab.measure(&[whole_case(&network, "on and off for 10 s", "loops")?])?;
+    let (mut measured, mut checks) = (Measured::default(), Checks::default());
+    for n in 0..3 {
+        let off = 30.0 + 20.0 * f64::from(n);
+        let alone = rate_mbps(&outcomes[0], 2, 0, off + 2.0, off + 10.0);
+        let beside = rate_mbps(&outcomes[0], 2, 0, off - 8.0, off);
+        measured.add(format!("cycle {}", n + 1), "beside the other, Mbit/s", beside);
+        measured.add(format!("cycle {}", n + 1), "alone, from 2 s after, Mbit/s", alone);
+        checks.at_least(&format!("cycle {}: alone, Mbit/s", n + 1), alone.mean, 9.5);
+    }
+    let queue = longest(&outcomes[0], &network, "bottleneck", 10.0);
+    measured.add("longest queue, packets", "", queue);
+    checks.below("the longest queue", queue.mean, 40.0);
+    Ok(Finding { measured, pass: checks.pass(), remarks: checks.into_remarks(), picture: None })
+}

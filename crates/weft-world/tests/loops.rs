@@ -1,0 +1,100 @@
+//! VPNs and loops in networks: shares by weight, queues at the edge, nothing lost track of.
+#![allow(missing_docs)]
+
+use weft_core::fair::index;
+use weft_scenario::{Discipline, IngressChange, LoopLaw, Markers, Network, NetworkVariant, QueueSize, Traces};
+use weft_world::network::{NetworkRun, run};
+
+const FAIR_VPNS: &str = include_str!("../../../scenarios/fair-vpns.toml");
+
+fn fair_vpns() -> Network {
+    Network::parse(FAIR_VPNS, "fair-vpns.toml").unwrap()
+}
+
+fn variant<'a>(network: &'a Network, name: &str) -> &'a NetworkVariant {
+    network.variant(name).unwrap()
+}
+
+fn run_seed(network: &Network, variant: &NetworkVariant, seed: u64) -> NetworkRun {
+    run(network, variant, seed, &Traces::new()).unwrap()
+}
+
+/// The weighted fairness index of the loops that lead up, between two times in tenths of a second.
+fn fairness(network: &Network, run: &NetworkRun, from: usize, to: usize) -> f64 {
+    let up = || run.loops.iter().filter(|this| this.which.is_up);
+    let rate = |by_tick: &[u32]| by_tick.iter().take(to).skip(from).map(|bytes| f64::from(*bytes)).sum::<f64>();
+    let rates: Vec<f64> = up().map(|this| rate(&this.by_tick)).collect();
+    let weights: Vec<f64> = up().map(|this| network.vpns[this.which.vpn as usize].weight).collect();
+    assert_eq!(rates.len(), network.vpns.len());
+    index(&rates, &weights)
+}
+
+#[test]
+fn eight_vpns_share_by_weight_within_ten_seconds_and_two_after_a_step() {
+    let network = fair_vpns();
+    let of = |name: &str| run_seed(&network, variant(&network, name), 1);
+    let without = fairness(&network, &of("without"), 100, 120);
+    assert!(without < 0.5, "{without}");
+    // Windows answer losses, and which packet is lost is chance: over two seconds they scatter around their shares.
+    for (name, least) in [("aimd-window", 0.95), ("accumulation", 0.98)] {
+        let run = of(name);
+        let (before, after) = (fairness(&network, &run, 100, 120), fairness(&network, &run, 270, 290));
+        assert!(before >= least && after >= least, "{name}: F {before:.4}, after the step {after:.4}");
+        let up = run.run.vpns.iter().filter(|vpn| vpn.from == "west");
+        assert!(up.clone().all(|vpn| vpn.rate_bps.is_some() && vpn.rtt_ms.is_some_and(|rtt| rtt > 20.0)));
+        assert!((up.map(|vpn| vpn.share).sum::<f64>() - 1.0).abs() < 1e-9);
+    }
+}
+
+#[test]
+fn the_queue_stands_at_the_edge_and_the_link_is_full() {
+    let mut network = fair_vpns();
+    network.events.clear();
+    let core = network.links.iter().position(|link| link.name == "core").unwrap();
+    network.links_mut("core").for_each(|link| link.set_queue(QueueSize::Packets(250), Discipline::DropTail));
+    let of = |name: &str| run_seed(&network, variant(&network, name), 1).run.links[2 * core].clone();
+    let (without, with) = (of("without"), of("accumulation"));
+    assert!(with.queue_ms_p95 < 0.1 * without.queue_ms_p95, "{} of {} ms", with.queue_ms_p95, without.queue_ms_p95);
+    assert!(with.utilisation >= 0.97 && with.lost == 0.0, "{with:?}");
+}
+
+#[test]
+fn edges_without_loops_change_nothing() {
+    let network = fair_vpns();
+    let mut bare = network.clone();
+    bare.edges.clear();
+    bare.vpns.clear();
+    let [with, without] = [&network, &bare].map(|network| run_seed(network, variant(network, "without"), 3).run);
+    assert_eq!((with.flows, with.links), (without.flows, without.links));
+}
+
+#[test]
+fn the_same_seed_gives_the_same_run() {
+    let network = fair_vpns();
+    for name in ["aimd-window", "accumulation"] {
+        let of = |seed| serde_json::to_string(&run_seed(&network, variant(&network, name), seed).run).unwrap();
+        let once = of(5);
+        assert_eq!(once, of(5));
+        assert_ne!(once, of(6));
+    }
+}
+
+/// Markers and reports are lost as often as data: loops slow down, and no VPN stops.
+#[test]
+fn loops_outlive_the_loss_of_markers_and_reports() {
+    let mut network = fair_vpns();
+    network.events.clear();
+    for direction in network.links_mut("core").flat_map(|link| link.directions_mut()) {
+        direction.spec.loss = 0.02;
+    }
+    for law in [LoopLaw::AimdWindow, LoopLaw::Accumulation] {
+        for markers in [Markers::Carried, Markers::Packets] {
+            let ingress = IngressChange { law: Some(law), markers: Some(markers), ..IngressChange::default() };
+            let changed = NetworkVariant { ingress, ..variant(&network, "aimd-window").clone() };
+            let run = run_seed(&network, &changed, 1);
+            for vpn in run.run.vpns.iter().filter(|vpn| vpn.from == "west") {
+                assert!(vpn.goodput_bps > 50e3, "{law:?}, {markers:?}: {vpn:?}");
+            }
+        }
+    }
+}
