@@ -3,7 +3,10 @@
 
 use libfuzzer_sys::fuzz_target;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
-use weft_engine::{Engine, EngineConfig, LinkEvent, MemberConfig, Policy, Prefix, Received, VpnConfig};
+use weft_core::control_loop::LoopConfig;
+use weft_core::control_loop::aimd_window::AimdConfig;
+use weft_core::service::Service;
+use weft_engine::{Engine, EngineConfig, Entry, LinkEvent, MemberConfig, Policy, Prefix, Received, VpnConfig};
 use weft_session::{Cipher, Identity, PeerConfig, Sessions};
 use weft_units::{Duration, Instant, LinkId, PathId, PeerId, VpnId};
 use weft_wire::frame::{Frame, FrameWriter, Frames};
@@ -24,7 +27,16 @@ impl Node {
     fn new(peer: &Identity) -> Node {
         let prefixes = vec![Prefix { address: PREFIX_IN_VPN, length: 24 }];
         let members = vec![MemberConfig { public_key: peer.public_key(), prefixes }];
-        let vpn = VpnConfig { id: VPN, name: "tenant".into(), weight: 1, prefixes: Vec::new(), members };
+        let control = Some(LoopConfig::AimdWindow(AimdConfig::default()));
+        let vpn = VpnConfig {
+            id: VPN,
+            name: "tenant".into(),
+            weight: 1,
+            service: Service::BestEffort,
+            entry: Entry { control, ..Entry::default() },
+            prefixes: Vec::new(),
+            members,
+        };
         let peer = weft_engine::PeerConfig {
             name: "liar".into(),
             public_key: peer.public_key(),
@@ -113,6 +125,7 @@ fuzz_target!(|bytes: &[u8]| {
         let packet_type = match how & 3 {
             0 => PacketType::Data,
             2 => PacketType::DataPart,
+            3 => PacketType::LoopData,
             _ => PacketType::Control,
         };
         let vpn = if how & 8 != 0 && packet_type != PacketType::Control { VPN } else { VpnId::DEFAULT };

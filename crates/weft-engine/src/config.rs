@@ -3,6 +3,9 @@
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::net::{IpAddr, SocketAddr};
+use weft_core::control_loop::LoopConfig;
+use weft_core::queue;
+use weft_core::service::Service;
 use weft_session::{Cipher, Identity, PublicKey};
 use weft_units::{Rate, VpnId};
 
@@ -61,10 +64,35 @@ pub struct VpnConfig {
     pub name: String,
     /// Its share beside other VPNs; above zero.
     pub weight: u32,
+    /// What it is promised. Leased lines must fit what their peers have to lease ([`Policy::leasable`]).
+    pub service: Service,
+    /// How its packets enter the tunnel.
+    pub entry: Entry,
     /// Addresses behind this node.
     pub prefixes: Vec<Prefix>,
     /// The peers that have part in it.
     pub members: Vec<MemberConfig>,
+}
+
+/// How packets of a VPN enter the tunnel toward each of its members: the queue, and the loop that lets them go.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Entry {
+    /// What the queue does. CoDel's times follow the paths.
+    pub queue: queue::QueueKind,
+    /// Packets it holds at most.
+    pub limit_packets: usize,
+    /// Bytes it holds at most.
+    pub limit_bytes: u64,
+    /// The law of its loops; without one its packets leave as fast as the paths take them. Of a window, a and b are those of the
+    /// heaviest VPN.
+    pub control: Option<LoopConfig>,
+}
+
+impl Default for Entry {
+    /// FQ-CoDel, 10,240 packets (RFC 8290 §5.2.2), no loop.
+    fn default() -> Entry {
+        Entry { queue: queue::QueueKind::FqCodel, limit_packets: 10_240, limit_bytes: 15_000_000, control: None }
+    }
 }
 
 /// A peer's part in a VPN.
@@ -122,6 +150,8 @@ pub struct Policy {
     pub wrr_order: WrrOrder,
     /// Weights of weighted schedules.
     pub weights: Weights,
+    /// What leased lines of VPNs toward it may take together; without it none may be leased.
+    pub leasable: Option<Rate>,
 }
 
 impl Default for Policy {
@@ -135,6 +165,7 @@ impl Default for Policy {
             queue: QueueKind::FqCodel,
             wrr_order: WrrOrder::Smooth,
             weights: Weights::Measured,
+            leasable: None,
         }
     }
 }

@@ -8,7 +8,7 @@ use weft_units::planted::{self, Fault};
 use weft_units::{FlowId, FlowSeq, PeerId, VpnId};
 use weft_wire::ecn::{Decapsulated, DscpModel, decapsulate};
 use weft_wire::inner::{InnerHeader, UnitKind};
-use weft_wire::ip::{self, Ecn};
+use weft_wire::ip::{self, Ecn, IpView};
 use weft_wire::super_packet::{MAX_HEADER_LEN, Run};
 
 /// Pieces of one write: the virtio-net header with the packet's own, and the payloads.
@@ -72,6 +72,13 @@ impl Heads {
         (head.vpn, head.seq, head.len) = (vpn, seq, len);
         let header = len.min(MAX_HEADER_LEN);
         head.packet[..header].copy_from_slice(&packet[..header]);
+    }
+
+    /// Bytes of the header that the slices of a flow lately had.
+    pub(crate) fn header_len(&self, vpn: VpnId, flow: FlowId) -> Option<usize> {
+        let head = self.by_flow.get(&flow).filter(|head| head.vpn == vpn)?;
+        let packet = IpView::parse(&head.packet[..head.len]).ok()?;
+        Some(head.len - packet.tcp()?.payload().len())
     }
 
     fn get(&self, vpn: VpnId, flow: FlowId, seq: FlowSeq) -> Option<&[u8]> {

@@ -1,10 +1,12 @@
 //! What the engine tells its user, and what it can be told to do.
 
+use crate::vpn::VpnError;
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::fmt;
 use core::net::SocketAddr;
 use core::time::Duration;
+use weft_core::service::Service;
 use weft_units::{LinkId, PathId, PeerId};
 
 /// A change worth a log line or an action of the program.
@@ -88,12 +90,12 @@ impl fmt::Display for PathState {
 pub enum Command {
     /// Use these weights from the next unit on, by link name; counters restart (NATALIE). `None`: measured again.
     SetWeights(Option<Vec<(String, u32)>>),
-    /// Gives a VPN another weight.
-    SetVpnWeight {
+    /// Changes a VPN's share, until the next reload.
+    SetVpn {
         /// The VPN's name.
         vpn: String,
-        /// Above zero.
-        weight: u32,
+        /// What of it.
+        change: VpnChange,
     },
     /// Ping the peer over every path; answers come as [`Event::Pong`].
     Ping {
@@ -106,8 +108,17 @@ pub enum Command {
     Close,
 }
 
+/// What of a VPN's share changes; by default nothing.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct VpnChange {
+    /// Its weight, above zero.
+    pub weight: Option<u32>,
+    /// What it is promised.
+    pub service: Option<Service>,
+}
+
 /// Why a command was refused.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub enum CommandError {
     /// No peer of that name; these are known.
     UnknownPeer(Vec<String>),
@@ -115,8 +126,10 @@ pub enum CommandError {
     UnknownLink(String, Vec<String>),
     /// No VPN of that name; these are known.
     UnknownVpn(String, Vec<String>),
-    /// All weights are zero, or a VPN's is.
+    /// All weights are zero.
     NoWeight,
+    /// The VPN cannot be so; nothing has changed.
+    Vpn(VpnError),
     /// The peer has no session now.
     NotEstablished,
 }

@@ -21,11 +21,12 @@ mod unit;
 mod vpn;
 
 pub use config::{
-    AckPolicy, Bundle, EngineConfig, LinkConfig, MemberConfig, PeerConfig, Policy, Prefix, QueueKind, Recovery,
+    AckPolicy, Bundle, EngineConfig, Entry, LinkConfig, MemberConfig, PeerConfig, Policy, Prefix, QueueKind, Recovery,
     Reorder, Schedule, VpnConfig, Weights, WrrOrder,
 };
-pub use event::{Command, CommandError, Event, PathState};
+pub use event::{Command, CommandError, Event, PathState, VpnChange};
 pub use interface::{LinkEvent, Received, Transmit};
 pub use node::Engine;
 pub use snapshot::{FlowSnapshot, MemberSnapshot, PathSnapshot, PeerSnapshot, Snapshot, VpnSnapshot};
-pub use vpn::{ConfigError, VpnError, VpnTotals};
+pub use vpn::{ConfigError, Refusal, VpnError, VpnTotals};
+pub use weft_core::ingress::VpnStatus;

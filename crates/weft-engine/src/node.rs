@@ -2,17 +2,18 @@
 
 use crate::config::{EngineConfig, LinkConfig, PeerConfig, Reorder, VpnConfig, Weights};
 use crate::egress::Output;
-use crate::event::{Command, CommandError, Event};
+use crate::event::{Command, CommandError, Event, VpnChange};
 use crate::interface::{LinkEvent, Received, Transmit};
 use crate::links::{Link, Links};
 use crate::peer::{Context, Datagram, Peer};
-use crate::vpn::{ConfigError, Vpns, check_vpns};
+use crate::vpn::{ConfigError, Leases, Vpn, VpnError, Vpns, check_vpns};
 use alloc::collections::VecDeque;
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::net::{IpAddr, SocketAddr};
 use weft_core::pool::{BufId, Limits, Pool, SMALL_BYTES};
 use weft_core::reorder::route_reordering_metric;
+use weft_core::service::{Service, Share};
 use weft_session::{Action, Outcome, PeerConfig as SessionPeer, PeerError, PublicKey, Sessions};
 use weft_units::planted::{self, Fault};
 use weft_units::{Duration, Instant, LinkId, PeerId, Rng, VpnId};
@@ -97,7 +98,7 @@ impl Engine {
             let first_path = u16::from(engine.sessions.public_key() > peer.public_key);
             engine.peers.push(Peer::new(now, PeerId(index as u16), peer, &engine.rng, first_path));
         }
-        engine.set_vpns(config.vpns);
+        engine.set_vpns(now, config.vpns);
         Ok(engine)
     }
 
@@ -156,7 +157,7 @@ impl Engine {
                 self.add_peer(now, config)?;
             }
         }
-        self.set_vpns(vpns);
+        self.set_vpns(now, vpns);
         let links: Vec<_> = self.links.iter().cloned().collect();
         for link in links {
             self.open_paths(now, &link);
@@ -205,9 +206,15 @@ impl Engine {
     }
 
     /// Takes checked VPNs, and the peers' own prefixes for the default one.
-    fn set_vpns(&mut self, vpns: Vec<VpnConfig>) {
+    fn set_vpns(&mut self, now: Instant, vpns: Vec<VpnConfig>) {
         self.vpns.set_default(self.peers.iter().map(|peer| (peer.id, &peer.config)));
         self.vpns.set_others(vpns, |key| self.sessions.peer_by_key(key));
+        for index in 0..self.peers.len() {
+            let peer = &self.peers[index];
+            let (share, entries) = self.vpns.entries(peer.id, peer.config.policy.recovery);
+            let controller = self.vpns.controller(now);
+            self.with_peer(now, index, |peer, cx| peer.set_vpns(cx, share, &entries, controller));
+        }
     }
 
     fn with_peer<T>(
@@ -455,7 +462,7 @@ impl Engine {
     pub fn handle_command(&mut self, now: Instant, command: Command) -> Result<(), CommandError> {
         match command {
             Command::SetWeights(weights) => self.set_weights(weights),
-            Command::SetVpnWeight { vpn, weight } => self.set_vpn_weight(&vpn, weight),
+            Command::SetVpn { vpn, change } => self.set_vpn(now, &vpn, change),
             Command::Ping { peer, id } => self.ping(now, &peer, id),
             Command::Close => {
                 for peer in &mut self.peers {
@@ -482,19 +489,41 @@ impl Engine {
         Ok(())
     }
 
-    fn set_vpn_weight(&mut self, name: &str, weight: u32) -> Result<(), CommandError> {
-        if weight == 0 {
-            return Err(CommandError::NoWeight);
+    fn set_vpn(&mut self, now: Instant, name: &str, change: VpnChange) -> Result<(), CommandError> {
+        let Some(id) = self.vpns.by_name(name) else {
+            let known = self.vpns.others().into_iter().map(|(_, vpn)| vpn.name.clone()).collect();
+            return Err(CommandError::UnknownVpn(name.into(), known));
+        };
+        let Some(vpn) = self.vpns.get(id) else { return Ok(()) };
+        let weight = change.weight.unwrap_or(vpn.weight);
+        let service = change.service.unwrap_or(vpn.service);
+        self.check_share(id, weight, service).map_err(CommandError::Vpn)?;
+        let Some(vpn) = self.vpns.get_mut(id) else { return Ok(()) };
+        (vpn.weight, vpn.service) = (weight, service);
+        let members = vpn.members.clone();
+        let (share, nominal) = (self.vpns.get(id).map(|vpn| self.vpns.share(vpn)), self.vpns.nominal_weight());
+        for peer in members {
+            if let (Some(peer), Some(share)) = (self.peers.get_mut(usize::from(peer.0)), share) {
+                peer.set_share(now, id, share, nominal);
+            }
         }
-        match self.vpns.by_name(name) {
-            Some(vpn) => {
-                vpn.weight = weight;
-                Ok(())
-            }
-            None => {
-                let known = self.vpns.others().into_iter().map(|(_, vpn)| vpn.name.clone()).collect();
-                Err(CommandError::UnknownVpn(name.into(), known))
-            }
+        Ok(())
+    }
+
+    /// Whether a VPN may have such a share beside the others as they are.
+    fn check_share(&self, id: VpnId, weight: u32, service: Service) -> Result<(), VpnError> {
+        if weight == 0 {
+            return Err(VpnError::NoWeight);
+        }
+        Share::new(weight.into(), service).map_err(VpnError::Share)?;
+        let configs: Vec<PeerConfig> = self.peers.iter().map(|peer| peer.config.clone()).collect();
+        let mut leases = Leases::new(&configs);
+        for (other, vpn) in self.vpns.others().into_iter().filter(|(other, _)| *other != id) {
+            leases.admit(other, vpn.service, keys_of(vpn, &configs)).map_err(VpnError::Lease)?;
+        }
+        match self.vpns.get(id) {
+            Some(vpn) => leases.admit(id, service, keys_of(vpn, &configs)).map_err(VpnError::Lease),
+            None => Ok(()),
         }
     }
 
@@ -550,6 +579,11 @@ impl Engine {
             peer.on_send_error(now, transmit.link, transmit.destination, size, too_big);
         }
     }
+}
+
+/// The keys of a VPN's members.
+fn keys_of<'a>(vpn: &'a Vpn, peers: &'a [PeerConfig]) -> impl Iterator<Item = &'a PublicKey> {
+    vpn.members.iter().filter_map(|id| peers.get(usize::from(id.0))).map(|peer| &peer.public_key)
 }
 
 /// What a TUN read holds and where it wants to go.

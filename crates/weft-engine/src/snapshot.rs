@@ -11,6 +11,8 @@ use alloc::vec::Vec;
 use core::net::SocketAddr;
 use core::time::Duration;
 use weft_core::control::Phase;
+use weft_core::ingress::VpnStatus;
+use weft_core::service::Service;
 use weft_session::VpnStanding;
 use weft_units::{FlowId, Instant, LinkId, PathId, PeerId, Rate, VpnId};
 use weft_wire::ip::FlowKey;
@@ -158,6 +160,8 @@ pub struct VpnSnapshot {
     pub name: String,
     /// Its weight now.
     pub weight: u32,
+    /// What it is promised now.
+    pub service: Service,
     /// The peers that have part in it.
     pub members: Vec<MemberSnapshot>,
     /// What it has carried and refused.
@@ -171,6 +175,8 @@ pub struct MemberSnapshot {
     pub peer: String,
     /// Packets can be sent to it now. A VPN opens when it is used, and closes some minutes after.
     pub is_open: bool,
+    /// How its queue and its loop toward the peer stand; none for the default VPN, which has the peer's own queue.
+    pub entry: Option<VpnStatus>,
 }
 
 /// Flows listed per peer at most.
@@ -199,6 +205,7 @@ impl Engine {
             id,
             name: vpn.name.clone(),
             weight: vpn.weight,
+            service: vpn.service,
             members: vpn.members.iter().filter_map(|peer| self.member(id, *peer)).collect(),
             totals: vpn.totals,
         };
@@ -208,7 +215,7 @@ impl Engine {
     fn member(&self, vpn: VpnId, peer: PeerId) -> Option<MemberSnapshot> {
         let of = self.peers.get(usize::from(peer.0))?;
         let is_open = of.is_established() && self.sessions.vpn_standing(peer, vpn) != VpnStanding::Closed;
-        Some(MemberSnapshot { peer: of.config.name.clone(), is_open })
+        Some(MemberSnapshot { peer: of.config.name.clone(), is_open, entry: of.entry_status(vpn) })
     }
 }
 
@@ -237,7 +244,7 @@ impl Peer {
             repeated_units: totals.repeated_units,
             abandoned_units: totals.abandoned_units,
             queue_drops: totals.queue_drops,
-            queue_bytes: self.queue.backlog_bytes(),
+            queue_bytes: self.backlog_bytes(),
             waiting_for_vpns: self.openings.waiting(),
             duplicate_units: totals.duplicate_units,
             broken_parts: self.broken_parts(),

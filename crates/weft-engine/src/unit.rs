@@ -5,6 +5,7 @@ use core::ops::Range;
 use weft_core::pool::{BufId, Pool};
 use weft_units::{FlowId, FlowSeq, Instant, VpnId};
 use weft_wire::inner::{self, GRANULE, UnitKind};
+use weft_wire::loop_data::{Marker, OfRun};
 use weft_wire::super_packet::SuperPacket;
 use weft_wire::virtio::VNET_HEADER_LEN;
 
@@ -13,6 +14,7 @@ use weft_wire::virtio::VNET_HEADER_LEN;
 pub(crate) struct Segment {
     pub(crate) buf: BufId,
     pub(crate) vpn: VpnId,
+    pub(crate) flow: FlowId,
     pub(crate) shape: SuperPacket,
     pub(crate) number: u16,
     /// Tells super-packets apart, also where a buffer is used again.
@@ -50,6 +52,8 @@ pub(crate) struct Unit {
     pub(crate) flow: FlowId,
     pub(crate) seq: FlowSeq,
     pub(crate) urgent: bool,
+    /// What leaves with it, the first time it is sent.
+    pub(crate) marker: Option<OfRun<Marker>>,
     pub(crate) deadline: Instant,
     /// Granules that arrived in parts, a bit each.
     pub(crate) arrived: u16,
@@ -131,6 +135,11 @@ impl Units {
 
     pub(crate) fn get(&self, id: UnitId) -> Option<&Unit> {
         self.slots.get(id.0 as usize)?.as_ref()
+    }
+
+    /// Takes the marker off a unit.
+    pub(crate) fn take_marker(&mut self, id: UnitId) -> Option<OfRun<Marker>> {
+        self.slots.get_mut(id.0 as usize)?.as_mut()?.marker.take()
     }
 
     /// Still worth sending.

@@ -7,8 +7,10 @@ use net::{Direction, World, config, direction, inner, is_in_engine, udp};
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::backtrace::Backtrace;
 use std::cell::{Cell, RefCell};
+use weft_core::service::Service;
 use weft_engine::{
-    AckPolicy, Engine, EngineConfig, MemberConfig, Policy, Prefix, QueueKind, Recovery, Reorder, Schedule, VpnConfig,
+    AckPolicy, Engine, EngineConfig, Entry, MemberConfig, Policy, Prefix, QueueKind, Recovery, Reorder, Schedule,
+    VpnConfig,
 };
 use weft_units::{Duration, VpnId};
 use weft_wire::virtio::{GsoType, NEEDS_CSUM, VNET_HEADER_LEN, VnetHeader};
@@ -224,7 +226,15 @@ fn no_packet_of_a_vpn_costs_an_allocation() {
         let config = config(node, 2, &Policy::default(), 1);
         let prefixes = vec![Prefix { address: inner(1 - node).into(), length: 32 }];
         let members = vec![MemberConfig { public_key: config.peers[0].public_key, prefixes }];
-        let vpn = VpnConfig { id: vpn, name: "tenant".into(), weight: 1, prefixes: Vec::new(), members };
+        let vpn = VpnConfig {
+            id: vpn,
+            name: "tenant".into(),
+            weight: 1,
+            service: Service::BestEffort,
+            entry: Entry::default(),
+            prefixes: Vec::new(),
+            members,
+        };
         EngineConfig { vpns: vec![vpn], ..config }
     });
     watch(World::with(&links, configs), links, Traffic { vpn, ..Traffic::default() });

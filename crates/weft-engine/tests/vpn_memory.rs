@@ -8,7 +8,8 @@ use net::{World, config, direction, inner, udp};
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::net::Ipv4Addr;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use weft_engine::{EngineConfig, MemberConfig, Policy, Prefix, VpnConfig};
+use weft_core::service::Service;
+use weft_engine::{EngineConfig, Entry, MemberConfig, Policy, Prefix, VpnConfig};
 use weft_session::KEY_LIFETIME;
 use weft_units::{Duration, VpnId};
 
@@ -51,6 +52,8 @@ fn vpns(node: usize) -> Vec<VpnConfig> {
         id: VpnId(id),
         name: format!("tenant-{id}"),
         weight: 1,
+        service: Service::BestEffort,
+        entry: Entry::default(),
         prefixes: behind(node),
         members: vec![MemberConfig { public_key, prefixes: behind(1 - node) }],
     };

@@ -5,9 +5,10 @@ mod net;
 
 use net::{World, config, direction, inner, udp};
 use std::net::Ipv4Addr;
+use weft_core::service::Service;
 use weft_engine::{
-    Command, CommandError, ConfigError, Engine, EngineConfig, MemberConfig, Policy, Prefix, VpnConfig, VpnError,
-    VpnTotals,
+    Command, CommandError, ConfigError, Engine, EngineConfig, Entry, MemberConfig, Policy, Prefix, VpnChange,
+    VpnConfig, VpnError, VpnTotals,
 };
 use weft_session::KEY_LIFETIME;
 use weft_units::{Duration, Instant, VpnId};
@@ -28,7 +29,15 @@ fn vpn(node: usize, id: VpnId) -> VpnConfig {
     let behind = |node: usize| vec![Prefix { address: inner(node).into(), length: 32 }];
     let peer = config(node, 1, &Policy::default(), 1).peers.remove(0);
     let members = vec![MemberConfig { public_key: peer.public_key, prefixes: behind(1 - node) }];
-    VpnConfig { id, name: format!("vpn{id}"), weight: 1, prefixes: behind(node), members }
+    VpnConfig {
+        id,
+        name: format!("vpn{id}"),
+        weight: 1,
+        service: Service::BestEffort,
+        entry: Entry::default(),
+        prefixes: behind(node),
+        members,
+    }
 }
 
 fn configs(vpns: [&[VpnId]; 2], policy: &Policy) -> [EngineConfig; 2] {
@@ -256,10 +265,12 @@ fn a_packet_of_an_unknown_vpn_goes_nowhere() {
 fn the_weight_of_a_vpn_can_be_set_by_its_name() {
     let mut world = world([&[RED], &[RED]]);
     let now = Instant::from_millis(500);
-    let mut set =
-        |vpn: &str, weight| world.nodes[0].handle_command(now, Command::SetVpnWeight { vpn: vpn.into(), weight });
+    let mut set = |vpn: &str, weight| {
+        let change = VpnChange { weight: Some(weight), ..VpnChange::default() };
+        world.nodes[0].handle_command(now, Command::SetVpn { vpn: vpn.into(), change })
+    };
     assert_eq!(set("vpn100000", 5), Ok(()));
-    assert_eq!(set("vpn100000", 0), Err(CommandError::NoWeight));
+    assert_eq!(set("vpn100000", 0), Err(CommandError::Vpn(VpnError::NoWeight)));
     let known = vec!["vpn100000".to_owned()];
     assert_eq!(set("vpn10000", 5), Err(CommandError::UnknownVpn("vpn10000".into(), known)));
     assert_eq!(world.nodes[0].vpns()[1].weight, 5);

@@ -32,6 +32,8 @@ pub enum PacketType {
     Data = 4,
     /// Sealed: frames.
     Control = 5,
+    /// Sealed: markers and reports of a VPN's loops, with a unit behind them or alone.
+    LoopData = 7,
     /// Sealed: a part of a unit that is too long for its path.
     DataPart = 8,
 }
@@ -55,6 +57,7 @@ impl PacketType {
             3 => Ok(PacketType::CookieReply),
             4 => Ok(PacketType::Data),
             5 => Ok(PacketType::Control),
+            7 => Ok(PacketType::LoopData),
             8 => Ok(PacketType::DataPart),
             _ => Err(WireError::UnknownType),
         }
@@ -62,7 +65,7 @@ impl PacketType {
 
     /// Whether datagrams of this type have a hop header and are sealed.
     pub const fn is_sealed(self) -> bool {
-        matches!(self, PacketType::Data | PacketType::Control | PacketType::DataPart)
+        matches!(self, PacketType::Data | PacketType::Control | PacketType::LoopData | PacketType::DataPart)
     }
 
     /// The first byte of a datagram of this type.
@@ -74,7 +77,7 @@ impl PacketType {
 /// The clear, authenticated header of a sealed datagram.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct HopHeader {
-    /// [`PacketType::Data`], [`PacketType::Control`] or [`PacketType::DataPart`].
+    /// A type that is sealed.
     pub packet_type: PacketType,
     /// The path, as the sender numbers it.
     pub path: PathId,

@@ -13,6 +13,7 @@ pub mod handshake;
 pub mod hop;
 pub mod inner;
 pub mod ip;
+pub mod loop_data;
 pub mod super_packet;
 pub mod varint;
 pub mod virtio;

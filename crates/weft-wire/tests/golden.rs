@@ -12,6 +12,7 @@ use weft_wire::handshake::{
 };
 use weft_wire::hop::{HopHeader, PacketType};
 use weft_wire::inner::{GRANULE, InnerHeader, PartHeader, UnitKind};
+use weft_wire::loop_data::{LoopHeader, MARKER_LEN, MAX_LOOP_HEADER_LEN, Marker, OfRun, Report};
 use weft_wire::virtio::{GsoType, VnetHeader};
 
 #[test]
@@ -19,6 +20,7 @@ fn hop_header() {
     let cases = [
         (PacketType::Data, "14 07 a1b2c3d4 00ff0102"),
         (PacketType::Control, "15 07 a1b2c3d4 00ff0102"),
+        (PacketType::LoopData, "17 07 a1b2c3d4 00ff0102"),
         (PacketType::DataPart, "18 07 a1b2c3d4 00ff0102"),
     ];
     for (packet_type, text) in cases {
@@ -38,7 +40,7 @@ fn hop_header() {
 fn unknown_versions_and_types_are_refused() {
     assert_eq!(PacketType::of(&[0x24]), Err(WireError::Version));
     assert_eq!(PacketType::of(&[0x04]), Err(WireError::Version));
-    for reserved in [0x10, 0x16, 0x17, 0x19, 0x1f] {
+    for reserved in [0x10, 0x16, 0x19, 0x1f] {
         assert_eq!(PacketType::of(&[reserved]), Err(WireError::UnknownType));
     }
     assert_eq!(PacketType::of(&[]), Err(WireError::Truncated));
@@ -122,6 +124,47 @@ fn parts_of_nothing_are_refused() {
     for (first, of) in [(2, 2), (0, 0), (0, 17)] {
         assert_eq!(PartHeader { unit, first, of }.emit(&mut [0; 7]), Err(WireError::Malformed));
     }
+}
+
+const MARKER: Marker =
+    Marker { sequence: 0x0102_0304, sent_at_us: 0x0506_0708, packets: 0x090a_0b0c, bytes: 0x0d0e_0f10 };
+const REPORT: Report = Report {
+    marker: MARKER,
+    received_at_us: 0x1112_1314,
+    held_us: 0x1516_1718,
+    packets: 0x191a_1b1c,
+    bytes: 0x1d1e_1f20,
+    ce_packets: 0x2122_2324,
+};
+
+#[test]
+fn loop_header() {
+    let (marker, report) = (Some(OfRun { run: 0xaa, what: MARKER }), Some(OfRun { run: 0xbb, what: REPORT }));
+    let marker_text = "aa 01020304 05060708 090a0b0c 0d0e0f10";
+    let report_text = "bb 01020304 05060708 090a0b0c 0d0e0f10 11121314 15161718 191a1b1c 1d1e1f20 21222324";
+    let cases = [
+        (LoopHeader { marker, report: None }, format!("01 {marker_text}")),
+        (LoopHeader { marker: None, report }, format!("02 {report_text}")),
+        (LoopHeader { marker, report }, format!("03 {marker_text} {report_text}")),
+    ];
+    for (header, text) in cases {
+        let mut bytes = unhex(&text);
+        let mut out = [0; MAX_LOOP_HEADER_LEN];
+        assert_eq!(header.emit(&mut out), Ok(bytes.len()));
+        assert_eq!((&out[..bytes.len()], header.len()), (&bytes[..], bytes.len()));
+        assert_eq!(LoopHeader::parse(&bytes), Ok((header, &[][..])));
+        for shorter in 0..bytes.len() {
+            assert_eq!(LoopHeader::parse(&bytes[..shorter]), Err(WireError::Truncated));
+            assert_eq!(header.emit(&mut out[..shorter]), Err(WireError::NoRoom));
+        }
+        bytes.push(0x20);
+        assert_eq!(LoopHeader::parse(&bytes), Ok((header, &[0x20][..])), "a unit follows");
+    }
+    assert_eq!((LoopHeader::of_marker(1, MARKER).len(), MAX_LOOP_HEADER_LEN), (MARKER_LEN, 55));
+    for flags in [0, 4, 5, 0x80] {
+        assert_eq!(LoopHeader::parse(&[flags; 60]), Err(WireError::Malformed));
+    }
+    assert_eq!(LoopHeader::default().emit(&mut [0; 60]), Err(WireError::Malformed));
 }
 
 #[test]

@@ -8,6 +8,7 @@ use weft_wire::handshake::{CookieReply, Initiation, InitiationPayload, Response,
 use weft_wire::hop::{HopHeader, MAX_PACKET_NUMBER, PacketType, reconstruct_packet_number};
 use weft_wire::inner::{InnerHeader, PartHeader, UnitKind};
 use weft_wire::ip::{self, Ecn, FlowKey, IpView, L4Checksum, TcpOption, clamp_mss};
+use weft_wire::loop_data::{LoopHeader, MAX_LOOP_HEADER_LEN};
 use weft_wire::super_packet::{Run, SegmentRole, SuperPacket, partial_l4_checksum};
 use weft_wire::varint;
 use weft_wire::virtio::VnetHeader;
@@ -100,6 +101,20 @@ proptest! {
             let mut out = [0; 6];
             header.emit(&mut out).unwrap();
             prop_assert_eq!(out, bytes);
+        }
+    }
+
+    #[test]
+    fn loop_headers_are_emitted_as_they_were_parsed(bytes in prop::collection::vec(any::<u8>(), 0..70), flags in 0u8..5) {
+        let mut bytes = bytes;
+        if let Some(first) = bytes.first_mut() {
+            *first = flags;
+        }
+        if let Ok((header, rest)) = LoopHeader::parse(&bytes) {
+            let mut out = [0; MAX_LOOP_HEADER_LEN];
+            let len = header.emit(&mut out).unwrap();
+            prop_assert_eq!(len + rest.len(), bytes.len());
+            prop_assert_eq!(&out[..len], &bytes[..len]);
         }
     }
 

@@ -96,14 +96,15 @@ Examples:
         #[command(flatten)]
         reading: Reading,
     },
-    /// Each VPN: weight, members, what it carries and refuses; or set its weight
+    /// Each VPN: what it carries and refuses, its queues and loops; or set its weight and what it is promised
     #[command(
         args_conflicts_with_subcommands = true,
         after_help = "\
 Examples:
   weft vpns --watch
   weft vpns --json | jq '.vpns[] | {name, sent_bytes, strays}'
-  weft vpns set blue weight=3           until the next reload"
+  weft vpns set blue weight=3           until the next reload
+  weft vpns set blue assured='4 Mbit/s' leased=none"
     )]
     Vpns {
         /// What to do with them
@@ -332,14 +333,14 @@ pub enum WeightsCommand {
 /// `weft vpns set`.
 #[derive(Subcommand)]
 pub enum VpnsCommand {
-    /// Set a VPN's weight: NAME weight=N
+    /// Set a VPN's weight and what it is promised: NAME weight=N assured=RATE leased=RATE
     Set {
         /// The VPN's name in the configuration
         #[arg(value_name = "NAME")]
         vpn: String,
-        /// weight=N, N above 0
-        #[arg(value_name = "weight=N")]
-        setting: String,
+        /// weight=N, N above 0; assured=RATE or leased=RATE, such as '4 Mbit/s', or none
+        #[arg(required = true, value_name = "SETTING")]
+        settings: Vec<String>,
         /// Where the node listens
         #[command(flatten)]
         control: Control,

@@ -3,10 +3,14 @@
 use crate::outcome::{Failure, Outcome};
 use crate::status::Status;
 use serde::{Deserialize, Serialize};
+use std::fmt;
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::Duration;
+use weft_core::service::{DEFAULT_GAMMA, Service};
+use weft_engine::VpnChange;
+use weft_units::Rate;
 
 /// Longest line either side accepts, in bytes.
 pub const MAX_LINE: u64 = 8 << 20;
@@ -25,12 +29,12 @@ pub enum Request {
         /// Link name and weight.
         weights: Option<Vec<(String, u32)>>,
     },
-    /// Give a VPN another weight.
+    /// Change a VPN's share.
     SetVpn {
         /// The VPN's name.
         vpn: String,
-        /// Above zero.
-        weight: u32,
+        /// What of it.
+        change: VpnSetting,
     },
     /// Ping a peer through each path.
     Ping {
@@ -41,6 +45,43 @@ pub enum Request {
     Reload,
     /// Stop.
     Down,
+}
+
+/// What of a VPN's share changes; what is left out stays.
+#[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Debug, Default)]
+#[serde(deny_unknown_fields)]
+pub struct VpnSetting {
+    /// Above zero.
+    pub weight: Option<u32>,
+    /// The assured rate in bits per second; 0: none any more.
+    pub assured_bps: Option<u64>,
+    /// The leased rate in bits per second; 0: none any more.
+    pub leased_bps: Option<u64>,
+}
+
+impl VpnSetting {
+    /// The same in the engine's words.
+    pub fn to_engine(self) -> VpnChange {
+        let promise = |service: fn(Rate) -> Service, bps| match bps {
+            0 => Service::BestEffort,
+            bps => service(Rate::from_bps(bps)),
+        };
+        let assured = self.assured_bps.map(|bps| promise(|rate| Service::Assured { rate, gamma: DEFAULT_GAMMA }, bps));
+        let leased = self.leased_bps.map(|bps| promise(|rate| Service::LeasedLine { rate }, bps));
+        VpnChange { weight: self.weight, service: leased.or(assured) }
+    }
+}
+
+impl fmt::Display for VpnSetting {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let rate = |name, bps: Option<u64>| bps.map(|bps| format!("{name} {}", Rate::from_bps(bps)));
+        let parts = [
+            self.weight.map(|weight| format!("weight {weight}")),
+            rate("assured", self.assured_bps),
+            rate("leased", self.leased_bps),
+        ];
+        f.write_str(&parts.into_iter().flatten().collect::<Vec<_>>().join(", "))
+    }
 }
 
 /// The answer of one path to a ping.

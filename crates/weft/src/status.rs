@@ -154,6 +154,10 @@ pub struct Vpn {
     pub name: String,
     /// Its weight now.
     pub weight: u32,
+    /// best-effort, assured or leased.
+    pub service: String,
+    /// The rate it is promised.
+    pub promised_bps: Option<u64>,
     /// Its TUN device.
     pub device: String,
     /// The peers that have part in it.
@@ -181,6 +185,44 @@ pub struct VpnMember {
     pub peer: String,
     /// Whether packets can be sent to it now; a VPN opens when it is used.
     pub open: bool,
+    /// Packets that wait in the VPN's queue toward it.
+    pub queue_packets: usize,
+    /// Bytes that wait.
+    pub queue_bytes: u64,
+    /// Packets that left the queue.
+    pub sent_packets: u64,
+    /// Bytes of those.
+    pub sent_bytes: u64,
+    /// Packets the full queue dropped.
+    pub dropped_full: u64,
+    /// Packets the AQM dropped.
+    pub dropped_aqm: u64,
+    /// Packets the AQM marked.
+    pub marked: u64,
+    /// The loop toward it; absent: there is none, or it was never used.
+    #[serde(rename = "loop")]
+    pub control: Option<VpnLoop>,
+}
+
+/// A loop from this edge to another.
+#[derive(Clone, PartialEq, Serialize, Deserialize, Debug)]
+pub struct VpnLoop {
+    /// What it may send.
+    pub rate_bps: u64,
+    /// Its window, or what the rate sends in a round trip.
+    pub window_bytes: u64,
+    /// What arrived lately.
+    pub delivered_bps: u64,
+    /// Smoothed round-trip time between the edges.
+    pub rtt_us: u64,
+    /// Loss events a packet; absent: none, or a law that does not go by loss.
+    pub loss_event_rate: Option<f64>,
+    /// Packets finally lost, modulo 2^32.
+    pub lost_packets: u32,
+    /// Bytes sent, neither received nor lost.
+    pub in_flight_bytes: u32,
+    /// Bytes in queues on the way, of a law that measures them.
+    pub accumulation_bytes: u64,
 }
 
 /// A flow sent lately.
@@ -226,6 +268,13 @@ impl Status {
     /// What people call the VPN of this number.
     pub fn vpn_name(&self, id: u32) -> String {
         self.vpns.iter().find(|vpn| vpn.id == id).map_or_else(|| id.to_string(), |vpn| vpn.name.clone())
+    }
+
+    /// A VPN's part of what all VPNs with queues of their own sent to a peer, 0 to 1.
+    pub fn vpn_share(&self, of: &VpnMember) -> Option<f64> {
+        let members = self.vpns.iter().flat_map(|vpn| &vpn.members).filter(|member| member.peer == of.peer);
+        let sum: u64 = members.map(|member| member.sent_bytes).sum();
+        (sum > 0).then(|| of.sent_bytes as f64 / sum as f64)
     }
 
     /// Whether a peer is less than well.

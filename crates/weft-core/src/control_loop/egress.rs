@@ -11,6 +11,12 @@ pub struct LoopEgress {
 }
 
 impl LoopEgress {
+    /// An egress that comes to know of a loop by a marker over so many packets and bytes: all of them count as received, for nothing is
+    /// known of them.
+    pub fn counted(packets: u32, bytes: u32) -> LoopEgress {
+        LoopEgress { packets, bytes, ..LoopEgress::default() }
+    }
+
     /// Counts a packet that came for the first time; duplicates are the caller's to drop. `ce`: it came with a CE mark.
     pub fn on_packet(&mut self, bytes: u32, ce: bool) {
         self.packets = self.packets.wrapping_add(1);

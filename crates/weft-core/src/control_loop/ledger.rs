@@ -67,6 +67,8 @@ pub(super) struct News {
     pub lost_packets: u32,
     /// Packets newly known to have come with a CE mark.
     pub ce_packets: u32,
+    /// From the marker's departure until now, less the egress's holding.
+    pub round_trip: Duration,
     /// Arrival minus departure of the marker in microseconds, on two clocks, modulo 2^32.
     pub one_way_delay_us: u32,
 }
@@ -159,7 +161,8 @@ impl Ledger {
         self.progress_at = now;
         self.backoff = 0;
         let out_us = (now.as_micros() as u32).wrapping_sub(marker.sent_at_us);
-        self.rtt.on_sample(now, Duration::from_micros(out_us.saturating_sub(report.held_us).into()));
+        let round_trip = Duration::from_micros(out_us.saturating_sub(report.held_us).into());
+        self.rtt.on_sample(now, round_trip);
         self.measure_rate(report);
         let ce_packets = report.ce_packets.wrapping_sub(self.ce_packets);
         self.ce_packets = report.ce_packets;
@@ -168,6 +171,7 @@ impl Ledger {
             settled_bytes,
             lost_packets: self.find_lost(now, marker.packets.wrapping_sub(report.packets), reorder),
             ce_packets: ce_packets.min(settled_packets),
+            round_trip,
             one_way_delay_us: report.received_at_us.wrapping_sub(marker.sent_at_us),
         })
     }

@@ -6,7 +6,9 @@
 //!
 //! **Whose turn.** Deficit round robin (Shreedhar and Varghese 1995) by weight, in bytes, among the VPNs that have both packets and
 //! credit; only they are in the ring. One that must wait for a time is in a heap of times, one that waits for a report nowhere. So a
-//! packet costs the same at any number of VPNs, but for the logarithm of those that are awake.
+//! packet costs the same at any number of VPNs, but for the logarithm of those that are awake. Where the way on is what is short, no
+//! loop sees congestion, and promises are kept here ([`IngressConfig::promises`]): a VPN's turn is longer by what its promised rate
+//! makes since the last one, so that it has its rate and its share of the rest.
 //!
 //! **What an idle VPN costs.** Queue, loop and place in the ring are made at its first packet. After [`RETIRE_AFTER`] without one
 //! the queue is given back; the loop stays, in a few hundred bytes, since egress and ingress count together from its first packet on.
@@ -15,6 +17,7 @@
 //! lost is a congestion event for all of them ([`crate::fair::aimd::shared_event_kappa`]); each hears of it when it is next looked
 //! at, so that this costs nothing a packet either.
 
+mod change;
 mod timers;
 mod vpn;
 
@@ -28,7 +31,7 @@ use alloc::collections::VecDeque;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use timers::Timers;
-use vpn::{Awake, Place, Vpn};
+use vpn::{Awake, Delays, Place, Vpn};
 use weft_units::{Instant, Rng};
 
 /// A VPN of an ingress, numbered from 0 in the order in which they were added.
@@ -42,11 +45,13 @@ pub struct IngressConfig {
     pub quantum_bytes: u32,
     /// Whether all loops hear of what one of them lost. For the window law, where all take the same way.
     pub shared_events: bool,
+    /// Whether turns keep promised rates. For an ingress before paths that take what they can carry and no more.
+    pub promises: bool,
 }
 
 impl Default for IngressConfig {
     fn default() -> IngressConfig {
-        IngressConfig { quantum_bytes: 1_514, shared_events: false }
+        IngressConfig { quantum_bytes: 1_514, shared_events: false, promises: false }
     }
 }
 
@@ -84,6 +89,9 @@ pub struct Ingress<T> {
     asking: VecDeque<u32>,
     timers: Timers,
     selected: Option<u32>,
+    /// Numbers of VPNs that were removed.
+    vacant: Vec<u32>,
+    delays: Option<Delays>,
     /// Congestion events so far, modulo 2^32.
     events: u32,
     rng: Rng,
@@ -101,6 +109,8 @@ impl<T> Ingress<T> {
             asking: VecDeque::new(),
             timers: Timers::default(),
             selected: None,
+            vacant: Vec::new(),
+            delays: None,
             events: 0,
             rng,
         }
@@ -108,8 +118,17 @@ impl<T> Ingress<T> {
 
     /// Adds a VPN. Until its first packet it costs its entry.
     pub fn add(&mut self, share: Share, profile: Arc<Profile>) -> VpnNo {
-        self.vpns.push(Vpn::new(share, profile));
-        VpnNo(self.vpns.len() as u32 - 1)
+        let vpn = Vpn::new(share, profile);
+        match self.vacant.pop() {
+            Some(number) => {
+                self.vpns[number as usize] = vpn;
+                VpnNo(number)
+            }
+            None => {
+                self.vpns.push(vpn);
+                VpnNo(self.vpns.len() as u32 - 1)
+            }
+        }
     }
 
     /// Takes a packet in. Every packet that must go, perhaps this one, is handed to `dropped`; so is one of no VPN.
@@ -119,7 +138,7 @@ impl<T> Ingress<T> {
         this.used_at = now;
         this.queue.enqueue(now, arrival, item, dropped);
         if this.place == Place::Empty && !this.queue.is_empty() {
-            this.place = Place::Ring;
+            (this.place, this.turn_at) = (Place::Ring, now);
             self.ring.push_back(slot);
         }
     }
@@ -133,6 +152,9 @@ impl<T> Ingress<T> {
             let this = &mut self.awake[slot as usize];
             if this.deficit <= 0 {
                 this.deficit += this.quantum;
+                if self.config.promises {
+                    this.deficit += this.promised_bytes(now);
+                }
                 self.ring.rotate_left(1);
                 continue;
             }
@@ -187,6 +209,19 @@ impl<T> Ingress<T> {
         Some(Departure { vpn, unit, marker })
     }
 
+    /// Takes the packet that the last [`Ingress::head`] selected, which does not leave: no loop counts it.
+    pub fn discard(&mut self, now: Instant) -> Option<Dequeued<T>> {
+        let slot = self.selected.take()?;
+        let this = self.awake.get_mut(slot as usize)?;
+        let unit = this.queue.pop(now)?;
+        if this.queue.is_empty() {
+            self.ring.pop_front();
+            this.rest();
+            self.timers.pull(slot, this.next_time());
+        }
+        Some(unit)
+    }
+
     /// A report on one of a VPN's markers came back.
     pub fn on_report(&mut self, now: Instant, vpn: VpnNo, report: &Report) {
         self.with_loop(now, vpn, |control| control.on_report(now, report));
@@ -207,6 +242,7 @@ impl<T> Ingress<T> {
         }
         if let Some(this) = self.awake.get_mut(entry.slot as usize) {
             this.quantum = vpn::quantum(self.config.quantum_bytes, share);
+            this.promised = share.service().rate();
         }
         self.with_loop(now, vpn, |control| control.set_share(now, share));
     }
@@ -266,6 +302,22 @@ impl<T> Ingress<T> {
         self.awake.len() - self.free.len()
     }
 
+    /// Bytes that wait in all queues.
+    pub fn backlog_bytes(&self) -> u64 {
+        self.awake.iter().map(|this| this.queue.backlog_bytes()).sum()
+    }
+
+    /// Whether a VPN that is awake has a window.
+    pub fn has_window(&self, vpn: VpnNo) -> bool {
+        let this = self.vpns.get(vpn.0 as usize).and_then(|entry| self.awake.get(entry.slot as usize));
+        matches!(this.and_then(|this| this.control.as_deref()), Some(ControlLoop::AimdWindow(_)))
+    }
+
+    /// Whether, as far as is known, some VPN has both packets and credit.
+    pub fn is_ready(&self) -> bool {
+        !self.ring.is_empty()
+    }
+
     /// The place of a VPN that has, or now gets, a queue.
     fn wake(&mut self, now: Instant, vpn: VpnNo) -> Option<u32> {
         let entry = self.vpns.get_mut(vpn.0 as usize)?;
@@ -275,6 +327,9 @@ impl<T> Ingress<T> {
         let rng = self.rng.split(u64::from(vpn.0));
         let mut this = Awake::new(vpn, entry, self.config.quantum_bytes, now, rng);
         this.heard = self.events;
+        if let Some(delays) = self.delays {
+            this.queue.configure(delays.within(entry.profile().sizes));
+        }
         entry.slot = match self.free.pop() {
             Some(slot) => {
                 self.awake[slot as usize] = this;

@@ -60,6 +60,33 @@ fn turns_go_by_weight_in_bytes() {
 }
 
 #[test]
+fn where_the_way_on_is_short_a_promised_rate_is_kept_and_the_rest_shared() {
+    let config = IngressConfig { promises: true, ..IngressConfig::default() };
+    let assured = |mbps| Service::Assured { rate: Rate::from_mbps(mbps), gamma: 0.98 };
+    // 12 Mbit/s: a packet each millisecond. What each is promised, and what it gets.
+    for (promises, expected) in [([6, 0, 0, 0], [7.5, 1.5, 1.5, 1.5]), ([20, 10, 0, 0], [8.0, 4.0, 0.05, 0.05])] {
+        let mut ingress = Ingress::new(config, Rng::new(1));
+        let vpns = promises.map(|mbps| {
+            let service = if mbps > 0 { assured(mbps) } else { Service::BestEffort };
+            ingress.add(Share::new(1.0, service).unwrap_or_default(), profile(None))
+        });
+        let mut sent = [0u32; 4];
+        for at in 0..20_000 {
+            for vpn in vpns {
+                ingress.enqueue(ms(at), vpn, arrival(1_500), 0, &mut |_| ());
+            }
+            for gone in drain(&mut ingress, ms(at), 1) {
+                sent[gone.vpn.0 as usize] += 1;
+            }
+        }
+        for (sent, expected) in sent.into_iter().zip(expected) {
+            let mbps = f64::from(sent) * 12_000.0 / 20e6;
+            assert!((mbps - expected).abs() < 0.3 + expected * 0.05, "{promises:?}: {mbps} instead of {expected}");
+        }
+    }
+}
+
+#[test]
 fn who_waits_for_a_report_holds_nobody_up_and_goes_on_with_it() {
     let mut ingress = Ingress::new(IngressConfig::default(), Rng::new(1));
     let vpns = [1.0, 1.0].map(|w| ingress.add(weight(w), profile(Some(window(4)))));
@@ -76,6 +103,20 @@ fn who_waits_for_a_report_holds_nobody_up_and_goes_on_with_it() {
     ingress.on_report(ms(10), vpns[1], &report);
     let gone = drain(&mut ingress, ms(10), 100);
     assert!(gone.iter().all(|gone| gone.vpn == vpns[1]) && gone.len() == 4, "{}", gone.len());
+}
+
+#[test]
+fn what_is_discarded_was_never_sent() {
+    let mut ingress = Ingress::new(IngressConfig::default(), Rng::new(1));
+    let vpn = ingress.add(weight(1.0), profile(Some(window(2))));
+    (0..5).for_each(|n| ingress.enqueue(ms(0), vpn, arrival(1_500), n, &mut |_| ()));
+    for n in 0..3 {
+        assert!(ingress.head(ms(0), &mut |_| ()).is_some());
+        assert_eq!(ingress.discard(ms(0)).map(|unit| unit.item), Some(n));
+        assert!(ingress.discard(ms(0)).is_none(), "nothing is selected");
+    }
+    assert_eq!(drain(&mut ingress, ms(0), 9).len(), 2, "the whole window is there");
+    assert_eq!(ingress.status(vpn).map(|status| (status.sent_packets, status.queued_packets)), Some((2, 0)));
 }
 
 #[test]

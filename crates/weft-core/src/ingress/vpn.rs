@@ -7,13 +7,16 @@ use crate::queue::{FlowQueue, QueueConfig, QueueCounters, QueueKind};
 use crate::service::Share;
 use alloc::boxed::Box;
 use alloc::sync::Arc;
-use weft_units::{Duration, Instant, Rng};
+use weft_units::{Duration, Instant, Rate, Rng};
 
 /// A VPN that sent nothing for so long gives its queue back.
 pub const RETIRE_AFTER: Duration = Duration::from_secs(10);
 /// A time that has passed is not looked at again before.
 pub(super) const A_MOMENT: Duration = Duration::from_micros(1);
 pub(super) const NONE: u32 = u32::MAX;
+
+/// What a promise makes in a longer time is forgone: where promises exceed what there is, they are kept in proportion.
+const LONGEST_TURN: Duration = Duration::from_millis(100);
 
 /// Weights beyond these share as if they were these, so that a turn comes after few rounds and ends after few packets.
 const WEIGHTS: (f64, f64) = (1.0 / 16.0, 64.0);
@@ -68,6 +71,30 @@ impl Vpn {
         let counters = QueueCounters::default();
         Vpn { share, profile, slot: NONE, parked: None, sent_packets: 0, sent_bytes: 0, counters }
     }
+
+    pub fn profile(&self) -> &Profile {
+        &self.profile
+    }
+
+    /// Takes another profile; gives back whether it differs.
+    pub fn set_profile(&mut self, profile: Arc<Profile>) -> bool {
+        let differs = !Arc::ptr_eq(&self.profile, &profile) && self.profile != profile;
+        self.profile = profile;
+        differs
+    }
+}
+
+/// CoDel's times, in place of those of the profiles.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Delays {
+    pub target: Duration,
+    pub interval: Duration,
+}
+
+impl Delays {
+    pub fn within(self, sizes: QueueConfig) -> QueueConfig {
+        QueueConfig { target: self.target, interval: self.interval, ..sizes }
+    }
 }
 
 /// Where a VPN stands.
@@ -91,6 +118,9 @@ pub(super) struct Awake<T> {
     pub control: Kept,
     pub quantum: i64,
     pub deficit: i64,
+    pub promised: Rate,
+    /// When its last turn began, or it came to have packets.
+    pub turn_at: Instant,
     pub place: Place,
     /// Whether it is among those who ask.
     pub asks: bool,
@@ -110,11 +140,20 @@ impl<T> Awake<T> {
             control: entry.parked.take().or_else(begun),
             quantum: quantum(quantum_bytes, entry.share),
             deficit: 0,
+            promised: entry.share.service().rate(),
+            turn_at: now,
             place: Place::Empty,
             asks: false,
             heard: 0,
             used_at: now,
         }
+    }
+
+    /// What the promised rate makes since the last turn.
+    pub fn promised_bytes(&mut self, now: Instant) -> i64 {
+        let since = (now - self.turn_at).min(LONGEST_TURN);
+        self.turn_at = now;
+        self.promised.bytes_in(since) as i64
     }
 
     /// Out of packets: a turn not used is lost.

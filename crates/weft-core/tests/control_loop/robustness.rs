@@ -4,11 +4,12 @@ use crate::accumulation::{law, paper};
 use crate::network::{Faults, Flow, Link, Network};
 use crate::{at, figure, ms};
 use proptest::prelude::*;
+use std::sync::Arc;
 use weft_core::control_loop::accumulation::AccumulationConfig;
 use weft_core::control_loop::aimd_window::AimdConfig;
 use weft_core::control_loop::{ControlLoop, Credit, LoopConfig, LoopEgress, Report};
 use weft_core::service::{Service, Share};
-use weft_units::{Instant, Rate};
+use weft_units::{Duration, Instant, Rate};
 
 fn laws() -> [LoopConfig; 2] {
     [
@@ -168,4 +169,27 @@ fn a_loop_is_small() {
         size_of::<Report>()
     );
     assert!(bytes <= 256 && size_of::<LoopEgress>() <= 24);
+}
+
+/// The egress's clock is set forward by a second: no queue could be that long that the round trip does not show.
+#[test]
+fn a_clock_that_is_set_is_no_queue() {
+    let config = AccumulationConfig { cap: Rate::from_mbps(10), ..AccumulationConfig::default() };
+    let mut ingress = ControlLoop::new(LoopConfig::Accumulation(Arc::new(config)), Share::default());
+    let mut egress = LoopEgress::default();
+    let mut now = Instant::ZERO;
+    for turn in 0..4_000 {
+        let set_forward = if turn > 2_000 { ms(1_000) } else { Duration::ZERO };
+        while ingress.credit(now, 1_500) == Credit::Now {
+            let marker = ingress.on_sent(now, 1_500, true);
+            egress.on_packet(1_500, false);
+            let report = marker.and_then(|marker| egress.on_marker(now + ms(10) + set_forward, marker));
+            if let Some(report) = report {
+                ingress.on_report(now + ms(20), &report);
+            }
+        }
+        now += ms(1);
+        let rate = ingress.status().rate;
+        assert!(turn < 1_900 || rate > Rate::from_mbps(9), "turn {turn}: {rate}");
+    }
 }

@@ -13,7 +13,9 @@ pub(crate) use queues::{Lane, Queues};
 pub(crate) use waiting::Waiting;
 
 use crate::PathState;
+use crate::peer::LoneMarker;
 use crate::unit::{Part, UnitId};
+use alloc::collections::VecDeque;
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::net::{IpAddr, SocketAddr};
@@ -113,6 +115,8 @@ pub(crate) struct Path {
     pub(crate) pacer: Pacer,
     pub(crate) queues: Queues,
     pub(crate) pending: Pending,
+    /// Markers of loops that leave by themselves.
+    pub(crate) markers: VecDeque<LoneMarker>,
     pub(crate) book: SentBook<Sent>,
     pub(crate) waiting: Waiting,
     pub(crate) log: ReceiveLog,
@@ -159,6 +163,7 @@ impl Path {
             pacer: Pacer::default(),
             queues: Queues::default(),
             pending: Pending::default(),
+            markers: VecDeque::new(),
             book: SentBook::new(),
             waiting: Waiting::default(),
             log: ReceiveLog::new(),
@@ -190,6 +195,7 @@ impl Path {
         self.health = Health::new(now);
         self.active = false;
         self.pending = Pending::default();
+        self.markers.clear();
         self.book = SentBook::new();
         self.waiting.clear();
         self.log = ReceiveLog::new();

@@ -1,6 +1,6 @@
 //! From opened datagrams to the TUN device.
 
-use super::{Arrivals, Context, MAX_PATHS, Peer, Totals};
+use super::{Arrivals, Context, MAX_PATHS, Peer, Totals, loops};
 use crate::PathState;
 use crate::egress::{Arrived, Heads, Output};
 use crate::event::Event;
@@ -44,9 +44,22 @@ impl Peer {
         let Some(index) = self.path_of(cx, received, datagram, link) else { return };
         let is_data = datagram.opened.packet_type != PacketType::Control;
         let ce = Ecn::of(received.tos) == Ecn::Ce;
-        let eliciting = match is_data {
-            true => Some(true),
-            false => self.on_control(cx, index, datagram.opened.key, received.buf, datagram.plaintext.clone()),
+        let (mut plaintext, vpn) = (datagram.plaintext.clone(), datagram.opened.vpn);
+        let mut of_loop = None;
+        let eliciting = match datagram.opened.packet_type {
+            PacketType::Control => {
+                self.on_control(cx, index, datagram.opened.key, received.buf, datagram.plaintext.clone())
+            }
+            PacketType::LoopData => {
+                let Some((header, unit_at)) = cx.pool.bytes(received.buf).get(plaintext.clone()).and_then(loops::split)
+                else {
+                    return;
+                };
+                plaintext.start += unit_at;
+                of_loop = Some(header);
+                Some(header.marker.is_some())
+            }
+            _ => Some(true),
         };
         let Some(eliciting) = eliciting else { return };
         let Some(path) = self.paths.get_mut(index) else { return };
@@ -54,14 +67,16 @@ impl Peer {
         path.totals.received_datagrams += 1;
         path.totals.received_bytes += u64::from(datagram.wire_bytes);
         path.log.on_datagram(received.at.min(now), datagram.opened.packet_number, datagram.wire_bytes, ce, eliciting);
-        if is_data {
+        if is_data && eliciting && !plaintext.is_empty() {
             self.busy_at = now;
             self.received_at = Some(now);
-            let (vpn, plaintext) = (datagram.opened.vpn, datagram.plaintext.clone());
             match datagram.opened.packet_type {
                 PacketType::DataPart => self.on_part(cx, vpn, received.buf, plaintext, received.tos),
                 _ => self.on_data(cx, vpn, received.buf, plaintext, received.tos),
             }
+        }
+        if let Some(header) = of_loop {
+            self.on_loop_header(cx, received.at, vpn, &header);
         }
     }
 
@@ -226,7 +241,7 @@ impl Peer {
     fn on_data(&mut self, cx: &mut Context<'_>, vpn: VpnId, buf: BufId, plaintext: Range<usize>, outer_tos: u8) {
         let Some(bytes) = cx.pool.bytes(buf).get(plaintext.clone()) else { return };
         let Ok((inner, payload)) = InnerHeader::parse(bytes) else { return };
-        let source = source_of(&inner, payload);
+        let (source, ce) = seen(&inner, payload, outer_tos);
         if !self.may_send(cx, vpn, &inner, source) {
             return;
         }
@@ -240,7 +255,7 @@ impl Peer {
         } else if !(planted::is(Fault::BufferReleasedEarly) && inner.kind == UnitKind::TailSlice) {
             cx.pool.retain(buf);
         }
-        self.insert(cx, item);
+        self.insert(cx, item, ce);
     }
 
     /// A part of a unit: the unit counts once it is whole.
@@ -258,28 +273,29 @@ impl Peer {
         let Some(joined) = self.joins.add(cx.now, cx.pool, vpn, &part, payload, outer_tos) else { return };
         let Joined { vpn, unit: inner, buf, len, outer_tos } = joined;
         let packet = cx.pool.bytes(buf).get(..len).unwrap_or_default();
-        let source = source_of(&inner, packet);
+        let (source, ce) = seen(&inner, packet, outer_tos);
         if !planted::is(Fault::SourceNotChecked) && !self.may_send(cx, vpn, &inner, source) {
             cx.pool.release(buf);
             return;
         }
-        self.insert(cx, Arrived { buf, vpn, start: 0, len, inner, outer_tos });
+        self.insert(cx, Arrived { buf, vpn, start: 0, len, inner, outer_tos }, ce);
     }
 
-    /// Puts a unit in its place; takes over its buffer's reference.
-    fn insert(&mut self, cx: &mut Context<'_>, item: Arrived) {
-        let (now, inner) = (cx.now, item.inner);
+    /// Puts a unit in its place; takes over its buffer's reference. `ce`: the way marked it.
+    fn insert(&mut self, cx: &mut Context<'_>, item: Arrived, ce: bool) {
+        let (now, vpn, inner, len) = (cx.now, item.vpn, item.inner, item.len);
         let mut egress = Egress::of(&mut self.heads, &mut self.totals, cx);
         let mut out = |flow, seq, item| egress.deliver(flow, seq, item);
         let inserted = match &mut self.arrivals {
             Arrivals::Resequence(r) => r.insert(now, inner.flow, inner.seq, item, &mut out),
             Arrivals::AsTheyCome(d) => d.insert(now, inner.flow, inner.seq, item, &mut out),
         };
-        if let Inserted::Duplicate(item) = inserted {
-            self.totals.duplicate_units += 1;
-            if !planted::is(Fault::DuplicateKeepsBuffer) {
-                cx.pool.release(item.buf);
-            }
+        let Inserted::Duplicate(item) = inserted else {
+            return self.count_in_loop(vpn, &inner, len, ce);
+        };
+        self.totals.duplicate_units += 1;
+        if !planted::is(Fault::DuplicateKeepsBuffer) {
+            cx.pool.release(item.buf);
         }
     }
 
@@ -337,12 +353,12 @@ impl Peer {
     }
 }
 
-/// Where a unit says it comes from. A tail slice has its source from its head.
-fn source_of(inner: &InnerHeader, packet: &[u8]) -> Option<IpAddr> {
-    match inner.kind {
-        UnitKind::TailSlice => None,
-        _ => IpView::parse(packet).ok().map(|ip| ip.src),
-    }
+/// Where a unit says it comes from, and whether the way put a CE mark on it, not its sender or the ingress's queue. A tail slice has
+/// both from its head.
+fn seen(inner: &InnerHeader, packet: &[u8], outer_tos: u8) -> (Option<IpAddr>, bool) {
+    let view = if inner.kind == UnitKind::TailSlice { None } else { IpView::parse(packet).ok() };
+    let ce = view.as_ref().is_some_and(|ip| Ecn::of(outer_tos) == Ecn::Ce && Ecn::of(ip.tos) != Ecn::Ce);
+    (view.map(|ip| ip.src), ce)
 }
 
 /// A unit that has to wait leaves the large receive buffer for a small one of its own.

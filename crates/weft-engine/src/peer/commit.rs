@@ -1,4 +1,4 @@
-//! From the flow queue onto the paths: the scheduler's work.
+//! From where packets wait onto the paths: the scheduler's work.
 
 use super::{Context, LastSlice, Peer, view};
 use crate::config::{Recovery, Reorder};
@@ -10,8 +10,9 @@ use weft_core::queue::Arrival;
 use weft_core::sched::{Choice, Scheduler, UnitView};
 use weft_units::{Duration, FlowId, Instant, VpnId};
 use weft_wire::hop::DATA_OVERHEAD;
-use weft_wire::inner::{MAX_SLICE_INDEX, UnitKind};
+use weft_wire::inner::{MAX_SLICE_INDEX, UnitKind, granules};
 use weft_wire::ip::Ecn;
+use weft_wire::loop_data::{Marker, OfRun};
 
 /// A flow with more than this waiting is not sparse, even where its own queue is empty: a full packet (RFC 8290's quantum).
 const SPARSE_BYTES: u32 = 1_514;
@@ -19,9 +20,9 @@ const SPARSE_BYTES: u32 = 1_514;
 const DEADLINE_MIN: Duration = Duration::from_millis(100);
 
 impl Peer {
-    /// Moves units from the flow queue to paths until the scheduler holds back or nothing waits.
+    /// Moves units to paths until the scheduler holds back or nothing waits that may leave.
     pub(super) fn commit(&mut self, cx: &mut Context<'_>) {
-        if self.queue.is_empty() {
+        if !self.way_in.is_ready() && self.way_in.deadline().is_none_or(|at| at > cx.now) {
             return;
         }
         self.refresh_views(cx.now);
@@ -35,11 +36,15 @@ impl Peer {
             vpns.count_drop(dropped.vpn);
             pool.release(dropped.buf);
         };
-        let Some(head) = self.queue.head(cx.now, &mut on_drop) else { return false };
+        let Some(head) = self.way_in.head(cx.now, &mut on_drop) else { return false };
+        let item = self.way_in.head_item();
+        let (vpn, flow, hash) = item.map_or((VpnId::DEFAULT, head.flow, 0), |s| (s.vpn, s.flow, s.flow_hash));
+        if vpn != VpnId::DEFAULT && !self.may_leave(cx, vpn, head.bytes) {
+            return true;
+        }
         let fixed = !matches!(self.scheduler, Scheduler::EarliestDelivery(_));
-        let urgent = head.sparse && !fixed && self.committed_bytes(head.flow) + head.bytes <= SPARSE_BYTES;
+        let urgent = head.sparse && !fixed && self.committed_bytes(flow) + head.bytes <= SPARSE_BYTES;
         let bytes = head.bytes + (DATA_OVERHEAD + 28) as u32;
-        let hash = self.queue.head_item().map_or(0, |s| s.flow_hash);
         if fixed {
             for view in &mut self.views {
                 view.room &= view::is_shallow(view, bytes);
@@ -49,16 +54,14 @@ impl Peer {
         if matches!(choice, Choice::Hold | Choice::NoPath) {
             return false;
         }
-        let Some(taken) = self.queue.pop(cx.now) else { return false };
+        let Some((taken, marker)) = self.way_in.pop(cx.now) else { return false };
         let mut segment = taken.item;
-        if segment.vpn != VpnId::DEFAULT && !self.may_leave(cx, taken.flow, taken.bytes, segment) {
-            return true;
-        }
         if taken.mark_ce {
             segment.marked = true;
             segment.tos = Ecn::Ce.set_in(segment.tos);
         }
-        let unit = self.make_unit(cx.now, cx.vpns, taken.flow, segment, urgent);
+        let marker = marker.map(|marker| self.of_this_run(marker));
+        let unit = self.make_unit(cx.now, cx.vpns, segment, urgent, marker);
         let lane = if urgent { Lane::Urgent } else { Lane::Bulk };
         match choice {
             Choice::Path(index) => self.push(cx.now, cx.pool, index, lane, unit),
@@ -74,19 +77,29 @@ impl Peer {
         true
     }
 
-    /// Whether a segment's VPN is still open; if not, it waits or is dropped. It may have been closed while the segment was queued: the
-    /// peer restarted, or the configuration changed.
-    fn may_leave(&mut self, cx: &mut Context<'_>, flow: FlowId, bytes: u32, segment: Segment) -> bool {
-        match self.gate(cx, segment.vpn) {
-            _ if !cx.vpns.has_member(segment.vpn, self.id) => self.drop_closed(cx, segment),
-            Gate::Pass => return true,
-            Gate::Wait => {
-                let ecn_capable = Ecn::of(segment.tos).is_capable();
-                self.let_wait(cx, Arrival { flow, bytes, ecn_capable }, segment);
-            }
-            Gate::Refuse => self.drop_closed(cx, segment),
+    /// Whether the head may leave: its VPN is still open, and some path carries it. If not, it waits or is dropped. It may have been
+    /// closed while the segment was queued: the peer restarted, or the configuration changed; and a path may have become narrower.
+    fn may_leave(&mut self, cx: &mut Context<'_>, vpn: VpnId, bytes: u32) -> bool {
+        let gate = if cx.vpns.has_member(vpn, self.id) { self.gate(cx, vpn) } else { Gate::Refuse };
+        if gate == Gate::Pass && self.is_carried(bytes as usize) {
+            return true;
+        }
+        let Some(taken) = self.way_in.discard(cx.now) else { return true };
+        let segment = taken.item;
+        if gate == Gate::Wait {
+            let ecn_capable = Ecn::of(segment.tos).is_capable();
+            self.let_wait(cx, Arrival { flow: segment.flow, bytes: taken.bytes, ecn_capable }, segment);
+        } else {
+            self.drop_closed(cx, segment);
         }
         false
+    }
+
+    /// Whether some path carries a unit of so many bytes, whole or in parts. Where there is none, it will be seen.
+    fn is_carried(&self, bytes: usize) -> bool {
+        granules(bytes).is_some()
+            || self.usable_paths().next().is_none()
+            || self.usable_paths().any(|path| bytes <= path.inner_limit())
     }
 
     /// Puts a unit on a path's queue and into the scheduler's picture.
@@ -128,7 +141,15 @@ impl Peer {
     }
 
     /// Gives a segment its place in its flow. The caller holds the unit's one reference.
-    fn make_unit(&mut self, now: Instant, vpns: &mut Vpns, flow: FlowId, segment: Segment, urgent: bool) -> UnitId {
+    fn make_unit(
+        &mut self,
+        now: Instant,
+        vpns: &mut Vpns,
+        segment: Segment,
+        urgent: bool,
+        marker: Option<OfRun<Marker>>,
+    ) -> UnitId {
+        let flow = segment.flow;
         let (kind, index) = self.slice_kind(flow, &segment);
         let bytes = (segment.shape.header_len() + segment.payload_len()) as u32;
         self.flows.count(flow, 1, bytes);
@@ -147,6 +168,7 @@ impl Peer {
             flow,
             seq,
             urgent,
+            marker,
             deadline,
             arrived: 0,
             repeating: false,

@@ -1,4 +1,4 @@
-//! From the TUN device into the flow queue.
+//! From the TUN device to where packets wait.
 
 use super::{Context, Peer};
 use crate::config::AckPolicy;
@@ -45,7 +45,7 @@ impl Peer {
         let flow_hash = self.flows.hash(&key);
         let ecn_capable = Ecn::of(inner_tos).is_capable();
         for number in 0..shape.segments() as u16 {
-            let segment = Segment { buf, vpn, shape, number, serial, tos, marked: false, born: now, flow_hash };
+            let segment = Segment { buf, vpn, flow, shape, number, serial, tos, marked: false, born: now, flow_hash };
             cx.pool.retain(buf);
             let bytes = (shape.header_len() + segment.payload_len()) as u32;
             let arrival = Arrival { flow, bytes, ecn_capable };
@@ -60,7 +60,7 @@ impl Peer {
 
     pub(super) fn push_to_queue(&mut self, cx: &mut Context<'_>, arrival: Arrival, segment: Segment) {
         let (pool, vpns, drops) = (&mut *cx.pool, &mut *cx.vpns, &mut self.totals.queue_drops);
-        self.queue.enqueue(cx.now, arrival, segment, &mut |dropped: Segment| {
+        self.way_in.enqueue(cx.now, arrival, segment, &mut |dropped: Segment| {
             *drops += 1;
             vpns.count_drop(dropped.vpn);
             pool.release(dropped.buf);
@@ -87,7 +87,7 @@ impl Peer {
         }
     }
 
-    /// The peer did not open the VPN, or not in time.
+    /// The peer did not open the VPN, or not in time, or no path carries it.
     pub(super) fn drop_closed(&mut self, cx: &mut Context<'_>, segment: Segment) {
         self.totals.queue_drops += 1;
         cx.vpns.count_drop(segment.vpn);

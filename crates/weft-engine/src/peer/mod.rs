@@ -4,35 +4,44 @@ mod arrive;
 mod commit;
 mod control;
 mod ingress;
+mod loops;
 mod recovery;
 mod report;
 mod transmit;
 mod upkeep;
 mod view;
+mod way_in;
 
 pub(crate) use arrive::Datagram;
+pub(crate) use loops::LoneMarker;
+pub(crate) use way_in::Admitted;
 
 use crate::config::{PeerConfig, QueueKind, Reorder, Schedule, WrrOrder};
 use crate::egress::{Arrived, Heads, Output};
 use crate::event::Event;
 use crate::join::Joins;
 use crate::path::{Ends, Path};
-use crate::unit::{Segment, UnitId, Units};
+use crate::unit::{UnitId, Units};
 use crate::vpn::{Openings, VpnFlow, Vpns};
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
+use loops::Loops;
+use way_in::WayIn;
+use weft_core::fair::controller::Controller;
 use weft_core::flow::ack_condition::AckConditioner;
 use weft_core::flow::table::FlowTable;
+use weft_core::ingress::VpnStatus;
 use weft_core::pool::Pool;
-use weft_core::queue::{self, Arrival, FlowQueue, QueueConfig};
+use weft_core::queue;
 use weft_core::reorder::dedup::Dedup;
 use weft_core::reorder::resequencer::{Resequencer, ResequencerLimits};
 use weft_core::sched::earliest_delivery::{EarliestDelivery, EarliestDeliveryConfig};
 use weft_core::sched::weighted_round_robin::Order;
 use weft_core::sched::{PathView, Scheduler, SchedulerKind};
+use weft_core::service::Share;
 use weft_session::Sessions;
 use weft_units::planted::{self, Fault};
-use weft_units::{Duration, FlowId, FlowSeq, Instant, PathId, PeerId, Rng};
+use weft_units::{Duration, FlowId, FlowSeq, Instant, PathId, PeerId, Rng, VpnId};
 
 const MAX_FLOWS: usize = 16_384;
 /// Paths to one peer: as many as a set of bits holds ([`crate::path::Pending::reports`]).
@@ -85,7 +94,10 @@ pub(crate) struct Peer {
     pub(crate) config: PeerConfig,
     pub(crate) paths: Vec<Path>,
     pub(crate) flows: FlowTable<VpnFlow>,
-    pub(crate) queue: FlowQueue<Segment>,
+    way_in: WayIn,
+    loops: Loops,
+    /// Draws for the queues of VPNs.
+    rng: Rng,
     pub(super) openings: Openings,
     last_slices: Vec<LastSlice>,
     /// Bytes of each flow that wait on paths.
@@ -123,7 +135,9 @@ impl Peer {
         Peer {
             id,
             scheduler: scheduler(&config, rng.split(1)),
-            queue: flow_queue(config.policy.queue),
+            way_in: WayIn::new(queue_kind(config.policy.queue)),
+            loops: Loops::new(rng.split(2).next_u64()),
+            rng: rng.split(3),
             openings: Openings::default(),
             joins: Joins::default(),
             arrivals: arrivals(config.policy.reorder),
@@ -179,6 +193,7 @@ impl Peer {
         self.openings.on_new_session(cx.now);
         if fresh {
             self.restart(cx);
+            self.restart_loops();
         }
         cx.events.push_back(Event::Established { peer: self.id, fresh });
         for path in &mut self.paths {
@@ -259,9 +274,48 @@ impl Peer {
         self.config.endpoints.clear();
         self.paths.clear();
         self.openings.clear(|segment| cx.pool.release(segment.buf));
-        while let Some(taken) = self.queue.dequeue(cx.now, &mut |s: Segment| cx.pool.release(s.buf)) {
-            cx.pool.release(taken.item.buf);
+        self.way_in.empty(cx.now, &mut |_, segment| cx.pool.release(segment.buf));
+        self.way_in = WayIn::new(queue_kind(self.config.policy.queue));
+    }
+
+    /// Takes the VPNs that the peer has part in; `share` is the default one's beside them.
+    pub(crate) fn set_vpns(
+        &mut self,
+        cx: &mut Context<'_>,
+        share: Share,
+        vpns: &[Admitted],
+        controller: Option<Controller>,
+    ) {
+        let kind = queue_kind(self.config.policy.queue);
+        let (pool, totals, drops) = (&mut *cx.pool, &mut *cx.vpns, &mut self.totals.queue_drops);
+        let begun = self.way_in.configure(cx.now, (kind, share), vpns, &self.rng, &mut |dropped| {
+            *drops += 1;
+            totals.count_drop(dropped.vpn);
+            pool.release(dropped.buf);
+        });
+        if begun {
+            self.loops.next_run();
         }
+        self.loops.set_controller(controller);
+        self.loops.retain(|vpn| cx.vpns.has_member(vpn, self.id));
+        // CoDel's times are the paths' again at the next look.
+        self.queue_target = Duration::ZERO;
+    }
+
+    /// How a VPN's queue and loop toward the peer stand.
+    pub(crate) fn entry_status(&self, vpn: VpnId) -> Option<VpnStatus> {
+        self.way_in.status(vpn)
+    }
+
+    /// Bytes that wait for a path.
+    pub(crate) fn backlog_bytes(&self) -> u64 {
+        self.way_in.backlog_bytes()
+    }
+
+    /// Gives a VPN another share, and its window the parameters that go with it.
+    pub(crate) fn set_share(&mut self, now: Instant, vpn: VpnId, share: Share, nominal_weight: f64) {
+        self.way_in.set_share(now, vpn, share);
+        self.set_window(vpn, share.weight(), nominal_weight);
     }
 
     /// Applies a changed policy; flows, paths and what is in flight go on.
@@ -269,9 +323,6 @@ impl Peer {
         if config.policy.reorder != self.config.policy.reorder {
             self.drop_held(cx.pool);
             self.arrivals = arrivals(config.policy.reorder);
-        }
-        if config.policy.queue != self.config.policy.queue {
-            self.change_queue(cx, config.policy.queue);
         }
         if config.policy != self.config.policy {
             self.conditioners.clear();
@@ -283,17 +334,6 @@ impl Peer {
         self.config = config;
         self.bar_unwanted(cx, None);
         self.refresh_weights();
-    }
-
-    /// Moves what waits into a queue of another kind.
-    fn change_queue(&mut self, cx: &mut Context<'_>, kind: QueueKind) {
-        let mut old = core::mem::replace(&mut self.queue, flow_queue(kind));
-        self.queue_target = Duration::ZERO;
-        let mut release = |segment: Segment| cx.pool.release(segment.buf);
-        while let Some(taken) = old.dequeue(cx.now, &mut release) {
-            let arrival = Arrival { flow: taken.flow, bytes: taken.bytes, ecn_capable: false };
-            self.queue.enqueue(cx.now, arrival, taken.item, &mut release);
-        }
     }
 
     pub(crate) fn log_path(&self, events: &mut VecDeque<Event>, index: usize, cause: &'static str) {
@@ -330,12 +370,11 @@ fn scheduler(config: &PeerConfig, rng: Rng) -> Scheduler {
     Scheduler::new(kind, rng)
 }
 
-fn flow_queue(kind: QueueKind) -> FlowQueue<Segment> {
-    let kind = match kind {
+fn queue_kind(kind: QueueKind) -> queue::QueueKind {
+    match kind {
         QueueKind::FqCodel => queue::QueueKind::FqCodel,
         QueueKind::DropTail => queue::QueueKind::DropTail,
-    };
-    FlowQueue::new(kind, QueueConfig::default())
+    }
 }
 
 fn arrivals(reorder: Reorder) -> Arrivals {

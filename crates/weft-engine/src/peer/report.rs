@@ -4,7 +4,7 @@ use super::{Context, Peer};
 use crate::PathState;
 use crate::path::{Path, Sent};
 use weft_core::sense::{Fate, Report as Counters};
-use weft_units::{Duration, Instant, LinkId};
+use weft_units::{Duration, Instant, LinkId, VpnId};
 use weft_wire::frame::Report;
 use weft_wire::hop::PART_OVERHEAD;
 
@@ -21,6 +21,7 @@ impl Peer {
         let path = &mut self.paths[index];
         let (units, lost, pool, mtu) = (&mut self.units, &mut self.lost, &mut *cx.pool, &mut path.mtu);
         let (now, mut black_hole) = (cx.now, false);
+        let lost_before = lost.len();
         let sample = path.book.on_report(now, &counters, report.ranges(), &mut |sent, fate, _| {
             settle(now, sent, fate, units, lost, pool, mtu, &mut black_hole);
         });
@@ -48,7 +49,18 @@ impl Peer {
         if black_hole {
             self.log_path(cx.events, index, "full datagrams vanish: smaller ones from now on");
         }
+        self.tell_loops_of_losses(now, lost_before);
         self.repeat_lost(cx);
+    }
+
+    /// What was lost is repeated, and still was congestion.
+    pub(super) fn tell_loops_of_losses(&mut self, now: Instant, from: usize) {
+        for at in from..self.lost.len() {
+            let vpn = self.lost.get(at).and_then(|id| self.units.get(*id)).map(|unit| unit.segment.vpn);
+            if let Some(vpn) = vpn.filter(|vpn| *vpn != VpnId::DEFAULT) {
+                self.way_in.on_loss(now, vpn);
+            }
+        }
     }
 
     /// A path answers for the first time, or again.

@@ -1,6 +1,6 @@
 //! From the path queues into datagrams.
 
-use super::{Context, Peer};
+use super::{Context, LoneMarker, Peer};
 use crate::Transmit;
 use crate::config::Recovery;
 use crate::path::{Lane, Path, Sent};
@@ -11,6 +11,7 @@ use weft_units::{Duration, Instant, PathId, VpnId};
 use weft_wire::hop::{HOP_HEADER_LEN, PART_OVERHEAD, PacketType, TAG_LEN};
 use weft_wire::inner::{GRANULE, INNER_LEN, InnerHeader, MAX_GRANULES, PartHeader, UnitKind};
 use weft_wire::ip::{self, Ecn};
+use weft_wire::loop_data::{LoopHeader, MARKER_LEN};
 use weft_wire::super_packet::SegmentRole;
 
 /// A GSO batch is at most this long at its path's rate, or one datagram.
@@ -62,6 +63,9 @@ impl Peer {
             if let Some(transmit) = self.poll_control(cx, index, out) {
                 return Some(transmit);
             }
+            if let Some(transmit) = self.poll_loop(cx, index, out) {
+                return Some(transmit);
+            }
             if let Some(transmit) = self.poll_data(cx, index, out) {
                 self.round = (index + 1) % paths;
                 return Some(transmit);
@@ -86,7 +90,12 @@ impl Peer {
                 break;
             }
             let unit = *self.units.get(id)?;
-            let datagram = HOP_HEADER_LEN + INNER_LEN + unit.len() + TAG_LEN;
+            let mut datagram = HOP_HEADER_LEN + INNER_LEN + unit.len() + TAG_LEN;
+            let has_room = datagram + MARKER_LEN <= self.paths[index].datagram_limit();
+            let carried = unit.marker.filter(|_| has_room);
+            if carried.is_some() {
+                datagram += MARKER_LEN;
+            }
             if datagram > self.paths[index].datagram_limit() {
                 if batch.count > 0 {
                     break;
@@ -103,14 +112,18 @@ impl Peer {
             let room = out.get_mut(batch.len..batch.len + datagram)?;
             self.paths[index].queues.pop(lane);
             self.uncommit(id);
-            let Some(number) = seal_unit(cx, self.id, path_id, &unit, room) else {
+            if unit.marker.is_some() {
+                self.part_with_marker(index, id, carried.is_some());
+            }
+            let carried = carried.map(|marker| LoopHeader { marker: Some(marker), report: None });
+            let Some(number) = seal_unit(cx, self.id, path_id, &unit, carried.as_ref(), room) else {
                 // Its VPN was closed since it was scheduled, or the session has just ended.
                 self.abandon(id, cx.pool);
                 self.units.release(id, cx.pool);
                 continue;
             };
             batch.add(datagram, unit.segment.tos);
-            self.paths[index].limited = !self.paths[index].queues.is_empty() || !self.queue.is_empty();
+            self.paths[index].limited = !self.paths[index].queues.is_empty() || self.way_in.is_ready();
             let sent = self.sent(Sent::Unit(id), datagram + overhead);
             self.note_sent(now, index, number, datagram + overhead, sent);
             if sent.unit().is_none() {
@@ -145,6 +158,7 @@ impl Peer {
         let rate = path.rate.pacing_rate(cx.now);
         let id = path.queues.pop(lane)?;
         self.uncommit(id);
+        self.part_with_marker(index, id, false);
         let unit = *self.units.get(id)?;
         let mut body = [0; MAX_GRANULES as usize * GRANULE];
         let mut batch = Batch::default();
@@ -167,7 +181,7 @@ impl Peer {
                     self.units.retain(id);
                 }
                 let path = &mut self.paths[index];
-                path.limited = !path.queues.is_empty() || !self.queue.is_empty() || part.end < missing.end;
+                path.limited = !path.queues.is_empty() || self.way_in.is_ready() || part.end < missing.end;
                 self.note_sent(cx.now, index, number, datagram + overhead, sent);
             }
         }
@@ -176,6 +190,15 @@ impl Peer {
         let path = self.paths.get_mut(index).filter(|_| batch.count > 0)?;
         path.pacer.consume(cx.now, (batch.len + batch.count * overhead) as u64, rate);
         Some(transmit(path, &batch))
+    }
+
+    /// A unit leaves its marker at its first sending, whatever becomes of it: in its datagram if that has room, else behind it.
+    fn part_with_marker(&mut self, index: usize, id: UnitId, is_carried: bool) {
+        let Some(marker) = self.units.take_marker(id) else { return };
+        if let Some(unit) = self.units.get(id).filter(|_| !is_carried) {
+            let (vpn, tos) = (unit.segment.vpn, unit.segment.tos);
+            self.send_alone(index, LoneMarker { vpn, marker, tos });
+        }
     }
 
     /// What the book keeps of a datagram: the unit where it may be repeated, else its size.
@@ -217,12 +240,24 @@ fn transmit(path: &Path, batch: &Batch) -> Transmit {
     }
 }
 
-/// Builds the datagram of a unit in `out` and seals it; gives its packet number.
-fn seal_unit(cx: &mut Context<'_>, peer: weft_units::PeerId, path: PathId, unit: &Unit, out: &mut [u8]) -> Option<u64> {
-    let body = out.get_mut(HOP_HEADER_LEN..)?;
+/// Builds the datagram of a unit in `out`, with what it carries for its loop, and seals it; gives its packet number.
+fn seal_unit(
+    cx: &mut Context<'_>,
+    peer: weft_units::PeerId,
+    path: PathId,
+    unit: &Unit,
+    carried: Option<&LoopHeader>,
+    out: &mut [u8],
+) -> Option<u64> {
+    let mut body = out.get_mut(HOP_HEADER_LEN..)?;
+    let mut packet_type = PacketType::Data;
+    if let Some(header) = carried {
+        let at = header.emit(body).ok()?;
+        (body, packet_type) = (body.get_mut(at..)?, PacketType::LoopData);
+    }
     inner_header(unit).emit(body).ok()?;
     write_unit(cx.pool, unit, body.get_mut(INNER_LEN..)?)?;
-    cx.sessions.seal_in(peer, unit.segment.vpn, path, PacketType::Data, out).ok()
+    cx.sessions.seal_in(peer, unit.segment.vpn, path, packet_type, out).ok()
 }
 
 /// The same for a part.

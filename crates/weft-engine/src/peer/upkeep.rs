@@ -5,7 +5,6 @@ use super::{Context, Peer};
 use crate::PathState;
 use crate::path::{Lane, Path, REPORT_INTERVAL, Sent};
 use core::net::SocketAddr;
-use weft_core::queue::QueueConfig;
 use weft_units::planted::{self, Fault};
 use weft_units::{Duration, Instant, LinkId};
 
@@ -39,6 +38,7 @@ impl Peer {
         self.expire_holes(cx);
         self.joins.expire(cx.now, cx.pool);
         self.open_vpns(cx);
+        self.drive_loops(cx.now);
         self.update_hold();
         self.update_queue();
         self.schedule_reports(cx.now);
@@ -153,7 +153,7 @@ impl Peer {
         }
         self.queue_target = target;
         let interval = (rtt * 2).max(target * 2).max(INTERVAL_MIN);
-        self.queue.configure(QueueConfig { target, interval, ..QueueConfig::default() });
+        self.way_in.set_delays(target, interval);
     }
 
     /// A path that may not carry data any more keeps nothing: what it has queued or in flight is repeated elsewhere.
@@ -216,7 +216,7 @@ impl Peer {
 
     /// When to ask the scheduler again that holds back what waits: when the next path is ready, which no path's own queue may tell.
     fn held_back_until(&self, now: Instant) -> Option<Instant> {
-        if self.queue.is_empty() {
+        if !self.way_in.is_ready() {
             return None;
         }
         let again = now + HOLD_AGAIN;
@@ -235,6 +235,7 @@ impl Peer {
             self.openings.next_deadline(),
             self.lost_deadline(),
             self.held_back_until(now),
+            self.loops_deadline(now),
         ];
         waits.into_iter().flatten().chain(paths).min()
     }

@@ -1,15 +1,17 @@
 //! What a configuration may not say of VPNs.
 
+use super::{Leases, Refusal};
 use crate::config::{PeerConfig, Prefix, VpnConfig};
 use alloc::collections::BTreeSet;
 use alloc::string::String;
 use core::fmt;
 use weft_core::route::prefix_map::PrefixMap;
+use weft_core::service::{Share, ShareError};
 use weft_session::PeerError;
 use weft_units::VpnId;
 
 /// Why a configuration was refused. Nothing has changed then.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Debug)]
 pub enum ConfigError {
     /// For a peer.
     Peer(PeerError),
@@ -18,7 +20,7 @@ pub enum ConfigError {
 }
 
 /// Why a VPN was refused.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Debug)]
 pub enum VpnError {
     /// Number 0 is the default VPN's.
     ReservedId,
@@ -28,6 +30,10 @@ pub enum VpnError {
     DuplicateName,
     /// It would get no share.
     NoWeight,
+    /// What it is promised makes no sense.
+    Share(ShareError),
+    /// Its leased line does not fit.
+    Lease(Refusal),
     /// A member is not among the peers.
     UnknownMember,
     /// A peer is a member twice: its name.
@@ -65,6 +71,8 @@ impl fmt::Display for VpnError {
             VpnError::DuplicateId(id) => write!(f, "id {id} is another's already"),
             VpnError::DuplicateName => f.write_str("another has this name already"),
             VpnError::NoWeight => f.write_str("with weight 0 it would get nothing"),
+            VpnError::Share(why) => why.fmt(f),
+            VpnError::Lease(why) => why.fmt(f),
             VpnError::UnknownMember => f.write_str("a member is not among the peers"),
             VpnError::DuplicateMember(name) => write!(f, "`{name}` is a member twice"),
             VpnError::Overlap { prefix, of, with } => {
@@ -80,6 +88,7 @@ impl core::error::Error for ConfigError {}
 /// Looks for mistakes in `vpns`, whose members shall be among `peers`.
 pub(crate) fn check_vpns(peers: &[PeerConfig], vpns: &[VpnConfig]) -> Result<(), ConfigError> {
     let (mut ids, mut names) = (BTreeSet::new(), BTreeSet::new());
+    let mut leases = Leases::new(peers);
     for vpn in vpns {
         let refuse = |why| Err(ConfigError::Vpn(vpn.name.clone(), why));
         if vpn.id == VpnId::DEFAULT {
@@ -94,7 +103,12 @@ pub(crate) fn check_vpns(peers: &[PeerConfig], vpns: &[VpnConfig]) -> Result<(),
         if vpn.weight == 0 {
             return refuse(VpnError::NoWeight);
         }
+        if let Err(why) = Share::new(vpn.weight.into(), vpn.service) {
+            return refuse(VpnError::Share(why));
+        }
         check_members(peers, vpn).or_else(refuse)?;
+        let members = vpn.members.iter().map(|member| &member.public_key);
+        leases.admit(vpn.id, vpn.service, members).map_err(VpnError::Lease).or_else(refuse)?;
     }
     Ok(())
 }

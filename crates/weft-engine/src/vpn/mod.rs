@@ -1,21 +1,28 @@
 //! The VPNs of this node: who is a member of which, and what lies behind whom.
 
 mod check;
+mod entries;
+mod leases;
 mod opening;
 
 pub(crate) use check::check_vpns;
 pub use check::{ConfigError, VpnError};
+pub(crate) use leases::Leases;
+pub use leases::Refusal;
 pub(crate) use opening::{Gate, News, Openings};
 
 use crate::config::{PeerConfig, Prefix, VpnConfig};
 use alloc::boxed::Box;
 use alloc::string::String;
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::hash::{Hash, Hasher};
 use core::net::IpAddr;
 use hashbrown::HashMap;
 use weft_core::flow::hash::SeededState;
+use weft_core::ingress::Profile;
 use weft_core::route::prefix_map::PrefixMap;
+use weft_core::service::Service;
 use weft_session::PublicKey;
 use weft_units::{PeerId, VpnId};
 use weft_wire::ip::FlowKey;
@@ -61,6 +68,9 @@ impl Hash for VpnFlow {
 pub(crate) struct Vpn {
     pub(crate) name: String,
     pub(crate) weight: u32,
+    pub(crate) service: Service,
+    /// Toward peers with recovery, and toward those without.
+    profiles: Option<[Arc<Profile>; 2]>,
     /// Sorted.
     pub(crate) members: Vec<PeerId>,
     pub(crate) totals: VpnTotals,
@@ -86,12 +96,14 @@ impl Vpn {
 pub(crate) struct Vpns {
     default: Vpn,
     others: HashMap<VpnId, Box<Vpn>, SeededState>,
+    weights: entries::Weights,
 }
 
 impl Vpns {
     pub(crate) fn new(seed: u64) -> Vpns {
         let default = Vpn { weight: 1, ..Vpn::default() };
-        Vpns { default, others: HashMap::with_hasher(SeededState::new(seed)) }
+        let others = HashMap::with_hasher(SeededState::new(seed));
+        Vpns { default, others, weights: entries::Weights::default() }
     }
 
     #[inline]
@@ -142,9 +154,19 @@ impl Vpns {
         let empty = HashMap::with_hasher(*self.others.hasher());
         let mut before = core::mem::replace(&mut self.others, empty);
         self.others.reserve(configs.len());
+        self.weights = entries::Weights::of(&configs);
+        let mut known = entries::Profiles::default();
         for config in configs {
             let totals = before.remove(&config.id).map(|vpn| vpn.totals).unwrap_or_default();
-            let mut vpn = Vpn { name: config.name, weight: config.weight, totals, ..Vpn::default() };
+            let profiles = Some(known.of(&config, &self.weights));
+            let mut vpn = Vpn {
+                name: config.name,
+                weight: config.weight,
+                service: config.service,
+                profiles,
+                totals,
+                ..Vpn::default()
+            };
             for member in &config.members {
                 if let Some(peer) = peer(&member.public_key) {
                     vpn.add(peer, &member.prefixes);
@@ -165,7 +187,7 @@ impl Vpns {
     }
 
     /// The VPN that people call `name`.
-    pub(crate) fn by_name(&mut self, name: &str) -> Option<&mut Vpn> {
-        self.others.values_mut().map(Box::as_mut).find(|vpn| vpn.name == name)
+    pub(crate) fn by_name(&self, name: &str) -> Option<VpnId> {
+        self.others.iter().find(|(_, vpn)| vpn.name == name).map(|(id, _)| *id)
     }
 }

@@ -15,6 +15,7 @@
 //! | packet numbers rise per path and key; a key ends after 180 s | `packet number`, `old key` |
 //! | no datagram is longer than its link's MTU | `too long` |
 //! | a node sends only when it was told something, or had asked to be woken | `lost wake-up` |
+//! | windows and rates stay within bounds; in the end all that left is received or lost, though markers and reports were | `loop` |
 //! | no panic; time passes | `panic`, `stuck` |
 //! | 8 s after the faults (30 s after minutes of silence) all traffic flows, no session ends, nothing genuine is refused | `silence`, `lost`, `session lost`, `refused` |
 //! | 13 s after that nothing is queued, in flight, held, or kept in a buffer | `memory` |

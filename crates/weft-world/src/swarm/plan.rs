@@ -2,7 +2,13 @@
 
 use super::fault::{Fault, FaultKind};
 use super::packet::{Flow, ONE_SIDED, Offload, VPNS};
-use weft_engine::{AckPolicy, Bundle, LinkConfig, Policy, QueueKind, Recovery, Reorder, Schedule, Weights, WrrOrder};
+use std::sync::Arc;
+use weft_core::control_loop::LoopConfig;
+use weft_core::control_loop::accumulation::AccumulationConfig;
+use weft_core::control_loop::aimd_window::AimdConfig;
+use weft_engine::{
+    AckPolicy, Bundle, Entry, LinkConfig, Policy, QueueKind, Recovery, Reorder, Schedule, Weights, WrrOrder,
+};
 use weft_session::Cipher;
 use weft_units::{Duration, Instant, Rate, Rng, VpnId};
 
@@ -126,6 +132,17 @@ impl Plan {
             plan.draw_vpns(&mut root.split(6));
         }
         plan
+    }
+
+    /// How a VPN's packets enter the tunnel, at all nodes: most often by a loop.
+    pub(super) fn entry(&self, vpn: VpnId) -> Entry {
+        let mut rng = Rng::new(self.seed ^ 0x6c_6f_6f_70).split(u64::from(vpn.0));
+        let control = match rng.below(5) {
+            0 | 1 => Some(LoopConfig::AimdWindow(AimdConfig::default())),
+            2 | 3 => Some(LoopConfig::Accumulation(Arc::new(AccumulationConfig::default()))),
+            _ => None,
+        };
+        Entry { control, ..Entry::default() }
     }
 
     /// Spreads the flows over VPNs. Some have a twin of the very same addresses and ports in another, and some nobody may take.
@@ -298,6 +315,7 @@ impl NodePlan {
             queue: if rng.chance(0.8) { QueueKind::FqCodel } else { QueueKind::DropTail },
             wrr_order: if rng_bool(rng) { WrrOrder::Smooth } else { WrrOrder::Block },
             weights,
+            leasable: None,
         };
         NodePlan {
             links,

@@ -6,9 +6,13 @@ use super::violation::Violation;
 use super::world::World;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use weft_engine::{Engine, Recovery};
-use weft_units::{Duration, Instant};
+use weft_units::{Duration, Instant, Rate};
 
 const LAST_UNITS_KEPT: Duration = Duration::from_secs(6);
+/// A packet in the longest round trip there is, less than the rate law's floor.
+const LEAST_RATE: Rate = Rate::from_bps(200);
+/// What a window may come to.
+const MOST_WINDOW: u64 = 1 << 30;
 
 /// What a run came to.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -65,13 +69,39 @@ fn phases(world: &mut World<'_>) -> Result<(), Violation> {
         return Err(Violation::new("session lost", *at, format!("node {node}: {cause}")));
     }
     check_proof(world)?;
+    check_loops(world, LoopsAre::AtWork)?;
     world.run_until(times.end)?;
     if check_memory(world).is_ok() {
-        return Ok(());
+        return check_loops(world, LoopsAre::Settled);
     }
     // A full queue before a slow link may have taken until now: its last units, if half of them came, are kept for 5 s.
     world.run_until(times.end + LAST_UNITS_KEPT)?;
-    check_memory(world)
+    check_memory(world)?;
+    check_loops(world, LoopsAre::Settled)
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum LoopsAre {
+    AtWork,
+    Settled,
+}
+
+/// Windows and rates are within their bounds, and in the end all that left is received or lost, whatever became of markers and reports.
+fn check_loops(world: &World<'_>, are: LoopsAre) -> Result<(), Violation> {
+    let engines = world.sites.iter().map(|site| site.engine.as_ref()).enumerate();
+    for (node, engine) in engines.filter_map(|(node, engine)| Some((node, engine?))) {
+        for (vpn, member) in engine.vpns().iter().flat_map(|vpn| vpn.members.iter().map(move |member| (vpn, member))) {
+            let Some(control) = member.entry.and_then(|entry| entry.control) else { continue };
+            let is_within = control.rate >= LEAST_RATE
+                && control.window_bytes <= MOST_WINDOW
+                && u64::from(control.in_flight_bytes) <= MOST_WINDOW;
+            if !is_within || (are == LoopsAre::Settled && control.in_flight_bytes > 0) {
+                let what = format!("node {node}, VPN {} toward {}: {control:?}", vpn.id, member.peer);
+                return Err(Violation::new("loop", world.now, what));
+            }
+        }
+    }
+    Ok(())
 }
 
 /// What was sent after the faults has arrived.

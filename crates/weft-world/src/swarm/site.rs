@@ -3,6 +3,7 @@
 use super::packet::{ONE_SIDED, VPNS, host};
 use super::plan::{NodePlan, Plan, link_name};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use weft_core::service::Service;
 use weft_engine::{Engine, EngineConfig, LinkEvent, MemberConfig, PeerConfig, Prefix, VpnConfig};
 use weft_session::{Identity, PublicKey};
 use weft_units::{Duration, Instant, LinkId, Rng, VpnId};
@@ -226,6 +227,8 @@ impl Site {
             id,
             name: id.to_string(),
             weight: 1,
+            service: Service::BestEffort,
+            entry: plan.entry(id),
             prefixes: vec![behind(me)],
             members: members.iter().map(member).collect(),
         };

@@ -10,7 +10,7 @@ use weft_units::{Duration, Instant, Rng};
 const KEY_LIFETIME: Duration = Duration::from_secs(180);
 /// For so long the copy of an initiation is answered again.
 const REPEAT_FOR: Duration = Duration::from_secs(6);
-const SEALED: [u8; 3] = [4, 5, 8];
+const SEALED: [u8; 4] = [4, 5, 7, 8];
 const INITIATION: u8 = 1;
 const RESPONSE: u8 = 2;
 /// Datagrams kept for each node, to be replayed.

@@ -2,11 +2,12 @@
 
 use super::show::json;
 use crate::cli::{Control, Reading};
-use crate::control::{Pong, Request, Response, ask};
+use crate::control::{Pong, Request, Response, VpnSetting, ask};
 use crate::outcome::{Failure, Outcome};
 use crate::table::{Table, millis};
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
+use weft_units::parse_rate;
 
 /// How long a node may take to end.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -41,12 +42,29 @@ fn weight(word: &str) -> Result<(String, u32), Failure> {
     pair.filter(|(link, _)| !link.is_empty()).ok_or_else(wrong)
 }
 
-/// Sets what `setting` says of a VPN: `weight=N`.
-pub fn set_vpn(vpn: &str, setting: &str, control: &Control) -> Result<Outcome, Failure> {
-    let weight = setting.strip_prefix("weight=").and_then(|weight| weight.parse().ok()).filter(|weight| *weight > 0);
-    let wrong = || Failure::with(Outcome::Usage, format!("`{setting}` is not weight=N with N above 0"));
-    let request = Request::SetVpn { vpn: vpn.to_owned(), weight: weight.ok_or_else(wrong)? };
-    ask(&control.control, &request)?;
+/// Sets what `settings` say of a VPN: `weight=N`, `assured=RATE`, `leased=RATE`.
+pub fn set_vpn(vpn: &str, settings: &[String], control: &Control) -> Result<Outcome, Failure> {
+    let mut change = VpnSetting::default();
+    for setting in settings {
+        let wrong = |why: &str| Failure::with(Outcome::Usage, format!("`{setting}`: {why}"));
+        let rate = |text: &str| match text {
+            "none" => Ok(0),
+            text => parse_rate(text).map(|rate| rate.bps()).map_err(|why| wrong(&why.to_string())),
+        };
+        match setting.split_once('=') {
+            Some(("weight", weight)) => {
+                let weight = weight.parse().ok().filter(|weight| *weight > 0);
+                change.weight = Some(weight.ok_or_else(|| wrong("weight=N, with N above 0"))?);
+            }
+            Some(("assured", text)) => change.assured_bps = Some(rate(text)?),
+            Some(("leased", text)) => change.leased_bps = Some(rate(text)?),
+            _ => return Err(wrong("it is weight=N, assured=RATE or leased=RATE")),
+        }
+    }
+    if change.assured_bps.is_some_and(|bps| bps > 0) && change.leased_bps.is_some_and(|bps| bps > 0) {
+        return Err(Failure::with(Outcome::Usage, "a VPN is assured or leased, not both".to_owned()));
+    }
+    ask(&control.control, &Request::SetVpn { vpn: vpn.to_owned(), change })?;
     Ok(Outcome::Well)
 }
 

@@ -32,8 +32,8 @@ pub fn run(cli: Cli) -> Result<Outcome, Failure> {
             act::set_weights(&weights, &control)
         }
         Command::Weights { set: None, reading } => show::show(&reading, show::weights),
-        Command::Vpns { set: Some(VpnsCommand::Set { vpn, setting, control }), .. } => {
-            act::set_vpn(&vpn, &setting, &control)
+        Command::Vpns { set: Some(VpnsCommand::Set { vpn, settings, control }), .. } => {
+            act::set_vpn(&vpn, &settings, &control)
         }
         Command::Vpns { set: None, reading } => show::show(&reading, show::vpns),
         Command::Lab(LabCommand::Run { file, options }) => lab::run(&file, &options),

@@ -151,8 +151,45 @@ pub fn vpns(status: &Status) -> String {
             vpn.unroutable_packets.to_string(),
         ]);
     }
+    let mut loops = Table::new(&[
+        "VPN",
+        "TOWARD",
+        ">SHARE",
+        "PROMISE",
+        ">QUEUE",
+        ">DROPPED",
+        ">RATE",
+        ">WINDOW",
+        ">DELIVERED",
+        ">RTT",
+        ">LOST",
+        ">ACCUMULATED",
+    ]);
+    for (vpn, member) in status.vpns.iter().flat_map(|vpn| vpn.members.iter().map(move |member| (vpn, member))) {
+        if vpn.id == 0 {
+            continue;
+        }
+        let control = member.control.as_ref();
+        let promise = vpn.promised_bps.map_or_else(dash, |bps| format!("{} {}", vpn.service, rate(Some(bps))));
+        loops.row([
+            vpn.name.clone(),
+            member.peer.clone(),
+            status.vpn_share(member).map_or_else(dash, percent),
+            promise,
+            bytes(member.queue_bytes),
+            (member.dropped_full + member.dropped_aqm).to_string(),
+            rate(control.map(|control| control.rate_bps)),
+            control.map_or_else(dash, |control| bytes(control.window_bytes)),
+            rate(control.map(|control| control.delivered_bps)),
+            control.map_or_else(dash, |control| millis(control.rtt_us)),
+            control.map_or_else(dash, |control| control.lost_packets.to_string()),
+            control.map_or_else(dash, |control| bytes(control.accumulation_bytes)),
+        ]);
+    }
+    let loops =
+        if loops.is_empty() { String::new() } else { format!("\n{loops}\nSHARE: of what VPNs sent to this peer.\n") };
     format!(
-        "{table}\n*: open. STRAYS: refused, the source is not behind who sent them. NO ROUTE: no member has a prefix.\n"
+        "{table}\n*: open. STRAYS: refused, the source is not behind who sent them. NO ROUTE: no member has a prefix.\n{loops}"
     )
 }
 

@@ -7,7 +7,9 @@ use super::{Config, Vpn, prefix};
 use std::collections::HashMap;
 use std::net::IpAddr;
 use weft_core::route::prefix_map::PrefixMap;
+use weft_core::service::Service;
 use weft_engine::Prefix;
+use weft_units::Rate;
 
 /// Reports everything contradictory in the VPNs of `config`.
 pub fn check(config: &Config, report: &Report) {
@@ -17,6 +19,7 @@ pub fn check(config: &Config, report: &Report) {
         members(config, vpn, report);
         overlaps(vpn, report);
     }
+    leases(config, report);
     routes(config, report);
 }
 
@@ -106,6 +109,31 @@ fn overlaps(vpn: &Vpn, report: &Report) {
             if let Some(own) = vpn.addresses.iter().find(is_own) {
                 let message = format!("`{}` is this node's own address", prefix::text(own.value));
                 report.error(at.span.clone(), message, Some("put the member's address here".to_owned()));
+            }
+        }
+    }
+}
+
+/// Leased lines fit what there is to lease toward each member; the newest is at fault.
+fn leases(config: &Config, report: &Report) {
+    for peer in &config.peers {
+        let mut sum = Rate::ZERO;
+        for vpn in config.vpns.iter().filter(|vpn| vpn.has_member(&peer.name.value)) {
+            let Some(At { value: Service::LeasedLine { rate }, span }) = &vpn.promise else { continue };
+            sum = Rate::from_bps(sum.bps().saturating_add(rate.bps()));
+            let (name, vpn) = (&peer.name.value, &vpn.name.value);
+            match peer.policy.leasable {
+                None => {
+                    let message = format!("VPN `{vpn}` leases {rate} toward `{name}`, where nothing may be leased");
+                    let help =
+                        "say what may be: leasable = \"90 Mbit/s\" in [policy] or [peer.policy], or use `assured`";
+                    report.error(span.clone(), message, Some(help.to_owned()));
+                }
+                Some(leasable) if sum > leasable => {
+                    let message = format!("leased lines take {sum} toward `{name}`, where {leasable} may be leased");
+                    report.error(span.clone(), message, Some("lease less, or use `assured`".to_owned()));
+                }
+                Some(_) => {}
             }
         }
     }

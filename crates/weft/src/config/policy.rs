@@ -3,6 +3,7 @@
 use super::diagnose::Report;
 use super::read::{At, Section, names};
 use weft_engine::{AckPolicy, Bundle, Policy, QueueKind, Recovery, Reorder, Schedule, Weights, WrrOrder};
+use weft_units::parse_rate;
 
 names!(Schedule {
     EarliestDelivery = "earliest-delivery",
@@ -33,6 +34,7 @@ pub fn read(mut section: Section<'_, '_>, base: &Policy, links: &mut Vec<At<Stri
         weights: weights(&mut section, links).unwrap_or_else(|| base.weights.clone()),
         wrr_order: section.choice("wrr-order").unwrap_or(base.wrr_order),
         queue: section.choice("queue").unwrap_or(base.queue),
+        leasable: section.parsed("leasable", "\"90 Mbit/s\"", parse_rate).map(|at| at.value).or(base.leasable),
     };
     check(&policy, &section, report);
     section.finish();

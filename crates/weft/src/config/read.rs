@@ -16,7 +16,8 @@ pub struct At<T> {
 }
 
 impl<T> At<T> {
-    fn map<U>(self, f: impl FnOnce(T) -> U) -> At<U> {
+    /// The same place with what `f` makes of the value.
+    pub fn map<U>(self, f: impl FnOnce(T) -> U) -> At<U> {
         At { value: f(self.value), span: self.span }
     }
 }

@@ -2,12 +2,42 @@
 
 use super::parse::{interface_name, peer_name};
 use super::policy::MAX_WEIGHT;
-use super::read::{At, Section};
+use super::read::{At, Section, names};
 use super::{Tun, prefix};
-use weft_engine::Prefix;
+use std::sync::Arc;
+use weft_core::control_loop::LoopConfig;
+use weft_core::control_loop::accumulation::AccumulationConfig;
+use weft_core::control_loop::aimd_window::AimdConfig;
+use weft_core::queue::QueueKind;
+use weft_core::service::{DEFAULT_GAMMA, Service};
+use weft_engine::{Entry, Prefix};
+use weft_units::Rate;
+use weft_units::parse_rate;
+
+/// The law of a VPN's loops.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum LoopLaw {
+    /// Its packets leave as fast as the paths take them.
+    None,
+    /// Paper 003.
+    AimdWindow,
+    /// Paper 004.
+    Accumulation,
+}
+
+names!(LoopLaw { None = "none", AimdWindow = "aimd-window", Accumulation = "accumulation" });
+names!(QueueKind {
+    FqCodel = "fq-codel",
+    DropTail = "fifo",
+    Codel = "codel",
+    Red = "red",
+    Fred = "fred",
+});
 
 /// The kernel's routing tables that people may number: 253 to 255 are its own.
 const MAX_TABLE: i64 = 1 << 32;
+/// Packets a VPN's queue may hold at most.
+const MAX_QUEUE: i64 = 1_000_001;
 
 /// A VPN.
 #[derive(Clone, Debug)]
@@ -18,6 +48,10 @@ pub struct Vpn {
     pub name: At<String>,
     /// Its share beside other VPNs.
     pub weight: u32,
+    /// What it is promised, if it is.
+    pub promise: Option<At<Service>>,
+    /// Its queue and its loops.
+    pub entry: Entry,
     /// Name of its device.
     pub device: At<String>,
     /// The device's addresses.
@@ -42,6 +76,11 @@ pub struct Member {
 }
 
 impl Vpn {
+    /// What it is promised.
+    pub fn service(&self) -> Service {
+        self.promise.as_ref().map_or(Service::BestEffort, |at| at.value)
+    }
+
     /// Whether the peer of this name has part in it.
     pub fn has_member(&self, peer: &str) -> bool {
         self.members.iter().any(|member| member.peer.value == peer)
@@ -71,6 +110,7 @@ pub fn read(mut section: Section<'_, '_>) -> Option<Vpn> {
     let id = section.integer("id", 1..1 << 32);
     let name = section.parsed("name", "\"blue\"", peer_name);
     let weight = section.integer("weight", 1..MAX_WEIGHT + 1).map_or(1, |at| at.value as u32);
+    let (promise, entry) = (promise(&mut section), entry(&mut section));
     let device = section.parsed("device", "\"blue0\"", interface_name);
     let addresses = section.list("address", "[\"10.1.0.1/24\"]", prefix::parse).unwrap_or_default();
     let prefixes = section.list("prefixes", "[\"10.1.0.0/24\"]", prefix::parse).unwrap_or_default();
@@ -104,5 +144,53 @@ pub fn read(mut section: Section<'_, '_>) -> Option<Vpn> {
     section.finish();
     let members = members.into_iter().map(|(peer, prefixes)| Member { peer, prefixes }).collect();
     let table = table.map(|at| at.value as u32);
-    Some(Vpn { id: id?, name: name?, weight, device: device?, addresses, prefixes, members, routes, table })
+    Some(Vpn {
+        id: id?,
+        name: name?,
+        weight,
+        promise,
+        entry,
+        device: device?,
+        addresses,
+        prefixes,
+        members,
+        routes,
+        table,
+    })
+}
+
+fn promise(section: &mut Section<'_, '_>) -> Option<At<Service>> {
+    let assured = section.parsed("assured", "\"4 Mbit/s\"", promised_rate);
+    let leased = section.parsed("leased", "\"50 Mbit/s\"", promised_rate);
+    if let (Some(_), Some(leased)) = (&assured, &leased) {
+        section.complain(leased.span.clone(), "a VPN is `assured` or `leased`, not both", "leave one of them out");
+    }
+    let assured = assured.map(|at| at.map(|rate| Service::Assured { rate, gamma: DEFAULT_GAMMA }));
+    assured.or(leased.map(|at| at.map(|rate| Service::LeasedLine { rate })))
+}
+
+fn promised_rate(text: &str) -> Result<Rate, String> {
+    match parse_rate(text) {
+        Ok(Rate::ZERO) => Err("nothing is promised".to_owned()),
+        Ok(rate) => Ok(rate),
+        Err(why) => Err(why.to_string()),
+    }
+}
+
+fn entry(section: &mut Section<'_, '_>) -> Entry {
+    let default = Entry::default();
+    let queue = section.choice("queue").unwrap_or(default.queue);
+    let packets = match queue {
+        QueueKind::FqCodel => default.limit_packets,
+        QueueKind::Codel => 1_000,
+        _ => 128,
+    };
+    let limit_packets = section.integer("queue-packets", 2..MAX_QUEUE).map_or(packets, |at| at.value as usize);
+    let limit_bytes = section.integer("queue-bytes", 3_000..1 << 40).map_or(default.limit_bytes, |at| at.value as u64);
+    let control = match section.choice("loop").unwrap_or(LoopLaw::None) {
+        LoopLaw::None => None,
+        LoopLaw::AimdWindow => Some(LoopConfig::AimdWindow(AimdConfig::default())),
+        LoopLaw::Accumulation => Some(LoopConfig::Accumulation(Arc::new(AccumulationConfig::default()))),
+    };
+    Entry { queue, limit_packets, limit_bytes, control }
 }

@@ -183,11 +183,11 @@ impl Node {
                     Err(why) => refused(why),
                 }
             }
-            Request::SetVpn { vpn, weight } => {
-                let command = Command::SetVpnWeight { vpn: vpn.clone(), weight };
+            Request::SetVpn { vpn, change } => {
+                let command = Command::SetVpn { vpn: vpn.clone(), change: change.to_engine() };
                 match self.engine.handle_command(self.clock.now(), command) {
                     Ok(()) => {
-                        self.log.info(format_args!("VPN {vpn}: weight {weight}"));
+                        self.log.info(format_args!("VPN {vpn}: {change}"));
                         Response::Done
                     }
                     Err(why) => refused(why),
@@ -409,6 +409,8 @@ fn vpns(config: &Config) -> Vec<VpnConfig> {
         id: VpnId(vpn.id.value),
         name: vpn.name.value.clone(),
         weight: vpn.weight,
+        service: vpn.service(),
+        entry: vpn.entry.clone(),
         prefixes: values(&vpn.prefixes),
         members: vpn.members.iter().filter_map(member).collect(),
     };
@@ -442,6 +444,7 @@ fn refused(why: CommandError) -> Response {
         CommandError::UnknownPeer(known) => format!("no such peer; known: {}", known.join(", ")),
         CommandError::UnknownLink(name, known) => format!("no link `{name}`; {}", did_you_mean(&name, &known)),
         CommandError::UnknownVpn(name, known) => format!("no VPN `{name}`; {}", did_you_mean(&name, &known)),
+        CommandError::Vpn(why) => why.to_string(),
         CommandError::NoWeight => "with weight 0 nothing could be sent".to_owned(),
         CommandError::NotEstablished => "there is no session with this peer now".to_owned(),
     };

@@ -1,9 +1,10 @@
 //! From the engine's snapshot to what is shown.
 
 use super::device::Device;
-use crate::status::{Flow, Path, Peer, Vpn, VpnMember};
+use crate::status::{Flow, Path, Peer, Vpn, VpnLoop, VpnMember};
 use std::time::Duration;
-use weft_engine::{FlowSnapshot, PathSnapshot, PeerSnapshot, VpnSnapshot, VpnTotals};
+use weft_core::service::Service;
+use weft_engine::{FlowSnapshot, MemberSnapshot, PathSnapshot, PeerSnapshot, VpnSnapshot, VpnTotals};
 use weft_units::VpnId;
 
 fn micros(time: Duration) -> u64 {
@@ -48,7 +49,9 @@ pub fn vpn(vpn: &VpnSnapshot, device: Option<&Device>) -> Vpn {
         name: if vpn.id == VpnId::DEFAULT { "default".to_owned() } else { vpn.name.clone() },
         weight: vpn.weight,
         device: device.map_or_else(String::new, |device| device.tun().name().to_owned()),
-        members: members.map(|member| VpnMember { peer: member.peer.clone(), open: member.is_open }).collect(),
+        service: service_name(vpn.service).to_owned(),
+        promised_bps: Some(vpn.service.rate().bps()).filter(|bps| *bps > 0),
+        members: members.map(vpn_member).collect(),
         sent_packets,
         sent_bytes,
         received_packets,
@@ -56,6 +59,39 @@ pub fn vpn(vpn: &VpnSnapshot, device: Option<&Device>) -> Vpn {
         dropped_packets,
         strays,
         unroutable_packets,
+    }
+}
+
+fn service_name(service: Service) -> &'static str {
+    match service {
+        Service::BestEffort => "best-effort",
+        Service::Assured { .. } => "assured",
+        Service::LeasedLine { .. } => "leased",
+    }
+}
+
+fn vpn_member(member: &MemberSnapshot) -> VpnMember {
+    let entry = member.entry.as_ref();
+    VpnMember {
+        peer: member.peer.clone(),
+        open: member.is_open,
+        queue_packets: entry.map_or(0, |entry| entry.queued_packets),
+        queue_bytes: entry.map_or(0, |entry| entry.queued_bytes),
+        sent_packets: entry.map_or(0, |entry| entry.sent_packets),
+        sent_bytes: entry.map_or(0, |entry| entry.sent_bytes),
+        dropped_full: entry.map_or(0, |entry| entry.counters.dropped_full),
+        dropped_aqm: entry.map_or(0, |entry| entry.counters.dropped_aqm),
+        marked: entry.map_or(0, |entry| entry.counters.marked),
+        control: entry.and_then(|entry| entry.control).map(|control| VpnLoop {
+            rate_bps: control.rate.bps(),
+            window_bytes: control.window_bytes,
+            delivered_bps: control.delivered.bps(),
+            rtt_us: micros(control.rtt),
+            loss_event_rate: control.loss_event_rate,
+            lost_packets: control.lost_packets,
+            in_flight_bytes: control.in_flight_bytes,
+            accumulation_bytes: control.accumulation_bytes,
+        }),
     }
 }
 

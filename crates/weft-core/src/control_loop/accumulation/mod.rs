@@ -22,6 +22,8 @@ const FLIGHT_INTERVALS: f64 = 4.0;
 const EMPTY: f32 = 0.25;
 /// A promise raises H and L at most so many times.
 const MOST_PROMISE_SCALE: f64 = 4.0;
+/// A queue shows in the round trip too: a delay that grew by this much more than that is a clock that was set.
+const CLOCK_STEP: Duration = Duration::from_millis(200);
 /// λ grows by this much each τ while it climbs.
 const CLIMB: f64 = 0.5;
 
@@ -46,7 +48,7 @@ const CLIMB: f64 = 0.5;
 /// - *Delay changes.* A shorter path gives a negative accumulation and resynchronises at once. A longer one looks like a queue
 ///   that does not drain although λ < μ: after eight flat intervals the loop resynchronises to it. If that was a queue after
 ///   all, its bytes are in `unpaid`, and the hold-down window pays them back: w_max less an interval, until nothing is left.
-/// - *Clock drift.* The base delay is lifted by 200 ppm. A network that is empty now and then corrects that at once,
+/// - *Clock drift.* The base delay is lifted by 200 ppm; a clock that is set shows in one way only, and the loop resynchronises. A network that is empty now and then corrects that at once,
 ///   and the law empties it at the end of every epoch.
 /// - *Conservation.* sent = received + lost + in flight. At most λ·(RTT + 4 T) + 4 σ is in flight, so that reports that stop
 ///   stop the loop, as a window would.
@@ -148,7 +150,14 @@ impl Accumulation {
         let Some(news) = self.ledger.on_report(now, report, self.config.reorder) else { return };
         self.silences = 0;
         self.bucket.fill(now, self.sending_bps());
-        let delay = self.sync.on_delay(now, news.one_way_delay_us);
+        let mut delay = self.sync.on_delay(now, news.one_way_delay_us);
+        if let Delay::Queued(queued_us) = delay
+            && Duration::from_micros(queued_us.into())
+                > news.round_trip.saturating_sub(self.ledger.rtt.min()) + CLOCK_STEP
+        {
+            self.sync.restart(now, news.one_way_delay_us);
+            delay = Delay::Resynchronised;
+        }
         let span_us = report.received_at_us.wrapping_sub(self.last.received_at_us);
         if self.last.started && u128::from(span_us) * 2 < self.interval().as_micros() {
             return self.congested_by_loss(&news);

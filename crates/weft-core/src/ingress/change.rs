@@ -1,0 +1,195 @@
+//! What changes an ingress as a whole while it runs: VPNs that go or become others, and loops that begin anew.
+
+use super::vpn::{self, Delays, Place};
+use super::{Ingress, Profile, VpnNo};
+use crate::control_loop::ControlLoop;
+use crate::queue::Arrival;
+use crate::service::Share;
+use alloc::boxed::Box;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use weft_units::{Duration, Instant};
+
+impl<T> Ingress<T> {
+    /// Takes a VPN out that is in; its packets are handed to `taken`, those that an AQM condemns meanwhile without their arrival. Its
+    /// number is another's from the next [`Ingress::add`] on.
+    pub fn remove(&mut self, now: Instant, vpn: VpnNo, taken: &mut impl FnMut(Option<Arrival>, T)) {
+        let Some(slot) = self.vpns.get(vpn.0 as usize).map(|entry| entry.slot) else { return };
+        self.empty_queue(now, slot, taken);
+        self.put_to_sleep(slot);
+        if let Some(entry) = self.vpns.get_mut(vpn.0 as usize) {
+            entry.parked = None;
+        }
+        self.vacant.push(vpn.0);
+    }
+
+    /// Gives a VPN another share and profile. With another profile its loop begins anew, and what waits moves into the new queue;
+    /// what that does not take is handed to `dropped`. Whether the loop began anew.
+    pub fn change(
+        &mut self,
+        now: Instant,
+        vpn: VpnNo,
+        share: Share,
+        profile: Arc<Profile>,
+        dropped: &mut impl FnMut(T),
+    ) -> bool {
+        let Some(entry) = self.vpns.get_mut(vpn.0 as usize) else { return false };
+        let slot = entry.slot;
+        let differs = entry.set_profile(profile);
+        if differs {
+            let mut waiting: Vec<(Arrival, T)> = Vec::new();
+            self.empty_queue(now, slot, &mut |arrival, item| match arrival {
+                Some(arrival) => waiting.push((arrival, item)),
+                None => dropped(item),
+            });
+            self.put_to_sleep(slot);
+            if let Some(entry) = self.vpns.get_mut(vpn.0 as usize) {
+                (entry.parked, entry.share) = (None, share);
+            }
+            for (arrival, item) in waiting {
+                self.enqueue(now, vpn, arrival, item, dropped);
+            }
+        } else {
+            self.set_share(now, vpn, share);
+        }
+        differs
+    }
+
+    /// All loops begin anew: the far edge did, or does.
+    pub fn restart_loops(&mut self) {
+        for this in &mut self.awake {
+            let Some(entry) = self.vpns.get(this.vpn.0 as usize) else { continue };
+            let law = entry.profile().control.clone();
+            this.control = law.map(|law| Box::new(ControlLoop::new(law, entry.share)));
+        }
+        self.vpns.iter_mut().for_each(|entry| entry.parked = None);
+        for slot in 0..self.awake.len() as u32 {
+            let Some(this) = self.awake.get_mut(slot as usize) else { continue };
+            if matches!(this.place, Place::UntilTime(_) | Place::UntilReport) {
+                this.place = Place::Ring;
+                self.ring.push_back(slot);
+            }
+            self.timers.pull(slot, this.next_time());
+        }
+    }
+
+    /// Sets the times of CoDel in all queues that have it, in place of what their profiles say (RFC 8289 §4.3).
+    pub fn set_delays(&mut self, target: Duration, interval: Duration) {
+        let delays = Delays { target, interval };
+        self.delays = Some(delays);
+        for this in &mut self.awake {
+            if let Some(entry) = self.vpns.get(this.vpn.0 as usize) {
+                this.queue.configure(delays.within(entry.profile().sizes));
+            }
+        }
+    }
+
+    /// Takes every packet out of a queue, whatever its loop says.
+    fn empty_queue(&mut self, now: Instant, slot: u32, taken: &mut impl FnMut(Option<Arrival>, T)) {
+        let Some(this) = self.awake.get_mut(slot as usize) else { return };
+        while let Some(unit) = this.queue.dequeue(now, &mut |item| taken(None, item)) {
+            taken(Some(Arrival { flow: unit.flow, bytes: unit.bytes, ecn_capable: false }), unit.item);
+        }
+    }
+
+    /// Gives back what a VPN has while it is awake, wherever it stands.
+    fn put_to_sleep(&mut self, slot: u32) {
+        if slot == vpn::NONE {
+            return;
+        }
+        self.ring.retain(|other| *other != slot);
+        self.asking.retain(|other| *other != slot);
+        self.selected = self.selected.filter(|other| *other != slot);
+        self.retire(slot);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::control_loop::aimd_window::AimdConfig;
+    use crate::control_loop::{LoopConfig, LoopEgress};
+    use crate::ingress::IngressConfig;
+    use crate::queue::{QueueConfig, QueueKind};
+    use weft_units::{FlowId, Rng};
+
+    const PACKET: u32 = 1_500;
+
+    fn profile(limit_units: usize, window: Option<u8>) -> Arc<Profile> {
+        let law = |initial_packets| AimdConfig { initial_packets, slow_start: false, ..AimdConfig::default() };
+        let sizes = QueueConfig { limit_units, ..QueueConfig::default() };
+        Arc::new(Profile {
+            queue: QueueKind::DropTail,
+            sizes,
+            control: window.map(|window| LoopConfig::AimdWindow(law(window))),
+        })
+    }
+
+    /// Two VPNs with a window of two packets and ten packets each, two of which have left.
+    fn two() -> (Ingress<u32>, [VpnNo; 2]) {
+        let mut ingress = Ingress::new(IngressConfig::default(), Rng::new(1));
+        let vpns = [(); 2].map(|()| ingress.add(Share::default(), profile(100, Some(2))));
+        for (n, vpn) in (0..20).map(|n| (n, vpns[n as usize % 2])) {
+            let arrival = Arrival { flow: FlowId(0), bytes: PACKET, ecn_capable: false };
+            ingress.enqueue(Instant::ZERO, vpn, arrival, n, &mut |_| ());
+        }
+        assert_eq!(leave(&mut ingress), [0, 1, 2, 3]);
+        (ingress, vpns)
+    }
+
+    fn leave(ingress: &mut Ingress<u32>) -> Vec<u32> {
+        let mut gone = Vec::new();
+        while ingress.head(Instant::ZERO, &mut |_| ()).is_some() {
+            gone.extend(ingress.pop(Instant::ZERO).map(|gone| gone.unit.item));
+        }
+        gone.sort_unstable();
+        gone
+    }
+
+    #[test]
+    fn a_vpn_removed_leaves_nothing_behind_and_its_number_is_given_again() {
+        let (mut ingress, [first, second]) = two();
+        let mut dropped = Vec::new();
+        ingress.remove(Instant::ZERO, first, &mut |_, item| dropped.push(item));
+        assert_eq!(dropped, (4..20).step_by(2).collect::<Vec<_>>());
+        assert_eq!((ingress.awake(), leave(&mut ingress)), (1, Vec::new()));
+        let third = ingress.add(Share::default(), profile(100, None));
+        assert_eq!(third, first);
+        ingress.enqueue(
+            Instant::ZERO,
+            third,
+            Arrival { flow: FlowId(0), bytes: 1, ecn_capable: false },
+            77,
+            &mut |_| (),
+        );
+        assert_eq!(leave(&mut ingress), [77]);
+        assert_eq!(ingress.status(second).map(|status| status.queued_packets), Some(8));
+        let due = ingress.deadline().unwrap_or_default();
+        assert_eq!(ingress.next_marker(due).map(|(vpn, _)| vpn), Some(second), "the one that is gone asks for nothing");
+    }
+
+    #[test]
+    fn another_queue_takes_over_what_waits_and_another_loop_begins_anew() {
+        let (mut ingress, [first, _]) = two();
+        let mut dropped = Vec::new();
+        assert!(!ingress.change(Instant::ZERO, first, Share::default(), profile(100, Some(2)), &mut |_| ()));
+        assert_eq!(leave(&mut ingress), Vec::<u32>::new(), "nothing has changed");
+        assert!(ingress.change(Instant::ZERO, first, Share::default(), profile(5, Some(3)), &mut |n| dropped.push(n)));
+        assert_eq!((dropped.len(), leave(&mut ingress)), (3, [4, 6, 8].to_vec()));
+    }
+
+    #[test]
+    fn loops_that_begin_anew_let_what_waits_go_and_hear_no_old_report() {
+        let (mut ingress, [first, second]) = two();
+        ingress.restart_loops();
+        assert_eq!(leave(&mut ingress), [4, 5, 6, 7]);
+        let mut egress = LoopEgress::default();
+        (0..9).for_each(|_| egress.on_packet(PACKET, false));
+        let old = crate::control_loop::Marker { sequence: 9, sent_at_us: 0, packets: 9, bytes: 9 * PACKET };
+        let report = egress.on_marker(Instant::ZERO, old).unwrap_or_default();
+        for vpn in [first, second] {
+            ingress.on_report(Instant::ZERO, vpn, &report);
+        }
+        assert_eq!(leave(&mut ingress), Vec::<u32>::new());
+    }
+}

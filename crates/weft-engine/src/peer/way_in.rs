@@ -1,0 +1,309 @@
+//! Where packets wait for the paths to a peer: in one flow queue, or, where VPNs have part in the peer, in a queue for each with the
+//! loop that lets its packets go.
+
+use crate::unit::Segment;
+use alloc::boxed::Box;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use hashbrown::HashMap;
+use weft_core::control_loop::{ControlLoop, LoopConfig, Marker, Report};
+use weft_core::flow::hash::SeededState;
+use weft_core::ingress::{Ingress, IngressConfig, Profile, VpnNo, VpnStatus};
+use weft_core::queue::{Arrival, Dequeued, FlowQueue, HeadView, QueueConfig, QueueKind};
+use weft_core::service::Share;
+use weft_units::{Duration, FlowId, Instant, Rng, VpnId};
+
+/// The default VPN's place among the others.
+const DEFAULT: VpnNo = VpnNo(0);
+/// Queues that the flows of a VPN are hashed to under FQ-CoDel (RFC 8290 §4.1): few, so that a busy VPN stays small.
+const FLOW_QUEUES: u32 = 128;
+
+/// A VPN's entry, as it is configured.
+#[derive(Clone)]
+pub(crate) struct Admitted {
+    pub(crate) vpn: VpnId,
+    pub(crate) share: Share,
+    pub(crate) profile: Arc<Profile>,
+}
+
+/// See the module.
+#[expect(clippy::large_enum_variant, reason = "each peer has one, and it is on every packet's way")]
+pub(super) enum WayIn {
+    /// Without VPNs.
+    Alone(FlowQueue<Segment>),
+    /// With VPNs; the default one is among them.
+    Shared(Box<Shared>),
+}
+
+/// Queues and loops of all VPNs toward the peer.
+pub(super) struct Shared {
+    ingress: Ingress<Segment>,
+    numbers: HashMap<VpnId, VpnNo, SeededState>,
+    /// By number; what is removed stays until its number is given again.
+    vpns: Vec<VpnId>,
+    /// VPNs whose loop counts the first transmission's loss, though it may be repeated, as a loss (paper 003).
+    windows: usize,
+}
+
+impl WayIn {
+    pub(super) fn new(kind: QueueKind) -> WayIn {
+        WayIn::Alone(FlowQueue::new(kind, QueueConfig::default()))
+    }
+
+    /// Takes a segment in; it, or others, may go to `dropped`.
+    pub(super) fn enqueue(
+        &mut self,
+        now: Instant,
+        arrival: Arrival,
+        segment: Segment,
+        dropped: &mut impl FnMut(Segment),
+    ) {
+        match self {
+            WayIn::Alone(queue) if segment.vpn == VpnId::DEFAULT => queue.enqueue(now, arrival, segment, dropped),
+            WayIn::Alone(_) => dropped(segment),
+            WayIn::Shared(shared) => shared.enqueue(now, arrival, segment, dropped),
+        }
+    }
+
+    /// Selects the segment that leaves next.
+    pub(super) fn head(&mut self, now: Instant, dropped: &mut impl FnMut(Segment)) -> Option<HeadView> {
+        match self {
+            WayIn::Alone(queue) => queue.head(now, dropped),
+            WayIn::Shared(shared) => shared.ingress.head(now, dropped).map(|head| head.view),
+        }
+    }
+
+    /// The one that [`WayIn::head`] selected.
+    pub(super) fn head_item(&self) -> Option<&Segment> {
+        match self {
+            WayIn::Alone(queue) => queue.head_item(),
+            WayIn::Shared(shared) => shared.ingress.head_item(),
+        }
+    }
+
+    /// Takes the one that [`WayIn::head`] selected, and the marker that travels with it.
+    pub(super) fn pop(&mut self, now: Instant) -> Option<(Dequeued<Segment>, Option<Marker>)> {
+        match self {
+            WayIn::Alone(queue) => queue.pop(now).map(|taken| (taken, None)),
+            WayIn::Shared(shared) => shared.ingress.pop(now).map(|gone| (gone.unit, gone.marker)),
+        }
+    }
+
+    /// Takes the one that [`WayIn::head`] selected, which does not leave.
+    pub(super) fn discard(&mut self, now: Instant) -> Option<Dequeued<Segment>> {
+        match self {
+            WayIn::Alone(queue) => queue.pop(now),
+            WayIn::Shared(shared) => shared.ingress.discard(now),
+        }
+    }
+
+    /// Whether something waits that may leave as soon as a path takes it.
+    pub(super) fn is_ready(&self) -> bool {
+        match self {
+            WayIn::Alone(queue) => !queue.is_empty(),
+            WayIn::Shared(shared) => shared.ingress.is_ready(),
+        }
+    }
+
+    /// When some loop or queue is to be looked at again.
+    pub(super) fn deadline(&self) -> Option<Instant> {
+        match self {
+            WayIn::Alone(_) => None,
+            WayIn::Shared(shared) => shared.ingress.deadline(),
+        }
+    }
+
+    /// A marker that must go by itself.
+    pub(super) fn next_marker(&mut self, now: Instant) -> Option<(VpnId, Marker)> {
+        let WayIn::Shared(shared) = self else { return None };
+        let (number, marker) = shared.ingress.next_marker(now)?;
+        Some((*shared.vpns.get(number.0 as usize)?, marker))
+    }
+
+    /// A report on a VPN's loop.
+    pub(super) fn on_report(&mut self, now: Instant, vpn: VpnId, report: &Report) {
+        if let WayIn::Shared(shared) = self
+            && let Some(number) = shared.numbers.get(&vpn)
+        {
+            shared.ingress.on_report(now, *number, report);
+        }
+    }
+
+    /// The first transmission of a unit was lost. The window law takes that for congestion though it will be repeated; the other finds
+    /// congestion by its own bytes in queues.
+    pub(super) fn on_loss(&mut self, now: Instant, vpn: VpnId) {
+        let WayIn::Shared(shared) = self else { return };
+        if shared.windows == 0 {
+            return;
+        }
+        if let Some(number) = shared.numbers.get(&vpn).copied()
+            && shared.ingress.has_window(number)
+        {
+            shared.ingress.on_congestion(now, number);
+        }
+    }
+
+    /// Whether there are windows that may be in use.
+    pub(super) fn has_windows(&self) -> bool {
+        matches!(self, WayIn::Shared(shared) if shared.windows > 0 && shared.ingress.awake() > 0)
+    }
+
+    /// All loops begin anew.
+    pub(super) fn restart_loops(&mut self) {
+        if let WayIn::Shared(shared) = self {
+            shared.ingress.restart_loops();
+        }
+    }
+
+    /// Gives a VPN another share; the parameters of its window, if it has one, are for the caller to change.
+    pub(super) fn set_share(&mut self, now: Instant, vpn: VpnId, share: Share) {
+        if let WayIn::Shared(shared) = self
+            && let Some(number) = shared.numbers.get(&vpn)
+        {
+            shared.ingress.set_share(now, *number, share);
+        }
+    }
+
+    /// The loops of VPNs that have a queue at present.
+    pub(super) fn loops_mut(&mut self) -> impl Iterator<Item = (VpnId, Share, &mut ControlLoop)> {
+        let shared = if let WayIn::Shared(shared) = self { Some(shared.as_mut()) } else { None };
+        shared.into_iter().flat_map(|Shared { ingress, vpns, .. }| {
+            ingress.loops_mut().filter_map(|(no, share, law)| Some((*vpns.get(no.0 as usize)?, share, law)))
+        })
+    }
+
+    /// How a VPN stands, if it has a queue of its own.
+    pub(super) fn status(&self, vpn: VpnId) -> Option<VpnStatus> {
+        let WayIn::Shared(shared) = self else { return None };
+        shared.ingress.status(*shared.numbers.get(&vpn)?)
+    }
+
+    /// Bytes that wait.
+    pub(super) fn backlog_bytes(&self) -> u64 {
+        match self {
+            WayIn::Alone(queue) => queue.backlog_bytes(),
+            WayIn::Shared(shared) => shared.ingress.backlog_bytes(),
+        }
+    }
+
+    /// Sets CoDel's times.
+    pub(super) fn set_delays(&mut self, target: Duration, interval: Duration) {
+        match self {
+            WayIn::Alone(queue) => queue.configure(QueueConfig { target, interval, ..QueueConfig::default() }),
+            WayIn::Shared(shared) => shared.ingress.set_delays(target, interval),
+        }
+    }
+
+    /// Takes the queue of the default VPN, its share beside others, and those of VPNs as configured. Whether some loop began anew.
+    pub(super) fn configure(
+        &mut self,
+        now: Instant,
+        default: (QueueKind, Share),
+        vpns: &[Admitted],
+        rng: &Rng,
+        dropped: &mut impl FnMut(Segment),
+    ) -> bool {
+        let kind = default.0;
+        match self {
+            WayIn::Alone(_) if vpns.is_empty() => self.replace(now, WayIn::new(kind), dropped),
+            WayIn::Alone(_) => self.replace(now, WayIn::Shared(Box::new(Shared::new(kind, rng))), dropped),
+            WayIn::Shared(_) if vpns.is_empty() => self.replace(now, WayIn::new(kind), dropped),
+            WayIn::Shared(_) => {}
+        }
+        match self {
+            WayIn::Alone(_) => false,
+            WayIn::Shared(shared) => shared.configure(now, default, vpns, dropped),
+        }
+    }
+
+    /// Moves what waits into `new`.
+    fn replace(&mut self, now: Instant, new: WayIn, dropped: &mut impl FnMut(Segment)) {
+        if let (WayIn::Alone(before), WayIn::Alone(after)) = (&*self, &new)
+            && core::mem::discriminant(before) == core::mem::discriminant(after)
+        {
+            return;
+        }
+        let mut old = core::mem::replace(self, new);
+        old.empty(now, &mut |arrival, segment| match arrival {
+            Some(arrival) => self.enqueue(now, arrival, segment, dropped),
+            None => dropped(segment),
+        });
+    }
+
+    /// Takes everything out; what a queue drops meanwhile comes without its arrival.
+    pub(super) fn empty(&mut self, now: Instant, taken: &mut impl FnMut(Option<Arrival>, Segment)) {
+        match self {
+            WayIn::Alone(queue) => {
+                while let Some(unit) = queue.dequeue(now, &mut |segment| taken(None, segment)) {
+                    taken(Some(Arrival { flow: unit.flow, bytes: unit.bytes, ecn_capable: false }), unit.item);
+                }
+            }
+            WayIn::Shared(shared) => {
+                shared.ingress.remove(now, DEFAULT, &mut |arrival, segment: Segment| {
+                    taken(arrival.map(|arrival| Arrival { flow: segment.flow, ..arrival }), segment);
+                });
+                for (_, number) in shared.numbers.drain() {
+                    shared.ingress.remove(now, number, &mut |_, segment| taken(None, segment));
+                }
+            }
+        }
+    }
+}
+
+impl Shared {
+    fn new(kind: QueueKind, rng: &Rng) -> Shared {
+        // Loops of one edge pair share every bottleneck; the first is often the paths themselves.
+        let config = IngressConfig { shared_events: true, promises: true, ..IngressConfig::default() };
+        let mut rng = rng.clone();
+        let mut ingress = Ingress::new(config, rng.split(1));
+        ingress.add(Share::default(), default_profile(kind));
+        let numbers = HashMap::with_hasher(SeededState::new(rng.next_u64()));
+        Shared { ingress, numbers, vpns: alloc::vec![VpnId::DEFAULT], windows: 0 }
+    }
+
+    fn enqueue(&mut self, now: Instant, arrival: Arrival, segment: Segment, dropped: &mut impl FnMut(Segment)) {
+        if segment.vpn == VpnId::DEFAULT {
+            return self.ingress.enqueue(now, DEFAULT, arrival, segment, dropped);
+        }
+        let Some(number) = self.numbers.get(&segment.vpn) else { return dropped(segment) };
+        let flow = FlowId((segment.flow_hash % FLOW_QUEUES) as u16);
+        self.ingress.enqueue(now, *number, Arrival { flow, ..arrival }, segment, dropped);
+    }
+
+    fn configure(
+        &mut self,
+        now: Instant,
+        (kind, share): (QueueKind, Share),
+        vpns: &[Admitted],
+        dropped: &mut impl FnMut(Segment),
+    ) -> bool {
+        let mut new = HashMap::with_capacity_and_hasher(vpns.len(), *self.numbers.hasher());
+        let mut begun = false;
+        self.ingress.change(now, DEFAULT, share, default_profile(kind), dropped);
+        for Admitted { vpn, share, profile } in vpns {
+            begun |= profile.control.is_some() && !self.numbers.contains_key(vpn);
+            let number = match self.numbers.remove(vpn) {
+                Some(number) => {
+                    begun |= self.ingress.change(now, number, *share, profile.clone(), dropped);
+                    number
+                }
+                None => self.ingress.add(*share, profile.clone()),
+            };
+            if self.vpns.len() <= number.0 as usize {
+                self.vpns.resize(number.0 as usize + 1, VpnId::DEFAULT);
+            }
+            self.vpns[number.0 as usize] = *vpn;
+            new.insert(*vpn, number);
+        }
+        for (_, number) in core::mem::replace(&mut self.numbers, new) {
+            self.ingress.remove(now, number, &mut |_, segment| dropped(segment));
+        }
+        let is_window = |this: &&Admitted| matches!(this.profile.control, Some(LoopConfig::AimdWindow(_)));
+        self.windows = vpns.iter().filter(is_window).count();
+        begun
+    }
+}
+
+fn default_profile(kind: QueueKind) -> Arc<Profile> {
+    Arc::new(Profile { queue: kind, sizes: QueueConfig::default(), control: None })
+}
