@@ -3,7 +3,7 @@
 use super::super::Estimate;
 use super::super::case::{FIVE_VPNS, whole_case};
 use super::super::checks::Checks;
-use super::super::fairness::{goodputs, index_curve, mean_index, of_link, settling};
+use super::super::fairness::{by_second, index_curve, mean_index, of_link, settling};
 use super::super::laboratory::{Case, Laboratory, Outcomes};
 use super::super::row::{Chart, Curve, Finding, Measured, Picture, Row};
 use weft_core::fair::index;
@@ -19,16 +19,16 @@ pub(super) const ROWS: [Row; 4] = [
         id: "D1",
         figure: "Paper 003, Figures 3 and 4",
         claim: "F > 0.9 for all a and b, the bottleneck full; a = 1 has the poorer transient, b no effect",
-        accept: "F ≥ 0.9 (mean of each second's over the last 30 s), without loops lower; a = 1 settles no sooner than a = 0.1",
+        accept: "F ≥ 0.9 (mean of each second's over the last 30 s), without loops lower; a = 1 settles no sooner than a = 0.1 (95 % intervals)",
         setup: "five VPNs of weights 1, 2, 2, 3, 4 and unequal delays, 30 TCP each, over 50 Mbit/s with 30 % Poisson; Δ = 4; b by the rule, then the closed loop",
         examine: weighted,
     },
     Row {
         id: "D2",
         figure: "Paper 003, Figure 5",
-        claim: "with two connections in each of four VPNs fairness inside is 0.748 without loops, best with small a and b, and 0.815 with a = 5, b = 0.75",
+        claim: "with two connections in each of four VPNs fairness inside is 0.748 without loops, best with small a and b (0.92), and 0.815 with a = 5, b = 0.75",
         accept: "F(small) ≥ F(large) ≥ F(none) + 0.03",
-        setup: "the first four VPNs with weight one; a and b fixed; b = 0.75 is taken as 0.5, the most that a window gives up",
+        setup: "the first four VPNs with weight one; a and b fixed; b = 0.75 is taken as 0.5, the most that a window gives up; F of each second, the mean over the last 30 s",
         examine: two_inside,
     },
     Row {
@@ -83,9 +83,10 @@ fn weighted(lab: &mut Laboratory) -> Result<Finding, String> {
             checks.below("F without loops", without.map_or(1.0, |f| f.mean), fairness.mean);
         }
     }
-    for (slow, fast) in [(2, 3), (5, 6)] {
-        let time = |number: usize| outcomes.get(number).map_or(0.0, |runs| settling(runs, &WEIGHTS, 0.9, END_S).mean);
-        checks.at_least("settling with a = 1", time(fast), time(slow));
+    for (small, one) in [(2, 3), (5, 6)] {
+        let ends =
+            |number: usize| outcomes.get(number).map_or([0.0; 2], |o| settling(o, &WEIGHTS, 0.9, END_S).interval());
+        checks.at_least("upper end of settling with a = 1", ends(one)[1], ends(small)[0]);
     }
     let chart = Chart { title: "fairness index F of each second".into(), x_label: "time, s".into(), curves };
     let picture = Picture {
@@ -94,7 +95,7 @@ fn weighted(lab: &mut Laboratory) -> Result<Finding, String> {
         title: "Paper 003, Figures 3 and 4: fairness between VPNs",
         charts: vec![chart],
     };
-    Ok(Finding { measured, pass: checks.pass(), remarks: checks.into_remarks(), picture: Some(picture) })
+    Ok(Finding { picture: Some(picture), ..checks.finding(measured) })
 }
 
 const AS: [f64; 4] = [0.1, 0.5, 1.0, 5.0];
@@ -121,12 +122,14 @@ fn inside(connections: usize, parameters: Option<(f64, f64)>) -> Result<Case, St
     whole_case(&network, &format!("{connections} inside, a = {a}, b = {b}"), variant)
 }
 
-/// The mean over VPNs of the index over the connections inside each.
+/// The mean over the last thirty seconds and over VPNs of the index over the connections inside each in a second.
 fn fairness_inside(runs: &Outcomes, connections: usize) -> Estimate {
     Estimate::of(runs.iter().map(|run| {
-        let all = goodputs(run, "ftp");
-        let vpns: Vec<f64> = all.chunks(connections).map(|vpn| index(vpn, &vec![1.0; vpn.len()])).collect();
-        vpns.iter().sum::<f64>() / vpns.len().max(1) as f64
+        let seconds = by_second(run, "ftp", LATE_S as usize);
+        let vpns = seconds.iter().flat_map(|all| all.chunks(connections));
+        let (sum, count) =
+            vpns.fold((0.0, 0.0), |(sum, count), vpn| (sum + index(vpn, &vec![1.0; vpn.len()]), count + 1.0));
+        sum / f64::max(count, 1.0)
     }))
 }
 
@@ -163,12 +166,7 @@ fn picture(row: &'static str, file: &'static str, none: Estimate, cells: &[Cell]
 }
 
 fn inside_finding(row: &'static str, file: &'static str, none: Estimate, cells: &[Cell], checks: Checks) -> Finding {
-    Finding {
-        measured: table(none, cells),
-        pass: checks.pass(),
-        remarks: checks.into_remarks(),
-        picture: Some(picture(row, file, none, cells)),
-    }
+    Finding { picture: Some(picture(row, file, none, cells)), ..checks.finding(table(none, cells)) }
 }
 
 fn two_inside(lab: &mut Laboratory) -> Result<Finding, String> {
@@ -178,7 +176,14 @@ fn two_inside(lab: &mut Laboratory) -> Result<Finding, String> {
     let mut checks = Checks::default();
     checks.at_least("F with a = 0.1, b = 0.1", small, large);
     checks.at_least("F with a = 5, b = 0.75", large, none.mean + 0.03);
-    Ok(inside_finding("D2", "paper-003-figure-5.svg", none, &cells, checks))
+    let mut finding = inside_finding("D2", "paper-003-figure-5.svg", none, &cells, checks);
+    finding.remarks.push(
+        "With loops the figures are the paper's; without them two connections share almost as well here, and there is little to improve. The \
+         paper does not say which TCP it had. Where connections do suffer, because ten of them share what two had (D3), loops gain what the paper \
+         says they do."
+            .into(),
+    );
+    Ok(finding)
 }
 
 fn ten_inside(lab: &mut Laboratory) -> Result<Finding, String> {
@@ -212,5 +217,10 @@ fn intervals(lab: &mut Laboratory) -> Result<Finding, String> {
         title: "Beyond paper 003: the interval of management packets",
         charts: vec![chart],
     };
-    Ok(Finding { measured, pass: true, remarks: Vec::new(), picture: Some(picture) })
+    let remarks = vec![
+        "Shares do not depend on Δ, utilisation does: Δ must be well below the windows, which are of 24 to 73 packets here. A window that \
+         hears once in a round trip sends in bursts of itself, and the buffer has 50 packets."
+            .to_owned(),
+    ];
+    Ok(Finding { measured, pass: true, remarks, picture: Some(picture) })
 }
