@@ -3,12 +3,16 @@
 
 use libfuzzer_sys::fuzz_target;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
-use weft_engine::{Engine, EngineConfig, LinkEvent, Policy, Prefix, Received};
+use weft_engine::{Engine, EngineConfig, LinkEvent, MemberConfig, Policy, Prefix, Received, VpnConfig};
 use weft_session::{Cipher, Identity, PeerConfig, Sessions};
-use weft_units::{Duration, Instant, LinkId, PathId, PeerId};
+use weft_units::{Duration, Instant, LinkId, PathId, PeerId, VpnId};
+use weft_wire::frame::{Frame, FrameWriter, Frames};
 use weft_wire::hop::{HOP_HEADER_LEN, PacketType, TAG_LEN};
 
 const PREFIX: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 9, 0, 0));
+/// The peer has part in this VPN, with other addresses.
+const VPN: VpnId = VpnId(7);
+const PREFIX_IN_VPN: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 8, 0, 0));
 
 struct Node {
     engine: Engine,
@@ -18,6 +22,9 @@ struct Node {
 
 impl Node {
     fn new(peer: &Identity) -> Node {
+        let prefixes = vec![Prefix { address: PREFIX_IN_VPN, length: 24 }];
+        let members = vec![MemberConfig { public_key: peer.public_key(), prefixes }];
+        let vpn = VpnConfig { id: VPN, name: "tenant".into(), weight: 1, prefixes: Vec::new(), members };
         let peer = weft_engine::PeerConfig {
             name: "liar".into(),
             public_key: peer.public_key(),
@@ -29,6 +36,7 @@ impl Node {
             identity: Identity::from_secret([2; 32]),
             cipher: Cipher::Aes256Gcm,
             peers: vec![peer],
+            vpns: vec![vpn],
             links: Vec::new(),
             accepted_stamps: Vec::new(),
             stamp_base: 1,
@@ -41,8 +49,8 @@ impl Node {
         Node { engine, now, out: vec![0; 65_536] }
     }
 
-    /// Takes a datagram in; gives the first one that leaves.
-    fn turn(&mut self, datagram: &[u8], wait: Duration) -> Option<Vec<u8>> {
+    /// Takes a datagram in; gives those that leave.
+    fn turn(&mut self, datagram: &[u8], wait: Duration) -> Vec<Vec<u8>> {
         self.now += wait;
         let buf = self.engine.pool().alloc_large().expect("buffers come back");
         self.engine.pool().bytes_mut(buf)[..datagram.len()].copy_from_slice(datagram);
@@ -52,17 +60,35 @@ impl Node {
             Received { at: self.now, link: LinkId(1), source, destination: None, tos: 0, buf, len, stride: len };
         self.engine.handle_datagrams(self.now, received);
         self.engine.handle_timeout(self.now);
-        let mut first = None;
+        let mut left = Vec::new();
         while let Some(transmit) = self.engine.poll_transmit(self.now, &mut self.out) {
-            first.get_or_insert_with(|| self.out[..transmit.len].to_vec());
+            left.push(self.out[..transmit.len].to_vec());
         }
-        self.engine.deliver(|pieces| {
+        self.engine.deliver(|vpn, pieces| {
             let write = pieces.concat();
             assert!(write.len() <= 10 + 65_535, "no device takes {} bytes", write.len());
-            assert!(write[10] >> 4 != 4 || write[22..25] == [10, 9, 0], "a source that is not the peer's");
+            assert!(write[10] >> 4 != 4 || write[22..25] == [10, if vpn == VPN { 8 } else { 9 }, 0], "a source that is not the peer's");
         });
         while self.engine.poll_event().is_some() {}
-        first
+        left
+    }
+}
+
+/// Both sides tell each other how they are addressed in the VPN.
+fn open_vpn(sessions: &mut Sessions, node: &mut Node) {
+    const PEER: PeerId = PeerId(0);
+    let index = sessions.vpn_index(PEER, VPN).unwrap();
+    let mut datagram = vec![0; HOP_HEADER_LEN + 10 + TAG_LEN];
+    let mut writer = FrameWriter::new(&mut datagram[HOP_HEADER_LEN..]);
+    writer.write(&Frame::Vpn { vpn: VPN, index, wants_index: true }).unwrap();
+    sessions.seal(PEER, PathId(0), PacketType::Control, &mut datagram).unwrap();
+    for mut answer in node.turn(&datagram, Duration::ZERO) {
+        let Ok(opened) = sessions.open(&mut answer) else { continue };
+        for frame in Frames::new(&answer[opened.plaintext.clone()]) {
+            if let Ok(Frame::Vpn { vpn, index, .. }) = frame {
+                sessions.set_vpn_index(PEER, opened.key, vpn, index);
+            }
+        }
     }
 }
 
@@ -73,8 +99,10 @@ fuzz_target!(|bytes: &[u8]| {
     let mut sessions = Sessions::new(me, &[hub], Cipher::Aes256Gcm, [1; 32], node.now).unwrap();
     let mut out = [0; 512];
     let len = sessions.initiate(node.now, PeerId(0), 1, &mut out).unwrap();
-    let reply = node.turn(&out[..len], Duration::ZERO).expect("an answer to a true initiation");
-    sessions.handle(node.now, &reply, b"", false, &mut out).unwrap();
+    let replies = node.turn(&out[..len], Duration::ZERO);
+    let reply = replies.first().expect("an answer to a true initiation");
+    sessions.handle(node.now, reply, b"", false, &mut out).unwrap();
+    open_vpn(&mut sessions, &mut node);
     let mut rest = bytes;
     while let [how, len, after @ ..] = rest {
         let (plaintext, after) = after.split_at(usize::from(*len).min(after.len()));
@@ -87,7 +115,8 @@ fuzz_target!(|bytes: &[u8]| {
             2 => PacketType::DataPart,
             _ => PacketType::Control,
         };
-        if sessions.seal(PeerId(0), PathId(how >> 2 & 3), packet_type, &mut datagram).is_err() {
+        let vpn = if how & 8 != 0 && packet_type != PacketType::Control { VPN } else { VpnId::DEFAULT };
+        if sessions.seal_in(PeerId(0), vpn, PathId(how >> 2 & 1), packet_type, &mut datagram).is_err() {
             return;
         }
         node.turn(&datagram, Duration::from_millis(u64::from(how >> 4)));

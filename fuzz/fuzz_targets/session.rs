@@ -3,17 +3,20 @@
 
 use libfuzzer_sys::fuzz_target;
 use weft_session::{Cipher, Identity, Outcome, PeerConfig, Sessions};
-use weft_units::{Instant, PathId, PeerId};
+use weft_units::{Instant, PathId, PeerId, VpnId};
 use weft_wire::hop::{HOP_HEADER_LEN, PacketType, TAG_LEN};
 
 const PEER: PeerId = PeerId(0);
 const PATH: PathId = PathId(0);
+const VPN: VpnId = VpnId(7);
 const LOOKED_AHEAD: usize = 128;
 
 struct Pair {
     nodes: [Sessions; 2],
     initiation: Vec<u8>,
     response: Vec<u8>,
+    /// The receiver index of the VPN's packets.
+    index: u32,
 }
 
 fn node(own: u8, other: u8) -> Sessions {
@@ -22,9 +25,9 @@ fn node(own: u8, other: u8) -> Sessions {
     Sessions::new(own_key, &[peer], Cipher::Aes256Gcm, [own; 32], Instant::ZERO).unwrap()
 }
 
-fn seal(node: &mut Sessions) -> Vec<u8> {
+fn seal(node: &mut Sessions, vpn: VpnId) -> Vec<u8> {
     let mut datagram = vec![0; HOP_HEADER_LEN + 20 + TAG_LEN];
-    node.seal(PEER, PATH, PacketType::Data, &mut datagram).unwrap();
+    node.seal_in(PEER, vpn, PATH, PacketType::Data, &mut datagram).unwrap();
     datagram
 }
 
@@ -35,8 +38,11 @@ fn pair() -> Pair {
     let Ok(Outcome::Reply { len, .. }) = b.handle(Instant::ZERO, &initiation, b"a", false, &mut out) else { panic!() };
     let response = out[..len].to_vec();
     assert!(matches!(a.handle(Instant::ZERO, &response, b"b", false, &mut out), Ok(Outcome::Established { .. })));
-    b.open(&mut seal(&mut a)).unwrap();
-    Pair { nodes: [a, b], initiation, response }
+    b.open(&mut seal(&mut a, VpnId::DEFAULT)).unwrap();
+    let index = b.vpn_index(PEER, VPN).unwrap();
+    let told = a.open(&mut seal(&mut b, VpnId::DEFAULT)).unwrap();
+    a.set_vpn_index(PEER, told.key, VPN, index);
+    Pair { nodes: [a, b], initiation, response, index }
 }
 
 fuzz_target!(|bytes: &[u8]| {
@@ -50,7 +56,7 @@ fuzz_target!(|bytes: &[u8]| {
             0 => Vec::new(),
             1 => pair.initiation.clone(),
             2 => pair.response.clone(),
-            _ => seal(&mut pair.nodes[0]),
+            _ => seal(&mut pair.nodes[0], if kind & 8 != 0 { VPN } else { VpnId::DEFAULT }),
         };
         sealed.push(true_one.clone());
         let mut datagram = true_one.clone();
@@ -64,11 +70,13 @@ fuzz_target!(|bytes: &[u8]| {
         let arrived = datagram.clone();
         if pair.nodes[1].open(&mut datagram).is_ok() {
             // The keys are always the same: the fuzzer learns, from the comparisons it watches, what would be sealed next.
-            let is_true = sealed.contains(&arrived) || (0..LOOKED_AHEAD).any(|_| seal(&mut pair.nodes[0]) == arrived);
+            let vpn = if arrived[2..6] == pair.index.to_be_bytes() { VPN } else { VpnId::DEFAULT };
+            let is_next = |_| seal(&mut pair.nodes[0], vpn) == arrived;
+            let is_true = sealed.contains(&arrived) || (0..LOOKED_AHEAD).any(is_next);
             assert!(is_true, "a forgery was opened");
         }
     }
-    let mut datagram = seal(&mut pair.nodes[0]);
+    let mut datagram = seal(&mut pair.nodes[0], VPN);
     let again = datagram.clone();
     pair.nodes[1].open(&mut datagram).expect("the session goes on");
     assert!(pair.nodes[1].open(&mut again.clone()).is_err(), "a replay was opened");

@@ -12,6 +12,7 @@ pub mod ingress;
 pub mod pool;
 pub mod queue;
 pub mod reorder;
+pub mod route;
 pub mod sched;
 pub mod sense;
 pub mod service;

@@ -86,6 +86,7 @@ fn engine() -> Engine {
         identity: identity(u16::MAX),
         cipher: Cipher::Aes256Gcm,
         peers: (0..PEERS).map(peer).collect(),
+        vpns: Vec::new(),
         links: Vec::new(),
         accepted_stamps: Vec::new(),
         stamp_base: 1,

@@ -4,7 +4,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use core::net::{IpAddr, SocketAddr};
 use weft_session::{Cipher, Identity, PublicKey};
-use weft_units::Rate;
+use weft_units::{Rate, VpnId};
 
 /// Everything a node needs to know.
 pub struct EngineConfig {
@@ -14,6 +14,8 @@ pub struct EngineConfig {
     pub cipher: Cipher,
     /// Adjacent nodes; a peer's position is its [`weft_units::PeerId`].
     pub peers: Vec<PeerConfig>,
+    /// VPNs beside the default one, which is of the peers' own prefixes.
+    pub vpns: Vec<VpnConfig>,
     /// Settings of links by name; links not named have none.
     pub links: Vec<LinkConfig>,
     /// The highest handshake stamp accepted from each peer, as persisted.
@@ -44,10 +46,35 @@ pub struct PeerConfig {
     pub public_key: PublicKey,
     /// Addresses to reach it at; empty for a peer that only calls in.
     pub endpoints: Vec<SocketAddr>,
-    /// Destinations behind it.
+    /// Destinations behind it in the default VPN.
     pub prefixes: Vec<Prefix>,
     /// How to send to it.
     pub policy: Policy,
+}
+
+/// One VPN: a network of its own among some of the peers, whose addresses mean nothing in others.
+#[derive(Clone, Debug, PartialEq)]
+pub struct VpnConfig {
+    /// Its number, the same at all members; not [`VpnId::DEFAULT`].
+    pub id: VpnId,
+    /// What people call it.
+    pub name: String,
+    /// Its share beside other VPNs; above zero.
+    pub weight: u32,
+    /// Addresses behind this node.
+    pub prefixes: Vec<Prefix>,
+    /// The peers that have part in it.
+    pub members: Vec<MemberConfig>,
+}
+
+/// A peer's part in a VPN.
+#[derive(Clone, Debug, PartialEq)]
+pub struct MemberConfig {
+    /// The peer.
+    pub public_key: PublicKey,
+    /// Addresses behind it: packets to them go there, packets from them may come from there. They overlap with no other prefix of
+    /// the VPN, but for default routes.
+    pub prefixes: Vec<Prefix>,
 }
 
 /// An address prefix.

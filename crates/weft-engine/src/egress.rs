@@ -5,7 +5,7 @@ use hashbrown::HashMap;
 use weft_core::flow::hash::SeededState;
 use weft_core::pool::{BufId, Pool};
 use weft_units::planted::{self, Fault};
-use weft_units::{FlowId, FlowSeq, PeerId};
+use weft_units::{FlowId, FlowSeq, PeerId, VpnId};
 use weft_wire::ecn::{Decapsulated, DscpModel, decapsulate};
 use weft_wire::inner::{InnerHeader, UnitKind};
 use weft_wire::ip::{self, Ecn};
@@ -23,6 +23,7 @@ const HEAD_ROOM: usize = 2_048;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Arrived {
     pub(crate) buf: BufId,
+    pub(crate) vpn: VpnId,
     pub(crate) start: usize,
     pub(crate) len: usize,
     pub(crate) inner: InnerHeader,
@@ -40,6 +41,7 @@ const MAX_HEADS: usize = 4_096;
 
 /// The last head slice of a flow, for tails that come after its run was written.
 struct Head {
+    vpn: VpnId,
     seq: FlowSeq,
     len: usize,
     /// The head's packet: its header, and as many payload bytes as its length says.
@@ -61,27 +63,27 @@ impl Heads {
         self.by_flow.clear();
     }
 
-    fn keep(&mut self, flow: FlowId, seq: FlowSeq, packet: &[u8]) {
+    fn keep(&mut self, vpn: VpnId, flow: FlowId, seq: FlowSeq, packet: &[u8]) {
         let Some(len) = (packet.len() <= HEAD_ROOM).then_some(packet.len()) else { return };
         if self.by_flow.len() >= MAX_HEADS && !self.by_flow.contains_key(&flow) {
             self.by_flow.clear();
         }
-        let head = self.by_flow.entry(flow).or_insert(Head { seq, len, packet: [0; HEAD_ROOM] });
-        (head.seq, head.len) = (seq, len);
+        let head = self.by_flow.entry(flow).or_insert(Head { vpn, seq, len, packet: [0; HEAD_ROOM] });
+        (head.vpn, head.seq, head.len) = (vpn, seq, len);
         let header = len.min(MAX_HEADER_LEN);
         head.packet[..header].copy_from_slice(&packet[..header]);
     }
 
-    fn get(&self, flow: FlowId, seq: FlowSeq) -> Option<&[u8]> {
+    fn get(&self, vpn: VpnId, flow: FlowId, seq: FlowSeq) -> Option<&[u8]> {
         let any = planted::is(Fault::SliceOnAnyHead);
-        self.by_flow.get(&flow).filter(|h| any || h.seq == seq).map(|h| &h.packet[..h.len])
+        self.by_flow.get(&flow).filter(|h| any || (h.vpn, h.seq) == (vpn, seq)).map(|h| &h.packet[..h.len])
     }
 }
 
 /// A run of segments that will be one write.
 struct Open {
-    /// Each peer numbers its flows for itself.
-    origin: (PeerId, FlowId),
+    /// Each peer numbers its flows for itself, and gives a number to a flow of another VPN in time.
+    origin: (PeerId, VpnId, FlowId),
     head_seq: FlowSeq,
     next_tail: u8,
     run: Run,
@@ -93,6 +95,7 @@ struct Open {
 
 /// A finished write.
 struct Write {
+    vpn: VpnId,
     header: [u8; Run::MAX_EMITTED_LEN],
     header_len: usize,
     pieces: core::ops::Range<usize>,
@@ -105,7 +108,7 @@ struct Piece {
     len: usize,
 }
 
-/// Writes for the TUN device, in order.
+/// Writes for the TUN devices, in order.
 pub(crate) struct Output {
     open: Option<Open>,
     writes: Vec<Write>,
@@ -146,10 +149,10 @@ impl Output {
         restore_tos(packet, unit.outer_tos)?;
         let kind = unit.inner.kind;
         if kind == UnitKind::HeadSlice {
-            heads.keep(flow, seq, packet);
+            heads.keep(unit.vpn, flow, seq, packet);
         }
         let run = Run::begin(kind, packet).ok()?;
-        let origin = (heads.peer, flow);
+        let origin = (heads.peer, unit.vpn, flow);
         if self.join(origin, seq, kind, packet, unit) {
             return Some(());
         }
@@ -166,7 +169,14 @@ impl Output {
     }
 
     /// Lets a packet continue the open run, as a receiver's GRO would.
-    fn join(&mut self, origin: (PeerId, FlowId), seq: FlowSeq, kind: UnitKind, packet: &[u8], unit: &Arrived) -> bool {
+    fn join(
+        &mut self,
+        origin: (PeerId, VpnId, FlowId),
+        seq: FlowSeq,
+        kind: UnitKind,
+        packet: &[u8],
+        unit: &Arrived,
+    ) -> bool {
         let Some(open) = self.open.as_mut().filter(|o| o.origin == origin) else { return false };
         if self.pieces.len() - open.pieces_from >= MAX_PIECES
             || !open.run.join(&open.first[..open.first_len], kind, packet)
@@ -185,7 +195,7 @@ impl Output {
         let piece = Piece { buf: unit.buf, start: unit.start, len: unit.len };
         // A mark is for this tail alone: its run must not spread it.
         let marked = Ecn::of(unit.outer_tos) == Ecn::Ce;
-        let origin = (heads.peer, flow);
+        let origin = (heads.peer, unit.vpn, flow);
         let same = |o: &&mut Open| !marked && o.origin == origin && o.head_seq == head_seq && o.next_tail == index;
         if let Some(open) = self.open.as_mut().filter(same)
             && self.pieces.len() - open.pieces_from < MAX_PIECES
@@ -195,7 +205,7 @@ impl Output {
             self.pieces.push(piece);
             return Some(());
         }
-        let head = heads.get(flow, head_seq)?;
+        let head = heads.get(unit.vpn, flow, head_seq)?;
         let run = Run::begin_with_tail(head, index, unit.len, is_last).ok()?;
         self.close();
         let first_len = head.len().min(MAX_HEADER_LEN);
@@ -215,11 +225,12 @@ impl Output {
         let Some(open) = self.open.take() else { return };
         let mut header = [0; Run::MAX_EMITTED_LEN];
         let header_len = open.run.emit(&open.first[..open.first_len], &mut header).unwrap_or(0);
-        self.writes.push(Write { header, header_len, pieces: open.pieces_from..self.pieces.len() });
+        let vpn = open.origin.1;
+        self.writes.push(Write { vpn, header, header_len, pieces: open.pieces_from..self.pieces.len() });
     }
 
-    /// Hands every write to `write` as its pieces, and gives the buffers back.
-    pub(crate) fn drain(&mut self, pool: &mut Pool, write: &mut impl FnMut(&[&[u8]])) {
+    /// Hands every write to `write`, its VPN and its pieces, and gives the buffers back.
+    pub(crate) fn drain(&mut self, pool: &mut Pool, write: &mut impl FnMut(VpnId, &[&[u8]])) {
         self.close();
         for w in &self.writes {
             let mut gather: [&[u8]; MAX_PIECES + 1] = [&[]; MAX_PIECES + 1];
@@ -229,7 +240,7 @@ impl Output {
                 *slot = pool.bytes(piece.buf).get(piece.start..piece.start + piece.len).unwrap_or_default();
             }
             if w.header_len > 0 {
-                write(&gather[..=pieces.len()]);
+                write(w.vpn, &gather[..=pieces.len()]);
             }
         }
         self.writes.clear();
@@ -268,7 +279,7 @@ mod tests {
         let buf = pool.alloc(bytes.len()).unwrap();
         pool.bytes_mut(buf)[..bytes.len()].copy_from_slice(bytes);
         let inner = InnerHeader { kind, last: index > 0, index, flow: FlowId(3), seq: FlowSeq::new(index.into()) };
-        Arrived { buf, start: 0, len: bytes.len(), inner, outer_tos: 0 }
+        Arrived { buf, vpn: VpnId::DEFAULT, start: 0, len: bytes.len(), inner, outer_tos: 0 }
     }
 
     #[test]
@@ -283,7 +294,23 @@ mod tests {
         let tail = unit(&mut pool, UnitKind::TailSlice, 1, &[1; PAYLOAD]);
         output.add(&mut peers[0], &mut pool, FlowId(3), FlowSeq::new(1), tail);
         let mut written = Vec::new();
-        output.drain(&mut pool, &mut |pieces| written.push((pieces[0][10 + 15], pieces[1..].concat())));
+        output.drain(&mut pool, &mut |_, pieces| written.push((pieces[0][10 + 15], pieces[1..].concat())));
         assert_eq!(written, [1, 2, 1].map(|source| (source, alloc::vec![source; PAYLOAD])));
+    }
+
+    #[test]
+    fn a_slice_never_joins_another_vpns_packet_of_the_same_number() {
+        let mut pool = Pool::new(Limits { small: 10, large: 0 });
+        let (mut output, mut heads) = (Output::default(), Heads::new(PeerId(1), 0));
+        let head = Arrived { vpn: VpnId(1), ..unit(&mut pool, UnitKind::HeadSlice, 0, &head(1)) };
+        output.add(&mut heads, &mut pool, FlowId(3), FlowSeq::new(0), head);
+        for vpn in [2, 1] {
+            let tail = Arrived { vpn: VpnId(vpn), ..unit(&mut pool, UnitKind::TailSlice, 1, &[vpn as u8; PAYLOAD]) };
+            output.add(&mut heads, &mut pool, FlowId(3), FlowSeq::new(1), tail);
+        }
+        let mut written = Vec::new();
+        output.drain(&mut pool, &mut |vpn, pieces| written.push((vpn, pieces[1..].concat())));
+        assert_eq!(written, [(VpnId(1), alloc::vec![1; 2 * PAYLOAD])]);
+        assert_eq!((output.orphans, pool.small_usage().in_use), (1, 0));
     }
 }

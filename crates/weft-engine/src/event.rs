@@ -88,6 +88,13 @@ impl fmt::Display for PathState {
 pub enum Command {
     /// Use these weights from the next unit on, by link name; counters restart (NATALIE). `None`: measured again.
     SetWeights(Option<Vec<(String, u32)>>),
+    /// Gives a VPN another weight.
+    SetVpnWeight {
+        /// The VPN's name.
+        vpn: String,
+        /// Above zero.
+        weight: u32,
+    },
     /// Ping the peer over every path; answers come as [`Event::Pong`].
     Ping {
         /// The peer's name.
@@ -106,7 +113,9 @@ pub enum CommandError {
     UnknownPeer(Vec<String>),
     /// No link of that name; these are known.
     UnknownLink(String, Vec<String>),
-    /// All weights are zero.
+    /// No VPN of that name; these are known.
+    UnknownVpn(String, Vec<String>),
+    /// All weights are zero, or a VPN's is.
     NoWeight,
     /// The peer has no session now.
     NotEstablished,

@@ -4,7 +4,7 @@ use crate::unit::bits;
 use alloc::collections::VecDeque;
 use weft_core::pool::{BufId, Pool};
 use weft_units::planted::{self, Fault};
-use weft_units::{Duration, Instant};
+use weft_units::{Duration, Instant, VpnId};
 use weft_wire::inner::{GRANULE, InnerHeader, MAX_GRANULES, PartHeader};
 use weft_wire::ip::Ecn;
 
@@ -15,6 +15,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 
 /// A unit of which parts are missing.
 struct Half {
+    vpn: VpnId,
     unit: InnerHeader,
     of: u8,
     since: Instant,
@@ -28,6 +29,7 @@ struct Half {
 /// A unit whose last missing part came, in a buffer of its own.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Joined {
+    pub(crate) vpn: VpnId,
     pub(crate) unit: InnerHeader,
     pub(crate) buf: BufId,
     pub(crate) len: usize,
@@ -48,6 +50,7 @@ impl Joins {
         &mut self,
         now: Instant,
         pool: &mut Pool,
+        vpn: VpnId,
         part: &PartHeader,
         payload: &[u8],
         outer_tos: u8,
@@ -62,12 +65,13 @@ impl Joins {
         // The newest first: parts come close together.
         let at = match self.halves.iter().rposition(same) {
             Some(at) => at,
-            None => self.begin(now, pool, part, outer_tos)?,
+            None => self.begin(now, pool, vpn, part, outer_tos)?,
         };
         let half = self.halves.get_mut(at)?;
         let start = usize::from(granules.start) * GRANULE;
         let place = pool.bytes_mut(half.buf).get_mut(start..start + payload.len());
-        let Some(place) = place.filter(|_| any || half.unit == part.unit && half.of == part.of) else {
+        let Some(place) = place.filter(|_| any || half.vpn == vpn && half.unit == part.unit && half.of == part.of)
+        else {
             self.broken += 1;
             return None;
         };
@@ -82,17 +86,20 @@ impl Joins {
         if half.arrived != bits(&(0..half.of)) {
             return None;
         }
-        let Half { unit, buf, len, outer_tos, .. } = self.halves.remove(at)?;
-        Some(Joined { unit, buf, len, outer_tos })
+        let Half { mut vpn, unit, buf, len, outer_tos, .. } = self.halves.remove(at)?;
+        if planted::is(Fault::JoinedInDefaultVpn) {
+            vpn = VpnId::DEFAULT;
+        }
+        Some(Joined { vpn, unit, buf, len, outer_tos })
     }
 
-    fn begin(&mut self, now: Instant, pool: &mut Pool, part: &PartHeader, outer_tos: u8) -> Option<usize> {
+    fn begin(&mut self, now: Instant, pool: &mut Pool, vpn: VpnId, part: &PartHeader, outer_tos: u8) -> Option<usize> {
         if self.halves.len() >= MAX_HALVES {
             self.drop_oldest(pool);
         }
         let buf = pool.alloc(usize::from(MAX_GRANULES) * GRANULE)?;
         let (unit, of) = (part.unit, part.of);
-        self.halves.push_back(Half { unit, of, since: now, buf, arrived: 0, len: 0, outer_tos });
+        self.halves.push_back(Half { vpn, unit, of, since: now, buf, arrived: 0, len: 0, outer_tos });
         Some(self.halves.len() - 1)
     }
 
@@ -129,6 +136,7 @@ mod tests {
     use weft_units::{FlowId, FlowSeq};
 
     const NOW: Instant = Instant::ZERO;
+    const VPN: VpnId = VpnId(7);
 
     struct Egress {
         joins: Joins,
@@ -142,7 +150,7 @@ mod tests {
 
         fn add(&mut self, now: Instant, seq: u32, first: u8, of: u8, payload: &[u8], tos: u8) -> Option<Joined> {
             let unit = InnerHeader::packet(false, FlowId(1), FlowSeq::new(seq));
-            self.joins.add(now, &mut self.pool, &PartHeader { unit, first, of }, payload, tos)
+            self.joins.add(now, &mut self.pool, VPN, &PartHeader { unit, first, of }, payload, tos)
         }
 
         fn bytes(&self, joined: &Joined) -> Vec<u8> {
@@ -177,9 +185,11 @@ mod tests {
         assert_eq!(egress.add(NOW, 7, 5, 9, &[2; 512], 0), None, "of another length");
         let unit = InnerHeader::packet(true, FlowId(1), FlowSeq::new(7));
         let other = PartHeader { unit, first: 5, of: 10 };
-        assert_eq!(egress.joins.add(NOW, &mut egress.pool, &other, &[2; 640], 0), None, "of another kind");
-        assert_eq!(egress.joins.broken, 2);
-        assert_eq!(egress.joins.add(NOW, &mut egress.pool, &other, &[2; 9_000], 0), None, "of no unit at all");
+        assert_eq!(egress.joins.add(NOW, &mut egress.pool, VPN, &other, &[2; 640], 0), None, "of another kind");
+        let same = PartHeader { unit: InnerHeader::packet(false, FlowId(1), FlowSeq::new(7)), ..other };
+        assert_eq!(egress.joins.add(NOW, &mut egress.pool, VpnId(8), &same, &[2; 640], 0), None, "of another VPN");
+        assert_eq!(egress.joins.broken, 3);
+        assert_eq!(egress.joins.add(NOW, &mut egress.pool, VPN, &other, &[2; 9_000], 0), None, "of no unit at all");
         let joined = egress.add(NOW, 7, 5, 10, &[3; 513], 0).unwrap();
         assert_eq!(egress.bytes(&joined), [[1; 640].as_slice(), &[3; 513]].concat());
     }

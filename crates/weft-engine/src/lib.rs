@@ -18,12 +18,14 @@ mod path;
 mod peer;
 mod snapshot;
 mod unit;
+mod vpn;
 
 pub use config::{
-    AckPolicy, Bundle, EngineConfig, LinkConfig, PeerConfig, Policy, Prefix, QueueKind, Recovery, Reorder, Schedule,
-    Weights, WrrOrder,
+    AckPolicy, Bundle, EngineConfig, LinkConfig, MemberConfig, PeerConfig, Policy, Prefix, QueueKind, Recovery,
+    Reorder, Schedule, VpnConfig, Weights, WrrOrder,
 };
 pub use event::{Command, CommandError, Event, PathState};
 pub use interface::{LinkEvent, Received, Transmit};
 pub use node::Engine;
-pub use snapshot::{FlowSnapshot, PathSnapshot, PeerSnapshot, Snapshot};
+pub use snapshot::{FlowSnapshot, MemberSnapshot, PathSnapshot, PeerSnapshot, Snapshot, VpnSnapshot};
+pub use vpn::{ConfigError, VpnError, VpnTotals};

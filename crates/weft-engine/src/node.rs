@@ -1,11 +1,12 @@
 //! The node: dispatches inputs to peers and collects their outputs.
 
-use crate::config::{EngineConfig, LinkConfig, PeerConfig, Prefix, Reorder, Weights};
+use crate::config::{EngineConfig, LinkConfig, PeerConfig, Reorder, VpnConfig, Weights};
 use crate::egress::Output;
 use crate::event::{Command, CommandError, Event};
 use crate::interface::{LinkEvent, Received, Transmit};
 use crate::links::{Link, Links};
 use crate::peer::{Context, Datagram, Peer};
+use crate::vpn::{ConfigError, Vpns, check_vpns};
 use alloc::collections::VecDeque;
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -14,7 +15,7 @@ use weft_core::pool::{BufId, Limits, Pool, SMALL_BYTES};
 use weft_core::reorder::route_reordering_metric;
 use weft_session::{Action, Outcome, PeerConfig as SessionPeer, PeerError, PublicKey, Sessions};
 use weft_units::planted::{self, Fault};
-use weft_units::{Duration, Instant, LinkId, PeerId, Rng};
+use weft_units::{Duration, Instant, LinkId, PeerId, Rng, VpnId};
 use weft_wire::hop::PacketType;
 use weft_wire::ip::IpView;
 use weft_wire::super_packet::SuperPacket;
@@ -36,7 +37,7 @@ pub struct Engine {
     pub(crate) peers: Vec<Peer>,
     pub(crate) pool: Pool,
     links: Links,
-    routes: Vec<(Prefix, usize)>,
+    pub(crate) vpns: Vpns,
     events: VecDeque<Event>,
     output: Output,
     handshakes: VecDeque<(Transmit, Vec<u8>)>,
@@ -56,8 +57,9 @@ impl Engine {
     /// A node that starts at `now`. `seed` must be fresh entropy: keys depend on it.
     ///
     /// # Errors
-    /// When two peers share a key, or a peer's key is the node's own.
-    pub fn new(config: EngineConfig, now: Instant, seed: [u8; 32]) -> Result<Engine, PeerError> {
+    /// When two peers share a key, a peer's key is the node's own, or a VPN makes no sense.
+    pub fn new(config: EngineConfig, now: Instant, seed: [u8; 32]) -> Result<Engine, ConfigError> {
+        check_vpns(&config.peers, &config.vpns)?;
         let session_peers: Vec<SessionPeer> = config.peers.iter().map(|p| SessionPeer::from(p.public_key)).collect();
         let mut sessions = Sessions::new(config.identity, &session_peers, config.cipher, seed, now)?;
         for (key, stamp) in &config.accepted_stamps {
@@ -76,7 +78,7 @@ impl Engine {
             peers: Vec::new(),
             pool: Pool::new(POOL_LIMITS),
             links: Links::new(config.links),
-            routes: Vec::new(),
+            vpns: Vpns::new(rng.split(u64::from(u32::MAX)).next_u64()),
             events: VecDeque::new(),
             output: Output::default(),
             handshakes: VecDeque::new(),
@@ -95,7 +97,7 @@ impl Engine {
             let first_path = u16::from(engine.sessions.public_key() > peer.public_key);
             engine.peers.push(Peer::new(now, PeerId(index as u16), peer, &engine.rng, first_path));
         }
-        engine.refresh_routes();
+        engine.set_vpns(config.vpns);
         Ok(engine)
     }
 
@@ -119,7 +121,7 @@ impl Engine {
         self.inner_mtu
     }
 
-    /// Applies a changed configuration: peers by their keys, the rest as it is. The node's own key and cipher stay.
+    /// Applies a changed configuration: peers by their keys, VPNs by their numbers, the rest as it is. The node's own key and cipher stay.
     ///
     /// # Errors
     /// As [`Engine::new`]; nothing has changed then.
@@ -127,10 +129,12 @@ impl Engine {
         &mut self,
         now: Instant,
         peers: Vec<PeerConfig>,
+        vpns: Vec<VpnConfig>,
         links: Vec<LinkConfig>,
         inner_mtu: Option<u16>,
-    ) -> Result<(), PeerError> {
+    ) -> Result<(), ConfigError> {
         self.check_peers(&peers)?;
+        check_vpns(&peers, &vpns)?;
         self.links.configure(links);
         self.inner_mtu_limit = inner_mtu.unwrap_or(u16::MAX);
         self.set_inner_mtu(self.widest_inner_mtu().unwrap_or(INNER_MTU_DEFAULT));
@@ -152,7 +156,7 @@ impl Engine {
                 self.add_peer(now, config)?;
             }
         }
-        self.refresh_routes();
+        self.set_vpns(vpns);
         let links: Vec<_> = self.links.iter().cloned().collect();
         for link in links {
             self.open_paths(now, &link);
@@ -200,16 +204,10 @@ impl Engine {
         }
     }
 
-    fn refresh_routes(&mut self) {
-        self.routes.clear();
-        for (index, peer) in self.peers.iter().enumerate() {
-            self.routes.extend(peer.config.prefixes.iter().map(|p| (*p, index)));
-        }
-        self.routes.sort_by_key(|(p, _)| core::cmp::Reverse(p.length));
-    }
-
-    fn route(&self, destination: IpAddr) -> Option<usize> {
-        self.routes.iter().find(|(p, _)| p.contains(destination)).map(|(_, peer)| *peer)
+    /// Takes checked VPNs, and the peers' own prefixes for the default one.
+    fn set_vpns(&mut self, vpns: Vec<VpnConfig>) {
+        self.vpns.set_default(self.peers.iter().map(|peer| (peer.id, &peer.config)));
+        self.vpns.set_others(vpns, |key| self.sessions.peer_by_key(key));
     }
 
     fn with_peer<T>(
@@ -222,6 +220,7 @@ impl Engine {
             now,
             pool: &mut self.pool,
             sessions: &mut self.sessions,
+            vpns: &mut self.vpns,
             events: &mut self.events,
             output: &mut self.output,
         };
@@ -248,22 +247,26 @@ impl Engine {
         }
     }
 
-    /// Takes in a packet from the TUN device: `len` bytes in `buf`, a virtio-net header first. Takes over the buffer.
-    pub fn handle_packet(&mut self, now: Instant, buf: BufId, len: usize) {
+    /// Takes in a packet from the TUN device of `vpn`: `len` bytes in `buf`, a virtio-net header first. Takes over the buffer.
+    pub fn handle_packet(&mut self, now: Instant, vpn: VpnId, buf: BufId, len: usize) {
         let parsed = self.pool.bytes_mut(buf).get_mut(..len).and_then(parse_tun);
         let Some((shape, destination)) = parsed else {
             self.pool.release(buf);
             return;
         };
-        let Some(peer) = self.route(destination) else {
+        let of = self.vpns.get_mut(vpn);
+        let Some(peer) = of.as_ref().and_then(|vpn| vpn.route(destination)) else {
             self.unroutable_packets += 1;
+            if let Some(vpn) = of {
+                vpn.totals.unroutable_packets += 1;
+            }
             self.pool.release(buf);
             return;
         };
         let Some(buf) = self.shrink(buf, len) else { return };
         self.serial = self.serial.wrapping_add(1);
         let serial = self.serial;
-        self.with_peer(now, peer, |p, cx| p.enqueue(cx, buf, shape, serial));
+        self.with_peer(now, peer.0.into(), |p, cx| p.enqueue(cx, vpn, buf, shape, serial));
     }
 
     /// Moves a small packet out of a large buffer, so that large ones stay few.
@@ -327,6 +330,7 @@ impl Engine {
             now,
             pool: &mut self.pool,
             sessions: &mut self.sessions,
+            vpns: &mut self.vpns,
             events: &mut self.events,
             output: &mut self.output,
         };
@@ -451,6 +455,7 @@ impl Engine {
     pub fn handle_command(&mut self, now: Instant, command: Command) -> Result<(), CommandError> {
         match command {
             Command::SetWeights(weights) => self.set_weights(weights),
+            Command::SetVpnWeight { vpn, weight } => self.set_vpn_weight(&vpn, weight),
             Command::Ping { peer, id } => self.ping(now, &peer, id),
             Command::Close => {
                 for peer in &mut self.peers {
@@ -475,6 +480,22 @@ impl Engine {
             peer.set_weights(weights.clone().map_or(Weights::Measured, Weights::Static));
         }
         Ok(())
+    }
+
+    fn set_vpn_weight(&mut self, name: &str, weight: u32) -> Result<(), CommandError> {
+        if weight == 0 {
+            return Err(CommandError::NoWeight);
+        }
+        match self.vpns.by_name(name) {
+            Some(vpn) => {
+                vpn.weight = weight;
+                Ok(())
+            }
+            None => {
+                let known = self.vpns.others().into_iter().map(|(_, vpn)| vpn.name.clone()).collect();
+                Err(CommandError::UnknownVpn(name.into(), known))
+            }
+        }
     }
 
     fn ping(&mut self, now: Instant, name: &str, id: u32) -> Result<(), CommandError> {
@@ -504,8 +525,8 @@ impl Engine {
         None
     }
 
-    /// Hands every packet for the TUN device to `write`, as the pieces of one write.
-    pub fn deliver(&mut self, mut write: impl FnMut(&[&[u8]])) {
+    /// Hands every packet for a TUN device to `write`: its VPN, and the pieces of one write.
+    pub fn deliver(&mut self, mut write: impl FnMut(VpnId, &[&[u8]])) {
         self.output.drain(&mut self.pool, &mut write);
     }
 

@@ -4,13 +4,15 @@ use crate::PathState;
 use crate::node::Engine;
 use crate::path::Path;
 use crate::peer::Peer;
+use crate::vpn::VpnTotals;
 use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use core::net::SocketAddr;
 use core::time::Duration;
 use weft_core::control::Phase;
-use weft_units::{FlowId, Instant, LinkId, PathId, Rate};
+use weft_session::VpnStanding;
+use weft_units::{FlowId, Instant, LinkId, PathId, PeerId, Rate, VpnId};
 use weft_wire::ip::FlowKey;
 
 /// Everything `weft status`, `paths` and `flows` show.
@@ -59,6 +61,8 @@ pub struct PeerSnapshot {
     pub queue_drops: u64,
     /// Bytes waiting in the flow queue.
     pub queue_bytes: u64,
+    /// Packets that wait until the peer opens their VPN.
+    pub waiting_for_vpns: usize,
     /// Units that came twice.
     pub duplicate_units: u64,
     /// Parts of units that came and were of no use: they fit no unit, or the rest of theirs never came.
@@ -133,6 +137,8 @@ pub struct PathSnapshot {
 pub struct FlowSnapshot {
     /// Its number.
     pub id: FlowId,
+    /// Its VPN.
+    pub vpn: VpnId,
     /// `tcp 10.9.0.1:40000 → 10.9.0.2:5201`.
     pub key: String,
     /// Units sent.
@@ -141,6 +147,30 @@ pub struct FlowSnapshot {
     pub bytes: u64,
     /// Time since the last packet.
     pub idle: Duration,
+}
+
+/// One VPN.
+#[derive(Clone, Debug)]
+pub struct VpnSnapshot {
+    /// Its number.
+    pub id: VpnId,
+    /// Its name in the configuration; empty for the default one.
+    pub name: String,
+    /// Its weight now.
+    pub weight: u32,
+    /// The peers that have part in it.
+    pub members: Vec<MemberSnapshot>,
+    /// What it has carried and refused.
+    pub totals: VpnTotals,
+}
+
+/// A peer's part in a VPN.
+#[derive(Clone, Debug)]
+pub struct MemberSnapshot {
+    /// The peer's name.
+    pub peer: String,
+    /// Packets can be sent to it now. A VPN opens when it is used, and closes some minutes after.
+    pub is_open: bool,
 }
 
 /// Flows listed per peer at most.
@@ -158,6 +188,27 @@ impl Engine {
             buffers_in_use: (small.in_use + large.in_use) as usize,
             buffers_peak: (small.high_water + large.high_water) as usize,
         }
+    }
+}
+
+impl Engine {
+    /// All VPNs, by number, the default one first. Not in [`Snapshot`], for there may be very many.
+    pub fn vpns(&self) -> Vec<VpnSnapshot> {
+        let default = self.vpns.get(VpnId::DEFAULT).map(|vpn| (VpnId::DEFAULT, vpn));
+        let snapshot = |(id, vpn): (VpnId, &crate::vpn::Vpn)| VpnSnapshot {
+            id,
+            name: vpn.name.clone(),
+            weight: vpn.weight,
+            members: vpn.members.iter().filter_map(|peer| self.member(id, *peer)).collect(),
+            totals: vpn.totals,
+        };
+        default.into_iter().chain(self.vpns.others()).map(snapshot).collect()
+    }
+
+    fn member(&self, vpn: VpnId, peer: PeerId) -> Option<MemberSnapshot> {
+        let of = self.peers.get(usize::from(peer.0))?;
+        let is_open = of.is_established() && self.sessions.vpn_standing(peer, vpn) != VpnStanding::Closed;
+        Some(MemberSnapshot { peer: of.config.name.clone(), is_open })
     }
 }
 
@@ -187,6 +238,7 @@ impl Peer {
             abandoned_units: totals.abandoned_units,
             queue_drops: totals.queue_drops,
             queue_bytes: self.queue.backlog_bytes(),
+            waiting_for_vpns: self.openings.waiting(),
             duplicate_units: totals.duplicate_units,
             broken_parts: self.broken_parts(),
             held_units: self.held_units(),
@@ -198,7 +250,8 @@ impl Peer {
                 .take(FLOWS_SHOWN)
                 .map(|(id, f)| FlowSnapshot {
                     id,
-                    key: describe(&f.key),
+                    vpn: f.key.vpn,
+                    key: describe(&f.key.key),
                     packets: f.packets,
                     bytes: f.bytes,
                     idle: now - f.last_used,

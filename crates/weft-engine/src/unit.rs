@@ -3,7 +3,7 @@
 use alloc::vec::Vec;
 use core::ops::Range;
 use weft_core::pool::{BufId, Pool};
-use weft_units::{FlowId, FlowSeq, Instant};
+use weft_units::{FlowId, FlowSeq, Instant, VpnId};
 use weft_wire::inner::{self, GRANULE, UnitKind};
 use weft_wire::super_packet::SuperPacket;
 use weft_wire::virtio::VNET_HEADER_LEN;
@@ -12,6 +12,7 @@ use weft_wire::virtio::VNET_HEADER_LEN;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Segment {
     pub(crate) buf: BufId,
+    pub(crate) vpn: VpnId,
     pub(crate) shape: SuperPacket,
     pub(crate) number: u16,
     /// Tells super-packets apart, also where a buffer is used again.

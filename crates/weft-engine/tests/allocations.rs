@@ -3,12 +3,14 @@
 
 mod net;
 
-use net::{Direction, World, direction, inner, is_in_engine};
+use net::{Direction, World, config, direction, inner, is_in_engine, udp};
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::backtrace::Backtrace;
 use std::cell::{Cell, RefCell};
-use weft_engine::{AckPolicy, Engine, Policy, QueueKind, Recovery, Reorder, Schedule};
-use weft_units::Duration;
+use weft_engine::{
+    AckPolicy, Engine, EngineConfig, MemberConfig, Policy, Prefix, QueueKind, Recovery, Reorder, Schedule, VpnConfig,
+};
+use weft_units::{Duration, VpnId};
 use weft_wire::virtio::{GsoType, NEEDS_CSUM, VNET_HEADER_LEN, VnetHeader};
 
 /// The system's allocator; notes what an engine asks of it while [`COUNTING`].
@@ -118,6 +120,7 @@ fn super_packet(from: usize, port: u16, sequence: u32, payload: u16) -> Vec<u8> 
 struct Traffic {
     sequence: u32,
     number: u64,
+    vpn: VpnId,
 }
 
 impl Traffic {
@@ -132,15 +135,16 @@ impl Traffic {
             while world.nodes[0].snapshot(world.now).peers[0].queue_bytes < queued {
                 let packet = super_packet(0, 5000, self.sequence, 45_000);
                 self.sequence = self.sequence.wrapping_add(45_000);
-                world.send_raw(0, &packet);
+                world.send_raw_in(0, self.vpn, &packet);
             }
             for from in 0..2 {
-                world.send(from, 4000, self.number, 160);
-                world.send_raw(1, &super_packet(1, 6000, self.number as u32, 0));
+                world.send_raw_in(from, self.vpn, &udp(inner(from), inner(1 - from), 4000, self.number, 160));
+                world.send_raw_in(1, self.vpn, &super_packet(1, 6000, self.number as u32, 0));
             }
             self.number += 1;
             world.run_for(Duration::from_millis(5));
             world.delivered.iter_mut().for_each(|d| d.clear());
+            world.delivered_in.iter_mut().for_each(|d| d.clear());
         }
         received(world) - before
     }
@@ -152,9 +156,14 @@ fn in_steady_state(loss: f64, policy: &Policy) {
 }
 
 fn in_steady_state_over(links: [Direction; 2], policy: &Policy) {
-    let mut world = World::new(&links, policy);
+    watch(World::new(&links, policy), links, Traffic::default());
+}
+
+fn watch(mut world: World, links: [Direction; 2], mut traffic: Traffic) {
     world.run_for(Duration::from_millis(500));
-    let mut traffic = Traffic::default();
+    // A VPN opens by its first packet.
+    world.send_raw_in(0, traffic.vpn, &udp(inner(0), inner(1), 4000, 0, 160));
+    world.run_for(Duration::from_millis(500));
     meet_peaks(&mut world, &mut traffic);
     for (at, link) in links.iter().enumerate() {
         (0..2).for_each(|from| world.set(at, from, |spec| *spec = *link));
@@ -162,7 +171,7 @@ fn in_steady_state_over(links: [Direction; 2], policy: &Policy) {
     traffic.run(&mut world, Duration::from_secs(20), 400_000);
     let mut units = 0;
     let (count, places) = counted(|| units = traffic.run(&mut world, Duration::from_secs(10), 400_000));
-    println!("{:?}, loss {}: {units} units, {count} allocations", policy.schedule, links[0].loss);
+    println!("loss {}: {units} units, {count} allocations", links[0].loss);
     assert!(units > 20_000, "only {units} units: not the traffic that was meant");
     assert_eq!(count, 0, "{units} units came out, and engines allocated:\n{places}");
 }
@@ -206,6 +215,19 @@ fn the_counter_counts_what_engines_do_and_nothing_else() {
 #[test]
 fn no_packet_costs_an_allocation() {
     in_steady_state(0.0, &Policy::default());
+}
+
+#[test]
+fn no_packet_of_a_vpn_costs_an_allocation() {
+    let (links, vpn) = ([direction(30, 8, 0.01), direction(20, 30, 0.01)], VpnId(7));
+    let configs = [0, 1].map(|node| {
+        let config = config(node, 2, &Policy::default(), 1);
+        let prefixes = vec![Prefix { address: inner(1 - node).into(), length: 32 }];
+        let members = vec![MemberConfig { public_key: config.peers[0].public_key, prefixes }];
+        let vpn = VpnConfig { id: vpn, name: "tenant".into(), weight: 1, prefixes: Vec::new(), members };
+        EngineConfig { vpns: vec![vpn], ..config }
+    });
+    watch(World::with(&links, configs), links, Traffic { vpn, ..Traffic::default() });
 }
 
 #[test]

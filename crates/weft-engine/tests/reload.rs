@@ -5,7 +5,7 @@ mod net;
 
 use net::{PORT, World, address, config, direction};
 use std::net::SocketAddr;
-use weft_engine::{Event, LinkConfig, PeerConfig, Policy};
+use weft_engine::{ConfigError, Event, LinkConfig, PeerConfig, Policy};
 use weft_session::PeerError;
 use weft_units::{Duration, Rate};
 
@@ -21,7 +21,7 @@ fn running() -> (World, PeerConfig) {
 }
 
 fn reload(world: &mut World, node: usize, peers: Vec<PeerConfig>, links: Vec<LinkConfig>) {
-    world.nodes[node].reconfigure(world.now, peers, links, None).unwrap();
+    world.nodes[node].reconfigure(world.now, peers, Vec::new(), links, None).unwrap();
 }
 
 fn link(name: &str, cap: Option<Rate>, send: bool) -> LinkConfig {
@@ -148,10 +148,10 @@ fn a_peer_that_was_removed_comes_back() {
 fn a_limit_of_the_inner_mtu_applies_and_goes() {
     let (mut world, peer) = running();
     assert_eq!(world.nodes[0].inner_mtu(), 1440);
-    world.nodes[0].reconfigure(world.now, vec![peer.clone()], Vec::new(), Some(1300)).unwrap();
+    world.nodes[0].reconfigure(world.now, vec![peer.clone()], Vec::new(), Vec::new(), Some(1300)).unwrap();
     world.run_for(ms(10));
     assert!(world.events.iter().any(|(n, _, e)| *n == 0 && *e == Event::InnerMtu(1300)));
-    world.nodes[0].reconfigure(world.now, vec![peer], Vec::new(), None).unwrap();
+    world.nodes[0].reconfigure(world.now, vec![peer], Vec::new(), Vec::new(), None).unwrap();
     assert_eq!(world.nodes[0].inner_mtu(), 1440);
 }
 
@@ -161,8 +161,8 @@ fn what_is_refused_changes_nothing() {
     let mut other = peer.clone();
     other.endpoints.clear();
     let links = vec![link("link0", Some(Rate::from_mbps(1)), false)];
-    let refused = world.nodes[0].reconfigure(world.now, vec![other, peer], links, Some(1300));
-    assert_eq!(refused, Err(PeerError::Duplicate));
+    let refused = world.nodes[0].reconfigure(world.now, vec![other, peer], Vec::new(), links, Some(1300));
+    assert_eq!(refused, Err(ConfigError::Peer(PeerError::Duplicate)));
     assert_eq!(world.nodes[0].inner_mtu(), 1440);
     let [home, hub] = traffic(&mut world, ms(1000));
     assert!(home[0] > 500_000 && hub[0] > 500_000, "{home:?} {hub:?}");

@@ -6,6 +6,6 @@ mod decode;
 mod snapshot;
 mod watch;
 
-pub use configure::{Configure, Route};
+pub use configure::{Configure, Route, Rule, Selector};
 pub use snapshot::{Address, Event, Family, Link, OperState, Scope};
 pub use watch::LinkWatch;

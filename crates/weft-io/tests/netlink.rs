@@ -7,7 +7,7 @@ use std::os::fd::AsRawFd;
 use std::time::Instant;
 
 use namespace::{PATIENCE, in_namespace, ip};
-use weft_io::netlink::{Address, Configure, Event, Family, Link, LinkWatch, Route, Scope};
+use weft_io::netlink::{Address, Configure, Event, Family, Link, LinkWatch, Route, Rule, Scope, Selector};
 use weft_io::tun::{Tun, TunConfig};
 use weft_io::wait::Poller;
 
@@ -159,8 +159,14 @@ fn routes_are_set_and_removed() {
         for (destination, prefix_len, family, shown) in
             [("198.51.100.0", 24, "-4", "198.51.100.0/24"), ("2001:db8:1::", 48, "-6", "2001:db8:1::/48")]
         {
-            let route =
-                Route { destination: address(destination), prefix_len, index, priority: Some(50), reordering: None };
+            let route = Route {
+                destination: address(destination),
+                prefix_len,
+                index,
+                table: None,
+                priority: Some(50),
+                reordering: None,
+            };
             configure.set_route(&route).unwrap();
             configure.set_route(&Route { reordering: Some(127), ..route }).unwrap();
             let listed = ip(&format!("{family} route show dev w0 metric 50"));
@@ -176,5 +182,49 @@ fn routes_are_set_and_removed() {
         assert_eq!(gone.kind(), std::io::ErrorKind::AddrNotAvailable);
         configure.set_up(index, false).unwrap();
         watch.expect_link("down", |link| link.index == index && !link.is_up);
+    });
+}
+
+#[test]
+fn a_device_may_have_a_table_of_its_own() {
+    in_namespace(|_| {
+        let (mut watch, _) = Watch::open();
+        ip("link add w0 type veth peer name w1");
+        let index = watch.expect_link("new", |link| link.name == "w0").index;
+        let mut configure = Configure::open().unwrap();
+        configure.set_up(index, true).unwrap();
+        for (ipv6, own, destination, prefix_len) in
+            [(false, "192.0.2.1", "198.51.100.0", 24), (true, "2001:db8::1", "2001:db8:1::", 48)]
+        {
+            let family = if ipv6 { "-6" } else { "-4" };
+            let selectors = [Selector::Incoming("w0"), Selector::Bound("w0"), Selector::From(address(own))];
+            let rules = selectors.map(|selector| Rule { selector, ipv6, table: 1007 });
+            for rule in rules.iter().chain(&rules) {
+                configure.add_rule(rule).unwrap();
+            }
+            let listed = ip(&format!("{family} rule show"));
+            for shown in ["iif w0 lookup 1007", "oif w0 lookup 1007", &format!("from {own} lookup 1007")] {
+                assert_eq!(listed.matches(shown).count(), 1, "{listed}");
+            }
+            configure.add_address_without_route(index, address(own), 24).unwrap();
+            let main = ip(&format!("{family} route show table main"));
+            assert!(!main.contains("192.0.2.0/24") && !main.contains("2001:d00::/24"), "{main}");
+            let route = Route {
+                destination: address(destination),
+                prefix_len,
+                index,
+                table: Some(1007),
+                priority: None,
+                reordering: None,
+            };
+            configure.set_route(&route).unwrap();
+            let shown = ip(&format!("{family} route show table 1007"));
+            assert!(shown.contains(&format!("{destination}/{prefix_len} dev w0")), "{shown}");
+            configure.remove_route(&route).unwrap();
+            for rule in &rules {
+                configure.remove_rule(rule).unwrap();
+                assert_eq!(configure.remove_rule(rule).unwrap_err().kind(), std::io::ErrorKind::NotFound);
+            }
+        }
     });
 }

@@ -85,6 +85,8 @@ errors! {
         UnknownPeer = "unknown peer",
         /// There is no key to seal with: no handshake yet, or none in the last 180 s.
         NotEstablished = "no session with this peer",
+        /// The peer has not said how it is addressed in this VPN, or is no member.
+        VpnClosed = "the peer has not opened this VPN",
         /// The buffer has no room for header and tag, or the type is not a sealed one.
         Malformed = "the buffer cannot hold a sealed datagram",
         /// The path has used all its packet numbers.
@@ -97,7 +99,7 @@ errors! {
     OpenError {
         /// Not a sealed datagram of this version.
         Malformed = "not a sealed datagram",
-        /// No live key has this receiver index.
+        /// No live key, and no VPN under one, has this receiver index.
         UnknownSession = "no session has this index",
         /// Seen before, or older than the replay window.
         Replayed = "seen before or too old",

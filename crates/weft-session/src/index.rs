@@ -1,6 +1,7 @@
+use crate::keys::SessionKey;
 use crate::random::SecretRng;
 use hashbrown::HashTable;
-use weft_units::PeerId;
+use weft_units::{PeerId, VpnId};
 
 /// What a receiver index stands for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -8,10 +9,12 @@ pub(crate) enum Target {
     /// A handshake this node initiated with a peer.
     Handshake(PeerId),
     /// A slot of a peer's key ring.
-    Key(PeerId, usize),
+    Key(PeerId, u8),
+    /// A VPN under the key in that slot.
+    Vpn(PeerId, u8, VpnId),
 }
 
-/// Receiver indices this node gave out: random and unique.
+/// Receiver indices this node gave out: random and unique, and never zero.
 #[derive(Default)]
 pub(crate) struct IndexTable {
     entries: HashTable<(u32, Target)>,
@@ -27,7 +30,7 @@ impl IndexTable {
     pub(crate) fn allocate(&mut self, rng: &mut SecretRng, target: Target) -> u32 {
         loop {
             let index = rng.next_u32();
-            if self.get(index).is_none() {
+            if index != 0 && self.get(index).is_none() {
                 self.entries.insert_unique(hash(index), (index, target), |entry| hash(entry.0));
                 return index;
             }
@@ -37,6 +40,11 @@ impl IndexTable {
     /// What `index` stands for.
     pub(crate) fn get(&self, index: u32) -> Option<Target> {
         self.entries.find(hash(index), |entry| entry.0 == index).map(|entry| entry.1)
+    }
+
+    #[cfg(test)]
+    pub(crate) fn len(&self) -> usize {
+        self.entries.len()
     }
 
     /// Lets an index stand for something else.
@@ -51,5 +59,11 @@ impl IndexTable {
         if let Ok(entry) = self.entries.find_entry(hash(index), |entry| entry.0 == index) {
             entry.remove();
         }
+    }
+
+    /// Forgets a key's index and those of its VPNs.
+    pub(crate) fn free_key(&mut self, key: &SessionKey) {
+        self.free(key.local_index);
+        key.vpns.local_indices().for_each(|index| self.free(index));
     }
 }

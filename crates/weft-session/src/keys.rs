@@ -1,10 +1,11 @@
-//! Keys: from the secret of a handshake to the two AEAD keys of a session, and the few that are alive at a time.
+//! Keys: from the secret of a handshake to the AEAD keys of a session and its VPNs, and the few that are alive at a time.
 
 use crate::timers::{KEY_LIFETIME, REKEY_AFTER_PACKETS};
+use crate::vpn_keys::VpnKeys;
 use aws_lc_rs::aead::{AES_256_GCM, Aad, Algorithm, CHACHA20_POLY1305, LessSafeKey, Nonce, UnboundKey};
 use aws_lc_rs::error::Unspecified;
 use aws_lc_rs::hkdf::{HKDF_SHA256, Prk, Salt};
-use weft_units::{Instant, PathId};
+use weft_units::{Duration, Instant, PathId, VpnId};
 use weft_wire::hop::{HOP_HEADER_LEN, TAG_LEN};
 use zeroize::Zeroize;
 
@@ -35,6 +36,15 @@ pub(crate) enum Direction {
     ResponderToInitiator,
 }
 
+impl Direction {
+    fn reverse(self) -> Direction {
+        match self {
+            Direction::InitiatorToResponder => Direction::ResponderToInitiator,
+            Direction::ResponderToInitiator => Direction::InitiatorToResponder,
+        }
+    }
+}
+
 /// The secret two peers share after a handshake; every key of the session is expanded from it.
 ///
 /// HKDF-SHA-256 (RFC 5869): input key material is both halves of Noise's `Split()` (rev 34 §5.2), salt is the handshake hash,
@@ -55,8 +65,16 @@ impl SessionSecret {
 
     /// The key of hop packets in one direction. Info: "weft hop" ‖ direction (0 from the initiator, 1 toward it).
     pub(crate) fn hop_key(&self, direction: Direction, cipher: Cipher) -> Result<LessSafeKey, Unspecified> {
-        let info: [&[u8]; 2] = [b"weft hop", &[direction as u8]];
-        let key = self.0.expand(&info, cipher.algorithm())?;
+        self.key(&[b"weft hop", &[direction as u8]], cipher)
+    }
+
+    /// The key of a VPN's packets in one direction. Info: "weft vpn" ‖ direction, as above ‖ VPN id, 32 bits.
+    fn vpn_key(&self, direction: Direction, vpn: VpnId, cipher: Cipher) -> Result<LessSafeKey, Unspecified> {
+        self.key(&[b"weft vpn", &[direction as u8], &vpn.0.to_be_bytes()], cipher)
+    }
+
+    fn key(&self, info: &[&[u8]], cipher: Cipher) -> Result<LessSafeKey, Unspecified> {
+        let key = self.0.expand(info, cipher.algorithm())?;
         Ok(LessSafeKey::new(UnboundKey::from(key)))
     }
 }
@@ -69,7 +87,7 @@ fn nonce(path: PathId, number: u64) -> Nonce {
     Nonce::assume_unique_for_key(nonce)
 }
 
-/// The sealing and opening keys of one handshake.
+/// The sealing and opening keys of one handshake, and those of its VPNs.
 pub(crate) struct SessionKey {
     pub(crate) local_index: u32,
     pub(crate) remote_index: u32,
@@ -83,8 +101,11 @@ pub(crate) struct SessionKey {
     /// The peer's association, and the base of its packet numbers.
     pub(crate) association: u64,
     pub(crate) peer_base: u16,
-    /// Packets sealed with it.
+    /// Packets sealed with it, in all VPNs.
     pub(crate) sealed: u64,
+    pub(crate) vpns: VpnKeys,
+    secret: SessionSecret,
+    cipher: Cipher,
     sealing: LessSafeKey,
     opening: LessSafeKey,
 }
@@ -101,7 +122,7 @@ pub(crate) struct Agreement {
 }
 
 impl SessionKey {
-    pub(crate) fn new(now: Instant, agreed: &Agreement) -> Result<SessionKey, Unspecified> {
+    pub(crate) fn new(now: Instant, agreed: Agreement) -> Result<SessionKey, Unspecified> {
         let from_initiator = agreed.secret.hop_key(Direction::InitiatorToResponder, agreed.cipher)?;
         let from_responder = agreed.secret.hop_key(Direction::ResponderToInitiator, agreed.cipher)?;
         let (sealing, opening) =
@@ -116,6 +137,9 @@ impl SessionKey {
             association: agreed.association,
             peer_base: agreed.peer_base,
             sealed: 0,
+            vpns: VpnKeys::default(),
+            secret: agreed.secret,
+            cipher: agreed.cipher,
             sealing,
             opening,
         })
@@ -126,23 +150,72 @@ impl SessionKey {
         self.sealed >= REKEY_AFTER_PACKETS
     }
 
+    /// The receiver index of a VPN's packets toward the peer.
+    #[inline]
+    pub(crate) fn receiver(&self, vpn: VpnId) -> Option<u32> {
+        if vpn == VpnId::DEFAULT { Some(self.remote_index) } else { self.vpns.get(vpn)?.remote_index }
+    }
+
+    /// Which way packets go that are sealed here.
+    fn outward(&self) -> Direction {
+        if self.initiator { Direction::InitiatorToResponder } else { Direction::ResponderToInitiator }
+    }
+
+    fn sealing_in(&mut self, vpn: VpnId) -> Result<&LessSafeKey, Unspecified> {
+        if vpn == VpnId::DEFAULT {
+            return Ok(&self.sealing);
+        }
+        let outward = self.outward();
+        let key = &mut self.vpns.get_mut(vpn).ok_or(Unspecified)?.sealing;
+        match key {
+            Some(key) => Ok(key),
+            None => Ok(key.insert(self.secret.vpn_key(outward, vpn, self.cipher)?)),
+        }
+    }
+
+    fn opening_in(&mut self, vpn: VpnId) -> Result<&LessSafeKey, Unspecified> {
+        if vpn == VpnId::DEFAULT {
+            return Ok(&self.opening);
+        }
+        let inward = self.outward().reverse();
+        let key = &mut self.vpns.get_mut(vpn).ok_or(Unspecified)?.opening;
+        match key {
+            Some(key) => Ok(key),
+            None => Ok(key.insert(self.secret.vpn_key(inward, vpn, self.cipher)?)),
+        }
+    }
+
     /// Seals a datagram in place: its header is associated data, its last 16 bytes become the tag.
-    pub(crate) fn seal(&self, path: PathId, number: u64, datagram: &mut [u8]) -> Result<(), Unspecified> {
+    pub(crate) fn seal(
+        &mut self,
+        vpn: VpnId,
+        path: PathId,
+        number: u64,
+        datagram: &mut [u8],
+    ) -> Result<(), Unspecified> {
         let (header, rest) = datagram.split_first_chunk_mut::<HOP_HEADER_LEN>().ok_or(Unspecified)?;
         let (text, tag) = rest.split_last_chunk_mut::<TAG_LEN>().ok_or(Unspecified)?;
-        let made = self.sealing.seal_in_place_separate_tag(nonce(path, number), Aad::from(&*header), text)?;
+        let made = self.sealing_in(vpn)?.seal_in_place_separate_tag(nonce(path, number), Aad::from(&*header), text)?;
         tag.copy_from_slice(made.as_ref());
         Ok(())
     }
 
     /// Opens a datagram in place: the plaintext takes the place of the ciphertext.
-    pub(crate) fn open(&self, path: PathId, number: u64, datagram: &mut [u8]) -> Result<(), Unspecified> {
+    pub(crate) fn open(
+        &mut self,
+        vpn: VpnId,
+        path: PathId,
+        number: u64,
+        datagram: &mut [u8],
+    ) -> Result<(), Unspecified> {
         let (header, sealed) = datagram.split_first_chunk_mut::<HOP_HEADER_LEN>().ok_or(Unspecified)?;
-        self.opening.open_in_place(nonce(path, number), Aad::from(&*header), sealed).map(|_| ())
+        self.opening_in(vpn)?.open_in_place(nonce(path, number), Aad::from(&*header), sealed).map(|_| ())
     }
 }
 
 const SLOTS: usize = 4;
+/// By how much a key may end earlier at the peer, where it is older.
+const ENDS_EARLIER: Duration = Duration::from_secs(10);
 
 /// The keys alive with one peer, oldest first. All of them open; the newest confirmed one seals.
 #[derive(Default)]
@@ -160,9 +233,18 @@ impl KeyRing {
         self.keys.get(self.sending?)?.as_ref()
     }
 
-    /// The key that seals, to count a packet.
-    pub(crate) fn sending_mut(&mut self) -> Option<&mut SessionKey> {
-        self.keys.get_mut(self.sending?)?.as_mut()
+    /// The slot of the key that seals a VPN's packets: the newest for which the peer told its index, unless that is about to end. The
+    /// default VPN needs none.
+    #[inline]
+    pub(crate) fn sending_slot(&self, now: Instant, vpn: VpnId) -> Option<usize> {
+        let sending = self.sending?;
+        let is_open = |slot: &usize| self.keys.get(*slot)?.as_ref()?.receiver(vpn);
+        if vpn == VpnId::DEFAULT || is_open(&sending).is_some() {
+            return Some(sending);
+        }
+        let lives = |key: &SessionKey| now.since(key.created) < KEY_LIFETIME.saturating_sub(ENDS_EARLIER);
+        let is_good = |slot: &usize| is_open(slot).is_some() && self.keys[*slot].as_ref().is_some_and(lives);
+        (0..SLOTS).filter(is_good).max_by_key(|slot| self.order[*slot])
     }
 
     /// The key in a slot.

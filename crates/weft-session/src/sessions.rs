@@ -5,6 +5,7 @@ mod packets;
 #[cfg(test)]
 mod tests;
 mod timeouts;
+mod vpns;
 
 use crate::admission::Admission;
 use crate::cookie::{CookieMaker, MacKeys};
@@ -20,6 +21,7 @@ use weft_units::{Instant, PeerId};
 pub use exchange::Outcome;
 pub use packets::Opened;
 pub use timeouts::Action;
+pub use vpns::VpnStanding;
 
 /// What a node must know of a peer beforehand.
 #[derive(Clone, Debug)]
@@ -113,7 +115,7 @@ impl Sessions {
     pub fn remove_peer(&mut self, id: PeerId) -> bool {
         let Some(peer) = self.peers.get_mut(usize::from(id.0)).and_then(Option::take) else { return false };
         self.by_key.remove(&peer.public);
-        peer.keys.iter().for_each(|key| self.indices.free(key.local_index));
+        peer.keys.iter().for_each(|key| self.indices.free_key(key));
         if let Some(pending) = &peer.pending {
             self.indices.free(pending.index);
         }

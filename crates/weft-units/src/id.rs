@@ -30,3 +30,12 @@ id! {
     /// The number an ingress edge gives a flow toward one egress edge, while the flow lives.
     FlowId(u16)
 }
+id! {
+    /// A VPN, as all its members number it.
+    VpnId(u32)
+}
+
+impl VpnId {
+    /// The VPN of the peers' own prefixes, which every session has.
+    pub const DEFAULT: VpnId = VpnId(0);
+}

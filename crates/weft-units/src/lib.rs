@@ -13,7 +13,7 @@ mod seq;
 mod time;
 
 pub use core::time::Duration;
-pub use id::{FlowId, LinkId, PathId, PeerId};
+pub use id::{FlowId, LinkId, PathId, PeerId, VpnId};
 pub use parse::{ParseUnitError, parse_duration, parse_fraction, parse_rate};
 pub use rate::Rate;
 pub use rng::Rng;

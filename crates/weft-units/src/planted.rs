@@ -46,6 +46,7 @@ faults! {
     BufferReleasedEarly: "a tail slice's buffer is given back while it waits to be written",
     DuplicateKeepsBuffer: "a duplicate's buffer is not given back",
     SourceNotChecked: "a unit joined from parts may have any source",
+    JoinedInDefaultVpn: "a unit joined from parts comes out in the default VPN",
     PartsOfAnyUnit: "a part joins whichever unit of its flow is half there",
 }
 

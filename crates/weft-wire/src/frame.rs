@@ -3,7 +3,7 @@
 use crate::WireError;
 use crate::bytes::{Reader, Writer};
 use core::ops::RangeInclusive;
-use weft_units::{FlowId, FlowSeq, PathId};
+use weft_units::{FlowId, FlowSeq, PathId, VpnId};
 
 /// The most ranges a report may name besides its first.
 pub const MAX_REPORT_RANGES: usize = 256;
@@ -16,6 +16,7 @@ const HOLD: u8 = 4;
 const SKIP: u8 = 5;
 const POLICY: u8 = 6;
 const CLOSE: u8 = 7;
+const VPN: u8 = 8;
 
 /// One frame of a control datagram.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -61,6 +62,15 @@ pub enum Frame<'a> {
     Close {
         /// Why; the session layer gives the numbers.
         reason: u8,
+    },
+    /// How the sender is addressed in a VPN, for as long as the key lives that sealed this frame. Flags not known are ignored.
+    Vpn {
+        /// The VPN, not [`VpnId::DEFAULT`].
+        vpn: VpnId,
+        /// The receiver index of its packets toward the sender; zero: the sender takes none from this peer.
+        index: u32,
+        /// The sender has packets for the receiver, and wants to be told the index there.
+        wants_index: bool,
     },
 }
 
@@ -203,8 +213,14 @@ fn parse_frame<'a>(r: &mut Reader<'a>) -> Result<Frame<'a>, WireError> {
             Frame::Policy { bundle_toward_me: flags & 1 != 0, path_active: flags & 2 != 0 }
         }
         CLOSE => Frame::Close { reason: r.u8()? },
+        VPN => Frame::Vpn { vpn: vpn_id(r.u32()?)?, index: r.u32()?, wants_index: r.u8()? & 1 != 0 },
         _ => return Err(WireError::UnknownType),
     })
+}
+
+/// The default VPN's packets go by the session's own index.
+fn vpn_id(number: u32) -> Result<VpnId, WireError> {
+    if number == VpnId::DEFAULT.0 { Err(WireError::Malformed) } else { Ok(VpnId(number)) }
 }
 
 /// Half the sequence space is the most that serial-number arithmetic can tell apart.
@@ -266,6 +282,12 @@ impl<'a> FrameWriter<'a> {
                 w.put(&[POLICY, u8::from(bundle_toward_me) | u8::from(path_active) << 1])
             }
             Frame::Close { reason } => w.put(&[CLOSE, reason]),
+            Frame::Vpn { vpn, index, wants_index } => {
+                w.u8(VPN)?;
+                w.u32(vpn_id(vpn.0)?.0)?;
+                w.u32(index)?;
+                w.u8(wants_index.into())
+            }
         })
     }
 

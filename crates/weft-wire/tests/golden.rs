@@ -3,7 +3,7 @@
 mod common;
 
 use common::{hex, unhex};
-use weft_units::{FlowId, FlowSeq, PathId};
+use weft_units::{FlowId, FlowSeq, PathId, VpnId};
 use weft_wire::WireError;
 use weft_wire::frame::{Arrivals, Frame, FrameWriter, Frames};
 use weft_wire::handshake::{
@@ -135,6 +135,8 @@ fn frames() {
         (Frame::Policy { bundle_toward_me: true, path_active: false }, "06 01"),
         (Frame::Policy { bundle_toward_me: false, path_active: true }, "06 02"),
         (Frame::Close { reason: 2 }, "07 02"),
+        (Frame::Vpn { vpn: VpnId(0x0001_86a0), index: 0xa1b2_c3d4, wants_index: true }, "08 000186a0 a1b2c3d4 01"),
+        (Frame::Vpn { vpn: VpnId(7), index: 0, wants_index: false }, "08 00000007 00000000 00"),
     ];
     let (mut all, mut expected) = (Vec::new(), Vec::new());
     for (frame, text) in cases {
@@ -186,9 +188,11 @@ fn reports_that_lie_are_refused() {
         let bytes = unhex(&format!("{head} {tail}"));
         assert_eq!(Frames::new(&bytes).collect::<Vec<_>>(), [Err(error)], "{tail}");
     }
-    let unknown = [0x00, 0x08, 0x00];
+    let unknown = [0x00, 0x09, 0x00];
     assert_eq!(Frames::new(&unknown).collect::<Vec<_>>(), [Ok(Frame::Padding), Err(WireError::UnknownType)]);
     assert_eq!(Frames::new(&unhex("05 0000 000000 00")).next(), Some(Err(WireError::Malformed)), "skips nothing");
+    let default_vpn = unhex("08 00000000 00000001 00");
+    assert_eq!(Frames::new(&default_vpn).next(), Some(Err(WireError::Malformed)), "the session's own index is its");
 }
 
 #[test]

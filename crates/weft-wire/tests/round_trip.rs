@@ -2,7 +2,7 @@
 
 use core::ops::RangeInclusive;
 use proptest::prelude::*;
-use weft_units::{FlowId, FlowSeq, PathId};
+use weft_units::{FlowId, FlowSeq, PathId, VpnId};
 use weft_wire::frame::{Arrivals, Frame, FrameWriter, Frames};
 use weft_wire::handshake::{CookieReply, Initiation, InitiationPayload, Response, ResponsePayload};
 use weft_wire::hop::{HopHeader, MAX_PACKET_NUMBER, PacketType, reconstruct_packet_number};
@@ -29,6 +29,11 @@ fn plain_frames() -> impl Strategy<Value = Frame<'static>> {
         }),
         any::<[bool; 2]>().prop_map(|[bundle_toward_me, path_active]| Frame::Policy { bundle_toward_me, path_active }),
         any::<u8>().prop_map(|reason| Frame::Close { reason }),
+        (1u32.., any::<u32>(), any::<bool>()).prop_map(|(vpn, index, wants_index)| Frame::Vpn {
+            vpn: VpnId(vpn),
+            index,
+            wants_index
+        }),
     ]
 }
 

@@ -96,6 +96,23 @@ Examples:
         #[command(flatten)]
         reading: Reading,
     },
+    /// Each VPN: weight, members, what it carries and refuses; or set its weight
+    #[command(
+        args_conflicts_with_subcommands = true,
+        after_help = "\
+Examples:
+  weft vpns --watch
+  weft vpns --json | jq '.vpns[] | {name, sent_bytes, strays}'
+  weft vpns set blue weight=3           until the next reload"
+    )]
+    Vpns {
+        /// What to do with them
+        #[command(subcommand)]
+        set: Option<VpnsCommand>,
+        /// How to read them
+        #[command(flatten)]
+        reading: Reading,
+    },
     /// Measure the round-trip time to a peer through each path
     #[command(after_help = "Example:\n  weft ping hub")]
     Ping {
@@ -306,6 +323,23 @@ pub enum WeightsCommand {
         /// LINK=WEIGHT …, or `measured`
         #[arg(required = true, value_name = "LINK=WEIGHT")]
         weights: Vec<String>,
+        /// Where the node listens
+        #[command(flatten)]
+        control: Control,
+    },
+}
+
+/// `weft vpns set`.
+#[derive(Subcommand)]
+pub enum VpnsCommand {
+    /// Set a VPN's weight: NAME weight=N
+    Set {
+        /// The VPN's name in the configuration
+        #[arg(value_name = "NAME")]
+        vpn: String,
+        /// weight=N, N above 0
+        #[arg(value_name = "weight=N")]
+        setting: String,
         /// Where the node listens
         #[command(flatten)]
         control: Control,

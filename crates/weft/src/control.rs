@@ -25,6 +25,13 @@ pub enum Request {
         /// Link name and weight.
         weights: Option<Vec<(String, u32)>>,
     },
+    /// Give a VPN another weight.
+    SetVpn {
+        /// The VPN's name.
+        vpn: String,
+        /// Above zero.
+        weight: u32,
+    },
     /// Ping a peer through each path.
     Ping {
         /// The peer's name.

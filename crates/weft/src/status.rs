@@ -24,6 +24,8 @@ pub struct Status {
     pub links: Vec<Link>,
     /// One per configured peer.
     pub peers: Vec<Peer>,
+    /// VPNs, the default one first.
+    pub vpns: Vec<Vpn>,
     /// Datagrams dropped before authentication.
     pub rejected_datagrams: u64,
     /// Packets for which no peer has a prefix.
@@ -143,11 +145,51 @@ pub struct Path {
     pub lost_datagrams: u64,
 }
 
+/// A VPN.
+#[derive(Clone, PartialEq, Serialize, Deserialize, Debug)]
+pub struct Vpn {
+    /// Its number.
+    pub id: u32,
+    /// Name in the configuration.
+    pub name: String,
+    /// Its weight now.
+    pub weight: u32,
+    /// Its TUN device.
+    pub device: String,
+    /// The peers that have part in it.
+    pub members: Vec<VpnMember>,
+    /// Units sent for the first time.
+    pub sent_packets: u64,
+    /// Bytes of those.
+    pub sent_bytes: u64,
+    /// Packets given to the device.
+    pub received_packets: u64,
+    /// IP bytes given to the device.
+    pub received_bytes: u64,
+    /// Packets dropped before they were sent.
+    pub dropped_packets: u64,
+    /// Units refused: the source is not behind who sent them, or he is no member.
+    pub strays: u64,
+    /// Packets for which no member has a prefix.
+    pub unroutable_packets: u64,
+}
+
+/// A peer's part in a VPN.
+#[derive(Clone, PartialEq, Serialize, Deserialize, Debug)]
+pub struct VpnMember {
+    /// The peer's name.
+    pub peer: String,
+    /// Whether packets can be sent to it now; a VPN opens when it is used.
+    pub open: bool,
+}
+
 /// A flow sent lately.
 #[derive(Clone, PartialEq, Serialize, Deserialize, Debug)]
 pub struct Flow {
     /// Number toward this peer.
     pub id: u16,
+    /// Number of its VPN.
+    pub vpn: u32,
     /// Protocol, addresses and ports.
     pub flow: String,
     /// Units sent.
@@ -181,6 +223,11 @@ impl Path {
 }
 
 impl Status {
+    /// What people call the VPN of this number.
+    pub fn vpn_name(&self, id: u32) -> String {
+        self.vpns.iter().find(|vpn| vpn.id == id).map_or_else(|| id.to_string(), |vpn| vpn.name.clone())
+    }
+
     /// Whether a peer is less than well.
     pub fn is_degraded(&self) -> bool {
         self.peers.iter().any(|peer| peer.trouble().is_some())

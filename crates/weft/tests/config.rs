@@ -176,6 +176,125 @@ fn peers_can_override_the_policy() {
     );
 }
 
+/// A configuration with a peer `hub` and this VPN.
+fn with_vpn(vpn: &str) -> String {
+    with_peer(&format!("[[vpn]]\nid = 7\nname = \"blue\"\n{vpn}\n"))
+}
+
+#[test]
+fn vpns_with_the_same_addresses_are_well() {
+    let blue = "table = 1007\naddress = [\"10.1.0.1/24\"]\nprefixes = [\"10.1.0.0/24\"]\nmembers = { hub = [\"10.1.1.0/24\", \"0.0.0.0/0\"] }";
+    let red = blue.replace("1007", "1008").replace("10.1.0.1/24", "10.1.0.2/24");
+    let (status, message) = check(&with_vpn(&format!("{blue}\n[[vpn]]\nid = 8\nname = \"red\"\nweight = 3\n{red}")));
+    assert_eq!((status, message.as_str()), (0, ""));
+}
+
+#[test]
+fn a_vpn_without_a_share_is_refused() {
+    for weight in ["0", "-1"] {
+        refused(
+            &with_vpn(&format!("weight = {weight}\nmembers = {{ hub = [\"10.1.1.0/24\"] }}")),
+            &["weft.toml:9:10: error: `weight` must be a whole number from 1 to 1000000"],
+        );
+    }
+}
+
+#[test]
+fn overlapping_prefixes_of_a_vpn_are_refused() {
+    refused(
+        &with_vpn("members = { hub = [\"10.1.0.0/16\", \"10.1.1.0/24\"] }"),
+        &["weft.toml:9:35: error: `10.1.1.0/24` and `10.1.0.0/16` of hub overlap in VPN `blue`"],
+    );
+    refused(
+        &with_vpn("prefixes = [\"10.1.0.0/24\", \"10.1.0.0/24\"]\nmembers = { hub = [] }"),
+        &[
+            "weft.toml:9:28: error",
+            "of this node overlap in VPN `blue`",
+            "only 0.0.0.0/0 and ::/0 may lie around others",
+        ],
+    );
+    refused(
+        &with_vpn("members = { hub = [\"10.1.1.7/24\"] }"),
+        &["weft.toml:9:20: error: `10.1.1.7/24` has bits behind its length", "write 10.1.1.0/24"],
+    );
+}
+
+#[test]
+fn a_member_that_claims_anothers_prefix_is_refused() {
+    refused(
+        &with_vpn("prefixes = [\"10.1.0.0/24\"]\nmembers = { hub = [\"10.1.0.128/25\"] }"),
+        &[
+            "weft.toml:10:20: error: hub claims `10.1.0.128/25`, which overlaps with `10.1.0.0/24` of this node in VPN `blue`",
+        ],
+    );
+    refused(
+        &with_vpn("address = [\"10.1.0.1/24\"]\nmembers = { hub = [\"10.1.0.1/32\"] }"),
+        &["weft.toml:10:20: error: `10.1.0.1/24` is this node's own address", "put the member's address here"],
+    );
+}
+
+#[test]
+fn unknown_members_and_missing_keys_are_told() {
+    refused(
+        &with_vpn("members = { hubb = [\"10.1.1.0/24\"] }"),
+        &["weft.toml:9:13: error: `hubb` is a member of VPN `blue`, and no peer", "did you mean `hub`?"],
+    );
+    refused(&with_vpn(""), &["[[vpn]] needs `members`", "members = { hub ="]);
+    refused(&with_vpn("members = [\"hub\"]"), &["weft.toml:9:11: error: `members` must be a table, not array"]);
+    refused(&with_vpn("members = { hub = 5 }"), &["`members` must be an array of strings, not integer"]);
+    refused(
+        &with_vpn("members = {}\nwieght = 2"),
+        &["weft.toml:10:1: error: unknown key `wieght`", "did you mean `weight`?"],
+    );
+    refused(&with_vpn("members = {}\ntable = 254"), &["weft.toml:10:9: error: tables 253 to 255 are the kernel's own"]);
+}
+
+#[test]
+fn vpns_must_differ_in_number_name_and_device() {
+    let second = |head: &str| with_vpn(&format!("members = {{}}\n[[vpn]]\n{head}\nmembers = {{}}"));
+    refused(
+        &second("id = 7\nname = \"red\"\ndevice = \"red0\""),
+        &["weft.toml:11:6: error: VPNs `blue` and `red` have the same id 7"],
+    );
+    refused(&second("id = 8\nname = \"blue\""), &["weft.toml:12:8: error: two VPNs are called `blue`"]);
+    refused(
+        &second("id = 8\nname = \"red\"\ndevice = \"weft7\""),
+        &["weft.toml:13:10: error: device `weft7` is that of `blue` and of `red`"],
+    );
+    refused(&second("id = 0\nname = \"red\""), &["weft.toml:11:6: error: `id` must be a whole number from 1"]);
+    refused(&second("id = 8\nname = \"red\"\ndevice = \"weft0\""), &["device `weft0` is that of `[tun]` and of `red`"]);
+}
+
+#[test]
+fn one_table_has_one_route_for_a_prefix() {
+    let red = "[[vpn]]\nid = 8\nname = \"red\"\nmembers = { hub = [\"10.1.1.0/24\"] }";
+    refused(
+        &with_vpn(&format!("members = {{ hub = [\"10.1.1.0/24\"] }}\n{red}")),
+        &["weft.toml:13:20: error: `10.1.1.0/24` has one route, but is in VPN `red` and in `blue`", "table = 1007"],
+    );
+    refused(
+        &with_vpn("members = { hub = [\"10.9.0.2/32\"] }"),
+        &["`10.9.0.2/32` has one route, but is in VPN `blue` and in `[tun]`"],
+    );
+}
+
+#[test]
+fn the_machines_own_addresses_must_differ() {
+    refused(
+        &with_vpn("table = 1007\naddress = [\"10.9.0.1/32\"]\nmembers = {}"),
+        &["weft.toml:10:12: error: 10.9.0.1 is this node's address in `blue` and in `[tun]`"],
+    );
+}
+
+#[test]
+fn a_weight_of_a_vpn_is_a_number_above_zero() {
+    for setting in ["weight=0", "weight=-1", "weight=x", "3"] {
+        let out = weft(&["vpns", "set", "blue", setting]);
+        assert_eq!(out.status.code(), Some(2), "{setting}");
+        assert!(stderr(&out).contains("weight=N"), "{}", stderr(&out));
+    }
+}
+
 #[test]
 fn exit_status_tells_usage_and_absence() {
     assert_eq!(weft(&["fly"]).status.code(), Some(2));

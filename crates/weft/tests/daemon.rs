@@ -141,6 +141,91 @@ fn two_nodes_make_a_network_and_answer_questions() {
     assert!(log.contains("home.toml:") && log.contains("unknown key `typo`"), "{log}");
 }
 
+/// Two VPNs with the same prefixes on both sides, each in a routing table of its own.
+fn two_vpns(dir: &Dir) {
+    let vpns = |peer: &str, own: u8, theirs: u8, behind: [&str; 2]| {
+        let vpn = |id: u8, name: &str| {
+            format!(
+                "[[vpn]]\nid = {id}\nname = \"{name}\"\ndevice = \"{name}0\"\ntable = {}\n\
+                 address = [\"10.1.0.{}/32\"]\nprefixes = [\"{}\"]\nmembers = {{ {peer} = [\"{}\"] }}\n",
+                1000 + u16::from(id),
+                own + id,
+                behind[usize::from(own / 128)],
+                behind[usize::from(theirs / 128)],
+            )
+        };
+        vpn(1, "red") + &vpn(2, "blue")
+    };
+    let behind = ["10.1.0.0/25", "10.1.0.128/25"];
+    for (node, text) in [("home", vpns("hub", 0, 128, behind)), ("hub", vpns("home", 128, 0, behind))] {
+        let file = dir.path(&format!("{node}.toml"));
+        let plain = fs::read_to_string(&file).unwrap();
+        fs::write(file, plain + &text).unwrap();
+    }
+}
+
+#[test]
+fn vpns_with_the_same_addresses_have_devices_and_tables_of_their_own() {
+    if !has_tun() {
+        return;
+    }
+    let dir = Dir::new();
+    two_nodes(&dir, None);
+    two_vpns(&dir);
+    let out = script(
+        &dir,
+        &format!(
+            r#"{TWO_NODES}
+            up hub; up home; logged home "session established"
+            ip netns exec home ping -c 2 -i 0.2 -W 2 10.9.0.2 >/dev/null; echo "default: $?"
+            ip netns exec home ping -I red0 -c 3 -i 0.2 -W 2 10.1.0.129 >/dev/null; echo "red: $?"
+            ip netns exec home ping -I blue0 -c 5 -i 0.2 -W 2 10.1.0.130 >/dev/null; echo "blue: $?"
+            ip -n home route show 10.1.0.128/25; ip -n home route show table 1002 | sed 's/^/table: /'
+            run hub vpns --json >vpns.json; run home vpns >vpns.txt
+            run home vpns set red weight=3; echo "weight: $?"
+            run home vpns set rde weight=3; echo "no such vpn: $?"
+            run home vpns --json >weights.json
+            cp hub.toml both.toml; sed -i -e '/name = "blue"/,$d' -e '/^id = 2/d' hub.toml; sed -i '$d' hub.toml
+            kill -HUP $hub; logged hub "read again"
+            ip netns exec home ping -I blue0 -c 2 -i 0.2 -W 1 10.1.0.130 >/dev/null; echo "blue without hub: $?"
+            ip netns exec home ping -I red0 -c 2 -i 0.2 -W 2 10.1.0.129 >/dev/null; echo "red still: $?"
+            ip -n hub link show blue0 2>/dev/null; cp both.toml hub.toml; kill -HUP $hub; sleep 3
+            ip netns exec home ping -I blue0 -c 3 -i 0.5 -W 2 10.1.0.130 >/dev/null; echo "blue again: $?"
+            sed -i 's/weight = 1/weight = 0/; s/^name = "blue"/name = "blue"\nweight = 0/' hub.toml
+            kill -HUP $hub; logged hub "nothing changed"
+            run home down; ip -n home rule show | grep -c 'lookup 100'; cat hub.log >&2"#
+        ),
+    );
+    let (text, errors) = (stdout(&out), stderr(&out));
+    for line in [
+        "default: 0",
+        "red: 0",
+        "blue: 0",
+        "weight: 0",
+        "no such vpn: 1",
+        "blue without hub: 1",
+        "red still: 0",
+        "blue again: 0",
+        "0",
+    ] {
+        assert!(text.lines().any(|l| l.trim() == line), "{line:?} is missing\n{text}\n{errors}");
+    }
+    assert!(!text.lines().any(|l| l.starts_with("10.1.0.128/25")), "a route in the main table\n{text}");
+    assert!(text.contains("table: 10.1.0.128/25 dev blue0"), "{text}");
+    assert!(!text.contains("blue0:") && !text.contains("not logged"), "{text}\n{errors}");
+    assert!(errors.contains("no VPN `rde`; known: red, blue"), "{errors}");
+    assert!(!errors.contains("no socket on"), "a device is no link, not even when it goes\n{errors}");
+    assert!(errors.contains("`weight` must be a whole number from 1"), "{errors}");
+    let read = |name| serde_json::from_slice::<serde_json::Value>(&fs::read(dir.path(name)).unwrap()).unwrap();
+    let (vpns, weights) = (read("vpns.json"), read("weights.json"));
+    let packets = |vpn: usize| vpns["vpns"][vpn]["received_packets"].as_u64().unwrap();
+    assert_eq!((vpns["vpns"][1]["name"].as_str(), vpns["vpns"][2]["device"].as_str()), (Some("red"), Some("blue0")));
+    assert_eq!((packets(1), packets(2)), (3, 5), "{vpns}");
+    assert_eq!(vpns["vpns"][2]["members"][0]["peer"], "home", "{vpns}");
+    assert_eq!((weights["vpns"][1]["weight"].as_u64(), weights["vpns"][2]["weight"].as_u64()), (Some(3), Some(1)));
+    assert!(fs::read_to_string(dir.path("vpns.txt")).unwrap().contains("hub*"));
+}
+
 #[test]
 fn a_peer_with_the_wrong_key_gets_no_answer() {
     if !has_tun() {

@@ -66,6 +66,7 @@ pub(crate) struct Pending {
     pub(crate) hold: bool,
     pub(crate) close: bool,
     pub(crate) skips: bool,
+    pub(crate) vpns: bool,
     /// Paths whose reports leave by this one, a bit each.
     pub(crate) reports: u64,
 }
@@ -78,6 +79,7 @@ impl Pending {
             && !self.hold
             && !self.close
             && !self.skips
+            && !self.vpns
             && self.reports == 0
     }
 }

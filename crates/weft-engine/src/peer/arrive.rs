@@ -1,19 +1,21 @@
 //! From opened datagrams to the TUN device.
 
-use super::{Arrivals, Context, MAX_PATHS, Peer};
+use super::{Arrivals, Context, MAX_PATHS, Peer, Totals};
 use crate::PathState;
-use crate::egress::Arrived;
+use crate::egress::{Arrived, Heads, Output};
 use crate::event::Event;
 use crate::interface::Received;
 use crate::join::Joined;
 use crate::links::Link;
 use crate::path::{Ends, Path};
+use crate::vpn::{News, Vpns};
+use core::net::IpAddr;
 use core::ops::Range;
-use weft_core::pool::BufId;
+use weft_core::pool::{BufId, Pool};
 use weft_core::reorder::Inserted;
-use weft_session::Opened;
+use weft_session::{Opened, VpnStanding};
 use weft_units::planted::{self, Fault};
-use weft_units::{Duration, FlowId, FlowSeq, Instant};
+use weft_units::{Duration, FlowId, FlowSeq, Instant, VpnId};
 use weft_wire::frame::{Frame, Frames};
 use weft_wire::hop::PacketType;
 use weft_wire::inner::{GRANULE, INNER_LEN, InnerHeader, MAX_GRANULES, PART_HEADER_LEN, PartHeader, UnitKind};
@@ -44,7 +46,7 @@ impl Peer {
         let ce = Ecn::of(received.tos) == Ecn::Ce;
         let eliciting = match is_data {
             true => Some(true),
-            false => self.on_control(cx, index, received.buf, datagram.plaintext.clone()),
+            false => self.on_control(cx, index, datagram.opened.key, received.buf, datagram.plaintext.clone()),
         };
         let Some(eliciting) = eliciting else { return };
         let Some(path) = self.paths.get_mut(index) else { return };
@@ -55,10 +57,10 @@ impl Peer {
         if is_data {
             self.busy_at = now;
             self.received_at = Some(now);
-            let plaintext = datagram.plaintext.clone();
+            let (vpn, plaintext) = (datagram.opened.vpn, datagram.plaintext.clone());
             match datagram.opened.packet_type {
-                PacketType::DataPart => self.on_part(cx, received.buf, plaintext, received.tos),
-                _ => self.on_data(cx, received.buf, plaintext, received.tos),
+                PacketType::DataPart => self.on_part(cx, vpn, received.buf, plaintext, received.tos),
+                _ => self.on_data(cx, vpn, received.buf, plaintext, received.tos),
             }
         }
     }
@@ -108,7 +110,14 @@ impl Peer {
     }
 
     /// Takes in a control datagram: whether it asks for a report; `None` if the session is over, and the path with it.
-    fn on_control(&mut self, cx: &mut Context<'_>, index: usize, buf: BufId, plaintext: Range<usize>) -> Option<bool> {
+    fn on_control(
+        &mut self,
+        cx: &mut Context<'_>,
+        index: usize,
+        key: u32,
+        buf: BufId,
+        plaintext: Range<usize>,
+    ) -> Option<bool> {
         let mut copy = [0u8; 1500];
         let bytes = cx.pool.bytes(buf).get(plaintext)?;
         // A padded probe is longer; what follows the frames is padding.
@@ -123,12 +132,12 @@ impl Peer {
                 return None;
             }
             eliciting |= !matches!(frame, Frame::Report(_) | Frame::Padding | Frame::Pong { .. });
-            self.on_frame(cx, index, &frame);
+            self.on_frame(cx, index, key, &frame);
         }
         Some(eliciting)
     }
 
-    fn on_frame(&mut self, cx: &mut Context<'_>, index: usize, frame: &Frame<'_>) {
+    fn on_frame(&mut self, cx: &mut Context<'_>, index: usize, key: u32, frame: &Frame<'_>) {
         match *frame {
             Frame::Padding | Frame::Close { .. } => {}
             Frame::Report(ref report) => self.on_report(cx, report),
@@ -142,6 +151,30 @@ impl Peer {
             Frame::Hold { hold_us } => self.on_hold(Duration::from_micros(u64::from(hold_us))),
             Frame::Skip { flow, first, count } => self.on_skip(cx, flow, first, count),
             Frame::Policy { bundle_toward_me, path_active } => self.on_policy(cx, index, bundle_toward_me, path_active),
+            Frame::Vpn { vpn, index: receiver, wants_index } => {
+                self.on_vpn(cx, key, vpn, receiver, wants_index);
+            }
+        }
+    }
+
+    /// The peer says, in a datagram under `key`, how it is addressed in a VPN, or that it takes nothing of it.
+    fn on_vpn(&mut self, cx: &mut Context<'_>, key: u32, vpn: VpnId, receiver: u32, wants_index: bool) {
+        let is_member = cx.vpns.has_member(vpn, self.id);
+        if is_member && receiver != 0 {
+            cx.sessions.set_vpn_index(self.id, key, vpn, receiver);
+            // Under an older key than the newest it is asked for again.
+            let is_open = cx.sessions.vpn_standing(self.id, vpn) == VpnStanding::Open;
+            for (arrival, segment) in self.openings.answered(vpn, is_open) {
+                self.push_to_queue(cx, arrival, segment);
+            }
+        } else if is_member {
+            for (_, segment) in self.openings.refused(cx.now, vpn) {
+                self.drop_closed(cx, segment);
+            }
+        }
+        if wants_index {
+            self.openings.tell(if is_member { News::Answer(vpn) } else { News::Refuse(vpn) });
+            self.announce_vpns();
         }
     }
 
@@ -184,22 +217,21 @@ impl Peer {
 
     fn on_skip(&mut self, cx: &mut Context<'_>, flow: FlowId, first: FlowSeq, count: u32) {
         if let Arrivals::Resequence(resequencer) = &mut self.arrivals {
-            let (heads, output, totals) = (&mut self.heads, &mut *cx.output, &mut self.totals);
-            let pool = &mut *cx.pool;
-            resequencer.skip(cx.now, flow, first, count, &mut |flow, seq, item| {
-                deliver(heads, output, pool, totals, flow, seq, item);
-            });
+            let now = cx.now;
+            let mut egress = Egress::of(&mut self.heads, &mut self.totals, cx);
+            resequencer.skip(now, flow, first, count, &mut |flow, seq, item| egress.deliver(flow, seq, item));
         }
     }
 
-    fn on_data(&mut self, cx: &mut Context<'_>, buf: BufId, plaintext: Range<usize>, outer_tos: u8) {
+    fn on_data(&mut self, cx: &mut Context<'_>, vpn: VpnId, buf: BufId, plaintext: Range<usize>, outer_tos: u8) {
         let Some(bytes) = cx.pool.bytes(buf).get(plaintext.clone()) else { return };
         let Ok((inner, payload)) = InnerHeader::parse(bytes) else { return };
-        if inner.kind != UnitKind::TailSlice && !self.may_send(payload) {
+        let source = source_of(&inner, payload);
+        if !self.may_send(cx, vpn, &inner, source) {
             return;
         }
         let start = plaintext.start + INNER_LEN;
-        let mut item = Arrived { buf, start, len: plaintext.end - start, inner, outer_tos };
+        let mut item = Arrived { buf, vpn, start, len: plaintext.end - start, inner, outer_tos };
         if self.would_hold(cx.now, &inner) {
             match copy_out(cx, &item) {
                 Some(copied) => item = copied,
@@ -212,7 +244,7 @@ impl Peer {
     }
 
     /// A part of a unit: the unit counts once it is whole.
-    fn on_part(&mut self, cx: &mut Context<'_>, buf: BufId, plaintext: Range<usize>, outer_tos: u8) {
+    fn on_part(&mut self, cx: &mut Context<'_>, vpn: VpnId, buf: BufId, plaintext: Range<usize>, outer_tos: u8) {
         let mut copy = [0; MAX_GRANULES as usize * GRANULE + PART_HEADER_LEN];
         let bytes = cx.pool.bytes(buf).get(plaintext).and_then(|bytes| {
             let copy = copy.get_mut(..bytes.len())?;
@@ -223,26 +255,25 @@ impl Peer {
             self.joins.broken += 1;
             return;
         };
-        let Some(joined) = self.joins.add(cx.now, cx.pool, &part, payload, outer_tos) else { return };
-        let Joined { unit: inner, buf, len, outer_tos } = joined;
+        let Some(joined) = self.joins.add(cx.now, cx.pool, vpn, &part, payload, outer_tos) else { return };
+        let Joined { vpn, unit: inner, buf, len, outer_tos } = joined;
         let packet = cx.pool.bytes(buf).get(..len).unwrap_or_default();
-        let may_send = planted::is(Fault::SourceNotChecked) || self.may_send(packet);
-        if inner.kind != UnitKind::TailSlice && !may_send {
+        let source = source_of(&inner, packet);
+        if !planted::is(Fault::SourceNotChecked) && !self.may_send(cx, vpn, &inner, source) {
             cx.pool.release(buf);
             return;
         }
-        self.insert(cx, Arrived { buf, start: 0, len, inner, outer_tos });
+        self.insert(cx, Arrived { buf, vpn, start: 0, len, inner, outer_tos });
     }
 
     /// Puts a unit in its place; takes over its buffer's reference.
     fn insert(&mut self, cx: &mut Context<'_>, item: Arrived) {
-        let inner = item.inner;
-        let (heads, output, totals) = (&mut self.heads, &mut *cx.output, &mut self.totals);
-        let pool = &mut *cx.pool;
-        let mut out = |flow, seq, item| deliver(heads, output, pool, totals, flow, seq, item);
+        let (now, inner) = (cx.now, item.inner);
+        let mut egress = Egress::of(&mut self.heads, &mut self.totals, cx);
+        let mut out = |flow, seq, item| egress.deliver(flow, seq, item);
         let inserted = match &mut self.arrivals {
-            Arrivals::Resequence(r) => r.insert(cx.now, inner.flow, inner.seq, item, &mut out),
-            Arrivals::AsTheyCome(d) => d.insert(cx.now, inner.flow, inner.seq, item, &mut out),
+            Arrivals::Resequence(r) => r.insert(now, inner.flow, inner.seq, item, &mut out),
+            Arrivals::AsTheyCome(d) => d.insert(now, inner.flow, inner.seq, item, &mut out),
         };
         if let Inserted::Duplicate(item) = inserted {
             self.totals.duplicate_units += 1;
@@ -252,9 +283,21 @@ impl Peer {
         }
     }
 
-    /// Whether the packet's source lies behind this peer.
-    fn may_send(&self, packet: &[u8]) -> bool {
-        IpView::parse(packet).is_ok_and(|ip| self.config.prefixes.iter().any(|p| p.contains(ip.src)))
+    /// Whether this peer may send such a unit in `vpn`: it is a member, and the source lies behind it. A peer that is no member,
+    /// perhaps no longer, is told so.
+    fn may_send(&mut self, cx: &mut Context<'_>, vpn: VpnId, inner: &InnerHeader, source: Option<IpAddr>) -> bool {
+        let may_send = match inner.kind {
+            UnitKind::TailSlice => vpn == VpnId::DEFAULT || cx.vpns.has_member(vpn, self.id),
+            _ => source.is_some_and(|source| cx.vpns.is_behind(vpn, self.id, source)),
+        };
+        if !may_send {
+            cx.vpns.count_stray(vpn);
+            if vpn != VpnId::DEFAULT && !cx.vpns.has_member(vpn, self.id) {
+                self.openings.tell(News::Refuse(vpn));
+                self.announce_vpns();
+            }
+        }
+        may_send
     }
 
     fn would_hold(&mut self, now: Instant, inner: &InnerHeader) -> bool {
@@ -267,11 +310,9 @@ impl Peer {
     /// Releases what has waited long enough for a hole.
     pub(super) fn expire_holes(&mut self, cx: &mut Context<'_>) {
         if let Arrivals::Resequence(resequencer) = &mut self.arrivals {
-            let (heads, output, totals) = (&mut self.heads, &mut *cx.output, &mut self.totals);
-            let pool = &mut *cx.pool;
-            resequencer.expire(cx.now, &mut |flow, seq, item| {
-                deliver(heads, output, pool, totals, flow, seq, item);
-            });
+            let now = cx.now;
+            let mut egress = Egress::of(&mut self.heads, &mut self.totals, cx);
+            resequencer.expire(now, &mut |flow, seq, item| egress.deliver(flow, seq, item));
         }
     }
 
@@ -296,6 +337,14 @@ impl Peer {
     }
 }
 
+/// Where a unit says it comes from. A tail slice has its source from its head.
+fn source_of(inner: &InnerHeader, packet: &[u8]) -> Option<IpAddr> {
+    match inner.kind {
+        UnitKind::TailSlice => None,
+        _ => IpView::parse(packet).ok().map(|ip| ip.src),
+    }
+}
+
 /// A unit that has to wait leaves the large receive buffer for a small one of its own.
 fn copy_out(cx: &mut Context<'_>, item: &Arrived) -> Option<Arrived> {
     let small = cx.pool.alloc(item.len)?;
@@ -311,16 +360,30 @@ fn copy_out(cx: &mut Context<'_>, item: &Arrived) -> Option<Arrived> {
     copied
 }
 
-fn deliver(
-    heads: &mut crate::egress::Heads,
-    output: &mut crate::egress::Output,
-    pool: &mut weft_core::pool::Pool,
-    totals: &mut super::Totals,
-    flow: FlowId,
-    seq: FlowSeq,
-    item: Arrived,
-) {
-    totals.received_packets += 1;
-    totals.received_bytes += item.len as u64;
-    output.add(heads, pool, flow, seq, item);
+/// Where units in order go.
+struct Egress<'a> {
+    heads: &'a mut Heads,
+    totals: &'a mut Totals,
+    output: &'a mut Output,
+    pool: &'a mut Pool,
+    vpns: &'a mut Vpns,
+}
+
+impl<'a> Egress<'a> {
+    fn of(heads: &'a mut Heads, totals: &'a mut Totals, cx: &'a mut Context<'_>) -> Egress<'a> {
+        Egress { heads, totals, output: cx.output, pool: cx.pool, vpns: cx.vpns }
+    }
+
+    fn deliver(&mut self, flow: FlowId, seq: FlowSeq, item: Arrived) {
+        let Some(vpn) = self.vpns.get_mut(item.vpn) else {
+            // Removed while it waited.
+            self.pool.release(item.buf);
+            return;
+        };
+        vpn.totals.received_packets += 1;
+        vpn.totals.received_bytes += item.len as u64;
+        self.totals.received_packets += 1;
+        self.totals.received_bytes += item.len as u64;
+        self.output.add(self.heads, self.pool, flow, seq, item);
+    }
 }

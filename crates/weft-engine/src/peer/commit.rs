@@ -4,9 +4,11 @@ use super::{Context, LastSlice, Peer, view};
 use crate::config::{Recovery, Reorder};
 use crate::path::Lane;
 use crate::unit::{Segment, Unit, UnitId};
+use crate::vpn::{Gate, Vpns};
 use weft_core::pool::Pool;
+use weft_core::queue::Arrival;
 use weft_core::sched::{Choice, Scheduler, UnitView};
-use weft_units::{Duration, FlowId, Instant};
+use weft_units::{Duration, FlowId, Instant, VpnId};
 use weft_wire::hop::DATA_OVERHEAD;
 use weft_wire::inner::{MAX_SLICE_INDEX, UnitKind};
 use weft_wire::ip::Ecn;
@@ -27,9 +29,10 @@ impl Peer {
     }
 
     fn commit_next(&mut self, cx: &mut Context<'_>) -> bool {
-        let (pool, drops) = (&mut *cx.pool, &mut self.totals.queue_drops);
+        let (pool, vpns, drops) = (&mut *cx.pool, &mut *cx.vpns, &mut self.totals.queue_drops);
         let mut on_drop = |dropped: Segment| {
             *drops += 1;
+            vpns.count_drop(dropped.vpn);
             pool.release(dropped.buf);
         };
         let Some(head) = self.queue.head(cx.now, &mut on_drop) else { return false };
@@ -48,11 +51,14 @@ impl Peer {
         }
         let Some(taken) = self.queue.pop(cx.now) else { return false };
         let mut segment = taken.item;
+        if segment.vpn != VpnId::DEFAULT && !self.may_leave(cx, taken.flow, taken.bytes, segment) {
+            return true;
+        }
         if taken.mark_ce {
             segment.marked = true;
             segment.tos = Ecn::Ce.set_in(segment.tos);
         }
-        let unit = self.make_unit(cx.now, taken.flow, segment, urgent);
+        let unit = self.make_unit(cx.now, cx.vpns, taken.flow, segment, urgent);
         let lane = if urgent { Lane::Urgent } else { Lane::Bulk };
         match choice {
             Choice::Path(index) => self.push(cx.now, cx.pool, index, lane, unit),
@@ -66,6 +72,21 @@ impl Peer {
         }
         self.units.release(unit, cx.pool);
         true
+    }
+
+    /// Whether a segment's VPN is still open; if not, it waits or is dropped. It may have been closed while the segment was queued: the
+    /// peer restarted, or the configuration changed.
+    fn may_leave(&mut self, cx: &mut Context<'_>, flow: FlowId, bytes: u32, segment: Segment) -> bool {
+        match self.gate(cx, segment.vpn) {
+            _ if !cx.vpns.has_member(segment.vpn, self.id) => self.drop_closed(cx, segment),
+            Gate::Pass => return true,
+            Gate::Wait => {
+                let ecn_capable = Ecn::of(segment.tos).is_capable();
+                self.let_wait(cx, Arrival { flow, bytes, ecn_capable }, segment);
+            }
+            Gate::Refuse => self.drop_closed(cx, segment),
+        }
+        false
     }
 
     /// Puts a unit on a path's queue and into the scheduler's picture.
@@ -107,12 +128,16 @@ impl Peer {
     }
 
     /// Gives a segment its place in its flow. The caller holds the unit's one reference.
-    fn make_unit(&mut self, now: Instant, flow: FlowId, segment: Segment, urgent: bool) -> UnitId {
+    fn make_unit(&mut self, now: Instant, vpns: &mut Vpns, flow: FlowId, segment: Segment, urgent: bool) -> UnitId {
         let (kind, index) = self.slice_kind(flow, &segment);
         let bytes = (segment.shape.header_len() + segment.payload_len()) as u32;
         self.flows.count(flow, 1, bytes);
         self.totals.sent_units += 1;
         self.totals.sent_bytes += u64::from(bytes);
+        if let Some(vpn) = vpns.get_mut(segment.vpn) {
+            vpn.totals.sent_packets += 1;
+            vpn.totals.sent_bytes += u64::from(bytes);
+        }
         let seq = self.flows.next_seq(flow);
         let deadline = now + self.hold_announced.max(DEADLINE_MIN);
         let id = self.units.insert(Unit {

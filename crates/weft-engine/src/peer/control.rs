@@ -3,6 +3,7 @@
 use super::{Context, Peer};
 use crate::config::Bundle;
 use crate::path::{Path, REPORT_INTERVAL, Sent};
+use crate::vpn::News;
 use crate::{PathState, Transmit};
 use weft_core::sense::ReceiveLog;
 use weft_units::{Duration, FlowId, FlowSeq, Instant};
@@ -30,7 +31,7 @@ impl Peer {
         let limit = MAX_CONTROL.min(path.datagram_limit()).min(out.len());
         let mut writer = FrameWriter::new(out.get_mut(HOP_HEADER_LEN..limit.checked_sub(TAG_LEN)?)?);
         self.ask_while_receiving(now, index);
-        let eliciting = self.write_requests(index, &mut writer);
+        let eliciting = self.write_requests(index, &mut writer) | self.write_vpns(cx, index, &mut writer);
         self.write_reports(now, index, &mut writer);
         let len = writer.len();
         if len == 0 {
@@ -118,6 +119,31 @@ impl Peer {
                 break;
             }
             self.skips.drain(..count as usize);
+        }
+        writer.len() > before
+    }
+
+    /// What the peer is to be told of VPNs. True if there was something. What finds no room leaves with the next datagram.
+    fn write_vpns(&mut self, cx: &mut Context<'_>, index: usize, writer: &mut FrameWriter<'_>) -> bool {
+        let before = writer.len();
+        let Some(path) = self.paths.get_mut(index).filter(|path| path.pending.vpns) else { return false };
+        path.pending.vpns = false;
+        while let Some(news) = self.openings.news() {
+            let (vpn, wants_index) = match news {
+                News::Ask(vpn) => (vpn, true),
+                News::Answer(vpn) | News::Refuse(vpn) => (vpn, false),
+            };
+            // Told under the key that seals this datagram: nothing comes between.
+            let index = match news {
+                News::Refuse(_) => Some(0),
+                News::Ask(_) | News::Answer(_) => cx.sessions.vpn_index(self.id, vpn),
+            };
+            let Some(index) = index else { break };
+            if writer.write(&Frame::Vpn { vpn, index, wants_index }).is_err() {
+                path.pending.vpns = true;
+                break;
+            }
+            self.openings.told();
         }
         writer.len() > before
     }

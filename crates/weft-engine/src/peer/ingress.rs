@@ -4,10 +4,11 @@ use super::{Context, Peer};
 use crate::config::AckPolicy;
 use crate::node::INNER_MTU_MIN;
 use crate::unit::Segment;
+use crate::vpn::{Gate, VpnFlow};
 use weft_core::flow::ack_condition::{AckConditioner, AckView, Verdict};
 use weft_core::pool::BufId;
 use weft_core::queue::Arrival;
-use weft_units::FlowId;
+use weft_units::{FlowId, VpnId};
 use weft_wire::ecn::{DscpModel, encapsulate};
 use weft_wire::inner::UnitKind;
 use weft_wire::ip::{Ecn, IpView, L4Checksum, TcpOption, clamp_mss};
@@ -18,8 +19,8 @@ use weft_wire::virtio::VNET_HEADER_LEN;
 const MAX_SACK_BLOCKS: usize = 4;
 
 impl Peer {
-    /// Queues every segment of a packet; takes over the buffer's reference.
-    pub(crate) fn enqueue(&mut self, cx: &mut Context<'_>, buf: BufId, shape: SuperPacket, serial: u32) {
+    /// Queues every segment of a packet of `vpn`; takes over the buffer's reference.
+    pub(crate) fn enqueue(&mut self, cx: &mut Context<'_>, vpn: VpnId, buf: BufId, shape: SuperPacket, serial: u32) {
         let now = cx.now;
         self.busy_at = now;
         let mss = self.mss_limit(cx.pool.bytes(buf).get(VNET_HEADER_LEN).copied());
@@ -29,7 +30,7 @@ impl Peer {
                 if shape.unit_kind() == UnitKind::Packet { L4Checksum::Complete } else { L4Checksum::Partial };
             clamp_mss(packet, mss, checksum);
             let view = IpView::parse(packet).ok()?;
-            Some((view.flow_key(), view.tos))
+            Some((VpnFlow { vpn, key: view.flow_key() }, view.tos))
         });
         let Some((key, inner_tos)) = described else {
             cx.pool.release(buf);
@@ -44,16 +45,53 @@ impl Peer {
         let flow_hash = self.flows.hash(&key);
         let ecn_capable = Ecn::of(inner_tos).is_capable();
         for number in 0..shape.segments() as u16 {
-            let segment = Segment { buf, shape, number, serial, tos, marked: false, born: now, flow_hash };
+            let segment = Segment { buf, vpn, shape, number, serial, tos, marked: false, born: now, flow_hash };
             cx.pool.retain(buf);
             let bytes = (shape.header_len() + segment.payload_len()) as u32;
-            let (pool, drops) = (&mut *cx.pool, &mut self.totals.queue_drops);
-            self.queue.enqueue(now, Arrival { flow, bytes, ecn_capable }, segment, &mut |dropped: Segment| {
-                *drops += 1;
-                pool.release(dropped.buf);
-            });
+            let arrival = Arrival { flow, bytes, ecn_capable };
+            if vpn == VpnId::DEFAULT {
+                self.push_to_queue(cx, arrival, segment);
+            } else {
+                self.pass_gate(cx, arrival, segment);
+            }
         }
         cx.pool.release(buf);
+    }
+
+    pub(super) fn push_to_queue(&mut self, cx: &mut Context<'_>, arrival: Arrival, segment: Segment) {
+        let (pool, vpns, drops) = (&mut *cx.pool, &mut *cx.vpns, &mut self.totals.queue_drops);
+        self.queue.enqueue(cx.now, arrival, segment, &mut |dropped: Segment| {
+            *drops += 1;
+            vpns.count_drop(dropped.vpn);
+            pool.release(dropped.buf);
+        });
+    }
+
+    /// Queues a segment whose VPN is open with the peer; another waits until it is, if it may be.
+    fn pass_gate(&mut self, cx: &mut Context<'_>, arrival: Arrival, segment: Segment) {
+        match self.gate(cx, segment.vpn) {
+            Gate::Pass => self.push_to_queue(cx, arrival, segment),
+            Gate::Wait => self.let_wait(cx, arrival, segment),
+            Gate::Refuse => self.drop_closed(cx, segment),
+        }
+    }
+
+    /// What becomes of a packet of a VPN now.
+    pub(super) fn gate(&mut self, cx: &Context<'_>, vpn: VpnId) -> Gate {
+        self.openings.gate(cx.now, vpn, cx.sessions.vpn_standing(self.id, vpn))
+    }
+
+    pub(super) fn let_wait(&mut self, cx: &mut Context<'_>, arrival: Arrival, segment: Segment) {
+        if let Err(segment) = self.openings.wait(segment.vpn, arrival, segment) {
+            self.drop_closed(cx, segment);
+        }
+    }
+
+    /// The peer did not open the VPN, or not in time.
+    pub(super) fn drop_closed(&mut self, cx: &mut Context<'_>, segment: Segment) {
+        self.totals.queue_drops += 1;
+        cx.vpns.count_drop(segment.vpn);
+        cx.pool.release(segment.buf);
     }
 
     /// A duplicate ACK that the paper-000 receiver would not have sent.

@@ -18,6 +18,7 @@ use crate::event::Event;
 use crate::join::Joins;
 use crate::path::{Ends, Path};
 use crate::unit::{Segment, UnitId, Units};
+use crate::vpn::{Openings, VpnFlow, Vpns};
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use weft_core::flow::ack_condition::AckConditioner;
@@ -32,7 +33,6 @@ use weft_core::sched::{PathView, Scheduler, SchedulerKind};
 use weft_session::Sessions;
 use weft_units::planted::{self, Fault};
 use weft_units::{Duration, FlowId, FlowSeq, Instant, PathId, PeerId, Rng};
-use weft_wire::ip::FlowKey;
 
 const MAX_FLOWS: usize = 16_384;
 /// Paths to one peer: as many as a set of bits holds ([`crate::path::Pending::reports`]).
@@ -47,6 +47,7 @@ pub(crate) struct Context<'a> {
     pub(crate) now: Instant,
     pub(crate) pool: &'a mut Pool,
     pub(crate) sessions: &'a mut Sessions,
+    pub(crate) vpns: &'a mut Vpns,
     pub(crate) events: &'a mut VecDeque<Event>,
     pub(crate) output: &'a mut Output,
 }
@@ -83,8 +84,9 @@ pub(crate) struct Peer {
     pub(crate) id: PeerId,
     pub(crate) config: PeerConfig,
     pub(crate) paths: Vec<Path>,
-    pub(crate) flows: FlowTable<FlowKey>,
+    pub(crate) flows: FlowTable<VpnFlow>,
     pub(crate) queue: FlowQueue<Segment>,
+    pub(super) openings: Openings,
     last_slices: Vec<LastSlice>,
     /// Bytes of each flow that wait on paths.
     committed: Vec<u32>,
@@ -122,6 +124,7 @@ impl Peer {
             id,
             scheduler: scheduler(&config, rng.split(1)),
             queue: flow_queue(config.policy.queue),
+            openings: Openings::default(),
             joins: Joins::default(),
             arrivals: arrivals(config.policy.reorder),
             config,
@@ -173,6 +176,7 @@ impl Peer {
     pub(crate) fn on_established(&mut self, cx: &mut Context<'_>, fresh: bool) {
         self.heard_at = Some(cx.now);
         self.established_at.get_or_insert(cx.now);
+        self.openings.on_new_session(cx.now);
         if fresh {
             self.restart(cx);
         }
@@ -254,6 +258,7 @@ impl Peer {
         self.config.prefixes.clear();
         self.config.endpoints.clear();
         self.paths.clear();
+        self.openings.clear(|segment| cx.pool.release(segment.buf));
         while let Some(taken) = self.queue.dequeue(cx.now, &mut |s: Segment| cx.pool.release(s.buf)) {
             cx.pool.release(taken.item.buf);
         }

@@ -7,7 +7,7 @@ use crate::path::{Lane, Path, Sent};
 use crate::unit::{Part, Unit, UnitId};
 use weft_core::pool::Pool;
 use weft_units::planted::{self, Fault};
-use weft_units::{Duration, Instant, PathId};
+use weft_units::{Duration, Instant, PathId, VpnId};
 use weft_wire::hop::{HOP_HEADER_LEN, PART_OVERHEAD, PacketType, TAG_LEN};
 use weft_wire::inner::{GRANULE, INNER_LEN, InnerHeader, MAX_GRANULES, PartHeader, UnitKind};
 use weft_wire::ip::{self, Ecn};
@@ -104,8 +104,10 @@ impl Peer {
             self.paths[index].queues.pop(lane);
             self.uncommit(id);
             let Some(number) = seal_unit(cx, self.id, path_id, &unit, room) else {
+                // Its VPN was closed since it was scheduled, or the session has just ended.
+                self.abandon(id, cx.pool);
                 self.units.release(id, cx.pool);
-                break;
+                continue;
             };
             batch.add(datagram, unit.segment.tos);
             self.paths[index].limited = !self.paths[index].queues.is_empty() || !self.queue.is_empty();
@@ -155,7 +157,10 @@ impl Peer {
                 let datagram = payload.len() + PART_OVERHEAD;
                 let header = PartHeader { unit: inner_header(&unit), first, of };
                 let Some(room) = out.get_mut(batch.len..batch.len + datagram) else { break };
-                let Some(number) = seal_part(cx, self.id, path_id, &header, payload, room) else { break };
+                let Some(number) = seal_part(cx, self.id, path_id, unit.segment.vpn, &header, payload, room) else {
+                    self.abandon(id, cx.pool);
+                    break;
+                };
                 batch.add(datagram, unit.segment.tos);
                 let sent = self.sent(Sent::Part(id, part), datagram + overhead);
                 if sent.unit().is_some() {
@@ -217,7 +222,7 @@ fn seal_unit(cx: &mut Context<'_>, peer: weft_units::PeerId, path: PathId, unit:
     let body = out.get_mut(HOP_HEADER_LEN..)?;
     inner_header(unit).emit(body).ok()?;
     write_unit(cx.pool, unit, body.get_mut(INNER_LEN..)?)?;
-    cx.sessions.seal(peer, path, PacketType::Data, out).ok()
+    cx.sessions.seal_in(peer, unit.segment.vpn, path, PacketType::Data, out).ok()
 }
 
 /// The same for a part.
@@ -225,6 +230,7 @@ fn seal_part(
     cx: &mut Context<'_>,
     peer: weft_units::PeerId,
     path: PathId,
+    vpn: VpnId,
     header: &PartHeader,
     payload: &[u8],
     out: &mut [u8],
@@ -232,7 +238,7 @@ fn seal_part(
     let body = out.get_mut(HOP_HEADER_LEN..)?;
     let at = header.emit(body).ok()?;
     body.get_mut(at..at + payload.len())?.copy_from_slice(payload);
-    cx.sessions.seal(peer, path, PacketType::DataPart, out).ok()
+    cx.sessions.seal_in(peer, vpn, path, PacketType::DataPart, out).ok()
 }
 
 fn inner_header(unit: &Unit) -> InnerHeader {

@@ -38,11 +38,32 @@ impl Peer {
         self.repeat_lost(cx);
         self.expire_holes(cx);
         self.joins.expire(cx.now, cx.pool);
+        self.open_vpns(cx);
         self.update_hold();
         self.update_queue();
         self.schedule_reports(cx.now);
         if self.config.policy.weights == crate::config::Weights::Measured {
             self.refresh_weights();
+        }
+    }
+
+    /// Asks for the VPNs that packets wait for.
+    fn open_vpns(&mut self, cx: &mut Context<'_>) {
+        let (pool, vpns, drops) = (&mut *cx.pool, &mut *cx.vpns, &mut self.totals.queue_drops);
+        let has_asked = self.openings.on_time(cx.now, |segment| {
+            *drops += 1;
+            vpns.count_drop(segment.vpn);
+            pool.release(segment.buf);
+        });
+        if has_asked {
+            self.announce_vpns();
+        }
+    }
+
+    /// What is to be told of VPNs leaves by the fastest path.
+    pub(super) fn announce_vpns(&mut self) {
+        if let Some(path) = self.fastest_path().and_then(|fastest| self.paths.get_mut(fastest)) {
+            path.pending.vpns = true;
         }
     }
 
@@ -208,7 +229,13 @@ impl Peer {
             return None;
         }
         let paths = self.paths.iter().filter_map(|p| path_timeout(p, now)).min();
-        let waits = [self.hole_deadline(), self.joins.next_deadline(), self.lost_deadline(), self.held_back_until(now)];
+        let waits = [
+            self.hole_deadline(),
+            self.joins.next_deadline(),
+            self.openings.next_deadline(),
+            self.lost_deadline(),
+            self.held_back_until(now),
+        ];
         waits.into_iter().flatten().chain(paths).min()
     }
 }

@@ -7,7 +7,7 @@ use std::collections::{BinaryHeap, VecDeque};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use weft_engine::*;
 use weft_session::{Cipher, Identity};
-use weft_units::{Duration, Instant, LinkId, Rate, Rng};
+use weft_units::{Duration, Instant, LinkId, Rate, Rng, VpnId};
 
 pub const PORT: u16 = 51900;
 
@@ -112,6 +112,8 @@ pub struct World {
     serial: u64,
     rng: Rng,
     pub delivered: [VecDeque<(Instant, Vec<u8>)>; 2],
+    /// What came out in VPNs but the default one.
+    pub delivered_in: [Vec<(VpnId, Vec<u8>)>; 2],
     pub events: Vec<(usize, Instant, Event)>,
     /// Everything that arrived, while there is a place to note it.
     pub seen: Option<Vec<Seen>>,
@@ -146,6 +148,7 @@ pub fn config(node: usize, links: usize, policy: &Policy, stamp_base: u64) -> En
             prefixes: vec![Prefix { address: inner(1 - node).into(), length: 32 }],
             policy: policy.clone(),
         }],
+        vpns: Vec::new(),
         links: Vec::new(),
         accepted_stamps: Vec::new(),
         stamp_base,
@@ -176,6 +179,7 @@ impl World {
             serial: 0,
             rng: Rng::new(42),
             delivered: Default::default(),
+            delivered_in: Default::default(),
             events: Vec::new(),
             seen: None,
             crosses: false,
@@ -245,11 +249,16 @@ impl World {
 
     /// A TUN read: virtio-net header and packet.
     pub fn send_raw(&mut self, from: usize, packet: &[u8]) {
+        self.send_raw_in(from, VpnId::DEFAULT, packet);
+    }
+
+    /// The same in a VPN.
+    pub fn send_raw_in(&mut self, from: usize, vpn: VpnId, packet: &[u8]) {
         let node = &mut self.nodes[from];
         engine(|| {
             let buf = node.pool().alloc_large().expect("a buffer");
             node.pool().bytes_mut(buf)[..packet.len()].copy_from_slice(packet);
-            node.handle_packet(self.now, buf, packet.len());
+            node.handle_packet(self.now, vpn, buf, packet.len());
         });
     }
 
@@ -319,8 +328,15 @@ impl World {
                 buffer = std::mem::take(&mut self.buffer);
             }
             self.buffer = buffer;
-            let (now, out) = (self.now, &mut self.delivered[n]);
-            engine(|| self.nodes[n].deliver(|pieces| outside(|| out.push_back((now, pieces.concat())))));
+            let (now, out, out_in) = (self.now, &mut self.delivered[n], &mut self.delivered_in[n]);
+            engine(|| {
+                self.nodes[n].deliver(|vpn, pieces| {
+                    outside(|| match vpn {
+                        VpnId::DEFAULT => out.push_back((now, pieces.concat())),
+                        _ => out_in.push((vpn, pieces.concat())),
+                    });
+                });
+            });
             while let Some(event) = self.nodes[n].poll_event() {
                 self.events.push((n, self.now, event));
             }

@@ -3,17 +3,21 @@
 use std::io;
 use std::net::IpAddr;
 
-use netlink_packet_core::{NLM_F_CREATE, NLM_F_REPLACE};
-use netlink_packet_route::address::{AddressAttribute, AddressHeaderFlags, AddressMessage};
+use netlink_packet_core::{NLM_F_CREATE, NLM_F_EXCL, NLM_F_REPLACE};
+use netlink_packet_route::address::{AddressAttribute, AddressFlags, AddressHeaderFlags, AddressMessage};
 use netlink_packet_route::link::{LinkAttribute, LinkFlags, LinkMessage};
 use netlink_packet_route::route::{
     RouteAttribute, RouteHeader, RouteMessage, RouteMetric, RouteProtocol, RouteScope, RouteType,
 };
+use netlink_packet_route::rule::{RuleAction, RuleAttribute, RuleMessage};
 use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
 
 use super::channel::Channel;
 
-/// A route in the main table that leads a prefix to a device.
+/// Before the main table's rule, 32766, and after what people usually add.
+const RULE_PRIORITY: u32 = 32_000;
+
+/// A route that leads a prefix to a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Route {
     /// The prefix; bits beyond `prefix_len` must be zero.
@@ -22,10 +26,34 @@ pub struct Route {
     pub prefix_len: u8,
     /// Interface index of the device.
     pub index: u32,
+    /// The table it is in; `None` is the main one.
+    pub table: Option<u32>,
     /// Preference among routes to the same prefix, lower first; `None` is the kernel's default.
     pub priority: Option<u32>,
     /// `RTAX_REORDERING`: the duplicate-ACK threshold with which the kernel's TCP starts on this route.
     pub reordering: Option<u32>,
+}
+
+/// What a [`Rule`] looks at.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Selector<'a> {
+    /// What has this source address.
+    From(IpAddr),
+    /// What comes from this device.
+    Incoming(&'a str),
+    /// What is bound to this device.
+    Bound(&'a str),
+}
+
+/// A rule: what is selected is routed by a table before the main one.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Rule<'a> {
+    /// What is selected.
+    pub selector: Selector<'a>,
+    /// For IPv6, not IPv4.
+    pub ipv6: bool,
+    /// The table.
+    pub table: u32,
 }
 
 /// A netlink socket for changes. All need `CAP_NET_ADMIN`.
@@ -72,6 +100,15 @@ impl Configure {
         self.channel.request(RouteNetlinkMessage::NewAddress(message), NLM_F_CREATE | NLM_F_REPLACE)
     }
 
+    /// The same, but the kernel makes no route for the rest of its prefix.
+    pub fn add_address_without_route(&mut self, index: u32, address: IpAddr, prefix_len: u8) -> io::Result<()> {
+        let mut message = address_message(index, address, prefix_len);
+        let mut flags = AddressFlags::Noprefixroute;
+        flags.set(AddressFlags::Nodad, address.is_ipv6());
+        message.attributes.push(AddressAttribute::Flags(flags));
+        self.channel.request(RouteNetlinkMessage::NewAddress(message), NLM_F_CREATE | NLM_F_REPLACE)
+    }
+
     /// Takes an address from a device; `AddrNotAvailable` if it is not there.
     pub fn remove_address(&mut self, index: u32, address: IpAddr, prefix_len: u8) -> io::Result<()> {
         let message = address_message(index, address, prefix_len);
@@ -87,6 +124,19 @@ impl Configure {
     pub fn remove_route(&mut self, route: &Route) -> io::Result<()> {
         let route = Route { reordering: None, ..*route };
         self.channel.request(RouteNetlinkMessage::DelRoute(route_message(&route)), 0)
+    }
+
+    /// Adds a rule, or does nothing if it is there.
+    pub fn add_rule(&mut self, rule: &Rule<'_>) -> io::Result<()> {
+        match self.channel.request(RouteNetlinkMessage::NewRule(rule_message(rule)), NLM_F_CREATE | NLM_F_EXCL) {
+            Err(why) if why.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+            result => result,
+        }
+    }
+
+    /// Removes a rule; `NotFound` if it is not there.
+    pub fn remove_rule(&mut self, rule: &Rule<'_>) -> io::Result<()> {
+        self.channel.request(RouteNetlinkMessage::DelRule(rule_message(rule)), 0)
     }
 }
 
@@ -111,7 +161,11 @@ fn route_message(route: &Route) -> RouteMessage {
     let mut message = RouteMessage::default();
     message.header.address_family = address_family(route.destination);
     message.header.destination_prefix_length = route.prefix_len;
-    message.header.table = RouteHeader::RT_TABLE_MAIN;
+    message.header.table = match route.table {
+        None => RouteHeader::RT_TABLE_MAIN,
+        Some(_) => RouteHeader::RT_TABLE_UNSPEC,
+    };
+    message.attributes.extend(route.table.map(RouteAttribute::Table));
     message.header.protocol = RouteProtocol::Static;
     message.header.scope = if route.destination.is_ipv4() { RouteScope::Link } else { RouteScope::Universe };
     message.header.kind = RouteType::Unicast;
@@ -121,5 +175,23 @@ fn route_message(route: &Route) -> RouteMessage {
     if let Some(threshold) = route.reordering {
         message.attributes.push(RouteAttribute::Metrics(vec![RouteMetric::Reordering(threshold)]));
     }
+    message
+}
+
+fn rule_message(rule: &Rule<'_>) -> RuleMessage {
+    let mut message = RuleMessage::default();
+    message.header.family = if rule.ipv6 { AddressFamily::Inet6 } else { AddressFamily::Inet };
+    message.header.action = RuleAction::ToTable;
+    message.attributes.push(match rule.selector {
+        Selector::From(address) => {
+            message.header.src_len = if address.is_ipv6() { 128 } else { 32 };
+            RuleAttribute::Source(address)
+        }
+        Selector::Incoming(device) => RuleAttribute::Iifname(device.to_owned()),
+        Selector::Bound(device) => RuleAttribute::Oifname(device.to_owned()),
+    });
+    message.attributes.push(RuleAttribute::Table(rule.table));
+    message.attributes.push(RuleAttribute::Priority(RULE_PRIORITY));
+    message.attributes.push(RuleAttribute::Protocol(RouteProtocol::Static));
     message
 }

@@ -221,7 +221,7 @@ impl Sessions {
         let made = respond(peer, responder, &answer, initiation.sender, out).and_then(|secret| {
             SessionKey::new(
                 now,
-                &Agreement {
+                Agreement {
                     secret,
                     cipher: answer.cipher,
                     initiator: false,
@@ -237,9 +237,9 @@ impl Sessions {
         peer.accepted_stamp = Some(offer.wire.stamp);
         peer.answered = Some(Answered { at: now, index: local_index, mac1: *initiation.macs.mac1, response: *out });
         let (slot, gone) = peer.keys.insert(key);
-        indices.point(local_index, Target::Key(id, slot));
+        indices.point(local_index, Target::Key(id, slot as u8));
         if let Some(gone) = gone {
-            indices.free(gone.local_index);
+            indices.free_key(&gone);
         }
         self.yield_if_lower(now, id);
         Ok(id)
@@ -279,7 +279,7 @@ impl Sessions {
             }
             SessionKey::new(
                 now,
-                &Agreement {
+                Agreement {
                     secret,
                     cipher: answer.cipher,
                     initiator: true,
@@ -295,12 +295,12 @@ impl Sessions {
         let key = key.inspect_err(|_| indices.free(response.receiver))?;
         let (association, base) = (key.association, key.peer_base);
         let (slot, gone) = peer.keys.insert(key);
-        indices.point(response.receiver, Target::Key(id, slot));
+        indices.point(response.receiver, Target::Key(id, slot as u8));
         if let Some(gone) = gone {
-            indices.free(gone.local_index);
+            indices.free_key(&gone);
         }
         peer.attempt = None;
-        let fresh = peer.meet(association, base, |key| indices.free(key.local_index));
+        let fresh = peer.meet(association, base, |key| indices.free_key(key));
         if fresh || peer.established.is_none() {
             peer.established = Some(now);
         }

@@ -6,7 +6,7 @@ use crate::index::Target;
 use crate::numbers::{ReceiveWindows, number_near_base};
 use core::ops::Range;
 use weft_units::planted::{self, Fault};
-use weft_units::{PathId, PeerId};
+use weft_units::{PathId, PeerId, VpnId};
 use weft_wire::hop::{HOP_HEADER_LEN, HopHeader, PacketType, TAG_LEN};
 
 /// An authentic packet, decrypted in place.
@@ -20,6 +20,10 @@ pub struct Opened {
     pub packet_number: u64,
     /// Data, control or a data part.
     pub packet_type: PacketType,
+    /// The VPN it was sealed for. Whether the peer is a member is for the caller to know.
+    pub vpn: VpnId,
+    /// This node's receiver index of the session key it came under, whichever VPN it is of.
+    pub key: u32,
     /// Where in the datagram the plaintext is.
     pub plaintext: Range<usize>,
     /// Whether it is the first packet opened with its key; on the responder's side the key is in use from now on.
@@ -41,18 +45,42 @@ impl Sessions {
         packet_type: PacketType,
         datagram: &mut [u8],
     ) -> Result<u64, SealError> {
+        self.seal_in(peer, VpnId::DEFAULT, path, packet_type, datagram)
+    }
+
+    /// The same for a packet of `vpn`, under its key; control is of the default VPN.
+    ///
+    /// # Errors
+    /// [`SealError`]; [`SealError::VpnClosed`] where [`Sessions::vpn_standing`] says so.
+    #[inline]
+    pub fn seal_in(
+        &mut self,
+        peer: PeerId,
+        vpn: VpnId,
+        path: PathId,
+        packet_type: PacketType,
+        datagram: &mut [u8],
+    ) -> Result<u64, SealError> {
+        let now = self.now;
         let peer = self.peers.get_mut(usize::from(peer.0)).and_then(Option::as_mut).ok_or(SealError::UnknownPeer)?;
-        let key = peer.keys.sending_mut().ok_or(SealError::NotEstablished)?;
-        if !packet_type.is_sealed() || datagram.len() < HOP_HEADER_LEN + TAG_LEN {
+        let newest = peer.keys.sending_slot(now, VpnId::DEFAULT).ok_or(SealError::NotEstablished)?;
+        let slot = match vpn {
+            VpnId::DEFAULT => newest,
+            _ => peer.keys.sending_slot(now, vpn).ok_or(SealError::VpnClosed)?,
+        };
+        let key = peer.keys.get_mut(slot).ok_or(SealError::NotEstablished)?;
+        let is_sealed = packet_type.is_sealed() && (vpn == VpnId::DEFAULT || packet_type != PacketType::Control);
+        if !is_sealed || datagram.len() < HOP_HEADER_LEN + TAG_LEN {
             return Err(SealError::Malformed);
         }
+        let receiver = key.receiver(vpn).ok_or(SealError::VpnClosed)?;
         let mut number = peer.send.take(path).ok_or(SealError::Exhausted)?;
         if planted::is(Fault::PacketNumberAgain) && number % 256 == 255 {
             number -= 1;
         }
-        let header = HopHeader { packet_type, path, receiver: key.remote_index, packet_number_low: number as u32 };
+        let header = HopHeader { packet_type, path, receiver, packet_number_low: number as u32 };
         header.emit(datagram).map_err(|_| SealError::Malformed)?;
-        key.seal(path, number, datagram).map_err(|_| SealError::Malformed)?;
+        key.seal(vpn, path, number, datagram).map_err(|_| SealError::Malformed)?;
         key.sealed += 1;
         if key.rekey_for_packets() {
             self.next_timeout = Some(self.now);
@@ -66,8 +94,10 @@ impl Sessions {
     /// [`OpenError`]; the datagram's content is undefined then, and nothing has changed.
     pub fn open(&mut self, datagram: &mut [u8]) -> Result<Opened, OpenError> {
         let header = HopHeader::parse(datagram).map_err(|_| OpenError::Malformed)?;
-        let Some(Target::Key(id, slot)) = self.indices.get(header.receiver) else {
-            return Err(OpenError::UnknownSession);
+        let (id, slot, vpn) = match self.indices.get(header.receiver) {
+            Some(Target::Key(id, slot)) => (id, usize::from(slot), VpnId::DEFAULT),
+            Some(Target::Vpn(id, slot, vpn)) if header.packet_type != PacketType::Control => (id, slot.into(), vpn),
+            _ => return Err(OpenError::UnknownSession),
         };
         let peer = self.peers.get_mut(usize::from(id.0)).and_then(Option::as_mut).ok_or(OpenError::UnknownSession)?;
         let key = peer.keys.get_mut(slot).ok_or(OpenError::UnknownSession)?;
@@ -76,7 +106,8 @@ impl Sessions {
         } else {
             number_near_base(key.peer_base, header.packet_number_low)
         };
-        key.open(header.path, number, datagram).map_err(|_| OpenError::BadCrypto)?;
+        key.open(vpn, header.path, number, datagram).map_err(|_| OpenError::BadCrypto)?;
+        let index = key.local_index;
         let first_with_this_key = !core::mem::replace(&mut key.opened, true);
         let fresh = first_with_this_key && self.confirm(id, slot);
         if let Some(receive) = self.receive_windows(id) {
@@ -87,6 +118,8 @@ impl Sessions {
             path: header.path,
             packet_number: number,
             packet_type: header.packet_type,
+            vpn,
+            key: index,
             plaintext: HOP_HEADER_LEN..datagram.len() - TAG_LEN,
             first_with_this_key,
             fresh,
@@ -104,7 +137,7 @@ impl Sessions {
         let Some(peer) = peers.get_mut(usize::from(id.0)).and_then(Option::as_mut) else { return false };
         let Some(key) = peer.keys.get_mut(slot) else { return false };
         let (association, base, answered) = (key.association, key.peer_base, !key.confirmed);
-        let fresh = peer.meet(association, base, |key| indices.free(key.local_index));
+        let fresh = peer.meet(association, base, |key| indices.free_key(key));
         if answered {
             peer.keys.confirm(slot);
             peer.attempt = None;

@@ -3,7 +3,7 @@
 use super::*;
 use crate::error::{HandshakeError, InitiateError, OpenError, SealError};
 use crate::timers::{KEY_LIFETIME, REKEY_AFTER, REPEAT_FOR};
-use weft_units::{Duration, PathId};
+use weft_units::{Duration, PathId, VpnId};
 use weft_wire::handshake::{COOKIE_REPLY_LEN, INITIATION_LEN, RESPONSE_LEN};
 use weft_wire::hop::{HOP_HEADER_LEN, PacketType, TAG_LEN};
 
@@ -13,6 +13,7 @@ mod handshakes;
 mod properties;
 mod rekeys;
 mod seals;
+mod vpns;
 
 /// The only peer each of the two has.
 const PEER: PeerId = PeerId(0);
@@ -70,9 +71,21 @@ fn handshake(initiator: &mut Sessions, responder: &mut Sessions, now: Instant, s
 }
 
 fn seal(from: &mut Sessions, path: PathId, text: &[u8]) -> Result<(u64, Vec<u8>), SealError> {
+    seal_in(from, VpnId::DEFAULT, path, text)
+}
+
+fn seal_in(from: &mut Sessions, vpn: VpnId, path: PathId, text: &[u8]) -> Result<(u64, Vec<u8>), SealError> {
     let mut datagram = [&[0; HOP_HEADER_LEN], text, &[0; TAG_LEN]].concat();
-    let number = from.seal(PEER, path, PacketType::Data, &mut datagram)?;
+    let number = from.seal_in(PEER, vpn, path, PacketType::Data, &mut datagram)?;
     Ok((number, datagram))
+}
+
+/// One node tells the other, as a control datagram does, how it is addressed in `vpn`.
+fn tell(from: &mut Sessions, to: &mut Sessions, vpn: VpnId) {
+    let index = from.vpn_index(PEER, vpn).unwrap();
+    let (_, datagram) = seal(from, PATH, &index.to_be_bytes()).unwrap();
+    let (opened, text) = open(to, &datagram).unwrap();
+    to.set_vpn_index(PEER, opened.key, vpn, u32::from_be_bytes(text.try_into().unwrap()));
 }
 
 fn open(to: &mut Sessions, datagram: &[u8]) -> Result<(Opened, Vec<u8>), OpenError> {

@@ -61,7 +61,7 @@ impl Sessions {
             if peer.rekey_due().is_some_and(|due| due <= now) {
                 peer.attempt = Some(Attempt::start(now));
             }
-            peer.expire_keys(now, |key| indices.free(key.local_index));
+            peer.expire_keys(now, |key| indices.free_key(key));
             if peer.keys.sending().is_none() && peer.established.take().is_some() {
                 actions.push(Action::Expired { peer: id });
             }

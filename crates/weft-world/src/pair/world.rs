@@ -164,6 +164,7 @@ fn engine_sites([home, hub]: [Vec<SiteLink>; 2], settings: &EngineSettings, rng:
             identity: identities[node.index()].clone(),
             cipher: settings.cipher,
             peers: vec![peer],
+            vpns: Vec::new(),
             links: settings.links.clone(),
             accepted_stamps: Vec::new(),
             stamp_base: 1,

@@ -4,11 +4,12 @@ use super::Outbox;
 use super::inner::InnerCodec;
 use super::outer::{self, HEADERS_LEN, Route};
 use std::net::{IpAddr, Ipv4Addr};
-use weft_engine::{Command, CommandError, Engine, EngineConfig, Event, LinkEvent, PathState, Received, Transmit};
-use weft_session::PeerError;
+use weft_engine::{
+    Command, CommandError, ConfigError, Engine, EngineConfig, Event, LinkEvent, PathState, Received, Transmit,
+};
 use weft_sim::host::Host;
 use weft_sim::{LinkId, Node, NodeId, Packet, Ports};
-use weft_units::{Duration, Instant};
+use weft_units::{Duration, Instant, VpnId};
 
 /// An engine's timer is late by at least so much when it is not woken by a packet; it keeps a timer that stands still from
 /// stopping the time.
@@ -70,7 +71,7 @@ impl EngineSite {
         links: Vec<SiteLink>,
         now: Instant,
         seed: [u8; 32],
-    ) -> Result<EngineSite, PeerError> {
+    ) -> Result<EngineSite, ConfigError> {
         let mut engine = Engine::new(config, now, seed)?;
         for (number, link) in (1..).map(weft_units::LinkId).zip(&links) {
             let name = link.name.clone();
@@ -166,7 +167,7 @@ impl EngineSite {
             match pool.alloc(written.len()) {
                 Some(buf) => {
                     pool.bytes_mut(buf)[..written.len()].copy_from_slice(written);
-                    engine.handle_packet(now, buf, written.len());
+                    engine.handle_packet(now, VpnId::DEFAULT, buf, written.len());
                 }
                 None => *no_buffer += 1,
             }
@@ -178,7 +179,7 @@ impl EngineSite {
     /// What the engine delivers goes to the host, which may answer.
     fn deliver(&mut self, now: Instant) {
         let EngineSite { engine, codec, host, outbox, out, .. } = self;
-        engine.deliver(|pieces| {
+        engine.deliver(|_, pieces| {
             let mut len = 0;
             for piece in pieces {
                 if let Some(room) = out.get_mut(len..len + piece.len()) {

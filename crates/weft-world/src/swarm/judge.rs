@@ -1,9 +1,9 @@
 //! What hosts may see: each packet once, unaltered, at the right node, in order where that is promised.
 
-use super::packet::{Flow, Name, Segment, flow_of};
+use super::packet::{Flow, Name, ONE_SIDED, Segment, port_of};
 use super::violation::Violation;
 use std::collections::BTreeMap;
-use weft_units::{Duration, Instant};
+use weft_units::{Duration, Instant, VpnId};
 
 /// A receiver forgets a flow that was silent for a minute, on a clock that may have jumped.
 const FORGETFUL: Duration = Duration::from_secs(50);
@@ -36,6 +36,7 @@ struct Account {
 #[derive(Debug)]
 pub(super) struct Judge<'a> {
     flows: &'a [Flow],
+    by_port: BTreeMap<(VpnId, u16), usize>,
     accounts: Vec<Account>,
     /// Packets delivered in all.
     pub(super) delivered: u64,
@@ -60,7 +61,8 @@ pub(super) struct Overtaken {
 
 impl<'a> Judge<'a> {
     pub(super) fn new(flows: &'a [Flow]) -> Judge<'a> {
-        Judge { flows, accounts: flows.iter().map(|_| Account::default()).collect(), delivered: 0 }
+        let by_port = flows.iter().enumerate().map(|(at, flow)| ((flow.vpn, flow.port), at)).collect();
+        Judge { flows, by_port, accounts: flows.iter().map(|_| Account::default()).collect(), delivered: 0 }
     }
 
     /// The flow's next packet, with `len` bytes of payload; it is sent now.
@@ -82,17 +84,29 @@ impl<'a> Judge<'a> {
         }
     }
 
-    /// A node writes to its TUN device. `hold` says how long it waits for a hole. Gives the packets that came out of order.
+    /// A node writes to its TUN device of `vpn`. `hold` says how long it waits for a hole. Gives the packets that came out of order.
     pub(super) fn deliver(
         &mut self,
         now: Instant,
         to: &Receiver,
+        vpn: VpnId,
         written: &[u8],
         hold: impl Fn(usize) -> Duration,
     ) -> Result<Option<Overtaken>, Violation> {
-        let at = flow_of(written).filter(|at| *at < self.flows.len());
-        let Some(at) = at else { return Err(Violation::new("altered", now, "a packet of no flow came out")) };
+        let port = port_of(written);
+        let Some(&at) = port.and_then(|port| self.by_port.get(&(vpn, port))) else {
+            return Err(match self.flows.iter().find(|flow| Some(flow.port) == port) {
+                Some(flow) => {
+                    Violation::new("wrong VPN", now, format!("a packet of VPN {} came out in VPN {vpn}", flow.vpn))
+                }
+                None => Violation::new("altered", now, "a packet of no flow came out"),
+            });
+        };
         let flow = &self.flows[at];
+        if flow.vpn == ONE_SIDED {
+            let what = format!("flow {at} was taken by node {}, which is no member of its VPN", to.node);
+            return Err(Violation::new("wrong VPN", now, what));
+        }
         if flow.forged {
             return Err(Violation::new(
                 "forged",

@@ -8,6 +8,7 @@
 //! |---|---|
 //! | a packet comes out at most once, unaltered, at its own node | `twice`, `altered`, `wrong peer` |
 //! | … and never one whose source is not behind the peer | `forged` |
+//! | … in its own VPN, where others use the same addresses and ports, and at members only | `wrong VPN` |
 //! | where flows are resequenced, nothing overtakes before the hole was waited for | `order` |
 //! | what was replayed, changed or invented is refused | `outsider` |
 //! | nobody sends to strangers; a path follows its newest datagram | `stranger`, `wrong address` |

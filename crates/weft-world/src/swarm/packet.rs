@@ -3,7 +3,7 @@
 //! Cutting, checksums and comparison are written here anew, so that they check `weft-wire` instead of repeating its mistakes.
 
 use std::net::Ipv4Addr;
-use weft_units::Rng;
+use weft_units::{Rng, VpnId};
 
 /// Bytes of the virtio-net header.
 pub(super) const VNET: usize = 10;
@@ -14,6 +14,10 @@ const PUSH: u8 = 8;
 const ACK: u8 = 16;
 /// An IPv4 header without options.
 const IP: usize = 20;
+/// VPNs of all nodes of a plan that has them. Addresses are the same in all VPNs.
+pub(super) const VPNS: [VpnId; 2] = [VpnId(1), VpnId(2)];
+/// A VPN that only callers are configured for: nobody they call may take anything of it.
+pub(super) const ONE_SIDED: VpnId = VpnId(3);
 /// Room in a UDP payload for its number.
 pub(super) const LEAST_PAYLOAD: u16 = 8;
 
@@ -22,7 +26,8 @@ pub(super) const LEAST_PAYLOAD: u16 = 8;
 pub(super) struct Flow {
     pub(super) from: usize,
     pub(super) to: usize,
-    /// Source port: 1000 + the flow's place.
+    pub(super) vpn: VpnId,
+    /// Source port: 1000 + the flow's place, or that of its twin in another VPN.
     pub(super) port: u16,
     pub(super) tcp: bool,
     /// Bytes of TCP options, 0 or 12.
@@ -261,9 +266,9 @@ pub(super) enum Name {
     Number(u64),
 }
 
-/// The flow's place in the plan, by the source port of a delivered packet.
-pub(super) fn flow_of(written: &[u8]) -> Option<usize> {
-    usize::from(u16_at(written.get(VNET..)?, IP)).checked_sub(1000)
+/// The source port of a delivered packet, which with its VPN tells the flow.
+pub(super) fn port_of(written: &[u8]) -> Option<u16> {
+    written.get(VNET..).map(|packet| u16_at(packet, IP))
 }
 
 /// Bytes that are no packet, or nearly one.

@@ -1,10 +1,10 @@
 //! All that a seed decides beforehand: the network, its configuration, the traffic and the faults.
 
 use super::fault::{Fault, FaultKind};
-use super::packet::{Flow, Offload};
+use super::packet::{Flow, ONE_SIDED, Offload, VPNS};
 use weft_engine::{AckPolicy, Bundle, LinkConfig, Policy, QueueKind, Recovery, Reorder, Schedule, Weights, WrrOrder};
 use weft_session::Cipher;
-use weft_units::{Duration, Instant, Rate, Rng};
+use weft_units::{Duration, Instant, Rate, Rng, VpnId};
 
 /// No link sends slower, or what is drawn to be sent would stand before the proof in a drop-tail queue.
 const LEAST_MBPS: u64 = 2;
@@ -32,6 +32,8 @@ pub(super) struct Plan {
     pub(super) talks: Vec<Talk>,
     pub(super) faults: Vec<Fault>,
     pub(super) times: Times,
+    /// There are VPNs beside the default one.
+    pub(super) has_vpns: bool,
     /// Someone was out of reach for so long that keys end and calls become rare.
     pub(super) is_long: bool,
 }
@@ -110,8 +112,9 @@ impl Plan {
         // Who is called must be able to answer wherever he is called.
         nodes.iter_mut().filter(|n| n.is_callee).flat_map(|n| &mut n.links).for_each(|link| link.send = true);
         let times = Times::draw(&mut rng, is_long);
-        let mut plan =
-            Plan { seed, nodes, pairs, flows: Vec::new(), talks: Vec::new(), faults: Vec::new(), times, is_long };
+        let (flows, talks, faults) = Default::default();
+        let has_vpns = root.split(5).chance(0.5);
+        let mut plan = Plan { seed, nodes, pairs, flows, talks, faults, times, has_vpns, is_long };
         plan.draw_traffic(&mut root.split(2));
         plan.draw_faults(&mut root.split(3));
         if plan.faults.iter().any(|fault| matches!(fault.kind, FaultKind::Mtu { .. })) {
@@ -119,7 +122,37 @@ impl Plan {
             plan.nodes.iter_mut().flat_map(|n| &mut n.links).for_each(LinkPlan::forgo_jumbo_frames);
             plan.draw_long_packets(&mut root.split(4));
         }
+        if has_vpns {
+            plan.draw_vpns(&mut root.split(6));
+        }
         plan
+    }
+
+    /// Spreads the flows over VPNs. Some have a twin of the very same addresses and ports in another, and some nobody may take.
+    fn draw_vpns(&mut self, rng: &mut Rng) {
+        let of_all = [VpnId::DEFAULT, VPNS[0], VPNS[1]];
+        for flow in &mut self.flows {
+            flow.vpn = of_all[rng.below(3) as usize];
+        }
+        for (from, to) in self.directions() {
+            let Some(original) = self.flows.iter().position(|flow| (flow.from, flow.to) == (from, to)) else {
+                continue;
+            };
+            let others = of_all.into_iter().filter(|vpn| *vpn != self.flows[original].vpn);
+            if let Some(vpn) = others.into_iter().nth(rng.below(2) as usize) {
+                self.add_twin(rng, original, vpn);
+            }
+            if self.pairs.contains(&(from, to)) {
+                self.add_twin(rng, original, ONE_SIDED);
+            }
+        }
+    }
+
+    fn add_twin(&mut self, rng: &mut Rng, original: usize, vpn: VpnId) {
+        let twin = self.flows.len();
+        self.flows.push(Flow { vpn, start: rng.next_u64() as u32 | 1, ..self.flows[original].clone() });
+        let talks: Vec<_> = self.talks.iter().filter(|talk| talk.flow == original).cloned().collect();
+        self.talks.extend(talks.into_iter().map(|talk| Talk { flow: twin, ..talk }));
     }
 
     fn draw_faults(&mut self, rng: &mut Rng) {
@@ -173,7 +206,8 @@ impl Plan {
         let tos = [0, 0, 0xb8, 1, 2, 0x28][rng.below(6) as usize];
         let port = 1000 + self.flows.len() as u16;
         let start = rng.next_u64() as u32 | 1;
-        self.flows.push(Flow { from, to, port, tcp, options, tos, forged: false, start });
+        let vpn = VpnId::DEFAULT;
+        self.flows.push(Flow { from, to, vpn, port, tcp, options, tos, forged: false, start });
         self.flows.len() - 1
     }
 

@@ -1,10 +1,11 @@
 //! A node as its process and machine see it: the engine, a clock, sockets, what is kept across restarts.
 
+use super::packet::{ONE_SIDED, VPNS, host};
 use super::plan::{NodePlan, Plan, link_name};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
-use weft_engine::{Engine, EngineConfig, LinkEvent, PeerConfig, Prefix};
+use weft_engine::{Engine, EngineConfig, LinkEvent, MemberConfig, PeerConfig, Prefix, VpnConfig};
 use weft_session::{Identity, PublicKey};
-use weft_units::{Duration, Instant, LinkId, Rng};
+use weft_units::{Duration, Instant, LinkId, Rng, VpnId};
 
 /// Where everybody listens.
 pub(super) const PORT: u16 = 51_900;
@@ -80,6 +81,11 @@ pub(super) struct Site {
     accepted: Vec<(PublicKey, u64)>,
     stamp_base: u64,
     runs: u64,
+}
+
+/// The addresses behind a node, in every VPN.
+fn behind(node: usize) -> Prefix {
+    Prefix { address: host(node).into(), length: 24 }
 }
 
 fn identity(node: usize) -> Identity {
@@ -192,17 +198,38 @@ impl Site {
             name: peer.to_string(),
             public_key: identity(peer).public_key(),
             endpoints,
-            prefixes: vec![Prefix { address: super::packet::host(peer).into(), length: 24 }],
+            prefixes: vec![behind(peer)],
             policy: node.policy.clone(),
         });
         EngineConfig {
             identity: identity(me),
             cipher: node.cipher,
             peers: peers.collect(),
+            vpns: self.vpns(plan),
             links: node.link_configs(),
             accepted_stamps: self.accepted.clone(),
             stamp_base: self.stamp_base,
             inner_mtu: node.inner_mtu,
         }
+    }
+
+    fn vpns(&self, plan: &Plan) -> Vec<VpnConfig> {
+        if !plan.has_vpns {
+            return Vec::new();
+        }
+        let me = self.node;
+        let callees = plan.pairs.iter().filter(|(caller, _)| *caller == me).map(|(_, callee)| *callee);
+        let callers = plan.pairs.iter().filter(|(_, callee)| *callee == me).map(|(caller, _)| *caller);
+        let all: Vec<usize> = callees.clone().chain(callers).collect();
+        let member = |&node: &usize| MemberConfig { public_key: public_key(node), prefixes: vec![behind(node)] };
+        let vpn = |id: VpnId, members: &[usize]| VpnConfig {
+            id,
+            name: id.to_string(),
+            weight: 1,
+            prefixes: vec![behind(me)],
+            members: members.iter().map(member).collect(),
+        };
+        let of_all = VPNS.into_iter().map(|id| vpn(id, &all));
+        of_all.chain([vpn(ONE_SIDED, &callees.collect::<Vec<_>>())]).collect()
     }
 }

@@ -14,7 +14,7 @@ use std::fmt::Write;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use weft_engine::{Engine, Event, Received, Reorder, Transmit};
 use weft_session::PublicKey;
-use weft_units::{Duration, Instant, LinkId, Rng};
+use weft_units::{Duration, Instant, LinkId, Rng, VpnId};
 use weft_wire::hop::PacketType;
 
 /// Turns without time passing, before something is stuck.
@@ -290,7 +290,7 @@ impl<'a> World<'a> {
             })
             .collect();
         for read in flow.reads(&segments, offload) {
-            self.hand_over(flow.from, &read);
+            self.hand_over(flow.from, flow.vpn, &read);
         }
         if self.sites[flow.from].rng.chance(0.02) {
             let good = flow.reads(&segments[..1], offload).swap_remove(0);
@@ -299,19 +299,19 @@ impl<'a> World<'a> {
             if let Some(version) = bytes.get_mut(VNET) {
                 *version &= 0x0f;
             }
-            self.hand_over(flow.from, &bytes);
+            self.hand_over(flow.from, flow.vpn, &bytes);
         }
         self.sites[flow.from].told(self.now);
     }
 
-    /// A read from a node's TUN device.
-    fn hand_over(&mut self, node: usize, read: &[u8]) {
+    /// A read from a node's TUN device of `vpn`.
+    fn hand_over(&mut self, node: usize, vpn: VpnId, read: &[u8]) {
         let site = &mut self.sites[node];
         let local = site.local(self.now);
         let Some(engine) = &mut site.engine else { return };
         let Some(buf) = engine.pool().alloc_large() else { return };
         engine.pool().bytes_mut(buf)[..read.len()].copy_from_slice(read);
-        engine.handle_packet(local, buf, read.len());
+        engine.handle_packet(local, vpn, buf, read.len());
     }
 
     // --- datagrams ---
@@ -524,7 +524,7 @@ impl<'a> World<'a> {
         };
         let Some(engine) = &mut site.engine else { return Ok(()) };
         let mut written = Vec::new();
-        engine.deliver(|pieces| written.push(pieces.concat()));
+        engine.deliver(|vpn, pieces| written.push((vpn, pieces.concat())));
         let engine = &*engine;
         let peers = &self.peers[node];
         let hold = |from: usize| {
@@ -532,8 +532,8 @@ impl<'a> World<'a> {
             peer.and_then(|peer| engine.snapshot(local).peers.get(peer).map(|p| p.hold)).unwrap_or_default()
         };
         let mut out_of_order = Vec::new();
-        for written in written {
-            out_of_order.extend(self.judge.deliver(now, &to, &written, hold)?);
+        for (vpn, written) in written {
+            out_of_order.extend(self.judge.deliver(now, &to, vpn, &written, hold)?);
         }
         for late in out_of_order {
             // A millisecond for clocks that differ by a thousandth and an event loop that gathers for 300 µs.

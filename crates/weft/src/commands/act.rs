@@ -1,4 +1,4 @@
-//! `weft weights set`, `ping`, `down`: what a running node is asked to do.
+//! `weft weights set`, `vpns set`, `ping`, `down`: what a running node is asked to do.
 
 use super::show::json;
 use crate::cli::{Control, Reading};
@@ -39,6 +39,15 @@ fn weight(word: &str) -> Result<(String, u32), Failure> {
     let pair = word.split_once('=').and_then(|(link, weight)| Some((link.to_owned(), weight.parse().ok()?)));
     let wrong = || Failure::with(Outcome::Usage, format!("`{word}` is not LINK=WEIGHT, for example eth0=50"));
     pair.filter(|(link, _)| !link.is_empty()).ok_or_else(wrong)
+}
+
+/// Sets what `setting` says of a VPN: `weight=N`.
+pub fn set_vpn(vpn: &str, setting: &str, control: &Control) -> Result<Outcome, Failure> {
+    let weight = setting.strip_prefix("weight=").and_then(|weight| weight.parse().ok()).filter(|weight| *weight > 0);
+    let wrong = || Failure::with(Outcome::Usage, format!("`{setting}` is not weight=N with N above 0"));
+    let request = Request::SetVpn { vpn: vpn.to_owned(), weight: weight.ok_or_else(wrong)? };
+    ask(&control.control, &request)?;
+    Ok(Outcome::Well)
 }
 
 /// Pings a peer through each path.

@@ -11,7 +11,7 @@ mod sim_reproduce;
 mod sim_sweep;
 mod up;
 
-use crate::cli::{Cli, Command, LabCommand, SimCommand, WeightsCommand};
+use crate::cli::{Cli, Command, LabCommand, SimCommand, VpnsCommand, WeightsCommand};
 use crate::outcome::{Failure, Outcome};
 
 /// Does what the command line says.
@@ -32,6 +32,10 @@ pub fn run(cli: Cli) -> Result<Outcome, Failure> {
             act::set_weights(&weights, &control)
         }
         Command::Weights { set: None, reading } => show::show(&reading, show::weights),
+        Command::Vpns { set: Some(VpnsCommand::Set { vpn, setting, control }), .. } => {
+            act::set_vpn(&vpn, &setting, &control)
+        }
+        Command::Vpns { set: None, reading } => show::show(&reading, show::vpns),
         Command::Lab(LabCommand::Run { file, options }) => lab::run(&file, &options),
         Command::Lab(LabCommand::Sweep { file, options }) => lab::sweep(&file, &options),
         Command::Sim(SimCommand::Sweep { file, options }) => sim_sweep::sweep(&file, &options),

@@ -1,9 +1,9 @@
-//! `weft status`, `paths`, `flows`, `weights`: what the node shows, once or every second.
+//! `weft status`, `paths`, `flows`, `weights`, `vpns`: what the node shows, once or every second.
 
 use crate::cli::Reading;
 use crate::control::{Request, Response, ask};
 use crate::outcome::{Failure, Outcome};
-use crate::status::Status;
+use crate::status::{Status, VpnMember};
 use crate::table::{Table, bytes, dash, millis, percent, rate, span};
 use std::io::{IsTerminal, Write as _};
 use std::time::Duration;
@@ -117,10 +117,11 @@ pub fn paths(status: &Status) -> String {
 
 /// The flows sent lately.
 pub fn flows(status: &Status) -> String {
-    let mut table = Table::new(&["PEER", "FLOW", ">UNITS", ">BYTES", ">IDLE"]);
+    let mut table = Table::new(&["PEER", "VPN", "FLOW", ">UNITS", ">BYTES", ">IDLE"]);
     for (peer, flow) in status.peers.iter().flat_map(|peer| peer.flows.iter().map(move |flow| (peer, flow))) {
         table.row([
             peer.name.clone(),
+            status.vpn_name(flow.vpn),
             flow.flow.clone(),
             flow.packets.to_string(),
             bytes(flow.bytes),
@@ -128,6 +129,31 @@ pub fn flows(status: &Status) -> String {
         ]);
     }
     if table.is_empty() { "no flows\n".to_owned() } else { table.to_string() }
+}
+
+/// Each VPN.
+pub fn vpns(status: &Status) -> String {
+    let headings =
+        ["VPN", ">ID", ">WEIGHT", "DEVICE", "MEMBERS", ">SENT", ">RECEIVED", ">DROPPED", ">STRAYS", ">NO ROUTE"];
+    let mut table = Table::new(&headings);
+    for vpn in &status.vpns {
+        let member = |member: &VpnMember| format!("{}{}", member.peer, if member.open { "*" } else { "" });
+        table.row([
+            vpn.name.clone(),
+            vpn.id.to_string(),
+            vpn.weight.to_string(),
+            vpn.device.clone(),
+            vpn.members.iter().map(member).collect::<Vec<_>>().join(" "),
+            bytes(vpn.sent_bytes),
+            bytes(vpn.received_bytes),
+            vpn.dropped_packets.to_string(),
+            vpn.strays.to_string(),
+            vpn.unroutable_packets.to_string(),
+        ]);
+    }
+    format!(
+        "{table}\n*: open. STRAYS: refused, the source is not behind who sent them. NO ROUTE: no member has a prefix.\n"
+    )
 }
 
 /// The weights of the paths.

@@ -1,7 +1,8 @@
 //! What no single key can tell: contradictions between settings, and the files they name.
 
 use super::diagnose::{Report, did_you_mean};
-use super::{Config, Peer, matches, prefix};
+use super::read::At;
+use super::{Config, Peer, check_vpns, matches, prefix};
 use crate::keys;
 use weft_engine::Prefix;
 use weft_session::Identity;
@@ -12,6 +13,7 @@ pub fn check(config: &Config, report: &Report) -> Option<Identity> {
     link_names(config, report);
     peers(config, report);
     prefixes(config, report);
+    check_vpns::check(config, report);
     let key = key(config, report)?;
     for peer in config.peers.iter().filter(|peer| peer.public_key.value == key.public_key()) {
         let message = format!("peer `{}` has this node's own key", peer.name.value);
@@ -75,7 +77,7 @@ fn peers(config: &Config, report: &Report) {
             let help = "give one of the two";
             report.error(peer.name.span.clone(), message, Some(help.to_owned()));
         }
-        if peer.prefixes.is_empty() {
+        if peer.prefixes.is_empty() && !config.vpns.iter().any(|vpn| vpn.has_member(&peer.name.value)) {
             let message = format!("peer `{}` has no prefixes: nothing will be sent to it", peer.name.value);
             report.warning(
                 peer.name.span.clone(),
@@ -86,14 +88,20 @@ fn peers(config: &Config, report: &Report) {
     }
 }
 
+/// A prefix names a network, not a host in it.
+pub(super) fn bits_behind_length(at: &At<Prefix>, report: &Report) {
+    let value = prefix::trimmed(at.value);
+    if value != at.value {
+        let message = format!("`{}` has bits behind its length", prefix::text(at.value));
+        report.error(at.span.clone(), message, Some(format!("write {}", prefix::text(value))));
+    }
+}
+
 fn prefixes(config: &Config, report: &Report) {
     for (i, peer) in config.peers.iter().enumerate() {
         for at in &peer.prefixes {
             let (value, written) = (prefix::trimmed(at.value), prefix::text(at.value));
-            if value != at.value {
-                let message = format!("`{written}` has bits behind its length");
-                report.error(at.span.clone(), message, Some(format!("write {}", prefix::text(value))));
-            }
+            bits_behind_length(at, report);
             let same = |other: &&Peer| other.prefixes.iter().any(|o| prefix::trimmed(o.value) == value);
             if let Some(other) = config.peers[..i].iter().find(same) {
                 let message = format!("`{written}` is behind `{}` and behind `{}`", other.name.value, peer.name.value);

@@ -1,14 +1,17 @@
 //! The configuration: one strict TOML file, every mistake told with its line, column and likely fix.
 
 mod check;
+mod check_vpns;
 mod diagnose;
 mod parse;
 mod policy;
 pub mod prefix;
 pub mod read;
+mod vpn;
 
 pub use diagnose::{Report, Severity, did_you_mean};
 pub use parse::parse;
+pub use vpn::{Member, Vpn};
 
 use read::{At, names};
 use std::net::SocketAddr;
@@ -106,7 +109,7 @@ pub struct Peer {
     pub public_key: At<PublicKey>,
     /// Where it can be reached; empty: it reaches us.
     pub endpoints: Vec<SocketAddr>,
-    /// Inner addresses behind it.
+    /// Inner addresses behind it, outside all `[[vpn]]`.
     pub prefixes: Vec<At<Prefix>>,
     /// How to send to it: `[policy]` with the peer's overrides.
     pub policy: Policy,
@@ -125,6 +128,8 @@ pub struct Config {
     pub link: Vec<Link>,
     /// `[[peer]]`
     pub peers: Vec<Peer>,
+    /// `[[vpn]]`
+    pub vpns: Vec<Vpn>,
     /// The links that weights are given to.
     pub weighted_links: Vec<At<String>>,
 }

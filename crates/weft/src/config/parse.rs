@@ -2,7 +2,7 @@
 
 use super::diagnose::Report;
 use super::read::{At, Section};
-use super::{Config, Link, LinkChoice, Mtu, Node, Peer, Tun, policy, prefix};
+use super::{Config, Link, LinkChoice, Mtu, Node, Peer, Tun, policy, prefix, vpn};
 use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -43,8 +43,9 @@ pub fn parse(report: &Report, directory: &Path) -> Option<Config> {
     }
     let peers = root.sections("peer", "[[peer]]").into_iter();
     let peers = peers.filter_map(|section| peer(section, &base, &mut weighted_links, report)).collect();
+    let vpns = root.sections("vpn", "[[vpn]]").into_iter().filter_map(vpn::read).collect();
     root.finish();
-    Some(Config { node: node?, tun: tun?, links, link, peers, weighted_links })
+    Some(Config { node: node?, tun: tun?, links, link, peers, vpns, weighted_links })
 }
 
 fn node(mut section: Section<'_, '_>, directory: &Path) -> Option<Node> {
@@ -147,14 +148,14 @@ fn endpoint(text: &str) -> Result<SocketAddr, &'static str> {
     text.parse().map_err(|_| "an IP address and a port are expected; names are not looked up")
 }
 
-fn interface_name(text: &str) -> Result<String, &'static str> {
+pub(super) fn interface_name(text: &str) -> Result<String, &'static str> {
     match text.len() {
         1..=15 if !text.contains(['/', ':', ' ']) => Ok(text.to_owned()),
         _ => Err("a name of an interface has 1 to 15 characters and no `/`, `:` or space"),
     }
 }
 
-fn peer_name(text: &str) -> Result<String, &'static str> {
+pub(super) fn peer_name(text: &str) -> Result<String, &'static str> {
     match text.len() {
         1..=63 if !text.contains(char::is_whitespace) => Ok(text.to_owned()),
         _ => Err("a name has 1 to 63 characters and no space"),

@@ -141,6 +141,16 @@ impl<'a, 'i> Section<'a, 'i> {
         parse: impl Fn(&str) -> Result<T, E>,
     ) -> Option<Vec<At<T>>> {
         let value = self.value(key)?;
+        self.strings(key, value, example, parse)
+    }
+
+    fn strings<T, E: Display>(
+        &self,
+        key: &str,
+        value: &'a Spanned<DeValue<'i>>,
+        example: &str,
+        parse: impl Fn(&str) -> Result<T, E>,
+    ) -> Option<Vec<At<T>>> {
         let Some(items) = value.get_ref().as_array() else {
             self.wrong_type(value, key, "an array of strings");
             return None;
@@ -194,6 +204,26 @@ impl<'a, 'i> Section<'a, 'i> {
             Some((At { value: name.get_ref().to_string(), span: name.span() }, number.value))
         };
         Some(table.iter().filter_map(read).collect())
+    }
+
+    /// The lists of a table whose keys are free names, each string as `parse` understands it.
+    pub fn lists<T, E: Display>(
+        &mut self,
+        key: &'static str,
+        example: &str,
+        parse: impl Fn(&str) -> Result<T, E>,
+    ) -> Vec<(At<String>, Vec<At<T>>)> {
+        let Some(value) = self.value(key) else { return Vec::new() };
+        let Some(table) = value.get_ref().as_table() else {
+            self.wrong_type(value, key, "a table");
+            return Vec::new();
+        };
+        let read = |(name, list): (&'a Spanned<std::borrow::Cow<'i, str>>, &'a Spanned<DeValue<'i>>)| {
+            let name = At { value: name.get_ref().to_string(), span: name.span() };
+            let list = self.strings(key, list, example, &parse)?;
+            Some((name, list))
+        };
+        table.iter().filter_map(read).collect()
     }
 
     /// Says that `key` is missing.

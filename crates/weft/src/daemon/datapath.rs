@@ -1,4 +1,4 @@
-//! The packet loop: one thread owns the engine, the TUN device and the sockets.
+//! The packet loop: one thread owns the engine, the TUN devices and the sockets.
 
 use super::clock::Clock;
 use super::control::Task;
@@ -15,7 +15,7 @@ use weft_io::netlink::LinkWatch;
 use weft_io::tun::MAX_READ_LEN;
 use weft_io::udp::{Outgoing, ReceiveSlot, SendError, SendOutcome};
 use weft_io::wait::{Poller, Ready, Waker};
-use weft_units::{Instant, LinkId};
+use weft_units::{Instant, LinkId, VpnId};
 
 // A turn takes at most so much from each source, so that none starves another.
 const PACKETS_PER_TURN: usize = 64;
@@ -28,11 +28,14 @@ const IDLE: Duration = Duration::from_secs(10);
 /// How long the last datagrams may take.
 const LAST_WORDS: Duration = Duration::from_millis(100);
 
+/// The default VPN's device.
 const TUN: u64 = 0;
 const WAKER: u64 = 1;
 const NETLINK: u64 = 2;
 /// Sockets follow, by link id.
 const FIRST_LINK: u64 = 16;
+/// Above every link: the other devices, by VPN.
+const FIRST_DEVICE: u64 = 1 << 40;
 
 /// Everything the loop uses beside the node.
 pub struct Datapath {
@@ -59,7 +62,7 @@ impl Datapath {
         tasks: Receiver<Task>,
     ) -> io::Result<(Self, Vec<String>)> {
         let poller = Poller::new()?;
-        poller.add(node.device.tun().as_raw_fd(), TUN)?;
+        poller.add(node.devices.default().tun().as_raw_fd(), TUN)?;
         poller.add(waker.as_raw_fd(), WAKER)?;
         let watch = LinkWatch::open()?;
         poller.add(watch.as_raw_fd(), NETLINK)?;
@@ -74,6 +77,7 @@ impl Datapath {
             out: vec![0; TRANSMIT_BYTES].into(),
             watched: Vec::new(),
         };
+        datapath.watch_devices(node)?;
         let failures = datapath.follow_links(node)?;
         Ok((datapath, failures))
     }
@@ -106,26 +110,29 @@ impl Datapath {
 
     fn take_in(&mut self, node: &mut Node, source: &Ready) -> io::Result<()> {
         match source.token {
-            TUN => self.read_packets(node),
+            TUN => self.read_packets(node, VpnId::DEFAULT),
             WAKER => {
                 self.waker.clear()?;
                 while let Ok(task) = self.tasks.try_recv() {
                     node.on_task(task);
                 }
+                self.watch_devices(node)?;
                 self.watch_sockets(node)
             }
             NETLINK => self.follow_links(node).map(drop),
+            token if token >= FIRST_DEVICE => self.read_packets(node, VpnId((token - FIRST_DEVICE) as u32)),
             token => self.receive(node, LinkId((token - FIRST_LINK) as u32)),
         }
     }
 
-    fn read_packets(&mut self, node: &mut Node) -> io::Result<()> {
+    fn read_packets(&mut self, node: &mut Node, vpn: VpnId) -> io::Result<()> {
         let now = self.clock.now();
+        let Some(device) = node.devices.get(vpn) else { return Ok(()) };
         for _ in 0..PACKETS_PER_TURN {
             let pool = node.engine.pool();
             let Some(buf) = pool.alloc_large() else {
                 // Read and dropped: left in the device, it would wake us again at once.
-                match node.device.tun().read(&mut self.out[..MAX_READ_LEN.min(TRANSMIT_BYTES)])? {
+                match device.tun().read(&mut self.out[..MAX_READ_LEN.min(TRANSMIT_BYTES)])? {
                     Some(_) => node.drops.no_buffer += 1,
                     None => return Ok(()),
                 }
@@ -133,8 +140,8 @@ impl Datapath {
             };
             let memory = pool.bytes_mut(buf);
             let len = memory.len().min(MAX_READ_LEN);
-            match node.device.tun().read(&mut memory[..len]) {
-                Ok(Some(len)) => node.engine.handle_packet(now, buf, len),
+            match device.tun().read(&mut memory[..len]) {
+                Ok(Some(len)) => node.engine.handle_packet(now, vpn, buf, len),
                 Ok(None) => {
                     pool.release(buf);
                     return Ok(());
@@ -181,10 +188,12 @@ impl Datapath {
             node.engine.handle_timeout(now);
         }
         let is_behind = self.transmit(node, now);
-        let device = &node.device;
-        node.engine.deliver(|pieces| {
-            // What the device does not take is lost, as on any interface.
-            device.write(pieces);
+        let devices = &node.devices;
+        node.engine.deliver(|vpn, pieces| {
+            if let Some(device) = devices.get(vpn) {
+                // What the device does not take is lost, as on any interface.
+                device.write(pieces);
+            }
         });
         while let Some(event) = node.engine.poll_event() {
             node.on_event(event);
@@ -211,6 +220,16 @@ impl Datapath {
         let failures = node.on_netlink(&events);
         self.watch_sockets(node)?;
         Ok(failures)
+    }
+
+    /// Devices that were closed have left the poller by that.
+    fn watch_devices(&mut self, node: &mut Node) -> io::Result<()> {
+        for vpn in node.devices.take_opened() {
+            if let Some(device) = node.devices.get(vpn) {
+                self.poller.add(device.tun().as_raw_fd(), FIRST_DEVICE + u64::from(vpn.0))?;
+            }
+        }
+        Ok(())
     }
 
     /// Sockets of links that went away have left the poller by being closed.

@@ -1,10 +1,10 @@
-//! The TUN device and the routes that lead to it.
+//! A TUN device and the routes that lead to it.
 
-use crate::config::{Config, Mtu, Tun as TunSettings, prefix};
+use crate::config::{Mtu, Tun as TunSettings, prefix};
 use std::io::{self, IoSlice};
 use std::net::IpAddr;
 use weft_engine::Prefix;
-use weft_io::netlink::{Configure, Route};
+use weft_io::netlink::{Configure, Route, Rule, Selector};
 use weft_io::tun::{Tun, TunConfig, TunError};
 
 /// Pieces of one write: the virtio header, the packet's header and its slices.
@@ -17,19 +17,63 @@ pub struct Device {
     tun: Tun,
     prefixes: Vec<Prefix>,
     reordering: Option<u32>,
+    /// The routing table of its own, if it has one.
+    table: Option<u32>,
+    addresses: Vec<Prefix>,
+}
+
+impl Drop for Device {
+    /// Addresses and routes go with the device, rules do not.
+    fn drop(&mut self) {
+        if let (Some(table), Ok(mut configure)) = (self.table, Configure::open()) {
+            for rule in self.rules(table) {
+                let _ = configure.remove_rule(&rule);
+            }
+        }
+    }
 }
 
 impl Device {
-    /// Opens the device; the routes are set by [`Device::set_routes`].
+    /// Opens the device; the routes are set by [`Device::set_routes`]. With a `table` its routes are there, where they are used for what
+    /// comes from the device, is bound to it, or has its address: others may lead the same prefixes elsewhere.
     ///
     /// # Errors
     /// Why there is none, and how to get it.
-    pub fn open(settings: &TunSettings, mtu: u16) -> Result<Device, TunError> {
-        let addresses = settings.addresses.iter().map(|prefix| (prefix.address, prefix.length)).collect();
+    pub fn open(settings: &TunSettings, mtu: u16, table: Option<u32>) -> Result<Device, TunError> {
+        let with_routes = settings.addresses.iter().filter(|_| table.is_none());
+        let addresses = with_routes.map(|prefix| (prefix.address, prefix.length)).collect();
         let mtu = fixed(settings).unwrap_or(mtu);
         let tun = Tun::open(&TunConfig { name: Some(settings.name.clone()), mtu, addresses })?;
         tun.set_txqueuelen(QUEUE_PACKETS).map_err(|why| TunError::Failed("set the queue length", why))?;
-        Ok(Device { tun, prefixes: Vec::new(), reordering: None })
+        let addresses = settings.addresses.clone();
+        let device = Device { tun, prefixes: Vec::new(), reordering: None, table, addresses };
+        device.use_own_table().map_err(|why| TunError::Failed("set up its routing table", why))?;
+        Ok(device)
+    }
+
+    fn use_own_table(&self) -> io::Result<()> {
+        let Some(table) = self.table else { return Ok(()) };
+        let mut configure = Configure::open()?;
+        for Prefix { address, length } in &self.addresses {
+            configure.add_address_without_route(self.tun.index(), *address, *length)?;
+        }
+        self.rules(table).iter().try_for_each(|rule| configure.add_rule(rule))
+    }
+
+    /// What makes the kernel ask the table: what comes from the device, is bound to it, or has its address.
+    fn rules(&self, table: u32) -> Vec<Rule<'_>> {
+        let name = self.tun.name();
+        let has_ipv6 = self.addresses.iter().any(|prefix| prefix.address.is_ipv6());
+        let families = [false, true].into_iter().filter(|ipv6| has_ipv6 || !ipv6);
+        let of_device = families.flat_map(|ipv6| {
+            [Selector::Incoming(name), Selector::Bound(name)].map(|selector| Rule { selector, ipv6, table })
+        });
+        let of_addresses = self.addresses.iter().map(|prefix| Rule {
+            selector: Selector::From(prefix.address),
+            ipv6: prefix.address.is_ipv6(),
+            table,
+        });
+        of_device.chain(of_addresses).collect()
     }
 
     /// The device itself.
@@ -45,15 +89,16 @@ impl Device {
         matches!(self.tun.write(slices), Ok(true))
     }
 
-    /// Leads the peers' prefixes here and nothing else.
+    /// Leads these prefixes here and no others, but those of its addresses.
     ///
     /// # Errors
     /// What the kernel says of the first route it refuses.
-    pub fn set_routes(&mut self, config: &Config) -> io::Result<()> {
-        let wanted: Vec<Prefix> = match config.tun.routes {
-            true => config.peers.iter().flat_map(|peer| &peer.prefixes).flat_map(|at| halves(at.value)).collect(),
-            false => Vec::new(),
-        };
+    pub fn set_routes(&mut self, prefixes: &[Prefix]) -> io::Result<()> {
+        let mut wanted: Vec<Prefix> = prefixes.iter().flat_map(|prefix| self.as_routes(*prefix)).collect();
+        if self.table.is_some() {
+            // As the kernel would, had it been allowed to.
+            wanted.extend(self.addresses.iter().map(|address| prefix::trimmed(*address)));
+        }
         let mut configure = Configure::open()?;
         for prefix in self.prefixes.iter().filter(|prefix| !wanted.contains(prefix)) {
             // A route that went with its address is gone already.
@@ -79,11 +124,17 @@ impl Device {
         })
     }
 
+    /// In a table of its own a default route takes nobody's place.
+    fn as_routes(&self, prefix: Prefix) -> Vec<Prefix> {
+        if self.table.is_some() { vec![prefix] } else { halves(prefix) }
+    }
+
     fn route(&self, prefix: Prefix) -> Route {
         Route {
             destination: prefix.address,
             prefix_len: prefix.length,
             index: self.tun.index(),
+            table: self.table,
             priority: None,
             reordering: self.reordering,
         }

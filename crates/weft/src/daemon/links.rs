@@ -51,7 +51,7 @@ struct Known {
 pub struct Links {
     choice: LinkChoice,
     port: u16,
-    own_index: u32,
+    own: Vec<u32>,
     known: BTreeMap<u32, Known>,
     active: Vec<Active>,
 }
@@ -64,9 +64,17 @@ struct Usable {
 }
 
 impl Links {
-    /// No interface yet. Sockets are bound to `port` (0: any); the interface `own_index` is never used.
-    pub fn new(choice: LinkChoice, port: u16, own_index: u32) -> Links {
-        Links { choice, port, own_index, known: BTreeMap::new(), active: Vec::new() }
+    /// No interface yet. Sockets are bound to `port` (0: any); the interfaces `own` are never used.
+    pub fn new(choice: LinkChoice, port: u16, own: Vec<u32>) -> Links {
+        Links { choice, port, own, known: BTreeMap::new(), active: Vec::new() }
+    }
+
+    /// These interfaces are never used either. One that was closed stays on the list: the news of its end comes later, and the kernel
+    /// gives its index to no other.
+    pub fn add_own(&mut self, own: Vec<u32>) {
+        self.own.extend(own);
+        self.own.sort_unstable();
+        self.own.dedup();
     }
 
     /// The interfaces in use.
@@ -142,7 +150,7 @@ impl Links {
         let known = self.known.get(&index).ok_or("removed")?;
         let link = known.link.as_ref().ok_or("removed")?;
         let listed = self.choice.only.iter().any(|only| only.value == link.name);
-        if index == self.own_index || !self.choice.allows(&link.name) || (link.is_loopback && !listed) {
+        if self.own.contains(&index) || !self.choice.allows(&link.name) || (link.is_loopback && !listed) {
             return Err("not to be used");
         }
         if !link.is_up {

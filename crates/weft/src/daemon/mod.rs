@@ -4,6 +4,7 @@ mod clock;
 mod control;
 mod datapath;
 mod device;
+mod devices;
 mod links;
 mod log;
 mod node;
@@ -65,7 +66,7 @@ pub fn run(file: &Path, level: Level) -> Result<(), Failure> {
     if let Err(why) = set_timer_slack(1) {
         log.debug(format_args!("timer slack: {why}"));
     }
-    log.info(format_args!("{} up, public key {public_key}", node.device.tun().name()));
+    log.info(format_args!("{} up, public key {public_key}", node.devices.default().tun().name()));
     service::ready();
     datapath.run(&mut node).map_err(failed("packet loop"))?;
     log.info("down");

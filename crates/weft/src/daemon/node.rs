@@ -2,13 +2,15 @@
 
 use super::clock::Clock;
 use super::control::Task;
-use super::device::{self, Device};
+use super::device;
+use super::devices::Devices;
 use super::links::{Change, Links};
 use super::log::Log;
 use super::ping::Pings;
 use super::service;
 use super::state::Keeper;
 use super::view;
+use crate::config::read::At;
 use crate::config::{self, Config};
 use crate::control::{Request, Response};
 use crate::status::{self, Status};
@@ -16,10 +18,13 @@ use crate::{entropy, outcome::Failure};
 use std::path::PathBuf;
 use std::sync::mpsc::SyncSender;
 use std::time::Duration;
-use weft_engine::{Command, CommandError, Engine, EngineConfig, Event, LinkConfig, PeerConfig, PeerSnapshot};
+use weft_engine::{
+    Command, CommandError, Engine, EngineConfig, Event, LinkConfig, MemberConfig, PeerConfig, PeerSnapshot, Prefix,
+    VpnConfig,
+};
 use weft_io::netlink;
 use weft_session::{Identity, PublicKey};
-use weft_units::{Instant, PeerId};
+use weft_units::{Instant, PeerId, VpnId};
 
 /// How often stamps are looked after.
 const UPKEEP_INTERVAL: Duration = Duration::from_secs(10);
@@ -40,7 +45,7 @@ pub struct Node {
     /// The state machine.
     pub engine: Engine,
     /// Where its packets come from and go to.
-    pub device: Device,
+    pub devices: Devices,
     /// What its datagrams travel on.
     pub links: Links,
     /// Pings under way.
@@ -81,18 +86,18 @@ pub struct Parts {
 }
 
 impl Node {
-    /// Opens the TUN device and builds the engine.
+    /// Opens the TUN devices and builds the engine.
     ///
     /// # Errors
     /// Why that is not possible, for people.
     pub fn new(parts: Parts) -> Result<Node, Failure> {
         let Parts { file, config, identity, clock, stamp_base, accepted, keeper, log } = parts;
         let engine = engine(&config, &identity, &accepted, stamp_base, clock.now())?;
-        let device = Device::open(&config.tun, engine.inner_mtu()).map_err(|why| Failure::new(why.to_string()))?;
-        let links = Links::new(config.links.clone(), config.node.listen.unwrap_or(0), device.tun().index());
+        let devices = Devices::open(&config, engine.inner_mtu()).map_err(|why| Failure::new(why.to_string()))?;
+        let links = Links::new(config.links.clone(), config.node.listen.unwrap_or(0), devices.indices());
         let mut node = Node {
             engine,
-            device,
+            devices,
             links,
             pings: Pings::default(),
             drops: Drops::default(),
@@ -108,7 +113,7 @@ impl Node {
             next_reserve: clock.now() + RESERVE_INTERVAL,
             is_stopping: false,
         };
-        node.device.set_routes(&node.config).map_err(|why| Failure::new(format!("route: {why}")))?;
+        node.devices.set_routes(&node.config).map_err(|why| Failure::new(format!("route: {why}")))?;
         Ok(node)
     }
 
@@ -178,6 +183,16 @@ impl Node {
                     Err(why) => refused(why),
                 }
             }
+            Request::SetVpn { vpn, weight } => {
+                let command = Command::SetVpnWeight { vpn: vpn.clone(), weight };
+                match self.engine.handle_command(self.clock.now(), command) {
+                    Ok(()) => {
+                        self.log.info(format_args!("VPN {vpn}: weight {weight}"));
+                        Response::Done
+                    }
+                    Err(why) => refused(why),
+                }
+            }
             Request::Ping { peer } => return self.ping(peer, reply),
             Request::Reload => match self.reload() {
                 Ok(()) => Response::Done,
@@ -226,26 +241,38 @@ impl Node {
         if let Some(what) = needs_restart(&self.config, &loaded.config) {
             return Err(format!("a change of {what} needs a restart"));
         }
+        if let Some(vpn) = self.config.vpns.iter().find(|vpn| vpn.needs_restart(&loaded.config.vpns)) {
+            let device = &vpn.device.value;
+            return Err(format!(
+                "a change of address or table of the open device {device} needs another name, or a restart"
+            ));
+        }
         if loaded.identity.public_key() != self.identity.public_key() {
             return Err("a change of the key needs a restart".to_owned());
         }
-        let (peers, links) = (peers(&loaded.config), link_configs(&loaded.config));
+        let (peers, links, vpns) = (peers(&loaded.config), link_configs(&loaded.config), vpns(&loaded.config));
         let inner_mtu = device::fixed(&loaded.config.tun);
-        self.engine.reconfigure(self.clock.now(), peers, links, inner_mtu).map_err(|why| why.to_string())?;
+        let opened =
+            self.devices.open_missing(&loaded.config, self.engine.inner_mtu()).map_err(|why| why.to_string())?;
+        let changed = self.engine.reconfigure(self.clock.now(), peers, vpns, links, inner_mtu);
+        changed.map_err(|why| why.to_string())?;
+        self.devices.change(&loaded.config, opened);
+        self.links.add_own(self.devices.indices());
         self.config = loaded.config;
         let mut changes = Vec::new();
         self.links.choose(self.config.links.clone(), &mut changes);
         self.on_link_changes(changes);
-        if let Err(why) = self.device.set_routes(&self.config) {
+        if let Err(why) = self.devices.set_routes(&self.config) {
             self.log.error(format_args!("route: {why}"));
         }
         Ok(())
     }
 
     fn set_mtu(&self, mtu: u16) {
-        match self.device.tun().set_mtu(mtu) {
-            Ok(()) => self.log.info(format_args!("{}: MTU {mtu}", self.device.tun().name())),
-            Err(why) => self.log.error(format_args!("{}: MTU {mtu}: {why}", self.device.tun().name())),
+        let name = self.devices.default().tun().name();
+        match self.devices.set_mtu(mtu) {
+            Ok(()) => self.log.info(format_args!("{name}: MTU {mtu}")),
+            Err(why) => self.log.error(format_args!("{name}: MTU {mtu}: {why}")),
         }
     }
 
@@ -266,7 +293,7 @@ impl Node {
                 self.log.info(format_args!("peer {peer}: path {path} ({link} → {remote}) {state}: {cause}"));
             }
             Event::InnerMtu(mtu) => self.set_mtu(mtu),
-            Event::ReorderingMetric(metric) => match self.device.set_reordering(metric) {
+            Event::ReorderingMetric(metric) => match self.devices.set_reordering(metric) {
                 Ok(()) => self.log.debug(format_args!("routes: reordering metric {metric:?}")),
                 Err(why) => self.log.error(format_args!("route: {why}")),
             },
@@ -322,11 +349,12 @@ impl Node {
             schema: status::SCHEMA,
             version: env!("CARGO_PKG_VERSION").to_owned(),
             public_key: self.identity.public_key().to_string(),
-            tun: self.device.tun().name().to_owned(),
+            tun: self.devices.default().tun().name().to_owned(),
             uptime_s: now.since(Instant::ZERO).as_secs(),
             inner_mtu: snapshot.inner_mtu,
             links: self.links.active().iter().map(link).collect(),
             peers: snapshot.peers.iter().filter(|peer| is_configured(peer)).map(view::peer).collect(),
+            vpns: self.engine.vpns().iter().map(|vpn| view::vpn(vpn, self.devices.get(vpn.id))).collect(),
             rejected_datagrams: snapshot.rejected_datagrams,
             unroutable_packets: snapshot.unroutable_packets,
             buffers_in_use: snapshot.buffers_in_use,
@@ -349,6 +377,7 @@ fn engine(
         identity: identity.clone(),
         cipher: config.node.cipher,
         peers: peers(config),
+        vpns: vpns(config),
         links: link_configs(config),
         accepted_stamps: accepted.to_vec(),
         stamp_base,
@@ -367,6 +396,23 @@ fn peers(config: &Config) -> Vec<PeerConfig> {
         policy: peer.policy.clone(),
     };
     config.peers.iter().map(peer).collect()
+}
+
+/// The configuration was checked: members are peers.
+fn vpns(config: &Config) -> Vec<VpnConfig> {
+    let values = |prefixes: &[At<Prefix>]| prefixes.iter().map(|at| at.value).collect();
+    let member = |member: &config::Member| {
+        let peer = config.peers.iter().find(|peer| peer.name.value == member.peer.value)?;
+        Some(MemberConfig { public_key: peer.public_key.value, prefixes: values(&member.prefixes) })
+    };
+    let vpn = |vpn: &config::Vpn| VpnConfig {
+        id: VpnId(vpn.id.value),
+        name: vpn.name.value.clone(),
+        weight: vpn.weight,
+        prefixes: values(&vpn.prefixes),
+        members: vpn.members.iter().filter_map(member).collect(),
+    };
+    config.vpns.iter().map(vpn).collect()
 }
 
 fn link_configs(config: &Config) -> Vec<LinkConfig> {
@@ -395,7 +441,8 @@ fn refused(why: CommandError) -> Response {
     let why = match why {
         CommandError::UnknownPeer(known) => format!("no such peer; known: {}", known.join(", ")),
         CommandError::UnknownLink(name, known) => format!("no link `{name}`; {}", did_you_mean(&name, &known)),
-        CommandError::NoWeight => "all weights are 0: nothing could be sent".to_owned(),
+        CommandError::UnknownVpn(name, known) => format!("no VPN `{name}`; {}", did_you_mean(&name, &known)),
+        CommandError::NoWeight => "with weight 0 nothing could be sent".to_owned(),
         CommandError::NotEstablished => "there is no session with this peer now".to_owned(),
     };
     Response::Refused { why }

@@ -1,8 +1,10 @@
 //! From the engine's snapshot to what is shown.
 
-use crate::status::{Flow, Path, Peer};
+use super::device::Device;
+use crate::status::{Flow, Path, Peer, Vpn, VpnMember};
 use std::time::Duration;
-use weft_engine::{FlowSnapshot, PathSnapshot, PeerSnapshot};
+use weft_engine::{FlowSnapshot, PathSnapshot, PeerSnapshot, VpnSnapshot, VpnTotals};
+use weft_units::VpnId;
 
 fn micros(time: Duration) -> u64 {
     u64::try_from(time.as_micros()).unwrap_or(u64::MAX)
@@ -36,6 +38,27 @@ pub fn peer(peer: &PeerSnapshot) -> Peer {
     }
 }
 
+/// A VPN as it is shown.
+pub fn vpn(vpn: &VpnSnapshot, device: Option<&Device>) -> Vpn {
+    let VpnTotals { sent_packets, sent_bytes, received_packets, received_bytes, .. } = vpn.totals;
+    let VpnTotals { dropped_packets, strays, unroutable_packets, .. } = vpn.totals;
+    let members = vpn.members.iter();
+    Vpn {
+        id: vpn.id.0,
+        name: if vpn.id == VpnId::DEFAULT { "default".to_owned() } else { vpn.name.clone() },
+        weight: vpn.weight,
+        device: device.map_or_else(String::new, |device| device.tun().name().to_owned()),
+        members: members.map(|member| VpnMember { peer: member.peer.clone(), open: member.is_open }).collect(),
+        sent_packets,
+        sent_bytes,
+        received_packets,
+        received_bytes,
+        dropped_packets,
+        strays,
+        unroutable_packets,
+    }
+}
+
 fn path(path: &PathSnapshot) -> Path {
     Path {
         id: path.id.0,
@@ -65,5 +88,12 @@ fn path(path: &PathSnapshot) -> Path {
 }
 
 fn flow(flow: &FlowSnapshot) -> Flow {
-    Flow { id: flow.id.0, flow: flow.key.clone(), packets: flow.packets, bytes: flow.bytes, idle_ms: millis(flow.idle) }
+    Flow {
+        id: flow.id.0,
+        vpn: flow.vpn.0,
+        flow: flow.key.clone(),
+        packets: flow.packets,
+        bytes: flow.bytes,
+        idle_ms: millis(flow.idle),
+    }
 }

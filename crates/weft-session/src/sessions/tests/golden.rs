@@ -15,11 +15,19 @@ fn fingerprint(bytes: &[u8]) -> String {
 #[test]
 fn fixed_seeds_give_fixed_datagrams() {
     let expected = [
-        (Cipher::Aes256Gcm, ["bfd52beca1cc35d9", "98b0be2665fbcdb1", "1da794785d0dff9e", "7ee743ba7c422b85"]),
-        (Cipher::ChaCha20Poly1305, ["bfd52beca1cc35d9", "dff0de4e3560d183", "089836e640ce2081", "27dec3919529d369"]),
+        (
+            Cipher::Aes256Gcm,
+            ["bfd52beca1cc35d9", "98b0be2665fbcdb1", "1da794785d0dff9e", "7ee743ba7c422b85"],
+            ["a04a015d6afbe998", "812340d444081db9", "b43f2e3b14a57545", "d14fac12c9f64ab5"],
+        ),
+        (
+            Cipher::ChaCha20Poly1305,
+            ["bfd52beca1cc35d9", "dff0de4e3560d183", "089836e640ce2081", "27dec3919529d369"],
+            ["ba444b95461730a6", "637bdd9a1411e89a", "cfa2b676e1fad65c", "8240f432fa561050"],
+        ),
     ];
     let (left, right) = identities();
-    for (cipher, expected) in expected {
+    for (cipher, expected, in_vpns) in expected {
         let (mut a, mut b) = (node(&left, &right, 10), node(&right, &left, 20));
         b.cipher = cipher;
         let first = initiation(&mut a, at(0), 0x0102_0304_0506_0708);
@@ -28,7 +36,16 @@ fn fixed_seeds_give_fixed_datagrams() {
         let third = seal(&mut a, PathId(5), b"from the initiator").unwrap().1;
         open(&mut b, &third).unwrap();
         let fourth = seal(&mut b, PathId(6), b"from the responder").unwrap().1;
+        open(&mut a, &fourth).unwrap();
         assert_eq!([first, second, third, fourth].map(|datagram| fingerprint(&datagram)), expected, "{cipher:?}");
+        let vpns = [VpnId(1), VpnId(u32::MAX)].map(|vpn| {
+            tell(&mut a, &mut b, vpn);
+            tell(&mut b, &mut a, vpn);
+            let from_initiator = seal_in(&mut a, vpn, PathId(5), b"from the initiator").unwrap().1;
+            let from_responder = seal_in(&mut b, vpn, PathId(6), b"from the responder").unwrap().1;
+            [from_initiator, from_responder].map(|datagram| fingerprint(&datagram))
+        });
+        assert_eq!(vpns.concat(), in_vpns, "{cipher:?}");
     }
 }
 

@@ -7,7 +7,14 @@ use std::collections::BTreeSet;
 enum Step {
     Seal {
         from: bool,
+        vpn: u32,
         path: u8,
+        delivered: bool,
+    },
+    /// One tells the other how it is addressed in a VPN; that may be lost.
+    Tell {
+        from: bool,
+        vpn: u32,
         delivered: bool,
     },
     /// A handshake; its last message may be lost.
@@ -24,9 +31,11 @@ enum Step {
 }
 
 fn step() -> impl Strategy<Value = Step> {
-    let seal = (any::<bool>(), 0u8..4, any::<bool>());
+    let seal = (any::<bool>(), 0u32..4, 0u8..4, any::<bool>());
+    let tell = (any::<bool>(), 1u32..4, any::<bool>());
     prop_oneof![
-        10 => seal.prop_map(|(from, path, delivered)| Step::Seal { from, path, delivered }),
+        10 => seal.prop_map(|(from, vpn, path, delivered)| Step::Seal { from, vpn, path, delivered }),
+        6 => tell.prop_map(|(from, vpn, delivered)| Step::Tell { from, vpn, delivered }),
         3 => (any::<bool>(), any::<bool>()).prop_map(|(from, finished)| Step::Handshake { from, finished }),
         1 => any::<bool>().prop_map(|node| Step::Restart { node }),
         2 => (1u64..70).prop_map(|seconds| Step::Wait { seconds }),
@@ -70,11 +79,25 @@ impl World {
 
     fn run(&mut self, step: Step) -> Result<(), TestCaseError> {
         match step {
-            Step::Seal { from, path, delivered } => {
+            Step::Tell { from, vpn, delivered } => {
                 let (sender, receiver) = self.ends(from);
-                if let Ok((number, datagram)) = seal(sender, PathId(path), &[0; 32]) {
+                if let Some(index) = sender.vpn_index(PEER, VpnId(vpn)) {
+                    let (_, datagram) = seal(sender, PATH, &index.to_be_bytes()).unwrap();
                     if delivered && let Ok((opened, text)) = open(receiver, &datagram) {
-                        prop_assert_eq!((opened.packet_number, text), (number, vec![0; 32]));
+                        let index = u32::from_be_bytes(text.try_into().unwrap());
+                        receiver.set_vpn_index(PEER, opened.key, VpnId(vpn), index);
+                    }
+                }
+            }
+            Step::Seal { from, vpn, path, delivered } => {
+                let (sender, receiver) = self.ends(from);
+                let is_closed = sender.vpn_standing(PEER, VpnId(vpn)) == VpnStanding::Closed;
+                let sealed = seal_in(sender, VpnId(vpn), PathId(path), &[0; 32]);
+                prop_assert_eq!(sealed.is_err(), is_closed, "{:?}", sealed);
+                if let Ok((number, datagram)) = sealed {
+                    if delivered && let Ok((opened, text)) = open(receiver, &datagram) {
+                        let passed = (opened.vpn, opened.packet_number, text);
+                        prop_assert_eq!(passed, (VpnId(vpn), number, vec![0; 32]));
                         prop_assert_eq!(open(receiver, &datagram), Err(OpenError::Replayed));
                     }
                     let block = datagram[HOP_HEADER_LEN..][..32].try_into().unwrap();
@@ -112,6 +135,10 @@ proptest! {
             pass(initiator, responder);
             pass(responder, initiator);
         }
+        // And then a VPN opens at once.
+        tell(responder, initiator, VpnId(1));
+        let (_, datagram) = seal_in(initiator, VpnId(1), PATH, b"vpn").unwrap();
+        prop_assert_eq!(open(responder, &datagram).unwrap().0.vpn, VpnId(1));
     }
 
     #[test]

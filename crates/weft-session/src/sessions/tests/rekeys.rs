@@ -92,7 +92,9 @@ fn the_old_key_of_a_rekey_ends_without_a_word() {
 #[test]
 fn many_packets_ask_for_a_rekey_too() {
     let (mut a, mut b) = connected();
-    a.peer_mut(PEER).unwrap().keys.sending_mut().unwrap().sealed = (1 << 60) - 1;
+    let keys = &mut a.peer_mut(PEER).unwrap().keys;
+    let slot = keys.sending_slot(at(0), VpnId::DEFAULT).unwrap();
+    keys.get_mut(slot).unwrap().sealed = (1 << 60) - 1;
     pass(&mut a, &mut b);
     let due = a.next_timeout().unwrap();
     assert!(due < at(1));

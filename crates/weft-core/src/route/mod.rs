@@ -1,0 +1,3 @@
+//! Which way a packet goes, by its destination.
+
+pub mod prefix_map;

@@ -1,0 +1,271 @@
+//! Longest-prefix match: a path-compressed binary trie (D. R. Morrison, "PATRICIA", J. ACM 15(4), 1968).
+//!
+//! A look-up takes at most as many steps as the longest prefix has bits, whatever the number of prefixes; each prefix costs two
+//! nodes at most.
+
+use alloc::vec::Vec;
+use core::net::IpAddr;
+
+const NIL: u32 = u32::MAX;
+
+/// Bits from the left, and how many of them count; the others are zero.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Bits {
+    bits: u128,
+    len: u8,
+}
+
+impl Bits {
+    fn of(address: IpAddr, length: u8) -> Bits {
+        match address {
+            IpAddr::V4(address) => Bits::first(u128::from(u32::from(address)) << 96, length.min(32)),
+            IpAddr::V6(address) => Bits::first(address.into(), length.min(128)),
+        }
+    }
+
+    fn first(bits: u128, len: u8) -> Bits {
+        Bits { bits: bits & !u128::MAX.checked_shr(len.into()).unwrap_or(0), len }
+    }
+
+    fn covers(self, other: Bits) -> bool {
+        self.len <= other.len && self.in_common(other) == self.len
+    }
+
+    /// How many leading bits both have, and have alike.
+    fn in_common(self, other: Bits) -> u8 {
+        let alike = (self.bits ^ other.bits).leading_zeros() as u8;
+        alike.min(self.len).min(other.len)
+    }
+
+    /// The bit after the first `len`, as a child's place.
+    fn branch(self, len: u8) -> usize {
+        (self.bits.checked_shl(len.into()).unwrap_or(0) >> 127) as usize
+    }
+}
+
+#[derive(Clone, Debug)]
+struct Node<T> {
+    prefix: Bits,
+    /// None where two longer prefixes part.
+    value: Option<T>,
+    children: [u32; 2],
+}
+
+/// Where a node hangs.
+#[derive(Clone, Copy)]
+enum Link {
+    Root(usize),
+    Child(u32, usize),
+}
+
+/// Values by address prefix, IPv4 and IPv6 apart.
+#[derive(Clone, Debug)]
+pub struct PrefixMap<T> {
+    nodes: Vec<Node<T>>,
+    roots: [u32; 2],
+}
+
+impl<T> Default for PrefixMap<T> {
+    fn default() -> PrefixMap<T> {
+        PrefixMap { nodes: Vec::new(), roots: [NIL; 2] }
+    }
+}
+
+fn family(address: IpAddr) -> usize {
+    usize::from(address.is_ipv6())
+}
+
+impl<T: Copy> PrefixMap<T> {
+    fn node(&self, at: u32) -> Option<&Node<T>> {
+        self.nodes.get(at as usize)
+    }
+
+    /// The value of the longest prefix that contains `address`.
+    pub fn longest_match(&self, address: IpAddr) -> Option<T> {
+        let whole = Bits::of(address, u8::MAX);
+        let (mut at, mut found) = (self.roots[family(address)], None);
+        while let Some(node) = self.node(at).filter(|node| node.prefix.covers(whole)) {
+            found = node.value.or(found);
+            at = node.children[whole.branch(node.prefix.len)];
+        }
+        found
+    }
+
+    /// Gives the first `length` bits of `address` a value, unless they have one: then that is given back.
+    ///
+    /// # Errors
+    /// The value they have.
+    pub fn insert(&mut self, address: IpAddr, length: u8, value: T) -> Result<(), T> {
+        let prefix = Bits::of(address, length);
+        let mut link = Link::Root(family(address));
+        loop {
+            let at = self.follow(link);
+            let Some(node) = self.nodes.get_mut(at as usize) else {
+                let leaf = self.push(prefix, Some(value), [NIL; 2]);
+                self.hang(link, leaf);
+                return Ok(());
+            };
+            if node.prefix == prefix {
+                return match node.value {
+                    Some(value) => Err(value),
+                    None => {
+                        node.value = Some(value);
+                        Ok(())
+                    }
+                };
+            }
+            let below = node.prefix;
+            if below.covers(prefix) {
+                link = Link::Child(at, prefix.branch(below.len));
+                continue;
+            }
+            let len = prefix.in_common(below);
+            let mut children = [NIL; 2];
+            children[below.branch(len)] = at;
+            let above = if len == prefix.len {
+                self.push(prefix, Some(value), children)
+            } else {
+                children[prefix.branch(len)] = self.push(prefix, Some(value), [NIL; 2]);
+                self.push(Bits::first(prefix.bits, len), None, children)
+            };
+            self.hang(link, above);
+            return Ok(());
+        }
+    }
+
+    fn push(&mut self, prefix: Bits, value: Option<T>, children: [u32; 2]) -> u32 {
+        self.nodes.push(Node { prefix, value, children });
+        (self.nodes.len() - 1) as u32
+    }
+
+    fn follow(&self, link: Link) -> u32 {
+        match link {
+            Link::Root(family) => self.roots[family],
+            Link::Child(at, branch) => self.node(at).map_or(NIL, |node| node.children[branch]),
+        }
+    }
+
+    fn hang(&mut self, link: Link, below: u32) {
+        match link {
+            Link::Root(family) => self.roots[family] = below,
+            Link::Child(at, branch) => {
+                if let Some(node) = self.nodes.get_mut(at as usize) {
+                    node.children[branch] = below;
+                }
+            }
+        }
+    }
+
+    /// The value of a prefix that contains `address/length` or lies within it. Prefixes of no bits, the default routes, overlap with
+    /// themselves only.
+    pub fn overlap(&self, address: IpAddr, length: u8) -> Option<T> {
+        let prefix = Bits::of(address, length);
+        let mut at = self.roots[family(address)];
+        while let Some(node) = self.node(at) {
+            if prefix.covers(node.prefix) {
+                return if prefix.len == 0 { node.value.filter(|_| node.prefix.len == 0) } else { self.any_below(at) };
+            }
+            if !node.prefix.covers(prefix) {
+                return None;
+            }
+            if node.value.is_some() && node.prefix.len > 0 {
+                return node.value;
+            }
+            at = node.children[prefix.branch(node.prefix.len)];
+        }
+        None
+    }
+
+    /// A node without a value has two children, so following either finds one.
+    fn any_below(&self, mut at: u32) -> Option<T> {
+        loop {
+            let node = self.node(at)?;
+            if node.value.is_some() {
+                return node.value;
+            }
+            at = node.children[0];
+        }
+    }
+
+    /// Takes all out, and keeps the memory.
+    pub fn clear(&mut self) {
+        self.nodes.clear();
+        self.roots = [NIL; 2];
+    }
+
+    /// Gives unused memory back.
+    pub fn shrink_to_fit(&mut self) {
+        self.nodes.shrink_to_fit();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use core::net::{Ipv4Addr, Ipv6Addr};
+    use proptest::prelude::*;
+
+    /// Few bits, so that prefixes meet: in the upper half of an IPv4 or IPv6 address.
+    fn address() -> impl Strategy<Value = IpAddr> {
+        (any::<u16>(), any::<bool>()).prop_map(|(bits, is_v6)| {
+            let few = u32::from(bits & 0xc3c1) << 16 | u32::from(bits) << 3 & 8;
+            if is_v6 { Ipv6Addr::from(u128::from(few) << 96 | 1).into() } else { Ipv4Addr::from(few).into() }
+        })
+    }
+
+    fn prefix() -> impl Strategy<Value = (IpAddr, u8)> {
+        (address(), 0u8..=40)
+            .prop_map(|(address, length)| (address, if address.is_ipv4() { length.min(32) } else { length }))
+    }
+
+    fn contains((network, length): (IpAddr, u8), address: IpAddr) -> bool {
+        let bit = |address: IpAddr, n: u8| match address {
+            IpAddr::V4(a) => u32::from(a) >> (31 - n) & 1 == 1,
+            IpAddr::V6(a) => u128::from(a) >> (127 - n) & 1 == 1,
+        };
+        network.is_ipv4() == address.is_ipv4() && (0..length).all(|n| bit(network, n) == bit(address, n))
+    }
+
+    proptest! {
+        #[test]
+        fn is_as_looking_at_every_prefix(
+            prefixes in prop::collection::vec(prefix(), 0..40),
+            addresses in prop::collection::vec(address(), 1..40),
+        ) {
+            let mut map = PrefixMap::default();
+            // Places are the values; those refused are empty.
+            let mut all: Vec<Option<(IpAddr, u8)>> = Vec::new();
+            for (at, &(address, length)) in prefixes.iter().enumerate() {
+                let known = |other: &&Option<(IpAddr, u8)>| other.is_some_and(|o| o.1 == length && contains(o, address));
+                let before = all.iter().find(known).and_then(|found| all.iter().position(|other| other == found));
+                let nested = all.iter().flatten().any(|other| {
+                    let shorter = other.1.min(length);
+                    (shorter > 0 || other.1 == length) && contains((other.0, shorter), address)
+                });
+                prop_assert_eq!(map.overlap(address, length).is_some(), nested, "{}/{}", address, length);
+                prop_assert_eq!(map.insert(address, length, at), before.map_or(Ok(()), Err));
+                all.push(before.is_none().then_some((address, length)));
+            }
+            for address in addresses {
+                let fits = all.iter().enumerate().filter_map(|(at, p)| Some((at, p.filter(|p| contains(*p, address))?.1)));
+                let longest = fits.max_by_key(|(_, length)| *length);
+                prop_assert_eq!(map.longest_match(address), longest.map(|(at, _)| at), "{}", address);
+            }
+        }
+    }
+
+    #[test]
+    fn default_routes_and_hosts_live_together() {
+        let mut map = PrefixMap::default();
+        let parse = |text: &str| text.parse::<IpAddr>().unwrap();
+        for (value, (address, length)) in
+            [("0.0.0.0", 0), ("10.0.0.0", 8), ("10.1.2.3", 32), ("::", 0)].iter().enumerate()
+        {
+            assert_eq!(map.overlap(parse(address), *length), if value == 2 { Some(1) } else { None });
+            assert_eq!(map.insert(parse(address), *length, value), Ok(()));
+        }
+        let found = |address| map.longest_match(parse(address)).unwrap();
+        assert_eq!((found("192.0.2.1"), found("10.9.9.9"), found("10.1.2.3"), found("fd00::1")), (0, 1, 2, 3));
+        assert_eq!((map.overlap(parse("10.0.0.0"), 7), map.overlap(parse("0.0.0.0"), 0)), (Some(1), Some(0)));
+    }
+}

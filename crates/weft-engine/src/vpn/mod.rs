@@ -1,0 +1,171 @@
+//! The VPNs of this node: who is a member of which, and what lies behind whom.
+
+mod check;
+mod opening;
+
+pub(crate) use check::check_vpns;
+pub use check::{ConfigError, VpnError};
+pub(crate) use opening::{Gate, News, Openings};
+
+use crate::config::{PeerConfig, Prefix, VpnConfig};
+use alloc::boxed::Box;
+use alloc::string::String;
+use alloc::vec::Vec;
+use core::hash::{Hash, Hasher};
+use core::net::IpAddr;
+use hashbrown::HashMap;
+use weft_core::flow::hash::SeededState;
+use weft_core::route::prefix_map::PrefixMap;
+use weft_session::PublicKey;
+use weft_units::{PeerId, VpnId};
+use weft_wire::ip::FlowKey;
+
+/// What a VPN has carried and refused here.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct VpnTotals {
+    /// Units sent for the first time.
+    pub sent_packets: u64,
+    /// IP bytes of those.
+    pub sent_bytes: u64,
+    /// Packets given to the device.
+    pub received_packets: u64,
+    /// IP bytes of those.
+    pub received_bytes: u64,
+    /// Packets dropped before they were sent: by the flow queue, or because the peer did not open the VPN.
+    pub dropped_packets: u64,
+    /// Units refused on arrival: their source is not behind the peer that sent them, or the peer is no member.
+    pub strays: u64,
+    /// Packets from the device for which no member has a prefix.
+    pub unroutable_packets: u64,
+}
+
+/// A flow as its ingress edge knows it: VPNs may use the same addresses.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct VpnFlow {
+    pub(crate) vpn: VpnId,
+    pub(crate) key: FlowKey,
+}
+
+impl Hash for VpnFlow {
+    /// A flow of the default VPN has the hash of its key, which decides its path where flows are hashed to paths.
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.key.hash(state);
+        if self.vpn != VpnId::DEFAULT {
+            self.vpn.hash(state);
+        }
+    }
+}
+
+/// A VPN.
+#[derive(Default)]
+pub(crate) struct Vpn {
+    pub(crate) name: String,
+    pub(crate) weight: u32,
+    /// Sorted.
+    pub(crate) members: Vec<PeerId>,
+    pub(crate) totals: VpnTotals,
+    routes: PrefixMap<PeerId>,
+}
+
+impl Vpn {
+    fn add(&mut self, peer: PeerId, prefixes: &[Prefix]) {
+        self.members.push(peer);
+        for prefix in prefixes {
+            // Of two peers with the same prefix the first has it.
+            let _ = self.routes.insert(prefix.address, prefix.length, peer);
+        }
+    }
+
+    /// The member that a destination lies behind.
+    pub(crate) fn route(&self, destination: IpAddr) -> Option<PeerId> {
+        self.routes.longest_match(destination)
+    }
+}
+
+/// All VPNs.
+pub(crate) struct Vpns {
+    default: Vpn,
+    others: HashMap<VpnId, Box<Vpn>, SeededState>,
+}
+
+impl Vpns {
+    pub(crate) fn new(seed: u64) -> Vpns {
+        let default = Vpn { weight: 1, ..Vpn::default() };
+        Vpns { default, others: HashMap::with_hasher(SeededState::new(seed)) }
+    }
+
+    #[inline]
+    pub(crate) fn get(&self, id: VpnId) -> Option<&Vpn> {
+        if id == VpnId::DEFAULT { Some(&self.default) } else { self.others.get(&id).map(Box::as_ref) }
+    }
+
+    #[inline]
+    pub(crate) fn get_mut(&mut self, id: VpnId) -> Option<&mut Vpn> {
+        if id == VpnId::DEFAULT { Some(&mut self.default) } else { self.others.get_mut(&id).map(Box::as_mut) }
+    }
+
+    /// Whether packets of a VPN are exchanged with a peer.
+    pub(crate) fn has_member(&self, id: VpnId, peer: PeerId) -> bool {
+        self.get(id).is_some_and(|vpn| vpn.members.binary_search(&peer).is_ok())
+    }
+
+    /// Whether a source lies behind a peer.
+    pub(crate) fn is_behind(&self, id: VpnId, peer: PeerId, source: IpAddr) -> bool {
+        self.get(id).and_then(|vpn| vpn.route(source)) == Some(peer)
+    }
+
+    /// A unit of `peer` was refused.
+    pub(crate) fn count_stray(&mut self, id: VpnId) {
+        if let Some(vpn) = self.get_mut(id) {
+            vpn.totals.strays += 1;
+        }
+    }
+
+    /// A packet was not sent.
+    pub(crate) fn count_drop(&mut self, id: VpnId) {
+        if let Some(vpn) = self.get_mut(id) {
+            vpn.totals.dropped_packets += 1;
+        }
+    }
+
+    /// Takes the peers' own prefixes for the default VPN.
+    pub(crate) fn set_default<'a>(&mut self, peers: impl Iterator<Item = (PeerId, &'a PeerConfig)>) {
+        self.default.members.clear();
+        self.default.routes.clear();
+        for (id, peer) in peers.filter(|(_, peer)| !peer.prefixes.is_empty()) {
+            self.default.add(id, &peer.prefixes);
+        }
+    }
+
+    /// Takes a checked configuration; what a VPN has counted goes on. Members that are no peers are left out.
+    pub(crate) fn set_others(&mut self, configs: Vec<VpnConfig>, peer: impl Fn(&PublicKey) -> Option<PeerId>) {
+        let empty = HashMap::with_hasher(*self.others.hasher());
+        let mut before = core::mem::replace(&mut self.others, empty);
+        self.others.reserve(configs.len());
+        for config in configs {
+            let totals = before.remove(&config.id).map(|vpn| vpn.totals).unwrap_or_default();
+            let mut vpn = Vpn { name: config.name, weight: config.weight, totals, ..Vpn::default() };
+            for member in &config.members {
+                if let Some(peer) = peer(&member.public_key) {
+                    vpn.add(peer, &member.prefixes);
+                }
+            }
+            vpn.members.sort_unstable();
+            vpn.members.shrink_to_fit();
+            vpn.routes.shrink_to_fit();
+            self.others.insert(config.id, Box::new(vpn));
+        }
+    }
+
+    /// All but the default one, by number.
+    pub(crate) fn others(&self) -> Vec<(VpnId, &Vpn)> {
+        let mut all: Vec<_> = self.others.iter().map(|(id, vpn)| (*id, vpn.as_ref())).collect();
+        all.sort_unstable_by_key(|(id, _)| *id);
+        all
+    }
+
+    /// The VPN that people call `name`.
+    pub(crate) fn by_name(&mut self, name: &str) -> Option<&mut Vpn> {
+        self.others.values_mut().map(Box::as_mut).find(|vpn| vpn.name == name)
+    }
+}

@@ -1,0 +1,97 @@
+//! What very many VPNs cost that nobody uses: a counting allocator weighs them. It does not see what the cipher library asks of the
+//! system itself; that is all in keys, and an idle VPN has none.
+#![allow(missing_docs)]
+
+mod net;
+
+use net::{World, config, direction, inner, udp};
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::net::Ipv4Addr;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use weft_engine::{EngineConfig, MemberConfig, Policy, Prefix, VpnConfig};
+use weft_session::KEY_LIFETIME;
+use weft_units::{Duration, VpnId};
+
+/// The system's allocator; knows how many bytes are allocated.
+struct Weighing;
+
+static BYTES: AtomicUsize = AtomicUsize::new(0);
+
+// SAFETY: every method hands its arguments to the system's allocator as they are and gives back what that gives.
+unsafe impl GlobalAlloc for Weighing {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        BYTES.fetch_add(layout.size(), Ordering::Relaxed);
+        // SAFETY: the caller's promises are the ones `System` asks for.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
+        BYTES.fetch_sub(layout.size(), Ordering::Relaxed);
+        // SAFETY: as above.
+        unsafe { System.dealloc(memory, layout) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Weighing = Weighing;
+
+const VPNS: u32 = 100_000;
+const USED: u32 = 100;
+const IDLE_BYTES: usize = 2_048;
+/// What may stay after VPNs were used: tables and books keep what they have grown to.
+const LEFT_BYTES: usize = 100_000;
+
+fn vpns(node: usize) -> Vec<VpnConfig> {
+    let public_key = config(node, 1, &Policy::default(), 1).peers[0].public_key;
+    let behind = |node: usize| {
+        let more = |n: u8| Prefix { address: Ipv4Addr::new(10, 20 + n, node as u8, 0).into(), length: 24 };
+        vec![Prefix { address: inner(node).into(), length: 32 }, more(1), more(2), more(3)]
+    };
+    let vpn = |id: u32| VpnConfig {
+        id: VpnId(id),
+        name: format!("tenant-{id}"),
+        weight: 1,
+        prefixes: behind(node),
+        members: vec![MemberConfig { public_key, prefixes: behind(1 - node) }],
+    };
+    (1..=VPNS).map(vpn).collect()
+}
+
+fn world(are_there: bool) -> (World, usize) {
+    let before = BYTES.load(Ordering::Relaxed);
+    let vpns = |node| if are_there { vpns(node) } else { Vec::new() };
+    let configs = [0, 1].map(|node| EngineConfig { vpns: vpns(node), ..config(node, 1, &Policy::default(), 1) });
+    let mut world = World::with(&[direction(100, 5, 0.0)], configs);
+    world.run_for(Duration::from_millis(500));
+    (world, BYTES.load(Ordering::Relaxed) - before)
+}
+
+/// Sends in the first VPNs, and waits until all has arrived.
+fn use_some(world: &mut World) {
+    for number in 0..5 {
+        (1..=USED).for_each(|vpn| world.send_raw_in(0, VpnId(vpn), &udp(inner(0), inner(1), 4000, number, 100)));
+        world.run_for(Duration::from_millis(50));
+    }
+    world.run_for(Duration::from_secs(5));
+    assert_eq!(world.delivered_in[1].len(), 5 * USED as usize, "{}", net::story(world));
+    world.delivered_in[1] = Vec::new();
+}
+
+#[test]
+fn an_idle_vpn_costs_less_than_two_kilobytes_and_no_more_after_it_was_used() {
+    let (plain, without) = world(false);
+    drop(plain);
+    let (mut world, with) = world(true);
+    let idle = (with - without) / (2 * VPNS as usize);
+    println!("{idle} bytes for an idle VPN at one node");
+    assert!(idle < IDLE_BYTES, "{idle} bytes");
+    use_some(&mut world);
+    world.run_for(KEY_LIFETIME * 2);
+    let quiet = BYTES.load(Ordering::Relaxed);
+    for _ in 0..3 {
+        use_some(&mut world);
+        world.run_for(KEY_LIFETIME * 2);
+    }
+    let after = BYTES.load(Ordering::Relaxed);
+    assert!(after < quiet + LEFT_BYTES, "{} bytes stay", after - quiet);
+}

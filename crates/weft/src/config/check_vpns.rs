@@ -1,0 +1,133 @@
+//! What contradicts itself in and between VPNs.
+
+use super::check::bits_behind_length;
+use super::diagnose::{Report, did_you_mean};
+use super::read::At;
+use super::{Config, Vpn, prefix};
+use std::collections::HashMap;
+use std::net::IpAddr;
+use weft_core::route::prefix_map::PrefixMap;
+use weft_engine::Prefix;
+
+/// Reports everything contradictory in the VPNs of `config`.
+pub fn check(config: &Config, report: &Report) {
+    unique(config, report);
+    own_addresses(config, report);
+    for vpn in &config.vpns {
+        members(config, vpn, report);
+        overlaps(vpn, report);
+    }
+    routes(config, report);
+}
+
+/// Numbers, names and devices tell VPNs apart.
+fn unique(config: &Config, report: &Report) {
+    let (mut ids, mut names) = (HashMap::new(), HashMap::new());
+    let mut devices = HashMap::from([(config.tun.name.as_str(), "[tun]")]);
+    for vpn in &config.vpns {
+        let name = vpn.name.value.as_str();
+        if let Some(other) = ids.insert(vpn.id.value, name) {
+            let message = format!("VPNs `{other}` and `{name}` have the same id {}", vpn.id.value);
+            report.error(vpn.id.span.clone(), message, Some("give each a number of its own".to_owned()));
+        }
+        if names.insert(name, ()).is_some() {
+            report.error(vpn.name.span.clone(), format!("two VPNs are called `{name}`"), None);
+        }
+        if let Some(other) = devices.insert(&vpn.device.value, name) {
+            let message = format!("device `{}` is that of `{other}` and of `{name}`", vpn.device.value);
+            report.error(vpn.device.span.clone(), message, Some("give each a device of its own".to_owned()));
+        }
+    }
+}
+
+/// The kernel could not tell for which device a packet to this machine is.
+fn own_addresses(config: &Config, report: &Report) {
+    let mut owners: HashMap<IpAddr, &str> = HashMap::new();
+    owners.extend(config.tun.addresses.iter().map(|prefix| (prefix.address, "[tun]")));
+    for vpn in &config.vpns {
+        for at in &vpn.addresses {
+            if let Some(other) = owners.insert(at.value.address, &vpn.name.value) {
+                let message =
+                    format!("{} is this node's address in `{}` and in `{other}`", at.value.address, vpn.name.value);
+                let help = "only this machine's own addresses must differ, those of others need not";
+                report.error(at.span.clone(), message, Some(help.to_owned()));
+            }
+        }
+    }
+}
+
+fn members(config: &Config, vpn: &Vpn, report: &Report) {
+    let peers = || config.peers.iter().map(|peer| peer.name.value.as_str());
+    for member in &vpn.members {
+        let name = &member.peer.value;
+        if !peers().any(|peer| peer == name) {
+            let help = did_you_mean(name, peers()).unwrap_or_else(|| match peers().next() {
+                Some(_) => format!("known: {}", peers().collect::<Vec<_>>().join(", ")),
+                None => "there is no [[peer]]".to_owned(),
+            });
+            let message = format!("`{name}` is a member of VPN `{}`, and no peer", vpn.name.value);
+            report.error(member.peer.span.clone(), message, Some(help));
+        }
+    }
+}
+
+/// Prefixes of a VPN do not overlap, but for default routes, which lie around all others.
+fn overlaps(vpn: &Vpn, report: &Report) {
+    let own = vpn.prefixes.iter().map(|at| ("this node", at));
+    let members = vpn.members.iter();
+    let theirs = members.flat_map(|member| member.prefixes.iter().map(|at| (member.peer.value.as_str(), at)));
+    let mut owners = PrefixMap::default();
+    for (owner, at) in own.chain(theirs) {
+        bits_behind_length(at, report);
+        let Prefix { address, length } = at.value;
+        match owners.overlap(address, length) {
+            None => {
+                let _ = owners.insert(address, length, (owner, at.value));
+            }
+            Some((of, other)) => {
+                let (written, other) = (prefix::text(at.value), prefix::text(other));
+                let vpn = &vpn.name.value;
+                let message = match of == owner {
+                    true => format!("`{written}` and `{other}` of {of} overlap in VPN `{vpn}`"),
+                    false => {
+                        format!("{owner} claims `{written}`, which overlaps with `{other}` of {of} in VPN `{vpn}`")
+                    }
+                };
+                let help = "an address of a VPN lies behind one member; only 0.0.0.0/0 and ::/0 may lie around others";
+                report.error(at.span.clone(), message, Some(help.to_owned()));
+            }
+        }
+    }
+    for member in &vpn.members {
+        for at in &member.prefixes {
+            let is_own = |own: &&At<Prefix>| {
+                own.value.address == at.value.address && at.value.length == prefix::host_bits(at.value.address)
+            };
+            if let Some(own) = vpn.addresses.iter().find(is_own) {
+                let message = format!("`{}` is this node's own address", prefix::text(own.value));
+                report.error(at.span.clone(), message, Some("put the member's address here".to_owned()));
+            }
+        }
+    }
+}
+
+/// One table leads a prefix to one device.
+fn routes(config: &Config, report: &Report) {
+    let mut owners: HashMap<(Option<u32>, IpAddr, u8), &str> = HashMap::new();
+    let key = |table, prefix: Prefix| (table, prefix::trimmed(prefix).address, prefix.length);
+    if config.tun.routes {
+        let prefixes = config.peers.iter().flat_map(|peer| &peer.prefixes);
+        owners.extend(prefixes.map(|at| (key(None, at.value), "[tun]")));
+    }
+    for vpn in config.vpns.iter().filter(|vpn| vpn.routes) {
+        for at in vpn.members.iter().flat_map(|member| &member.prefixes) {
+            let name = vpn.name.value.as_str();
+            if let Some(other) = owners.insert(key(vpn.table, at.value), name).filter(|other| *other != name) {
+                let written = prefix::text(at.value);
+                let message = format!("`{written}` has one route, but is in VPN `{name}` and in `{other}`");
+                let help = "give the VPN a routing table of its own, for example table = 1007, or set routes = false";
+                report.error(at.span.clone(), message, Some(help.to_owned()));
+            }
+        }
+    }
+}
