@@ -134,7 +134,7 @@ impl Host {
             Agent::DatagramSource(_) => {}
             Agent::DatagramSink(sink) => sink.receive(now, &packet),
             Agent::Echo(echo) => echo.receive(now, &packet),
-            Agent::EchoAnswer(answer) => answer.receive(ends, packet, out),
+            Agent::EchoAnswer(answer) => answer.receive(ends, &packet, out),
         }
         self.reschedule(seat);
     }

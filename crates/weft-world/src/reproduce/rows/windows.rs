@@ -21,7 +21,7 @@ pub(super) const ROWS: [Row; 4] = [
         id: "D1",
         figure: "Paper 003, Figures 3 and 4",
         claim: "F > 0.9 for all a and b, the bottleneck full; a = 1 has the poorer transient, b no effect",
-        accept: "F ≥ 0.9 (mean of each second's over the last 30 s), without loops lower; a = 1 settles no sooner than a = 0.1 (95 % intervals)",
+        accept: "F ≥ 0.9 (mean of each second's over the last 30 s), without loops lower; a = 1 settles no sooner than a = 0.1",
         setup: "five VPNs of weights 1, 2, 2, 3, 4 and unequal delays, 30 TCP each, over 50 Mbit/s with 30 % Poisson; Δ = 4; b by the rule, then the closed loop",
         examine: weighted,
     },
@@ -86,9 +86,8 @@ fn weighted(lab: &mut Laboratory) -> Result<Finding, String> {
         }
     }
     for (small, one) in [(2, 3), (5, 6)] {
-        let ends =
-            |number: usize| outcomes.get(number).map_or([0.0; 2], |o| settling(o, &WEIGHTS, 0.9, END_S).interval());
-        checks.at_least("upper end of settling with a = 1", ends(one)[1], ends(small)[0]);
+        let settled = |number: usize| outcomes.get(number).map_or(0.0, |o| settling(o, &WEIGHTS, 0.9, END_S).mean);
+        checks.at_least("settling with a = 1", settled(one), settled(small));
     }
     // A panel for each b₁, the run without loops in both.
     let panels = BS_OF_FIRST.iter().zip(curves.get(1..).unwrap_or_default().chunks(3)).map(|(b, own)| Chart {
@@ -102,7 +101,13 @@ fn weighted(lab: &mut Laboratory) -> Result<Finding, String> {
         title: "Paper 003, Figures 3 and 4: fairness between VPNs",
         charts: panels.collect(),
     };
-    Ok(Finding { picture: Some(picture), ..checks.finding(measured) })
+    let mut finding = Finding { picture: Some(picture), ..checks.finding(measured) };
+    finding.remarks.push(
+        "Five runs do not tell the two apart where b₁ = 0.25: one of them, slow to settle, makes the mean of a = 0.1, and the intervals \
+         overlap. Where b₁ = 0.1 the order is the paper's."
+            .to_owned(),
+    );
+    Ok(finding)
 }
 
 const AS: [f64; 4] = [0.1, 0.5, 1.0, 5.0];
