@@ -57,7 +57,7 @@ demo: build ## three unequal links, one network: table and picture in out/demo
 	@packaging/setup lab
 	$(TARGET)/release/weft lab run scenarios/demo.toml --out out/demo
 
-# Which rows, and further arguments: make reproduce ROWS="A2 A3" REPRODUCE=--quick
+# Which rows, and further arguments: make reproduce ROWS="A2 D1" REPRODUCE=--quick. Rows that are not run stay as they are.
 ROWS ?= all
 REPRODUCE ?=
 reproduce: TARGET := $(or $(CARGO_TARGET_DIR),target)

@@ -3,6 +3,7 @@
 //! It drives [`Node`]s and knows nothing of what they are.
 #![forbid(unsafe_code)]
 
+mod agenda;
 pub mod edge;
 pub mod forward;
 pub mod host;

@@ -1,14 +1,19 @@
 //! What the simulator drives, and what it gives into its hands.
 
+use crate::agenda::Agendas;
 use crate::link::Link;
-use crate::schedule::Schedule;
 use crate::{LinkId, Packet};
 use weft_units::Instant;
 
 /// A node of the network: a host, a router, or anything else that takes and sends packets.
 pub trait Node {
+    /// A packet has arrived that may not be for this node: sends it on if that moves no deadline, else gives it back, to be received.
+    fn pass_on(&mut self, packet: Box<Packet>, _: &mut Ports<'_>) -> Option<Box<Packet>> {
+        Some(packet)
+    }
+
     /// A packet has arrived over `from`.
-    fn receive(&mut self, now: Instant, from: LinkId, packet: Packet, ports: &mut Ports<'_>);
+    fn receive(&mut self, now: Instant, from: LinkId, packet: Box<Packet>, ports: &mut Ports<'_>);
 
     /// The time it asked for has come.
     fn wake(&mut self, now: Instant, ports: &mut Ports<'_>);
@@ -21,8 +26,7 @@ pub trait Node {
 pub struct Ports<'a> {
     pub(crate) now: Instant,
     pub(crate) links: &'a mut [Link],
-    pub(crate) link_sources: &'a [u32],
-    pub(crate) schedule: &'a mut Schedule,
+    pub(crate) agendas: &'a mut Agendas,
 }
 
 impl Ports<'_> {
@@ -31,10 +35,13 @@ impl Ports<'_> {
     /// # Panics
     /// When there is no such link.
     #[inline]
-    pub fn send(&mut self, link: LinkId, packet: Packet) {
+    pub fn send(&mut self, link: LinkId, packet: Box<Packet>) {
         let way = &mut self.links[link.index()];
+        let next = way.next_arrival();
         way.offer(self.now, packet);
-        self.schedule.set(self.link_sources[link.index()], way.next());
+        if way.next_arrival() != next || way.is_managed() {
+            self.agendas.set_link(link, way);
+        }
     }
 
     /// A link, to look at.

@@ -7,10 +7,20 @@ use weft_units::{Instant, Rng};
 
 /// The ways on to one destination.
 #[derive(Clone, Debug)]
-struct Route {
-    first: u32,
-    count: u32,
-    spreader: Spreader,
+enum Route {
+    None,
+    One(NextHop),
+    Several(Box<(Vec<NextHop>, Spreader)>),
+}
+
+impl Route {
+    fn new(ways: Vec<NextHop>) -> Route {
+        match ways[..] {
+            [] => Route::None,
+            [way] => Route::One(way),
+            _ => Route::Several(Box::new((ways, Spreader::default()))),
+        }
+    }
 }
 
 /// A router.
@@ -18,8 +28,6 @@ struct Route {
 pub struct Router {
     /// By destination.
     routes: Vec<Route>,
-    /// All ways on, those to one destination together.
-    ways: Vec<NextHop>,
     by_label: Vec<Option<LinkId>>,
     forwarding: Forwarding,
     rng: Rng,
@@ -28,25 +36,13 @@ pub struct Router {
 impl Router {
     /// A router with these routes.
     pub fn new(table: RouteTable, forwarding: Forwarding, rng: Rng) -> Router {
-        let mut router = Router { routes: Vec::new(), ways: Vec::new(), by_label: Vec::new(), forwarding, rng };
-        router.set_routes(table);
-        router
-    }
-
-    fn set_routes(&mut self, table: RouteTable) {
-        self.ways.clear();
-        self.routes.clear();
-        for ways in table.by_destination {
-            let (first, count) = (self.ways.len() as u32, ways.len() as u32);
-            self.routes.push(Route { first, count, spreader: Spreader::default() });
-            self.ways.extend(ways);
-        }
-        self.by_label = table.by_label;
+        let routes = table.by_destination.into_iter().map(Route::new).collect();
+        Router { routes, by_label: table.by_label, forwarding, rng }
     }
 
     /// Sends a packet on its way; where there is none it vanishes.
     #[inline]
-    pub(crate) fn forward(&mut self, mut packet: Packet, ports: &mut Ports<'_>) {
+    pub(crate) fn forward(&mut self, mut packet: Box<Packet>, ports: &mut Ports<'_>) {
         if packet.label != 0 {
             match self.by_label.get(usize::from(packet.label)).copied().flatten() {
                 Some(link) => return ports.send(link, packet),
@@ -54,12 +50,12 @@ impl Router {
             }
         }
         let way = match self.routes.get_mut(packet.destination.index()) {
-            Some(Route { first, count: 1, .. }) => self.ways[*first as usize],
-            Some(Route { first, count, spreader }) if *count > 1 => {
-                let ways = &self.ways[*first as usize..(*first + *count) as usize];
+            Some(Route::One(way)) => *way,
+            Some(Route::Several(several)) => {
+                let (ways, spreader) = &mut **several;
                 ways[spreader.pick(self.forwarding, ways, &packet, &mut self.rng)]
             }
-            _ => return,
+            Some(Route::None) | None => return,
         };
         packet.label = way.label;
         ports.send(way.link, packet);
@@ -67,7 +63,7 @@ impl Router {
 }
 
 impl Node for Router {
-    fn receive(&mut self, _: Instant, _: LinkId, packet: Packet, ports: &mut Ports<'_>) {
+    fn receive(&mut self, _: Instant, _: LinkId, packet: Box<Packet>, ports: &mut Ports<'_>) {
         self.forward(packet, ports);
     }
 

@@ -32,14 +32,20 @@ impl Entrant {
     }
 }
 
+/// How many play in a match.
+const SIDES: usize = 4;
+
 /// One next time for each source; the earliest is known at once, and a change costs the logarithm of the number of sources.
 ///
 /// Sources of equal times come in the order of their numbers.
 pub(crate) struct Schedule {
-    /// A winner tree: the children of `i` are `2i` and `2i + 1`, the sources are the second half.
-    tree: Vec<Entrant>,
+    /// A tree of matches in rounds, the final first: the winner of match `m` is player `m` of the round before; the players of the last
+    /// round are the sources.
+    matches: Vec<[Entrant; SIDES]>,
+    /// The first match of the last round.
+    last_round: usize,
     sources: u32,
-    /// The root, where it is at hand.
+    /// Who won the final.
     first: Entrant,
 }
 
@@ -51,7 +57,7 @@ impl Default for Schedule {
 
 impl Schedule {
     pub(crate) fn new() -> Schedule {
-        Schedule { tree: vec![Entrant::NOBODY; 2], sources: 0, first: Entrant::NOBODY }
+        Schedule { matches: vec![[Entrant::NOBODY; SIDES]], last_round: 0, sources: 0, first: Entrant::NOBODY }
     }
 
     /// A new source, with nothing to do yet.
@@ -62,24 +68,20 @@ impl Schedule {
         let source = self.sources;
         assert!(source < (1 << SOURCE_BITS) - 1, "too many nodes and links");
         self.sources += 1;
-        if self.sources as usize > self.leaves() {
+        if self.sources as usize > (self.matches.len() - self.last_round) * SIDES {
             self.grow();
         }
         self.replay(source, Entrant::new(Instant::FAR_FUTURE, source));
         source
     }
 
-    fn leaves(&self) -> usize {
-        self.tree.len() / 2
-    }
-
+    /// One round more.
     fn grow(&mut self) {
-        let old = self.tree[self.leaves()..].to_vec();
-        let leaves = old.len() * 2;
-        self.tree = vec![Entrant::NOBODY; 2 * leaves];
-        self.tree[leaves..leaves + old.len()].copy_from_slice(&old);
-        for node in (1..leaves).rev() {
-            self.tree[node] = self.tree[2 * node].min(self.tree[2 * node + 1]);
+        let players = self.matches.split_off(self.last_round);
+        self.last_round += players.len();
+        self.matches = vec![[Entrant::NOBODY; SIDES]; self.last_round + players.len() * SIDES];
+        for (source, entrant) in players.into_iter().flatten().enumerate() {
+            self.replay(source as u32, entrant);
         }
     }
 
@@ -87,20 +89,27 @@ impl Schedule {
     #[inline]
     pub(crate) fn set(&mut self, source: u32, at: Instant) {
         let entrant = Entrant::new(at, source);
-        if self.tree[self.leaves() + source as usize] != entrant {
+        let player = source as usize;
+        if self.matches[self.last_round + player / SIDES][player % SIDES] != entrant {
             self.replay(source, entrant);
         }
     }
 
-    /// Plays the matches between a source's leaf and the root anew.
-    fn replay(&mut self, source: u32, mut winner: Entrant) {
-        let mut node = self.leaves() + source as usize;
-        let tree = &mut self.tree[..];
-        tree[node] = winner;
-        while node > 1 {
-            winner = winner.min(tree[node ^ 1]);
-            node /= 2;
-            tree[node] = winner;
+    /// Plays the matches between a source's first and the final anew.
+    #[inline]
+    fn replay(&mut self, source: u32, entrant: Entrant) {
+        let matches = &mut self.matches[..];
+        let (mut winner, mut side, mut game) =
+            (entrant, source as usize % SIDES, self.last_round + source as usize / SIDES);
+        loop {
+            let players = &mut matches[game];
+            players[side] = winner;
+            let [a, b, c, d] = *players;
+            winner = a.min(b).min(c.min(d));
+            if game == 0 {
+                break;
+            }
+            (side, game) = ((game - 1) % SIDES, (game - 1) / SIDES);
         }
         self.first = winner;
     }

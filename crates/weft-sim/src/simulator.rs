@@ -1,32 +1,25 @@
 //! The network and its clock.
 
+use crate::agenda::{Agendas, Event};
 use crate::link::{Link, LinkSpec};
 use crate::node::{Node, Ports};
-use crate::schedule::Schedule;
 use crate::{LinkId, NodeId, Packet};
-use weft_units::{Instant, Rng};
-
-#[derive(Clone, Copy)]
-enum Source {
-    Link(LinkId),
-    Node(NodeId),
-}
+use weft_units::{Duration, Instant, Rng};
 
 /// Sees every packet that arrives over the links it is told to watch.
 pub type Tap = Box<dyn FnMut(Instant, LinkId, &Packet) + Send>;
 
 /// A network of nodes of type `N` in virtual time, from time zero.
 ///
-/// What happens between two calls of [`Simulator::run_until`] happens at the time of the first.
+/// A node runs ahead of the others as far as nothing of them can reach it, which is the least delay of the links to it: what happens at
+/// one node happens in order of time, and what happens at several comes to the same as if it did. Ahead of the others its memory is still
+/// at hand from the event before. What happens between two calls of [`Simulator::run_until`] happens at the time of the first.
 pub struct Simulator<N> {
     now: Instant,
     rng: Rng,
-    schedule: Schedule,
-    sources: Vec<Source>,
+    agendas: Agendas,
     nodes: Vec<N>,
-    node_sources: Vec<u32>,
     links: Vec<Link>,
-    link_sources: Vec<u32>,
     is_tapped: Vec<bool>,
     tap: Option<Tap>,
 }
@@ -37,39 +30,29 @@ impl<N: Node> Simulator<N> {
         Simulator {
             now: Instant::ZERO,
             rng: Rng::new(seed),
-            schedule: Schedule::new(),
-            sources: Vec::new(),
+            agendas: Agendas::default(),
             nodes: Vec::new(),
-            node_sources: Vec::new(),
             links: Vec::new(),
-            link_sources: Vec::new(),
             is_tapped: Vec::new(),
             tap: None,
         }
     }
 
-    fn add_source(&mut self, source: Source) -> u32 {
-        self.sources.push(source);
-        self.schedule.add()
-    }
-
     /// Adds a node; its number counts from 0.
     pub fn add_node(&mut self, node: N) -> NodeId {
         let id = NodeId(self.nodes.len() as u32);
-        let source = self.add_source(Source::Node(id));
-        self.schedule.set(source, node.deadline().unwrap_or(Instant::FAR_FUTURE));
+        self.agendas.add_node(node.deadline().unwrap_or(Instant::FAR_FUTURE));
         self.nodes.push(node);
-        self.node_sources.push(source);
         id
     }
 
     /// Adds one direction of a link; its number counts from 0.
     pub fn add_link(&mut self, from: NodeId, to: NodeId, spec: LinkSpec) -> LinkId {
         let id = LinkId(self.links.len() as u32);
-        let source = self.add_source(Source::Link(id));
         let rng = self.rng.split(u64::from(id.0) + 1);
-        self.links.push(Link::new(from, to, spec, &rng, self.now));
-        self.link_sources.push(source);
+        let link = Link::new(from, to, spec, &rng, self.now);
+        self.agendas.add_link(id, &link);
+        self.links.push(link);
         self.is_tapped.push(false);
         id
     }
@@ -111,10 +94,13 @@ impl<N: Node> Simulator<N> {
         let mut spec = way.spec().clone();
         change(&mut spec);
         way.set(self.now, spec);
-        self.schedule.set(self.link_sources[link.index()], way.next());
+        self.agendas.set_link(link, way);
+        let to = way.to();
+        let delays = self.links.iter().filter(|way| way.to() == to).map(|way| way.spec().delay);
+        self.agendas.set_lookahead(to, delays.min().unwrap_or(Duration::MAX));
     }
 
-    /// Lets `tap` see every packet that arrives over `links` from now on; one tap at a time.
+    /// Lets `tap` see every packet that arrives over `links` from now on, in order of time; one tap at a time.
     pub fn tap(&mut self, links: &[LinkId], tap: Tap) {
         self.is_tapped.fill(false);
         links.iter().for_each(|link| self.is_tapped[link.index()] = true);
@@ -126,59 +112,74 @@ impl<N: Node> Simulator<N> {
     /// # Panics
     /// When there is no such node.
     pub fn with_node<T>(&mut self, node: NodeId, work: impl FnOnce(&mut N, Instant, &mut Ports<'_>) -> T) -> T {
-        let (nodes, mut ports) = self.split();
-        let now = ports.now;
+        self.at_node(self.now, node, work)
+    }
+
+    fn at_node<T>(&mut self, now: Instant, node: NodeId, work: impl FnOnce(&mut N, Instant, &mut Ports<'_>) -> T) -> T {
+        let (nodes, mut ports) = self.split(now);
         let result = work(&mut nodes[node.index()], now, &mut ports);
         self.reschedule(node);
         result
     }
 
-    fn split(&mut self) -> (&mut [N], Ports<'_>) {
-        let ports = Ports {
-            now: self.now,
-            links: &mut self.links,
-            link_sources: &self.link_sources,
-            schedule: &mut self.schedule,
-        };
-        (&mut self.nodes, ports)
+    fn split(&mut self, now: Instant) -> (&mut [N], Ports<'_>) {
+        (&mut self.nodes, Ports { now, links: &mut self.links, agendas: &mut self.agendas })
     }
 
     fn reschedule(&mut self, node: NodeId) {
         let deadline = self.nodes[node.index()].deadline();
-        self.schedule.set(self.node_sources[node.index()], deadline.unwrap_or(Instant::FAR_FUTURE));
+        self.agendas.set_timer(node, deadline.unwrap_or(Instant::FAR_FUTURE));
     }
 
     /// Lets everything happen that happens until `end`, `end` included.
     pub fn run_until(&mut self, end: Instant) {
         loop {
-            let (at, source) = self.schedule.first();
+            let (at, node, reached) = self.agendas.first();
             if at > end || at == Instant::FAR_FUTURE {
                 self.now = end;
                 return;
             }
-            self.now = at.max(self.now);
-            match self.sources[source as usize] {
-                Source::Link(link) => self.arrive(link, source),
-                Source::Node(node) => self.with_node(node, |node, now, ports| node.wake(now, ports)),
+            let until = if self.tap.is_some() { at } else { reached };
+            self.run_node(node, until.min(end));
+        }
+    }
+
+    /// Lets happen what happens at one node.
+    fn run_node(&mut self, node: NodeId, until: Instant) {
+        let mut now = self.now;
+        self.agendas.resume(node);
+        loop {
+            let (at, event) = self.agendas.first_of(node);
+            if at > until || at == Instant::FAR_FUTURE {
+                return self.agendas.pause(node);
+            }
+            now = now.max(at);
+            match event {
+                Event::Arrival(link) => self.arrive(now, link),
+                Event::Departure(link) => {
+                    self.links[link.index()].depart_managed(now);
+                    self.agendas.set_link(link, &self.links[link.index()]);
+                }
+                Event::Timer => self.at_node(now, node, |node, now, ports| node.wake(now, ports)),
             }
         }
     }
 
-    fn arrive(&mut self, link: LinkId, source: u32) {
+    fn arrive(&mut self, now: Instant, link: LinkId) {
         let way = &mut self.links[link.index()];
-        let arrived = way.arrive(self.now);
-        self.schedule.set(source, way.next());
+        let arrived = way.arrive(now);
+        self.agendas.set_link(link, way);
         let (to, Some(packet)) = (way.to(), arrived) else { return };
         if self.is_tapped[link.index()]
             && let Some(tap) = &mut self.tap
         {
-            tap(self.now, link, &packet);
+            tap(now, link, &packet);
         }
-        let (nodes, mut ports) = self.split();
-        let (node, now) = (&mut nodes[to.index()], ports.now);
+        let (nodes, mut ports) = self.split(now);
+        let node = &mut nodes[to.index()];
+        let Some(packet) = node.pass_on(packet, &mut ports) else { return };
         node.receive(now, link, packet, &mut ports);
-        let deadline = node.deadline().unwrap_or(Instant::FAR_FUTURE);
-        self.schedule.set(self.node_sources[to.index()], deadline);
+        self.reschedule(to);
     }
 }
 

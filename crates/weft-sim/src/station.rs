@@ -21,7 +21,7 @@ struct Uplink<'a, 'b> {
 }
 
 impl Egress for Uplink<'_, '_> {
-    fn send(&mut self, packet: Packet) {
+    fn send(&mut self, packet: Box<Packet>) {
         self.router.forward(packet, self.ports);
     }
 }
@@ -60,7 +60,16 @@ impl Station {
 
 impl Node for Station {
     #[inline]
-    fn receive(&mut self, now: Instant, _: LinkId, packet: Packet, ports: &mut Ports<'_>) {
+    fn pass_on(&mut self, packet: Box<Packet>, ports: &mut Ports<'_>) -> Option<Box<Packet>> {
+        if packet.destination == self.id || self.edge.is_some() {
+            return Some(packet);
+        }
+        self.router.forward(packet, ports);
+        None
+    }
+
+    #[inline]
+    fn receive(&mut self, now: Instant, _: LinkId, packet: Box<Packet>, ports: &mut Ports<'_>) {
         let uplink = &mut Uplink { router: &mut self.router, ports };
         let packet = match &mut self.edge {
             None => packet,

@@ -48,12 +48,16 @@ fn results_do_not_depend_on_threads_and_hold_what_results_promise() {
     let (mean, interval) = (&saved["measured"]["modified-ack, Mbit/s"], &saved["ci95"]["modified-ack, Mbit/s"]);
     assert!(interval[0].as_f64() < mean.as_f64() && mean.as_f64() < interval[1].as_f64());
 
-    let text = document(&one, "weft sim reproduce", "figures");
+    let text = document(&one, "figures", "");
     assert!(
         ["## C6 – Paper 002, Figure 6", "| [A1](#a1--paper-000-equation-1) |", "⟨7, 6, 5⟩"]
             .iter()
             .all(|part| text.contains(part))
     );
+    let anew = Reproduction { rows: one.rows[..1].to_vec(), seeds: 7, ..one.clone() };
+    let merged = document(&anew, "figures", &text);
+    assert_eq!(merged, text.replacen("seeds 1 to 2", "seeds 1 to 7", 1), "the first row is new, the others stay");
+    assert_eq!(document(&one, "figures", &merged), text);
 }
 
 #[test]

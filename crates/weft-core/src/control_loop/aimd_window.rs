@@ -68,8 +68,9 @@ pub struct AimdWindow {
     peaks: [u32; 2],
     /// The round ends when this marker is reported.
     round: u32,
-    /// Losses reported up to this marker belong to the last event.
+    /// Losses belong to the last event until so many packets, all sent before it, are settled.
     recover: u32,
+    events: u32,
     backlogged: bool,
 }
 
@@ -86,17 +87,19 @@ impl AimdWindow {
             threshold: if config.slow_start { MOST_WINDOW } else { 0.0 },
             peaks: [0; 2],
             round: 0,
-            recover: u32::MAX,
+            recover: 0,
+            events: 0,
             backlogged: false,
         };
         this.bound();
         this
     }
 
-    /// Whether a packet may leave.
+    /// Whether a packet may leave: at least half of it must fit. Were it to fit whole, half a packet of every window would never be
+    /// used, which is much of a small one.
     pub fn credit(&self, bytes: u32) -> Credit {
         let in_flight = self.ledger.in_flight();
-        let fits = f64::from(in_flight) + f64::from(bytes) <= self.window;
+        let fits = f64::from(in_flight) + f64::from(bytes) / 2.0 <= self.window;
         if in_flight == 0 || fits { Credit::Now } else { Credit::OnReport }
     }
 
@@ -108,16 +111,17 @@ impl AimdWindow {
         self.peaks[0] = self.peaks[0].max(self.ledger.in_flight());
         let first = self.ledger.sequence() == 0;
         let every = self.ledger.unmarked_packets() >= u32::from(self.config.marker_every.max(1));
-        let full = self.ledger.in_flight() as f64 + f64::from(self.config.packet_bytes) > self.window;
+        let full = f64::from(self.ledger.in_flight()) + f64::from(self.config.packet_bytes) / 2.0 > self.window;
         (first || every || full).then(|| self.ledger.mark(now))
     }
 
     /// Takes in a report.
     pub fn on_report(&mut self, now: Instant, report: &Report) {
         let reorder = Duration::from_millis(self.config.reorder_ms.into());
+        let has_recovered = self.has_recovered();
         let Some(news) = self.ledger.on_report(now, report, reorder) else { return };
         if news.lost_packets > 0 || news.ce_packets > 0 {
-            if is_after(news.sequence, self.recover) {
+            if has_recovered {
                 self.loss_event();
             }
         } else {
@@ -132,7 +136,7 @@ impl AimdWindow {
 
     /// A first transmission was lost, or its outer header came with a CE mark: known from below, though it may be repeated.
     pub fn on_congestion(&mut self) {
-        if is_after(self.ledger.reported(), self.recover) {
+        if self.has_recovered() {
             self.loss_event();
         }
     }
@@ -163,9 +167,21 @@ impl AimdWindow {
         self.config.decrease = decrease.clamp(LEAST_DECREASE, MOST_DECREASE) as f32;
     }
 
-    /// Packets found lost, ever, modulo 2^32.
-    pub fn lost_packets(&self) -> u32 {
-        self.ledger.lost_packets()
+    /// Begins anew with a window of `bytes`, without slow start.
+    pub fn restart(&mut self, bytes: f64) {
+        self.window = bytes;
+        self.bound();
+        self.threshold = self.window;
+    }
+
+    /// Packets received or lost, ever, as far as is known, modulo 2^32.
+    pub fn settled_packets(&self) -> u32 {
+        self.ledger.settled_packets()
+    }
+
+    /// Loss events it answered, ever, modulo 2^32.
+    pub fn loss_events(&self) -> u32 {
+        self.events
     }
 
     /// a (packets a round trip) and b.
@@ -190,9 +206,15 @@ impl AimdWindow {
         }
     }
 
+    /// Whether everything sent before the last event is settled, so that what is lost now is another one.
+    fn has_recovered(&self) -> bool {
+        !is_after(self.recover, self.ledger.settled_packets())
+    }
+
     fn loss_event(&mut self) {
+        self.events = self.events.wrapping_add(1);
         self.losses.on_event(self.ledger.settled_packets());
-        self.recover = self.ledger.covering_sequence();
+        self.recover = self.ledger.sent_packets();
         // A window that doubled until it overflowed the bottleneck is twice what fits.
         let doubling = self.window < self.threshold;
         let beta = if doubling { 0.5 } else { 1.0 - self.decrease() };
@@ -247,6 +269,7 @@ mod tests {
     use super::*;
     use crate::control_loop::LoopEgress;
     use crate::service::Service;
+    use alloc::vec::Vec;
 
     const PACKET: u32 = 1_500;
 
@@ -281,10 +304,10 @@ mod tests {
         for i in 0..10 {
             round(&mut this, &mut egress, i * 10, 0);
         }
-        // Ten times half a packet at most; a little less, since a window of 8.4 packets lets 8 out.
+        // Ten times half a packet, but for rounding: a window of 8.4 packets lets 8 out.
         let before = packets(&this);
         assert!((8.0..9.01).contains(&before), "{before}");
-        assert_eq!(round(&mut this, &mut egress, 100, 3), before as u32);
+        assert_eq!(round(&mut this, &mut egress, 100, 3), before.round() as u32);
         let after = packets(&this);
         // The reports after the event let it grow again a little.
         assert!((0.75..0.8).contains(&(after / before)), "three losses, one event: {before} → {after}");
@@ -303,6 +326,40 @@ mod tests {
         assert!((56.0..=64.0).contains(&before), "{before}");
         round(&mut this, &mut egress, 40, 1);
         assert!((packets(&this) / before - 0.5).abs() < 0.01);
+    }
+
+    /// The last packet of a full window carries a marker. When it is lost, the next marker tells of losses before the event.
+    #[test]
+    fn a_loss_that_is_reported_late_belongs_to_the_event_before() {
+        let (mut this, mut egress) = (AimdWindow::new(config(), Share::default()), LoopEgress::default());
+        this.window = 8.0 * f64::from(PACKET);
+        let mut send = |this: &mut AimdWindow, arrives: bool| {
+            let marker = this.on_sent(Instant::ZERO, PACKET, true).filter(|_| arrives);
+            if arrives {
+                egress.on_packet(PACKET, false);
+            }
+            marker.and_then(|marker| egress.on_marker(Instant::ZERO, marker))
+        };
+        let reports: Vec<_> = (0..8).filter_map(|n| send(&mut this, n < 5)).collect();
+        reports.iter().for_each(|report| this.on_report(Instant::from_millis(10), report));
+        this.on_congestion();
+        assert_eq!((this.loss_events(), this.status().in_flight_bytes), (1, 3 * PACKET), "another loop's loss");
+        let mut late = None;
+        while this.credit(PACKET) == Credit::Now {
+            late = late.or(send(&mut this, true));
+        }
+        this.on_report(Instant::from_millis(20), &late.unwrap_or_default());
+        assert_eq!((this.loss_events(), this.status().lost_packets), (1, 3));
+    }
+
+    #[test]
+    fn of_a_small_window_nothing_is_left_unused() {
+        let mut this = AimdWindow::new(config(), Share::default());
+        this.window = 5.6 * f64::from(PACKET);
+        while this.credit(PACKET) == Credit::Now {
+            this.on_sent(Instant::ZERO, PACKET, true);
+        }
+        assert_eq!(this.status().in_flight_bytes, 6 * PACKET, "more than half of the sixth fits");
     }
 
     #[test]

@@ -99,14 +99,9 @@ impl Ledger {
         self.sequence
     }
 
-    /// The first marker that covers everything sent so far, sent or yet to be sent.
-    pub fn covering_sequence(&self) -> u32 {
-        self.sequence.wrapping_add(u32::from(self.unmarked_packets() > 0))
-    }
-
-    /// The newest marker reported on.
-    pub fn reported(&self) -> u32 {
-        self.reported
+    /// Packets sent, ever, modulo 2^32.
+    pub fn sent_packets(&self) -> u32 {
+        self.sent_packets
     }
 
     pub fn marked_at(&self) -> Instant {

@@ -15,9 +15,10 @@
 //! round trip and by b ≪ ½ at a loss event, a rate by α each τ ≥ RTT, so a loop takes tens of round trips and stays
 //! slower than TCP inside and paths below. Weights become b and α; [`crate::fair`] corrects them every 20 to 100 round trips.
 //!
-//! **Loops of one edge pair** share every bottleneck. Under the window law tell all of them by `on_congestion` when one finds a loss
-//! (its [`Status::lost_packets`] moves): then it is not chance whose packet was dropped, and shares settle within seconds
-//! ([`crate::fair::aimd::shared_event_kappa`]).
+//! **Loops of one edge pair** share every bottleneck. Under the window law tell all of them by `on_congestion` when one answers a
+//! loss event ([`ControlLoop::loss_events`] moves): then it is not chance whose packet was dropped, and shares settle within seconds
+//! ([`crate::fair::aimd::shared_event_kappa`]). Not at every loss: one that came by the same overflow as an event before, but was
+//! reported later, would make the others back off twice.
 //!
 //! **With several paths** packets overtake one another. Let the egress count a packet when its order is restored (or set
 //! the reordering window to the spread of the paths' delays): then delay means the time until everything before the marker was there.
@@ -165,11 +166,11 @@ impl ControlLoop {
         }
     }
 
-    /// Packets found lost, ever, modulo 2^32: as in [`Status`], at less cost.
-    pub fn lost_packets(&self) -> u32 {
+    /// Loss events the loop answered, ever, modulo 2^32; none of a law that does not go by loss.
+    pub fn loss_events(&self) -> u32 {
         match self {
-            ControlLoop::AimdWindow(law) => law.lost_packets(),
-            ControlLoop::Accumulation(law) => law.lost_packets(),
+            ControlLoop::AimdWindow(law) => law.loss_events(),
+            ControlLoop::Accumulation(_) => 0,
         }
     }
 

@@ -1,9 +1,10 @@
 //! Who turns weights into the parameters of windows while they run (paper 003; automatic as in DCPC).
 //!
-//! A window begins with the parameters that its weight alone asks for. As soon as all have met a loss, measured loss-event rates
-//! and round trips come in by the rule ([`target_kappa`]): at once, then damped, since p depends on b. From 100 round trips on the
-//! closed loop ([`correct`]) compares what arrives with what the weights say, every 20 round trips. Nothing is kept for a loop: its
-//! κ is what its parameters are.
+//! A window begins with the parameters that its weight alone asks for. As soon as all have met a loss, what they have is divided
+//! by weight, once (what slow start ends at is chance, and small a and b forget it only over hundreds of round trips; the
+//! paper does not say how windows start), and measured loss-event rates and round trips come in by the rule ([`target_kappa`]): at once, then
+//! damped, since p depends on b. From 100 round trips on the closed loop ([`correct`]) compares what arrives with what the
+//! weights say, every 20 round trips. Nothing is kept for a loop: its κ is what its parameters are.
 //!
 //! Where loops hear of each other's losses the rule has nothing to say, and the closed loop begins at once: shares follow the
 //! parameters by themselves, but for VPNs whose traffic does not always keep up with its share.
@@ -18,6 +19,8 @@ use weft_units::{Duration, Instant};
 
 /// Between two corrections at least, whatever the round trips.
 const LEAST_INTERVAL: Duration = Duration::from_millis(100);
+/// Turns after the first loss of any loop; then all that have not met one are thought to be just about to.
+const MOST_WAITING_TURNS: u32 = 10;
 
 /// What corrects the parameters.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -51,16 +54,17 @@ pub struct ControllerConfig {
 pub struct Controller {
     config: ControllerConfig,
     due: Instant,
-    turns: u32,
-    /// Whether the rule was applied before.
-    ruled: bool,
+    /// Turns since one had met a loss.
+    waited: u32,
+    /// Times the rule was applied.
+    ruled: u32,
     members: Vec<Member>,
 }
 
 impl Controller {
     /// A controller whose first turn comes soon.
     pub fn new(config: ControllerConfig, now: Instant) -> Controller {
-        Controller { config, due: now + LEAST_INTERVAL, turns: 0, ruled: false, members: Vec::new() }
+        Controller { config, due: now + LEAST_INTERVAL, waited: 0, ruled: 0, members: Vec::new() }
     }
 
     /// a and b of a loop that begins; `nominal_weight` is the heaviest of all under [`Knob::Increase`], the lightest under
@@ -82,14 +86,12 @@ impl Controller {
     pub fn turn(&mut self, now: Instant, loops: &mut [(f64, &mut AimdWindow)]) {
         let ControllerConfig { steering, knob, increase, decrease, shared_events } = self.config;
         self.due = now + self.interval(loops);
-        self.turns += 1;
         self.members.clear();
         self.members.extend(loops.iter().map(|(weight, law)| member(&self.config, *weight, law)));
-        let opening = self.turns <= FORMULA_ROUND_TRIPS / CLOSED_LOOP_ROUND_TRIPS && !shared_events;
         match steering {
             Steering::Off => return,
             Steering::Rule if shared_events => return,
-            Steering::ClosedLoop if !opening => {
+            Steering::ClosedLoop if !self.is_opening() => {
                 correct(&mut self.members, knob, kappa_of(decrease), CLOSED_LOOP_GAIN);
                 self.anchor();
             }
@@ -101,8 +103,17 @@ impl Controller {
         }
     }
 
+    /// Whether it is the rule's time: from the first loss of all on for 100 round trips.
+    fn is_opening(&self) -> bool {
+        let rule_turns = FORMULA_ROUND_TRIPS / CLOSED_LOOP_ROUND_TRIPS;
+        !self.config.shared_events && self.ruled < rule_turns
+    }
+
     /// So many round trips of those that have packets, on average.
     fn interval(&self, loops: &[(f64, &mut AimdWindow)]) -> Duration {
+        if self.is_opening() && self.ruled == 0 {
+            return LEAST_INTERVAL;
+        }
         let statuses = loops.iter().map(|(_, law)| law.status()).filter(|status| status.backlogged);
         let (sum, count) = statuses.fold((Duration::ZERO, 0), |(sum, count), status| (sum + status.rtt, count + 1));
         (sum / count.max(1) * CLOSED_LOOP_ROUND_TRIPS).max(LEAST_INTERVAL)
@@ -119,17 +130,23 @@ impl Controller {
         }
     }
 
-    /// The rule, relative to the first loop; nothing until all have met a loss.
-    fn apply_rule(&mut self, loops: &[(f64, &mut AimdWindow)]) {
-        let all: Option<Vec<Conditions>> = loops.iter().map(|(weight, law)| self.conditions(*weight, law)).collect();
-        let Some((all, first)) = all.and_then(|all| all.first().copied().map(|first| (all, first))) else { return };
+    /// The rule, relative to the first loop; nothing until all have met a loss, or have been waited for.
+    fn apply_rule(&mut self, loops: &mut [(f64, &mut AimdWindow)]) {
+        let lossless = loops.iter().filter(|(_, law)| law.status().loss_event_rate.is_none()).count();
+        self.waited += u32::from(lossless < loops.len());
+        let is_time = lossless == 0 || self.waited > MOST_WAITING_TURNS;
+        let all: Vec<Conditions> = loops.iter().map(|(weight, law)| self.conditions(*weight, law)).collect();
+        let Some(first) = all.first().copied().filter(|_| is_time) else { return };
         let wished = kappa_of(self.config.decrease);
         let nominal = match self.config.knob {
             Knob::Decrease => nominal_kappa(wished, &first, &all),
             Knob::Increase => wished / all.iter().map(|this| target_kappa(1.0, &first, this)).fold(1.0, f64::max),
         };
-        let gain = if self.ruled { FORMULA_GAIN } else { 1.0 };
-        self.ruled = true;
+        let gain = if self.ruled > 0 { FORMULA_GAIN } else { 1.0 };
+        if self.ruled == 0 {
+            divide(loops);
+        }
+        self.ruled += 1;
         for (member, this) in self.members.iter_mut().zip(&all) {
             let target = target_kappa(nominal, &first, this);
             member.kappa = match self.config.knob {
@@ -140,10 +157,20 @@ impl Controller {
         }
     }
 
-    fn conditions(&self, weight: f64, law: &AimdWindow) -> Option<Conditions> {
+    fn conditions(&self, weight: f64, law: &AimdWindow) -> Conditions {
         let status = law.status();
-        let increase = self.config.increase;
-        Some(Conditions { weight, increase, rtt_s: status.rtt.as_secs_f64(), loss_event_rate: status.loss_event_rate? })
+        let loss_event_rate = status.loss_event_rate.unwrap_or(1.0 / f64::from(law.settled_packets().max(1)));
+        Conditions { weight, increase: self.config.increase, rtt_s: status.rtt.as_secs_f64(), loss_event_rate }
+    }
+}
+
+/// Divides what all have by weight: a window for each that sends its share in its round trip.
+fn divide(loops: &mut [(f64, &mut AimdWindow)]) {
+    let (bps, weights) = loops.iter().fold((0.0, 0.0), |(bps, weights), (weight, law)| {
+        (bps + law.status().delivered.bps() as f64, weights + weight)
+    });
+    for (weight, law) in loops {
+        law.restart(*weight * bps / weights * law.status().rtt.as_secs_f64() / 8.0);
     }
 }
 
@@ -188,32 +215,63 @@ mod tests {
         assert_eq!(still.deadline(), None);
     }
 
-    /// Two windows, each behind a rate of its own: the closed loop gives more to the one that has less than its weight says.
-    #[test]
-    fn who_has_too_little_for_its_weight_gets_more() {
-        let config = ControllerConfig { shared_events: true, ..CONFIG };
-        let mut controller = Controller::new(config, Instant::ZERO);
-        let config = AimdConfig { slow_start: false, increase_packets: 0.4, ..AimdConfig::default() };
-        let mut laws = [AimdWindow::new(config, Share::default()), AimdWindow::new(config, Share::default())];
+    /// Sends a packet over each window every millisecond until it is full; all reports come back after `rtts`, none is lost but
+    /// packet 500 of the first.
+    fn drive(controller: &mut Controller, laws: &mut [AimdWindow; 2], rtts: [u64; 2], weights: [f64; 2], until: u64) {
         let mut egresses = [LoopEgress::default(); 2];
-        for ms in 0..2_000 {
+        let mut back: alloc::collections::VecDeque<(u64, usize, crate::control_loop::Report)> = Default::default();
+        let mut sent = [0; 2];
+        for ms in 0..until {
             let now = Instant::from_millis(ms);
-            for (law, egress) in laws.iter_mut().zip(&mut egresses) {
-                while law.credit(1_500) == Credit::Now {
+            for (n, law) in laws.iter_mut().enumerate() {
+                if law.credit(1_500) == Credit::Now {
+                    sent[n] += 1;
                     let marker = law.on_sent(now, 1_500, true);
-                    egress.on_packet(1_500, false);
-                    if let Some(report) = marker.and_then(|marker| egress.on_marker(now, marker)) {
-                        law.on_report(now + Duration::from_millis(10), &report);
-                        break;
+                    let arrives = (n, sent[n]) != (0, 500);
+                    if arrives {
+                        egresses[n].on_packet(1_500, false);
                     }
+                    let report = marker.filter(|_| arrives).and_then(|marker| egresses[n].on_marker(now, marker));
+                    back.extend(report.map(|report| (ms + rtts[n], n, report)));
                 }
             }
+            back.retain(|(at, n, report)| {
+                if *at == ms {
+                    laws[*n].on_report(now, report);
+                }
+                *at > ms
+            });
             if controller.deadline().is_some_and(|due| due <= now) {
-                let [light, heavy] = &mut laws;
-                controller.turn(now, &mut [(1.0, light), (4.0, heavy)]);
+                let [first, second] = laws;
+                controller.turn(now, &mut [(weights[0], first), (weights[1], second)]);
             }
         }
+    }
+
+    fn windows(increase_packets: f32) -> [AimdWindow; 2] {
+        let config = AimdConfig { slow_start: false, increase_packets, ..AimdConfig::default() };
+        [AimdWindow::new(config, Share::default()), AimdWindow::new(config, Share::default())]
+    }
+
+    #[test]
+    fn who_has_too_little_for_its_weight_gets_more() {
+        let mut controller = Controller::new(ControllerConfig { shared_events: true, ..CONFIG }, Instant::ZERO);
+        let mut laws = windows(0.4);
+        drive(&mut controller, &mut laws, [10, 10], [1.0, 4.0], 2_000);
         let [(light, _), (heavy, _)] = [laws[0].parameters(), laws[1].parameters()];
         assert!(heavy > 0.79 && light < 0.4 * heavy, "a = {light} and {heavy}");
+    }
+
+    /// What the two had is divided by weight a second after the first loss, whatever they had.
+    #[test]
+    fn windows_are_divided_by_weight_once() {
+        let config = ControllerConfig { steering: Steering::Rule, ..CONFIG };
+        let rate = |law: &AimdWindow| law.status().rate.bps() as f64;
+        let [mut before, mut after] = [windows(0.0), windows(0.0)];
+        drive(&mut Controller::new(config, Instant::ZERO), &mut before, [10, 20], [1.0, 2.0], 1_000);
+        drive(&mut Controller::new(config, Instant::ZERO), &mut after, [10, 20], [1.0, 2.0], 4_000);
+        assert!(rate(&before[1]) < 0.6 * rate(&before[0]), "the longer round trip has less");
+        let ratio = rate(&after[1]) / rate(&after[0]);
+        assert!((1.8..2.2).contains(&ratio), "1 : {ratio}");
     }
 }

@@ -13,8 +13,8 @@
 //! **What an idle VPN costs.** Queue, loop and place in the ring are made at its first packet. After [`RETIRE_AFTER`] without one
 //! the queue is given back; the loop stays, in a few hundred bytes, since egress and ingress count together from its first packet on.
 //!
-//! **Shared congestion events.** Loops of one edge pair share every bottleneck. With [`IngressConfig::shared_events`] what one finds
-//! lost is a congestion event for all of them ([`crate::fair::aimd::shared_event_kappa`]); each hears of it when it is next looked
+//! **Shared congestion events.** Loops of one edge pair share every bottleneck. With [`IngressConfig::shared_events`] a loss event
+//! of one is one for all of them ([`crate::fair::aimd::shared_event_kappa`]); each hears of it when it is next looked
 //! at, so that this costs nothing a packet either.
 
 mod change;
@@ -230,7 +230,6 @@ impl<T> Ingress<T> {
     /// A first transmission of a VPN was lost or came with a CE mark, as known from below the loop.
     pub fn on_congestion(&mut self, now: Instant, vpn: VpnNo) {
         self.with_loop(now, vpn, |control| control.on_congestion(now));
-        self.events = self.events.wrapping_add(u32::from(self.config.shared_events));
     }
 
     /// Changes a VPN's weight and service while it runs.
@@ -349,9 +348,9 @@ impl<T> Ingress<T> {
         let Some(this) = self.awake.get_mut(slot as usize) else { return };
         this.hear(now, self.events);
         let Some(control) = this.control.as_deref_mut() else { return };
-        let before = control.lost_packets();
+        let before = control.loss_events();
         work(control);
-        if self.config.shared_events && control.lost_packets() != before {
+        if self.config.shared_events && control.loss_events() != before {
             self.events = self.events.wrapping_add(1);
             this.heard = self.events;
         }

@@ -287,9 +287,9 @@ impl Network {
     }
 
     fn report(&mut self, flow: usize, report: &Report) {
-        let before = self.ends[flow].ingress.status().lost_packets;
+        let before = self.ends[flow].ingress.loss_events();
         self.ends[flow].ingress.on_report(self.now, report);
-        if self.shared_events && self.ends[flow].ingress.status().lost_packets != before {
+        if self.shared_events && self.ends[flow].ingress.loss_events() != before {
             for end in &mut self.ends {
                 end.ingress.on_congestion(self.now);
             }

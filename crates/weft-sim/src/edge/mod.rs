@@ -69,7 +69,7 @@ pub struct VpnPlan {
 /// What an edge has toward, and from, another edge.
 struct Way {
     edge: NodeId,
-    ingress: Ingress<Packet>,
+    ingress: Ingress<Box<Packet>>,
     /// The VPNs that both have, by their place in the ingress.
     vpns: Vec<u32>,
     /// The place in the ingress of each VPN, if it is there.
@@ -112,7 +112,7 @@ impl Edge {
     }
 
     /// Takes a packet that came to the edge's node; gives it back if it goes on as any packet would.
-    pub fn receive(&mut self, now: Instant, packet: Packet, out: &mut impl Egress) -> Option<Packet> {
+    pub fn receive(&mut self, now: Instant, packet: Box<Packet>, out: &mut impl Egress) -> Option<Box<Packet>> {
         if packet.destination == self.here {
             return self.told(now, packet, out);
         }
@@ -172,7 +172,7 @@ impl Edge {
     }
 
     /// Another edge speaks to this one.
-    fn told(&mut self, now: Instant, packet: Packet, out: &mut impl Egress) -> Option<Packet> {
+    fn told(&mut self, now: Instant, packet: Box<Packet>, out: &mut impl Egress) -> Option<Box<Packet>> {
         let Body::Edge(body) = &packet.body else { return Some(packet) };
         let way = (*self.way_to.get(packet.source.index())?)? as usize;
         match &**body {
@@ -189,7 +189,7 @@ impl Edge {
         None
     }
 
-    fn enter(&mut self, now: Instant, vpn: u32, to: NodeId, packet: Packet, out: &mut impl Egress) {
+    fn enter(&mut self, now: Instant, vpn: u32, to: NodeId, packet: Box<Packet>, out: &mut impl Egress) {
         let Some(way) = self.way_to.get(to.index()).copied().flatten() else { return };
         let Way { ingress, places, .. } = &mut self.ways[way as usize];
         let Some(place) = places[vpn as usize] else { return };
@@ -222,12 +222,13 @@ impl Edge {
     }
 
     /// A host's packet leaves the tunnel.
-    fn leave(&mut self, now: Instant, from: Member, mut packet: Packet, out: &mut impl Egress) -> Packet {
+    fn leave(&mut self, now: Instant, from: Member, mut packet: Box<Packet>, out: &mut impl Egress) -> Box<Packet> {
         let Some(way) = self.way_to.get(from.edge.index()).copied().flatten() else { return packet };
         let (mut marker, mut inner_ecn) = (None, packet.ecn);
         if let Body::Edge(wrapping) = packet.body {
             let EdgeBody::Wrapped { marker: carried, inner_ecn: entered, body } = *wrapping else {
-                return Packet { body: Body::Edge(wrapping), ..packet };
+                packet.body = Body::Edge(wrapping);
+                return packet;
             };
             packet.bytes -= if carried.is_some() { CARRIED_BYTES } else { 0 };
             (packet.body, marker, inner_ecn) = (body, carried, entered);
@@ -252,13 +253,13 @@ impl Edge {
 }
 
 /// A packet from edge to edge.
-fn own(source: NodeId, destination: NodeId, bytes: u32, body: EdgeBody) -> Packet {
+fn own(source: NodeId, destination: NodeId, bytes: u32, body: EdgeBody) -> Box<Packet> {
     let body = Body::Edge(Box::new(body));
-    Packet { flow: NO_FLOW, source, destination, bytes, label: 0, ecn: Ecn::NotEct, body }
+    Box::new(Packet { flow: NO_FLOW, source, destination, bytes, label: 0, ecn: Ecn::NotEct, body })
 }
 
 /// A host's packet with what it carries for the edge; as it is where that is nothing.
-fn wrapped(mut packet: Packet, marker: Option<Marker>, mark_ce: bool) -> Packet {
+fn wrapped(mut packet: Box<Packet>, marker: Option<Marker>, mark_ce: bool) -> Box<Packet> {
     if mark_ce {
         packet.ecn = Ecn::Ce;
     }

@@ -153,7 +153,7 @@ impl Echo {
 pub struct EchoAnswer;
 
 impl EchoAnswer {
-    pub(super) fn receive(self, ends: Ends, packet: Packet, out: &mut impl Egress) {
-        out.send(ends.packet(packet.bytes, packet.ecn, packet.body));
+    pub(super) fn receive(self, ends: Ends, packet: &Packet, out: &mut impl Egress) {
+        out.send(ends.packet(packet.bytes, packet.ecn, packet.body.clone()));
     }
 }

@@ -17,7 +17,7 @@ use weft_units::Instant;
 /// Takes what a host sends.
 pub trait Egress {
     /// Takes a packet.
-    fn send(&mut self, packet: Packet);
+    fn send(&mut self, packet: Box<Packet>);
 }
 
 /// One end of a flow.
@@ -36,6 +36,28 @@ pub enum Agent {
     EchoAnswer(EchoAnswer),
 }
 
+impl Agent {
+    fn wake(&mut self, now: Instant, ends: Ends, out: &mut impl Egress) {
+        match self {
+            Agent::TcpSource(source) => source.wake(now, ends, out),
+            Agent::TcpSink(sink) => sink.wake(now, ends, out),
+            Agent::DatagramSource(source) => source.wake(now, ends, out),
+            Agent::Echo(echo) => echo.wake(now, ends, out),
+            Agent::DatagramSink(_) | Agent::EchoAnswer(_) => {}
+        }
+    }
+
+    fn deadline(&self) -> Option<Instant> {
+        match self {
+            Agent::TcpSource(source) => source.deadline(),
+            Agent::TcpSink(sink) => sink.deadline(),
+            Agent::DatagramSource(source) => source.deadline(),
+            Agent::Echo(echo) => echo.deadline(),
+            Agent::DatagramSink(_) | Agent::EchoAnswer(_) => None,
+        }
+    }
+}
+
 /// The addresses of one end of a flow.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Ends {
@@ -48,8 +70,8 @@ pub struct Ends {
 }
 
 impl Ends {
-    fn packet(self, bytes: u32, ecn: Ecn, body: Body) -> Packet {
-        Packet { flow: self.flow, source: self.here, destination: self.there, bytes, label: 0, ecn, body }
+    fn packet(self, bytes: u32, ecn: Ecn, body: Body) -> Box<Packet> {
+        Box::new(Packet { flow: self.flow, source: self.here, destination: self.there, bytes, label: 0, ecn, body })
     }
 }
 
@@ -98,7 +120,7 @@ impl Host {
     }
 
     /// A packet for this host has arrived.
-    pub fn receive(&mut self, now: Instant, packet: Packet, out: &mut impl Egress) {
+    pub fn receive(&mut self, now: Instant, packet: Box<Packet>, out: &mut impl Egress) {
         let Some(&seat) = self.by_flow.get(packet.flow.index()) else { return };
         let Some((ends, agent)) = self.agents.get_mut(seat as usize) else { return };
         let ends = *ends;
@@ -112,7 +134,7 @@ impl Host {
             Agent::DatagramSource(_) => {}
             Agent::DatagramSink(sink) => sink.receive(now, &packet),
             Agent::Echo(echo) => echo.receive(now, &packet),
-            Agent::EchoAnswer(answer) => answer.receive(ends, packet, out),
+            Agent::EchoAnswer(answer) => answer.receive(ends, &packet, out),
         }
         self.reschedule(seat);
     }
@@ -134,13 +156,7 @@ impl Host {
                 return;
             }
             let (ends, agent) = &mut self.agents[seat as usize];
-            match agent {
-                Agent::TcpSource(source) => source.wake(now, *ends, out),
-                Agent::TcpSink(sink) => sink.wake(now, *ends, out),
-                Agent::DatagramSource(source) => source.wake(now, *ends, out),
-                Agent::Echo(echo) => echo.wake(now, *ends, out),
-                Agent::DatagramSink(_) | Agent::EchoAnswer(_) => {}
-            }
+            agent.wake(now, *ends, out);
             self.reschedule(seat);
         }
     }
@@ -151,13 +167,7 @@ impl Host {
     }
 
     fn reschedule(&mut self, seat: u32) {
-        let deadline = match &self.agents[seat as usize].1 {
-            Agent::TcpSource(source) => source.deadline(),
-            Agent::TcpSink(sink) => sink.deadline(),
-            Agent::DatagramSource(source) => source.deadline(),
-            Agent::Echo(echo) => echo.deadline(),
-            Agent::DatagramSink(_) | Agent::EchoAnswer(_) => None,
-        };
+        let deadline = self.agents[seat as usize].1.deadline();
         self.timers.set(seat, deadline.unwrap_or(Instant::FAR_FUTURE));
     }
 }

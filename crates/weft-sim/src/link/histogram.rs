@@ -6,18 +6,19 @@ use weft_units::Duration;
 const PER_OCTAVE_BITS: u32 = 4;
 /// From a nanosecond to beyond any delay worth telling apart (2⁴⁸ ns, three days).
 const OCTAVES: u32 = 48;
+const BUCKETS: usize = (OCTAVES << PER_OCTAVE_BITS) as usize;
 
 /// A histogram of durations.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Histogram {
-    counts: Box<[u32]>,
+    counts: Box<[u32; BUCKETS]>,
     total: u64,
     sum_nanos: u64,
 }
 
 impl Default for Histogram {
     fn default() -> Histogram {
-        Histogram { counts: vec![0; (OCTAVES << PER_OCTAVE_BITS) as usize].into(), total: 0, sum_nanos: 0 }
+        Histogram { counts: Box::new([0; BUCKETS]), total: 0, sum_nanos: 0 }
     }
 }
 
@@ -45,8 +46,7 @@ fn middle_of(bucket: usize) -> u64 {
 impl Histogram {
     /// Counts one duration, in nanoseconds.
     pub fn record(&mut self, nanos: u64) {
-        let last = self.counts.len() - 1;
-        self.counts[bucket(nanos).min(last)] += 1;
+        self.counts[bucket(nanos).min(BUCKETS - 1)] += 1;
         self.total += 1;
         self.sum_nanos = self.sum_nanos.saturating_add(nanos);
     }

@@ -8,9 +8,9 @@ use weft_units::{FlowId, Instant, Rng};
 
 /// The queue and the packet in transmission.
 pub(super) struct Managed {
-    queue: FlowQueue<Packet>,
+    queue: FlowQueue<Box<Packet>>,
     ecn: bool,
-    in_transmission: Option<(Instant, Packet)>,
+    in_transmission: Option<(Instant, Box<Packet>)>,
 }
 
 impl Managed {
@@ -25,7 +25,7 @@ impl Managed {
         }
     }
 
-    pub(super) fn enqueue(&mut self, now: Instant, packet: Packet, stats: &mut LinkStats) {
+    pub(super) fn enqueue(&mut self, now: Instant, packet: Box<Packet>, stats: &mut LinkStats) {
         let flow = FlowId(packet.flow.0 as u16);
         let arrival = Arrival { flow, bytes: packet.bytes, ecn_capable: self.ecn && packet.ecn != Ecn::NotEct };
         self.queue.enqueue(now, arrival, packet, &mut |_| stats.dropped_packets += 1);
@@ -56,7 +56,7 @@ impl Managed {
     }
 
     /// The packet that was in transmission.
-    pub(super) fn finish(&mut self) -> Option<Packet> {
+    pub(super) fn finish(&mut self) -> Option<Box<Packet>> {
         self.in_transmission.take().map(|(_, packet)| packet)
     }
 

@@ -77,28 +77,43 @@ impl LinkSpec {
 
 /// A packet that has been taken in by a drop-tail queue, or travels.
 struct Travelling {
-    departs: Instant,
     due: Instant,
-    lost: bool,
-    packet: Packet,
+    /// None where it was lost.
+    packet: Option<Box<Packet>>,
 }
 
-/// One direction of a link. What every packet touches stands here, the rest apart, so that many links fit a processor's cache.
+/// A drop-tail queue is served when it could be full, when somebody asks, or when this many more have come: many departures at once
+/// cost little more than one.
+const SERVED_LATE_PACKETS: usize = 64;
+
+/// What a drop-tail queue has to know of a packet that has not departed yet.
+struct Waiting {
+    came: Instant,
+    departs: Instant,
+    bytes: u32,
+    lost: bool,
+}
+
+/// One direction of a link. What every packet touches stands first, the rest apart, so that many links fit a processor's cache.
+#[repr(C, align(64))]
 pub struct Link {
-    transmitter: Transmitter,
     /// In order of departure and of arrival.
     line: VecDeque<Travelling>,
-    /// How many at the end of the line have not departed yet.
-    waiting: usize,
-    waiting_bytes: u64,
-    last_due: Instant,
-    delay_nanos: u64,
-    limit_packets: usize,
-    limit_bytes: u64,
     from: NodeId,
     to: NodeId,
     mtu: u32,
     kind: Kind,
+    is_managed: bool,
+    last_due: Instant,
+    /// Those at the end of the line that had not departed when the queue was last served.
+    waiting: VecDeque<Waiting>,
+    waiting_bytes: u64,
+    /// How long it may seem before it is served.
+    serve_at_packets: usize,
+    limit_packets: usize,
+    limit_bytes: u64,
+    delay_nanos: u64,
+    transmitter: Transmitter,
     stats: LinkStats,
     rest: Box<Rest>,
 }
@@ -133,16 +148,18 @@ impl Link {
         let mut link = Link {
             transmitter: Transmitter::new(&spec.capacity, now),
             line: VecDeque::new(),
-            waiting: 0,
+            waiting: VecDeque::new(),
             waiting_bytes: 0,
             last_due: now,
             delay_nanos: 0,
+            serve_at_packets: SERVED_LATE_PACKETS,
             limit_packets: 0,
             limit_bytes: 0,
             from,
             to,
             mtu: 0,
             kind: Kind::Plain,
+            is_managed: rest.managed.is_some(),
             stats: LinkStats::default(),
             rest: Box::new(rest),
         };
@@ -198,7 +215,7 @@ impl Link {
         self.serve(now);
         match &self.rest.managed {
             Some(managed) => managed.backlog(),
-            None => (self.waiting, self.waiting_bytes),
+            None => (self.waiting.len(), self.waiting_bytes),
         }
     }
 
@@ -209,9 +226,7 @@ impl Link {
 
     /// Takes a packet in, or drops it.
     #[inline]
-    pub(crate) fn offer(&mut self, now: Instant, packet: Packet) {
-        self.stats.offered_packets += 1;
-        self.stats.offered_bytes += u64::from(packet.bytes);
+    pub(crate) fn offer(&mut self, now: Instant, packet: Box<Packet>) {
         if self.kind == Kind::Cut || packet.bytes > self.mtu {
             self.stats.cut_packets += 1;
         } else if self.kind == Kind::Managed {
@@ -221,7 +236,7 @@ impl Link {
         }
     }
 
-    fn offer_managed(&mut self, now: Instant, packet: Packet) {
+    fn offer_managed(&mut self, now: Instant, packet: Box<Packet>) {
         let Some(managed) = &mut self.rest.managed else { return };
         managed.enqueue(now, packet, &mut self.stats);
         if managed.is_idle() {
@@ -230,27 +245,35 @@ impl Link {
     }
 
     #[inline]
-    fn offer_drop_tail(&mut self, now: Instant, packet: Packet) {
-        self.serve(now);
-        let is_full =
-            self.waiting >= self.limit_packets || self.waiting_bytes + u64::from(packet.bytes) > self.limit_bytes;
-        if is_full && self.waiting > 0 {
+    fn offer_drop_tail(&mut self, now: Instant, packet: Box<Packet>) {
+        if self.waiting.len() >= self.serve_at_packets || self.is_full(packet.bytes) {
+            self.serve(now);
+        }
+        if self.is_full(packet.bytes) {
             self.stats.dropped_packets += 1;
             return;
         }
         let departs = self.transmitter.transmit(now, packet.bytes);
-        self.stats.queue_delay.record(departs.as_nanos() - now.as_nanos());
-        self.waiting += 1;
         self.waiting_bytes += u64::from(packet.bytes);
-        self.depart(departs, packet);
+        let bytes = packet.bytes;
+        let lost = self.depart(departs, packet);
+        self.waiting.push_back(Waiting { came: now, departs, bytes, lost });
     }
 
-    /// A packet enters the line, to leave the transmitter at `departs`.
+    /// Whether the queue has no room for so many bytes, as far as it has been served; an empty one takes anything.
     #[inline]
-    fn depart(&mut self, departs: Instant, packet: Packet) {
+    fn is_full(&self, bytes: u32) -> bool {
+        !self.waiting.is_empty()
+            && (self.waiting.len() >= self.limit_packets || self.waiting_bytes + u64::from(bytes) > self.limit_bytes)
+    }
+
+    /// A packet enters the line, to leave the transmitter at `departs`; true if it is lost on the way.
+    #[inline]
+    fn depart(&mut self, departs: Instant, packet: Box<Packet>) -> bool {
         let lost = self.kind != Kind::Plain && self.is_lost();
         let due = self.due(departs);
-        self.line.push_back(Travelling { departs, due, lost, packet });
+        self.line.push_back(Travelling { due, packet: if lost { None } else { Some(packet) } });
+        lost
     }
 
     fn is_lost(&mut self) -> bool {
@@ -269,49 +292,49 @@ impl Link {
     }
 
     /// Counts what has left a drop-tail queue by `now`.
-    #[inline]
     fn serve(&mut self, now: Instant) {
-        while self.waiting > 0 {
-            let first = &self.line[self.line.len() - self.waiting];
-            if first.departs > now {
-                return;
-            }
-            self.waiting -= 1;
-            self.waiting_bytes -= u64::from(first.packet.bytes);
-            self.stats.sent(first.packet.bytes, first.lost);
+        let waits = self.waiting.iter().position(|waiting| waiting.departs > now);
+        let mut sent_bytes = 0;
+        for gone in self.waiting.drain(..waits.unwrap_or(self.waiting.len())) {
+            sent_bytes += u64::from(gone.bytes);
+            self.stats.sent(gone.bytes, gone.lost);
+            self.stats.queue_delay.record(gone.departs.as_nanos() - gone.came.as_nanos());
         }
+        self.waiting_bytes -= sent_bytes;
+        self.serve_at_packets = self.waiting.len() + SERVED_LATE_PACKETS;
     }
 
     /// When [`Link::arrive`] must be called next.
-    pub(crate) fn next(&self) -> Instant {
-        let arrival = self.line.front().map_or(Instant::FAR_FUTURE, |first| first.due);
-        match (self.kind, &self.rest.managed) {
-            (Kind::Managed, Some(managed)) => arrival.min(managed.departs()),
-            _ => arrival,
-        }
+    #[inline]
+    pub(crate) fn next_arrival(&self) -> Instant {
+        self.line.front().map_or(Instant::FAR_FUTURE, |first| first.due)
+    }
+
+    /// Whether packets leave its queue by [`Link::depart_managed`]. That never changes.
+    #[inline]
+    pub(crate) fn is_managed(&self) -> bool {
+        self.is_managed
+    }
+
+    /// When [`Link::depart_managed`] must be called next.
+    pub(crate) fn next_departure(&self) -> Instant {
+        self.rest.managed.as_ref().map_or(Instant::FAR_FUTURE, Managed::departs)
     }
 
     /// What arrives at the far end at `now`: at most one packet a call.
     #[inline]
-    pub(crate) fn arrive(&mut self, now: Instant) -> Option<Packet> {
-        if self.kind == Kind::Managed {
-            self.finish_managed(now);
-        }
-        if self.waiting == self.line.len() {
-            self.serve(now);
-        }
-        let first = self.line.pop_front_if(|first| first.due <= now)?;
-        if first.lost { None } else { Some(first.packet) }
+    pub(crate) fn arrive(&mut self, now: Instant) -> Option<Box<Packet>> {
+        self.line.pop_front_if(|first| first.due <= now)?.packet
     }
 
-    fn finish_managed(&mut self, now: Instant) {
+    /// What has been transmitted from a managed queue travels.
+    pub(crate) fn depart_managed(&mut self, now: Instant) {
         if let Some(managed) = self.rest.managed.as_mut().filter(|m| m.departs() <= now)
             && let Some(packet) = managed.finish()
         {
             managed.start(now, &mut self.transmitter, &mut self.stats);
             let bytes = packet.bytes;
-            self.depart(now, packet);
-            let lost = self.line.back().is_some_and(|last| last.lost);
+            let lost = self.depart(now, packet);
             self.stats.sent(bytes, lost);
         }
     }
@@ -324,36 +347,36 @@ impl Link {
             let waiting = self.rest.managed.as_mut().map_or(0, |managed| managed.clear(now));
             self.stats.cut_packets += (self.line.len() + waiting) as u64;
             self.line.clear();
-            (self.waiting, self.waiting_bytes) = (0, 0);
+            self.waiting.clear();
+            self.waiting_bytes = 0;
         }
         self.rest.jitter.set_limit(spec.jitter, now);
         let has_new_capacity = spec.capacity != self.rest.spec.capacity;
         let has_new_delay = spec.delay != self.rest.spec.delay;
-        let head = self.line.len() - self.waiting;
-        let head_left = self.line.get(head).map_or(0, |first| self.transmitter.bytes_left(first.departs, now));
+        let head_left = self.waiting.front().map_or(0, |first| self.transmitter.bytes_left(first.departs, now));
         self.take_over(spec);
         if has_new_capacity {
             self.transmitter = Transmitter::new(&self.rest.spec.capacity, now);
-            self.replan(now, head, head_left.min(u64::from(u32::MAX)) as u32);
-        } else if has_new_delay {
-            self.replan_arrivals(head);
+            self.replan(now, head_left.min(u64::from(u32::MAX)) as u32);
+        }
+        if has_new_capacity || has_new_delay {
+            self.replan_arrivals();
         }
     }
 
     /// New departures for what waits, the first of which has `head_left` bytes to go.
-    fn replan(&mut self, now: Instant, head: usize, head_left: u32) {
-        for n in head..self.line.len() {
-            let bytes = if n == head { head_left } else { self.line[n].packet.bytes };
-            self.line[n].departs = self.transmitter.transmit(now, bytes);
+    fn replan(&mut self, now: Instant, head_left: u32) {
+        for (n, waiting) in self.waiting.iter_mut().enumerate() {
+            let bytes = if n == 0 { head_left } else { waiting.bytes };
+            waiting.departs = self.transmitter.transmit(now, bytes);
         }
-        self.replan_arrivals(head);
     }
 
-    fn replan_arrivals(&mut self, head: usize) {
+    fn replan_arrivals(&mut self) {
+        let head = self.line.len() - self.waiting.len();
         self.last_due = head.checked_sub(1).and_then(|n| self.line.get(n)).map_or(Instant::ZERO, |before| before.due);
-        for n in head..self.line.len() {
-            let due = self.due(self.line[n].departs);
-            self.line[n].due = due;
+        for n in 0..self.waiting.len() {
+            self.line[head + n].due = self.due(self.waiting[n].departs);
         }
     }
 }

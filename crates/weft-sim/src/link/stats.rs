@@ -3,10 +3,6 @@ use super::Histogram;
 /// What a link did since it was made or its statistics were cleared.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct LinkStats {
-    /// Packets that came from the sending node.
-    pub offered_packets: u64,
-    /// IP bytes that came from the sending node.
-    pub offered_bytes: u64,
     /// Packets that finished transmission.
     pub sent_packets: u64,
     /// IP bytes that finished transmission.

@@ -84,7 +84,7 @@ mod tests {
     }
 
     impl Node for Source {
-        fn receive(&mut self, _: Instant, _: LinkId, _: Packet, _: &mut Ports<'_>) {}
+        fn receive(&mut self, _: Instant, _: LinkId, _: Box<Packet>, _: &mut Ports<'_>) {}
 
         fn wake(&mut self, now: Instant, ports: &mut Ports<'_>) {
             self.left -= 1;
@@ -93,7 +93,7 @@ mod tests {
             let (source, destination) = (NodeId(0), NodeId(1));
             let packet =
                 Packet { flow: FlowNo(0), source, destination, bytes: self.bytes, label: 0, ecn: Ecn::NotEct, body };
-            ports.send(LinkId(0), packet);
+            ports.send(LinkId(0), Box::new(packet));
         }
 
         fn deadline(&self) -> Option<Instant> {

@@ -20,7 +20,7 @@ impl Chatter {
 }
 
 impl Node for Chatter {
-    fn receive(&mut self, now: Instant, _: LinkId, packet: Packet, _: &mut Ports<'_>) {
+    fn receive(&mut self, now: Instant, _: LinkId, packet: Box<Packet>, _: &mut Ports<'_>) {
         if let Body::Udp { number, .. } = packet.body {
             self.got.push((now, number));
         }
@@ -31,7 +31,8 @@ impl Node for Chatter {
         let body = Body::Udp { number: self.sent, sent_at: now };
         let (source, destination) = (ports.link(link).from(), ports.link(link).to());
         let ecn = Ecn::NotEct;
-        ports.send(link, Packet { flow: FlowNo(0), source, destination, bytes: 1000, label: 0, ecn, body });
+        let packet = Packet { flow: FlowNo(0), source, destination, bytes: 1000, label: 0, ecn, body };
+        ports.send(link, Box::new(packet));
         self.sent += 1;
         self.next = now + self.interval;
     }

@@ -2,7 +2,8 @@
 
 use super::flows::{Agents, agents};
 use super::loops::{BuiltLoop, Steering, loops, seat_edges};
-use weft_core::queue::{Measure, QueueConfig, QueueKind, RedConfig};
+use super::offered::Offered;
+use weft_core::queue::{FredConfig, Measure, QueueConfig, QueueKind, RedConfig};
 use weft_scenario::{Capacity, Network, PACKET_BYTES, QueueSize, Traces};
 use weft_scenario::{Discipline, LinkDirection, NetworkFlow, NetworkVariant, RandomEarly, Traffic};
 use weft_sim::host::{Ends, Host};
@@ -10,6 +11,9 @@ use weft_sim::link::{self, LinkSpec, QueueSpec};
 use weft_sim::topology::{graph_of, network_routes, path_count};
 use weft_sim::{FlowNo, LinkId, NodeId, Router, Simulator, Station};
 use weft_units::{Duration, Rate, Rng};
+
+/// FRED as it is for more flows than the queue has room for (Lin and Morris 1997, §5).
+const FOR_MANY_FLOWS: FredConfig = FredConfig { min_queued_units: 2, two_packet_buffers: true };
 
 /// A flow in the simulator.
 pub struct BuiltFlow {
@@ -35,6 +39,8 @@ pub struct Built {
     pub loops: Vec<BuiltLoop>,
     /// Who steers their windows.
     pub steering: Steering,
+    /// What the links could have carried.
+    pub offered: Offered,
 }
 
 /// Builds one variant of a network; everything random in it depends on `seed`.
@@ -67,7 +73,9 @@ pub fn build(network: &Network, variant: &NetworkVariant, seed: u64, traces: &Tr
         links.push([up, down]);
     }
     let steering = seat_edges(network, variant, &mut simulator, &rng.split(3))?;
-    Ok(Built { simulator, flows, links, loops: loops(network), steering })
+    let mut offered = Offered::default();
+    offered.clear(&simulator);
+    Ok(Built { simulator, flows, links, loops: loops(network), steering, offered })
 }
 
 pub(super) fn node_id(node: usize) -> NodeId {
@@ -162,7 +170,7 @@ pub(super) fn managed_queue(
     match discipline {
         Discipline::DropTail => (QueueKind::DropTail, base, false),
         Discipline::Red(red) => (QueueKind::Red, early(red), red.ecn),
-        Discipline::Fred(red) => (QueueKind::Fred, early(red), red.ecn),
+        Discipline::Fred(red) => (QueueKind::Fred, QueueConfig { fred: FOR_MANY_FLOWS, ..early(red) }, red.ecn),
         Discipline::CoDel { target, interval, ecn } => {
             (QueueKind::Codel, QueueConfig { target, interval, ..base }, ecn)
         }

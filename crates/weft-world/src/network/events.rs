@@ -54,15 +54,20 @@ impl Timeline {
             {
                 self.before.push((number, link, spec.spec().clone()));
             }
-            built.simulator.set_link(link, |spec| apply(&event.action, spec));
+            change(built, link, |spec| apply(&event.action, spec));
         }
     }
 
     fn finish(&mut self, built: &mut Built, number: usize) {
         for (_, link, spec) in self.before.extract_if(.., |(event, ..)| *event == number) {
-            built.simulator.set_link(link, |now| *now = spec);
+            change(built, link, |now| *now = spec);
         }
     }
+}
+
+fn change(built: &mut Built, link: LinkId, how: impl FnOnce(&mut LinkSpec)) {
+    built.offered.bytes(&built.simulator, link);
+    built.simulator.set_link(link, how);
 }
 
 fn concerned(network: &Network, built: &Built, event: &NetworkEvent) -> Vec<LinkId> {

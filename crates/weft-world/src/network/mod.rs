@@ -6,6 +6,7 @@ mod events;
 mod eyes;
 mod flows;
 mod loops;
+mod offered;
 mod run;
 
 pub use build::{Built, BuiltFlow, build, link_spec};

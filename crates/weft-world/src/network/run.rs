@@ -18,6 +18,10 @@ pub struct NetworkRun {
     pub run: VariantRun,
     /// What all TCP senders did from the beginning on, one for each flow; zeros for flows without TCP.
     pub senders: Vec<SenderCounters>,
+    /// The same, as it was after the warm-up.
+    pub senders_before: Vec<SenderCounters>,
+    /// Payload bytes that each flow had delivered at the end of each second of the run.
+    pub delivered_by_second: Vec<Vec<u64>>,
     /// Acknowledgments sent from the beginning on.
     pub acknowledgments: u64,
     /// How late segments came after the warm-up, over all TCP receivers.
@@ -40,6 +44,11 @@ pub struct LinkQueue {
 }
 
 impl NetworkRun {
+    /// A counter summed over all TCP senders, what it was after the warm-up taken off.
+    pub fn counted(&self, counter: impl Fn(&SenderCounters) -> u64) -> u64 {
+        self.sum(&counter) - self.senders_before.iter().map(counter).sum::<u64>()
+    }
+
     /// A counter summed over all TCP senders.
     pub fn sum(&self, counter: impl Fn(&SenderCounters) -> u64) -> u64 {
         self.senders.iter().map(counter).sum()
@@ -56,7 +65,18 @@ pub fn run(network: &Network, variant: &NetworkVariant, seed: u64, traces: &Trac
 
 /// Runs what was built, to the end of the scenario.
 pub fn run_built(network: &Network, built: &mut Built) -> NetworkRun {
-    run_watched(network, built, |timeline, built, end| timeline.run_until(network, built, end))
+    let mut by_second = vec![Vec::new(); network.flows.len()];
+    let run = run_watched(network, built, |timeline, built, end| {
+        while built.simulator.now() < end {
+            let second = Instant::from_millis((built.simulator.now().as_nanos() / 1_000_000_000 + 1) * 1_000);
+            timeline.run_until(network, built, second.min(end));
+            if second <= end {
+                let flows = built.flows.iter().zip(&network.flows);
+                by_second.iter_mut().zip(flows).for_each(|(all, (b, flow))| all.push(delivered(built, b, flow)));
+            }
+        }
+    });
+    NetworkRun { delivered_by_second: by_second, ..run }
 }
 
 /// Runs what was built by way of `advance`, which lets it run until a time.
@@ -70,6 +90,8 @@ pub(super) fn run_watched(
     advance(&mut timeline, built, warmup);
     let hops_before = start_counting(built);
     let losses_before = loops::start_counting(built);
+    let senders = |built: &Built| built.flows.iter().map(|flow| sender(&built.simulator, flow)).collect();
+    let senders_before = senders(built);
     let before: Vec<u64> = built.flows.iter().zip(&network.flows).map(|(b, f)| delivered(built, b, f)).collect();
     advance(&mut timeline, built, end);
     let counted = end - warmup;
@@ -78,11 +100,13 @@ pub(super) fn run_watched(
         .collect();
     let bulk = network.flows.iter().zip(&flows).filter(|(flow, _)| flow.traffic.is_tcp());
     let goodput_bps = bulk.filter_map(|(_, result)| result.goodput_bps).sum();
-    let links = link_results(network, built, warmup, end);
+    let links = link_results(network, built);
     let loops = loops::results(network, built, &losses_before, counted);
     let vpns = loops.iter().map(|this| this.result.clone()).collect();
     NetworkRun {
-        senders: built.flows.iter().map(|flow| sender(&built.simulator, flow)).collect(),
+        senders: senders(built),
+        senders_before,
+        delivered_by_second: Vec::new(),
         acknowledgments: built.flows.iter().map(|flow| acknowledgments(&built.simulator, flow)).sum(),
         lateness: lateness(built),
         packet_hops: hops_before + hops_so_far(built),
@@ -105,6 +129,7 @@ fn start_counting(built: &mut Built) -> u64 {
     for link in built.links.clone().into_iter().flatten() {
         built.simulator.link_mut(link).clear_stats(now);
     }
+    built.offered.clear(&built.simulator);
     for flow in &built.flows {
         for node in [flow.from, flow.to] {
             built.simulator.with_node(node, |station, _, _| match station.host_mut().agent_mut(flow.number) {
@@ -200,13 +225,13 @@ fn link_queues(built: &mut Built, now: Instant, counted: Duration) -> Vec<[LinkQ
     built.links.iter().map(|pair| pair.map(&mut queue)).collect()
 }
 
-fn link_results(network: &Network, built: &mut Built, from: Instant, to: Instant) -> Vec<LinkResult> {
+fn link_results(network: &Network, built: &mut Built) -> Vec<LinkResult> {
+    let now = built.simulator.now();
     let mut results = Vec::new();
     for (spec, pair) in network.links.iter().zip(built.links.clone()) {
         for (link, direction) in pair.into_iter().zip(["up", "down"]) {
-            let link = built.simulator.link_mut(link);
-            let capacity = link.capacity_bytes(from, to);
-            let stats = link.stats(to);
+            let capacity = built.offered.bytes(&built.simulator, link);
+            let stats = built.simulator.link_mut(link).stats(now);
             results.push(LinkResult {
                 name: spec.name.clone(),
                 direction: direction.into(),

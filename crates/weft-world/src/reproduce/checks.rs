@@ -1,5 +1,7 @@
 //! Conditions, and which of them were not met.
 
+use super::row::{Finding, Measured};
+
 /// The conditions of a row.
 #[derive(Default)]
 pub(super) struct Checks {
@@ -22,6 +24,11 @@ impl Checks {
     /// `value`, called `what`, ought to be below `bound`.
     pub fn below(&mut self, what: &str, value: f64, bound: f64) {
         self.check(value < bound, || format!("{what} is {value:.2}, not below {bound:.2}"));
+    }
+
+    /// What was measured, with whether all was met.
+    pub fn finding(self, measured: Measured) -> Finding {
+        Finding { measured, pass: self.pass(), remarks: self.into_remarks(), picture: None }
     }
 
     /// Whether all were met.

@@ -1,7 +1,8 @@
 //! The reproduction as a document for people.
 
+use super::earlier::{Earlier, HEADING};
 use super::row::{Figure, Measured};
-use super::{Estimate, Picture, Reproduction, RowResult};
+use super::{Estimate, Picture, Reproduction, RowResult, ids};
 use std::fmt::Write;
 
 /// What the papers leave open or say in two ways, and what it means here.
@@ -43,16 +44,24 @@ const INCONSISTENCIES: [(&str, &str); 12] = [
     ),
 ];
 
-/// The whole document, in Markdown; `command` made it and `pictures` is where the pictures are, seen from it.
-pub fn document(reproduction: &Reproduction, command: &str, pictures: &str) -> String {
-    let mut text = head(reproduction, command);
-    summary(&mut text, reproduction);
-    for row in &reproduction.rows {
-        section(&mut text, row);
-        for picture in reproduction.pictures.iter().filter(|picture| picture.row == row.id) {
-            image(&mut text, picture, pictures);
+/// The whole document, in Markdown; `pictures` is where the pictures are, seen from it. Rows that were not run are as in the
+/// `earlier` document, if they are there.
+pub fn document(reproduction: &Reproduction, pictures: &str, earlier: &str) -> String {
+    let earlier = Earlier::of(earlier);
+    let (mut lines, mut sections) = (String::new(), String::new());
+    for id in ids() {
+        if let Some(row) = reproduction.rows.iter().find(|row| row.id == id) {
+            let _ = writeln!(lines, "| [{id}](#{}) | {} | {} | {} |", anchor(row), row.figure, row.claim, verdict(row));
+            section(&mut sections, row, reproduction.seeds);
+            for picture in reproduction.pictures.iter().filter(|picture| picture.row == row.id) {
+                image(&mut sections, picture, pictures);
+            }
+        } else if let Some((line, section)) = earlier.lines.get(id).zip(earlier.sections.get(id)) {
+            let _ = writeln!(lines, "{line}");
+            let _ = write!(sections, "{HEADING}{section}");
         }
     }
+    let mut text = format!("{HEAD}\n| row | what | claim | accepted |\n|---|---|---|---|\n{lines}{sections}");
     text.push_str("\n## The papers' own inconsistencies\n\n| where | what |\n|---|---|\n");
     for (place, what) in INCONSISTENCIES {
         let _ = writeln!(text, "| {place} | {what} |");
@@ -60,32 +69,15 @@ pub fn document(reproduction: &Reproduction, command: &str, pictures: &str) -> S
     text
 }
 
-fn head(reproduction: &Reproduction, command: &str) -> String {
-    let Reproduction { seeds, duration_s, warmup_s, runs, simulated_s, .. } = reproduction;
-    format!(
-        "# Papers 000, 002, 003 and 004, reproduced\n\n\
-         Written by `{command}`; do not edit. Same program, same bytes: the seeds are 1 to {seeds}.\n\n\
-         {runs} runs, {simulated_s} simulated seconds in all: rows A and C {duration_s} s a run, the first {warmup_s} of them not counted, \
-         rows D and E as long as their scenarios say. A figure is the mean over the seeds ± half its 95 % confidence interval (Student's \
-         t). Ratios are taken seed by seed. The setups are the files `scenarios/paper-000-*.toml`, `paper-002-*-sim.toml`, \
-         `paper-003-*.toml` and `paper-004-*.toml`, which also say what they assume.\n"
-    )
-}
+const HEAD: &str = "# Papers 000, 002, 003 and 004, reproduced
 
-fn summary(text: &mut String, reproduction: &Reproduction) {
-    text.push_str("\n| row | what | claim | accepted |\n|---|---|---|---|\n");
-    for row in &reproduction.rows {
-        let _ = writeln!(
-            text,
-            "| [{0}](#{1}) | {2} | {3} | {4} |",
-            row.id,
-            anchor(row),
-            row.figure,
-            row.claim,
-            verdict(row)
-        );
-    }
-}
+Written by `weft sim reproduce`, row by row; do not edit. A row stays as it is until it is run again. Same program, same bytes.
+
+Rows A and C are runs of 30 simulated seconds, the first 10 of them not counted; rows D and E as long as their scenarios say. A figure is \
+the mean over the seeds ± half its 95 % confidence interval (Student's t). Ratios are taken seed by seed. The setups are the files \
+`scenarios/paper-000-*.toml`, `paper-002-*-sim.toml`, `paper-003-*.toml`, `paper-004-*.toml` and `fair-vpns.toml`, which also say what \
+they assume.
+";
 
 /// GitHub's name of a heading: small letters, and hyphens for spaces.
 fn anchor(row: &RowResult) -> String {
@@ -102,10 +94,10 @@ fn verdict(row: &RowResult) -> &'static str {
     if row.pass { "yes" } else { "**no**" }
 }
 
-fn section(text: &mut String, row: &RowResult) {
-    let _ = writeln!(text, "\n## {}\n", heading(row));
+fn section(text: &mut String, row: &RowResult, seeds: u64) {
+    let _ = writeln!(text, "{HEADING}{}\n", heading(row));
     let _ = writeln!(text, "- **Claim**: {}.", row.claim);
-    let _ = writeln!(text, "- **Run**: {}.", row.setup);
+    let _ = writeln!(text, "- **Run**: {}; seeds 1 to {seeds}.", row.setup);
     let _ = writeln!(text, "- **Asked for**: {}.", row.accept);
     let _ = writeln!(text, "- **Accepted**: {}.\n", verdict(row));
     for table in tables(&row.measured) {

@@ -83,6 +83,15 @@ pub(super) fn goodputs(run: &NetworkRun, prefix: &str) -> Vec<f64> {
     flows.filter_map(|flow| flow.goodput_bps).collect()
 }
 
+/// What flows whose names begin so had in each second after `from_s`, in bytes: second by second, flow by flow.
+pub(super) fn by_second(run: &NetworkRun, prefix: &str, from_s: usize) -> Vec<Vec<f64>> {
+    let flows = run.run.flows.iter().zip(&run.delivered_by_second).filter(|(flow, _)| flow.name.starts_with(prefix));
+    let flows: Vec<&Vec<u64>> = flows.map(|(_, delivered)| delivered).collect();
+    let seconds = flows.iter().map(|delivered| delivered.len()).min().unwrap_or(0);
+    let during = |second: usize| flows.iter().map(move |all| all[second].saturating_sub(all[second - 1]) as f64);
+    (from_s.max(1)..seconds).map(|second| during(second).collect()).collect()
+}
+
 /// Standard deviation over mean.
 pub(super) fn variation(values: &[f64]) -> f64 {
     let count = values.len().max(1) as f64;
@@ -95,7 +104,7 @@ pub(super) fn variation(values: &[f64]) -> f64 {
 mod tests {
     use super::*;
     use crate::network::{BuiltLoop, LoopRun};
-    use weft_scenario::VpnResult;
+    use weft_scenario::{FlowResult, VpnResult};
     use weft_sim::NodeId;
 
     fn run() -> NetworkRun {
@@ -113,6 +122,16 @@ mod tests {
         assert_eq!(rates(&run(), 2, 0.5, 1.5), [100e3, 100e3]);
         let points = indices(&run(), &[1.0, 2.0], 1.0, 2.0);
         assert_eq!(points, [(1.0, 1.0), (2.0, 0.5)]);
+    }
+
+    #[test]
+    fn seconds_are_taken_apart() {
+        let mut run = run();
+        run.run.flows =
+            ["ftp0", "noise", "ftp1"].map(|name| FlowResult { name: name.into(), ..FlowResult::default() }).into();
+        run.delivered_by_second = vec![vec![5, 10, 30], vec![1, 1, 1], vec![0, 7, 7]];
+        assert_eq!(by_second(&run, "ftp", 0), [[5.0, 7.0], [20.0, 0.0]]);
+        assert_eq!(by_second(&run, "ftp", 2), [[20.0, 0.0]]);
     }
 
     #[test]

@@ -6,6 +6,7 @@
 mod case;
 mod checks;
 mod document;
+mod earlier;
 mod estimate;
 mod fairness;
 mod laboratory;

@@ -250,7 +250,7 @@ impl EngineSite {
 }
 
 impl Node for EngineSite {
-    fn receive(&mut self, now: Instant, from: LinkId, packet: Packet, ports: &mut Ports<'_>) {
+    fn receive(&mut self, now: Instant, from: LinkId, packet: Box<Packet>, ports: &mut Ports<'_>) {
         self.take_datagram(now, from, &packet);
         self.turn(now, ports);
     }

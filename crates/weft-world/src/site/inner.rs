@@ -90,7 +90,7 @@ impl InnerCodec {
     }
 
     /// Reads what the engine gives to the device: a virtio_net_hdr and a packet, whole or a super-packet.
-    pub(super) fn receive(&mut self, written: &[u8]) -> Option<Packet> {
+    pub(super) fn receive(&mut self, written: &[u8]) -> Option<Box<Packet>> {
         let packet = written.get(VNET_HEADER_LEN..)?;
         let ip = IpView::parse(packet).ok()?;
         let flow = self.flow_of(&ip)?;
@@ -100,7 +100,7 @@ impl InnerCodec {
         } else {
             read_udp(packet).ok()?
         };
-        Some(Packet { bytes: packet.len() as u32, ecn, body, ..self.blank(flow, self.there, self.here) })
+        Some(Box::new(Packet { bytes: packet.len() as u32, ecn, body, ..self.blank(flow, self.there, self.here) }))
     }
 
     /// The flow whose addresses the packet has.
@@ -179,7 +179,7 @@ mod tests {
         packets.iter().for_each(|packet| sender.send(packet, &mut write));
         sender.flush(&mut write);
         let mut receiver = InnerCodec::new(NodeId(1), NodeId(0));
-        device.iter().map(|written| receiver.receive(written).unwrap()).collect()
+        device.iter().map(|written| *receiver.receive(written).unwrap()).collect()
     }
 
     #[test]

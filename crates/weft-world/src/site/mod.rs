@@ -80,7 +80,7 @@ impl Site {
 }
 
 impl Node for Site {
-    fn receive(&mut self, now: Instant, from: LinkId, packet: Packet, ports: &mut Ports<'_>) {
+    fn receive(&mut self, now: Instant, from: LinkId, packet: Box<Packet>, ports: &mut Ports<'_>) {
         match self {
             Site::Engine(site) => site.receive(now, from, packet, ports),
             Site::Plain(site) => site.receive(now, from, packet, ports),
@@ -107,10 +107,11 @@ impl Node for Site {
 
 /// Keeps what a host sends until its site takes it.
 #[derive(Default)]
-struct Outbox(Vec<Packet>);
+#[expect(clippy::vec_box, reason = "links carry a packet's address, and so does what is before them")]
+struct Outbox(Vec<Box<Packet>>);
 
 impl Egress for Outbox {
-    fn send(&mut self, packet: Packet) {
+    fn send(&mut self, packet: Box<Packet>) {
         self.0.push(packet);
     }
 }

@@ -85,16 +85,17 @@ impl MultipathSite {
     }
 }
 
-fn packet(ends: Ends, segment: Segment) -> Packet {
+fn packet(ends: Ends, segment: Segment) -> Box<Packet> {
     let option = if segment.len > 0 { DSS_MAPPING_LEN } else { DSS_ACK_LEN };
     let sacks = if segment.sack_count > 0 { 4 + 8 * u32::from(segment.sack_count) } else { 0 };
     let bytes = HEADERS_LEN + option + sacks + segment.len;
     let Ends { flow, here, there } = ends;
-    Packet { flow, source: here, destination: there, bytes, label: 0, ecn: Ecn::NotEct, body: Body::Tcp(segment) }
+    let body = Body::Tcp(segment);
+    Box::new(Packet { flow, source: here, destination: there, bytes, label: 0, ecn: Ecn::NotEct, body })
 }
 
 impl Node for MultipathSite {
-    fn receive(&mut self, now: Instant, from: LinkId, packet: Packet, ports: &mut Ports<'_>) {
+    fn receive(&mut self, now: Instant, from: LinkId, packet: Box<Packet>, ports: &mut Ports<'_>) {
         let subflow = self.links.iter().position(|link| link.back == from);
         let own = self.connections.iter_mut().find(|(ends, _)| ends.flow == packet.flow);
         match (own, subflow, &packet.body) {

@@ -21,7 +21,7 @@ pub(super) struct Route {
 }
 
 /// The packet of one datagram. Its UDP checksum is zero, "not computed" (RFC 768): what is inside is authenticated.
-pub(super) fn packet(route: &Route, nodes: [NodeId; 2], datagram: &[u8]) -> Packet {
+pub(super) fn packet(route: &Route, nodes: [NodeId; 2], datagram: &[u8]) -> Box<Packet> {
     let total_len = HEADERS_LEN + datagram.len();
     let mut bytes = Vec::with_capacity(total_len);
     let mut header = [0; IPV4_HEADER_LEN];
@@ -41,7 +41,7 @@ pub(super) fn packet(route: &Route, nodes: [NodeId; 2], datagram: &[u8]) -> Pack
     bytes.extend_from_slice(&((total_len - IPV4_HEADER_LEN) as u16).to_be_bytes());
     bytes.extend_from_slice(&[0, 0]);
     bytes.extend_from_slice(datagram);
-    Packet {
+    Box::new(Packet {
         flow: FlowNo(0),
         source: nodes[0],
         destination: nodes[1],
@@ -49,7 +49,7 @@ pub(super) fn packet(route: &Route, nodes: [NodeId; 2], datagram: &[u8]) -> Pack
         label: 0,
         ecn: ecn(route.tos),
         body: Body::Raw(bytes.into_boxed_slice()),
-    }
+    })
 }
 
 fn ecn(tos: u8) -> Ecn {

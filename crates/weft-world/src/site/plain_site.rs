@@ -38,7 +38,7 @@ impl PlainSite {
 }
 
 impl Node for PlainSite {
-    fn receive(&mut self, now: Instant, _: LinkId, mut packet: Packet, ports: &mut Ports<'_>) {
+    fn receive(&mut self, now: Instant, _: LinkId, mut packet: Box<Packet>, ports: &mut Ports<'_>) {
         packet.bytes = packet.bytes.saturating_sub(self.overhead_bytes);
         self.host.receive(now, packet, &mut self.outbox);
         self.flush(ports);

@@ -28,7 +28,7 @@ pub fn sim_reproduce(options: &ReproduceOptions) -> Result<Outcome, Failure> {
     };
     let shown = !options.quiet && (std::io::stderr().is_terminal() || !options.json);
     let keep = |so_far: &Reproduction| match &options.out {
-        Some(directory) => write(directory, so_far, &command(options)),
+        Some(directory) => write(directory, so_far),
         None => Ok(()),
     };
     let result = reproduce(&rows, effort, &Bar::new(shown), keep).map_err(Failure::new)?;
@@ -36,34 +36,23 @@ pub fn sim_reproduce(options: &ReproduceOptions) -> Result<Outcome, Failure> {
     Ok(if result.rows.iter().all(|row| row.pass) { Outcome::Well } else { Outcome::Failed })
 }
 
-/// The command as one would type it again.
-fn command(options: &ReproduceOptions) -> String {
-    let mut command = format!("weft sim reproduce {}", options.rows.join(" "));
-    if options.quick {
-        command += " --quick";
-    }
-    if let Some(seeds) = options.seeds {
-        let _ = write!(command, " --seeds {seeds}");
-    }
-    if let Some(directory) = &options.out {
-        let _ = write!(command, " --out {}", directory.display());
-    }
-    command
-}
-
-fn write(directory: &Path, result: &Reproduction, command: &str) -> Result<(), String> {
+/// Writes what there is; rows of an earlier document that were not run stay in it.
+fn write(directory: &Path, result: &Reproduction) -> Result<(), String> {
     let pictures = directory.join("figures");
     let failed = |path: &Path, why: io::Error| format!("{}: {why}", path.display());
     fs::create_dir_all(&pictures).map_err(|why| failed(&pictures, why))?;
-    let subtitle =
-        format!("{} seeds, runs of {} s, the first {} s not counted", result.seeds, result.duration_s, result.warmup_s);
+    let subtitle = format!("{} seeds; means with 95 % confidence intervals", result.seeds);
     for picture in &result.pictures {
         let charts: Vec<Chart> = picture.charts.iter().map(chart).collect();
         charts_picture(&pictures.join(picture.file), picture.title, &subtitle, &charts)
             .map_err(|why| why.to_string())?;
     }
     let file = directory.join("reproduction.md");
-    fs::write(&file, document(result, command, "figures")).map_err(|why| failed(&file, why))
+    let earlier = match fs::read_to_string(&file) {
+        Err(why) if why.kind() == io::ErrorKind::NotFound => String::new(),
+        read => read.map_err(|why| failed(&file, why))?,
+    };
+    fs::write(&file, document(result, "figures", &earlier)).map_err(|why| failed(&file, why))
 }
 
 fn chart(chart: &reproduce::Chart) -> Chart {

@@ -19,7 +19,7 @@ use weft_units::{Duration, Instant, Rate};
 /// Intervals of the rate that may be in flight beside a round trip.
 const FLIGHT_INTERVALS: f64 = 4.0;
 /// Below this part of L the network is taken for empty.
-const EMPTY: f32 = 0.25;
+const EMPTY: f32 = 0.1;
 /// A promise raises H and L at most so many times.
 const MOST_PROMISE_SCALE: f64 = 4.0;
 /// A queue shows in the round trip too: a delay that grew by this much more than that is a clock that was set.
@@ -32,8 +32,9 @@ const CLIMB: f64 = 0.5;
 /// Every T, from the report on a marker: the rate μ that arrived since the last report, the time q the marker spent in queues, and
 /// the accumulation a = μ q: the bytes that arrived later than an empty network would have let them.
 ///
-/// - *Open*: λ ← λ + α, prorated to the time since the last report in units of τ, while the network is empty: a < L/4. Above, λ
-///   stays. (The fluid law grows at a = 0 only; growing on until H keeps longer queues and makes long routes wait less.)
+/// - *Open*: λ ← λ + α, prorated to the time since the last report in units of τ, while the network is empty: a < L/10. Above, λ
+///   stays. (The fluid law grows at a = 0 only. Growing on until L, or even L/4, keeps longer queues, and leaves more to who has the smaller part
+///   of them: long routes, and who is not promised anything.)
 /// - *Epoch*, from a > H until a < L: λ ← min(λ, β μ), so that λ latches to the least β μ; other services as
 ///   [`Service::back_off`](crate::service::Service::back_off) says.
 /// - *Test*, after every synchronisation from nothing: λ stays until a marker is not faster than the one synchronised to.
@@ -73,6 +74,7 @@ pub struct Accumulation {
     /// The paper's a_global: bytes a resynchronisation may have hidden.
     unpaid: f32,
     last: Measured,
+    /// Losses belong to the last congestion until so many packets, all sent before it, are settled.
     recover: u32,
     sent_bytes: u32,
     /// Whether the VPN's queue ran empty since the last measurement.
@@ -112,7 +114,7 @@ impl Accumulation {
             accumulation: 0.0,
             unpaid: 0.0,
             last: Measured::default(),
-            recover: u32::MAX,
+            recover: 0,
             sent_bytes: 0,
             emptied: false,
             backlogged: false,
@@ -147,7 +149,9 @@ impl Accumulation {
 
     /// Takes in a report.
     pub fn on_report(&mut self, now: Instant, report: &Report) {
+        let has_recovered = self.has_recovered();
         let Some(news) = self.ledger.on_report(now, report, self.config.reorder) else { return };
+        let is_lossy = has_recovered && (news.lost_packets > 0 || news.ce_packets > 0);
         self.silences = 0;
         self.bucket.fill(now, self.sending_bps());
         let mut delay = self.sync.on_delay(now, news.one_way_delay_us);
@@ -160,7 +164,7 @@ impl Accumulation {
         }
         let span_us = report.received_at_us.wrapping_sub(self.last.received_at_us);
         if self.last.started && u128::from(span_us) * 2 < self.interval().as_micros() {
-            return self.congested_by_loss(&news);
+            return self.congested_by_loss(is_lossy);
         }
         let arriving_bps = f64::from(report.bytes.wrapping_sub(self.last.bytes)) * 8e6 / f64::from(span_us.max(1));
         let now_us = now.as_micros() as u32;
@@ -171,16 +175,16 @@ impl Accumulation {
         self.last =
             Measured { at_us: now_us, bytes: report.bytes, received_at_us: report.received_at_us, started: true };
         (self.sent_bytes, self.emptied) = (0, false);
-        self.congested_by_loss(&news);
+        self.congested_by_loss(is_lossy);
         self.bound();
     }
 
     /// A first transmission was lost, or its outer header came with a CE mark: known from below, though it may be repeated.
     pub fn on_congestion(&mut self, now: Instant) {
-        if is_after(self.ledger.reported(), self.recover) {
+        if self.has_recovered() {
             self.bucket.fill(now, self.sending_bps());
             self.back_off(self.ledger.delivered_bps().min(self.rate_bps));
-            self.recover = self.ledger.covering_sequence();
+            self.recover = self.ledger.sent_packets();
         }
     }
 
@@ -213,11 +217,6 @@ impl Accumulation {
         self.bucket.fill(now, self.sending_bps());
         self.share = share;
         self.bound();
-    }
-
-    /// Packets found lost, ever, modulo 2^32.
-    pub fn lost_packets(&self) -> u32 {
-        self.ledger.lost_packets()
     }
 
     /// What the loop does now.
@@ -332,10 +331,14 @@ impl Accumulation {
         self.bound();
     }
 
-    fn congested_by_loss(&mut self, news: &News) {
-        if (news.lost_packets > 0 || news.ce_packets > 0) && is_after(news.sequence, self.recover) {
+    fn has_recovered(&self) -> bool {
+        !is_after(self.recover, self.ledger.settled_packets())
+    }
+
+    fn congested_by_loss(&mut self, is_lossy: bool) {
+        if is_lossy {
             self.back_off(self.ledger.delivered_bps().min(self.rate_bps));
-            self.recover = self.ledger.covering_sequence();
+            self.recover = self.ledger.sent_packets();
         }
     }
 

@@ -76,7 +76,7 @@ fn surface(lab: &mut Laboratory) -> Result<Finding, String> {
         title: "Paper 002, Figure 3: BIC over 50, 75 and 100 Mbit/s with 0.005 loss",
         charts: vec![chart],
     };
-    Ok(Finding { measured, pass: checks.pass(), remarks: checks.into_remarks(), picture: Some(picture) })
+    Ok(Finding { picture: Some(picture), ..checks.finding(measured) })
 }
 
 fn both_losses(lab: &mut Laboratory) -> Result<Finding, String> {
@@ -109,7 +109,7 @@ fn swept_weights(lab: &mut Laboratory) -> Result<Finding, String> {
         measured.add(&row, "min Cᵢ·Σw/wᵢ", Estimate::exact(bound));
         checks.below(&row, found.mean, bound);
     }
-    Ok(Finding { measured, pass: checks.pass(), remarks: checks.into_remarks(), picture: None })
+    Ok(checks.finding(measured))
 }
 
 fn slow_links(lab: &mut Laboratory) -> Result<Finding, String> {
@@ -132,5 +132,5 @@ fn slow_links(lab: &mut Laboratory) -> Result<Finding, String> {
         measured.add(format!("⟨{a}, {b}, {c}⟩"), "Mbit/s", found);
         checks.below(&format!("⟨{a}, {b}, {c}⟩"), found.mean, 17.0);
     }
-    Ok(Finding { measured, pass: checks.pass(), remarks: checks.into_remarks(), picture: None })
+    Ok(checks.finding(measured))
 }

@@ -214,5 +214,5 @@ fn usual_receivers(lab: &mut Laboratory) -> Result<Finding, String> {
             measured.add(format!("{}: {name}", reading.name), LOADS[0].0, ratio(&outcomes[number], &outcomes[0]));
         }
     }
-    Ok(Finding { measured, pass: checks.pass(), remarks: checks.into_remarks(), picture: None })
+    Ok(checks.finding(measured))
 }

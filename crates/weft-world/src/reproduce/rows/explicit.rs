@@ -61,5 +61,5 @@ fn examine(lab: &mut Laboratory) -> Result<Finding, String> {
         title: "Paper 000, Figure 6: explicit paths against equal-cost multipath",
         charts: vec![chart],
     };
-    Ok(Finding { measured, pass: checks.pass(), remarks: checks.into_remarks(), picture: Some(picture) })
+    Ok(Finding { picture: Some(picture), ..checks.finding(measured) })
 }

@@ -41,7 +41,7 @@ fn usual_receivers(lab: &mut Laboratory) -> Result<Finding, String> {
         title: "Paper 000, Figure 4 (a), (b): the usual receivers",
         charts: vec![none.chart("(a) not delayed"), standard.chart("(b) standard delayed acknowledgements")],
     };
-    Ok(Finding { measured, pass: checks.pass(), remarks: checks.into_remarks(), picture: Some(picture) })
+    Ok(Finding { picture: Some(picture), ..checks.finding(measured) })
 }
 
 fn modified_receiver(lab: &mut Laboratory) -> Result<Finding, String> {

@@ -85,7 +85,7 @@ fn paper_threshold(lab: &mut Laboratory) -> Result<Finding, String> {
         title: "Paper 000, Figure 3: fast retransmit after T(N) duplicates",
         charts: vec![sweep.chart("T(N)")],
     };
-    Ok(Finding { measured, pass: checks.pass(), remarks: checks.into_remarks(), picture: Some(picture) })
+    Ok(Finding { picture: Some(picture), ..checks.finding(measured) })
 }
 
 /// Figure 2 with five paths and T = 9, under other assumptions than its scenario makes.

@@ -3,7 +3,7 @@
 use super::super::Estimate;
 use super::super::case::{FIVE_VPNS, whole_case};
 use super::super::checks::Checks;
-use super::super::fairness::{goodputs, index_curve, mean_index, of_link, settling};
+use super::super::fairness::{by_second, index_curve, mean_index, of_link, settling};
 use super::super::laboratory::{Case, Laboratory, Outcomes};
 use super::super::row::{Chart, Curve, Finding, Measured, Picture, Row};
 use weft_core::fair::index;
@@ -13,6 +13,8 @@ const WEIGHTS: [f64; 5] = [1.0, 2.0, 2.0, 3.0, 4.0];
 /// The paper's length of a run, and where its last thirty seconds begin.
 const END_S: f64 = 50.0;
 const LATE_S: f64 = 20.0;
+/// b of the first VPN: Figure 3, and Figure 4.
+const BS_OF_FIRST: [f64; 2] = [0.1, 0.25];
 
 pub(super) const ROWS: [Row; 4] = [
     Row {
@@ -26,9 +28,9 @@ pub(super) const ROWS: [Row; 4] = [
     Row {
         id: "D2",
         figure: "Paper 003, Figure 5",
-        claim: "with two connections in each of four VPNs fairness inside is 0.748 without loops, best with small a and b, and 0.815 with a = 5, b = 0.75",
+        claim: "with two connections in each of four VPNs fairness inside is 0.748 without loops, best with small a and b (0.92), and 0.815 with a = 5, b = 0.75",
         accept: "F(small) ≥ F(large) ≥ F(none) + 0.03",
-        setup: "the first four VPNs with weight one; a and b fixed; b = 0.75 is taken as 0.5, the most that a window gives up",
+        setup: "the first four VPNs with weight one; a and b fixed; b = 0.75 is taken as 0.5, the most that a window gives up; F of each second, the mean over the last 30 s",
         examine: two_inside,
     },
     Row {
@@ -62,7 +64,7 @@ fn windows(a: f64, b: f64, every: u8) -> Result<Case, String> {
 }
 
 fn weighted(lab: &mut Laboratory) -> Result<Finding, String> {
-    let grid: Vec<(f64, f64)> = [0.1, 0.25].iter().flat_map(|b| [0.01, 0.1, 1.0].map(|a| (a, *b))).collect();
+    let grid: Vec<(f64, f64)> = BS_OF_FIRST.iter().flat_map(|b| [0.01, 0.1, 1.0].map(|a| (a, *b))).collect();
     let mut cases = vec![whole_case(&FIVE_VPNS.read()?, "as in the file", "without")?];
     for (a, b) in &grid {
         cases.push(windows(*a, *b, 4)?);
@@ -83,18 +85,29 @@ fn weighted(lab: &mut Laboratory) -> Result<Finding, String> {
             checks.below("F without loops", without.map_or(1.0, |f| f.mean), fairness.mean);
         }
     }
-    for (slow, fast) in [(2, 3), (5, 6)] {
-        let time = |number: usize| outcomes.get(number).map_or(0.0, |runs| settling(runs, &WEIGHTS, 0.9, END_S).mean);
-        checks.at_least("settling with a = 1", time(fast), time(slow));
+    for (small, one) in [(2, 3), (5, 6)] {
+        let settled = |number: usize| outcomes.get(number).map_or(0.0, |o| settling(o, &WEIGHTS, 0.9, END_S).mean);
+        checks.at_least("settling with a = 1", settled(one), settled(small));
     }
-    let chart = Chart { title: "fairness index F of each second".into(), x_label: "time, s".into(), curves };
+    // A panel for each b₁, the run without loops in both.
+    let panels = BS_OF_FIRST.iter().zip(curves.get(1..).unwrap_or_default().chunks(3)).map(|(b, own)| Chart {
+        title: format!("fairness index F of each second, b₁ = {b}"),
+        x_label: "time, s".into(),
+        curves: curves.iter().take(1).chain(own).cloned().collect(),
+    });
     let picture = Picture {
         row: "D1",
         file: "paper-003-figure-3.svg",
         title: "Paper 003, Figures 3 and 4: fairness between VPNs",
-        charts: vec![chart],
+        charts: panels.collect(),
     };
-    Ok(Finding { measured, pass: checks.pass(), remarks: checks.into_remarks(), picture: Some(picture) })
+    let mut finding = Finding { picture: Some(picture), ..checks.finding(measured) };
+    finding.remarks.push(
+        "Five runs do not tell the two apart where b₁ = 0.25: one of them, slow to settle, makes the mean of a = 0.1, and the intervals \
+         overlap. Where b₁ = 0.1 the order is the paper's."
+            .to_owned(),
+    );
+    Ok(finding)
 }
 
 const AS: [f64; 4] = [0.1, 0.5, 1.0, 5.0];
@@ -121,12 +134,14 @@ fn inside(connections: usize, parameters: Option<(f64, f64)>) -> Result<Case, St
     whole_case(&network, &format!("{connections} inside, a = {a}, b = {b}"), variant)
 }
 
-/// The mean over VPNs of the index over the connections inside each.
+/// The mean over the last thirty seconds and over VPNs of the index over the connections inside each in a second.
 fn fairness_inside(runs: &Outcomes, connections: usize) -> Estimate {
     Estimate::of(runs.iter().map(|run| {
-        let all = goodputs(run, "ftp");
-        let vpns: Vec<f64> = all.chunks(connections).map(|vpn| index(vpn, &vec![1.0; vpn.len()])).collect();
-        vpns.iter().sum::<f64>() / vpns.len().max(1) as f64
+        let seconds = by_second(run, "ftp", LATE_S as usize);
+        let vpns = seconds.iter().flat_map(|all| all.chunks(connections));
+        let (sum, count) =
+            vpns.fold((0.0, 0.0), |(sum, count), vpn| (sum + index(vpn, &vec![1.0; vpn.len()]), count + 1.0));
+        sum / f64::max(count, 1.0)
     }))
 }
 
@@ -163,12 +178,7 @@ fn picture(row: &'static str, file: &'static str, none: Estimate, cells: &[Cell]
 }
 
 fn inside_finding(row: &'static str, file: &'static str, none: Estimate, cells: &[Cell], checks: Checks) -> Finding {
-    Finding {
-        measured: table(none, cells),
-        pass: checks.pass(),
-        remarks: checks.into_remarks(),
-        picture: Some(picture(row, file, none, cells)),
-    }
+    Finding { picture: Some(picture(row, file, none, cells)), ..checks.finding(table(none, cells)) }
 }
 
 fn two_inside(lab: &mut Laboratory) -> Result<Finding, String> {
@@ -178,7 +188,14 @@ fn two_inside(lab: &mut Laboratory) -> Result<Finding, String> {
     let mut checks = Checks::default();
     checks.at_least("F with a = 0.1, b = 0.1", small, large);
     checks.at_least("F with a = 5, b = 0.75", large, none.mean + 0.03);
-    Ok(inside_finding("D2", "paper-003-figure-5.svg", none, &cells, checks))
+    let mut finding = inside_finding("D2", "paper-003-figure-5.svg", none, &cells, checks);
+    finding.remarks.push(
+        "With loops the figures are the paper's; without them two connections share almost as well here, and there is little to improve. The \
+         paper does not say which TCP it had. Where connections do suffer, because ten of them share what two had (D3), loops gain what the paper \
+         says they do."
+            .into(),
+    );
+    Ok(finding)
 }
 
 fn ten_inside(lab: &mut Laboratory) -> Result<Finding, String> {
@@ -212,5 +229,10 @@ fn intervals(lab: &mut Laboratory) -> Result<Finding, String> {
         title: "Beyond paper 003: the interval of management packets",
         charts: vec![chart],
     };
-    Ok(Finding { measured, pass: true, remarks: Vec::new(), picture: Some(picture) })
+    let remarks = vec![
+        "Up to Δ = 8 neither shares nor utilisation depend on it; it must be well below the windows, which are of 24 to 73 packets here. A \
+         window that hears once or twice in a round trip sends in bursts of that size, and the buffer has 50 packets."
+            .to_owned(),
+    ];
+    Ok(Finding { measured, pass: true, remarks, picture: Some(picture) })
 }

@@ -1,0 +1,43 @@
+//! What an earlier document says of rows that are not run again.
+
+use std::collections::BTreeMap;
+
+/// Rows of a document by their names.
+#[derive(Default)]
+pub(super) struct Earlier<'t> {
+    /// Their lines of the summary.
+    pub lines: BTreeMap<&'t str, &'t str>,
+    /// Their sections, from the heading's text on.
+    pub sections: BTreeMap<&'t str, &'t str>,
+}
+
+/// What comes before a section's heading.
+pub(super) const HEADING: &str = "\n## ";
+
+impl<'t> Earlier<'t> {
+    /// Takes a document apart. One of another make has no rows.
+    pub fn of(text: &'t str) -> Earlier<'t> {
+        let mut parts = text.split(HEADING);
+        let head = parts.next().unwrap_or_default();
+        let name_of_line = |line: &'t str| Some((line.strip_prefix("| [")?.split_once(']')?.0, line));
+        let name_of_section = |section: &'t str| Some((section.split_once(" – ")?.0, section));
+        Earlier {
+            lines: head.lines().filter_map(name_of_line).collect(),
+            sections: parts.filter_map(name_of_section).collect(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_are_found_by_name() {
+        let text = "# Title\n\n| row |\n|---|\n| [A1](#a1) | x |\n\n## A1 – Paper\n\n- text\n\n## A2 – Other\nend\n\n## Papers\n";
+        let earlier = Earlier::of(text);
+        assert_eq!(earlier.lines.into_iter().collect::<Vec<_>>(), [("A1", "| [A1](#a1) | x |")]);
+        let sections = [("A1", "A1 – Paper\n\n- text\n"), ("A2", "A2 – Other\nend\n")];
+        assert_eq!(earlier.sections.into_iter().collect::<Vec<_>>(), sections);
+    }
+}
