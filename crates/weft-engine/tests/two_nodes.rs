@@ -222,3 +222,30 @@ fn a_peer_that_restarted_while_the_link_was_gone_is_called() {
     let numbers: Vec<u64> = world.take_numbers(1).into_iter().map(|(_, number)| number).collect();
     assert_eq!(numbers, [7], "{}", net::story(&world));
 }
+
+#[test]
+fn what_a_path_is_for_is_told_until_it_arrives() {
+    // One that hears something all the time has no reason to probe, which would tell it again.
+    let talk = |world: &mut World, number: u64| {
+        world.send(0, 4000, number, 100);
+        world.send(1, 4000, number, 100);
+        world.run_for(ms(5));
+    };
+    let is_active = |world: &World, node: usize| {
+        let peers = world.nodes[node].snapshot(world.now).peers;
+        peers[0].paths.first().is_some_and(|path| path.active)
+    };
+    let links = [direction(10, 20, 0.0)];
+    let mut world = World::new(&links, &Policy::default());
+    let told = (0..).find(|number| {
+        talk(&mut world, *number);
+        is_active(&world, 0)
+    });
+    let told = told.expect("the path answers");
+    let mut world = World::new(&links, &Policy::default());
+    for number in 0..told + 100 {
+        world.set(0, 0, |link| link.loss = if number == told { 1.0 } else { 0.0 });
+        talk(&mut world, number);
+    }
+    assert!(is_active(&world, 0) && is_active(&world, 1));
+}

@@ -92,6 +92,8 @@ impl Bench<'_> {
             let links = clock.join().unwrap_or(Err(LabError::Interrupted));
             Ok::<_, LabError>((reports?, happened?, links?))
         })?;
+        // Ctrl-C reaches the applications too: what they say then looks like a result.
+        interrupt::check()?;
         let judged = events::judge(&stage, &happened, &links.carried);
         let lane_runs = lanes.iter().zip(reports).zip(&arrivals).map(|((lane, reports), arrivals)| {
             let mut run = self.lane_run(lane, reports, arrivals, &links, &world);

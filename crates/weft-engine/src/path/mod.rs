@@ -46,7 +46,14 @@ pub(crate) enum Sent {
     /// Data that is not repeated; IP bytes.
     Data(u16),
     MtuProbe(u16),
-    Control,
+    Control(Said),
+}
+
+/// What a control datagram said that is said again if it is lost.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Said {
+    pub(crate) policy: bool,
+    pub(crate) hold: bool,
 }
 
 impl Sent {
@@ -54,7 +61,7 @@ impl Sent {
     pub(crate) fn unit(&self) -> Option<UnitId> {
         match self {
             Sent::Unit(id) | Sent::Part(id, _) => Some(*id),
-            Sent::Data(_) | Sent::MtuProbe(_) | Sent::Control => None,
+            Sent::Data(_) | Sent::MtuProbe(_) | Sent::Control(_) => None,
         }
     }
 }
@@ -83,6 +90,16 @@ impl Pending {
             && !self.skips
             && !self.vpns
             && self.reports == 0
+    }
+
+    /// Of what is said next, what a loss would have said again.
+    pub(crate) fn said(&self) -> Said {
+        Said { policy: self.policy, hold: self.hold }
+    }
+
+    pub(crate) fn say_again(&mut self, said: Said) {
+        self.policy |= said.policy;
+        self.hold |= said.hold;
     }
 }
 
@@ -130,6 +147,8 @@ pub(crate) struct Path {
     pub(crate) asked_at: Option<Instant>,
     /// The largest packet number received.
     pub(crate) newest: Option<u64>,
+    /// That of the newest policy among them.
+    pub(crate) newest_policy: Option<u64>,
     /// Pings of the user: token, then the user's number and when it left.
     pub(crate) pings: Vec<(u32, (u32, Instant))>,
 }
@@ -174,6 +193,7 @@ impl Path {
             totals: Totals::default(),
             asked_at: None,
             newest: None,
+            newest_policy: None,
             pings: Vec::new(),
         }
     }

@@ -47,9 +47,7 @@ impl Peer {
         let (mut plaintext, vpn) = (datagram.plaintext.clone(), datagram.opened.vpn);
         let mut of_loop = None;
         let eliciting = match datagram.opened.packet_type {
-            PacketType::Control => {
-                self.on_control(cx, index, datagram.opened.key, received.buf, datagram.plaintext.clone())
-            }
+            PacketType::Control => self.on_control(cx, index, datagram, received.buf),
             PacketType::LoopData => {
                 let Some((header, unit_at)) = cx.pool.bytes(received.buf).get(plaintext.clone()).and_then(loops::split)
                 else {
@@ -125,16 +123,9 @@ impl Peer {
     }
 
     /// Takes in a control datagram: whether it asks for a report; `None` if the session is over, and the path with it.
-    fn on_control(
-        &mut self,
-        cx: &mut Context<'_>,
-        index: usize,
-        key: u32,
-        buf: BufId,
-        plaintext: Range<usize>,
-    ) -> Option<bool> {
+    fn on_control(&mut self, cx: &mut Context<'_>, index: usize, datagram: &Datagram, buf: BufId) -> Option<bool> {
         let mut copy = [0u8; 1500];
-        let bytes = cx.pool.bytes(buf).get(plaintext)?;
+        let bytes = cx.pool.bytes(buf).get(datagram.plaintext.clone())?;
         // A padded probe is longer; what follows the frames is padding.
         let len = bytes.len().min(copy.len());
         let frames = copy.get_mut(..len)?;
@@ -147,12 +138,12 @@ impl Peer {
                 return None;
             }
             eliciting |= !matches!(frame, Frame::Report(_) | Frame::Padding | Frame::Pong { .. });
-            self.on_frame(cx, index, key, &frame);
+            self.on_frame(cx, index, datagram, &frame);
         }
         Some(eliciting)
     }
 
-    fn on_frame(&mut self, cx: &mut Context<'_>, index: usize, key: u32, frame: &Frame<'_>) {
+    fn on_frame(&mut self, cx: &mut Context<'_>, index: usize, datagram: &Datagram, frame: &Frame<'_>) {
         match *frame {
             Frame::Padding | Frame::Close { .. } => {}
             Frame::Report(ref report) => self.on_report(cx, report),
@@ -165,9 +156,16 @@ impl Peer {
             Frame::Pong { token, path } => self.on_pong(cx, token, path),
             Frame::Hold { hold_us } => self.on_hold(Duration::from_micros(u64::from(hold_us))),
             Frame::Skip { flow, first, count } => self.on_skip(cx, flow, first, count),
-            Frame::Policy { bundle_toward_me, path_active } => self.on_policy(cx, index, bundle_toward_me, path_active),
+            Frame::Policy { bundle_toward_me, path_active } => {
+                let path = &mut self.paths[index];
+                // Older ones say what was.
+                if path.newest_policy < Some(datagram.opened.packet_number) {
+                    path.newest_policy = Some(datagram.opened.packet_number);
+                    self.on_policy(cx, index, bundle_toward_me, path_active);
+                }
+            }
             Frame::Vpn { vpn, index: receiver, wants_index } => {
-                self.on_vpn(cx, key, vpn, receiver, wants_index);
+                self.on_vpn(cx, datagram.opened.key, vpn, receiver, wants_index);
             }
         }
     }

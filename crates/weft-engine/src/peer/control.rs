@@ -31,13 +31,14 @@ impl Peer {
         let limit = MAX_CONTROL.min(path.datagram_limit()).min(out.len());
         let mut writer = FrameWriter::new(out.get_mut(HOP_HEADER_LEN..limit.checked_sub(TAG_LEN)?)?);
         self.ask_while_receiving(now, index);
+        let said = self.paths.get(index)?.pending.said();
         let eliciting = self.write_requests(index, &mut writer) | self.write_vpns(cx, index, &mut writer);
         self.write_reports(now, index, &mut writer);
         let len = writer.len();
         if len == 0 {
             return None;
         }
-        self.send_control(cx, index, len, eliciting, Sent::Control, out)
+        self.send_control(cx, index, len, eliciting, Sent::Control(said), out)
     }
 
     /// While data comes in, reports are all that leaves; a ping among them now and then shows whether they arrive.

@@ -3,7 +3,7 @@
 
 use super::{Context, Peer};
 use crate::Transmit;
-use crate::path::Sent;
+use crate::path::{Said, Sent};
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use hashbrown::HashMap;
@@ -233,7 +233,7 @@ impl Peer {
                 number,
                 (total + path.outer_header_len()) as u32,
                 header.marker.is_some(),
-                Sent::Control,
+                Sent::Control(Said::default()),
             );
             return Some(Transmit {
                 link: path.link,

@@ -19,11 +19,12 @@ impl Peer {
         let Some(index) = self.path_index(report.arrivals.path) else { return };
         let counters = counters(report);
         let path = &mut self.paths[index];
-        let (units, lost, pool, mtu) = (&mut self.units, &mut self.lost, &mut *cx.pool, &mut path.mtu);
+        let (units, lost, pool) = (&mut self.units, &mut self.lost, &mut *cx.pool);
+        let (mtu, pending) = (&mut path.mtu, &mut path.pending);
         let (now, mut black_hole) = (cx.now, false);
         let lost_before = lost.len();
         let sample = path.book.on_report(now, &counters, report.ranges(), &mut |sent, fate, _| {
-            settle(now, sent, fate, units, lost, pool, mtu, &mut black_hole);
+            settle(now, sent, fate, units, lost, pool, mtu, pending, &mut black_hole);
         });
         path.waiting.on_report(counters.largest);
         if let Some(mut sample) = sample {
@@ -154,6 +155,7 @@ pub(super) fn settle(
     lost: &mut alloc::vec::Vec<crate::unit::UnitId>,
     pool: &mut weft_core::pool::Pool,
     mtu: &mut crate::path::PathMtu,
+    pending: &mut crate::path::Pending,
     black_hole: &mut bool,
 ) {
     let delivered = fate == Fate::Delivered;
@@ -183,6 +185,7 @@ pub(super) fn settle(
         Sent::Data(size) => *black_hole |= mtu.on_data(now, size, delivered),
         Sent::MtuProbe(size) if delivered => mtu.on_probe_delivered(now, size),
         Sent::MtuProbe(size) => mtu.on_probe_lost(now, size),
-        Sent::Control => {}
+        Sent::Control(_) if delivered => {}
+        Sent::Control(said) => pending.say_again(said),
     }
 }

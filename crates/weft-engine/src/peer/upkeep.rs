@@ -134,10 +134,11 @@ impl Peer {
         if path.book.next_loss_timeout().is_none_or(|at| at > cx.now) {
             return;
         }
-        let (units, lost, pool, mtu) = (&mut self.units, &mut self.lost, &mut *cx.pool, &mut path.mtu);
+        let (units, lost, pool) = (&mut self.units, &mut self.lost, &mut *cx.pool);
+        let (mtu, pending) = (&mut path.mtu, &mut path.pending);
         let (now, mut black_hole) = (cx.now, false);
         path.book.detect_lost(now, &mut |sent, fate, _| {
-            super::report::settle(now, sent, fate, units, lost, pool, mtu, &mut black_hole);
+            super::report::settle(now, sent, fate, units, lost, pool, mtu, pending, &mut black_hole);
         });
     }
 
@@ -165,7 +166,7 @@ impl Peer {
         path.book.drain(|sent, _, _| match sent {
             Sent::Unit(id) | Sent::Part(id, _) => units.release(id, pool),
             Sent::MtuProbe(size) => mtu.on_probe_lost(cx.now, size),
-            Sent::Data(_) | Sent::Control => {}
+            Sent::Data(_) | Sent::Control(_) => {}
         });
     }
 
