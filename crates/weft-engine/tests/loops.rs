@@ -341,3 +341,18 @@ fn units_in_parts_count_whole() {
         }
     }
 }
+
+#[test]
+fn what_the_egress_refuses_is_no_loss() {
+    let foreign = "10.99.0.1".parse().unwrap();
+    for law in [window(), accumulation(Rate::from_mbps(1_000))] {
+        let mut world = world(&[direction(20, 10, 0.0)], &Policy::default(), &[(1, Service::BestEffort, law)]);
+        for number in 0..2_000 {
+            world.send_raw_in(0, VpnId(1), &udp(foreign, inner(1), 4000, number, PAYLOAD));
+            world.run_for(ms(1));
+        }
+        assert!(of(&world, 1, 1).totals.strays > 1_000);
+        let control = entry(&world, 0, 1).control.unwrap();
+        assert!(control.lost_packets == 0 && control.delivered > Rate::from_mbps(5), "{control:?}");
+    }
+}

@@ -240,10 +240,10 @@ impl Peer {
         let Some(bytes) = cx.pool.bytes(buf).get(plaintext.clone()) else { return };
         let Ok((inner, payload)) = InnerHeader::parse(bytes) else { return };
         let (source, ce) = seen(&inner, payload, outer_tos);
-        if !self.may_send(cx, vpn, &inner, source) {
-            return;
-        }
         let start = plaintext.start + INNER_LEN;
+        if !self.may_send(cx, vpn, &inner, source) {
+            return self.refuse(cx, vpn, &inner, plaintext.end - start, ce);
+        }
         let mut item = Arrived { buf, vpn, start, len: plaintext.end - start, inner, outer_tos };
         if self.would_hold(cx.now, &inner) {
             match copy_out(cx, &item) {
@@ -274,7 +274,7 @@ impl Peer {
         let (source, ce) = seen(&inner, packet, outer_tos);
         if !planted::is(Fault::SourceNotChecked) && !self.may_send(cx, vpn, &inner, source) {
             cx.pool.release(buf);
-            return;
+            return self.refuse(cx, vpn, &inner, len, ce);
         }
         self.insert(cx, Arrived { buf, vpn, start: 0, len, inner, outer_tos }, ce);
     }
@@ -297,21 +297,22 @@ impl Peer {
         }
     }
 
-    /// Whether this peer may send such a unit in `vpn`: it is a member, and the source lies behind it. A peer that is no member,
-    /// perhaps no longer, is told so.
-    fn may_send(&mut self, cx: &mut Context<'_>, vpn: VpnId, inner: &InnerHeader, source: Option<IpAddr>) -> bool {
-        let may_send = match inner.kind {
+    /// Whether this peer may send such a unit in `vpn`: it is a member, and the source lies behind it.
+    fn may_send(&self, cx: &Context<'_>, vpn: VpnId, inner: &InnerHeader, source: Option<IpAddr>) -> bool {
+        match inner.kind {
             UnitKind::TailSlice => vpn == VpnId::DEFAULT || cx.vpns.has_member(vpn, self.id),
             _ => source.is_some_and(|source| cx.vpns.is_behind(vpn, self.id, source)),
-        };
-        if !may_send {
-            cx.vpns.count_stray(vpn);
-            if vpn != VpnId::DEFAULT && !cx.vpns.has_member(vpn, self.id) {
-                self.openings.tell(News::Refuse(vpn));
-                self.announce_vpns();
-            }
         }
-        may_send
+    }
+
+    /// A unit that the peer may not send; one that is no member, perhaps no longer, is told so. It was not lost: its loop counts it.
+    fn refuse(&mut self, cx: &mut Context<'_>, vpn: VpnId, inner: &InnerHeader, len: usize, ce: bool) {
+        cx.vpns.count_stray(vpn);
+        self.count_in_loop(vpn, inner, len, ce);
+        if vpn != VpnId::DEFAULT && !cx.vpns.has_member(vpn, self.id) {
+            self.openings.tell(News::Refuse(vpn));
+            self.announce_vpns();
+        }
     }
 
     fn would_hold(&mut self, now: Instant, inner: &InnerHeader) -> bool {

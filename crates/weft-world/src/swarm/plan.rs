@@ -6,6 +6,7 @@ use std::sync::Arc;
 use weft_core::control_loop::LoopConfig;
 use weft_core::control_loop::accumulation::AccumulationConfig;
 use weft_core::control_loop::aimd_window::AimdConfig;
+use weft_core::queue;
 use weft_engine::{
     AckPolicy, Bundle, Entry, LinkConfig, Policy, QueueKind, Recovery, Reorder, Schedule, Weights, WrrOrder,
 };
@@ -142,7 +143,13 @@ impl Plan {
             2 | 3 => Some(LoopConfig::Accumulation(Arc::new(AccumulationConfig::default()))),
             _ => None,
         };
-        Entry { control, ..Entry::default() }
+        // A window gives way to loss, so that what waits in one long queue before it would be late.
+        let queue = match control {
+            Some(LoopConfig::AimdWindow(_)) => queue::QueueKind::FqCodel,
+            _ if rng.chance(0.5) => queue::QueueKind::FqCodel,
+            _ => queue::QueueKind::DropTail,
+        };
+        Entry { control, queue, ..Entry::default() }
     }
 
     /// Spreads the flows over VPNs. Some have a twin of the very same addresses and ports in another, and some nobody may take.
