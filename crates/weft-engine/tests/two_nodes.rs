@@ -249,3 +249,19 @@ fn what_a_path_is_for_is_told_until_it_arrives() {
     }
     assert!(is_active(&world, 0) && is_active(&world, 1));
 }
+
+#[test]
+fn a_sparse_packet_outlives_a_gap() {
+    let mut world = World::new(&[direction(10, 5, 0.0)], &Policy::default());
+    world.run_for(ms(500));
+    for from in 0..2 {
+        world.set(0, from, |link| link.loss = 1.0);
+    }
+    world.send(0, 4000, 0, 100);
+    world.run_for(ms(250));
+    for from in 0..2 {
+        world.set(0, from, |link| link.loss = 0.0);
+    }
+    world.run_for(ms(500));
+    assert_eq!(world.take_numbers(1).len(), 1);
+}

@@ -16,8 +16,10 @@ use weft_wire::loop_data::{Marker, OfRun};
 
 /// A flow with more than this waiting is not sparse, even where its own queue is empty: a full packet (RFC 8290's quantum).
 const SPARSE_BYTES: u32 = 1_514;
-/// A unit not delivered after the peer's waiting time is of no use any more.
+/// A unit not delivered after the peer's waiting time is of no use any more,
 const DEADLINE_MIN: Duration = Duration::from_millis(100);
+/// but for sparse flows, to which a late SYN or query is worth more than one they repeat themselves (RFC 6298: after 1 s).
+const DEADLINE_SPARSE: Duration = Duration::from_millis(500);
 
 impl Peer {
     /// Moves units to paths until the scheduler holds back or nothing waits that may leave.
@@ -160,7 +162,7 @@ impl Peer {
             vpn.totals.sent_bytes += u64::from(bytes);
         }
         let seq = self.flows.next_seq(flow);
-        let deadline = now + self.hold_announced.max(DEADLINE_MIN);
+        let deadline = now + self.hold_announced.max(if urgent { DEADLINE_SPARSE } else { DEADLINE_MIN });
         let id = self.units.insert(Unit {
             segment,
             kind,
