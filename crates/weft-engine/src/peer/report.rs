@@ -21,9 +21,9 @@ impl Peer {
         let path = &mut self.paths[index];
         let (units, lost, pool, mtu) = (&mut self.units, &mut self.lost, &mut *cx.pool, &mut path.mtu);
         let (now, mut black_hole) = (cx.now, false);
-        let lost_before = lost.len();
+        let (lost_before, lost_data) = (lost.len(), &mut self.lost_data);
         let sample = path.book.on_report(now, &counters, report.ranges(), &mut |sent, fate, _| {
-            settle(now, sent, fate, units, lost, pool, mtu, &mut black_hole);
+            settle(now, sent, fate, units, lost, lost_data, pool, mtu, &mut black_hole);
         });
         path.waiting.on_report(counters.largest);
         if let Some(mut sample) = sample {
@@ -53,13 +53,16 @@ impl Peer {
         self.repeat_lost(cx);
     }
 
-    /// What was lost is repeated, and still was congestion.
+    /// What was lost and is repeated still was congestion; what is not repeated is lost for good.
     pub(super) fn tell_loops_of_losses(&mut self, now: Instant, from: usize) {
         for at in from..self.lost.len() {
             let vpn = self.lost.get(at).and_then(|id| self.units.get(*id)).map(|unit| unit.segment.vpn);
             if let Some(vpn) = vpn.filter(|vpn| *vpn != VpnId::DEFAULT) {
-                self.way_in.on_loss(now, vpn);
+                self.way_in.on_congestion(now, vpn);
             }
+        }
+        for vpn in self.lost_data.drain(..) {
+            self.way_in.on_loss(now, vpn);
         }
     }
 
@@ -152,6 +155,7 @@ pub(super) fn settle(
     fate: Fate,
     units: &mut crate::unit::Units,
     lost: &mut alloc::vec::Vec<crate::unit::UnitId>,
+    lost_data: &mut alloc::vec::Vec<VpnId>,
     pool: &mut weft_core::pool::Pool,
     mtu: &mut crate::path::PathMtu,
     black_hole: &mut bool,
@@ -180,7 +184,12 @@ pub(super) fn settle(
                 units.release(id, pool);
             }
         }
-        Sent::Data(size) => *black_hole |= mtu.on_data(now, size, delivered),
+        Sent::Data(size, vpn) => {
+            *black_hole |= mtu.on_data(now, size, delivered);
+            if !delivered && vpn != VpnId::DEFAULT {
+                lost_data.push(vpn);
+            }
+        }
         Sent::MtuProbe(size) if delivered => mtu.on_probe_delivered(now, size),
         Sent::MtuProbe(size) => mtu.on_probe_lost(now, size),
         Sent::Control => {}

@@ -136,9 +136,11 @@ impl Peer {
         }
         let (units, lost, pool, mtu) = (&mut self.units, &mut self.lost, &mut *cx.pool, &mut path.mtu);
         let (now, mut black_hole) = (cx.now, false);
+        let (lost_before, lost_data) = (lost.len(), &mut self.lost_data);
         path.book.detect_lost(now, &mut |sent, fate, _| {
-            super::report::settle(now, sent, fate, units, lost, pool, mtu, &mut black_hole);
+            super::report::settle(now, sent, fate, units, lost, lost_data, pool, mtu, &mut black_hole);
         });
+        self.tell_loops_of_losses(now, lost_before);
     }
 
     /// Lets the flow queue hold what a loss-based sender needs to keep the paths full: CoDel's target is half of the slowest round
@@ -165,7 +167,7 @@ impl Peer {
         path.book.drain(|sent, _, _| match sent {
             Sent::Unit(id) | Sent::Part(id, _) => units.release(id, pool),
             Sent::MtuProbe(size) => mtu.on_probe_lost(cx.now, size),
-            Sent::Data(_) | Sent::Control => {}
+            Sent::Data(..) | Sent::Control => {}
         });
     }
 
