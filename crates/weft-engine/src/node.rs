@@ -211,7 +211,7 @@ impl Engine {
         self.vpns.set_others(vpns, |key| self.sessions.peer_by_key(key));
         for index in 0..self.peers.len() {
             let peer = &self.peers[index];
-            let (share, entries) = self.vpns.entries(peer.id, peer.config.policy.recovery);
+            let (share, entries) = self.vpns.entries(peer.id);
             let controller = self.vpns.controller(now);
             self.with_peer(now, index, |peer, cx| peer.set_vpns(cx, share, &entries, controller));
         }

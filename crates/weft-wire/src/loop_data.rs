@@ -9,7 +9,7 @@ pub const MARKER_LEN: usize = 1 + MARKER_FIELDS;
 /// Bytes of the longest header: a marker and a report.
 pub const MAX_LOOP_HEADER_LEN: usize = 1 + MARKER_FIELDS + REPORT_FIELDS;
 
-const MARKER_FIELDS: usize = 17;
+const MARKER_FIELDS: usize = 21;
 const REPORT_FIELDS: usize = MARKER_FIELDS + 20;
 const HAS_MARKER: u8 = 1;
 const HAS_REPORT: u8 = 2;
@@ -25,6 +25,8 @@ pub struct Marker {
     pub packets: u32,
     /// Bytes of those packets.
     pub bytes: u32,
+    /// Microseconds of its delay that are no queue of the network's, but due to which of several paths it took.
+    pub explained_us: u32,
 }
 
 /// The egress's answer to a marker. It repeats the marker, so that the ingress keeps none. All counts wrap at 2^32.
@@ -125,7 +127,8 @@ impl LoopHeader {
 
 fn read_marker(r: &mut Reader<'_>) -> Result<OfRun<Marker>, WireError> {
     let run = r.u8()?;
-    let marker = Marker { sequence: r.u32()?, sent_at_us: r.u32()?, packets: r.u32()?, bytes: r.u32()? };
+    let marker =
+        Marker { sequence: r.u32()?, sent_at_us: r.u32()?, packets: r.u32()?, bytes: r.u32()?, explained_us: r.u32()? };
     Ok(OfRun { run, what: marker })
 }
 
@@ -141,5 +144,6 @@ fn write_marker(w: &mut Writer<'_>, run: u8, marker: &Marker) -> Result<(), Wire
     w.u32(marker.sequence)?;
     w.u32(marker.sent_at_us)?;
     w.u32(marker.packets)?;
-    w.u32(marker.bytes)
+    w.u32(marker.bytes)?;
+    w.u32(marker.explained_us)
 }

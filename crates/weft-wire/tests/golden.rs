@@ -126,8 +126,13 @@ fn parts_of_nothing_are_refused() {
     }
 }
 
-const MARKER: Marker =
-    Marker { sequence: 0x0102_0304, sent_at_us: 0x0506_0708, packets: 0x090a_0b0c, bytes: 0x0d0e_0f10 };
+const MARKER: Marker = Marker {
+    sequence: 0x0102_0304,
+    sent_at_us: 0x0506_0708,
+    packets: 0x090a_0b0c,
+    bytes: 0x0d0e_0f10,
+    explained_us: 0x2526_2728,
+};
 const REPORT: Report = Report {
     marker: MARKER,
     received_at_us: 0x1112_1314,
@@ -140,8 +145,8 @@ const REPORT: Report = Report {
 #[test]
 fn loop_header() {
     let (marker, report) = (Some(OfRun { run: 0xaa, what: MARKER }), Some(OfRun { run: 0xbb, what: REPORT }));
-    let marker_text = "aa 01020304 05060708 090a0b0c 0d0e0f10";
-    let report_text = "bb 01020304 05060708 090a0b0c 0d0e0f10 11121314 15161718 191a1b1c 1d1e1f20 21222324";
+    let marker_text = "aa 01020304 05060708 090a0b0c 0d0e0f10 25262728";
+    let report_text = "bb 01020304 05060708 090a0b0c 0d0e0f10 25262728 11121314 15161718 191a1b1c 1d1e1f20 21222324";
     let cases = [
         (LoopHeader { marker, report: None }, format!("01 {marker_text}")),
         (LoopHeader { marker: None, report }, format!("02 {report_text}")),
@@ -160,11 +165,11 @@ fn loop_header() {
         bytes.push(0x20);
         assert_eq!(LoopHeader::parse(&bytes), Ok((header, &[0x20][..])), "a unit follows");
     }
-    assert_eq!((LoopHeader::of_marker(1, MARKER).len(), MAX_LOOP_HEADER_LEN), (MARKER_LEN, 55));
+    assert_eq!((LoopHeader::of_marker(1, MARKER).len(), MAX_LOOP_HEADER_LEN), (MARKER_LEN, 63));
     for flags in [0, 4, 5, 0x80] {
-        assert_eq!(LoopHeader::parse(&[flags; 60]), Err(WireError::Malformed));
+        assert_eq!(LoopHeader::parse(&[flags; 70]), Err(WireError::Malformed));
     }
-    assert_eq!(LoopHeader::default().emit(&mut [0; 60]), Err(WireError::Malformed));
+    assert_eq!(LoopHeader::default().emit(&mut [0; 70]), Err(WireError::Malformed));
 }
 
 #[test]

@@ -105,7 +105,7 @@ proptest! {
     }
 
     #[test]
-    fn loop_headers_are_emitted_as_they_were_parsed(bytes in prop::collection::vec(any::<u8>(), 0..70), flags in 0u8..5) {
+    fn loop_headers_are_emitted_as_they_were_parsed(bytes in prop::collection::vec(any::<u8>(), 0..80), flags in 0u8..5) {
         let mut bytes = bytes;
         if let Some(first) = bytes.first_mut() {
             *first = flags;

@@ -3,10 +3,10 @@
 use super::ledger::Ledger;
 use super::loss_intervals::LossIntervals;
 use super::marker::{Marker, Report, is_after};
-use super::{Credit, Status};
+use super::{Credit, Losses, Status};
 use crate::fair::aimd::{LEAST_DECREASE, MOST_DECREASE};
 use crate::service::Share;
-use weft_units::{Duration, Instant, Rate};
+use weft_units::{Instant, Rate};
 
 /// Nobody needs more in flight, and 32-bit counts stay far from ambiguous.
 const MOST_WINDOW: f64 = (1u64 << 28) as f64;
@@ -26,8 +26,8 @@ pub struct AimdConfig {
     pub initial_packets: u8,
     /// Whether the window doubles each round trip until the first loss event. The paper does not say how it starts.
     pub slow_start: bool,
-    /// Milliseconds packets may overtake others before what is missing is lost; zero where all take one path.
-    pub reorder_ms: u16,
+    /// How it comes to know of losses.
+    pub losses: Losses,
 }
 
 impl Default for AimdConfig {
@@ -39,7 +39,7 @@ impl Default for AimdConfig {
             marker_every: 4,
             initial_packets: 4,
             slow_start: true,
-            reorder_ms: 0,
+            losses: Losses::Counted,
         }
     }
 }
@@ -117,9 +117,8 @@ impl AimdWindow {
 
     /// Takes in a report.
     pub fn on_report(&mut self, now: Instant, report: &Report) {
-        let reorder = Duration::from_millis(self.config.reorder_ms.into());
         let has_recovered = self.has_recovered();
-        let Some(news) = self.ledger.on_report(now, report, reorder) else { return };
+        let Some(news) = self.ledger.on_report(now, report, self.config.losses) else { return };
         if news.lost_packets > 0 || news.ce_packets > 0 {
             if has_recovered {
                 self.loss_event();
@@ -141,15 +140,21 @@ impl AimdWindow {
         }
     }
 
+    /// Packets were lost for good, as known from below.
+    pub fn on_loss(&mut self, packets: u32) {
+        self.ledger.on_lost(packets);
+        self.on_congestion();
+    }
+
     /// When [`AimdWindow::on_deadline`] is due.
     pub fn deadline(&self) -> Option<Instant> {
         self.ledger.deadline()
     }
 
-    /// At the deadline: a marker to send by itself. If an earlier one was not answered, that is a loss event.
+    /// At the deadline: a marker to send by itself. If an earlier one was not answered, that is a loss event, unless losses are told.
     pub fn on_deadline(&mut self, now: Instant) -> Option<Marker> {
         let (marker, unanswered) = self.ledger.on_deadline(now)?;
-        if unanswered {
+        if unanswered && self.config.losses == Losses::Counted {
             self.loss_event();
         }
         Some(marker)
@@ -270,6 +275,7 @@ mod tests {
     use crate::control_loop::LoopEgress;
     use crate::service::Service;
     use alloc::vec::Vec;
+    use weft_units::Duration;
 
     const PACKET: u32 = 1_500;
 

@@ -1,3 +1,4 @@
+use super::Losses;
 use super::marker::{Marker, Report, is_after};
 use super::round_trip::RoundTrip;
 use weft_units::{Duration, Instant};
@@ -22,31 +23,12 @@ pub(super) struct Ledger {
     sequence: u32,
     reported: u32,
     lost_packets: u32,
-    missing: Missing,
     ce_packets: u32,
     round: Round,
     delivered_bps: f64,
     sent_at: Instant,
     progress_at: Instant,
     backoff: u8,
-}
-
-/// Packets not received although a later marker was. They are lost if they are missing for as long as packets may overtake.
-#[derive(Clone, Copy, Debug)]
-struct Missing {
-    least: u32,
-    /// Far future: nothing is.
-    since: Instant,
-}
-
-impl Missing {
-    const NONE: Missing = Missing { least: 0, since: Instant::FAR_FUTURE };
-}
-
-impl Default for Missing {
-    fn default() -> Missing {
-        Missing::NONE
-    }
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -69,7 +51,7 @@ pub(super) struct News {
     pub ce_packets: u32,
     /// From the marker's departure until now, less the egress's holding.
     pub round_trip: Duration,
-    /// Arrival minus departure of the marker in microseconds, on two clocks, modulo 2^32.
+    /// Arrival minus departure of the marker in microseconds, less what is explained, on two clocks, modulo 2^32.
     pub one_way_delay_us: u32,
 }
 
@@ -137,11 +119,12 @@ impl Ledger {
             sent_at_us: now.as_micros() as u32,
             packets: self.sent_packets,
             bytes: self.sent_bytes,
+            explained_us: 0,
         }
     }
 
-    /// Takes in a report; None if it is old, or answers no marker of ours. Packets overtake each other by `reorder` at most.
-    pub fn on_report(&mut self, now: Instant, report: &Report, reorder: Duration) -> Option<News> {
+    /// Takes in a report; None if it is old, or answers no marker of ours.
+    pub fn on_report(&mut self, now: Instant, report: &Report, losses: Losses) -> Option<News> {
         let marker = &report.marker;
         let newer = is_after(marker.sequence, self.reported) && !is_after(marker.sequence, self.sequence);
         let settled_bytes = marker.bytes.wrapping_sub(self.settled_bytes);
@@ -161,37 +144,28 @@ impl Ledger {
         self.measure_rate(report);
         let ce_packets = report.ce_packets.wrapping_sub(self.ce_packets);
         self.ce_packets = report.ce_packets;
+        let missing = marker.packets.wrapping_sub(report.packets);
+        let one_way_delay_us = report.received_at_us.wrapping_sub(marker.sent_at_us);
         Some(News {
             sequence: marker.sequence,
             settled_bytes,
-            lost_packets: self.find_lost(now, marker.packets.wrapping_sub(report.packets), reorder),
+            lost_packets: if losses == Losses::Counted { self.find_lost(missing) } else { 0 },
             ce_packets: ce_packets.min(settled_packets),
             round_trip,
-            one_way_delay_us: report.received_at_us.wrapping_sub(marker.sent_at_us),
+            one_way_delay_us: one_way_delay_us.wrapping_sub(marker.explained_us),
         })
     }
 
-    /// Of what is missing, what was missing all through the reordering window is lost. Less is missing than was found lost: it
-    /// came late, or an edge began anew.
-    fn find_lost(&mut self, now: Instant, missing: u32, reorder: Duration) -> u32 {
-        if !is_after(missing, self.lost_packets) {
-            self.lost_packets = missing;
-            self.missing = Missing::NONE;
-            return 0;
-        }
-        if self.missing.since > now {
-            self.missing = Missing { least: missing, since: now };
-        } else if is_after(self.missing.least, missing) {
-            self.missing.least = missing;
-        }
-        if now - self.missing.since < reorder {
-            return 0;
-        }
-        let lost = self.missing.least.wrapping_sub(self.lost_packets);
-        self.lost_packets = self.missing.least;
-        self.missing =
-            if missing == self.lost_packets { Missing::NONE } else { Missing { least: missing, since: now } };
+    /// Less is missing than was found lost: it came late, or an edge began anew.
+    fn find_lost(&mut self, missing: u32) -> u32 {
+        let lost = if is_after(missing, self.lost_packets) { missing.wrapping_sub(self.lost_packets) } else { 0 };
+        self.lost_packets = missing;
         lost
+    }
+
+    /// Packets were lost, as known from below.
+    pub fn on_lost(&mut self, packets: u32) {
+        self.lost_packets = self.lost_packets.wrapping_add(packets);
     }
 
     fn measure_rate(&mut self, report: &Report) {
@@ -254,31 +228,39 @@ mod tests {
         let report = send(&mut ledger, &mut egress, ms(10), 4, 1).unwrap_or_default();
         assert!(lost_report.is_some());
         assert_eq!(ledger.in_flight(), 8_000);
-        let news = ledger.on_report(ms(50), &report, Duration::ZERO).map(|n| (n.settled_bytes, n.lost_packets));
+        let news = ledger.on_report(ms(50), &report, Losses::Counted).map(|n| (n.settled_bytes, n.lost_packets));
         assert_eq!(news, Some((8_000, 2)));
         assert_eq!((ledger.in_flight(), ledger.rtt.smoothed()), (0, Duration::from_millis(40)));
-        assert!(ledger.on_report(ms(60), &report, Duration::ZERO).is_none(), "the same report again");
+        assert!(ledger.on_report(ms(60), &report, Losses::Counted).is_none(), "the same report again");
         assert_eq!(ledger.deadline(), None);
     }
 
     #[test]
-    fn what_is_late_is_not_lost() {
+    fn what_came_late_was_not_lost() {
         let (mut ledger, mut egress) = (Ledger::default(), LoopEgress::default());
-        let window = Duration::from_millis(30);
         let lost = |ledger: &mut Ledger, at, report: Option<Report>| {
-            report.and_then(|r| ledger.on_report(at, &r, window)).map_or(0, |n| n.lost_packets)
+            report.and_then(|r| ledger.on_report(at, &r, Losses::Counted)).map_or(0, |n| n.lost_packets)
         };
         let first = send(&mut ledger, &mut egress, ms(0), 4, 2);
-        assert_eq!(lost(&mut ledger, ms(10), first), 0, "missing, for the first time");
+        assert_eq!(lost(&mut ledger, ms(10), first), 2);
         egress.on_packet(1_000, false);
         let second = send(&mut ledger, &mut egress, ms(20), 4, 0);
-        assert_eq!(lost(&mut ledger, ms(30), second), 0);
-        let third = send(&mut ledger, &mut egress, ms(30), 4, 0);
-        assert_eq!(lost(&mut ledger, ms(40), third), 1, "one came late, the other is lost");
-        egress.on_packet(1_000, false);
-        let fourth = send(&mut ledger, &mut egress, ms(40), 4, 0);
-        assert_eq!(lost(&mut ledger, ms(50), fourth), 0);
-        assert_eq!(ledger.lost_packets(), 0, "it came after all");
+        assert_eq!((lost(&mut ledger, ms(30), second), ledger.lost_packets()), (0, 1), "one came after all");
+        let third = send(&mut ledger, &mut egress, ms(40), 4, 1);
+        assert_eq!((lost(&mut ledger, ms(50), third), ledger.lost_packets()), (1, 2));
+    }
+
+    #[test]
+    fn where_losses_are_told_what_is_missing_is_none_and_what_is_explained_is_no_delay() {
+        let (mut ledger, mut egress) = (Ledger::default(), LoopEgress::default());
+        send(&mut ledger, &mut egress, ms(0), 4, 2);
+        let marker = Marker { explained_us: 30_000, ..ledger.mark(ms(1)) };
+        let report = egress.on_marker(ms(41), marker).unwrap_or_default();
+        let news = ledger.on_report(ms(50), &report, Losses::Told);
+        let news = news.map(|n| (n.settled_bytes, n.lost_packets, n.one_way_delay_us, n.round_trip));
+        assert_eq!(news, Some((4_000, 0, 10_000, Duration::from_millis(49))));
+        ledger.on_lost(2);
+        assert_eq!((ledger.lost_packets(), ledger.in_flight()), (2, 0));
     }
 
     #[test]
@@ -296,7 +278,7 @@ mod tests {
             forged(|m| m.packets = 5),
             forged(|m| m.sequence = 0),
         ] {
-            assert!(ledger.on_report(ms(5), &bad, Duration::ZERO).is_none());
+            assert!(ledger.on_report(ms(5), &bad, Losses::Counted).is_none());
         }
         assert_eq!(ledger.in_flight(), 4_000);
     }

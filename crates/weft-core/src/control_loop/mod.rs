@@ -20,10 +20,11 @@
 //! ([`crate::fair::aimd::shared_event_kappa`]). Not at every loss: one that came by the same overflow as an event before, but was
 //! reported later, would make the others back off twice.
 //!
-//! **With several paths** packets overtake one another. Let the egress count a packet when its order is restored (or set
-//! the reordering window to the spread of the paths' delays): then delay means the time until everything before the marker was there.
-//! What recovery below repeats is no loss here; the first transmission's loss still is congestion
-//! ([`ControlLoop::on_congestion`]).
+//! **With several paths** packets overtake one another, so that counts say nothing of losses: while a slow path is in use some are always
+//! missing. The paths know theirs, and tell ([`Losses::Told`], [`ControlLoop::on_loss`]); a marker without an answer may be the one that
+//! was overtaken, and is none then. What recovery below repeats is no loss here; the first transmission's loss still is congestion
+//! ([`ControlLoop::on_congestion`]). How much longer a marker's path is than the shortest, and how long it waited for it, is no queue of
+//! the network's: who sends the marker writes it into [`Marker::explained_us`].
 //!
 //! **How to drive it.** `credit` before a packet leaves its VPN queue; `on_sent` when it does, and the marker it gives goes with
 //! the packet; `on_report` for reports; `on_deadline` when `deadline` comes, and the marker it gives goes by itself, past the
@@ -56,6 +57,16 @@ pub enum Credit {
     At(Instant),
     /// Not before a report, or the deadline.
     OnReport,
+}
+
+/// How a loop comes to know of lost packets.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Losses {
+    /// By counts and by markers that have no answer: all packets take one path, in order.
+    #[default]
+    Counted,
+    /// It is told ([`ControlLoop::on_loss`], [`ControlLoop::on_congestion`]).
+    Told,
 }
 
 /// What a loop does, for the fair-share controller and for display.
@@ -139,6 +150,14 @@ impl ControlLoop {
         match self {
             ControlLoop::AimdWindow(law) => law.on_congestion(),
             ControlLoop::Accumulation(law) => law.on_congestion(now),
+        }
+    }
+
+    /// Packets were lost for good, as known from below ([`Losses::Told`]).
+    pub fn on_loss(&mut self, now: Instant, packets: u32) {
+        match self {
+            ControlLoop::AimdWindow(law) => law.on_loss(packets),
+            ControlLoop::Accumulation(law) => law.on_loss(now, packets),
         }
     }
 

@@ -179,13 +179,38 @@ mod tests {
     }
 
     #[test]
+    fn a_window_gets_its_parameters_in_use_asleep_and_before_it_begins() {
+        let (mut ingress, [used, _]) = two();
+        let unused = ingress.add(Share::default(), profile(100, Some(2)));
+        let parameters = |ingress: &mut Ingress<u32>, vpn: VpnNo, at: Instant| {
+            let arrival = Arrival { flow: FlowId(0), bytes: PACKET, ecn_capable: false };
+            ingress.enqueue(at, vpn, arrival, 0, &mut |_| ());
+            let law = ingress.loops_mut().find_map(|(of, _, law)| (of == vpn).then_some(law));
+            law.and_then(|law| if let ControlLoop::AimdWindow(law) = law { Some(law.parameters()) } else { None })
+        };
+        ingress.set_window(used, 0.5, 0.25);
+        assert_eq!(parameters(&mut ingress, used, Instant::ZERO), Some((0.5, 0.25)), "in use");
+        let mut dropped = 0;
+        let slot = ingress.vpns[used.0 as usize].slot;
+        ingress.empty_queue(Instant::ZERO, slot, &mut |_, _| dropped += 1);
+        ingress.put_to_sleep(slot);
+        ingress.set_window(used, 0.75, 0.125);
+        assert_eq!(parameters(&mut ingress, used, Instant::ZERO), Some((0.75, 0.125)), "woken by its next packet");
+        ingress.restart_loops();
+        assert_eq!(parameters(&mut ingress, used, Instant::ZERO), Some((0.75, 0.125)), "begun anew");
+        ingress.set_window(unused, 0.25, 0.5);
+        assert_eq!(parameters(&mut ingress, unused, Instant::ZERO), Some((0.25, 0.5)), "its first packet");
+    }
+
+    #[test]
     fn loops_that_begin_anew_let_what_waits_go_and_hear_no_old_report() {
         let (mut ingress, [first, second]) = two();
         ingress.restart_loops();
         assert_eq!(leave(&mut ingress), [4, 5, 6, 7]);
         let mut egress = LoopEgress::default();
         (0..9).for_each(|_| egress.on_packet(PACKET, false));
-        let old = crate::control_loop::Marker { sequence: 9, sent_at_us: 0, packets: 9, bytes: 9 * PACKET };
+        let old =
+            crate::control_loop::Marker { sequence: 9, sent_at_us: 0, packets: 9, bytes: 9 * PACKET, explained_us: 0 };
         let report = egress.on_marker(Instant::ZERO, old).unwrap_or_default();
         for vpn in [first, second] {
             ingress.on_report(Instant::ZERO, vpn, &report);

@@ -232,6 +232,11 @@ impl<T> Ingress<T> {
         self.with_loop(now, vpn, |control| control.on_congestion(now));
     }
 
+    /// Packets of a VPN were lost for good, as known from below the loop.
+    pub fn on_loss(&mut self, now: Instant, vpn: VpnNo, packets: u32) {
+        self.with_loop(now, vpn, |control| control.on_loss(now, packets));
+    }
+
     /// Changes a VPN's weight and service while it runs.
     pub fn set_share(&mut self, now: Instant, vpn: VpnNo, share: Share) {
         let Some(entry) = self.vpns.get_mut(vpn.0 as usize) else { return };
@@ -244,6 +249,16 @@ impl<T> Ingress<T> {
             this.promised = share.service().rate();
         }
         self.with_loop(now, vpn, |control| control.set_share(now, share));
+    }
+
+    /// Sets a (packets a round trip) and b of a VPN's window, whether it is in use, asleep, or yet to begin; of no other law.
+    pub fn set_window(&mut self, vpn: VpnNo, increase: f64, decrease: f64) {
+        let Some(entry) = self.vpns.get_mut(vpn.0 as usize) else { return };
+        entry.set_window(increase, decrease);
+        let awake = self.awake.get_mut(entry.slot as usize).and_then(|this| this.control.as_deref_mut());
+        if let Some(ControlLoop::AimdWindow(window)) = awake.or(entry.parked.as_deref_mut()) {
+            window.set_parameters(increase, decrease);
+        }
     }
 
     /// When to call [`Ingress::next_marker`] and [`Ingress::head`] again, if nothing comes in before.

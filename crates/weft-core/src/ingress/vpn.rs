@@ -1,6 +1,7 @@
 //! What an ingress keeps of a VPN: a little always, the rest while it is awake.
 
 use super::{Kept, VpnNo};
+use crate::control_loop::aimd_window::AimdConfig;
 use crate::control_loop::{ControlLoop, LoopConfig, Status};
 use crate::queue::drop_tail::DropTail;
 use crate::queue::{FlowQueue, QueueConfig, QueueCounters, QueueKind};
@@ -81,6 +82,14 @@ impl Vpn {
         let differs = !Arc::ptr_eq(&self.profile, &profile) && self.profile != profile;
         self.profile = profile;
         differs
+    }
+
+    /// A window that begins from now on has this a and b.
+    pub fn set_window(&mut self, increase: f64, decrease: f64) {
+        let Some(LoopConfig::AimdWindow(law)) = self.profile.control else { return };
+        let (increase_packets, decrease) = (increase as f32, decrease as f32);
+        let control = Some(LoopConfig::AimdWindow(AimdConfig { increase_packets, decrease, ..law }));
+        self.profile = Arc::new(Profile { control, ..Profile::clone(&self.profile) });
     }
 }
 

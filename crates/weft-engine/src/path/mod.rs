@@ -21,7 +21,7 @@ use alloc::vec::Vec;
 use core::net::{IpAddr, SocketAddr};
 use weft_core::control::{PathRate, PathRateConfig};
 use weft_core::sense::{LossRate, OneWayDelay, ReceiveLog, Rtt, Sample, SentBook, liveness};
-use weft_units::{Duration, Instant, LinkId, PathId, Rate};
+use weft_units::{Duration, Instant, LinkId, PathId, Rate, VpnId};
 use weft_wire::hop::{DATA_OVERHEAD, PART_OVERHEAD};
 use weft_wire::inner::GRANULE;
 
@@ -43,8 +43,8 @@ const FULL_PACKET_BYTES: f64 = 1500.0;
 pub(crate) enum Sent {
     Unit(UnitId),
     Part(UnitId, Part),
-    /// Data that is not repeated; IP bytes.
-    Data(u16),
+    /// Data that is not repeated: IP bytes, and whose.
+    Data(u16, VpnId),
     MtuProbe(u16),
     Control(Said),
 }
@@ -61,7 +61,7 @@ impl Sent {
     pub(crate) fn unit(&self) -> Option<UnitId> {
         match self {
             Sent::Unit(id) | Sent::Part(id, _) => Some(*id),
-            Sent::Data(_) | Sent::MtuProbe(_) | Sent::Control(_) => None,
+            Sent::Data(..) | Sent::MtuProbe(_) | Sent::Control(_) => None,
         }
     }
 }

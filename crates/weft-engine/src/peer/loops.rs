@@ -3,22 +3,26 @@
 
 use super::{Context, Peer};
 use crate::Transmit;
-use crate::path::{Said, Sent};
+use crate::path::{Path, Said, Sent};
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use hashbrown::HashMap;
+use weft_core::control_loop::aimd_window::AimdWindow;
 use weft_core::control_loop::{ControlLoop, LoopEgress, Marker, Report};
 use weft_core::fair::controller::Controller;
 use weft_core::flow::hash::SeededState;
+use weft_core::sched::Scheduler;
 use weft_units::{Instant, VpnId};
 use weft_wire::hop::{HOP_HEADER_LEN, PacketType, TAG_LEN};
 use weft_wire::inner::{INNER_LEN, InnerHeader, UnitKind};
-use weft_wire::loop_data::{LoopHeader, OfRun};
+use weft_wire::loop_data::{LoopHeader, MARKER_LEN, OfRun};
 
 /// Bytes of a slice's header where its head is not known: IPv4 and TCP with timestamps.
 const USUAL_HEADER: usize = 52;
 /// Reports are as urgent as those on paths (RFC 4594 §3.1).
 const REPORT_TOS: u8 = 0xc0;
+/// A datagram with a marker alone.
+const LONE_MARKER_BYTES: usize = HOP_HEADER_LEN + MARKER_LEN + TAG_LEN;
 /// Markers that wait for their turn on a path; a loop that hears nothing asks again.
 const MAX_MARKERS: usize = 256;
 
@@ -47,6 +51,8 @@ pub(super) struct Loops {
     /// VPNs whose answer waits.
     answers: VecDeque<VpnId>,
     controller: Option<Controller>,
+    /// Room for a turn of the controller's; empty between two.
+    windows: Vec<(f64, &'static mut AimdWindow)>,
 }
 
 impl Loops {
@@ -56,6 +62,7 @@ impl Loops {
             arriving: HashMap::with_hasher(SeededState::new(seed)),
             answers: VecDeque::new(),
             controller: None,
+            windows: Vec::new(),
         }
     }
 
@@ -116,8 +123,8 @@ impl Loops {
         self.controller.as_ref()?.deadline()
     }
 
-    /// a and b of a window that is to have another share from now on.
-    fn parameters(&self, weight: f64, nominal_weight: f64) -> Option<(f64, f64)> {
+    /// a and b of a window of this weight, where there are windows.
+    pub(super) fn parameters(&self, weight: f64, nominal_weight: f64) -> Option<(f64, f64)> {
         Some(self.controller.as_ref()?.initial(weight, nominal_weight))
     }
 }
@@ -173,25 +180,15 @@ impl Peer {
 
     fn steer(&mut self, now: Instant) {
         let Some(controller) = &mut self.loops.controller else { return };
-        let mut windows = Vec::new();
+        let mut windows: Vec<(f64, &mut AimdWindow)> = core::mem::take(&mut self.loops.windows);
         for (_, share, law) in self.way_in.loops_mut() {
             if let ControlLoop::AimdWindow(window) = law {
                 windows.push((share.weight(), window));
             }
         }
         controller.turn(now, &mut windows);
-    }
-
-    /// Sets the parameters of a VPN's window as its weight asks for.
-    pub(super) fn set_window(&mut self, vpn: VpnId, weight: f64, nominal_weight: f64) {
-        let Some((a, b)) = self.loops.parameters(weight, nominal_weight) else { return };
-        for (of, _, law) in self.way_in.loops_mut() {
-            if let ControlLoop::AimdWindow(window) = law
-                && of == vpn
-            {
-                window.set_parameters(a, b);
-            }
-        }
+        // Nothing of it, so that its room can be had again under another lifetime.
+        self.loops.windows = windows.into_iter().map_while(|_| None).collect();
     }
 
     /// A marker follows the units of a path by itself.
@@ -208,12 +205,46 @@ impl Peer {
         OfRun { run: self.loops.run, what: marker }
     }
 
+    /// A marker as it leaves by a path in a datagram of `ip_bytes`. What the path takes longer than the shortest is no queue of the
+    /// network's; nor is what the scheduler lets a unit wait for one that is shorter than the slowest in use; nor what the path takes
+    /// longer for a long datagram than for a short one.
+    pub(super) fn explain(&self, now: Instant, index: usize, ip_bytes: usize, marker: OfRun<Marker>) -> OfRun<Marker> {
+        let OfRun { run, what } = marker;
+        let waited_us = (now.as_micros() as u32).wrapping_sub(what.sent_at_us);
+        let (detour_us, waits_for_slower) = self.place_among_paths(index);
+        let waited_us = if waits_for_slower { waited_us } else { 0 };
+        let rate = self.paths.get(index).map(|path| path.rate.capacity().unwrap_or(path.rate.pacing_rate(now)));
+        let own_us = rate.map_or(0, |rate| rate.time_for(ip_bytes as u64).as_micros() as u32);
+        let explained_us = detour_us.wrapping_add(waited_us).wrapping_add(own_us);
+        OfRun { run, what: Marker { explained_us, ..what } }
+    }
+
+    /// How many microseconds longer a path takes than the shortest, without queues, and whether the scheduler lets units wait for it
+    /// because one that carries bulk beside it takes longer still.
+    fn place_among_paths(&self, index: usize) -> (u32, bool) {
+        let baseline = |path: &Path| path.delay().baseline_us();
+        let Some(own) = self.paths.get(index).and_then(baseline) else { return (0, false) };
+        let (mut least, mut most) = (0, 0);
+        for (at, path) in self.paths.iter().enumerate().filter(|(_, path)| path.is_usable()) {
+            let difference = baseline(path).map_or(0, |other| other.wrapping_sub(own) as i32);
+            least = least.min(difference);
+            if matches!(&self.scheduler, Scheduler::EarliestDelivery(scheduler) if scheduler.carries_bulk(at)) {
+                most = most.max(difference);
+            }
+        }
+        (least.unsigned_abs(), most > 0)
+    }
+
     /// A marker or a report by itself, if one waits for this path. Reports leave by the fastest.
     pub(super) fn poll_loop(&mut self, cx: &mut Context<'_>, index: usize, out: &mut [u8]) -> Option<Transmit> {
         loop {
             let path = self.paths.get_mut(index).filter(|path| path.is_usable())?;
             let (vpn, header, tos) = match path.markers.pop_front() {
-                Some(LoneMarker { vpn, marker, tos }) => (vpn, LoopHeader { marker: Some(marker), report: None }, tos),
+                Some(LoneMarker { vpn, marker, tos }) => {
+                    let ip_bytes = LONE_MARKER_BYTES + path.outer_header_len();
+                    let marker = self.explain(cx.now, index, ip_bytes, marker);
+                    (vpn, LoopHeader { marker: Some(marker), report: None }, tos)
+                }
                 None if self.loops.answers.is_empty() || self.fastest_path() != Some(index) => return None,
                 None => {
                     let (vpn, header) = self.loops.next_report(cx.now)?;

@@ -7,6 +7,7 @@ mod ingress;
 mod loops;
 mod recovery;
 mod report;
+mod settle;
 mod transmit;
 mod upkeep;
 mod view;
@@ -107,6 +108,8 @@ pub(crate) struct Peer {
     views: Vec<PathView>,
     pub(crate) units: Units,
     lost: Vec<UnitId>,
+    /// VPNs of lost data that is not repeated, once for each datagram, until their loops are told.
+    lost_data: Vec<VpnId>,
     skips: VecDeque<(FlowId, FlowSeq)>,
     joins: Joins,
     arrivals: Arrivals,
@@ -150,6 +153,7 @@ impl Peer {
             views: Vec::new(),
             units: Units::default(),
             lost: Vec::new(),
+            lost_data: Vec::new(),
             skips: VecDeque::new(),
             heads: Heads::new(id, rng.next_u64()),
             conditioners: Vec::new(),
@@ -314,8 +318,8 @@ impl Peer {
 
     /// Gives a VPN another share, and its window the parameters that go with it.
     pub(crate) fn set_share(&mut self, now: Instant, vpn: VpnId, share: Share, nominal_weight: f64) {
-        self.way_in.set_share(now, vpn, share);
-        self.set_window(vpn, share.weight(), nominal_weight);
+        let window = self.loops.parameters(share.weight(), nominal_weight);
+        self.way_in.set_share(now, vpn, share, window);
     }
 
     /// Applies a changed policy; flows, paths and what is in flight go on.

@@ -55,7 +55,7 @@ impl Peer {
                 }
             }
             _ if now < unit.deadline => return true,
-            _ => self.abandon(id, pool),
+            _ => self.abandon(now, id, pool),
         }
         self.units.release(id, pool);
         false
@@ -67,11 +67,12 @@ impl Peer {
     }
 
     /// Gives a unit up, and tells the peer not to wait for it.
-    pub(super) fn abandon(&mut self, id: UnitId, pool: &mut Pool) {
+    pub(super) fn abandon(&mut self, now: Instant, id: UnitId, pool: &mut Pool) {
         let Some(unit) = self.units.get(id).copied() else { return };
         if self.units.settle(id, pool) {
             self.totals.abandoned_units += 1;
             self.skips.push_back((unit.flow, unit.seq));
+            self.way_in.on_loss(now, unit.segment.vpn);
             if let Some(index) = self.fastest_path() {
                 self.paths[index].pending.skips = true;
             }

@@ -1,12 +1,12 @@
 //! What a report of the peer changes here.
 
+use super::settle::Settling;
 use super::{Context, Peer};
 use crate::PathState;
-use crate::path::{Path, Sent};
-use weft_core::sense::{Fate, Report as Counters};
+use crate::path::Path;
+use weft_core::sense::Report as Counters;
 use weft_units::{Duration, Instant, LinkId, VpnId};
 use weft_wire::frame::Report;
-use weft_wire::hop::PART_OVERHEAD;
 
 /// Attempts at repeating a lost unit for which the receiver's waiting time has room.
 const REPEATS: u32 = 4;
@@ -19,13 +19,21 @@ impl Peer {
         let Some(index) = self.path_index(report.arrivals.path) else { return };
         let counters = counters(report);
         let path = &mut self.paths[index];
-        let (units, lost, pool) = (&mut self.units, &mut self.lost, &mut *cx.pool);
-        let (mtu, pending) = (&mut path.mtu, &mut path.pending);
-        let (now, mut black_hole) = (cx.now, false);
-        let lost_before = lost.len();
+        let (now, lost_before) = (cx.now, self.lost.len());
+        let mut settling = Settling {
+            now,
+            units: &mut self.units,
+            lost: &mut self.lost,
+            lost_data: &mut self.lost_data,
+            pool: &mut *cx.pool,
+            mtu: &mut path.mtu,
+            pending: &mut path.pending,
+            black_hole: false,
+        };
         let sample = path.book.on_report(now, &counters, report.ranges(), &mut |sent, fate, _| {
-            settle(now, sent, fate, units, lost, pool, mtu, pending, &mut black_hole);
+            settling.settle(sent, fate);
         });
+        let black_hole = settling.black_hole;
         path.waiting.on_report(counters.largest);
         if let Some(mut sample) = sample {
             if path.state() == PathState::Down {
@@ -54,13 +62,16 @@ impl Peer {
         self.repeat_lost(cx);
     }
 
-    /// What was lost is repeated, and still was congestion.
+    /// What was lost and is repeated still was congestion; what is not repeated is lost for good.
     pub(super) fn tell_loops_of_losses(&mut self, now: Instant, from: usize) {
         for at in from..self.lost.len() {
             let vpn = self.lost.get(at).and_then(|id| self.units.get(*id)).map(|unit| unit.segment.vpn);
             if let Some(vpn) = vpn.filter(|vpn| *vpn != VpnId::DEFAULT) {
-                self.way_in.on_loss(now, vpn);
+                self.way_in.on_congestion(now, vpn);
             }
+        }
+        for vpn in self.lost_data.drain(..) {
+            self.way_in.on_loss(now, vpn);
         }
     }
 
@@ -143,49 +154,5 @@ fn counters(report: &Report<'_>) -> Counters {
         packets_received: a.packets_received,
         bytes_received: a.bytes_received,
         ce_received: a.ce_received,
-    }
-}
-
-#[expect(clippy::too_many_arguments, reason = "a closure's captures, spelled out for the borrow checker")]
-pub(super) fn settle(
-    now: Instant,
-    sent: Sent,
-    fate: Fate,
-    units: &mut crate::unit::Units,
-    lost: &mut alloc::vec::Vec<crate::unit::UnitId>,
-    pool: &mut weft_core::pool::Pool,
-    mtu: &mut crate::path::PathMtu,
-    pending: &mut crate::path::Pending,
-    black_hole: &mut bool,
-) {
-    let delivered = fate == Fate::Delivered;
-    match sent {
-        Sent::Unit(id) => {
-            let size = units.get(id).map_or(0, |u| (u.len() + 60) as u16);
-            *black_hole |= mtu.on_data(now, size, delivered);
-            if delivered {
-                units.settle(id, pool);
-                units.release(id, pool);
-            } else {
-                lost.push(id);
-            }
-        }
-        Sent::Part(id, part) => {
-            let size = units.get(id).map_or(0, |u| (part.bytes(u.len()).len() + PART_OVERHEAD + 28) as u16);
-            *black_hole |= mtu.on_data(now, size, delivered);
-            if delivered && units.part_arrived(id, part) {
-                units.settle(id, pool);
-            }
-            if !delivered && units.part_lost(id, part) {
-                lost.push(id);
-            } else {
-                units.release(id, pool);
-            }
-        }
-        Sent::Data(size) => *black_hole |= mtu.on_data(now, size, delivered),
-        Sent::MtuProbe(size) if delivered => mtu.on_probe_delivered(now, size),
-        Sent::MtuProbe(size) => mtu.on_probe_lost(now, size),
-        Sent::Control(_) if delivered => {}
-        Sent::Control(said) => pending.say_again(said),
     }
 }

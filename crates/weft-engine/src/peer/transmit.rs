@@ -103,7 +103,7 @@ impl Peer {
                 if unit.granules().is_some() && self.paths[index].granule_limit() > 0 {
                     return self.send_parts(cx, index, lane, out);
                 }
-                self.move_too_long(cx.pool, index, lane);
+                self.move_too_long(now, cx.pool, index, lane);
                 continue;
             }
             if !batch.takes(datagram, unit.segment.tos, limit) {
@@ -115,16 +115,19 @@ impl Peer {
             if unit.marker.is_some() {
                 self.part_with_marker(index, id, carried.is_some());
             }
-            let carried = carried.map(|marker| LoopHeader { marker: Some(marker), report: None });
+            let carried = carried.map(|marker| {
+                let marker = Some(self.explain(now, index, datagram + overhead, marker));
+                LoopHeader { marker, report: None }
+            });
             let Some(number) = seal_unit(cx, self.id, path_id, &unit, carried.as_ref(), room) else {
                 // Its VPN was closed since it was scheduled, or the session has just ended.
-                self.abandon(id, cx.pool);
+                self.abandon(cx.now, id, cx.pool);
                 self.units.release(id, cx.pool);
                 continue;
             };
             batch.add(datagram, unit.segment.tos);
             self.paths[index].limited = !self.paths[index].queues.is_empty() || self.way_in.is_ready();
-            let sent = self.sent(Sent::Unit(id), datagram + overhead);
+            let sent = self.sent(Sent::Unit(id), unit.segment.vpn, datagram + overhead);
             self.note_sent(now, index, number, datagram + overhead, sent);
             if sent.unit().is_none() {
                 self.units.release(id, cx.pool);
@@ -172,11 +175,11 @@ impl Peer {
                 let header = PartHeader { unit: inner_header(&unit), first, of };
                 let Some(room) = out.get_mut(batch.len..batch.len + datagram) else { break };
                 let Some(number) = seal_part(cx, self.id, path_id, unit.segment.vpn, &header, payload, room) else {
-                    self.abandon(id, cx.pool);
+                    self.abandon(cx.now, id, cx.pool);
                     break;
                 };
                 batch.add(datagram, unit.segment.tos);
-                let sent = self.sent(Sent::Part(id, part), datagram + overhead);
+                let sent = self.sent(Sent::Part(id, part), unit.segment.vpn, datagram + overhead);
                 if sent.unit().is_some() {
                     self.units.retain(id);
                 }
@@ -202,8 +205,8 @@ impl Peer {
     }
 
     /// What the book keeps of a datagram: the unit where it may be repeated, else its size.
-    fn sent(&self, sent: Sent, ip_bytes: usize) -> Sent {
-        if self.config.policy.recovery == Recovery::Arq { sent } else { Sent::Data(ip_bytes as u16) }
+    fn sent(&self, sent: Sent, vpn: VpnId, ip_bytes: usize) -> Sent {
+        if self.config.policy.recovery == Recovery::Arq { sent } else { Sent::Data(ip_bytes as u16, vpn) }
     }
 
     fn note_sent(&mut self, now: Instant, index: usize, number: u64, ip_bytes: usize, sent: Sent) {
@@ -214,7 +217,7 @@ impl Peer {
     }
 
     /// A unit from before the path's MTU shrank, too long even for parts: another path may still carry it.
-    fn move_too_long(&mut self, pool: &mut Pool, index: usize, lane: Lane) {
+    fn move_too_long(&mut self, now: Instant, pool: &mut Pool, index: usize, lane: Lane) {
         let Some(id) = self.paths[index].queues.pop(lane) else { return };
         self.uncommit(id);
         let fits = |p: &Path, len: usize| p.is_usable() && len <= p.inner_limit();
@@ -222,7 +225,7 @@ impl Peer {
         match self.paths.iter().position(|p| fits(p, len)) {
             Some(other) => self.paths[other].queues.push(Lane::Repeat, id, len as u32),
             None => {
-                self.abandon(id, pool);
+                self.abandon(now, id, pool);
                 self.units.release(id, pool);
             }
         }

@@ -1,6 +1,7 @@
 //! What time brings: silence noticed, probes sent, holes given up.
 
 use super::recovery::Rescue;
+use super::settle::Settling;
 use super::{Context, Peer};
 use crate::PathState;
 use crate::path::{Lane, Path, REPORT_INTERVAL, Sent};
@@ -134,12 +135,19 @@ impl Peer {
         if path.book.next_loss_timeout().is_none_or(|at| at > cx.now) {
             return;
         }
-        let (units, lost, pool) = (&mut self.units, &mut self.lost, &mut *cx.pool);
-        let (mtu, pending) = (&mut path.mtu, &mut path.pending);
-        let (now, mut black_hole) = (cx.now, false);
-        path.book.detect_lost(now, &mut |sent, fate, _| {
-            super::report::settle(now, sent, fate, units, lost, pool, mtu, pending, &mut black_hole);
-        });
+        let (now, lost_before) = (cx.now, self.lost.len());
+        let mut settling = Settling {
+            now,
+            units: &mut self.units,
+            lost: &mut self.lost,
+            lost_data: &mut self.lost_data,
+            pool: &mut *cx.pool,
+            mtu: &mut path.mtu,
+            pending: &mut path.pending,
+            black_hole: false,
+        };
+        path.book.detect_lost(now, &mut |sent, fate, _| settling.settle(sent, fate));
+        self.tell_loops_of_losses(now, lost_before);
     }
 
     /// Lets the flow queue hold what a loss-based sender needs to keep the paths full: CoDel's target is half of the slowest round
@@ -166,7 +174,7 @@ impl Peer {
         path.book.drain(|sent, _, _| match sent {
             Sent::Unit(id) | Sent::Part(id, _) => units.release(id, pool),
             Sent::MtuProbe(size) => mtu.on_probe_lost(cx.now, size),
-            Sent::Data(_) | Sent::Control(_) => {}
+            Sent::Data(..) | Sent::Control(_) => {}
         });
     }
 

@@ -129,9 +129,18 @@ impl WayIn {
         }
     }
 
+    /// A unit was lost for good.
+    pub(super) fn on_loss(&mut self, now: Instant, vpn: VpnId) {
+        if let WayIn::Shared(shared) = self
+            && let Some(number) = shared.numbers.get(&vpn)
+        {
+            shared.ingress.on_loss(now, *number, 1);
+        }
+    }
+
     /// The first transmission of a unit was lost. The window law takes that for congestion though it will be repeated; the other finds
     /// congestion by its own bytes in queues.
-    pub(super) fn on_loss(&mut self, now: Instant, vpn: VpnId) {
+    pub(super) fn on_congestion(&mut self, now: Instant, vpn: VpnId) {
         let WayIn::Shared(shared) = self else { return };
         if shared.windows == 0 {
             return;
@@ -155,12 +164,13 @@ impl WayIn {
         }
     }
 
-    /// Gives a VPN another share; the parameters of its window, if it has one, are for the caller to change.
-    pub(super) fn set_share(&mut self, now: Instant, vpn: VpnId, share: Share) {
-        if let WayIn::Shared(shared) = self
-            && let Some(number) = shared.numbers.get(&vpn)
-        {
-            shared.ingress.set_share(now, *number, share);
+    /// Gives a VPN another share, and its window, if it has one, the a and b that go with it.
+    pub(super) fn set_share(&mut self, now: Instant, vpn: VpnId, share: Share, window: Option<(f64, f64)>) {
+        let WayIn::Shared(shared) = self else { return };
+        let Some(number) = shared.numbers.get(&vpn) else { return };
+        shared.ingress.set_share(now, *number, share);
+        if let Some((increase, decrease)) = window {
+            shared.ingress.set_window(*number, increase, decrease);
         }
     }
 

@@ -1,28 +1,24 @@
 //! How VPNs enter the tunnel: what their weights become, and what many of them have in common.
 
 use super::{Vpn, Vpns};
-use crate::config::{Entry, Recovery, VpnConfig};
+use crate::config::{Entry, VpnConfig};
 use crate::peer::Admitted;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
-use weft_core::control_loop::LoopConfig;
 use weft_core::control_loop::accumulation::AccumulationConfig;
 use weft_core::control_loop::aimd_window::AimdConfig;
+use weft_core::control_loop::{LoopConfig, Losses};
 use weft_core::fair::aimd::Knob;
 use weft_core::fair::controller::{Controller, ControllerConfig, Steering};
 use weft_core::ingress::Profile;
 use weft_core::queue::{QueueConfig, QueueKind, RedConfig};
 use weft_core::service::{Service, Share};
-use weft_units::{Duration, Instant, PeerId, Rate, VpnId};
+use weft_units::{Instant, PeerId, Rate, VpnId};
 
 /// Profiles that are looked through for one that fits already.
 const RECENT: usize = 32;
 /// No loop goes slower: where full packets vanish in an MTU's black hole, twelve must be lost before that is known.
 const LEAST_RATE: Rate = Rate::from_bps(64_000);
-/// How long packets may be missing before a loop takes them for lost: while recovery may still bring them,
-const MISSING_WITH_RECOVERY: Duration = Duration::from_secs(2);
-/// and as long as paths may differ.
-const MISSING_WITHOUT: Duration = Duration::from_millis(100);
 
 /// The weights of all VPNs.
 #[derive(Clone, Debug)]
@@ -79,25 +75,20 @@ fn thresholds(entry: &Entry) -> RedConfig {
 pub(super) struct Profiles(Vec<Arc<Profile>>);
 
 impl Profiles {
-    /// Those toward peers with recovery and toward those without.
-    pub(super) fn of(&mut self, vpn: &VpnConfig, weights: &Weights) -> [Arc<Profile>; 2] {
-        [MISSING_WITH_RECOVERY, MISSING_WITHOUT].map(|reorder| self.one(vpn, weights, reorder))
-    }
-
-    fn one(&mut self, vpn: &VpnConfig, weights: &Weights, reorder: Duration) -> Arc<Profile> {
+    /// The one of a VPN. Its loop is told of losses: packets take several paths.
+    pub(super) fn of(&mut self, vpn: &VpnConfig, weights: &Weights) -> Arc<Profile> {
         let entry = &vpn.entry;
         let (limit_units, limit_bytes) = (entry.limit_packets, entry.limit_bytes);
         let sizes = QueueConfig { limit_units, limit_bytes, red: thresholds(entry), ..QueueConfig::default() };
         let control = match (&entry.control, weights.controller(Instant::ZERO)) {
             (Some(LoopConfig::AimdWindow(law)), Some(controller)) => {
                 let (a, b) = controller.initial(f64::from(vpn.weight) / weights.mean, weights.nominal);
-                let (increase_packets, decrease) = (a as f32, b as f32);
-                let reorder_ms = reorder.as_millis() as u16;
-                Some(LoopConfig::AimdWindow(AimdConfig { increase_packets, decrease, reorder_ms, ..*law }))
+                let (increase_packets, decrease, losses) = (a as f32, b as f32, Losses::Told);
+                Some(LoopConfig::AimdWindow(AimdConfig { increase_packets, decrease, losses, ..*law }))
             }
             (Some(LoopConfig::Accumulation(law)), _) => {
-                let floor = law.floor.max(LEAST_RATE);
-                Some(LoopConfig::Accumulation(Arc::new(AccumulationConfig { reorder, floor, ..**law })))
+                let (losses, floor) = (Losses::Told, law.floor.max(LEAST_RATE));
+                Some(LoopConfig::Accumulation(Arc::new(AccumulationConfig { losses, floor, ..**law })))
             }
             (control, _) => control.clone(),
         };
@@ -113,12 +104,10 @@ impl Profiles {
 
 impl Vpns {
     /// The entries of all VPNs in which a peer has part, by number, and the default VPN's share beside them.
-    pub(crate) fn entries(&self, peer: PeerId, recovery: Recovery) -> (Share, Vec<Admitted>) {
+    pub(crate) fn entries(&self, peer: PeerId) -> (Share, Vec<Admitted>) {
         let admitted = |(id, vpn): (&VpnId, &alloc::boxed::Box<Vpn>)| {
             vpn.members.binary_search(&peer).ok()?;
-            let [with, without] = vpn.profiles.as_ref()?;
-            let profile = if recovery == Recovery::Arq { with } else { without };
-            Some(Admitted { vpn: *id, share: self.share(vpn), profile: profile.clone() })
+            Some(Admitted { vpn: *id, share: self.share(vpn), profile: vpn.profile.clone()? })
         };
         let mut entries: Vec<Admitted> = self.others.iter().filter_map(admitted).collect();
         entries.sort_unstable_by_key(|entry| entry.vpn);

@@ -69,8 +69,8 @@ pub(crate) struct Vpn {
     pub(crate) name: String,
     pub(crate) weight: u32,
     pub(crate) service: Service,
-    /// Toward peers with recovery, and toward those without.
-    profiles: Option<[Arc<Profile>; 2]>,
+    /// None of the default one.
+    profile: Option<Arc<Profile>>,
     /// Sorted.
     pub(crate) members: Vec<PeerId>,
     pub(crate) totals: VpnTotals,
@@ -158,12 +158,12 @@ impl Vpns {
         let mut known = entries::Profiles::default();
         for config in configs {
             let totals = before.remove(&config.id).map(|vpn| vpn.totals).unwrap_or_default();
-            let profiles = Some(known.of(&config, &self.weights));
+            let profile = Some(known.of(&config, &self.weights));
             let mut vpn = Vpn {
                 name: config.name,
                 weight: config.weight,
                 service: config.service,
-                profiles,
+                profile,
                 totals,
                 ..Vpn::default()
             };

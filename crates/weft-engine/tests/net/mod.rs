@@ -22,6 +22,9 @@ pub struct Direction {
     pub mtu: u64,
 }
 
+/// Meddles with a datagram on its way from a node: how much later than it would each copy of it arrives.
+pub type Meddler = Box<dyn FnMut(usize, &[u8]) -> Vec<Duration>>;
+
 thread_local! {
     static IN_ENGINE: Cell<bool> = const { Cell::new(false) };
 }
@@ -121,6 +124,8 @@ pub struct World {
     pub crosses: bool,
     /// Node and link where nothing arrives.
     pub deaf: Option<(usize, usize)>,
+    /// Beside what links do: losses, copies, delays.
+    pub meddler: Option<Meddler>,
     /// Datagrams each node sent to addresses where the other never was.
     pub astray: [Vec<Vec<u8>>; 2],
     buffer: Vec<u8>,
@@ -184,6 +189,7 @@ impl World {
             seen: None,
             crosses: false,
             deaf: None,
+            meddler: None,
             astray: Default::default(),
             buffer: vec![0; 65_536],
         };
@@ -289,12 +295,14 @@ impl World {
             if pipe.spec.cut || wire > pipe.spec.mtu || self.rng.chance(pipe.spec.loss) {
                 continue;
             }
-            self.serial += 1;
             let at = pipe.free_at + pipe.spec.delay;
             let source = SocketAddr::new(address(from, link), pipe.port);
-            let (serial, to, tos) = (self.serial, 1 - from, t.tos);
-            let bytes = datagram.to_vec();
-            self.flying.push(Reverse(InFlight { at, serial, to, link: to_link, source, tos, bytes }));
+            let copies = self.meddler.as_mut().map_or_else(|| vec![Duration::ZERO], |meddle| meddle(from, datagram));
+            for later in copies {
+                self.serial += 1;
+                let (at, serial, to, tos, bytes) = (at + later, self.serial, 1 - from, t.tos, datagram.to_vec());
+                self.flying.push(Reverse(InFlight { at, serial, to, link: to_link, source, tos, bytes }));
+            }
         }
     }
 

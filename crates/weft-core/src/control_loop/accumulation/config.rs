@@ -1,3 +1,4 @@
+use crate::control_loop::Losses;
 use weft_units::{Duration, Rate};
 
 /// The numbers of [`Accumulation`](super::Accumulation), by default the paper's (§7), with τ and T derived from measured delay.
@@ -21,8 +22,8 @@ pub struct AccumulationConfig {
     pub tau: Option<Duration>,
     /// T: τ where none is given.
     pub interval: Option<Duration>,
-    /// How long packets may overtake others before what is missing is lost; zero where all take one path.
-    pub reorder: Duration,
+    /// How it comes to know of losses.
+    pub losses: Losses,
     /// Whether λ grows by half each τ at the start and after idling. The paper's law does not.
     pub startup: bool,
     /// λ at the start.
@@ -45,7 +46,7 @@ impl Default for AccumulationConfig {
             hold_packets: 0.2,
             tau: None,
             interval: None,
-            reorder: Duration::ZERO,
+            losses: Losses::Counted,
             startup: true,
             initial: Rate::from_bps(256_000),
             floor: Rate::from_bps(16_000),

@@ -9,7 +9,7 @@ pub use config::AccumulationConfig;
 use super::ledger::{Ledger, News};
 use super::marker::{Marker, Report, is_after};
 use super::token_bucket::TokenBucket;
-use super::{Credit, Status};
+use super::{Credit, Losses, Status};
 use crate::service::Share;
 use alloc::sync::Arc;
 use epoch::{Course, Epoch};
@@ -150,7 +150,7 @@ impl Accumulation {
     /// Takes in a report.
     pub fn on_report(&mut self, now: Instant, report: &Report) {
         let has_recovered = self.has_recovered();
-        let Some(news) = self.ledger.on_report(now, report, self.config.reorder) else { return };
+        let Some(news) = self.ledger.on_report(now, report, self.config.losses) else { return };
         let is_lossy = has_recovered && (news.lost_packets > 0 || news.ce_packets > 0);
         self.silences = 0;
         self.bucket.fill(now, self.sending_bps());
@@ -188,21 +188,30 @@ impl Accumulation {
         }
     }
 
+    /// Packets were lost for good, as known from below.
+    pub fn on_loss(&mut self, now: Instant, packets: u32) {
+        self.ledger.on_lost(packets);
+        self.on_congestion(now);
+    }
+
     /// When [`Accumulation::on_deadline`] is due.
     pub fn deadline(&self) -> Option<Instant> {
         let patience = self.interval();
         self.ledger.deadline().map(|deadline| deadline + patience)
     }
 
-    /// At the deadline: a marker to send by itself. If an earlier one was not answered, that is congestion.
+    /// At the deadline: a marker to send by itself. If an earlier one was not answered, that is congestion, unless losses are
+    /// told.
     pub fn on_deadline(&mut self, now: Instant) -> Option<Marker> {
         if self.deadline().is_none_or(|deadline| now < deadline) {
             return None;
         }
         let (marker, unanswered) = self.ledger.on_deadline(now)?;
         if unanswered {
-            self.bucket.fill(now, self.sending_bps());
-            self.back_off(self.rate_bps);
+            if self.config.losses == Losses::Counted {
+                self.bucket.fill(now, self.sending_bps());
+                self.back_off(self.rate_bps);
+            }
             self.silences = self.silences.saturating_add(1);
         }
         if self.silences == 2 {

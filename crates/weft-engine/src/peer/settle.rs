@@ -1,0 +1,64 @@
+//! What the fate of a datagram means for what it carried.
+
+use crate::path::{PathMtu, Pending, Sent};
+use crate::unit::{UnitId, Units};
+use alloc::vec::Vec;
+use weft_core::pool::Pool;
+use weft_core::sense::Fate;
+use weft_units::{Instant, VpnId};
+use weft_wire::hop::PART_OVERHEAD;
+
+/// What learns of a datagram's fate, beside the book.
+pub(super) struct Settling<'a> {
+    pub(super) now: Instant,
+    pub(super) units: &'a mut Units,
+    /// What is to be repeated.
+    pub(super) lost: &'a mut Vec<UnitId>,
+    /// Whose data was lost that is not repeated.
+    pub(super) lost_data: &'a mut Vec<VpnId>,
+    pub(super) pool: &'a mut Pool,
+    pub(super) mtu: &'a mut PathMtu,
+    pub(super) pending: &'a mut Pending,
+    /// Full datagrams vanish.
+    pub(super) black_hole: bool,
+}
+
+impl Settling<'_> {
+    pub(super) fn settle(&mut self, sent: Sent, fate: Fate) {
+        let delivered = fate == Fate::Delivered;
+        match sent {
+            Sent::Unit(id) => {
+                let size = self.units.get(id).map_or(0, |u| (u.len() + 60) as u16);
+                self.black_hole |= self.mtu.on_data(self.now, size, delivered);
+                if delivered {
+                    self.units.settle(id, self.pool);
+                    self.units.release(id, self.pool);
+                } else {
+                    self.lost.push(id);
+                }
+            }
+            Sent::Part(id, part) => {
+                let size = self.units.get(id).map_or(0, |u| (part.bytes(u.len()).len() + PART_OVERHEAD + 28) as u16);
+                self.black_hole |= self.mtu.on_data(self.now, size, delivered);
+                if delivered && self.units.part_arrived(id, part) {
+                    self.units.settle(id, self.pool);
+                }
+                if !delivered && self.units.part_lost(id, part) {
+                    self.lost.push(id);
+                } else {
+                    self.units.release(id, self.pool);
+                }
+            }
+            Sent::Data(size, vpn) => {
+                self.black_hole |= self.mtu.on_data(self.now, size, delivered);
+                if !delivered && vpn != VpnId::DEFAULT {
+                    self.lost_data.push(vpn);
+                }
+            }
+            Sent::MtuProbe(size) if delivered => self.mtu.on_probe_delivered(self.now, size),
+            Sent::MtuProbe(size) => self.mtu.on_probe_lost(self.now, size),
+            Sent::Control(_) if delivered => {}
+            Sent::Control(said) => self.pending.say_again(said),
+        }
+    }
+}
