@@ -7,6 +7,11 @@ use net::{Direction, World, config, direction, inner, is_in_engine, udp};
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::backtrace::Backtrace;
 use std::cell::{Cell, RefCell};
+use std::sync::Arc;
+use weft_core::control_loop::LoopConfig;
+use weft_core::control_loop::accumulation::AccumulationConfig;
+use weft_core::control_loop::aimd_window::AimdConfig;
+use weft_core::queue;
 use weft_core::service::Service;
 use weft_engine::{
     AckPolicy, Engine, EngineConfig, Entry, MemberConfig, Policy, Prefix, QueueKind, Recovery, Reorder, Schedule,
@@ -219,8 +224,8 @@ fn no_packet_costs_an_allocation() {
     in_steady_state(0.0, &Policy::default());
 }
 
-#[test]
-fn no_packet_of_a_vpn_costs_an_allocation() {
+/// Traffic in a VPN that enters the tunnel so.
+fn in_steady_state_of_a_vpn(entry: &Entry) {
     let (links, vpn) = ([direction(30, 8, 0.01), direction(20, 30, 0.01)], VpnId(7));
     let configs = [0, 1].map(|node| {
         let config = config(node, 2, &Policy::default(), 1);
@@ -231,13 +236,35 @@ fn no_packet_of_a_vpn_costs_an_allocation() {
             name: "tenant".into(),
             weight: 1,
             service: Service::BestEffort,
-            entry: Entry::default(),
+            entry: entry.clone(),
             prefixes: Vec::new(),
             members,
         };
         EngineConfig { vpns: vec![vpn], ..config }
     });
     watch(World::with(&links, configs), links, Traffic { vpn, ..Traffic::default() });
+}
+
+#[test]
+fn no_packet_of_a_vpn_costs_an_allocation() {
+    in_steady_state_of_a_vpn(&Entry::default());
+}
+
+#[test]
+fn no_packet_of_a_window_costs_an_allocation() {
+    for queue in [queue::QueueKind::FqCodel, queue::QueueKind::Codel, queue::QueueKind::Fred] {
+        // Slower, and the traffic would not be what is meant: losses are congestion to a window.
+        let law = AimdConfig { increase_packets: 100.0, decrease: 0.01, ..AimdConfig::default() };
+        in_steady_state_of_a_vpn(&Entry { queue, control: Some(LoopConfig::AimdWindow(law)), ..Entry::default() });
+    }
+}
+
+#[test]
+fn no_packet_of_a_rate_costs_an_allocation() {
+    for queue in [queue::QueueKind::FqCodel, queue::QueueKind::DropTail, queue::QueueKind::Red] {
+        let control = Some(LoopConfig::Accumulation(Arc::new(AccumulationConfig::default())));
+        in_steady_state_of_a_vpn(&Entry { queue, control, ..Entry::default() });
+    }
 }
 
 #[test]
