@@ -190,13 +190,99 @@ fn vpns_with_the_same_addresses_are_well() {
 }
 
 #[test]
-fn a_vpn_without_a_share_is_refused() {
-    for weight in ["0", "-1"] {
+fn a_weight_that_is_no_share_is_refused() {
+    for weight in ["0", "-1", "nan", "inf", "1.5", "1000001", "99999999999999999999", "\"3\""] {
         refused(
             &with_vpn(&format!("weight = {weight}\nmembers = {{ hub = [\"10.1.1.0/24\"] }}")),
             &["weft.toml:9:10: error: `weight` must be a whole number from 1 to 1000000"],
         );
     }
+}
+
+#[test]
+fn every_queue_loop_and_promise_has_its_key() {
+    let keys = "queue-packets = 2\nqueue-bytes = 3000\nweight = 1000000";
+    let mut all = Vec::new();
+    for queue in ["fq-codel", "fifo", "codel", "red", "fred"] {
+        for law in ["none", "aimd-window", "accumulation"] {
+            for promise in ["", "assured = \"4 Mbit/s\"", "leased = \"1 Mbit/s\""] {
+                let (id, device) = (100 + all.len(), all.len());
+                all.push(format!(
+                    "[[vpn]]\nid = {id}\nname = \"n{id}\"\ndevice = \"d{device}\"\nqueue = \"{queue}\"\nloop = \"{law}\"\n\
+                     {promise}\n{keys}\nroutes = false\nmembers = {{ hub = [\"10.1.1.0/24\"] }}"
+                ));
+            }
+        }
+    }
+    // Fifteen leased lines in all.
+    let (status, message) = check(&with_peer(&format!("[policy]\nleasable = \"15 Mbit/s\"\n{}", all.join("\n"))));
+    assert_eq!((status, message.as_str()), (0, ""));
+}
+
+#[test]
+fn queues_and_loops_that_are_unknown_or_out_of_bounds_are_refused() {
+    let members = "members = { hub = [] }";
+    for (line, expected) in [
+        (
+            "loop = \"aimd\"",
+            "weft.toml:9:8: error: `loop` cannot be `aimd`; it is one of none, aimd-window, accumulation",
+        ),
+        ("loop = 3", "weft.toml:9:8: error: `loop` must be a string, not integer"),
+        (
+            "queue = \"drop-tail\"",
+            "weft.toml:9:9: error: `queue` cannot be `drop-tail`; it is one of fq-codel, fifo, codel",
+        ),
+        ("queue-packets = 1", "weft.toml:9:17: error: `queue-packets` must be a whole number from 2 to 1000000"),
+        ("queue-packets = 1000001", "weft.toml:9:17: error: `queue-packets` must be a whole number from 2"),
+        ("queue-bytes = 2999", "weft.toml:9:15: error: `queue-bytes` must be a whole number from 3000"),
+        ("queue-bytes = -1", "weft.toml:9:15: error: `queue-bytes` must be a whole number from 3000"),
+    ] {
+        refused(&with_vpn(&format!("{line}\n{members}")), &[expected]);
+    }
+    refused(&with_vpn(&format!("loop = \"acumulation\"\n{members}")), &["did you mean `accumulation`?"]);
+    refused(&with_vpn(&format!("queue = \"codl\"\n{members}")), &["did you mean `codel`?"]);
+    refused(&with_vpn(&format!("quue = \"fifo\"\n{members}")), &["unknown key `quue`", "did you mean `queue`?"]);
+}
+
+#[test]
+fn promises_that_make_no_sense_are_refused() {
+    let members = "members = { hub = [] }";
+    refused(
+        &with_vpn(&format!("assured = \"4 Mbit/s\"\nleased = \"5 Mbit/s\"\n{members}")),
+        &["weft.toml:10:10: error: a VPN is `assured` or `leased`, not both", "leave one of them out"],
+    );
+    for key in ["assured", "leased"] {
+        let place = format!("weft.toml:9:{}: error", key.len() + 4);
+        refused(&with_vpn(&format!("{key} = \"0 Mbit/s\"\n{members}")), &[&place, "nothing is promised"]);
+        refused(&with_vpn(&format!("{key} = \"4 MB\"\n{members}")), &[&place, "the unit must be one of bit/s"]);
+        refused(&with_vpn(&format!("{key} = \"-4 Mbit/s\"\n{members}")), &[&place]);
+        refused(&with_vpn(&format!("{key} = 4\n{members}")), &[&place, "must be a string, not integer"]);
+    }
+}
+
+#[test]
+fn leased_lines_over_what_may_be_leased_are_refused() {
+    let line = |id: u32, mbps: u32| {
+        format!("[[vpn]]\nid = {id}\nname = \"n{id}\"\nleased = \"{mbps} Mbit/s\"\nmembers = {{ hub = [] }}")
+    };
+    refused(
+        &with_peer(&line(1, 5)),
+        &[
+            "weft.toml:9:10: error: VPN `n1` leases 5.0 Mbit/s toward `hub`, where nothing may be leased",
+            "leasable = \"90 Mbit/s\"",
+        ],
+    );
+    let two =
+        |leasable: &str| with_peer(&format!("[policy]\nleasable = \"{leasable}\"\n{}\n{}", line(1, 5), line(2, 4)));
+    refused(
+        &two("8 Mbit/s"),
+        &[
+            "weft.toml:16:10: error: leased lines take 9.0 Mbit/s toward `hub`, where 8.0 Mbit/s may be leased",
+            "lease less, or use `assured`",
+        ],
+    );
+    assert_eq!(check(&two("9 Mbit/s")), (0, String::new()));
+    refused(&two("nine"), &["weft.toml:7:12: error"]);
 }
 
 #[test]
