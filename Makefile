@@ -41,16 +41,17 @@ check: setup deny test ## test, advisories, each fuzz target for 60 s, a million
 # More arguments for the bench, such as BENCH=--json.
 BENCH ?=
 bench: TARGET := $(or $(CARGO_TARGET_DIR),target)
-bench: build ## one TCP flow beside wireguard-go, each stage of a packet's way, bytes of state; 8 minutes
+bench: build ## one TCP flow beside wireguard-go, each stage of a packet's way, very many VPNs, bytes of state; 10 minutes
 	@packaging/setup lab
 	export PATH="$$PATH:/usr/sbin:/sbin"
-	cargo build --release --locked -p weft-lab --example tunnel_bench -p weft-engine --example state_bytes
+	cargo build --release --locked -p weft-lab --example tunnel_bench -p weft-engine --example state_bytes -p weft --example vpn_scale
 	rm -rf $(TARGET)/criterion
 	cargo bench --locked -p weft-core --bench packet_path -p weft-session --bench seal_open -- \
 	  --warm-up-time 0.5 --measurement-time 1 --noplot --quiet >&2
 	$(TARGET)/release/examples/state_bytes >$(TARGET)/state.tsv
+	$(TARGET)/release/examples/vpn_scale >$(TARGET)/scale.tsv
 	XDG_CACHE_HOME=$(abspath $(TARGET)) $(TARGET)/release/examples/tunnel_bench --weft $(TARGET)/release/weft \
-	  --criterion $(TARGET)/criterion --state $(TARGET)/state.tsv $(BENCH)
+	  --criterion $(TARGET)/criterion --state $(TARGET)/state.tsv --scale $(TARGET)/scale.tsv $(BENCH)
 
 demo: TARGET := $(or $(CARGO_TARGET_DIR),target)
 demo: build ## three unequal links, one network: table and picture in out/demo

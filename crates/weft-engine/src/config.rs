@@ -152,6 +152,8 @@ pub struct Policy {
     pub weights: Weights,
     /// What leased lines of VPNs toward it may take together; without it none may be leased.
     pub leasable: Option<Rate>,
+    /// What data datagrams say of their class on the way.
+    pub dscp: Dscp,
 }
 
 impl Default for Policy {
@@ -166,8 +168,18 @@ impl Default for Policy {
             wrr_order: WrrOrder::Smooth,
             weights: Weights::Measured,
             leasable: None,
+            dscp: Dscp::Copy,
         }
     }
+}
+
+/// `dscp`: the differentiated services code point of outer headers (RFC 2474). What is inside keeps its own either way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Dscp {
+    /// That of the packet inside (RFC 2983 §3, the uniform model).
+    Copy,
+    /// This one, 0 to 63, so that routers can keep the tunnel's packets in a queue of their own.
+    Fixed(u8),
 }
 
 /// `schedule`.

@@ -21,8 +21,8 @@ mod unit;
 mod vpn;
 
 pub use config::{
-    AckPolicy, Bundle, EngineConfig, Entry, LinkConfig, MemberConfig, PeerConfig, Policy, Prefix, QueueKind, Recovery,
-    Reorder, Schedule, VpnConfig, Weights, WrrOrder,
+    AckPolicy, Bundle, Dscp, EngineConfig, Entry, LinkConfig, MemberConfig, PeerConfig, Policy, Prefix, QueueKind,
+    Recovery, Reorder, Schedule, VpnConfig, Weights, WrrOrder,
 };
 pub use event::{Command, CommandError, Event, PathState, VpnChange};
 pub use interface::{LinkEvent, Received, Transmit};

@@ -3,8 +3,8 @@
 
 mod net;
 
-use net::{World, direction};
-use weft_engine::{Event, PathState, Policy, Recovery, Reorder, Schedule};
+use net::{World, direction, inner as inner_address, udp};
+use weft_engine::{Dscp, Event, PathState, Policy, Recovery, Reorder, Schedule};
 use weft_units::{Duration, Instant};
 
 fn ms(n: u64) -> Duration {
@@ -45,6 +45,29 @@ fn a_session_comes_up_and_a_packet_crosses() {
     for node in 0..2 {
         let numbers: Vec<u64> = world.take_numbers(node).into_iter().map(|(_, n)| n).collect();
         assert_eq!(numbers, (0..10).collect::<Vec<_>>());
+    }
+}
+
+#[test]
+fn data_says_the_class_it_is_told_to_and_what_is_inside_keeps_its_own() {
+    const HEADER: usize = 10;
+    for (dscp, inner, outer) in
+        [(Dscp::Copy, 0xb8, 0xb8), (Dscp::Fixed(18), 0xb8, 18 << 2), (Dscp::Fixed(18), 0x02, 18 << 2 | 2)]
+    {
+        let mut world = World::new(&[direction(10, 5, 0.0)], &Policy { dscp, ..Policy::default() });
+        world.run_for(ms(500));
+        world.seen = Some(Vec::new());
+        let mut packet = udp(inner_address(0), inner_address(1), 4000, 1, 500);
+        packet[HEADER + 1] = inner;
+        // The header's checksum as the kernel would have it (RFC 1624).
+        let sum = !u16::from_be_bytes([packet[HEADER + 10], packet[HEADER + 11]]);
+        let sum = !(sum + u16::from(inner));
+        packet[HEADER + 10..HEADER + 12].copy_from_slice(&sum.to_be_bytes());
+        world.send_raw(0, &packet);
+        world.run_for(ms(100));
+        let data = world.seen.take().unwrap().into_iter().find(|seen| seen.to == 1 && seen.bytes.len() > 500);
+        assert_eq!(data.map(|seen| seen.tos), Some(outer), "{dscp:?}");
+        assert_eq!(world.delivered[1].pop_front().map(|(_, packet)| packet[HEADER + 1]), Some(inner), "{dscp:?}");
     }
 }
 

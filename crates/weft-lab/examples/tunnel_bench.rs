@@ -1,7 +1,7 @@
 //! One TCP flow through weft, through wireguard-go and without a tunnel, over a veth pair; then what other benches found.
 //!
 //!     cargo run --release -p weft-lab --example tunnel_bench -- [--json] [--weft PROGRAM] [--turns N] [--seconds N] [--conditions N]
-//!         [--only NAME] [--criterion DIRECTORY] [--state FILE]
+//!         [--only NAME] [--criterion DIRECTORY] [--state FILE] [--scale FILE]
 
 use serde::Serialize;
 use std::error::Error;
@@ -32,6 +32,7 @@ struct Arguments {
     only: Option<String>,
     criterion: Option<PathBuf>,
     state: Option<PathBuf>,
+    scale: Option<PathBuf>,
 }
 
 /// One micro-benchmark.
@@ -50,12 +51,23 @@ struct State {
     bytes: f64,
 }
 
+/// A figure of very many VPNs.
+#[derive(Serialize)]
+struct Scale {
+    name: String,
+    value: f64,
+    unit: String,
+    /// What it may be at most.
+    at_most: Option<f64>,
+}
+
 #[derive(Serialize)]
 struct Everything {
     #[serde(flatten)]
     tunnel: TunnelBench,
     stages: Vec<Stage>,
     state: Vec<State>,
+    scale: Vec<Scale>,
 }
 
 fn main() -> Result<(), Box<dyn Error>> {
@@ -72,6 +84,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let everything = Everything {
         stages: arguments.criterion.as_deref().map(stages).transpose()?.unwrap_or_default(),
         state: arguments.state.as_deref().map(state).transpose()?.unwrap_or_default(),
+        scale: arguments.scale.as_deref().map(scale).transpose()?.unwrap_or_default(),
         tunnel: tunnel_bench(&options, |next| eprintln!("{next}"))?,
     };
     if arguments.json {
@@ -82,6 +95,11 @@ fn main() -> Result<(), Box<dyn Error>> {
     println!("\nStations of a packet's way, ns for each packet");
     for Stage { stage, name, ns } in &everything.stages {
         println!("  {stage:<12}{name:<54}{ns:>10.1}");
+    }
+    println!("\nVery many VPNs");
+    for Scale { name, value, unit, at_most } in &everything.scale {
+        let bound = at_most.map_or_else(String::new, |most| format!(", at most {most}"));
+        println!("  {name:<66}{value:>12.3} {unit}{bound}");
     }
     println!("\nState, bytes");
     for State { name, bytes } in &everything.state {
@@ -104,6 +122,7 @@ fn arguments() -> Result<Arguments, Box<dyn Error>> {
             "--only" => read.only = Some(value()?),
             "--criterion" => read.criterion = Some(value()?.into()),
             "--state" => read.state = Some(value()?.into()),
+            "--scale" => read.scale = Some(value()?.into()),
             other => return Err(format!("unknown argument {other}").into()),
         }
     }
@@ -152,4 +171,17 @@ fn state(file: &Path) -> Result<Vec<State>, Box<dyn Error>> {
         Ok(State { name: name.to_owned(), bytes: bytes.trim().parse()? })
     };
     text.lines().map(entry).collect()
+}
+
+/// Lines of a name, a value, a unit and a bound or nothing, tabs between.
+fn scale(file: &Path) -> Result<Vec<Scale>, Box<dyn Error>> {
+    let text = fs::read_to_string(file)?;
+    let figure = |line: &str| {
+        let [name, value, unit, bound] = line.split('\t').collect::<Vec<_>>()[..] else {
+            return Err("a line of the scale file has not four fields".into());
+        };
+        let at_most = if bound.is_empty() { None } else { Some(bound.parse()?) };
+        Ok(Scale { name: name.to_owned(), value: value.parse()?, unit: unit.to_owned(), at_most })
+    };
+    text.lines().map(figure).collect()
 }

@@ -49,6 +49,21 @@ Examples:
         #[arg(value_name = "FILE", default_value = DEFAULT_CONFIG)]
         file: PathBuf,
     },
+    /// Look at this machine for what helps or hinders a node, and show how routers can isolate the tunnel's packets
+    #[command(after_help = "\
+Examples:
+  weft doctor
+  weft doctor -c weft.toml --json | jq '.checks[] | select(.verdict != \"good\")'
+
+Exit status 3 when a node cannot work here.")]
+    Doctor {
+        /// The configuration; without it the usual one, if it is there
+        #[arg(short, long, value_name = "FILE")]
+        config: Option<PathBuf>,
+        /// One JSON object
+        #[arg(long)]
+        json: bool,
+    },
     /// Run the node in the foreground, until SIGTERM or `weft down`; SIGHUP reloads
     #[command(after_help = "\
 Examples:

@@ -166,6 +166,41 @@ fn doubtful_settings_are_warned_of() {
 }
 
 #[test]
+fn metrics_are_only_for_this_machine() {
+    for listen in ["127.0.0.1:9469", "[::1]:9469", "unix:metrics.sock", "unix:/run/weft/metrics.sock"] {
+        let (status, message) = check(&with_peer(&format!("[metrics]\nlisten = \"{listen}\"")));
+        assert_eq!((status, message.as_str()), (0, ""), "{listen}");
+    }
+    for (listen, why) in [
+        ("0.0.0.0:9469", "only loopback will do"),
+        ("192.0.2.1:9469", "only loopback will do"),
+        ("[::]:9469", "only loopback will do"),
+        ("127.0.0.1:0", "port 0"),
+        ("unix:", "path is missing"),
+        ("localhost", "an IP address and a port"),
+    ] {
+        refused(
+            &with_peer(&format!("[metrics]\nlisten = \"{listen}\"")),
+            &["weft.toml:7:10: error", why, "for example"],
+        );
+    }
+    refused(&with_peer("[metrics]"), &["[metrics] needs `listen`"]);
+}
+
+#[test]
+fn a_code_point_has_a_name_or_a_number() {
+    for dscp in ["\"af21\"", "\"EF\"", "\"copy\"", "18", "0"] {
+        let (status, message) = check(&with_peer(&format!("[policy]\ndscp = {dscp}")));
+        assert_eq!((status, message.as_str()), (0, ""), "{dscp}");
+    }
+    for (dscp, help) in
+        [("\"af24\"", "did you mean `af"), ("64", "for example"), ("-1", "for example"), ("true", "for example")]
+    {
+        refused(&with_peer(&format!("[policy]\ndscp = {dscp}")), &["weft.toml:7:8: error: `dscp`", help]);
+    }
+}
+
+#[test]
 fn peers_can_override_the_policy() {
     let overrides = "[peer.policy]\nack = \"condition\"\nreorder = \"off\"\n";
     let (status, message) = check(&format!("{}{overrides}", with_peer("")));

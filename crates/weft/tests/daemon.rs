@@ -226,6 +226,77 @@ fn vpns_with_the_same_addresses_have_devices_and_tables_of_their_own() {
     assert!(fs::read_to_string(dir.path("vpns.txt")).unwrap().contains("hub*"));
 }
 
+/// What `GET /metrics` gave, without the head: every line of it, and that each is in Prometheus's format.
+fn samples(answer: &str) -> Vec<String> {
+    let (head, body) = answer.split_once("\r\n\r\n").unwrap_or_else(|| panic!("no answer: {answer:?}"));
+    assert!(head.starts_with("HTTP/1.1 200 OK") && head.contains("version=0.0.4"), "{head}");
+    assert!(head.contains(&format!("Content-Length: {}", body.len())), "{head}");
+    let mut told = Vec::new();
+    for line in body.lines() {
+        if let Some(head) = line.strip_prefix("# TYPE ") {
+            let (name, kind) = head.split_once(' ').unwrap();
+            assert_eq!(kind == "counter", name.ends_with("_total"), "{line}");
+            assert!(!told.contains(&name), "twice: {line}");
+            told.push(name);
+        } else if !line.starts_with("# HELP ") {
+            let (series, value) = line.rsplit_once(' ').unwrap();
+            assert_eq!(series.split('{').next(), told.last().copied(), "{line}");
+            assert!(value.parse::<f64>().is_ok(), "{line}");
+        }
+    }
+    body.lines().map(str::to_owned).collect()
+}
+
+#[test]
+fn metrics_say_what_is_shown() {
+    if !has_tun() {
+        return;
+    }
+    let dir = Dir::new();
+    two_nodes(&dir, None);
+    two_vpns(&dir);
+    for (node, listen) in [("home", "127.0.0.1:9469"), ("hub", "unix:hub.metrics")] {
+        let file = format!("{node}.toml");
+        let plain = fs::read_to_string(dir.path(&file)).unwrap();
+        dir.write(&file, &format!("{plain}[metrics]\nlisten = \"{listen}\"\n"));
+    }
+    dir.write("metrics.request", "GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n");
+    dir.write("other.request", "GET / HTTP/1.1\r\n\r\n");
+    let out = script(
+        &dir,
+        &format!(
+            r#"{TWO_NODES}
+            ask() {{ ip netns exec home bash -c "exec 3<>/dev/tcp/127.0.0.1/9469; cat $1 >&3; timeout 5 cat <&3"; }}
+            ip -n home link set lo up; up hub; up home; logged home "session established"
+            ip netns exec home ping -I red0 -c 3 -i 0.2 -W 2 10.1.0.129 >/dev/null || echo "no ping"
+            ask metrics.request >metrics.txt; ask other.request | head -1
+            stat -c '%n %a' hub.metrics
+            sed -i 's/9469/9470/' home.toml; kill -HUP $home; logged home "needs a restart"
+            ask metrics.request | head -1
+            run hub down; for _ in $(seq 50); do [ -e hub.metrics ] || break; sleep 0.1; done; ls hub.metrics"#
+        ),
+    );
+    let (text, errors) = (stdout(&out), stderr(&out));
+    let log = fs::read_to_string(dir.path("home.log")).unwrap_or_default();
+    let show = || format!("{text}\n{errors}\nhome:\n{log}");
+    assert!(!text.contains("not logged") && !text.contains("no ping"), "{}", show());
+    assert!(text.contains("HTTP/1.1 404") && text.contains("hub.metrics 660"), "{}", show());
+    assert!(text.contains("HTTP/1.1 200"), "still served after a refused reload\n{}", show());
+    assert!(!text.lines().any(|line| line == "hub.metrics"), "{}", show());
+    let answer = fs::read_to_string(dir.path("metrics.txt")).unwrap();
+    let samples = samples(&answer);
+    let value = |series: &str| {
+        let found = samples.iter().find_map(|line| line.strip_prefix(series)?.trim().parse::<f64>().ok());
+        found.unwrap_or_else(|| panic!("no {series} in\n{answer}\n{}", show()))
+    };
+    assert_eq!(value("weft_peer_up{peer=\"hub\"}"), 1.0);
+    assert!(value("weft_vpn_sent_packets_total{vpn=\"red\",id=\"1\"}") >= 3.0);
+    assert_eq!(value("weft_vpn_queue_bytes{vpn=\"red\",id=\"1\",peer=\"hub\"}"), 0.0);
+    let states: Vec<_> = samples.iter().filter(|line| line.starts_with("weft_path_state{")).collect();
+    let is_in = states.iter().filter(|line| line.ends_with(" 1")).count();
+    assert!(is_in >= 2 && states.len() == 5 * is_in, "each path is in one of five states\n{answer}");
+}
+
 #[test]
 fn a_peer_with_the_wrong_key_gets_no_answer() {
     if !has_tun() {

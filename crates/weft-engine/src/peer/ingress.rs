@@ -1,7 +1,7 @@
 //! From the TUN device to where packets wait.
 
 use super::{Context, Peer};
-use crate::config::AckPolicy;
+use crate::config::{AckPolicy, Dscp};
 use crate::node::INNER_MTU_MIN;
 use crate::unit::Segment;
 use crate::vpn::{Gate, VpnFlow};
@@ -17,6 +17,14 @@ use weft_wire::virtio::VNET_HEADER_LEN;
 
 /// As many as fit into the TCP options (RFC 2018 §3).
 const MAX_SACK_BLOCKS: usize = 4;
+
+/// ECN is copied in any case (RFC 6040).
+fn outer_tos(dscp: Dscp, inner_tos: u8) -> u8 {
+    match dscp {
+        Dscp::Copy => encapsulate(inner_tos, DscpModel::Uniform),
+        Dscp::Fixed(code_point) => code_point << 2 | encapsulate(inner_tos, DscpModel::Pipe),
+    }
+}
 
 impl Peer {
     /// Queues every segment of a packet of `vpn`; takes over the buffer's reference.
@@ -41,7 +49,7 @@ impl Peer {
             cx.pool.release(buf);
             return;
         }
-        let tos = encapsulate(inner_tos, DscpModel::Uniform);
+        let tos = outer_tos(self.config.policy.dscp, inner_tos);
         let flow_hash = self.flows.hash(&key);
         let ecn_capable = Ecn::of(inner_tos).is_capable();
         for number in 0..shape.segments() as u16 {

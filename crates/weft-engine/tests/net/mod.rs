@@ -87,6 +87,7 @@ pub struct Seen {
     pub to: usize,
     pub link: usize,
     pub source: SocketAddr,
+    pub tos: u8,
     pub bytes: Vec<u8>,
 }
 
@@ -311,7 +312,7 @@ impl World {
             return;
         }
         if let Some(seen) = &mut self.seen {
-            seen.push(Seen { to: f.to, link: f.link, source: f.source, bytes: f.bytes.clone() });
+            seen.push(Seen { to: f.to, link: f.link, source: f.source, tos: f.tos, bytes: f.bytes.clone() });
         }
         let node = &mut self.nodes[f.to];
         let destination = Some(address(f.to, f.link));

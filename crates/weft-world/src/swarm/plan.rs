@@ -8,7 +8,7 @@ use weft_core::control_loop::accumulation::AccumulationConfig;
 use weft_core::control_loop::aimd_window::AimdConfig;
 use weft_core::queue;
 use weft_engine::{
-    AckPolicy, Bundle, Entry, LinkConfig, Policy, QueueKind, Recovery, Reorder, Schedule, Weights, WrrOrder,
+    AckPolicy, Bundle, Dscp, Entry, LinkConfig, Policy, QueueKind, Recovery, Reorder, Schedule, Weights, WrrOrder,
 };
 use weft_session::Cipher;
 use weft_units::{Duration, Instant, Rate, Rng, VpnId};
@@ -323,6 +323,7 @@ impl NodePlan {
             wrr_order: if rng_bool(rng) { WrrOrder::Smooth } else { WrrOrder::Block },
             weights,
             leasable: None,
+            dscp: Dscp::Copy,
         };
         NodePlan {
             links,

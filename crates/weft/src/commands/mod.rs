@@ -2,6 +2,7 @@
 
 mod act;
 mod check;
+mod doctor;
 mod keys;
 mod lab;
 mod parity;
@@ -11,8 +12,9 @@ mod sim_reproduce;
 mod sim_sweep;
 mod up;
 
-use crate::cli::{Cli, Command, LabCommand, SimCommand, VpnsCommand, WeightsCommand};
+use crate::cli::{Cli, Command, DEFAULT_CONFIG, LabCommand, SimCommand, VpnsCommand, WeightsCommand};
 use crate::outcome::{Failure, Outcome};
+use std::path::Path;
 
 /// Does what the command line says.
 ///
@@ -23,6 +25,7 @@ pub fn run(cli: Cli) -> Result<Outcome, Failure> {
         Command::Keygen { out } => keys::keygen(out.as_deref()),
         Command::Pubkey { file } => keys::pubkey(&file),
         Command::Check { file } => check::check(&file),
+        Command::Doctor { config, json } => doctor::doctor(config.as_deref(), Path::new(DEFAULT_CONFIG), json),
         Command::Up { config, verbose, quiet } => up::up(&config, verbose, quiet),
         Command::Down(control) => act::down(&control),
         Command::Status(reading) => show::show(&reading, show::status),

@@ -3,6 +3,9 @@
 mod check;
 mod check_vpns;
 mod diagnose;
+pub mod dscp;
+mod engine;
+mod metrics;
 mod parse;
 mod policy;
 pub mod prefix;
@@ -10,6 +13,7 @@ pub mod read;
 mod vpn;
 
 pub use diagnose::{Report, Severity, did_you_mean};
+pub use metrics::MetricsAddress;
 pub use parse::parse;
 pub use vpn::{Member, Vpn};
 
@@ -124,6 +128,8 @@ pub struct Config {
     pub tun: Tun,
     /// `[links]`
     pub links: LinkChoice,
+    /// `[metrics]`: where Prometheus may ask; absent: nowhere.
+    pub metrics: Option<At<MetricsAddress>>,
     /// `[[link]]`
     pub link: Vec<Link>,
     /// `[[peer]]`

@@ -1,6 +1,7 @@
 //! `[policy]` and `[peer.policy]`: how traffic is sent to a peer. Every strategy has its name here.
 
 use super::diagnose::Report;
+use super::dscp;
 use super::read::{At, Section, names};
 use weft_engine::{AckPolicy, Bundle, Policy, QueueKind, Recovery, Reorder, Schedule, Weights, WrrOrder};
 use weft_units::parse_rate;
@@ -34,6 +35,7 @@ pub fn read(mut section: Section<'_, '_>, base: &Policy, links: &mut Vec<At<Stri
         weights: weights(&mut section, links).unwrap_or_else(|| base.weights.clone()),
         wrr_order: section.choice("wrr-order").unwrap_or(base.wrr_order),
         queue: section.choice("queue").unwrap_or(base.queue),
+        dscp: section.value("dscp").map_or(base.dscp, |value| dscp::read(value, report).unwrap_or(base.dscp)),
         leasable: section.parsed("leasable", "\"90 Mbit/s\"", parse_rate).map(|at| at.value).or(base.leasable),
     };
     check(&policy, &section, report);

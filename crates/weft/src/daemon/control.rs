@@ -24,6 +24,8 @@ const MAX_CLIENTS: usize = 16;
 const MAX_REQUEST: u64 = 64 << 10;
 /// How long a client may be silent, or the datapath busy.
 const PATIENCE: Duration = Duration::from_secs(5);
+/// How long to wait where no client could be accepted.
+const AFTER_FAILURE: Duration = Duration::from_millis(100);
 
 /// What the datapath is asked to do.
 pub enum Task {
@@ -56,6 +58,14 @@ impl Sender {
     pub fn send(&self, task: Task) -> io::Result<()> {
         self.tasks.send(task).map_err(|_| io::ErrorKind::BrokenPipe)?;
         self.waker.wake()
+    }
+
+    /// Asks it, and waits for the answer.
+    pub fn ask(&self, request: Request) -> Response {
+        let (reply, response) = sync_channel(1);
+        let sent = self.send(Task::Answer(request, reply));
+        let response = sent.ok().and_then(|()| response.recv_timeout(PATIENCE).ok());
+        response.unwrap_or_else(|| Response::Refused { why: "the node is going down, or busy".to_owned() })
     }
 }
 
@@ -95,7 +105,7 @@ impl Server {
 }
 
 /// Binds, in place of a socket that nobody listens at any more.
-fn listen(path: &Path) -> io::Result<UnixListener> {
+pub(super) fn listen(path: &Path) -> io::Result<UnixListener> {
     if let Some(parent) = path.parent() {
         DirBuilder::new().recursive(true).mode(0o755).create(parent)?;
     }
@@ -113,19 +123,44 @@ fn listen(path: &Path) -> io::Result<UnixListener> {
 }
 
 fn accept(listener: &UnixListener, tasks: &Sender, log: Log) {
+    serve_some(
+        || listener.accept().map(|(stream, _)| stream),
+        MAX_CLIENTS,
+        "weft-client",
+        |stream| {
+            let tasks = tasks.clone();
+            // A client that goes away in the middle is its own business.
+            is_allowed(&stream, log).then_some(move || drop(serve(stream, &tasks)))
+        },
+    );
+}
+
+/// Serves every client on a thread of its own called `name`, `most` at once; others are turned away, as are those for whom there is
+/// no work.
+pub(super) fn serve_some<S, W: FnOnce() + Send + 'static>(
+    mut accept: impl FnMut() -> io::Result<S>,
+    most: usize,
+    name: &str,
+    work_for: impl Fn(S) -> Option<W>,
+) {
     let clients = Arc::new(AtomicUsize::new(0));
-    for stream in listener.incoming().flatten() {
-        if !is_allowed(&stream, log) || clients.load(Ordering::Relaxed) >= MAX_CLIENTS {
+    loop {
+        let Ok(stream) = accept() else {
+            // No descriptor left, perhaps: it may pass.
+            thread::sleep(AFTER_FAILURE);
+            continue;
+        };
+        if clients.load(Ordering::Relaxed) >= most {
             continue;
         }
+        let Some(work) = work_for(stream) else { continue };
         clients.fetch_add(1, Ordering::Relaxed);
-        let (tasks, counter) = (tasks.clone(), Arc::clone(&clients));
+        let counter = Arc::clone(&clients);
         let serve = move || {
-            // A client that goes away in the middle is its own business.
-            let _ = serve(stream, &tasks);
+            work();
             counter.fetch_sub(1, Ordering::Relaxed);
         };
-        if thread::Builder::new().name("weft-client".to_owned()).spawn(serve).is_err() {
+        if thread::Builder::new().name(name.to_owned()).spawn(serve).is_err() {
             clients.fetch_sub(1, Ordering::Relaxed);
         }
     }
@@ -153,16 +188,9 @@ fn serve(mut stream: UnixStream, tasks: &Sender) -> io::Result<()> {
             return Ok(());
         }
         let response = match serde_json::from_slice(&line) {
-            Ok(request) => answer(request, tasks),
+            Ok(request) => tasks.ask(request),
             Err(why) => Response::Refused { why: format!("this is no request: {why}") },
         };
         write_line(&mut stream, &response)?;
     }
-}
-
-fn answer(request: Request, tasks: &Sender) -> Response {
-    let (reply, response) = sync_channel(1);
-    let sent = tasks.send(Task::Answer(request, reply));
-    let response = sent.ok().and_then(|()| response.recv_timeout(PATIENCE).ok());
-    response.unwrap_or_else(|| Response::Refused { why: "the node is going down, or busy".to_owned() })
 }

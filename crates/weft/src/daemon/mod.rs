@@ -7,6 +7,7 @@ mod device;
 mod devices;
 mod links;
 mod log;
+mod metrics;
 mod node;
 mod owner;
 mod ping;
@@ -47,6 +48,10 @@ pub fn run(file: &Path, level: Level) -> Result<(), Failure> {
     let (sender, tasks) = Sender::channel(Arc::clone(&waker));
     // First of all, so that a second node on the same socket disturbs nothing.
     let _server = Server::start(&config.node.control, sender.clone(), log).map_err(Failure::new)?;
+    let _metrics = match &config.metrics {
+        Some(at) => Some(metrics::Server::start(&at.value, sender.clone(), log).map_err(Failure::new)?),
+        None => None,
+    };
     let (keeper, stamps) = Keeper::open(&config.node.state, clock::unix_ns(), log).map_err(|why| {
         let directory = config.node.state.display();
         Failure::new(format!("state directory {directory}: {why}; name another one in [node] state, or run as root"))

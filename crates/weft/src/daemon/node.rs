@@ -10,7 +10,6 @@ use super::ping::Pings;
 use super::service;
 use super::state::Keeper;
 use super::view;
-use crate::config::read::At;
 use crate::config::{self, Config};
 use crate::control::{Request, Response};
 use crate::status::{self, Status};
@@ -18,13 +17,10 @@ use crate::{entropy, outcome::Failure};
 use std::path::PathBuf;
 use std::sync::mpsc::SyncSender;
 use std::time::Duration;
-use weft_engine::{
-    Command, CommandError, Engine, EngineConfig, Event, LinkConfig, MemberConfig, PeerConfig, PeerSnapshot, Prefix,
-    VpnConfig,
-};
+use weft_engine::{Command, CommandError, Engine, EngineConfig, Event, PeerSnapshot};
 use weft_io::netlink;
 use weft_session::{Identity, PublicKey};
-use weft_units::{Instant, PeerId, VpnId};
+use weft_units::{Instant, PeerId};
 
 /// How often stamps are looked after.
 const UPKEEP_INTERVAL: Duration = Duration::from_secs(10);
@@ -250,7 +246,8 @@ impl Node {
         if loaded.identity.public_key() != self.identity.public_key() {
             return Err("a change of the key needs a restart".to_owned());
         }
-        let (peers, links, vpns) = (peers(&loaded.config), link_configs(&loaded.config), vpns(&loaded.config));
+        let config = &loaded.config;
+        let (peers, links, vpns) = (config.engine_peers(), config.engine_links(), config.engine_vpns());
         let inner_mtu = device::fixed(&loaded.config.tun);
         let opened =
             self.devices.open_missing(&loaded.config, self.engine.inner_mtu()).map_err(|why| why.to_string())?;
@@ -376,50 +373,15 @@ fn engine(
     let engine_config = EngineConfig {
         identity: identity.clone(),
         cipher: config.node.cipher,
-        peers: peers(config),
-        vpns: vpns(config),
-        links: link_configs(config),
+        peers: config.engine_peers(),
+        vpns: config.engine_vpns(),
+        links: config.engine_links(),
         accepted_stamps: accepted.to_vec(),
         stamp_base,
         inner_mtu: device::fixed(&config.tun),
     };
     let seed = entropy::seed().map_err(|why| Failure::new(format!("the kernel gave no random numbers: {why}")))?;
     Engine::new(engine_config, now, seed).map_err(|why| Failure::new(why.to_string()))
-}
-
-fn peers(config: &Config) -> Vec<PeerConfig> {
-    let peer = |peer: &config::Peer| PeerConfig {
-        name: peer.name.value.clone(),
-        public_key: peer.public_key.value,
-        endpoints: peer.endpoints.clone(),
-        prefixes: peer.prefixes.iter().map(|at| at.value).collect(),
-        policy: peer.policy.clone(),
-    };
-    config.peers.iter().map(peer).collect()
-}
-
-/// The configuration was checked: members are peers.
-fn vpns(config: &Config) -> Vec<VpnConfig> {
-    let values = |prefixes: &[At<Prefix>]| prefixes.iter().map(|at| at.value).collect();
-    let member = |member: &config::Member| {
-        let peer = config.peers.iter().find(|peer| peer.name.value == member.peer.value)?;
-        Some(MemberConfig { public_key: peer.public_key.value, prefixes: values(&member.prefixes) })
-    };
-    let vpn = |vpn: &config::Vpn| VpnConfig {
-        id: VpnId(vpn.id.value),
-        name: vpn.name.value.clone(),
-        weight: vpn.weight,
-        service: vpn.service(),
-        entry: vpn.entry.clone(),
-        prefixes: values(&vpn.prefixes),
-        members: vpn.members.iter().filter_map(member).collect(),
-    };
-    config.vpns.iter().map(vpn).collect()
-}
-
-fn link_configs(config: &Config) -> Vec<LinkConfig> {
-    let link = |link: &config::Link| LinkConfig { name: link.name.value.clone(), cap: link.max_rate_up, send: link.up };
-    config.link.iter().map(link).collect()
 }
 
 /// What differs between two configurations that cannot change in a running node.
@@ -429,6 +391,7 @@ fn needs_restart(old: &Config, new: &Config) -> Option<&'static str> {
         ("[node] listen", old.node.listen != new.node.listen),
         ("[node] state", old.node.state != new.node.state),
         ("[node] control", old.node.control != new.node.control),
+        ("[metrics] listen", old.metrics.as_ref().map(|at| &at.value) != new.metrics.as_ref().map(|at| &at.value)),
         ("[tun] name", old.tun.name != new.tun.name),
         ("[tun] address", old.tun.addresses != new.tun.addresses),
     ];

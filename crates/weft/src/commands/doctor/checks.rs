@@ -1,0 +1,291 @@
+//! What of this machine helps or hinders a node.
+
+use crate::config::Config;
+use serde::Serialize;
+use std::fs::{self, OpenOptions};
+use std::io;
+use std::path::PathBuf;
+use weft_io::udp::{UdpConfig, UdpLink};
+
+/// CAP_NET_ADMIN's bit (capabilities(7)).
+const NET_ADMIN: u32 = 12;
+/// UDP GSO came with 4.18, GRO with 5.0, segmentation of UDP on TUN devices with 6.2.
+const NEEDED: (u32, u32) = (5, 0);
+const WANTED: (u32, u32) = (6, 2);
+/// What a socket is asked for.
+const SOCKET_BUFFER: u64 = 8 << 20;
+/// Reading these clocks goes by a slow device, several times a packet.
+const SLOW_CLOCKS: [&str; 4] = ["hpet", "acpi_pm", "jiffies", "refined-jiffies"];
+
+/// How much a finding matters.
+#[derive(Clone, Copy, PartialEq, Eq, Serialize, Debug)]
+#[serde(rename_all = "kebab-case")]
+pub enum Verdict {
+    /// As it should be.
+    Good,
+    /// It works, but less well than it could.
+    Warning,
+    /// A node cannot work so.
+    Bad,
+}
+
+impl Verdict {
+    pub fn word(self) -> &'static str {
+        match self {
+            Verdict::Good => "good",
+            Verdict::Warning => "warning",
+            Verdict::Bad => "bad",
+        }
+    }
+}
+
+/// One thing that was looked at.
+#[derive(Clone, PartialEq, Eq, Serialize, Debug)]
+pub struct Check {
+    pub name: String,
+    pub verdict: Verdict,
+    pub found: String,
+    /// Empty where nothing needs help.
+    pub help: String,
+}
+
+impl Check {
+    /// `help` counts unless all is well.
+    fn new(name: impl Into<String>, verdict: Verdict, found: impl Into<String>, help: impl Into<String>) -> Check {
+        let help = if verdict == Verdict::Good { String::new() } else { help.into() };
+        Check { name: name.into(), verdict, found: found.into(), help }
+    }
+}
+
+/// Where the kernel says what it is like.
+pub struct Machine {
+    proc: PathBuf,
+    sys: PathBuf,
+    tun: PathBuf,
+}
+
+impl Default for Machine {
+    fn default() -> Machine {
+        Machine { proc: "/proc".into(), sys: "/sys".into(), tun: "/dev/net/tun".into() }
+    }
+}
+
+impl Machine {
+    fn proc(&self, name: &str) -> Option<String> {
+        Some(fs::read_to_string(self.proc.join(name)).ok()?.trim().to_owned())
+    }
+
+    fn sys(&self, name: &str) -> Option<String> {
+        Some(fs::read_to_string(self.sys.join(name)).ok()?.trim().to_owned())
+    }
+
+    /// The interfaces' names, but loopback.
+    fn interfaces(&self) -> Vec<String> {
+        let entries = fs::read_dir(self.sys.join("class/net")).into_iter().flatten().flatten();
+        let mut names: Vec<_> = entries.filter_map(|entry| entry.file_name().into_string().ok()).collect();
+        names.retain(|name| name != "lo");
+        names.sort_unstable();
+        names
+    }
+}
+
+/// Everything that is looked at, links of the configuration last.
+pub fn all(machine: &Machine, config: Option<&Config>) -> Vec<Check> {
+    let mut checks =
+        vec![tun(machine), net_admin(machine), kernel(machine), offloads(UdpLink::bind(&UdpConfig::default()))];
+    checks.extend([clock(machine), socket_buffer(machine, "rmem_max"), socket_buffer(machine, "wmem_max")]);
+    if let Some(config) = config {
+        checks.extend(links(machine, config));
+    }
+    checks
+}
+
+fn tun(machine: &Machine) -> Check {
+    match OpenOptions::new().read(true).write(true).open(&machine.tun) {
+        Ok(_) => Check::new("TUN device", Verdict::Good, "can be opened", ""),
+        Err(why) => {
+            let help = match why.kind() {
+                io::ErrorKind::PermissionDenied => "run as root, or with the group that may open /dev/net/tun",
+                _ => "modprobe tun; in a container: --device /dev/net/tun",
+            };
+            Check::new("TUN device", Verdict::Bad, why.to_string(), help)
+        }
+    }
+}
+
+fn net_admin(machine: &Machine) -> Check {
+    let status = machine.proc("self/status").unwrap_or_default();
+    let effective = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
+    let effective = effective.and_then(|bits| u64::from_str_radix(bits.trim(), 16).ok());
+    let has = effective.is_some_and(|bits| bits >> NET_ADMIN & 1 == 1);
+    let (verdict, found) = if has { (Verdict::Good, "held") } else { (Verdict::Bad, "not held") };
+    Check::new(
+        "CAP_NET_ADMIN",
+        verdict,
+        found,
+        "run as root, or with AmbientCapabilities=CAP_NET_ADMIN as weft.service does",
+    )
+}
+
+fn kernel(machine: &Machine) -> Check {
+    let release = machine.proc("sys/kernel/osrelease").unwrap_or_default();
+    let mut numbers = release.split(|c: char| !c.is_ascii_digit()).map(|word| word.parse::<u32>());
+    let version = numbers.next().and_then(Result::ok).zip(numbers.next().and_then(Result::ok));
+    let (verdict, help) = match version {
+        Some(version) if version >= WANTED => (Verdict::Good, ""),
+        Some(version) if version >= NEEDED => (Verdict::Warning, "6.2 and later hand over UDP in large pieces too"),
+        _ => (Verdict::Warning, "5.0 and later have GRO for UDP: far fewer calls for each byte"),
+    };
+    Check::new("kernel", verdict, release, help)
+}
+
+/// Whether the kernel takes several datagrams at once.
+fn offloads(socket: io::Result<UdpLink>) -> Check {
+    let name = "UDP segmentation";
+    match socket {
+        Ok(socket) if socket.has_gso() => Check::new(name, Verdict::Good, "GSO on a socket", ""),
+        Ok(_) => Check::new(name, Verdict::Warning, "no GSO on a socket", "Linux 4.18 and later have it"),
+        Err(why) => Check::new(name, Verdict::Bad, why.to_string(), "a UDP socket is needed"),
+    }
+}
+
+fn clock(machine: &Machine) -> Check {
+    let source = machine.sys("devices/system/clocksource/clocksource0/current_clocksource");
+    let source = source.unwrap_or_else(|| "unknown".to_owned());
+    let is_slow = SLOW_CLOCKS.contains(&source.as_str()) || source == "unknown";
+    let verdict = if is_slow { Verdict::Warning } else { Verdict::Good };
+    Check::new("clock source", verdict, source, "boot with tsc=reliable, or let the hypervisor offer a better one")
+}
+
+/// Root goes beyond these limits.
+fn socket_buffer(machine: &Machine, limit: &str) -> Check {
+    let bytes = machine.proc(&format!("sys/net/core/{limit}")).and_then(|text| text.parse::<u64>().ok());
+    let is_enough = bytes.is_some_and(|bytes| bytes >= SOCKET_BUFFER) || net_admin(machine).verdict == Verdict::Good;
+    let verdict = if is_enough { Verdict::Good } else { Verdict::Warning };
+    let found = bytes.map_or_else(|| "unknown".to_owned(), |bytes| format!("{bytes} B"));
+    Check::new(format!("net.core.{limit}"), verdict, found, format!("sysctl -w net.core.{limit}={SOCKET_BUFFER}"))
+}
+
+/// The links that the configuration may use and those it names.
+fn links(machine: &Machine, config: &Config) -> Vec<Check> {
+    let here = machine.interfaces();
+    let own = |name: &str| name == config.tun.name || config.vpns.iter().any(|vpn| vpn.device.value == name);
+    let mut names: Vec<&str> =
+        here.iter().map(String::as_str).filter(|name| config.links.allows(name) && !own(name)).collect();
+    let named = config.link.iter().map(|link| &link.name).chain(&config.weighted_links).chain(&config.links.only);
+    names.extend(named.map(|at| at.value.as_str()).filter(|name| !name.contains('*')));
+    names.sort_unstable();
+    names.dedup();
+    let several = names.len() > 1;
+    let mut checks = Vec::new();
+    for name in names {
+        let Some(state) = machine.sys(&format!("class/net/{name}/operstate")) else {
+            checks.push(Check::new(
+                format!("link {name}"),
+                Verdict::Warning,
+                "not there",
+                "plug it in, or mend its name",
+            ));
+            continue;
+        };
+        // Tunnels and the like do not know whether they are up.
+        let is_up = state == "up" || state == "unknown";
+        let verdict = if is_up { Verdict::Good } else { Verdict::Warning };
+        checks.push(Check::new(
+            format!("link {name}"),
+            verdict,
+            state,
+            format!("ip link set {name} up, or see to its carrier"),
+        ));
+        if several {
+            checks.extend(reverse_path(machine, name));
+        }
+    }
+    checks
+}
+
+/// A strict filter drops what comes by a link that the main table does not lead back through.
+fn reverse_path(machine: &Machine, name: &str) -> Option<Check> {
+    let value = |of: &str| machine.proc(&format!("sys/net/ipv4/conf/{of}/rp_filter"))?.parse::<u8>().ok();
+    // The kernel goes by the larger of the two (ip-sysctl).
+    let filter = value("all").unwrap_or(0).max(value(name)?);
+    let (verdict, found) = match filter {
+        1 => (Verdict::Warning, "1, strict"),
+        2 => (Verdict::Good, "2, loose"),
+        _ => (Verdict::Good, "0, off"),
+    };
+    let help = format!("sysctl -w net.ipv4.conf.{name}.rp_filter=2");
+    Some(Check::new(format!("rp_filter of {name}"), verdict, found, help))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A directory that goes away with the test.
+    struct Place(PathBuf);
+
+    impl Drop for Place {
+        fn drop(&mut self) {
+            let _ = fs::remove_dir_all(&self.0);
+        }
+    }
+
+    fn machine(name: &str, files: &[(&str, &str)]) -> (Place, Machine) {
+        let root = std::env::temp_dir().join(format!("weft-doctor-{name}-{}", std::process::id()));
+        for (path, text) in files {
+            let path = root.join(path);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        }
+        let machine = Machine { proc: root.join("proc"), sys: root.join("sys"), tun: root.join("tun") };
+        (Place(root), machine)
+    }
+
+    #[test]
+    fn a_machine_as_it_should_be_is_good() {
+        let (_place, machine) = machine(
+            "good",
+            &[
+                ("tun", ""),
+                ("proc/self/status", "Name:\tweft\nCapEff:\t000001ffffffffff\n"),
+                ("proc/sys/kernel/osrelease", "6.2.0-1-amd64\n"),
+                ("proc/sys/net/core/rmem_max", "212992\n"),
+                ("sys/devices/system/clocksource/clocksource0/current_clocksource", "tsc\n"),
+            ],
+        );
+        let checks = [
+            tun(&machine),
+            net_admin(&machine),
+            kernel(&machine),
+            clock(&machine),
+            socket_buffer(&machine, "rmem_max"),
+        ];
+        assert!(checks.iter().all(|check| check.verdict == Verdict::Good && check.help.is_empty()), "{checks:#?}");
+    }
+
+    #[test]
+    fn what_hinders_is_said_with_what_helps() {
+        let (_place, machine) = machine(
+            "bad",
+            &[
+                ("proc/self/status", "CapEff:\t0000000000000fff\n"),
+                ("proc/sys/kernel/osrelease", "4.19.0\n"),
+                ("proc/sys/net/core/rmem_max", "212992\n"),
+                ("proc/sys/net/ipv4/conf/all/rp_filter", "0\n"),
+                ("proc/sys/net/ipv4/conf/eth0/rp_filter", "1\n"),
+                ("sys/devices/system/clocksource/clocksource0/current_clocksource", "hpet\n"),
+            ],
+        );
+        assert_eq!((tun(&machine).verdict, net_admin(&machine).verdict), (Verdict::Bad, Verdict::Bad));
+        assert_eq!(kernel(&machine).verdict, Verdict::Warning);
+        assert_eq!(clock(&machine).found, "hpet");
+        assert_eq!(socket_buffer(&machine, "rmem_max").help, "sysctl -w net.core.rmem_max=8388608");
+        let filter = reverse_path(&machine, "eth0").unwrap();
+        assert_eq!(
+            (filter.verdict, filter.help.as_str()),
+            (Verdict::Warning, "sysctl -w net.ipv4.conf.eth0.rp_filter=2")
+        );
+        assert_eq!(reverse_path(&machine, "eth1"), None);
+    }
+}

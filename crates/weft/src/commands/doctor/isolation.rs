@@ -1,0 +1,105 @@
+//! A queue for the tunnel's packets alone, at a bottleneck that knows their code point. Without it they stand behind others' packets,
+//! and loops give way to whoever fills the queue.
+
+use crate::config::dscp;
+use serde::Serialize;
+
+/// What is printed where no code point is configured.
+pub const WHY_SET_ONE: &str = "\
+A bottleneck can keep the tunnel's packets in a queue of their own if it knows them by a code point: set one, for example
+dscp = \"af21\" in [policy], and weft doctor shows how routers are told.
+";
+
+/// How routers are told, in their words. Capital words are for the reader to fill in.
+#[derive(Clone, PartialEq, Eq, Serialize, Debug)]
+pub struct Isolation {
+    /// The code point, 0 to 63.
+    pub dscp: u8,
+    /// Linux: tc(8).
+    pub linux: String,
+    /// Cisco IOS and what is like it.
+    pub ios: String,
+    /// Juniper Junos.
+    pub junos: String,
+}
+
+impl Isolation {
+    /// For packets of a code point.
+    pub fn of(code_point: u8) -> Isolation {
+        let (name, tos) = (dscp::name(code_point), code_point << 2);
+        // IOS and Junos know numbers too; Junos in binary.
+        let bits = format!("{code_point:06b}");
+        let linux = format!(
+            "\
+tc qdisc replace dev DEV root handle 1: htb default 20
+tc class add dev DEV parent 1: classid 1:1 htb rate LINE
+tc class add dev DEV parent 1:1 classid 1:10 htb rate TUNNEL ceil LINE
+tc class add dev DEV parent 1:1 classid 1:20 htb rate REST ceil LINE
+tc qdisc add dev DEV parent 1:10 pfifo limit 200
+tc qdisc add dev DEV parent 1:20 fq_codel
+tc filter add dev DEV parent 1: protocol ip prio 1 u32 match ip dsfield {tos:#04x} 0xfc flowid 1:10
+tc filter add dev DEV parent 1: protocol ipv6 prio 2 u32 match ip6 priority {tos:#04x} 0xfc flowid 1:10
+"
+        );
+        let ios = format!(
+            "\
+class-map match-any WEFT
+ match dscp {name}
+policy-map WEFT-OUT
+ class WEFT
+  bandwidth percent 50
+ class class-default
+  fair-queue
+interface INTERFACE
+ service-policy output WEFT-OUT
+"
+        );
+        let junos = format!(
+            "\
+set class-of-service forwarding-classes queue 1 weft
+set class-of-service classifiers dscp weft-in import default forwarding-class weft loss-priority low code-points {bits}
+set class-of-service schedulers weft transmit-rate percent 50 buffer-size percent 50
+set class-of-service schedulers rest transmit-rate remainder buffer-size remainder
+set class-of-service scheduler-maps weft-out forwarding-class weft scheduler weft
+set class-of-service scheduler-maps weft-out forwarding-class best-effort scheduler rest
+set class-of-service interfaces IN-INTERFACE unit 0 classifiers dscp weft-in
+set class-of-service interfaces OUT-INTERFACE scheduler-map weft-out
+"
+        );
+        Isolation { dscp: code_point, linux, ios, junos }
+    }
+
+    /// For people.
+    pub fn text(&self) -> String {
+        format!(
+            "\
+A queue of its own for the tunnel (dscp {}), to be set where packets wait, which is where the network is narrowest. Fill in DEV, the
+line's rate LINE and how it is divided, TUNNEL and REST. The tunnel's own control packets (cs6, a hundredth) may stay elsewhere.
+
+Linux
+{}
+Cisco IOS
+{}
+Juniper Junos
+{}",
+            dscp::name(self.dscp),
+            self.linux,
+            self.ios,
+            self.junos
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_router_hears_the_code_point_in_its_own_words() {
+        let af21 = Isolation::of(18);
+        assert_eq!(af21.linux.matches("0x48 0xfc flowid 1:10").count(), 2, "{}", af21.linux);
+        assert!(af21.ios.contains("match dscp af21\n") && af21.junos.contains("code-points 010010\n"));
+        let odd = Isolation::of(5);
+        assert!(odd.linux.contains("0x14 0xfc") && odd.ios.contains("match dscp 5\n"));
+    }
+}

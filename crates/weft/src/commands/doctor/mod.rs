@@ -1,0 +1,59 @@
+//! `weft doctor`: what of this machine helps or hinders a node, and how the network can keep the tunnel's packets in a queue of their
+//! own.
+
+mod checks;
+mod isolation;
+
+use super::show::json;
+use crate::config;
+use crate::outcome::{Failure, Outcome};
+use crate::table::Table;
+use checks::{Check, Machine, Verdict};
+use isolation::Isolation;
+use serde::Serialize;
+use std::path::Path;
+use weft_engine::Dscp;
+
+#[derive(Serialize)]
+struct Diagnosis {
+    schema: u32,
+    checks: Vec<Check>,
+    /// For each code point that peers are sent to with.
+    isolation: Vec<Isolation>,
+}
+
+/// Looks at this machine, with the configuration in `file` where one is named or there.
+pub fn doctor(file: Option<&Path>, default: &Path, as_json: bool) -> Result<Outcome, Failure> {
+    let config = match file.or_else(|| default.exists().then_some(default)) {
+        Some(file) => Some(config::load(file).map_err(Failure::new)?.config),
+        None => None,
+    };
+    let checks = checks::all(&Machine::default(), config.as_ref());
+    let peers = config.iter().flat_map(|config| &config.peers);
+    let mut code_points: Vec<u8> = peers
+        .filter_map(|peer| if let Dscp::Fixed(code_point) = peer.policy.dscp { Some(code_point) } else { None })
+        .collect();
+    code_points.sort_unstable();
+    code_points.dedup();
+    let isolation: Vec<_> = code_points.into_iter().map(Isolation::of).collect();
+    let is_bad = checks.iter().any(|check| check.verdict == Verdict::Bad);
+    let diagnosis = Diagnosis { schema: 1, checks, isolation };
+    print!("{}", if as_json { json(&diagnosis)? } else { text(&diagnosis, config.is_some()) });
+    Ok(if is_bad { Outcome::Degraded } else { Outcome::Well })
+}
+
+fn text(diagnosis: &Diagnosis, has_config: bool) -> String {
+    let mut table = Table::new(&["CHECK", "VERDICT", "FOUND", "WHAT HELPS"]);
+    for Check { name, verdict, found, help } in &diagnosis.checks {
+        table.row([name.clone(), verdict.word().to_owned(), found.clone(), help.clone()]);
+    }
+    let mut text = format!("{table}\n");
+    if !has_config {
+        text += "No configuration: name one with -c FILE, and links and code points are looked at too.\n\n";
+    }
+    match &diagnosis.isolation[..] {
+        [] => text += isolation::WHY_SET_ONE,
+        all => all.iter().for_each(|isolation| text += &isolation.text()),
+    }
+    text
+}

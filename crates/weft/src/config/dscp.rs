@@ -1,0 +1,61 @@
+//! `dscp`: code points by the names that routers know them by.
+
+use super::diagnose::{Report, did_you_mean};
+use toml::Spanned;
+use toml::de::DeValue;
+use weft_engine::Dscp;
+
+/// Class selectors (RFC 2474), assured and expedited forwarding (RFC 2597, 3246), VOICE-ADMIT (RFC 5865), lower effort (RFC 8622).
+const NAMES: [(&str, u8); 23] = [
+    ("cs0", 0),
+    ("le", 1),
+    ("cs1", 8),
+    ("af11", 10),
+    ("af12", 12),
+    ("af13", 14),
+    ("cs2", 16),
+    ("af21", 18),
+    ("af22", 20),
+    ("af23", 22),
+    ("cs3", 24),
+    ("af31", 26),
+    ("af32", 28),
+    ("af33", 30),
+    ("cs4", 32),
+    ("af41", 34),
+    ("af42", 36),
+    ("af43", 38),
+    ("cs5", 40),
+    ("va", 44),
+    ("ef", 46),
+    ("cs6", 48),
+    ("cs7", 56),
+];
+
+/// What people call a code point: its name, or its number where it has none.
+pub fn name(code_point: u8) -> String {
+    let known = NAMES.iter().find(|(_, value)| *value == code_point);
+    known.map_or_else(|| code_point.to_string(), |(name, _)| (*name).to_owned())
+}
+
+/// A name, a number up to 63, or "copy".
+pub(super) fn read(value: &Spanned<DeValue<'_>>, report: &Report) -> Option<Dscp> {
+    if let Some(text) = value.get_ref().as_str() {
+        let word = text.to_lowercase();
+        if word == "copy" {
+            return Some(Dscp::Copy);
+        }
+        if let Some((_, code_point)) = NAMES.iter().find(|(name, _)| *name == word) {
+            return Some(Dscp::Fixed(*code_point));
+        }
+    }
+    let number = value.get_ref().as_integer().and_then(|n| i64::from_str_radix(n.as_str(), n.radix()).ok());
+    if let Some(code_point) = number.filter(|n| (0..64).contains(n)) {
+        return Some(Dscp::Fixed(code_point as u8));
+    }
+    let known = NAMES.iter().map(|(name, _)| *name).chain(["copy"]);
+    let help = value.get_ref().as_str().and_then(|text| did_you_mean(text, known));
+    let help = help.unwrap_or_else(|| "for example dscp = \"af21\"".to_owned());
+    report.error(value.span(), "`dscp` is \"copy\", a name such as \"af21\", or a number from 0 to 63", Some(help));
+    None
+}

@@ -1,0 +1,49 @@
+//! From a checked [`Config`] to what the engine is told.
+
+use super::Config;
+use super::read::At;
+use weft_engine::{LinkConfig, MemberConfig, PeerConfig, Prefix, VpnConfig};
+use weft_units::VpnId;
+
+impl Config {
+    /// The peers, in their order.
+    pub fn engine_peers(&self) -> Vec<PeerConfig> {
+        let peer = |peer: &super::Peer| PeerConfig {
+            name: peer.name.value.clone(),
+            public_key: peer.public_key.value,
+            endpoints: peer.endpoints.clone(),
+            prefixes: values(&peer.prefixes),
+            policy: peer.policy.clone(),
+        };
+        self.peers.iter().map(peer).collect()
+    }
+
+    /// The VPNs, in their order; members are peers, as was checked.
+    pub fn engine_vpns(&self) -> Vec<VpnConfig> {
+        let member = |member: &super::Member| {
+            let peer = self.peers.iter().find(|peer| peer.name.value == member.peer.value)?;
+            Some(MemberConfig { public_key: peer.public_key.value, prefixes: values(&member.prefixes) })
+        };
+        let vpn = |vpn: &super::Vpn| VpnConfig {
+            id: VpnId(vpn.id.value),
+            name: vpn.name.value.clone(),
+            weight: vpn.weight,
+            service: vpn.service(),
+            entry: vpn.entry.clone(),
+            prefixes: values(&vpn.prefixes),
+            members: vpn.members.iter().filter_map(member).collect(),
+        };
+        self.vpns.iter().map(vpn).collect()
+    }
+
+    /// The settings of links.
+    pub fn engine_links(&self) -> Vec<LinkConfig> {
+        let link =
+            |link: &super::Link| LinkConfig { name: link.name.value.clone(), cap: link.max_rate_up, send: link.up };
+        self.link.iter().map(link).collect()
+    }
+}
+
+fn values(prefixes: &[At<Prefix>]) -> Vec<Prefix> {
+    prefixes.iter().map(|at| at.value).collect()
+}

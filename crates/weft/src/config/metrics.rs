@@ -1,0 +1,42 @@
+//! `[metrics]`: where Prometheus may ask.
+
+use super::read::{At, Section};
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+
+/// An address that only this machine reaches.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum MetricsAddress {
+    /// On the loopback interface.
+    Loopback(SocketAddr),
+    /// A Unix socket.
+    Unix(PathBuf),
+}
+
+/// Reads the table; a relative path of a socket is relative to `directory`.
+pub fn read(mut section: Section<'_, '_>, directory: &Path) -> Option<At<MetricsAddress>> {
+    let listen = section
+        .parsed("listen", "\"127.0.0.1:9469\" or \"unix:/run/weft/metrics.sock\"", |text| address(text, directory));
+    if !section.has("listen") {
+        section.missing("listen", "for example listen = \"127.0.0.1:9469\"; without [metrics] there are none");
+    }
+    section.finish();
+    listen
+}
+
+fn address(text: &str, directory: &Path) -> Result<MetricsAddress, &'static str> {
+    match text.strip_prefix("unix:") {
+        Some("") => return Err("the socket's path is missing"),
+        Some(path) => return Ok(MetricsAddress::Unix(directory.join(path))),
+        None => {}
+    }
+    let address: SocketAddr =
+        text.parse().map_err(|_| "an IP address and a port, or unix: and a path, are expected")?;
+    if !address.ip().is_loopback() {
+        return Err("others could reach it, and metrics have neither encryption nor a password: only loopback will do");
+    }
+    if address.port() == 0 {
+        return Err("port 0 is none");
+    }
+    Ok(MetricsAddress::Loopback(address))
+}

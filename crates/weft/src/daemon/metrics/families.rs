@@ -1,0 +1,290 @@
+//! What is told of the node, its peers, paths, links and VPNs, in Prometheus's words: seconds and bytes, counters in `_total`.
+
+use super::text::{Exposition, Family, Kind, Labels};
+use crate::status::{Path, Peer, Status, Vpn, VpnLoop, VpnMember};
+
+const STATES: [&str; 5] = ["opening", "good", "degraded", "suspect", "down"];
+
+const fn gauge<T>(name: &'static str, help: &'static str, value: fn(&T) -> Option<f64>) -> Family<T> {
+    Family { kind: Kind::Gauge, name, help, value }
+}
+
+const fn counter<T>(name: &'static str, help: &'static str, value: fn(&T) -> Option<f64>) -> Family<T> {
+    Family { kind: Kind::Counter, name, help, value }
+}
+
+fn seconds(us: u64) -> f64 {
+    us as f64 / 1e6
+}
+
+fn bytes_per_second(bps: u64) -> f64 {
+    bps as f64 / 8.0
+}
+
+fn flag(is_so: bool) -> Option<f64> {
+    Some(f64::from(u8::from(is_so)))
+}
+
+fn number(value: u64) -> Option<f64> {
+    Some(value as f64)
+}
+
+const NODE: &[Family<Status>] = &[
+    gauge("weft_uptime_seconds", "Time since the start.", |n| number(n.uptime_s)),
+    gauge("weft_inner_mtu_bytes", "Largest packet inside the tunnel.", |n| number(n.inner_mtu.into())),
+    counter("weft_rejected_datagrams_total", "Datagrams dropped before authentication.", |n| {
+        number(n.rejected_datagrams)
+    }),
+    counter("weft_unroutable_packets_total", "Packets for which no peer has a prefix.", |n| {
+        number(n.unroutable_packets)
+    }),
+    gauge("weft_buffers", "Packet buffers in use.", |n| number(n.buffers_in_use as u64)),
+    gauge("weft_buffers_peak", "The most packet buffers there have been in use.", |n| number(n.buffers_peak as u64)),
+    counter("weft_no_buffer_drops_total", "Packets and datagrams that came while no buffer was left.", |n| {
+        number(n.no_buffer_drops)
+    }),
+    counter("weft_socket_full_drops_total", "Datagrams the kernel did not take: a socket's buffer was full.", |n| {
+        number(n.socket_full_drops)
+    }),
+];
+
+const PEER: &[Family<Peer>] = &[
+    gauge("weft_peer_up", "Whether there is a session.", |p| flag(p.established_s.is_some())),
+    gauge("weft_peer_session_age_seconds", "Age of the session.", |p| number(p.established_s?)),
+    gauge("weft_peer_last_heard_seconds", "Time since something authentic came.", |p| {
+        Some(p.last_heard_ms? as f64 / 1e3)
+    }),
+    counter("weft_peer_received_packets_total", "Packets given to TUN devices.", |p| number(p.received_packets)),
+    counter("weft_peer_received_bytes_total", "IP bytes given to TUN devices.", |p| number(p.received_bytes)),
+    counter("weft_peer_sent_units_total", "Units sent for the first time.", |p| number(p.sent_units)),
+    counter("weft_peer_sent_bytes_total", "Bytes of units sent for the first time.", |p| number(p.sent_bytes)),
+    counter("weft_peer_repeated_units_total", "Units sent again.", |p| number(p.repeated_units)),
+    counter("weft_peer_abandoned_units_total", "Units given up.", |p| number(p.abandoned_units)),
+    counter("weft_peer_queue_drops_total", "Packets dropped by queues toward the peer.", |p| number(p.queue_drops)),
+    gauge("weft_peer_queue_bytes", "Bytes that wait for the paths.", |p| number(p.queue_bytes)),
+    counter("weft_peer_duplicate_units_total", "Units that came twice.", |p| number(p.duplicate_units)),
+    counter("weft_peer_broken_parts_total", "Parts of units that were of no use.", |p| number(p.broken_parts)),
+    gauge("weft_peer_held_units", "Units held for order.", |p| number(p.held_units as u64)),
+    gauge("weft_peer_hold_seconds", "How long a hole is waited for.", |p| Some(seconds(p.hold_us))),
+];
+
+const PATH: &[Family<Path>] = &[
+    gauge("weft_path_in_bundle", "Whether bulk may use the path now.", |p| flag(p.in_bundle)),
+    gauge("weft_path_rtt_seconds", "Smoothed round-trip time.", |p| Some(seconds(p.rtt_us?))),
+    gauge("weft_path_rtt_min_seconds", "Least round-trip time.", |p| Some(seconds(p.rtt_min_us?))),
+    gauge("weft_path_queue_delay_seconds", "Delay beyond the least one-way delay.", |p| {
+        Some(seconds(p.queue_delay_us))
+    }),
+    gauge("weft_path_skew_seconds", "One-way delay beyond the fastest path's.", |p| Some(seconds(p.skew_us))),
+    gauge("weft_path_jitter_seconds", "Jitter of the one-way delay.", |p| Some(seconds(p.jitter_us))),
+    gauge("weft_path_loss_ratio", "Part of the datagrams that is lost.", |p| Some(p.loss)),
+    gauge("weft_path_capacity_bytes_per_second", "Learnt capacity.", |p| Some(bytes_per_second(p.capacity_bps?))),
+    gauge("weft_path_pacing_bytes_per_second", "Pacing rate.", |p| Some(bytes_per_second(p.pacing_bps))),
+    gauge("weft_path_delivery_bytes_per_second", "Delivery rate last seen.", |p| {
+        Some(bytes_per_second(p.delivery_bps))
+    }),
+    gauge("weft_path_weight", "Weight of weighted schedules.", |p| number(p.weight.into())),
+    gauge("weft_path_mtu_bytes", "Path MTU.", |p| number(p.mtu.into())),
+    counter("weft_path_sent_datagrams_total", "Datagrams sent.", |p| number(p.sent_datagrams)),
+    counter("weft_path_sent_bytes_total", "IP bytes sent.", |p| number(p.sent_bytes)),
+    counter("weft_path_received_datagrams_total", "Datagrams received.", |p| number(p.received_datagrams)),
+    counter("weft_path_received_bytes_total", "IP bytes received.", |p| number(p.received_bytes)),
+    counter("weft_path_lost_datagrams_total", "Datagrams lost.", |p| number(p.lost_datagrams)),
+];
+
+const VPN: &[Family<Vpn>] = &[
+    gauge("weft_vpn_weight", "Its weight beside other VPNs.", |v| number(v.weight.into())),
+    gauge("weft_vpn_promised_bytes_per_second", "The rate it is promised.", |v| {
+        Some(bytes_per_second(v.promised_bps?))
+    }),
+    counter("weft_vpn_sent_packets_total", "Units sent for the first time.", |v| number(v.sent_packets)),
+    counter("weft_vpn_sent_bytes_total", "Bytes of units sent for the first time.", |v| number(v.sent_bytes)),
+    counter("weft_vpn_received_packets_total", "Packets given to the device.", |v| number(v.received_packets)),
+    counter("weft_vpn_received_bytes_total", "IP bytes given to the device.", |v| number(v.received_bytes)),
+    counter("weft_vpn_dropped_packets_total", "Packets dropped before they were sent.", |v| number(v.dropped_packets)),
+    counter("weft_vpn_strays_total", "Units refused: not from behind who sent them, or he is no member.", |v| {
+        number(v.strays)
+    }),
+    counter("weft_vpn_unroutable_packets_total", "Packets for which no member has a prefix.", |v| {
+        number(v.unroutable_packets)
+    }),
+];
+
+const MEMBER: &[Family<VpnMember>] = &[
+    gauge("weft_vpn_open", "Whether packets can be sent to the member now.", |m| flag(m.open)),
+    gauge("weft_vpn_queue_packets", "Packets that wait in the VPN's queue.", |m| number(m.queue_packets as u64)),
+    gauge("weft_vpn_queue_bytes", "Bytes that wait in the VPN's queue.", |m| number(m.queue_bytes)),
+    counter("weft_vpn_queue_sent_packets_total", "Packets that left the queue.", |m| number(m.sent_packets)),
+    counter("weft_vpn_queue_sent_bytes_total", "Bytes that left the queue.", |m| number(m.sent_bytes)),
+    counter("weft_vpn_queue_full_drops_total", "Packets the full queue dropped.", |m| number(m.dropped_full)),
+    counter("weft_vpn_queue_aqm_drops_total", "Packets the AQM dropped.", |m| number(m.dropped_aqm)),
+    counter("weft_vpn_queue_marked_packets_total", "Packets the AQM marked.", |m| number(m.marked)),
+];
+
+const LOOP: &[Family<VpnLoop>] = &[
+    gauge("weft_vpn_loop_rate_bytes_per_second", "What the loop may send.", |l| Some(bytes_per_second(l.rate_bps))),
+    gauge("weft_vpn_loop_window_bytes", "Its window, or what its rate sends in a round trip.", |l| {
+        number(l.window_bytes)
+    }),
+    gauge("weft_vpn_loop_delivered_bytes_per_second", "What arrived lately.", |l| {
+        Some(bytes_per_second(l.delivered_bps))
+    }),
+    gauge("weft_vpn_loop_rtt_seconds", "Smoothed round-trip time between the edges.", |l| Some(seconds(l.rtt_us))),
+    gauge("weft_vpn_loop_loss_event_ratio", "Loss events a packet.", |l| l.loss_event_rate),
+    counter("weft_vpn_loop_lost_packets_total", "Packets finally lost; begins anew at 2^32.", |l| {
+        number(l.lost_packets.into())
+    }),
+    gauge("weft_vpn_loop_in_flight_bytes", "Bytes sent, neither received nor lost.", |l| {
+        number(l.in_flight_bytes.into())
+    }),
+    gauge("weft_vpn_loop_accumulation_bytes", "Bytes in queues on the way.", |l| number(l.accumulation_bytes)),
+];
+
+/// Everything there is to tell.
+pub fn write(status: &Status) -> String {
+    let mut out = Exposition::default();
+    let version = vec![("version", status.version.as_str())];
+    out.family(Kind::Gauge, "weft_build_info", "The program.", [(version, 1.0)].into_iter());
+    out.add(NODE, std::iter::once((Labels::new(), status)));
+    let links = status.links.iter().map(|link| (vec![("link", link.name.as_str())], f64::from(link.mtu)));
+    out.family(Kind::Gauge, "weft_link_mtu_bytes", "A local link in use, and its MTU.", links);
+    out.add(PEER, status.peers.iter().map(|peer| (vec![("peer", peer.name.as_str())], peer)));
+    paths(&mut out, status);
+    vpns(&mut out, status);
+    out.into_text()
+}
+
+fn paths(out: &mut Exposition, status: &Status) {
+    let ids: Vec<String> = (0..=u8::MAX).map(|id| id.to_string()).collect();
+    let paths: Vec<(Labels<'_>, &Path)> = status
+        .peers
+        .iter()
+        .flat_map(|peer| peer.paths.iter().map(|path| (peer.name.as_str(), path)))
+        .map(|(peer, path)| {
+            let id = ids[usize::from(path.id)].as_str();
+            (vec![("peer", peer), ("path", id), ("link", path.link.as_str()), ("remote", path.remote.as_str())], path)
+        })
+        .collect();
+    let states = paths.iter().flat_map(|(labels, path)| {
+        STATES.map(|state| {
+            let labels = labels.iter().copied().chain([("state", state)]).collect();
+            (labels, f64::from(u8::from(path.state == state)))
+        })
+    });
+    out.family(Kind::Gauge, "weft_path_state", "1 for the state the path is in.", states);
+    out.add(PATH, paths.iter().map(|(labels, path)| (labels.clone(), *path)));
+}
+
+fn vpns(out: &mut Exposition, status: &Status) {
+    let ids: Vec<String> = status.vpns.iter().map(|vpn| vpn.id.to_string()).collect();
+    let vpns = || {
+        let named = status.vpns.iter().zip(&ids);
+        named.map(|(vpn, id)| (vec![("vpn", vpn.name.as_str()), ("id", id.as_str())], vpn))
+    };
+    out.add(VPN, vpns());
+    let members: Vec<(Labels<'_>, &VpnMember)> = vpns()
+        .flat_map(|(labels, vpn)| {
+            let labels_of = move |member| labels.iter().copied().chain([("peer", member)]).collect();
+            vpn.members.iter().map(move |member| (labels_of(member.peer.as_str()), member))
+        })
+        .collect();
+    let shares = members.iter().filter_map(|(labels, member)| Some((labels.clone(), status.vpn_share(member)?)));
+    out.family(Kind::Gauge, "weft_vpn_share_ratio", "Part of what all VPNs sent to the member, ever.", shares);
+    out.add(MEMBER, members.iter().map(|(labels, member)| (labels.clone(), *member)));
+    out.add(LOOP, members.iter().filter_map(|(labels, member)| Some((labels.clone(), member.control.as_ref()?))));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names() -> Vec<(Kind, &'static str)> {
+        fn of<T>(families: &[Family<T>]) -> impl Iterator<Item = (Kind, &'static str)> {
+            families.iter().map(|family| (family.kind, family.name))
+        }
+        of(NODE).chain(of(PEER)).chain(of(PATH)).chain(of(VPN)).chain(of(MEMBER)).chain(of(LOOP)).collect()
+    }
+
+    #[test]
+    fn names_differ_and_follow_the_rules() {
+        let mut names = names();
+        for (kind, name) in &names {
+            assert!(name.starts_with("weft_") && name.chars().all(|c| c.is_ascii_lowercase() || c == '_'), "{name}");
+            assert_eq!(*kind == Kind::Counter, name.ends_with("_total"), "{name}");
+        }
+        names.sort_unstable_by_key(|(_, name)| *name);
+        assert!(names.windows(2).all(|pair| pair[0].1 != pair[1].1), "{names:?}");
+    }
+
+    #[test]
+    fn rates_are_bytes_a_second_and_absent_values_are_left_out() {
+        let member = VpnMember {
+            peer: "hub".to_owned(),
+            open: true,
+            queue_packets: 2,
+            queue_bytes: 3_000,
+            sent_packets: 5,
+            sent_bytes: 700,
+            dropped_full: 0,
+            dropped_aqm: 0,
+            marked: 0,
+            control: Some(VpnLoop {
+                rate_bps: 8_000_000,
+                window_bytes: 9,
+                delivered_bps: 0,
+                rtt_us: 1_500,
+                loss_event_rate: None,
+                lost_packets: 0,
+                in_flight_bytes: 0,
+                accumulation_bytes: 0,
+            }),
+        };
+        let vpn = |id, name: &str, members| Vpn {
+            id,
+            name: name.to_owned(),
+            weight: 1,
+            service: "best-effort".to_owned(),
+            promised_bps: None,
+            device: String::new(),
+            members,
+            sent_packets: 0,
+            sent_bytes: 0,
+            received_packets: 0,
+            received_bytes: 0,
+            dropped_packets: 0,
+            strays: 0,
+            unroutable_packets: 0,
+        };
+        let status = Status {
+            schema: 1,
+            version: "0".to_owned(),
+            public_key: String::new(),
+            tun: String::new(),
+            uptime_s: 1,
+            inner_mtu: 1_440,
+            links: Vec::new(),
+            peers: Vec::new(),
+            // A VPN may be called as the default one is.
+            vpns: vec![vpn(0, "default", Vec::new()), vpn(7, "default", vec![member])],
+            rejected_datagrams: 0,
+            unroutable_packets: 0,
+            buffers_in_use: 0,
+            buffers_peak: 0,
+            no_buffer_drops: 0,
+            socket_full_drops: 0,
+        };
+        let text = write(&status);
+        let of = "{vpn=\"default\",id=\"7\",peer=\"hub\"}";
+        for line in [
+            format!("weft_vpn_loop_rate_bytes_per_second{of} 1000000"),
+            format!("weft_vpn_loop_rtt_seconds{of} 0.0015"),
+            format!("weft_vpn_queue_bytes{of} 3000"),
+            format!("weft_vpn_share_ratio{of} 1"),
+            "weft_vpn_weight{vpn=\"default\",id=\"0\"} 1".to_owned(),
+            "weft_build_info{version=\"0\"} 1".to_owned(),
+        ] {
+            assert!(text.lines().any(|l| l == line), "{line}\n{text}");
+        }
+        assert!(!text.contains("loss_event") && !text.contains("promised") && !text.contains("weft_peer"), "{text}");
+    }
+}

@@ -1,0 +1,183 @@
+//! As much of HTTP/1.1 (RFC 9112) as a scrape needs: one request a connection, bounded in bytes and in time.
+
+use super::text::CONTENT_TYPE;
+use std::io::{self, Read, Write};
+use std::net::TcpStream;
+use std::os::unix::net::UnixStream;
+use std::time::{Duration, Instant};
+
+/// Longest request with all its headers, in bytes.
+const MAX_REQUEST: usize = 8 << 10;
+/// How long a request may take to come, and an answer to be taken.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// A connection.
+pub trait Stream: Read + Write + Send {
+    /// How long a read or write may take from now on.
+    fn set_timeout(&self, timeout: Duration) -> io::Result<()>;
+}
+
+impl Stream for TcpStream {
+    fn set_timeout(&self, timeout: Duration) -> io::Result<()> {
+        self.set_read_timeout(Some(timeout)).and_then(|()| self.set_write_timeout(Some(timeout)))
+    }
+}
+
+impl Stream for UnixStream {
+    fn set_timeout(&self, timeout: Duration) -> io::Result<()> {
+        self.set_read_timeout(Some(timeout)).and_then(|()| self.set_write_timeout(Some(timeout)))
+    }
+}
+
+/// What a request for the metrics is answered with.
+pub enum Answer {
+    /// The metrics.
+    Metrics(String),
+    /// There are none now, and why.
+    Unavailable(String),
+}
+
+/// What was asked for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Asked {
+    Metrics { with_body: bool },
+    Refused(&'static str),
+}
+
+/// Reads a request and answers it.
+///
+/// # Errors
+/// When the client is too slow, or gone.
+pub fn exchange(mut stream: impl Stream, metrics: impl FnOnce() -> Answer) -> io::Result<()> {
+    let mut deadline = Deadline(Instant::now() + PATIENCE);
+    let asked = match read_head(&mut stream, &deadline)? {
+        Some(head) => parse(&head),
+        None => Asked::Refused("431 Request Header Fields Too Large"),
+    };
+    let (status, content_type, body, with_body) = match asked {
+        Asked::Refused(status) => (status, "text/plain", format!("{status}\n"), true),
+        Asked::Metrics { with_body } => match metrics() {
+            Answer::Metrics(text) => ("200 OK", CONTENT_TYPE, text, with_body),
+            Answer::Unavailable(why) => ("503 Service Unavailable", "text/plain", format!("{why}\n"), with_body),
+        },
+    };
+    let allow = if status.starts_with("405") { "Allow: GET, HEAD\r\n" } else { "" };
+    let mut answer = format!(
+        "HTTP/1.1 {status}\r\nContent-Type: {content_type}\r\nContent-Length: {}\r\n{allow}Connection: close\r\n\r\n",
+        body.len()
+    );
+    if with_body {
+        answer.push_str(&body);
+    }
+    deadline.0 = Instant::now() + PATIENCE;
+    let mut rest = answer.as_bytes();
+    while !rest.is_empty() {
+        deadline.apply(&stream)?;
+        match stream.write(rest)? {
+            0 => return Err(io::ErrorKind::WriteZero.into()),
+            written => rest = rest.get(written..).unwrap_or_default(),
+        }
+    }
+    Ok(())
+}
+
+struct Deadline(Instant);
+
+impl Deadline {
+    /// The next read or write takes no longer than what is left.
+    fn apply(&self, stream: &impl Stream) -> io::Result<()> {
+        let left = self.0.saturating_duration_since(Instant::now());
+        if left.is_zero() { Err(io::ErrorKind::TimedOut.into()) } else { stream.set_timeout(left) }
+    }
+}
+
+/// Everything up to the empty line; `None` for too much of it.
+fn read_head(stream: &mut impl Stream, deadline: &Deadline) -> io::Result<Option<Vec<u8>>> {
+    let (mut head, mut buffer) = (Vec::new(), [0; 1024]);
+    while !head.windows(4).any(|end| end == b"\r\n\r\n") {
+        if head.len() >= MAX_REQUEST {
+            return Ok(None);
+        }
+        deadline.apply(stream)?;
+        match stream.read(&mut buffer)? {
+            0 => return Err(io::ErrorKind::UnexpectedEof.into()),
+            len => head.extend_from_slice(buffer.get(..len).unwrap_or_default()),
+        }
+    }
+    Ok(Some(head))
+}
+
+/// The request line; headers change nothing.
+fn parse(head: &[u8]) -> Asked {
+    let line = head.split(|byte| *byte == b'\r').next().and_then(|line| str::from_utf8(line).ok()).unwrap_or("");
+    let [method, target, version] = line.split(' ').collect::<Vec<_>>()[..] else {
+        return Asked::Refused("400 Bad Request");
+    };
+    if !version.starts_with("HTTP/1.") {
+        return Asked::Refused("505 HTTP Version Not Supported");
+    }
+    let path = target.split('?').next().unwrap_or(target);
+    match (method, path) {
+        ("GET" | "HEAD", "/metrics") => Asked::Metrics { with_body: method == "GET" },
+        ("GET" | "HEAD", _) => Asked::Refused("404 Not Found"),
+        _ => Asked::Refused("405 Method Not Allowed"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::thread;
+
+    /// What comes back when `request` is sent and the sending side stays open.
+    fn ask(request: &[u8]) -> String {
+        let (mut client, server) = UnixStream::pair().unwrap();
+        let answer = thread::spawn(move || exchange(server, || Answer::Metrics("weft_up 1\n".to_owned())));
+        client.write_all(request).unwrap();
+        let mut text = String::new();
+        client.read_to_string(&mut text).unwrap();
+        answer.join().unwrap().unwrap();
+        text
+    }
+
+    #[test]
+    fn a_scrape_gets_the_metrics_and_everything_else_a_reason() {
+        let text = ask(b"GET /metrics?x=1 HTTP/1.1\r\nHost: localhost\r\nAccept: */*\r\n\r\n");
+        assert!(text.starts_with("HTTP/1.1 200 OK\r\nContent-Type: text/plain; version=0.0.4"), "{text}");
+        assert!(text.contains("Content-Length: 10\r\n") && text.ends_with("\r\n\r\nweft_up 1\n"), "{text}");
+        let head = ask(b"HEAD /metrics HTTP/1.1\r\n\r\n");
+        assert!(head.contains("Content-Length: 10\r\n") && head.ends_with("\r\n\r\n"), "{head}");
+        for (request, status) in [
+            (&b"GET / HTTP/1.1\r\n\r\n"[..], "404"),
+            (b"POST /metrics HTTP/1.1\r\n\r\n", "405"),
+            (b"GET /metrics HTTP/2\r\n\r\n", "505"),
+            (b"GET  /metrics HTTP/1.1\r\n\r\n", "400"),
+            (b"\xff\xfe\r\n\r\n", "400"),
+            (b"\r\n\r\n", "400"),
+        ] {
+            let text = ask(request);
+            assert!(text.starts_with(&format!("HTTP/1.1 {status} ")), "{request:?}: {text}");
+        }
+    }
+
+    #[test]
+    fn a_request_without_end_is_refused_and_one_that_breaks_off_is_dropped() {
+        assert!(ask(&vec![b'x'; MAX_REQUEST]).starts_with("HTTP/1.1 431 "));
+        let (mut client, server) = UnixStream::pair().unwrap();
+        client.write_all(b"GET /metrics HT").unwrap();
+        drop(client);
+        let answer = exchange(server, || unreachable!("nothing was asked for"));
+        assert_eq!(answer.unwrap_err().kind(), io::ErrorKind::UnexpectedEof);
+    }
+
+    #[test]
+    fn time_is_bounded_over_all_reads_together() {
+        let (client, server) = UnixStream::pair().unwrap();
+        let passed = Deadline(Instant::now());
+        assert_eq!(passed.apply(&server).unwrap_err().kind(), io::ErrorKind::TimedOut);
+        Deadline(Instant::now() + PATIENCE).apply(&server).unwrap();
+        assert!(server.read_timeout().unwrap().is_some_and(|left| left <= PATIENCE));
+        assert!(server.write_timeout().unwrap().is_some_and(|left| left <= PATIENCE));
+        drop(client);
+    }
+}

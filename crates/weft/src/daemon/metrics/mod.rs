@@ -1,0 +1,86 @@
+//! Metrics for Prometheus, on threads of their own: what `weft status` and `weft vpns` show, in its text format, over HTTP on a Unix
+//! socket or the loopback interface. Off unless the configuration has `[metrics]`.
+
+mod families;
+mod http;
+mod text;
+
+use super::control::{self, Sender, serve_some};
+use super::log::Log;
+use crate::config::MetricsAddress;
+use crate::control::{Request, Response};
+use http::{Answer, Stream};
+use std::fs::{self, Permissions};
+use std::io;
+use std::net::TcpListener;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::PathBuf;
+use std::thread;
+
+/// Clients served at once; one more is turned away.
+const MAX_CLIENTS: usize = 4;
+
+/// Listens for as long as the process runs; a socket's file goes away with it.
+pub struct Server {
+    socket: Option<PathBuf>,
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        if let Some(path) = &self.socket {
+            let _ = fs::remove_file(path);
+        }
+    }
+}
+
+impl Server {
+    /// Listens at `address` and asks the datapath through `tasks`.
+    ///
+    /// # Errors
+    /// Why that is not possible, for people.
+    pub fn start(address: &MetricsAddress, tasks: Sender, log: Log) -> Result<Server, String> {
+        let describe = |why: io::Error| match address {
+            MetricsAddress::Loopback(address) => format!("metrics at {address}: {why}"),
+            MetricsAddress::Unix(path) => format!("metrics at {}: {why}", path.display()),
+        };
+        start(address, tasks, log).map_err(describe)
+    }
+}
+
+fn start(address: &MetricsAddress, tasks: Sender, log: Log) -> io::Result<Server> {
+    let thread = thread::Builder::new().name("weft-metrics".to_owned());
+    match address {
+        MetricsAddress::Loopback(address) => {
+            let listener = TcpListener::bind(address)?;
+            log.info(format_args!("metrics at http://{address}/metrics"));
+            thread.spawn(move || serve(|| listener.accept().map(|(stream, _)| stream), &tasks))?;
+            Ok(Server { socket: None })
+        }
+        MetricsAddress::Unix(path) => {
+            let listener = control::listen(path)?;
+            let server = Server { socket: Some(path.clone()) };
+            // Whoever may enter the directory and is of the group may read.
+            fs::set_permissions(path, Permissions::from_mode(0o660))?;
+            log.info(format_args!("metrics at unix:{}", path.display()));
+            thread.spawn(move || serve(|| listener.accept().map(|(stream, _)| stream), &tasks))?;
+            Ok(server)
+        }
+    }
+}
+
+/// Answers each client on a thread of its own.
+fn serve<S: Stream + 'static>(accept: impl FnMut() -> io::Result<S>, tasks: &Sender) {
+    serve_some(accept, MAX_CLIENTS, "weft-scrape", |stream| {
+        let tasks = tasks.clone();
+        // A client that goes away in the middle is its own business.
+        Some(move || drop(http::exchange(stream, || metrics(&tasks))))
+    });
+}
+
+fn metrics(tasks: &Sender) -> Answer {
+    match tasks.ask(Request::Status) {
+        Response::Status(status) => Answer::Metrics(families::write(&status)),
+        Response::Refused { why } => Answer::Unavailable(why),
+        Response::Pongs { .. } | Response::Done => Answer::Unavailable("no status".to_owned()),
+    }
+}

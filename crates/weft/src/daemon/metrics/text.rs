@@ -1,0 +1,90 @@
+//! Prometheus's text exposition format, version 0.0.4.
+
+use std::fmt::Write as _;
+
+/// What HTTP says it is.
+pub const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
+
+/// What kind of number a metric is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Kind {
+    /// It only grows; its name ends in `_total`.
+    Counter,
+    /// It comes and goes.
+    Gauge,
+}
+
+/// A metric of things `T`: its name, what it says, and its value where there is one.
+pub struct Family<T: ?Sized> {
+    pub kind: Kind,
+    pub name: &'static str,
+    pub help: &'static str,
+    pub value: fn(&T) -> Option<f64>,
+}
+
+/// Labels of a sample.
+pub type Labels<'a> = Vec<(&'static str, &'a str)>;
+
+/// Collects families.
+#[derive(Default)]
+pub struct Exposition {
+    text: String,
+}
+
+impl Exposition {
+    /// The text so far.
+    pub fn into_text(self) -> String {
+        self.text
+    }
+
+    /// Adds one family after another, each with a sample for each of the things that has a value.
+    pub fn add<'a, T: ?Sized + 'a>(
+        &mut self,
+        families: &[Family<T>],
+        things: impl Iterator<Item = (Labels<'a>, &'a T)> + Clone,
+    ) {
+        for Family { kind, name, help, value } in families {
+            let samples = things.clone().filter_map(|(labels, thing)| Some((labels, value(thing)?)));
+            self.family(*kind, name, help, samples);
+        }
+    }
+
+    /// Adds a family; none without samples.
+    pub fn family<'a>(&mut self, kind: Kind, name: &str, help: &str, samples: impl Iterator<Item = (Labels<'a>, f64)>) {
+        let word = if kind == Kind::Counter { "counter" } else { "gauge" };
+        for (at, (labels, value)) in samples.enumerate() {
+            if at == 0 {
+                let _ = write!(self.text, "# HELP {name} {help}\n# TYPE {name} {word}\n");
+            }
+            self.text.push_str(name);
+            for (at, (label, value)) in labels.iter().enumerate() {
+                self.text.push(if at == 0 { '{' } else { ',' });
+                let _ = write!(self.text, "{label}=\"{}\"", escaped(value));
+            }
+            let close = if labels.is_empty() { "" } else { "}" };
+            let _ = writeln!(self.text, "{close} {value}");
+        }
+    }
+}
+
+fn escaped(value: &str) -> String {
+    value.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_head_a_family_and_values_of_others_cannot_break_a_line() {
+        let mut exposition = Exposition::default();
+        let samples = [(vec![("peer", "a\"b\\c\nd"), ("path", "0")], 1.5), (Vec::new(), f64::from(u32::MAX))];
+        exposition.family(Kind::Gauge, "weft_x_seconds", "A time.", samples.into_iter());
+        exposition.family(Kind::Counter, "weft_y_total", "Never.", std::iter::empty());
+        assert_eq!(
+            exposition.into_text(),
+            "# HELP weft_x_seconds A time.\n# TYPE weft_x_seconds gauge\n\
+             weft_x_seconds{peer=\"a\\\"b\\\\c\\nd\",path=\"0\"} 1.5\nweft_x_seconds 4294967295\n"
+        );
+    }
+}
