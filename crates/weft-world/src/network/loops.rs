@@ -150,6 +150,8 @@ fn accumulation(spec: &IngressSpec) -> AccumulationConfig {
         hold_packets: spec.hold as f32,
         tau: spec.tau,
         interval: spec.interval,
+        // Nothing is below that would pace it, and nobody is late.
+        late: Duration::ZERO,
         startup: spec.startup,
         initial: spec.initial,
         cap: spec.cap,

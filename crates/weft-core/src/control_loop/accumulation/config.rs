@@ -23,6 +23,9 @@ pub struct AccumulationConfig {
     pub interval: Option<Duration>,
     /// How long packets may overtake others before what is missing is lost; zero where all take one path.
     pub reorder: Duration,
+    /// How late a waiting packet may be let go, the processor being busy, without λ being missed for it. What has been missed
+    /// leaves at once, for the paths below to pace.
+    pub late: Duration,
     /// Whether λ grows by half each τ at the start and after idling. The paper's law does not.
     pub startup: bool,
     /// λ at the start.
@@ -46,6 +49,7 @@ impl Default for AccumulationConfig {
             tau: None,
             interval: None,
             reorder: Duration::ZERO,
+            late: Duration::from_millis(1),
             startup: true,
             initial: Rate::from_bps(256_000),
             floor: Rate::from_bps(16_000),
