@@ -1,5 +1,6 @@
 //! Variants: what is compared in one run.
 
+use crate::VpnEntry;
 use serde::{Deserialize, Serialize};
 
 /// What carries the flows.
@@ -54,6 +55,8 @@ pub struct Variant {
     pub kind: Kind,
     /// The links used, by name; all of them if empty.
     pub links: Vec<String>,
+    /// Laid over how every VPN enters the tunnel.
+    pub vpn: VpnEntry,
     /// Sections laid over the generated weft configuration of both nodes, unread here.
     pub weft: toml::Table,
 }
@@ -61,7 +64,13 @@ pub struct Variant {
 impl Variant {
     /// A variant of `kind` under its own word, with nothing set.
     pub fn plain(kind: Kind) -> Variant {
-        Variant { name: kind.word().to_owned(), kind, links: Vec::new(), weft: toml::Table::new() }
+        Variant {
+            name: kind.word().to_owned(),
+            kind,
+            links: Vec::new(),
+            vpn: VpnEntry::default(),
+            weft: toml::Table::new(),
+        }
     }
 
     /// The static weights of a `weighted-round-robin` variant, per link name.

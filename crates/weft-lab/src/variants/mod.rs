@@ -8,7 +8,7 @@ mod weft;
 mod wireguard_go;
 
 pub(crate) use daemon::Daemon;
-pub(crate) use weft::WeftControl;
+pub(crate) use weft::{VpnState, WeftControl};
 
 use crate::LabError;
 use crate::lane::Lane;

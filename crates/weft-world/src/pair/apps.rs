@@ -1,5 +1,6 @@
 //! The applications of a scenario as agents on the two hosts, and what they tell.
 
+use super::vpns;
 use super::world::{HOME, HUB, World};
 use crate::site::Site;
 use weft_scenario::measure::{Arrival, PROBE_PAYLOAD_BYTES, Reply, ping_result, probe_result};
@@ -86,6 +87,9 @@ pub(super) fn seat(flows: &[Flow], world: &mut World, epoch: Instant, rng: &Rng)
         let is_down = flow.direction == FlowDirection::Down && flow.app != App::Ping;
         let [from, to] = if is_down { [HUB, HOME] } else { [HOME, HUB] };
         let seat = Seat { flow: flow.clone(), number: FlowNo(number), from, to, epoch, delivered: Vec::new() };
+        if let Some(vpn) = flow.vpn {
+            seat.join(world, vpn);
+        }
         let rng = rng.split(u64::from(number));
         let is_multipath = world.simulator.nodes().first().is_some_and(|site| site.multipath().is_some());
         if is_multipath && matches!(flow.app, App::Iperf3 | App::Http) {
@@ -104,6 +108,17 @@ impl Seat {
     /// Where the flow's sender sits, and its number there.
     pub(super) fn sender(&self) -> (NodeId, FlowNo) {
         (self.from, self.number)
+    }
+
+    /// Has the flow's packets travel in a VPN, where there are VPNs.
+    fn join(&self, world: &mut World, vpn: usize) {
+        for node in [HOME, HUB] {
+            world.simulator.with_node(node, |site, _, _| {
+                if let Some(site) = site.engine_mut() {
+                    site.set_vpn(self.number, vpns::id(vpn));
+                }
+            });
+        }
     }
 
     /// Adds one of the flow's ends at `node`.
@@ -148,6 +163,10 @@ impl Seat {
                 let source = datagrams(PROBE_PAYLOAD_BYTES as u32 + UDP_HEADERS_LEN);
                 return Ok([Agent::DatagramSource(source), Agent::DatagramSink(Box::new(DatagramSink::logging()))]);
             }
+            App::Cbr => {
+                let source = datagrams(self.flow.packet_bytes);
+                return Ok([Agent::DatagramSource(source), Agent::DatagramSink(Box::default())]);
+            }
             App::Iperf3 => Supply::Endless,
             App::Http => Supply::Transfers(self.flow.size_bytes),
         };
@@ -183,6 +202,9 @@ impl Seat {
         }
         match self.agent(world, self.to)? {
             Agent::TcpSink(sink) => Some(sink.delivered_bytes()),
+            Agent::DatagramSink(sink) if self.flow.app == App::Cbr => {
+                Some(sink.received_bytes() - sink.received() * u64::from(UDP_HEADERS_LEN))
+            }
             _ => None,
         }
     }
@@ -220,7 +242,7 @@ impl Seat {
     pub(super) fn report(&self, world: &World, warmup: Duration) -> (FlowResult, Series) {
         let series = |unit, points| Series { name: self.flow.name.clone(), unit, points };
         match self.flow.app {
-            App::Iperf3 | App::Http => (self.bulk_result(warmup), series("bit/s", self.rates())),
+            App::Iperf3 | App::Http | App::Cbr => (self.bulk_result(warmup), series("bit/s", self.rates())),
             App::Probe => {
                 let arrivals = self.arrivals(world);
                 let sent = match self.agent(world, self.from) {
@@ -258,7 +280,7 @@ impl Seat {
         FlowResult {
             name: self.flow.name.clone(),
             goodput_bps: Some(bits / (to.saturating_sub(from)).as_secs_f64()),
-            tcp_resets: Some(0.0),
+            tcp_resets: (self.flow.app != App::Cbr).then_some(0.0),
             ..FlowResult::default()
         }
     }

@@ -1,10 +1,12 @@
 //! Two sites and the links between them: a scenario come to life.
 
 use super::lane::{Carrier, Lane};
+use super::vpns;
 use crate::network::link_spec;
 use crate::site::{DSS_MAPPING_LEN, EngineSite, MultipathSite, PlainSite, Site, SiteLink};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
-use weft_engine::{EngineConfig, LinkConfig, PathState, PeerConfig, Policy, Prefix};
+use weft_core::service::Service;
+use weft_engine::{EngineConfig, Entry, LinkConfig, MemberConfig, PathState, PeerConfig, Policy, Prefix, VpnConfig};
 use weft_scenario::{Discipline, LinkDirection, PAYLOAD_BYTES, Scenario, Traces};
 use weft_session::{Cipher, Identity};
 use weft_sim::link::{Capacity, LinkSpec};
@@ -16,6 +18,8 @@ pub const HOME: NodeId = NodeId(0);
 /// The scenario's second node.
 pub const HUB: NodeId = NodeId(1);
 const PORT: u16 = 51_900;
+/// All hosts are behind the two nodes, in every VPN with the same addresses.
+const EVERYWHERE: Prefix = Prefix { address: IpAddr::V4(Ipv4Addr::UNSPECIFIED), length: 0 };
 /// IPv4 and TCP with timestamps.
 const HEADERS_LEN: u32 = 52;
 /// How long tunnels may take until they carry packets.
@@ -33,12 +37,33 @@ pub struct EngineSettings {
     pub inner_mtu: Option<u16>,
     /// Settings of links, by name.
     pub links: Vec<LinkConfig>,
+    /// VPNs beside the default one, in the scenario's order.
+    pub vpns: Vec<VpnSettings>,
+}
+
+/// A VPN between the two nodes.
+#[derive(Clone, PartialEq, Debug)]
+pub struct VpnSettings {
+    /// Its name.
+    pub name: String,
+    /// Its share beside others.
+    pub weight: u32,
+    /// What it is promised.
+    pub service: Service,
+    /// How its packets enter the tunnel.
+    pub entry: Entry,
 }
 
 impl Default for EngineSettings {
     /// What the program does without being told otherwise.
     fn default() -> EngineSettings {
-        EngineSettings { policy: Policy::default(), cipher: Cipher::Aes256Gcm, inner_mtu: None, links: Vec::new() }
+        EngineSettings {
+            policy: Policy::default(),
+            cipher: Cipher::Aes256Gcm,
+            inner_mtu: None,
+            links: Vec::new(),
+            vpns: Vec::new(),
+        }
     }
 }
 
@@ -63,8 +88,9 @@ impl World {
             simulator.add_node(site);
         }
         for [up, down] in described(scenario, traces)? {
-            simulator.add_link(HOME, HUB, up);
-            simulator.add_link(HUB, HOME, down);
+            for link in [simulator.add_link(HOME, HUB, up), simulator.add_link(HUB, HOME, down)] {
+                simulator.link_mut(link).watch_lengths();
+            }
         }
         let mss = match &lane.carrier {
             Carrier::Plain { overhead, .. } => overhead.mss,
@@ -157,14 +183,23 @@ fn engine_sites([home, hub]: [Vec<SiteLink>; 2], settings: &EngineSettings, rng:
             name: if there == HOME { "home" } else { "hub" }.into(),
             public_key: identities[there.index()].public_key(),
             endpoints,
-            prefixes: vec![Prefix { address: IpAddr::V4(Ipv4Addr::UNSPECIFIED), length: 0 }],
+            prefixes: vec![EVERYWHERE],
             policy: settings.policy.clone(),
+        };
+        let vpn = |(position, vpn): (usize, &VpnSettings)| VpnConfig {
+            id: vpns::id(position),
+            name: vpn.name.clone(),
+            weight: vpn.weight,
+            service: vpn.service,
+            entry: vpn.entry.clone(),
+            prefixes: Vec::new(),
+            members: vec![MemberConfig { public_key: peer.public_key, prefixes: vec![EVERYWHERE] }],
         };
         let config = EngineConfig {
             identity: identities[node.index()].clone(),
             cipher: settings.cipher,
+            vpns: settings.vpns.iter().enumerate().map(vpn).collect(),
             peers: vec![peer],
-            vpns: Vec::new(),
             links: settings.links.clone(),
             accepted_stamps: Vec::new(),
             stamp_base: 1,
