@@ -23,8 +23,8 @@ pub(crate) struct Stage<'a> {
     pub traces: &'a Traces,
     pub links: &'a [WorldLink],
     pub emulator: EmulatorHandle,
-    /// Both nodes', home first.
-    pub weft: Option<&'a [WeftControl; 2]>,
+    /// As [`crate::lane::Lane::weft`].
+    pub weft: &'a [[WeftControl; 2]],
     /// Per `probe` flow.
     pub arrivals: &'a BTreeMap<String, Arrivals>,
     pub epoch: Instant,
@@ -73,7 +73,7 @@ pub(crate) fn play(stage: &Stage) -> Result<Vec<Happened>, LabError> {
         carry_out(stage, event, link)?;
         let done = Happened { event: event.clone(), at: now, link, restored_at: None, before, demoted_after: None };
         happened.insert(next.event, done);
-        if stage.weft.is_some() && worsens(&event.action) {
+        if !stage.weft.is_empty() && worsens(&event.action) {
             watch = Some(next.event);
         }
         due.extend(
@@ -122,7 +122,7 @@ fn severities(stage: &Stage, link: Option<usize>) -> Severities {
     let Some(name) = link.and_then(|link| stage.links.get(link)).map(|link| &link.name) else {
         return Severities::new();
     };
-    let paths = stage.weft.and_then(|[home, _]| home.paths().ok()).unwrap_or_default();
+    let paths = stage.weft.first().and_then(|[home, _]| home.paths().ok()).unwrap_or_default();
     paths.iter().filter(|path| path.link == *name).filter_map(|path| Some((path.id, severity(&path.state)?))).collect()
 }
 
@@ -151,7 +151,7 @@ fn directions(directions: Directions) -> Vec<Direction> {
 fn carry_out(stage: &Stage, event: &Event, link: Option<usize>) -> Result<(), LabError> {
     if let Action::Weights(weights) = &event.action {
         // Weights mean something to weft only; other variants go on as they are.
-        return stage.weft.map_or(Ok(()), |[home, _]| Ok(home.set_weights(weights)?));
+        return stage.weft.iter().try_for_each(|[home, _]| Ok(home.set_weights(weights)?));
     }
     if let Action::Share(change) = &event.action {
         return set_share(stage, change);
@@ -168,8 +168,8 @@ fn carry_out(stage: &Stage, event: &Event, link: Option<usize>) -> Result<(), La
 /// Both ends get it, so that it holds both ways.
 fn set_share(stage: &Stage, change: &ShareChange) -> Result<(), LabError> {
     let Some(vpn) = stage.scenario.vpns.get(change.vpn) else { return Ok(()) };
-    let Some(weft) = stage.weft else { return Ok(()) };
-    weft.iter().try_for_each(|control| Ok(control.set_share(&vpn.name, change)?))
+    let own = if stage.weft.len() > 1 { stage.weft.get(change.vpn) } else { stage.weft.first() };
+    own.into_iter().flatten().try_for_each(|control| Ok(control.set_share(&vpn.name, change)?))
 }
 
 fn undo(stage: &Stage, event: &Event, link: Option<usize>) -> Result<(), LabError> {

@@ -20,8 +20,8 @@ pub(crate) struct Lane {
     pub mptcp: bool,
     /// Both nodes' addresses in each VPN, by its position; nothing where all flows share one network.
     pub vpns: Vec<[Ipv4Addr; 2]>,
-    /// A running weft to ask and to tell, at both nodes.
-    pub weft: Option<[WeftControl; 2]>,
+    /// Pairs of running wefts to ask and to tell, that of the first node first; several pairs have a VPN each.
+    pub weft: Vec<[WeftControl; 2]>,
     /// The programs that make the way; they end with it.
     pub daemons: Vec<Daemon>,
 }
@@ -29,7 +29,7 @@ pub(crate) struct Lane {
 impl Lane {
     /// A way without a tunnel.
     pub fn plain(name: String, link: Option<usize>, home: Ipv4Addr, hub: Ipv4Addr) -> Lane {
-        Lane { name, link, home, hub, mptcp: false, vpns: Vec::new(), weft: None, daemons: Vec::new() }
+        Lane { name, link, home, hub, mptcp: false, vpns: Vec::new(), weft: Vec::new(), daemons: Vec::new() }
     }
 
     /// Both nodes' addresses for a flow, the first node's first.

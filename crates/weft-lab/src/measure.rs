@@ -76,7 +76,7 @@ impl Bench<'_> {
             traces: self.traces,
             links: &world.links,
             emulator: world.emulator(),
-            weft: lanes.first().and_then(|lane| lane.weft.as_ref()),
+            weft: lanes.first().map_or(&[], |lane| &lane.weft),
             arrivals: arrivals.first().ok_or_else(|| LabError::Scenario("the variant uses no link".into()))?,
             epoch: schedule.epoch,
         };

@@ -33,10 +33,15 @@ pub(crate) fn watch(
     Ok(before.into_iter().zip(after).map(|(before, after)| Entries { before, after }).collect())
 }
 
-/// What both daemons show, home first; nothing where there is none.
+/// What the daemons of both nodes show, home first; nothing where there are none.
 fn shown(lane: &Lane) -> [Vec<VpnState>; 2] {
-    let Some(weft) = &lane.weft else { return [Vec::new(), Vec::new()] };
-    weft.each_ref().map(|control| control.vpns().unwrap_or_default())
+    let mut all = [Vec::new(), Vec::new()];
+    for pair in &lane.weft {
+        for (control, all) in pair.iter().zip(&mut all) {
+            all.extend(control.vpns().unwrap_or_default());
+        }
+    }
+    all
 }
 
 impl Entries {

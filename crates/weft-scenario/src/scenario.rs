@@ -343,6 +343,9 @@ impl Checker<'_> {
             if variants.iter().any(|known| known.kind == *kind.get_ref()) {
                 return Err(self.at(&kind, format!("`{}` is listed twice", kind.get_ref().word())));
             }
+            if *kind.get_ref() == Kind::WeftEachVpn && vpns.is_empty() {
+                return Err(self.at(&kind, "there is no VPN: add a [[vpn]] with `name`"));
+            }
             variants.push(Variant::plain(*kind.get_ref()));
         }
         for read in named {
@@ -358,6 +361,9 @@ impl Checker<'_> {
             }
             if read.weft.contains_key("vpn") {
                 return Err(self.at(&read.name, "what is laid over all VPNs is `vpn` of the variant, not in `weft`"));
+            }
+            if read.kind == Kind::WeftEachVpn && vpns.is_empty() {
+                return Err(self.at(&read.name, "there is no VPN: add a [[vpn]] with `name`"));
             }
             let used = match read.links {
                 None => Vec::new(),

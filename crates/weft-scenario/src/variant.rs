@@ -21,11 +21,13 @@ pub enum Kind {
     Weft,
     /// weft over each link by itself: one result per link, named `weft:NAME`.
     WeftEachLink,
+    /// weft over all links, each VPN between two nodes of its own.
+    WeftEachVpn,
 }
 
 impl Kind {
     /// Every kind, by the word used in files.
-    pub const ALL: [(&'static str, Kind); 7] = [
+    pub const ALL: [(&'static str, Kind); 8] = [
         ("each-link", Kind::EachLink),
         ("best-link", Kind::BestLink),
         ("mptcp", Kind::Mptcp),
@@ -33,6 +35,7 @@ impl Kind {
         ("wireguard-go", Kind::WireguardGo),
         ("weft", Kind::Weft),
         ("weft-each-link", Kind::WeftEachLink),
+        ("weft-each-vpn", Kind::WeftEachVpn),
     ];
 
     /// The word used in files.
@@ -42,7 +45,7 @@ impl Kind {
 
     /// Whether the program itself runs in it.
     pub fn is_weft(self) -> bool {
-        matches!(self, Kind::Weft | Kind::WeftEachLink)
+        matches!(self, Kind::Weft | Kind::WeftEachLink | Kind::WeftEachVpn)
     }
 }
 

@@ -132,6 +132,7 @@ fn what_cannot_be_is_refused() {
         ("name = \"wrr\"", "name = \"weft\"", "two variants named"),
         ("app = \"iperf3\"", "app = \"iperf3\"\nstop = \"61 s\"", "before the run ends"),
         ("name = \"two\"", "name = \"two\"\nnodes = [\"a\"]", "two nodes"),
+        ("\"weft\"]", "\"weft-each-vpn\"]", "there is no VPN"),
         ("rate = \"50 Mbit/s\"", "rate = \"0 bit/s\"", "above zero"),
     ];
     for (from, to, expected) in cases {

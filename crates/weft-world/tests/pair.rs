@@ -166,6 +166,18 @@ fn a_flood_stays_in_its_vpn_and_shares_change_while_it_runs() {
 }
 
 #[test]
+fn each_vpn_may_have_two_nodes_of_its_own_over_the_same_links() {
+    let text = VPNS.replace("\"each-link\", \"weft\"", "\"weft-each-vpn\"");
+    let scenario = Scenario::parse(&text, "t").unwrap();
+    let settings = |_: &weft_scenario::Variant| Ok(with_vpns(Some(LoopConfig::AimdWindow(AimdConfig::default()))));
+    let result = run(&scenario, &scenario.load_traces(None).unwrap(), &PairOptions::default(), &settings, &|_, _| ());
+    let result = result.unwrap().result;
+    let weft = variant(&result, "weft-each-vpn");
+    assert!(weft.vpns.iter().all(|vpn| vpn.goodput_bps > 0.5e6 && vpn.window_bytes.is_some()), "{:?}", weft.vpns);
+    assert!(weft.links[0].utilisation > 0.9, "{:?}", weft.links);
+}
+
+#[test]
 fn what_is_not_there_is_said() {
     let scenario = Scenario::parse(&format!("{LINKS}{BULK}congestion = \"vegas\"\n"), "t").unwrap();
     let traces = scenario.load_traces(None).unwrap();

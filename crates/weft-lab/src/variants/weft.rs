@@ -13,6 +13,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::io::{self, BufRead, BufReader, Write};
 use std::net::Ipv4Addr;
+use std::ops::Range;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -156,7 +157,30 @@ pub(super) fn open(
     options: &RunOptions,
     chosen: &[usize],
 ) -> Result<Vec<Lane>, LabError> {
-    Ok(vec![pair(variant, world, options, chosen, 0, variant.name.clone())?])
+    let vpns = 0..world.scenario.vpns.len();
+    Ok(vec![pair(variant, world, options, chosen, 0, variant.name.clone(), vpns)?])
+}
+
+/// One lane over all chosen links, with daemons of its own for each VPN.
+pub(super) fn open_each_vpn(
+    variant: &Variant,
+    world: &World,
+    options: &RunOptions,
+    chosen: &[usize],
+) -> Result<Vec<Lane>, LabError> {
+    let mut all: Option<Lane> = None;
+    for vpn in 0..world.scenario.vpns.len() {
+        let mut lane = pair(variant, world, options, chosen, vpn, variant.name.clone(), vpn..vpn + 1)?;
+        match &mut all {
+            None => all = Some(lane),
+            Some(all) => {
+                all.vpns.append(&mut lane.vpns);
+                all.weft.append(&mut lane.weft);
+                all.daemons.append(&mut lane.daemons);
+            }
+        }
+    }
+    Ok(all.into_iter().collect())
 }
 
 /// One lane for each chosen link, each with daemons of its own.
@@ -169,7 +193,8 @@ pub(super) fn open_each(
     let prefix = if variant.name == variant.kind.word() { "weft" } else { &variant.name };
     let lane = |(number, position): (usize, &usize)| {
         let name = world.links.get(*position).map_or("", |link| &link.name);
-        let mut lane = pair(variant, world, options, &[*position], number, format!("{prefix}:{name}"))?;
+        let vpns = 0..world.scenario.vpns.len();
+        let mut lane = pair(variant, world, options, &[*position], number, format!("{prefix}:{name}"), vpns)?;
         lane.link = Some(*position);
         Ok(lane)
     };
@@ -202,7 +227,8 @@ impl<'a> End<'a> {
     }
 }
 
-/// Starts weft on both nodes over `links` and waits until all paths are up. `number` keeps several pairs apart.
+/// Starts weft on both nodes over `links`, for the scenario's VPNs at these positions, and waits until all paths are up. `number`
+/// keeps several pairs apart.
 fn pair(
     variant: &Variant,
     world: &World,
@@ -210,6 +236,7 @@ fn pair(
     links: &[usize],
     number: usize,
     name: String,
+    vpns: Range<usize>,
 ) -> Result<Lane, LabError> {
     let binary =
         options.weft_binary.as_deref().ok_or_else(|| LabError::Missing("the weft program is not there".into()))?;
@@ -222,17 +249,16 @@ fn pair(
     let names: Vec<&str> = links.iter().map(|link| link.name.as_str()).collect();
     let mut of_hub = configuration(world, &hub, &home, &names, Some(port), &[]);
     let mut of_home = configuration(world, &home, &hub, &names, None, &endpoints);
-    add_vpns(&mut of_hub, &world.scenario, variant, &hub, &home);
-    add_vpns(&mut of_home, &world.scenario, variant, &home, &hub);
+    add_vpns(&mut of_hub, &world.scenario, variant, vpns.clone(), [&hub, &home]);
+    add_vpns(&mut of_home, &world.scenario, variant, vpns.clone(), [&home, &hub]);
     let hub_daemon = start(binary, world, &hub, variant.laid_over(of_hub))?;
     let home_daemon = start(binary, world, &home, variant.laid_over(of_home))?;
     let controls = [&home, &hub].map(|end| WeftControl { socket: scratch_file(world, format!("{}.sock", end.name)) });
     let mut daemons = vec![hub_daemon, home_daemon];
     wait_until(&mut daemons, || controls[0].carries(links.len()))?;
     let mut lane = Lane::plain(name, None, home.address, hub.address);
-    let vpns = 0..world.scenario.vpns.len();
     lane.vpns = vpns.map(|position| [home.address_in(position), hub.address_in(position)]).collect();
-    lane.weft = Some(controls);
+    lane.weft = vec![controls];
     lane.daemons = daemons;
     Ok(lane)
 }
@@ -277,8 +303,14 @@ fn configuration(
     sections.into_iter().chain([("peer", peers)]).map(|(name, section)| (name.to_owned(), section)).collect()
 }
 
-/// The scenario's VPNs between two ends: a device and an address for each.
-fn add_vpns(configuration: &mut Table, scenario: &Scenario, variant: &Variant, own: &End, peer: &End) {
+/// The scenario's VPNs at these positions between this end and its peer: a device and an address for each.
+fn add_vpns(
+    configuration: &mut Table,
+    scenario: &Scenario,
+    variant: &Variant,
+    vpns: Range<usize>,
+    [own, peer]: [&End; 2],
+) {
     let strings = |text: String| Value::Array(vec![text.into()]);
     let vpn = |(position, mut vpn): (usize, Table)| {
         vpn.insert("device".into(), format!("vpn{}-{}", position + 1, own.number).into());
@@ -288,7 +320,8 @@ fn add_vpns(configuration: &mut Table, scenario: &Scenario, variant: &Variant, o
         vpn.insert("members".into(), members.into());
         Value::from(vpn)
     };
-    let vpns: Vec<Value> = scenario.vpn_tables(variant).into_iter().enumerate().map(vpn).collect();
+    let tables = scenario.vpn_tables(variant).into_iter().enumerate();
+    let vpns: Vec<Value> = tables.filter(|(position, _)| vpns.contains(position)).map(vpn).collect();
     if !vpns.is_empty() {
         configuration.insert("policy".into(), scenario.policy_table().into());
         configuration.insert("vpn".into(), vpns.into());

@@ -1,10 +1,9 @@
 //! The applications of a scenario as agents on the two hosts, and what they tell.
 
-use super::vpns;
 use super::world::{HOME, HUB, World};
 use crate::site::Site;
 use weft_scenario::measure::{Arrival, PROBE_PAYLOAD_BYTES, Reply, ping_result, probe_result};
-use weft_scenario::{App, Flow, FlowDirection, FlowResult, Series};
+use weft_scenario::{App, Flow, FlowDirection, FlowResult, Scenario, Series};
 use weft_sim::host::{Agent, DatagramSink, DatagramSource, Echo, EchoAnswer, Ends, Supply, TcpSink, TcpSource};
 use weft_sim::source::Pattern;
 use weft_sim::tcp::congestion::{CongestionKind, CubicGrowth, HyStartKind};
@@ -82,13 +81,14 @@ pub(super) struct Seat {
 ///
 /// # Errors
 /// When a congestion control is not known.
-pub(super) fn seat(flows: &[Flow], world: &mut World, epoch: Instant, rng: &Rng) -> Result<Vec<Seat>, String> {
-    let seats = (0..).zip(flows).map(|(number, flow)| {
+pub(super) fn seat(scenario: &Scenario, world: &mut World, epoch: Instant, rng: &Rng) -> Result<Vec<Seat>, String> {
+    let vpns = &scenario.vpns;
+    let seats = (0..).zip(&scenario.flows).map(|(number, flow)| {
         let is_down = flow.direction == FlowDirection::Down && flow.app != App::Ping;
         let [from, to] = if is_down { [HUB, HOME] } else { [HOME, HUB] };
         let seat = Seat { flow: flow.clone(), number: FlowNo(number), from, to, epoch, delivered: Vec::new() };
-        if let Some(vpn) = flow.vpn {
-            seat.join(world, vpn);
+        if let Some(vpn) = flow.vpn.and_then(|vpn| vpns.get(vpn)) {
+            seat.join(world, &vpn.name);
         }
         let rng = rng.split(u64::from(number));
         let is_multipath = world.simulator.nodes().first().is_some_and(|site| site.multipath().is_some());
@@ -96,8 +96,8 @@ pub(super) fn seat(flows: &[Flow], world: &mut World, epoch: Instant, rng: &Rng)
             seat.connect_multipath(world, &rng)?;
         } else {
             let [source, sink] = seat.agents(world, &rng)?;
-            seat.add(world, to, |site, ends| _ = site.host_mut().add(ends, sink));
-            seat.add(world, from, |site, ends| _ = site.host_mut().add(ends, source));
+            seat.add(world, to, |site, ends| _ = site.host_mut(seat.number).add(ends, sink));
+            seat.add(world, from, |site, ends| _ = site.host_mut(seat.number).add(ends, source));
         }
         Ok(seat)
     });
@@ -111,11 +111,11 @@ impl Seat {
     }
 
     /// Has the flow's packets travel in a VPN, where there are VPNs.
-    fn join(&self, world: &mut World, vpn: usize) {
+    fn join(&self, world: &mut World, vpn: &str) {
         for node in [HOME, HUB] {
             world.simulator.with_node(node, |site, _, _| {
-                if let Some(site) = site.engine_mut() {
-                    site.set_vpn(self.number, vpns::id(vpn));
+                if let Some(engines) = site.engines_mut() {
+                    engines.join(self.number, vpn);
                 }
             });
         }
@@ -191,7 +191,7 @@ impl Seat {
     }
 
     fn agent<'a>(&self, world: &'a World, node: NodeId) -> Option<&'a Agent> {
-        world.simulator.nodes().get(node.index())?.host().agent(self.number)
+        world.simulator.nodes().get(node.index())?.host(self.number).agent(self.number)
     }
 
     fn delivered_bytes(&self, world: &World) -> Option<u64> {

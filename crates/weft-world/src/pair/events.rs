@@ -74,7 +74,7 @@ fn carry_out(stage: &mut Stage<'_>, event: &Event, link: Option<usize>) {
     match (&event.action, link) {
         (Action::Weights(weights), _) => {
             let pairs = weights.iter().map(|(name, weight)| (name.clone(), *weight)).collect();
-            tell(stage, HOME, Command::SetWeights(Some(pairs)));
+            tell(stage, HOME, &Command::SetWeights(Some(pairs)));
         }
         (Action::Share(change), _) => set_share(stage, change),
         (Action::Cut, Some(link)) => cut(stage, link, event.directions, true),
@@ -84,11 +84,12 @@ fn carry_out(stage: &mut Stage<'_>, event: &Event, link: Option<usize>) {
     }
 }
 
-/// Tells an engine, if that is what carries the packets; what it refuses changes nothing.
-fn tell(stage: &mut Stage<'_>, node: NodeId, command: Command) {
+/// Tells engines, if they carry the packets; what one refuses, for it has no such link or VPN, changes nothing.
+fn tell(stage: &mut Stage<'_>, node: NodeId, command: &Command) {
     stage.world.simulator.with_node(node, |site, now, ports| {
-        let told = site.engine_mut().map(|engine| engine.command(now, command));
-        if let Some(Ok(())) = told {
+        let Some(engines) = site.engines_mut() else { return };
+        let told = engines.all_mut().map(|engine| engine.command(now, command.clone()).is_ok());
+        if told.fold(false, |a, b| a | b) {
             weft_sim::Node::wake(site, now, ports);
         }
     });
@@ -98,7 +99,7 @@ fn set_share(stage: &mut Stage<'_>, change: &ShareChange) {
     let Some(vpn) = stage.scenario.vpns.get(change.vpn) else { return };
     for node in [HOME, HUB] {
         let change = VpnChange { weight: change.weight, service: change.service.map(service) };
-        tell(stage, node, Command::SetVpn { vpn: vpn.name.clone(), change });
+        tell(stage, node, &Command::SetVpn { vpn: vpn.name.clone(), change });
     }
 }
 

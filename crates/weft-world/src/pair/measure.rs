@@ -83,7 +83,7 @@ impl Bench<'_> {
         let epoch = world.simulator.now() + LEAD;
         world.simulator.run_until(epoch);
         world.restart_traces();
-        let seats = apps::seat(&self.scenario.flows, &mut world, epoch, &Rng::new(seed).split(1))?;
+        let seats = apps::seat(self.scenario, &mut world, epoch, &Rng::new(seed).split(1))?;
         let zeros = vec![[0; 2]; world.links.len()];
         let mut stage = Stage {
             scenario: self.scenario,
@@ -158,7 +158,7 @@ impl Stage<'_> {
         self.go(end);
         if end == self.scenario.duration {
             self.results = self.link_results();
-            self.entries[1] = Entries::of(&self.world, self.scenario.vpns.len());
+            self.entries[1] = Entries::of(&self.world, &self.scenario.vpns);
         }
     }
 
@@ -189,7 +189,7 @@ impl Stage<'_> {
         }
         self.before.fill([0; 2]);
         self.capacity.fill([0; 2]);
-        self.entries[0] = Entries::of(&self.world, self.scenario.vpns.len());
+        self.entries[0] = Entries::of(&self.world, &self.scenario.vpns);
     }
 
     fn look(&mut self) {

@@ -1,15 +1,11 @@
 //! The ways into the tunnel of all VPNs, looked at from outside.
 
 use super::world::{HOME, HUB, World};
-use weft_engine::VpnStatus;
+use crate::site::Site;
+use weft_engine::{VpnSnapshot, VpnStatus};
 use weft_scenario::FlowDirection;
+use weft_scenario::Vpn;
 use weft_scenario::measure::EntryEnd;
-use weft_units::VpnId;
-
-/// The number that a scenario's VPN has between the nodes.
-pub(super) fn id(position: usize) -> VpnId {
-    VpnId(position as u32 + 1)
-}
 
 /// How the ways in stand at both nodes, by the VPNs' positions.
 #[derive(Clone, Debug, Default)]
@@ -17,14 +13,14 @@ pub(super) struct Entries([Vec<Option<VpnStatus>>; 2]);
 
 impl Entries {
     /// As they stand now; nothing without engines.
-    pub(super) fn of(world: &World, vpns: usize) -> Entries {
+    pub(super) fn of(world: &World, vpns: &[Vpn]) -> Entries {
         Entries([HOME, HUB].map(|node| {
-            let Some(site) = world.simulator.nodes().get(node.index()).and_then(|site| site.engine()) else {
+            let Some(engines) = world.simulator.nodes().get(node.index()).and_then(Site::engines) else {
                 return Vec::new();
             };
-            let snapshots = site.engine().vpns();
-            let of = |position| snapshots.iter().find(|vpn| vpn.id == id(position))?.members.first()?.entry;
-            (0..vpns).map(of).collect()
+            let snapshots: Vec<VpnSnapshot> = engines.all().flat_map(|site| site.engine().vpns()).collect();
+            let of = |vpn: &Vpn| snapshots.iter().find(|own| own.name == vpn.name)?.members.first()?.entry;
+            vpns.iter().map(of).collect()
         }))
     }
 

@@ -8,7 +8,7 @@ use weft_engine::{
     Command, CommandError, ConfigError, Engine, EngineConfig, Event, LinkEvent, PathState, Received, Transmit,
 };
 use weft_sim::host::Host;
-use weft_sim::{FlowNo, LinkId, Node, NodeId, Packet, Ports};
+use weft_sim::{FlowNo, LinkId, NodeId, Packet, Ports};
 use weft_units::{Duration, Instant, VpnId};
 
 /// An engine's timer is late by at least so much when it is not woken by a packet; it keeps a timer that stands still from
@@ -266,18 +266,23 @@ fn vpn_of(vpns: &[VpnId], flow: FlowNo) -> VpnId {
     vpns.get(flow.index()).copied().unwrap_or(VpnId::DEFAULT)
 }
 
-impl Node for EngineSite {
-    fn receive(&mut self, now: Instant, from: LinkId, packet: Box<Packet>, ports: &mut Ports<'_>) {
-        self.take_datagram(now, from, &packet);
+impl EngineSite {
+    /// The port it listens on.
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
+    pub(super) fn receive(&mut self, now: Instant, from: LinkId, packet: &Packet, ports: &mut Ports<'_>) {
+        self.take_datagram(now, from, packet);
         self.turn(now, ports);
     }
 
-    fn wake(&mut self, now: Instant, ports: &mut Ports<'_>) {
+    pub(super) fn wake(&mut self, now: Instant, ports: &mut Ports<'_>) {
         self.host.wake(now, &mut self.outbox);
         self.turn(now, ports);
     }
 
-    fn deadline(&self) -> Option<Instant> {
+    pub(super) fn deadline(&self) -> Option<Instant> {
         self.next
     }
 }
