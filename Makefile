@@ -68,7 +68,7 @@ reproduce: build ## what papers 000, 002, 003 and 004 claim, in the simulator: d
 # More arguments for the comparison, such as PARITY='--lab out/lab.json' for what the lab has measured already.
 PARITY ?=
 parity: TARGET := $(or $(CARGO_TARGET_DIR),target)
-parity: build ## the same scenarios in the lab and in the simulator, five runs each, in one table; 3 hours
+parity: build ## the same scenarios in the lab and in the simulator, five runs each, in one table; 4 hours
 	@packaging/setup lab
-	$(TARGET)/release/weft sim parity scenarios/{home-office,paper-002-access,paper-002-heterogeneous,paper-002-table1,clean-links,cut-and-restore}.toml \
+	$(TARGET)/release/weft sim parity scenarios/{home-office,paper-002-access,paper-002-heterogeneous,paper-002-table1,clean-links,cut-and-restore,vpn-start-up,vpn-many,vpn-flood,vpn-assured,vpn-leased}.toml \
 	  --repeat 5 $(PARITY)

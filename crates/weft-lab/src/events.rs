@@ -10,7 +10,7 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 use std::time::{Duration, Instant};
 use weft_scenario::measure::{Carried, RECENT_PROBES, carrying_link, longest_gap};
-use weft_scenario::{Action, Directions, Event, EventLink, EventResult, FlowDirection, Scenario, Traces};
+use weft_scenario::{Action, Directions, Event, EventLink, EventResult, FlowDirection, Scenario, ShareChange, Traces};
 
 /// Time between two looks at the paths' states.
 const POLL: Duration = Duration::from_millis(50);
@@ -23,7 +23,8 @@ pub(crate) struct Stage<'a> {
     pub traces: &'a Traces,
     pub links: &'a [WorldLink],
     pub emulator: EmulatorHandle,
-    pub weft: Option<&'a WeftControl>,
+    /// As [`crate::lane::Lane::weft`].
+    pub weft: &'a [[WeftControl; 2]],
     /// Per `probe` flow.
     pub arrivals: &'a BTreeMap<String, Arrivals>,
     pub epoch: Instant,
@@ -72,7 +73,7 @@ pub(crate) fn play(stage: &Stage) -> Result<Vec<Happened>, LabError> {
         carry_out(stage, event, link)?;
         let done = Happened { event: event.clone(), at: now, link, restored_at: None, before, demoted_after: None };
         happened.insert(next.event, done);
-        if stage.weft.is_some() && worsens(&event.action) {
+        if !stage.weft.is_empty() && worsens(&event.action) {
             watch = Some(next.event);
         }
         due.extend(
@@ -121,7 +122,7 @@ fn severities(stage: &Stage, link: Option<usize>) -> Severities {
     let Some(name) = link.and_then(|link| stage.links.get(link)).map(|link| &link.name) else {
         return Severities::new();
     };
-    let paths = stage.weft.and_then(|weft| weft.paths().ok()).unwrap_or_default();
+    let paths = stage.weft.first().and_then(|[home, _]| home.paths().ok()).unwrap_or_default();
     paths.iter().filter(|path| path.link == *name).filter_map(|path| Some((path.id, severity(&path.state)?))).collect()
 }
 
@@ -150,7 +151,10 @@ fn directions(directions: Directions) -> Vec<Direction> {
 fn carry_out(stage: &Stage, event: &Event, link: Option<usize>) -> Result<(), LabError> {
     if let Action::Weights(weights) = &event.action {
         // Weights mean something to weft only; other variants go on as they are.
-        return stage.weft.map_or(Ok(()), |weft| Ok(weft.set_weights(weights)?));
+        return stage.weft.iter().try_for_each(|[home, _]| Ok(home.set_weights(weights)?));
+    }
+    if let Action::Share(change) = &event.action {
+        return set_share(stage, change);
     }
     let Some(link) = link else { return Ok(()) };
     match &event.action {
@@ -161,12 +165,23 @@ fn carry_out(stage: &Stage, event: &Event, link: Option<usize>) -> Result<(), La
     Ok(())
 }
 
+/// Both ends get it, so that it holds both ways.
+fn set_share(stage: &Stage, change: &ShareChange) -> Result<(), LabError> {
+    let Some(vpn) = stage.scenario.vpns.get(change.vpn) else { return Ok(()) };
+    let own = if stage.weft.len() > 1 { stage.weft.get(change.vpn) } else { stage.weft.first() };
+    own.into_iter().flatten().try_for_each(|control| Ok(control.set_share(&vpn.name, change)?))
+}
+
 fn undo(stage: &Stage, event: &Event, link: Option<usize>) -> Result<(), LabError> {
+    if let Action::Share(change) = &event.action {
+        let before = stage.scenario.vpns.get(change.vpn).map(|vpn| change.back_to(vpn.share));
+        return before.map_or(Ok(()), |before| set_share(stage, &before));
+    }
     let Some(link) = link else { return Ok(()) };
     match &event.action {
         Action::Cut => stage.emulator.cut(link, &directions(event.directions), false)?,
         Action::Restore => stage.emulator.cut(link, &directions(event.directions), true)?,
-        Action::Weights(_) => {}
+        Action::Weights(_) | Action::Share(_) => {}
         Action::Rate(_) | Action::Loss(_) | Action::Delay(_) => set(stage, link, event.directions, &Action::Restore)?,
     }
     Ok(())
@@ -182,7 +197,7 @@ fn set(stage: &Stage, link: usize, which: Directions, change: &Action) -> Result
             Action::Rate(rate) => spec.capacity = crate::emulator::Capacity::Rate(*rate),
             Action::Loss(loss) => spec.loss = *loss,
             Action::Delay(delay) => spec.delay = *delay,
-            Action::Cut | Action::Restore | Action::Weights(_) => {}
+            Action::Cut | Action::Restore | Action::Weights(_) | Action::Share(_) => {}
         }
         stage.emulator.set(link, direction, spec)?;
     }

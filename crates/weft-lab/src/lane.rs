@@ -4,6 +4,7 @@ use crate::net::Node;
 use crate::variants::{Daemon, WeftControl};
 use std::net::Ipv4Addr;
 use std::process::Command;
+use weft_scenario::Flow;
 
 /// A way from the first node to the second.
 pub(crate) struct Lane {
@@ -17,8 +18,10 @@ pub(crate) struct Lane {
     pub hub: Ipv4Addr,
     /// Whether TCP applications are to use MPTCP sockets.
     pub mptcp: bool,
-    /// A running weft to ask and to tell.
-    pub weft: Option<WeftControl>,
+    /// Both nodes' addresses in each VPN, by its position; nothing where all flows share one network.
+    pub vpns: Vec<[Ipv4Addr; 2]>,
+    /// Pairs of running wefts to ask and to tell, that of the first node first; several pairs have a VPN each.
+    pub weft: Vec<[WeftControl; 2]>,
     /// The programs that make the way; they end with it.
     pub daemons: Vec<Daemon>,
 }
@@ -26,7 +29,13 @@ pub(crate) struct Lane {
 impl Lane {
     /// A way without a tunnel.
     pub fn plain(name: String, link: Option<usize>, home: Ipv4Addr, hub: Ipv4Addr) -> Lane {
-        Lane { name, link, home, hub, mptcp: false, weft: None, daemons: Vec::new() }
+        Lane { name, link, home, hub, mptcp: false, vpns: Vec::new(), weft: Vec::new(), daemons: Vec::new() }
+    }
+
+    /// Both nodes' addresses for a flow, the first node's first.
+    pub fn addresses(&self, flow: &Flow) -> [Ipv4Addr; 2] {
+        let vpn = flow.vpn.and_then(|position| self.vpns.get(position));
+        vpn.copied().unwrap_or([self.home, self.hub])
     }
 
     /// A command for a TCP application on `node`.

@@ -20,6 +20,7 @@ mod scratch;
 mod sweep;
 mod tunnel_bench;
 mod variants;
+mod vpns;
 mod world;
 
 pub use error::LabError;

@@ -9,12 +9,15 @@ use crate::lane::Lane;
 use crate::options::RunOptions;
 use crate::sampler::{self, LinksReport};
 use crate::variants;
+use crate::vpns::{self, Entries};
 use crate::world::{World, restart_traces};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
-use weft_scenario::measure::{bound_bps, bulk_direction, newest_age_ms_p95, omniscient_ms_p95};
+use weft_scenario::measure::{
+    bound_bps, bulk_direction, newest_age_ms_p95, omniscient_ms_p95, vpn_fairness, vpn_results, vpn_series,
+};
 use weft_scenario::{App, Capacity, Flow, FlowDirection, FlowResult, Scenario, Series, Traces, Variant, VariantRun};
 
 /// Time for servers to start before the run begins.
@@ -73,30 +76,34 @@ impl Bench<'_> {
             traces: self.traces,
             links: &world.links,
             emulator: world.emulator(),
-            weft: lanes.first().and_then(|lane| lane.weft.as_ref()),
+            weft: lanes.first().map_or(&[], |lane| &lane.weft),
             arrivals: arrivals.first().ok_or_else(|| LabError::Scenario("the variant uses no link".into()))?,
             epoch: schedule.epoch,
         };
         let emulator = world.emulator();
-        let (reports, happened, links) = thread::scope(|scope| {
+        let window = schedule.warmup..self.scenario.duration;
+        let (reports, happened, links, entries) = thread::scope(|scope| {
             let clock = scope.spawn(|| {
                 interrupt::sleep_until(schedule.epoch)?;
                 restart_traces(&emulator, self.scenario, self.traces)?;
-                let window = schedule.warmup..self.scenario.duration;
-                sampler::sample(&emulator, schedule.epoch, window, &over, tick)
+                sampler::sample(&emulator, schedule.epoch, window.clone(), &over, tick)
             });
+            let shown = scope.spawn(|| vpns::watch(self.scenario, &lanes, schedule.epoch, window.clone()));
             let director = scope.spawn(|| events::play(&stage));
             let reports = self.run_flows(&world, &lanes, &arrivals, schedule);
             let happened = director.join().unwrap_or(Err(LabError::Interrupted));
             over.store(true, Ordering::Relaxed);
             let links = clock.join().unwrap_or(Err(LabError::Interrupted));
-            Ok::<_, LabError>((reports?, happened?, links?))
+            let entries = shown.join().unwrap_or(Err(LabError::Interrupted));
+            Ok::<_, LabError>((reports?, happened?, links?, entries?))
         })?;
         // Ctrl-C reaches the applications too: what they say then looks like a result.
         interrupt::check()?;
         let judged = events::judge(&stage, &happened, &links.carried);
-        let lane_runs = lanes.iter().zip(reports).zip(&arrivals).map(|((lane, reports), arrivals)| {
+        let each = lanes.iter().zip(reports).zip(&arrivals).zip(&entries);
+        let lane_runs = each.map(|(((lane, reports), arrivals), entries)| {
             let mut run = self.lane_run(lane, reports, arrivals, &links, &world);
+            self.add_vpns(&mut run, entries);
             run.run.events = judged.clone();
             run
         });
@@ -163,11 +170,19 @@ impl Bench<'_> {
             efficiency: goodput_bps / self.bound_bps().max(1.0),
             flows,
             links: links.results(&world.links).into_iter().filter(|link| own(&link.name)).collect(),
-            vpns: Vec::new(),
-            events: Vec::new(),
             lateness_ms_p999: links.lateness_ms(),
+            ..VariantRun::default()
         };
         LaneRun { name: lane.name.clone(), link: lane.link, run, series, is_sound: links.is_sound() }
+    }
+
+    /// What the VPNs got, told from what their flows got.
+    fn add_vpns(&self, lane: &mut LaneRun, entries: &Entries) {
+        let name = |vpn: usize| self.scenario.vpns.get(vpn).map_or("", |vpn| vpn.name.as_str());
+        let vpns = vpn_results(self.scenario, &lane.run.flows, |vpn, way| entries.end(name(vpn), way));
+        lane.run.vpn_fairness = vpn_fairness(self.scenario, &vpns, self.direction());
+        lane.run.vpns = vpns;
+        lane.series.extend(vpn_series(self.scenario, &lane.series));
     }
 
     /// How much older than an omniscient sender's the newest probe was, at the 95th percentile; only where a trace drives a link.
@@ -187,11 +202,11 @@ fn survive(place: &Place, error: LabError) -> Result<FlowReport, LabError> {
     match error {
         LabError::Io(error) => {
             eprintln!("{}: flow {} broke: {error}", place.lane.name, place.flow.name);
-            let is_bulk = matches!(place.flow.app, App::Iperf3 | App::Http);
+            let is_tcp = matches!(place.flow.app, App::Iperf3 | App::Http);
             let result = FlowResult {
                 name: place.flow.name.clone(),
-                goodput_bps: is_bulk.then_some(0.0),
-                tcp_resets: is_bulk.then_some(1.0),
+                goodput_bps: (is_tcp || place.flow.app == App::Cbr).then_some(0.0),
+                tcp_resets: is_tcp.then_some(1.0),
                 ..FlowResult::default()
             };
             Ok(FlowReport { result, series: Vec::new() })

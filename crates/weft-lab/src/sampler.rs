@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 use weft_scenario::LinkResult;
-use weft_scenario::measure::{Carried, STEP};
+use weft_scenario::measure::{Carried, LengthSummary, STEP};
 
 /// A run whose p99.9 lateness is above this is repeated.
 const LATENESS_BOUND: Duration = Duration::from_millis(3);
@@ -75,13 +75,18 @@ impl LinksReport {
             .flat_map(|(link, stats)| DIRECTIONS.map(|direction| (link, stats, direction)));
         both.map(|(link, stats, (word, direction))| {
             let stats = stats.direction(direction);
+            let LengthSummary { mean, p95, max } = stats.queue_packets;
             LinkResult {
                 name: link.name.clone(),
                 direction: word.to_owned(),
                 sent_bytes: stats.transmitted_bytes as f64,
                 lost: (stats.lost_packets + stats.dropped_packets + stats.cut_packets) as f64,
+                dropped: stats.dropped_packets as f64,
                 queue_ms_p95: stats.queue_delay.p95.as_secs_f64() * 1e3,
                 utilisation: stats.utilisation().unwrap_or(0.0),
+                queue_packets_mean: Some(mean),
+                queue_packets_p95: Some(p95),
+                queue_packets_max: Some(max),
             }
         })
         .collect()

@@ -46,6 +46,8 @@ pub(crate) struct WorldLink {
 
 /// Two nodes joined by emulated links.
 pub(crate) struct World {
+    /// What it was built from.
+    pub scenario: Scenario,
     emulator: Emulator,
     pub home: Node,
     pub hub: Node,
@@ -74,7 +76,7 @@ impl World {
             })
         });
         let emulator = Emulator::start(specs.collect::<Result<_, LabError>>()?, seed)?;
-        Ok(World { emulator, home, hub, links, scratch: Scratch::new()?, _lab: lab })
+        Ok(World { scenario: scenario.clone(), emulator, home, hub, links, scratch: Scratch::new()?, _lab: lab })
     }
 
     pub fn emulator(&self) -> EmulatorHandle {

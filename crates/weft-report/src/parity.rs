@@ -2,12 +2,14 @@
 
 use crate::table::Table;
 use serde::Serialize;
-use weft_scenario::{RunResult, VariantResult};
+use weft_scenario::{LinkResult, RunResult, VariantResult};
 
 /// Two figures are the same within a tenth…
 const SHARE: f64 = 0.1;
-/// …gaps also within so many milliseconds.
+/// …gaps also within so many milliseconds…
 const GAP_MS: f64 = 10.0;
+/// …queues also within so many packets.
+const QUEUE_PACKETS: f64 = 5.0;
 
 /// One figure in both worlds: medians over the runs.
 #[derive(Clone, PartialEq, Debug, Serialize)]
@@ -66,8 +68,30 @@ fn figures(variant: &VariantResult) -> Vec<(String, Option<f64>, f64)> {
         figures.push((format!("{}: RTT p95 ms", flow.name), flow.rtt_ms_p95, 0.0));
         figures.push((format!("{}: one-way p95 ms", flow.name), flow.one_way_ms_p95, 0.0));
     }
+    // On a single link, where VPNs share one network, who gets what is TCP's luck.
+    if !variant.vpns.is_empty() && variant.link.is_none() {
+        figures.extend(vpn_figures(variant));
+    }
     for event in &variant.events {
         figures.push((format!("{} {}: gap ms", event.action, event.direction), event.gap_ms_median, GAP_MS));
+    }
+    figures
+}
+
+/// What VPNs got, and the queues of links in the direction that carries more.
+fn vpn_figures(variant: &VariantResult) -> Vec<(String, Option<f64>, f64)> {
+    let each = variant.vpns.iter();
+    let mut figures: Vec<_> =
+        each.map(|vpn| (format!("VPN {}: Mbit/s", vpn.name), Some(vpn.goodput_bps / 1e6), 0.0)).collect();
+    figures.push(("F of VPNs".to_owned(), variant.vpn_fairness, 0.0));
+    let carries_less = |link: &LinkResult| {
+        variant.links.iter().any(|other| other.name == link.name && other.sent_bytes > link.sent_bytes)
+    };
+    for link in variant.links.iter().filter(|link| !carries_less(link)) {
+        let name = &link.name;
+        figures.push((format!("{name}: utilisation"), Some(link.utilisation), 0.0));
+        figures.push((format!("{name}: queue mean packets"), link.queue_packets_mean, QUEUE_PACKETS));
+        figures.push((format!("{name}: queue p95 packets"), link.queue_packets_p95, QUEUE_PACKETS));
     }
     figures
 }
@@ -87,14 +111,17 @@ pub fn parity_table(rows: &[ParityRow]) -> String {
         ]);
     }
     let inside = rows.iter().filter(|row| row.is_inside()).count();
-    let rule = format!("medians of the runs; inside: within {:.0} %, gaps also within {GAP_MS:.0} ms", SHARE * 100.0);
+    let rule = format!(
+        "medians of the runs; inside: within {:.0} %, gaps also within {GAP_MS:.0} ms, queues within {QUEUE_PACKETS:.0} packets",
+        SHARE * 100.0
+    );
     format!("{}\n{inside} of {} inside ({rule})\n", table.render(), rows.len())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use weft_scenario::{EventSummary, VariantResult};
+    use weft_scenario::{EventSummary, VpnResult};
 
     fn result(world: &str, goodput_bps: f64, gap_ms: f64) -> RunResult {
         let event = EventSummary {
@@ -130,5 +157,34 @@ mod tests {
         let table = parity_table(&parity(&result("lab", 100e6, 20.0), &result("sim", 109e6, 31.0)));
         assert!(table.lines().any(|line| line.contains("+9.0 %") && line.ends_with("yes")), "{table}");
         assert!(table.contains("1 of 2 inside"), "{table}");
+    }
+
+    #[test]
+    fn vpns_and_the_queue_before_the_bottleneck_are_compared_where_there_are_vpns() {
+        let with = |world, queue, link: Option<&str>| {
+            let mut result = result(world, 10e6, 1.0);
+            let variant = &mut result.variants[0];
+            let carried = |direction: &str, sent_bytes| LinkResult {
+                name: "core".into(),
+                direction: direction.into(),
+                sent_bytes,
+                queue_packets_mean: Some(queue),
+                ..LinkResult::default()
+            };
+            variant.vpns = vec![VpnResult { name: "blue".into(), goodput_bps: 7e6, ..VpnResult::default() }];
+            variant.vpn_fairness = Some(0.99);
+            variant.links = vec![carried("up", 9.0), carried("down", 1.0)];
+            variant.link = link.map(str::to_owned);
+            result
+        };
+        let names = |lab: &RunResult, sim: &RunResult| {
+            let rows = parity(lab, sim);
+            rows.iter().map(|row| (row.figure.clone(), row.is_inside())).collect::<Vec<_>>()
+        };
+        let rows = names(&with("lab", 2.0, None), &with("sim", 7.5, None));
+        let figures = ["VPN blue: Mbit/s", "F of VPNs", "core: utilisation", "core: queue mean packets"];
+        assert_eq!(rows[1..5].iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>(), figures);
+        assert_eq!(rows.iter().filter(|(_, inside)| !inside).count(), 1, "5.5 packets are too many: {rows:?}");
+        assert_eq!(names(&with("lab", 2.0, Some("core")), &with("sim", 7.5, Some("core"))).len(), 2);
     }
 }

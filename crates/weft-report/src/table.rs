@@ -1,7 +1,7 @@
 //! Tables for people.
 
 use std::fmt::Write;
-use weft_scenario::{FlowResult, MixResult, RunResult, SweepResult, VariantResult, VpnResult};
+use weft_scenario::{FlowResult, LinkResult, MixResult, RunResult, SweepResult, VariantResult, VpnResult};
 
 /// A table of text columns: the first left-aligned, the others right-aligned.
 pub(crate) struct Table {
@@ -83,6 +83,7 @@ pub fn run_table(result: &RunResult) -> String {
         "delay p95 ms",
         "beyond omniscient ms",
         "resets",
+        "F of VPNs",
     ]);
     for variant in &result.variants {
         let name = match &variant.link {
@@ -102,10 +103,12 @@ pub fn run_table(result: &RunResult) -> String {
             number(over_flows(variant, |f| f.one_way_ms_p95), 1),
             number(over_flows(variant, |f| f.beyond_omniscient_ms_p95), 1),
             number(over_flows(variant, |f| f.tcp_resets).filter(|n| *n > 0.0), 0),
+            number(variant.vpn_fairness, 3),
         ]);
     }
     text.push_str(&table.render());
     text.push_str(&vpns_table(result));
+    text.push_str(&queues_table(result));
     text.push_str(&events_table(result));
     for variant in &result.variants {
         let _ = variant.note.as_ref().map(|note| writeln!(text, "{}: {note}", variant.name));
@@ -116,11 +119,38 @@ pub fn run_table(result: &RunResult) -> String {
     text
 }
 
+/// Where there are VPNs between two nodes, the links' queues; of the two directions of a link the one that carries more.
+fn queues_table(result: &RunResult) -> String {
+    let mut table =
+        Table::new(["link", "utilisation", "queue packets mean", "p95", "most", "queue p95 ms", "dropped", "lost"]);
+    for variant in result.variants.iter().filter(|variant| !variant.vpns.is_empty()) {
+        let other_way = |link: &LinkResult| {
+            let is_other = |other: &&LinkResult| other.name == link.name && other.direction != link.direction;
+            variant.links.iter().find(is_other).map_or(0.0, |other| other.sent_bytes)
+        };
+        for link in variant.links.iter().filter(|link| link.sent_bytes >= other_way(link)) {
+            let Some(mean) = link.queue_packets_mean else { continue };
+            table.row([
+                format!("{}: {} {}", variant.name, link.name, link.direction),
+                format!("{:.3}", link.utilisation),
+                format!("{mean:.1}"),
+                number(link.queue_packets_p95, 0),
+                number(link.queue_packets_max, 0),
+                format!("{:.1}", link.queue_ms_p95),
+                format!("{:.0}", link.dropped),
+                format!("{:.0}", link.lost - link.dropped),
+            ]);
+        }
+    }
+    if table.rows.len() == 1 { String::new() } else { format!("\n{}", table.render()) }
+}
+
 /// VPNs' loops; of two directions not the one that carries little but acknowledgements, less than a tenth of the other.
 fn vpns_table(result: &RunResult) -> String {
     let mut table = Table::new([
         "VPN",
         "weight",
+        "promised Mbit/s",
         "Mbit/s",
         "share %",
         "allowed Mbit/s",
@@ -141,14 +171,15 @@ fn vpns_table(result: &RunResult) -> String {
             table.row([
                 format!("{}: {}, {} → {}", variant.name, vpn.name, vpn.from, vpn.to),
                 vpn.weight.to_string(),
+                number(vpn.promised_bps.map(|bps| bps / 1e6), 1),
                 format!("{:.2}", vpn.goodput_bps / 1e6),
                 format!("{:.1}", vpn.share * 100.0),
                 number(vpn.rate_bps.map(|bps| bps / 1e6), 2),
                 number(vpn.rtt_ms, 1),
                 format!("{:.0}", vpn.lost),
                 format!("{:.0}", vpn.dropped),
-                format!("{:.1}", vpn.queue_ms_p50),
-                format!("{:.1}", vpn.queue_ms_p95),
+                number(vpn.queue_ms_p50, 1),
+                number(vpn.queue_ms_p95, 1),
             ]);
         }
     }
@@ -168,7 +199,8 @@ fn events_table(result: &RunResult) -> String {
         "worst",
     ]);
     for variant in &result.variants {
-        for event in &variant.events {
+        // A change of a share is no fault, and without a probe there is nothing to tell of it.
+        for event in variant.events.iter().filter(|event| event.action != "share" || event.gap_ms_median.is_some()) {
             table.row([
                 format!("{}: {} {}", variant.name, event.action, event.direction),
                 event.count.to_string(),
@@ -233,7 +265,42 @@ mod tests {
         };
         let vpns = vec![vpn("west", "east", 5e6), vpn("east", "west", 4e5)];
         let run = VariantRun { vpns, ..VariantRun::default() };
-        let result = RunResult {
+        let result = RunResult { variants: vec![VariantResult::from_runs("plain", None, vec![run])], ..empty() };
+        let text = run_table(&result);
+        assert!(text.contains("plain: lab, west → east") && text.contains("25.0"), "{text}");
+        assert!(!text.contains("east → west") && !text.contains("without a tunnel"), "{text}");
+        assert!(!text.contains("queue packets"), "a network's links have no such figures: {text}");
+    }
+
+    #[test]
+    fn between_two_nodes_the_queue_of_the_way_the_bulk_goes_is_shown() {
+        let link = |direction: &str, sent_bytes, max| LinkResult {
+            name: "core".into(),
+            direction: direction.into(),
+            sent_bytes,
+            lost: 9.0,
+            dropped: 7.0,
+            queue_packets_mean: Some(11.5),
+            queue_packets_p95: Some(20.0),
+            queue_packets_max: Some(max),
+            ..LinkResult::default()
+        };
+        let run = VariantRun {
+            links: vec![link("up", 100.0, 37.0), link("down", 9.0, 3.0)],
+            vpns: vec![VpnResult::default()],
+            vpn_fairness: Some(0.9871),
+            ..VariantRun::default()
+        };
+        let result = RunResult { variants: vec![VariantResult::from_runs("weft", None, vec![run])], ..empty() };
+        let text = run_table(&result);
+        let line = text.lines().find(|line| line.starts_with("weft: core")).unwrap();
+        let figures: Vec<&str> = line.split_whitespace().skip(2).collect();
+        assert_eq!(figures, ["up", "0.000", "11.5", "20", "37", "0.0", "7", "2"]);
+        assert!(!text.contains("core down") && text.contains("F of VPNs") && text.contains("0.987"), "{text}");
+    }
+
+    fn empty() -> RunResult {
+        RunResult {
             schema: SCHEMA,
             scenario: "site".into(),
             world: "sim".into(),
@@ -242,12 +309,9 @@ mod tests {
             warmup_s: 1.0,
             repeats: 1,
             bound_bps: 0.0,
-            variants: vec![VariantResult::from_runs("plain", None, vec![run])],
+            variants: Vec::new(),
             skipped: Vec::new(),
-        };
-        let text = run_table(&result);
-        assert!(text.contains("plain: lab, west → east") && text.contains("25.0"), "{text}");
-        assert!(!text.contains("east → west") && !text.contains("without a tunnel"), "{text}");
+        }
     }
 
     #[test]

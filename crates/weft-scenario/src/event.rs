@@ -1,10 +1,12 @@
 //! Timed events: what happens to the links during a run.
 
-use crate::Directions;
 use crate::error::{Checked, Source};
 use crate::file::EventFile;
+use crate::vpn::{self, ShareChange, Vpn};
+use crate::{Directions, VpnService};
 use std::collections::BTreeMap;
 use std::time::Duration;
+use toml::Spanned;
 use weft_units::Rate;
 
 /// The link an event happens to.
@@ -31,6 +33,8 @@ pub enum Action {
     Delay(Duration),
     /// Weights of the running weft are set, per link name.
     Weights(BTreeMap<String, u32>),
+    /// A VPN of the running weft gets another share.
+    Share(ShareChange),
 }
 
 impl Action {
@@ -43,6 +47,7 @@ impl Action {
             Action::Loss(_) => "loss",
             Action::Delay(_) => "delay",
             Action::Weights(_) => "weights",
+            Action::Share(_) => "share",
         }
     }
 }
@@ -56,7 +61,7 @@ pub struct Event {
     pub at: Duration,
     /// After this time the link is as it was before.
     pub lasting: Option<Duration>,
-    /// The link; none for [`Action::Weights`].
+    /// The link; none for what happens to weft: [`Action::Weights`], [`Action::Share`].
     pub link: Option<EventLink>,
     /// The direction or directions concerned.
     pub directions: Directions,
@@ -86,8 +91,8 @@ impl EventFile {
         Ok((0..repeat).map(|n| first + every * n).collect())
     }
 
-    /// The one thing that happens, and in which direction.
-    pub(crate) fn action(&self, source: &Source<'_>) -> Checked<(Action, Directions)> {
+    /// The one thing that happens, to one of `vpns` perhaps, and in which direction.
+    pub(crate) fn action(&self, source: &Source<'_>, vpns: &[Vpn]) -> Checked<(Action, Directions)> {
         let directions = self.direction.unwrap_or(Directions::Both);
         let mut actions = Vec::new();
         actions.extend(self.cut.map(|d| (Action::Cut, d)));
@@ -96,9 +101,35 @@ impl EventFile {
         actions.extend(self.loss.map(|q| (Action::Loss(q.0.0), directions)));
         actions.extend(self.delay.map(|q| (Action::Delay(q.0), directions)));
         actions.extend(self.weights.as_ref().map(|w| (Action::Weights(w.get_ref().clone()), directions)));
+        actions.extend(self.share_change(source, vpns)?.map(|change| (Action::Share(change), Directions::Both)));
         <[(Action, Directions); 1]>::try_from(actions).map(|[one]| one).map_err(|_| {
-            source
-                .at(&self.at, "an event does exactly one thing: `cut`, `restore`, `rate`, `loss`, `delay` or `weights`")
+            let things =
+                "`cut`, `restore`, `rate`, `loss`, `delay`, `weights`, or a `vpn`'s `weight`, `assured` or `leased`";
+            source.at(&self.at, format!("an event does exactly one thing: {things}"))
         })
+    }
+
+    fn share_change(&self, source: &Source<'_>, vpns: &[Vpn]) -> Checked<Option<ShareChange>> {
+        let place = [self.weight.as_ref().map(Spanned::span), self.assured.as_ref().map(Spanned::span)];
+        let place = place.into_iter().chain([self.leased.as_ref().map(Spanned::span)]).flatten().next();
+        let (name, place) = match (&self.vpn, place) {
+            (None, None) => return Ok(None),
+            (None, Some(place)) => return Err(source.error(place.start, "say whose share changes: `vpn`")),
+            (Some(name), None) => {
+                return Err(source.at(name, "say what of the VPN changes: `weight`, `assured` or `leased`"));
+            }
+            (Some(name), Some(place)) => (name, place),
+        };
+        let promise = |rate: Option<_>, of: fn(_) -> VpnService| rate.map_or(VpnService::BestEffort, of);
+        let service = match (&self.assured, &self.leased) {
+            (Some(_), Some(_)) => {
+                return Err(source.error(place.start, "a VPN is `assured` or `leased`, not both"));
+            }
+            (Some(rate), None) => Some(promise(rate.get_ref().0.0, VpnService::Assured)),
+            (None, Some(rate)) => Some(promise(rate.get_ref().0.0, VpnService::Leased)),
+            (None, None) => None,
+        };
+        let weight = self.weight.as_ref().map(|weight| vpn::read_weight(source, weight)).transpose()?;
+        Ok(Some(ShareChange { vpn: vpn::position(source, name, vpns)?, weight, service }))
     }
 }

@@ -1,10 +1,11 @@
 //! The shape of a scenario file, as serde reads it; `scenario` checks it and makes it whole.
 
 use crate::error::{Checked, Source};
-use crate::quantity::{Bytes, Fraction, Quantity};
-use crate::{App, Capacity, DirectionSpec, Directions, FlowDirection, Kind, QueueSize};
+use crate::quantity::{Bytes, Fraction, Promise, Quantity};
+use crate::{App, Capacity, DirectionSpec, Directions, FlowDirection, Kind, LoopLaw, QueueSize, VpnQueue};
 use serde::Deserialize;
 use std::collections::BTreeMap;
+use std::num::NonZeroU32;
 use std::time::Duration;
 use toml::Spanned;
 use weft_units::Rate;
@@ -24,6 +25,10 @@ pub(crate) struct ScenarioFile {
     pub seed: u64,
     #[serde(rename = "link")]
     pub links: Option<Vec<LinkFile>>,
+    #[serde(default)]
+    pub policy: PolicyFile,
+    #[serde(rename = "vpn", default)]
+    pub vpns: Vec<VpnFile>,
     #[serde(rename = "flow", default)]
     pub flows: Vec<FlowFile>,
     #[serde(rename = "event", default)]
@@ -131,11 +136,55 @@ impl<Q: Clone> DirectionFile<Q> {
     }
 }
 
-#[derive(Deserialize)]
+/// What is said of both daemons' `[policy]` in all variants.
+#[derive(Deserialize, Default)]
 #[serde(deny_unknown_fields)]
+pub(crate) struct PolicyFile {
+    pub leasable: Option<Spanned<Quantity<Rate>>>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub(crate) struct VpnFile {
+    pub name: Spanned<String>,
+    pub weight: Option<Spanned<i64>>,
+    pub assured: Option<Spanned<Quantity<Rate>>>,
+    pub leased: Option<Spanned<Quantity<Rate>>>,
+    #[serde(rename = "loop")]
+    law: Option<LoopLaw>,
+    queue: Option<VpnQueue>,
+    queue_packets: Option<Spanned<u64>>,
+    queue_bytes: Option<Spanned<u64>>,
+}
+
+impl VpnFile {
+    /// How its packets enter the tunnel.
+    pub fn entry(&self) -> EntryFile {
+        let (queue_packets, queue_bytes) = (self.queue_packets.clone(), self.queue_bytes.clone());
+        EntryFile { law: self.law, queue: self.queue, queue_packets, queue_bytes }
+    }
+}
+
+/// `vpn` of a variant.
+#[derive(Deserialize, Default)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub(crate) struct EntryFile {
+    #[serde(rename = "loop")]
+    pub law: Option<LoopLaw>,
+    pub queue: Option<VpnQueue>,
+    pub queue_packets: Option<Spanned<u64>>,
+    pub queue_bytes: Option<Spanned<u64>>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub(crate) struct FlowFile {
     pub name: Option<Spanned<String>>,
     pub app: Spanned<App>,
+    pub vpn: Option<Spanned<String>>,
+    pub count: Option<NonZeroU32>,
+    pub rate: Option<Spanned<Quantity<Rate>>>,
+    pub packet_size: Option<Spanned<Quantity<Bytes>>>,
     pub direction: Option<FlowDirection>,
     pub congestion: Option<String>,
     pub start: Option<Spanned<Quantity<Duration>>>,
@@ -157,6 +206,10 @@ pub(crate) struct EventFile {
     pub loss: Option<Quantity<Fraction>>,
     pub delay: Option<Quantity<Duration>>,
     pub weights: Option<Spanned<BTreeMap<String, u32>>>,
+    pub vpn: Option<Spanned<String>>,
+    pub weight: Option<Spanned<i64>>,
+    pub assured: Option<Spanned<Quantity<Promise>>>,
+    pub leased: Option<Spanned<Quantity<Promise>>>,
     #[serde(rename = "for")]
     pub lasting: Option<Quantity<Duration>>,
     pub every: Option<Spanned<Quantity<Duration>>>,
@@ -184,6 +237,7 @@ pub(crate) struct VariantFile {
     #[serde(default = "weft")]
     pub kind: Kind,
     pub links: Option<Spanned<Vec<String>>>,
+    pub vpn: Option<Spanned<EntryFile>>,
     #[serde(default)]
     pub weft: toml::Table,
 }

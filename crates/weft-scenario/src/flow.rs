@@ -15,6 +15,8 @@ pub enum App {
     Ping,
     /// A small UDP datagram every `interval` (1 ms): gaps and one-way delays.
     Probe,
+    /// UDP datagrams of one size at a constant rate, whatever becomes of them.
+    Cbr,
 }
 
 impl App {
@@ -25,6 +27,7 @@ impl App {
             App::Http => "http",
             App::Ping => "ping",
             App::Probe => "probe",
+            App::Cbr => "cbr",
         }
     }
 }
@@ -46,6 +49,8 @@ pub struct Flow {
     pub name: String,
     /// The application.
     pub app: App,
+    /// The position of its VPN; none for the default one.
+    pub vpn: Option<usize>,
     /// Which way the data goes.
     pub direction: FlowDirection,
     /// TCP congestion control, by the kernel's name.
@@ -54,8 +59,34 @@ pub struct Flow {
     pub start: Duration,
     /// When it stops, from the beginning of the run.
     pub stop: Duration,
-    /// Time between two packets of `ping` and `probe`.
+    /// Time between two packets of `ping`, `probe` and `cbr`.
     pub interval: Duration,
+    /// IP bytes of a packet of `cbr`.
+    pub packet_bytes: u32,
     /// Bytes in one `http` transfer.
     pub size_bytes: u64,
+}
+
+/// IP bytes of a packet of `cbr` that does not say.
+pub(crate) const CBR_PACKET_BYTES: u32 = 1_200;
+
+impl Flow {
+    /// A flow from the beginning of a run of this length to its end, up, in the default VPN, with nothing set.
+    pub fn plain(name: impl Into<String>, app: App, length: Duration) -> Flow {
+        Flow {
+            name: name.into(),
+            app,
+            vpn: None,
+            direction: FlowDirection::Up,
+            congestion: "cubic".into(),
+            start: Duration::ZERO,
+            stop: length,
+            interval: match app {
+                App::Probe => Duration::from_millis(1),
+                App::Ping | App::Iperf3 | App::Http | App::Cbr => Duration::from_millis(100),
+            },
+            packet_bytes: CBR_PACKET_BYTES,
+            size_bytes: 10_000_000,
+        }
+    }
 }

@@ -24,6 +24,7 @@ mod sweep;
 pub mod trace;
 mod traces;
 mod variant;
+mod vpn;
 
 pub use any::AnyScenario;
 pub use error::{ScenarioError, nearest};
@@ -46,3 +47,4 @@ pub use stats::{median, percentile};
 pub use sweep::{MixResult, Sweep, SweepResult};
 pub use traces::Traces;
 pub use variant::{Kind, Variant};
+pub use vpn::{ShareChange, Vpn, VpnEntry, VpnQueue, VpnShare};

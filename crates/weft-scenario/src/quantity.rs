@@ -22,6 +22,19 @@ pub(crate) struct Fraction(pub f64);
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(crate) struct Bytes(pub u64);
 
+/// What a VPN is promised from now on; none where a promise is taken back.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(crate) struct Promise(pub Option<Rate>);
+
+impl FromText for Promise {
+    fn from_text(text: &str) -> Result<Promise, String> {
+        match text.trim() {
+            "none" => Ok(Promise(None)),
+            rate => Rate::from_text(rate).map(|rate| Promise(Some(rate))),
+        }
+    }
+}
+
 impl FromText for Rate {
     fn from_text(text: &str) -> Result<Rate, String> {
         let rate = parse_rate(text).map_err(|e| format!("not a rate: {e} (for instance \"50 Mbit/s\")"))?;

@@ -62,6 +62,9 @@ pub struct VariantResult {
     pub flows: Vec<FlowResult>,
     /// Medians per link and direction.
     pub links: Vec<LinkResult>,
+    /// Median of the fairness between VPNs.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub vpn_fairness: Option<f64>,
     /// Medians per loop.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub vpns: Vec<VpnResult>,
@@ -92,6 +95,10 @@ pub struct VariantRun {
     pub flows: Vec<FlowResult>,
     /// Per link and direction.
     pub links: Vec<LinkResult>,
+    /// Between two nodes, Jain's index over what VPNs got in the bound's direction, of what was theirs: the promised rate, and of
+    /// the rest a part by weight.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub vpn_fairness: Option<f64>,
     /// Per loop: a VPN from one edge to another.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub vpns: Vec<VpnResult>,
@@ -146,13 +153,25 @@ pub struct LinkResult {
     pub sent_bytes: f64,
     /// Packets that the link lost, on the way or at its queue.
     pub lost: f64,
+    /// Those of them that its queue dropped.
+    #[serde(default)]
+    pub dropped: f64,
     /// 95th percentile of the time in the link's queue, in milliseconds.
     pub queue_ms_p95: f64,
+    /// Between two nodes, how many packets were in the queue when one left it, that one included: the mean,
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub queue_packets_mean: Option<f64>,
+    /// the 95th percentile,
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub queue_packets_p95: Option<f64>,
+    /// and the most.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub queue_packets_max: Option<f64>,
     /// Sent bytes / what the link could have carried.
     pub utilisation: f64,
 }
 
-/// One loop: what a VPN sends from one edge to another.
+/// One loop: what a VPN sends from one edge to another; between two nodes also where there is no loop.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct VpnResult {
     /// The VPN's name.
@@ -161,9 +180,12 @@ pub struct VpnResult {
     pub from: String,
     /// The edge where they leave.
     pub to: String,
-    /// Its weight.
+    /// Its weight, at the end.
     pub weight: f64,
-    /// IP bytes that left at the far edge after the warm-up, in bit/s.
+    /// The rate it is promised, at the end.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub promised_bps: Option<f64>,
+    /// IP bytes that left at the far edge after the warm-up, in bit/s; between two nodes what its flows' receivers got.
     pub goodput_bps: f64,
     /// That over what all loops had that lead the same way: from earlier to later edges of the file, or back.
     pub share: f64,
@@ -179,10 +201,10 @@ pub struct VpnResult {
     pub lost: f64,
     /// Packets that the VPN's own queue dropped after the warm-up.
     pub dropped: f64,
-    /// Median time in the VPN's own queue, in milliseconds.
-    pub queue_ms_p50: f64,
-    /// 95th percentile of the time in the VPN's own queue, in milliseconds.
-    pub queue_ms_p95: f64,
+    /// In a network, median time in the VPN's own queue, in milliseconds.
+    pub queue_ms_p50: Option<f64>,
+    /// In a network, 95th percentile of the time in the VPN's own queue, in milliseconds.
+    pub queue_ms_p95: Option<f64>,
 }
 
 /// What one event did.
@@ -246,6 +268,7 @@ impl VariantResult {
             prediction: None,
             flows: median_flows(&runs),
             links: median_links(&runs),
+            vpn_fairness: median(runs.iter().filter_map(|run| run.vpn_fairness)),
             vpns: median_vpns(&runs),
             events: summarise_events(&runs),
             runs,
@@ -281,12 +304,17 @@ fn median_links(runs: &[VariantRun]) -> Vec<LinkResult> {
         let is_same = |l: &&LinkResult| l.name == link.name && l.direction == link.direction;
         let same: Vec<&LinkResult> = runs.iter().flat_map(|run| &run.links).filter(is_same).collect();
         let middle = |value: fn(&LinkResult) -> f64| median(same.iter().map(|l| value(l))).unwrap_or(0.0);
+        let some = |value: fn(&LinkResult) -> Option<f64>| median(same.iter().filter_map(|l| value(l)));
         LinkResult {
             name: link.name.clone(),
             direction: link.direction.clone(),
             sent_bytes: middle(|l| l.sent_bytes),
             lost: middle(|l| l.lost),
+            dropped: middle(|l| l.dropped),
             queue_ms_p95: middle(|l| l.queue_ms_p95),
+            queue_packets_mean: some(|l| l.queue_packets_mean),
+            queue_packets_p95: some(|l| l.queue_packets_p95),
+            queue_packets_max: some(|l| l.queue_packets_max),
             utilisation: middle(|l| l.utilisation),
         }
     };
@@ -305,6 +333,7 @@ fn median_vpns(runs: &[VariantRun]) -> Vec<VpnResult> {
             from: vpn.from.clone(),
             to: vpn.to.clone(),
             weight: vpn.weight,
+            promised_bps: vpn.promised_bps,
             goodput_bps: middle(|v| v.goodput_bps),
             share: middle(|v| v.share),
             rate_bps: some(|v| v.rate_bps),
@@ -313,8 +342,8 @@ fn median_vpns(runs: &[VariantRun]) -> Vec<VpnResult> {
             accumulation_bytes: some(|v| v.accumulation_bytes),
             lost: middle(|v| v.lost),
             dropped: middle(|v| v.dropped),
-            queue_ms_p50: middle(|v| v.queue_ms_p50),
-            queue_ms_p95: middle(|v| v.queue_ms_p95),
+            queue_ms_p50: some(|v| v.queue_ms_p50),
+            queue_ms_p95: some(|v| v.queue_ms_p95),
         }
     };
     first.vpns.iter().map(one).collect()

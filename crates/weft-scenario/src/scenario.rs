@@ -3,19 +3,27 @@
 use crate::any::Shape;
 use crate::error::{Checked, Source, which_exist};
 use crate::file::{DirectionFile, EventFile, EventLinkFile, FlowFile, LinkFile, ScenarioFile, VariantFile};
+use crate::flow::CBR_PACKET_BYTES;
 use crate::quantity::Quantity;
 use crate::run_length::{RunLength, run_length};
+use crate::vpn::{self, Vpn, VpnEntry};
 use crate::{
     Action, App, Capacity, DirectionSpec, Event, EventLink, Flow, FlowDirection, Kind, Link, PACKET_BYTES,
     PAYLOAD_BYTES, QueueSize, ScenarioError, Variant,
 };
 use std::collections::BTreeMap;
+use std::ops::RangeInclusive;
 use std::time::Duration;
 use toml::Spanned;
 use weft_units::Rate;
 
 /// The longest name of a network interface (Linux, without the final zero byte).
 const LINK_NAME_MAX: usize = 15;
+
+/// More flows than this are a slip of the pen: in the lab each is two processes.
+const FLOWS_MAX: usize = 1_000;
+/// IP bytes of a packet of `cbr`: headers and a stamp at least, IPv6's least MTU at most.
+const CBR_PACKET_RANGE: RangeInclusive<u32> = 64..=1_280;
 
 /// What happens in one experiment: links, flows, events, and the variants to compare.
 #[derive(Clone, PartialEq, Debug)]
@@ -36,6 +44,10 @@ pub struct Scenario {
     pub seed: u64,
     /// What joins the nodes.
     pub links: Vec<Link>,
+    /// VPNs between the nodes, beside the default one.
+    pub vpns: Vec<Vpn>,
+    /// What leased lines may take together; without it none may be leased.
+    pub leasable: Option<Rate>,
     /// The applications.
     pub flows: Vec<Flow>,
     /// Timed events in order, repetitions unrolled.
@@ -102,9 +114,13 @@ impl Checker<'_> {
         let RunLength { duration, warmup, repeats } =
             run_length(&self.source, &read.duration, read.warmup.as_ref(), &read.repeats)?;
         let links = self.links(read.links.unwrap_or_default())?;
-        let flows = self.flows(read.flows, duration)?;
-        let events = self.events(read.events, duration, &links, &flows)?;
-        let variants = self.variants(read.variants, read.named_variants, &links)?;
+        let leasable = vpn::leasable(&self.source, read.policy.leasable.as_ref(), &links)?;
+        let vpns = vpn::read(&self.source, &read.vpns, leasable)?;
+        let flows = self.flows(read.flows, duration, &vpns)?;
+        let leases: Vec<_> = read.events.iter().map(|event| event.leased.as_ref().map(|at| at.span().start)).collect();
+        let events = self.events(read.events, duration, &links, &flows, &vpns)?;
+        vpn::check_leases(&self.source, &vpns, &events, duration, leasable, &leases)?;
+        let variants = self.variants(read.variants, read.named_variants, &links, &vpns)?;
         Ok(Scenario {
             name: read.name,
             description: read.description,
@@ -114,6 +130,8 @@ impl Checker<'_> {
             repeats,
             seed: read.seed,
             links,
+            vpns,
+            leasable,
             flows,
             events,
             variants,
@@ -162,15 +180,24 @@ impl Checker<'_> {
         Ok(links)
     }
 
-    fn flows(&self, read: Vec<FlowFile>, duration: Duration) -> Checked<Vec<Flow>> {
+    fn flows(&self, read: Vec<FlowFile>, duration: Duration, vpns: &[Vpn]) -> Checked<Vec<Flow>> {
         let mut flows: Vec<Flow> = Vec::new();
         for flow in read {
+            let vpn = vpn::of_flow(&self.source, &flow, vpns)?;
+            let cbr = self.cbr(&flow)?;
             let app = *flow.app.get_ref();
             let (name, named_at) = match &flow.name {
                 Some(name) => (name.get_ref().clone(), name.span().start),
                 None => (app.word().to_owned(), flow.app.span().start),
             };
-            if flows.iter().any(|known| known.name == name) {
+            let names: Vec<String> = match flow.count {
+                None => vec![name],
+                Some(count) => (0..count.get()).map(|n| format!("{name}-{n}")).collect(),
+            };
+            if flows.len() + names.len() > FLOWS_MAX {
+                return Err(self.source.error(named_at, format!("more than {FLOWS_MAX} flows")));
+            }
+            if let Some(name) = names.iter().find(|name| flows.iter().any(|known| known.name == **name)) {
                 return Err(self
                     .source
                     .error(named_at, format!("there are two flows named `{name}`: give one another `name`")));
@@ -183,25 +210,61 @@ impl Checker<'_> {
                     .source
                     .error(place, "a flow must start before it stops, and stop before the run ends"));
             }
-            flows.push(Flow {
-                name,
-                app,
-                direction: flow.direction.unwrap_or(FlowDirection::Up),
-                congestion: flow.congestion.unwrap_or_else(|| "cubic".into()),
+            let plain = Flow::plain(String::new(), app, duration);
+            let interval = flow.interval.map_or(plain.interval, |q| q.0).max(Duration::from_micros(100));
+            let (packet_bytes, interval) = cbr.unwrap_or((plain.packet_bytes, interval));
+            let read = Flow {
+                vpn,
+                direction: flow.direction.unwrap_or(plain.direction),
+                congestion: flow.congestion.unwrap_or_else(|| plain.congestion.clone()),
                 start,
                 stop,
-                interval: flow.interval.map_or(default_interval(app), |q| q.0).max(Duration::from_micros(100)),
-                size_bytes: flow.size.map_or(10_000_000, |q| q.0.0),
-            });
+                interval,
+                packet_bytes,
+                size_bytes: flow.size.map_or(plain.size_bytes, |q| q.0.0),
+                ..plain
+            };
+            flows.extend(names.into_iter().map(|name| Flow { name, ..read.clone() }));
         }
         Ok(flows)
     }
 
-    fn events(&self, read: Vec<EventFile>, duration: Duration, links: &[Link], flows: &[Flow]) -> Checked<Vec<Event>> {
+    /// The size of a `cbr` flow's packets and the time between two of them; none for other applications.
+    fn cbr(&self, flow: &FlowFile) -> Checked<Option<(u32, Duration)>> {
+        let (is_cbr, word) = (*flow.app.get_ref() == App::Cbr, flow.app.get_ref().word());
+        let bytes = match &flow.packet_size {
+            Some(size) if !is_cbr => return Err(self.at(size, format!("`{word}` has no `packet-size`"))),
+            Some(size) => match u32::try_from(size.get_ref().0.0) {
+                Ok(bytes) if CBR_PACKET_RANGE.contains(&bytes) => bytes,
+                _ => {
+                    let (least, most) = (CBR_PACKET_RANGE.start(), CBR_PACKET_RANGE.end());
+                    return Err(
+                        self.at(size, format!("a packet has {least} B to {most} B, which every tunnel carries"))
+                    );
+                }
+            },
+            None => CBR_PACKET_BYTES,
+        };
+        match &flow.rate {
+            Some(rate) if is_cbr => Ok(Some((bytes, rate.get_ref().0.time_for(bytes.into())))),
+            Some(rate) => Err(self.at(rate, format!("`{word}` has no `rate`: it takes what it gets"))),
+            None if is_cbr => Err(self.at(&flow.app, "`cbr` needs a `rate`, which counts IP bytes")),
+            None => Ok(None),
+        }
+    }
+
+    fn events(
+        &self,
+        read: Vec<EventFile>,
+        duration: Duration,
+        links: &[Link],
+        flows: &[Flow],
+        vpns: &[Vpn],
+    ) -> Checked<Vec<Event>> {
         let mut events = Vec::new();
         for (group, event) in read.into_iter().enumerate() {
             let times = event.times(&self.source, duration, events.len())?;
-            let (action, directions) = event.action(&self.source)?;
+            let (action, directions) = event.action(&self.source, vpns)?;
             if let Some(weights) = &event.weights {
                 self.known_links(weights.span().start, weights.get_ref(), links)?;
             }
@@ -242,12 +305,16 @@ impl Checker<'_> {
         if let Some(node) = &event.node {
             return Err(self.at(node, "only a network's nodes fail: name a `link`"));
         }
-        let is_weights = matches!(action, Action::Weights(_));
         let Some(link) = &event.link else {
-            return if is_weights { Ok(None) } else { Err(self.at(&event.at, "this event needs a `link`")) };
+            let needs_link = !matches!(action, Action::Weights(_) | Action::Share(_));
+            return if needs_link { Err(self.at(&event.at, "this event needs a `link`")) } else { Ok(None) };
         };
-        if is_weights {
-            return Err(self.at(link, "weights name their links themselves: leave `link` out"));
+        match action {
+            Action::Weights(_) => {
+                return Err(self.at(link, "weights name their links themselves: leave `link` out"));
+            }
+            Action::Share(_) => return Err(self.at(link, "a VPN's share is of all links: leave `link` out")),
+            _ => {}
         }
         match link.get_ref() {
             EventLinkFile::Name(name) => {
@@ -264,11 +331,20 @@ impl Checker<'_> {
         }
     }
 
-    fn variants(&self, plain: Vec<Spanned<Kind>>, named: Vec<VariantFile>, links: &[Link]) -> Checked<Vec<Variant>> {
+    fn variants(
+        &self,
+        plain: Vec<Spanned<Kind>>,
+        named: Vec<VariantFile>,
+        links: &[Link],
+        vpns: &[Vpn],
+    ) -> Checked<Vec<Variant>> {
         let mut variants: Vec<Variant> = Vec::new();
         for kind in plain {
             if variants.iter().any(|known| known.kind == *kind.get_ref()) {
                 return Err(self.at(&kind, format!("`{}` is listed twice", kind.get_ref().word())));
+            }
+            if *kind.get_ref() == Kind::WeftEachVpn && vpns.is_empty() {
+                return Err(self.at(&kind, "there is no VPN: add a [[vpn]] with `name`"));
             }
             variants.push(Variant::plain(*kind.get_ref()));
         }
@@ -283,6 +359,12 @@ impl Checker<'_> {
                     format!("variant `{name}` is of kind `{}`, which has no weft settings", read.kind.word()),
                 ));
             }
+            if read.weft.contains_key("vpn") {
+                return Err(self.at(&read.name, "what is laid over all VPNs is `vpn` of the variant, not in `weft`"));
+            }
+            if read.kind == Kind::WeftEachVpn && vpns.is_empty() {
+                return Err(self.at(&read.name, "there is no VPN: add a [[vpn]] with `name`"));
+            }
             let used = match read.links {
                 None => Vec::new(),
                 Some(used) => {
@@ -290,20 +372,19 @@ impl Checker<'_> {
                     used.into_inner()
                 }
             };
-            variants.push(Variant { name, kind: read.kind, links: used, weft: read.weft });
+            let vpn = match &read.vpn {
+                None => VpnEntry::default(),
+                Some(vpn) if !read.kind.is_weft() || vpns.is_empty() => {
+                    return Err(self.at(vpn, format!("variant `{name}` has no VPNs that this could be laid over")));
+                }
+                Some(vpn) => vpn::read_entry(&self.source, vpn.get_ref())?,
+            };
+            variants.push(Variant { name, kind: read.kind, links: used, vpn, weft: read.weft });
         }
         if variants.is_empty() {
             variants = [Kind::EachLink, Kind::BestLink, Kind::Mptcp, Kind::Weft].map(Variant::plain).into();
         }
         Ok(variants)
-    }
-}
-
-fn default_interval(app: App) -> Duration {
-    match app {
-        App::Probe => Duration::from_millis(1),
-        App::Ping => Duration::from_millis(100),
-        App::Iperf3 | App::Http => Duration::from_millis(100),
     }
 }
 

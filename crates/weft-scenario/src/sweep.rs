@@ -2,7 +2,7 @@
 
 use crate::error::Source;
 use crate::file::SweepFile;
-use crate::{App, Flow, FlowDirection, Kind, Link, QueueSize, RunResult, Scenario, ScenarioError, Variant};
+use crate::{App, Flow, Kind, Link, QueueSize, RunResult, Scenario, ScenarioError, Variant};
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 use toml::Spanned;
@@ -115,7 +115,9 @@ impl Sweep {
             repeats: self.repeats,
             seed,
             links,
-            flows: vec![self.bulk()],
+            vpns: Vec::new(),
+            leasable: None,
+            flows: vec![Flow::plain("bulk", App::Iperf3, self.duration)],
             events: Vec::new(),
             variants: [Kind::EachLink, Kind::BestLink, Kind::WeftEachLink, Kind::Weft].map(Variant::plain).into(),
         }
@@ -127,19 +129,6 @@ impl Sweep {
         let delay = self.delay[0] + (self.delay[1] - self.delay[0]).mul_f64(rng.unit());
         let loss = self.loss[0] + (self.loss[1] - self.loss[0]) * rng.unit();
         Link::symmetric(format!("link{number}"), rate, delay, loss, self.queue)
-    }
-
-    fn bulk(&self) -> Flow {
-        Flow {
-            name: "bulk".into(),
-            app: App::Iperf3,
-            direction: FlowDirection::Up,
-            congestion: "cubic".into(),
-            start: Duration::ZERO,
-            stop: self.duration,
-            interval: Duration::from_millis(100),
-            size_bytes: 0,
-        }
     }
 
     fn judge(&self, seed: u64, links: &[Link], run: RunResult) -> MixResult {
@@ -272,6 +261,7 @@ least = { of-best-link-through-weft = 0.98, of-best-link = 0.93 }
             prediction: None,
             flows: Vec::new(),
             links: Vec::new(),
+            vpn_fairness: None,
             vpns: Vec::new(),
             events: Vec::new(),
             runs: Vec::new(),

@@ -1,5 +1,6 @@
 //! Variants: what is compared in one run.
 
+use crate::VpnEntry;
 use serde::{Deserialize, Serialize};
 
 /// What carries the flows.
@@ -20,11 +21,13 @@ pub enum Kind {
     Weft,
     /// weft over each link by itself: one result per link, named `weft:NAME`.
     WeftEachLink,
+    /// weft over all links, each VPN between two nodes of its own.
+    WeftEachVpn,
 }
 
 impl Kind {
     /// Every kind, by the word used in files.
-    pub const ALL: [(&'static str, Kind); 7] = [
+    pub const ALL: [(&'static str, Kind); 8] = [
         ("each-link", Kind::EachLink),
         ("best-link", Kind::BestLink),
         ("mptcp", Kind::Mptcp),
@@ -32,6 +35,7 @@ impl Kind {
         ("wireguard-go", Kind::WireguardGo),
         ("weft", Kind::Weft),
         ("weft-each-link", Kind::WeftEachLink),
+        ("weft-each-vpn", Kind::WeftEachVpn),
     ];
 
     /// The word used in files.
@@ -41,7 +45,7 @@ impl Kind {
 
     /// Whether the program itself runs in it.
     pub fn is_weft(self) -> bool {
-        matches!(self, Kind::Weft | Kind::WeftEachLink)
+        matches!(self, Kind::Weft | Kind::WeftEachLink | Kind::WeftEachVpn)
     }
 }
 
@@ -54,6 +58,8 @@ pub struct Variant {
     pub kind: Kind,
     /// The links used, by name; all of them if empty.
     pub links: Vec<String>,
+    /// Laid over how every VPN enters the tunnel.
+    pub vpn: VpnEntry,
     /// Sections laid over the generated weft configuration of both nodes, unread here.
     pub weft: toml::Table,
 }
@@ -61,7 +67,13 @@ pub struct Variant {
 impl Variant {
     /// A variant of `kind` under its own word, with nothing set.
     pub fn plain(kind: Kind) -> Variant {
-        Variant { name: kind.word().to_owned(), kind, links: Vec::new(), weft: toml::Table::new() }
+        Variant {
+            name: kind.word().to_owned(),
+            kind,
+            links: Vec::new(),
+            vpn: VpnEntry::default(),
+            weft: toml::Table::new(),
+        }
     }
 
     /// The static weights of a `weighted-round-robin` variant, per link name.

@@ -2,7 +2,8 @@
 
 use proptest::prelude::*;
 use std::time::Duration;
-use weft_scenario::{Action, Capacity, Directions, EventLink, Kind, QueueSize, Scenario, ScenarioError};
+use weft_scenario::{Action, Capacity, Directions, EventLink, Kind, QueueSize, Scenario, ScenarioError, VpnService};
+use weft_units::Rate;
 
 const GOOD: &str = r#"name = "two"
 duration = "60 s"
@@ -131,6 +132,7 @@ fn what_cannot_be_is_refused() {
         ("name = \"wrr\"", "name = \"weft\"", "two variants named"),
         ("app = \"iperf3\"", "app = \"iperf3\"\nstop = \"61 s\"", "before the run ends"),
         ("name = \"two\"", "name = \"two\"\nnodes = [\"a\"]", "two nodes"),
+        ("\"weft\"]", "\"weft-each-vpn\"]", "there is no VPN"),
         ("rate = \"50 Mbit/s\"", "rate = \"0 bit/s\"", "above zero"),
     ];
     for (from, to, expected) in cases {
@@ -140,6 +142,128 @@ fn what_cannot_be_is_refused() {
     }
     assert!(refuse("name = \"x\"\nduration = \"1 s\"").message.contains("there is no link"));
     assert!(refuse("name = ").line == 1);
+}
+
+const VPNS: &str = r#"name = "two"
+duration = "20 s"
+variants = ["each-link"]
+
+[policy]
+leasable = "9 Mbit/s"
+
+[[link]]
+name = "core"
+rate = "10 Mbit/s"
+down = { rate = "20 Mbit/s" }
+
+[[vpn]]
+name = "blue"
+weight = 3
+assured = "4 Mbit/s"
+loop = "aimd-window"
+
+[[vpn]]
+name = "line"
+leased = "2 Mbit/s"
+loop = "accumulation"
+queue = "fifo"
+queue-packets = 64
+
+[[flow]]
+name = "tcp"
+app = "iperf3"
+vpn = "blue"
+count = 2
+
+[[flow]]
+name = "flood"
+app = "cbr"
+vpn = "line"
+rate = "15 Mbit/s"
+packet-size = "1000 B"
+
+[[event]]
+at = "5 s"
+vpn = "line"
+leased = "6 Mbit/s"
+for = "5 s"
+
+[[event]]
+at = "12 s"
+vpn = "blue"
+weight = 7
+leased = "none"
+
+[[variant]]
+name = "no-loops"
+vpn = { loop = "none", queue = "codel" }
+"#;
+
+#[test]
+fn vpns_are_read_and_become_the_daemon_s_tables() {
+    let scenario = Scenario::parse(VPNS, "two.toml").unwrap();
+    let names: Vec<(&str, Option<usize>)> = scenario.flows.iter().map(|flow| (flow.name.as_str(), flow.vpn)).collect();
+    assert_eq!(names, [("tcp-0", Some(0)), ("tcp-1", Some(0)), ("flood", Some(1))]);
+    let flood = &scenario.flows[2];
+    assert_eq!((flood.packet_bytes, flood.interval.as_micros()), (1_000, 533));
+    let line = "id = 2\nname = \"line\"\nweight = 1\nleased = \"2000000 bit/s\"\nloop = \"accumulation\"\n\
+        queue = \"fifo\"\nqueue-packets = 64\n";
+    let tables = scenario.vpn_tables(&scenario.variants[0]);
+    assert_eq!((tables.len(), &tables[1]), (2, &line.parse().unwrap()));
+    let without = scenario.vpn_tables(&scenario.variants[1]);
+    assert_eq!(without[1]["loop"].as_str(), Some("none"));
+    assert_eq!((without[0]["queue"].as_str(), without[1]["queue-packets"].as_integer()), (Some("codel"), Some(64)));
+    assert_eq!(scenario.policy_table().to_string(), "leasable = \"9000000 bit/s\"\n");
+    let last: Vec<_> = scenario.last_shares().iter().map(|share| (share.weight, share.service)).collect();
+    assert_eq!(last, [(7, VpnService::BestEffort), (1, VpnService::Leased(Rate::from_mbps(2)))]);
+}
+
+#[test]
+fn vpns_that_cannot_be_are_refused_where_they_stand() {
+    let place = |needle: &str| {
+        let before = &VPNS[..VPNS.find(needle).unwrap()];
+        (before.matches('\n').count() + 1, before.len() - before.rfind('\n').map_or(0, |at| at + 1) + 1)
+    };
+    let cases = [
+        ("weight = 3", "weight = 0", "the weight is 0: it must be above 0", 9),
+        ("weight = 3", "weight = -2", "the weight is -2", 9),
+        ("weight = 3", "weight = 3\nleased = \"1 Mbit/s\"", "not both", 0),
+        ("\"2 Mbit/s\"", "\"9.5 Mbit/s\"", "9.5 Mbit/s together, where 9.0 Mbit/s may be leased", 0),
+        ("\"6 Mbit/s\"", "\"9.5 Mbit/s\"", "9.5 Mbit/s together", 0),
+        ("\"9 Mbit/s\"", "\"11 Mbit/s\"", "the links carry 10.0 Mbit/s together", 0),
+        ("\"line\"\nleased", "\"blue\"\nleased", "two VPNs named `blue`", 0),
+        ("\"line\"\nrate", "\"lime\"\nrate", "there is no VPN `lime`: did you mean `line`?", 0),
+        ("\"line\"\nleased = \"6", "\"bleu\"\nleased = \"6", "there is no VPN `bleu`: did you mean `blue`?", 0),
+        ("queue-packets = 64", "queue-packets = 1", "2 to 1000000 packets", 16),
+        ("loop = \"accumulation\"", "loop = \"accumulate\"", "did you mean `accumulation`?", 7),
+    ];
+    for (from, to, expected, column) in cases {
+        let error = refuse(&VPNS.replacen(from, to, 1));
+        assert!(error.message.contains(expected), "{to}: {error}");
+        let (line, start) = place(from);
+        let added = to.matches('\n').count() - from.matches('\n').count();
+        assert_eq!(
+            (error.line, error.column),
+            (line + added, if added > 0 { 10 } else { start + column }),
+            "{to}: {error}"
+        );
+    }
+    for (from, to, expected) in [
+        ("leasable = \"9 Mbit/s\"", "", "[policy] with leasable"),
+        ("vpn = \"line\"\nleased = \"6 Mbit/s\"", "leased = \"6 Mbit/s\"", "whose share changes"),
+        ("leased = \"6 Mbit/s\"", "", "what of the VPN changes"),
+        ("leased = \"6 Mbit/s\"", "leased = \"6 Mbit/s\"\nlink = \"core\"", "leave `link` out"),
+        ("leased = \"6 Mbit/s\"", "leased = \"6 Mbit/s\"\ncut = \"up\"", "exactly one thing"),
+        ("rate = \"15 Mbit/s\"\n", "", "`cbr` needs a `rate`"),
+        ("\"1000 B\"", "\"1500 B\"", "64 B to 1280 B"),
+        ("vpn = \"blue\"\ncount", "vpn = \"blue\"\nrate = \"1 Mbit/s\"\ncount", "`iperf3` has no `rate`"),
+        ("name = \"no-loops\"", "name = \"no-loops\"\nkind = \"mptcp\"", "has no VPNs"),
+        ("vpn = { loop = \"none\", queue = \"codel\" }", "weft = { vpn = [] }", "not in `weft`"),
+    ] {
+        assert!(VPNS.contains(from), "{from}");
+        let error = refuse(&VPNS.replacen(from, to, 1));
+        assert!(error.message.contains(expected) && error.line > 1, "{to}: {error}");
+    }
 }
 
 proptest! {

@@ -1,8 +1,14 @@
 //! The lab's scenarios in virtual time.
 
+use weft_core::control_loop::LoopConfig;
+use weft_core::control_loop::aimd_window::AimdConfig;
+use weft_core::queue::QueueKind;
+use weft_core::service::Service;
+use weft_engine::{Entry, Policy};
 use weft_scenario::{RunResult, Scenario, VariantResult};
+use weft_units::Rate;
 use weft_world::Eyes;
-use weft_world::pair::{EngineSettings, PairOptions, run};
+use weft_world::pair::{EngineSettings, PairOptions, VpnSettings, run};
 
 const LINKS: &str = "
 name = \"t\"
@@ -93,6 +99,82 @@ fn a_silent_cut_is_felt_briefly_and_judged() {
     assert!(weft.share_back_s.unwrap() < 3.0, "{weft:?}");
     let plain = event("link:a");
     assert!(plain.gap_ms.unwrap() >= 1000.0 && plain.demoted_s.is_none(), "{plain:?}");
+}
+
+const VPNS: &str = "
+name = \"t\"
+duration = \"12 s\"
+warmup = \"8 s\"
+variants = [\"each-link\", \"weft\"]
+policy = { leasable = \"6 Mbit/s\" }
+[[link]]
+name = \"a\"
+rate = \"10 Mbit/s\"
+delay = \"10 ms\"
+[[vpn]]
+name = \"blue\"
+[[vpn]]
+name = \"green\"
+[[flow]]
+name = \"tcp\"
+app = \"iperf3\"
+vpn = \"blue\"
+[[flow]]
+name = \"flood\"
+app = \"cbr\"
+vpn = \"green\"
+rate = \"15 Mbit/s\"
+";
+
+/// Both VPNs by the law, or without loops, in a queue of 100 packets.
+fn with_vpns(control: Option<LoopConfig>) -> EngineSettings {
+    let entry = Entry { queue: QueueKind::DropTail, limit_packets: 100, control, ..Entry::default() };
+    let vpn =
+        |name: &str| VpnSettings { name: name.into(), weight: 1, service: Service::BestEffort, entry: entry.clone() };
+    let policy = Policy { leasable: Some(Rate::from_mbps(6)), ..Policy::default() };
+    EngineSettings { policy, vpns: vec![vpn("blue"), vpn("green")], ..EngineSettings::default() }
+}
+
+#[test]
+fn a_flood_stays_in_its_vpn_and_shares_change_while_it_runs() {
+    let shares = |events: &str, control: Option<LoopConfig>| {
+        let scenario = Scenario::parse(&format!("{VPNS}{events}"), "t").unwrap();
+        let settings = |_: &weft_scenario::Variant| Ok(with_vpns(control.clone()));
+        let result =
+            run(&scenario, &scenario.load_traces(None).unwrap(), &PairOptions::default(), &settings, &|_, _| ());
+        let result = result.unwrap().result;
+        let plain = variant(&result, "link:a");
+        assert!(plain.vpns[0].share < 0.1 && plain.vpn_fairness.unwrap() < 0.6, "one network: {:?}", plain.vpns);
+        let weft = variant(&result, "weft").clone();
+        let link = weft.links.iter().find(|link| link.direction == "up").unwrap();
+        assert!(link.utilisation > 0.95 && link.dropped == 0.0, "{link:?}");
+        assert!(link.queue_packets_max.unwrap() < 40.0 && link.queue_packets_mean.unwrap() > 0.9, "{link:?}");
+        assert!(weft.vpns[1].dropped > 500.0, "what the flood has too much waits nowhere: {:?}", weft.vpns);
+        weft
+    };
+    let windows = shares("", Some(LoopConfig::AimdWindow(AimdConfig::default())));
+    assert!((windows.vpns[0].share - 0.5).abs() < 0.06 && windows.vpn_fairness.unwrap() > 0.98, "{:?}", windows.vpns);
+    assert!(windows.vpns[0].window_bytes.is_some_and(|window| window > 0.0), "{:?}", windows.vpns);
+    let heavier = shares("[[event]]\nat = \"4 s\"\nvpn = \"blue\"\nweight = 3\n", None);
+    assert!((heavier.vpns[0].share - 0.75).abs() < 0.05 && heavier.vpns[0].weight == 3.0, "{:?}", heavier.vpns);
+    assert_eq!(heavier.vpns[0].rate_bps, None, "there is no loop");
+    let leased = "[[event]]\nat = \"2 s\"\nvpn = \"blue\"\nleased = \"6 Mbit/s\"\n";
+    let line = shares(leased, None);
+    assert!((line.vpns[0].share - 0.8).abs() < 0.05, "6 and half of 4: {:?}", line.vpns);
+    let over = shares(&format!("{leased}for = \"3 s\"\n"), None);
+    assert!((over.vpns[0].share - 0.5).abs() < 0.05, "as it was before: {:?}", over.vpns);
+}
+
+#[test]
+fn each_vpn_may_have_two_nodes_of_its_own_over_the_same_links() {
+    let text = VPNS.replace("\"each-link\", \"weft\"", "\"weft-each-vpn\"");
+    let scenario = Scenario::parse(&text, "t").unwrap();
+    let settings = |_: &weft_scenario::Variant| Ok(with_vpns(Some(LoopConfig::AimdWindow(AimdConfig::default()))));
+    let result = run(&scenario, &scenario.load_traces(None).unwrap(), &PairOptions::default(), &settings, &|_, _| ());
+    let result = result.unwrap().result;
+    let weft = variant(&result, "weft-each-vpn");
+    assert!(weft.vpns.iter().all(|vpn| vpn.goodput_bps > 0.5e6 && vpn.window_bytes.is_some()), "{:?}", weft.vpns);
+    assert!(weft.links[0].utilisation > 0.9, "{:?}", weft.links);
 }
 
 #[test]

@@ -44,7 +44,7 @@ fn transfer_until_stop(place: &Place) -> Result<Vec<Transfer>, LabError> {
     interrupt::sleep_until(place.starts_at())?;
     let upload = place.world.scratch.path().join(format!("upload-{}", place.port));
     std::fs::File::create(&upload)?.set_len(place.flow.size_bytes)?;
-    let url = format!("http://{}:{}/{}", place.lane.hub, place.port, place.flow.size_bytes);
+    let url = format!("http://{}:{}/{}", place.hub(), place.port, place.flow.size_bytes);
     let mut transfers = Vec::new();
     loop {
         let left = place.stops_at().saturating_duration_since(Instant::now());

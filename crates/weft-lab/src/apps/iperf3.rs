@@ -1,4 +1,4 @@
-//! iperf3: one bulk TCP connection; goodput from the receiver's side.
+//! iperf3: one bulk TCP connection, or datagrams at a constant rate; goodput from the receiver's side.
 
 use super::{FlowReport, GRACE, Place, failed, need, wait_listening};
 use crate::LabError;
@@ -6,7 +6,7 @@ use crate::interrupt;
 use serde::Deserialize;
 use std::process::Stdio;
 use std::time::Duration;
-use weft_scenario::{FlowDirection, FlowResult, Series};
+use weft_scenario::{App, Flow, FlowDirection, FlowResult, Series};
 
 /// Seconds between two of the receiver's reports.
 const INTERVAL_S: &str = "0.1";
@@ -15,6 +15,8 @@ const LEAST_INTERVAL_S: f64 = 0.05;
 const LISTEN_TIMEOUT: Duration = Duration::from_secs(5);
 /// How long the server may take to report once the client has ended.
 const SERVER_GRACE: Duration = Duration::from_secs(5);
+/// IPv4, UDP.
+const UDP_HEADERS_LEN: u32 = 28;
 /// A receiver's last interval may be this much short of the end.
 const END_SLACK_S: f64 = 0.2;
 
@@ -53,19 +55,11 @@ pub(super) fn run(place: &Place) -> Result<FlowReport, LabError> {
     interrupt::sleep_until(place.starts_at())?;
     let mut client = lane.tcp_command(&world.home, "iperf3");
     let length_s = place.length().as_secs_f64().round().max(1.0).to_string();
-    client.args([
-        "-c",
-        &lane.hub.to_string(),
-        "-p",
-        &port_text,
-        "-t",
-        &length_s,
-        "-i",
-        INTERVAL_S,
-        "-J",
-        "-C",
-        &flow.congestion,
-    ]);
+    client.args(["-c", &place.hub().to_string(), "-p", &port_text, "-t", &length_s, "-i", INTERVAL_S, "-J"]);
+    match flow.app {
+        App::Cbr => client.arg("-u").args(datagrams(flow)),
+        _ => client.args(["-C", &flow.congestion]),
+    };
     client.args(["--connect-timeout", "10000"]);
     if flow.direction == FlowDirection::Down {
         client.arg("-R");
@@ -86,6 +80,13 @@ pub(super) fn run(place: &Place) -> Result<FlowReport, LabError> {
     Ok(report(place, &received.intervals, client_report.error.is_some()))
 }
 
+/// The options that make datagrams of the flow's size at its rate; iperf3 counts their payload.
+fn datagrams(flow: &Flow) -> [String; 4] {
+    let payload_bytes = flow.packet_bytes - UDP_HEADERS_LEN;
+    let rate_bps = f64::from(payload_bytes) * 8.0 / flow.interval.as_secs_f64();
+    ["-l".into(), payload_bytes.to_string(), "-b".into(), format!("{rate_bps:.0}")]
+}
+
 fn report(place: &Place, intervals: &[Interval], broke: bool) -> FlowReport {
     let goodput_bps = goodput(intervals, place.own_warmup().as_secs_f64(), place.length().as_secs_f64());
     let start_s = place.flow.start.as_secs_f64();
@@ -94,7 +95,7 @@ fn report(place: &Place, intervals: &[Interval], broke: bool) -> FlowReport {
         name: place.flow.name.clone(),
         goodput_bps: Some(goodput_bps),
         longest_gap_ms: None,
-        tcp_resets: Some(if broke { 1.0 } else { 0.0 }),
+        tcp_resets: (place.flow.app != App::Cbr).then_some(if broke { 1.0 } else { 0.0 }),
         ..FlowResult::default()
     };
     // What is left at the end is too short for a rate.
@@ -121,6 +122,13 @@ mod tests {
                 sum: Sum { start: s as f64, end: s as f64 + 1.0, bytes: if s < 2 { 9e9 } else { 1e6 } },
             })
             .collect()
+    }
+
+    #[test]
+    fn a_rate_counts_ip_bytes() {
+        let interval = Duration::from_micros(500);
+        let flow = Flow { packet_bytes: 1_000, interval, ..Flow::plain("cbr", App::Cbr, Duration::from_secs(1)) };
+        assert_eq!(datagrams(&flow), ["-l", "972", "-b", "15552000"]);
     }
 
     #[test]

@@ -10,6 +10,7 @@ use crate::lane::Lane;
 use crate::net::Node;
 use crate::world::World;
 use std::fs;
+use std::net::Ipv4Addr;
 use std::path::Path;
 use std::time::{Duration, Instant};
 use weft_scenario::{App, Flow, FlowResult, Series};
@@ -37,6 +38,18 @@ pub(crate) struct Place<'a> {
 }
 
 impl Place<'_> {
+    /// The first node's address for the flow.
+    fn home(&self) -> Ipv4Addr {
+        let [home, _] = self.lane.addresses(self.flow);
+        home
+    }
+
+    /// The second node's address for the flow.
+    fn hub(&self) -> Ipv4Addr {
+        let [_, hub] = self.lane.addresses(self.flow);
+        hub
+    }
+
     /// The part of the run, from the flow's own start, that does not count.
     fn own_warmup(&self) -> Duration {
         self.schedule.warmup.saturating_sub(self.flow.start)
@@ -66,7 +79,7 @@ pub(crate) struct FlowReport {
 /// Runs the flow's application from its start to its stop.
 pub(crate) fn run(place: &Place, arrivals: &probe::Arrivals) -> Result<FlowReport, LabError> {
     match place.flow.app {
-        App::Iperf3 => iperf3::run(place),
+        App::Iperf3 | App::Cbr => iperf3::run(place),
         App::Http => http::run(place),
         App::Ping => ping::run(place),
         App::Probe => probe::run(place, arrivals),

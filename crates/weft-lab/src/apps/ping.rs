@@ -8,12 +8,21 @@ use weft_scenario::measure::{Reply, ping_result};
 
 pub(super) fn run(place: &Place) -> Result<FlowReport, LabError> {
     need("ping", "iputils-ping")?;
-    let Place { world, lane, flow, .. } = place;
+    let Place { world, flow, .. } = place;
     interrupt::sleep_until(place.starts_at())?;
     let interval_s = flow.interval.as_secs_f64();
     let count = (place.length().as_secs_f64() / interval_s).floor().max(1.0);
     let mut command = world.home.command("ping");
-    command.args(["-n", "-i", &format!("{interval_s:.3}"), "-c", &count.to_string(), "-W", "3", &lane.hub.to_string()]);
+    command.args([
+        "-n",
+        "-i",
+        &format!("{interval_s:.3}"),
+        "-c",
+        &count.to_string(),
+        "-W",
+        "3",
+        &place.hub().to_string(),
+    ]);
     let output = world.home.output(command, place.length() + GRACE)?;
     let replies: Vec<Reply> = String::from_utf8_lossy(&output.stdout).lines().filter_map(parse_reply).collect();
     if replies.is_empty() && !output.stderr.is_empty() {

@@ -38,10 +38,10 @@ impl Arrivals {
 }
 
 pub(super) fn run(place: &Place, arrivals: &Arrivals) -> Result<FlowReport, LabError> {
-    let Place { world, lane, flow, port, schedule } = place;
+    let Place { world, flow, port, schedule, .. } = place;
     let (from, to, address) = match flow.direction {
-        FlowDirection::Up => (&world.home, &world.hub, lane.hub),
-        FlowDirection::Down => (&world.hub, &world.home, lane.home),
+        FlowDirection::Up => (&world.home, &world.hub, place.hub()),
+        FlowDirection::Down => (&world.hub, &world.home, place.home()),
     };
     let receiver = to.run(|| UdpSocket::bind((Ipv4Addr::UNSPECIFIED, *port)))??;
     receiver.set_read_timeout(Some(READ_TIMEOUT))?;

@@ -7,6 +7,7 @@ use super::spec::{Capacity, DirectionSpec};
 use super::stats::{DirectionStats, Times};
 use std::collections::VecDeque;
 use weft_scenario::jitter::Wander;
+use weft_scenario::measure::Lengths;
 use weft_scenario::trace::{OPPORTUNITY_BYTES, RunningTrace};
 use weft_units::{Instant, Rate, Rng};
 
@@ -46,6 +47,7 @@ pub(super) struct Pipe<T> {
     spent: Vec<T>,
     stats: DirectionStats,
     queue_delay: Times,
+    queue_packets: Lengths,
     /// From when on `capacity_bytes` has to be added up.
     counted_until: Instant,
 }
@@ -67,6 +69,7 @@ impl<T> Pipe<T> {
             spent: Vec::new(),
             stats: DirectionStats::default(),
             queue_delay: Times::new(),
+            queue_packets: Lengths::default(),
             counted_until: now,
         };
         pipe.start_transmission(now);
@@ -184,6 +187,7 @@ impl<T> Pipe<T> {
 
     /// The head of the queue has been transmitted at `at`: it is lost, or travels on.
     fn depart(&mut self, at: Instant) {
+        self.queue_packets.record(self.queue.len());
         let Some(Waiting { packet, bytes, offered }) = self.queue.pop_front() else { return };
         self.queued_bytes -= bytes;
         self.head_sent = 0;
@@ -245,6 +249,7 @@ impl<T> Pipe<T> {
         self.stats = DirectionStats { capacity_bytes: Some(0), ..DirectionStats::default() };
         self.note_limits();
         self.queue_delay.clear();
+        self.queue_packets.clear();
         self.counted_until = now;
     }
 
@@ -252,7 +257,8 @@ impl<T> Pipe<T> {
     pub(super) fn stats(&mut self, now: Instant) -> DirectionStats {
         self.serve(now);
         self.count_capacity(now);
-        DirectionStats { queue_delay: self.queue_delay.quantiles(), ..self.stats }
+        let (queue_delay, queue_packets) = (self.queue_delay.quantiles(), self.queue_packets.summary());
+        DirectionStats { queue_delay, queue_packets, ..self.stats }
     }
 
     fn note_limits(&mut self) {
@@ -341,6 +347,8 @@ mod tests {
         assert_eq!(stats.capacity_bytes, Some(150_000));
         assert_eq!(stats.utilisation(), Some(0.04));
         assert!(stats.queue_delay.max.abs_diff(Duration::from_millis(3)) < Duration::from_micros(50), "{stats:?}");
+        let lengths = stats.queue_packets;
+        assert_eq!((lengths.mean, lengths.max), (2.25, 3.0), "3, 3, 2 and 1 when one left: {lengths:?}");
     }
 
     #[test]

@@ -1,4 +1,5 @@
 use hdrhistogram::Histogram;
+use weft_scenario::measure::LengthSummary;
 use weft_units::Duration;
 
 /// A distribution of times, exact to 1 %.
@@ -43,6 +44,8 @@ pub struct DirectionStats {
     pub capacity_bytes: Option<u64>,
     /// From a packet's arrival until its last byte had left: queueing and transmission.
     pub queue_delay: Quantiles,
+    /// How many packets were in the queue when one left it.
+    pub queue_packets: LengthSummary,
 }
 
 impl DirectionStats {

@@ -22,7 +22,7 @@ use site::Site;
 use std::path::PathBuf;
 use std::thread;
 use std::time::{Duration, Instant};
-use weft_scenario::{App, Flow, FlowDirection, FlowResult, Kind};
+use weft_scenario::{App, Flow, FlowResult, Kind};
 
 /// Time for the applications to get ready.
 const LEAD: Duration = Duration::from_secs(1);
@@ -212,16 +212,7 @@ fn bulk(site: &Site, lane: &Lane, options: &TunnelBenchOptions) -> Result<(FlowR
 }
 
 fn flow(app: App, length: Duration) -> Flow {
-    Flow {
-        name: app.word().into(),
-        app,
-        direction: FlowDirection::Up,
-        congestion: "cubic".into(),
-        start: Duration::ZERO,
-        stop: length,
-        interval: PING_INTERVAL,
-        size_bytes: 0,
-    }
+    Flow { interval: PING_INTERVAL, ..Flow::plain(app.word(), app, length) }
 }
 
 #[cfg(test)]

@@ -59,7 +59,7 @@ impl Site {
 
     /// The only lane of a variant of this kind.
     pub fn open(&self, kind: Kind) -> Result<Lane, LabError> {
-        let variant = Variant { name: kind.word().into(), kind, links: Vec::new(), weft: toml::Table::new() };
+        let variant = Variant::plain(kind);
         let lane = variants::open(&variant, &self.world, &self.options, 0)?.pop();
         lane.ok_or_else(|| LabError::Missing(format!("{} made no lane", variant.name)))
     }

@@ -8,7 +8,7 @@ mod weft;
 mod wireguard_go;
 
 pub(crate) use daemon::Daemon;
-pub(crate) use weft::WeftControl;
+pub(crate) use weft::{VpnState, WeftControl};
 
 use crate::LabError;
 use crate::lane::Lane;
@@ -28,6 +28,7 @@ pub(crate) fn open(variant: &Variant, world: &World, options: &RunOptions, best:
         Kind::WireguardGo => wireguard_go::open(variant, world, best),
         Kind::Weft => weft::open(variant, world, options, &chosen),
         Kind::WeftEachLink => weft::open_each(variant, world, options, &chosen),
+        Kind::WeftEachVpn => weft::open_each_vpn(variant, world, options, &chosen),
     };
     lanes.map_err(|error| match error {
         LabError::Io(error) => LabError::Missing(error.to_string()),

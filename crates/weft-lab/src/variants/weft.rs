@@ -13,15 +13,18 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::io::{self, BufRead, BufReader, Write};
 use std::net::Ipv4Addr;
+use std::ops::Range;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 use toml::{Table, Value};
-use weft_scenario::Variant;
+use weft_scenario::{Scenario, ShareChange, Variant, VpnService};
 
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(2);
 const FIRST_PORT: u16 = 51_900;
+/// Second byte of the addresses in the first VPN.
+const FIRST_VPN_NET: u8 = 101;
 
 /// A running weft's control socket.
 #[derive(Clone, Debug)]
@@ -40,10 +43,48 @@ pub(crate) struct PathState {
     pub state: String,
 }
 
+/// What the lab needs of a VPN.
+#[derive(Clone, PartialEq, Debug, Deserialize)]
+pub(crate) struct VpnState {
+    /// Its name.
+    pub name: String,
+    /// Its ways to the peers that have part in it.
+    pub members: Vec<WayIn>,
+}
+
+/// A VPN's queue and loop toward a peer.
+#[derive(Clone, PartialEq, Debug, Default, Deserialize)]
+pub(crate) struct WayIn {
+    /// Packets the full queue dropped.
+    pub dropped_full: u64,
+    /// Packets the AQM dropped.
+    pub dropped_aqm: u64,
+    /// The loop, if it was ever used.
+    #[serde(rename = "loop")]
+    pub control: Option<LoopState>,
+}
+
+/// What the lab needs of a loop.
+#[derive(Clone, PartialEq, Debug, Deserialize)]
+pub(crate) struct LoopState {
+    /// What it may send.
+    pub rate_bps: u64,
+    /// Its window, or what the rate sends in a round trip.
+    pub window_bytes: u64,
+    /// Smoothed round-trip time between the edges.
+    pub rtt_us: u64,
+    /// Packets finally lost, modulo 2^32.
+    pub lost_packets: u32,
+    /// Bytes in queues on the way.
+    pub accumulation_bytes: u64,
+}
+
 #[derive(Deserialize)]
 struct Answer {
     #[serde(default)]
     peers: Vec<PeerState>,
+    #[serde(default)]
+    vpns: Vec<VpnState>,
     why: Option<String>,
 }
 
@@ -71,6 +112,31 @@ impl WeftControl {
         Ok(peer.map(|peer| peer.paths).unwrap_or_default())
     }
 
+    /// The VPNs, the default one first.
+    pub fn vpns(&self) -> io::Result<Vec<VpnState>> {
+        Ok(self.ask(r#"{"command":"status"}"#)?.vpns)
+    }
+
+    /// Changes a VPN's share; effective at once.
+    pub fn set_share(&self, vpn: &str, change: &ShareChange) -> io::Result<()> {
+        let mut what = serde_json::Map::new();
+        what.extend(change.weight.map(|weight| ("weight".to_owned(), weight.into())));
+        what.extend(change.service.map(|service| match service {
+            VpnService::BestEffort => ("assured_bps".to_owned(), 0.into()),
+            VpnService::Assured(rate) => ("assured_bps".to_owned(), rate.bps().into()),
+            VpnService::Leased(rate) => ("leased_bps".to_owned(), rate.bps().into()),
+        }));
+        self.order(&serde_json::json!({ "command": "set-vpn", "vpn": vpn, "change": what }), "the share")
+    }
+
+    /// Asks for something to be done; `what` is a word for it.
+    fn order(&self, request: &serde_json::Value, what: &str) -> io::Result<()> {
+        match self.ask(&request.to_string())?.why {
+            None => Ok(()),
+            Some(why) => Err(io::Error::other(format!("weft refused {what}: {why}"))),
+        }
+    }
+
     /// Whether the session is there and this many paths carry.
     fn carries(&self, paths: usize) -> bool {
         let carries = |path: &PathState| path.state != "opening" && path.state != "down";
@@ -80,11 +146,7 @@ impl WeftControl {
     /// Sets the weights of the weighted schedules, per link name; effective at once.
     pub fn set_weights(&self, weights: &BTreeMap<String, u32>) -> io::Result<()> {
         let pairs: Vec<(&String, &u32)> = weights.iter().collect();
-        let request = serde_json::json!({ "command": "set-weights", "weights": pairs });
-        match self.ask(&request.to_string())?.why {
-            None => Ok(()),
-            Some(why) => Err(io::Error::other(format!("weft refused the weights: {why}"))),
-        }
+        self.order(&serde_json::json!({ "command": "set-weights", "weights": pairs }), "the weights")
     }
 }
 
@@ -95,7 +157,30 @@ pub(super) fn open(
     options: &RunOptions,
     chosen: &[usize],
 ) -> Result<Vec<Lane>, LabError> {
-    Ok(vec![pair(variant, world, options, chosen, 0, variant.name.clone())?])
+    let vpns = 0..world.scenario.vpns.len();
+    Ok(vec![pair(variant, world, options, chosen, 0, variant.name.clone(), vpns)?])
+}
+
+/// One lane over all chosen links, with daemons of its own for each VPN.
+pub(super) fn open_each_vpn(
+    variant: &Variant,
+    world: &World,
+    options: &RunOptions,
+    chosen: &[usize],
+) -> Result<Vec<Lane>, LabError> {
+    let mut all: Option<Lane> = None;
+    for vpn in 0..world.scenario.vpns.len() {
+        let mut lane = pair(variant, world, options, chosen, vpn, variant.name.clone(), vpn..vpn + 1)?;
+        match &mut all {
+            None => all = Some(lane),
+            Some(all) => {
+                all.vpns.append(&mut lane.vpns);
+                all.weft.append(&mut lane.weft);
+                all.daemons.append(&mut lane.daemons);
+            }
+        }
+    }
+    Ok(all.into_iter().collect())
 }
 
 /// One lane for each chosen link, each with daemons of its own.
@@ -108,7 +193,8 @@ pub(super) fn open_each(
     let prefix = if variant.name == variant.kind.word() { "weft" } else { &variant.name };
     let lane = |(number, position): (usize, &usize)| {
         let name = world.links.get(*position).map_or("", |link| &link.name);
-        let mut lane = pair(variant, world, options, &[*position], number, format!("{prefix}:{name}"))?;
+        let vpns = 0..world.scenario.vpns.len();
+        let mut lane = pair(variant, world, options, &[*position], number, format!("{prefix}:{name}"), vpns)?;
         lane.link = Some(*position);
         Ok(lane)
     };
@@ -121,6 +207,9 @@ struct End<'a> {
     name: String,
     key: PathBuf,
     public: String,
+    /// The pair's number, and the host's.
+    number: u8,
+    host: u8,
     address: Ipv4Addr,
 }
 
@@ -129,11 +218,17 @@ impl<'a> End<'a> {
         let name = format!("{node}{number}");
         let key = scratch_file(world, format!("{name}.key"));
         let public = keygen(binary, &key)?;
-        Ok(End { node, name, key, public, address: Ipv4Addr::new(10, 99, number, host) })
+        Ok(End { node, name, key, public, number, host, address: Ipv4Addr::new(10, 99, number, host) })
+    }
+
+    /// Its address in the VPN at a position; a scenario has at most a hundred.
+    fn address_in(&self, vpn: usize) -> Ipv4Addr {
+        Ipv4Addr::new(10, FIRST_VPN_NET + vpn as u8, self.number, self.host)
     }
 }
 
-/// Starts weft on both nodes over `links` and waits until all paths are up. `number` keeps several pairs apart.
+/// Starts weft on both nodes over `links`, for the scenario's VPNs at these positions, and waits until all paths are up. `number`
+/// keeps several pairs apart.
 fn pair(
     variant: &Variant,
     world: &World,
@@ -141,6 +236,7 @@ fn pair(
     links: &[usize],
     number: usize,
     name: String,
+    vpns: Range<usize>,
 ) -> Result<Lane, LabError> {
     let binary =
         options.weft_binary.as_deref().ok_or_else(|| LabError::Missing("the weft program is not there".into()))?;
@@ -151,15 +247,18 @@ fn pair(
     let port = FIRST_PORT + u16::from(number);
     let endpoints: Vec<String> = links.iter().map(|link| format!("{}:{port}", link.hub)).collect();
     let names: Vec<&str> = links.iter().map(|link| link.name.as_str()).collect();
-    let of_hub = configuration(world, &hub, &home, &names, Some(port), &[]);
-    let of_home = configuration(world, &home, &hub, &names, None, &endpoints);
+    let mut of_hub = configuration(world, &hub, &home, &names, Some(port), &[]);
+    let mut of_home = configuration(world, &home, &hub, &names, None, &endpoints);
+    add_vpns(&mut of_hub, &world.scenario, variant, vpns.clone(), [&hub, &home]);
+    add_vpns(&mut of_home, &world.scenario, variant, vpns.clone(), [&home, &hub]);
     let hub_daemon = start(binary, world, &hub, variant.laid_over(of_hub))?;
     let home_daemon = start(binary, world, &home, variant.laid_over(of_home))?;
-    let control = WeftControl { socket: scratch_file(world, format!("{}.sock", home.name)) };
+    let controls = [&home, &hub].map(|end| WeftControl { socket: scratch_file(world, format!("{}.sock", end.name)) });
     let mut daemons = vec![hub_daemon, home_daemon];
-    wait_until(&mut daemons, || control.carries(links.len()))?;
+    wait_until(&mut daemons, || controls[0].carries(links.len()))?;
     let mut lane = Lane::plain(name, None, home.address, hub.address);
-    lane.weft = Some(control);
+    lane.vpns = vpns.map(|position| [home.address_in(position), hub.address_in(position)]).collect();
+    lane.weft = vec![controls];
     lane.daemons = daemons;
     Ok(lane)
 }
@@ -204,6 +303,31 @@ fn configuration(
     sections.into_iter().chain([("peer", peers)]).map(|(name, section)| (name.to_owned(), section)).collect()
 }
 
+/// The scenario's VPNs at these positions between this end and its peer: a device and an address for each.
+fn add_vpns(
+    configuration: &mut Table,
+    scenario: &Scenario,
+    variant: &Variant,
+    vpns: Range<usize>,
+    [own, peer]: [&End; 2],
+) {
+    let strings = |text: String| Value::Array(vec![text.into()]);
+    let vpn = |(position, mut vpn): (usize, Table)| {
+        vpn.insert("device".into(), format!("vpn{}-{}", position + 1, own.number).into());
+        vpn.insert("address".into(), strings(format!("{}/24", own.address_in(position))));
+        vpn.insert("prefixes".into(), strings(format!("{}/32", own.address_in(position))));
+        let members = Table::from_iter([(peer.name.clone(), strings(format!("{}/32", peer.address_in(position))))]);
+        vpn.insert("members".into(), members.into());
+        Value::from(vpn)
+    };
+    let tables = scenario.vpn_tables(variant).into_iter().enumerate();
+    let vpns: Vec<Value> = tables.filter(|(position, _)| vpns.contains(position)).map(vpn).collect();
+    if !vpns.is_empty() {
+        configuration.insert("policy".into(), scenario.policy_table().into());
+        configuration.insert("vpn".into(), vpns.into());
+    }
+}
+
 /// Starts the daemon; it is ended with SIGKILL when its lane is dropped.
 fn start(binary: &Path, world: &World, end: &End, configuration: Table) -> Result<Daemon, LabError> {
     let file = scratch_file(world, format!("{}.toml", end.name));
@@ -221,8 +345,8 @@ mod tests {
     use super::*;
     use std::os::unix::net::UnixListener;
 
-    #[test]
-    fn a_refusal_is_told() {
+    /// What is asked of a daemon that answers with `answer`, and what becomes of it.
+    fn asked<T>(answer: &'static str, ask: impl FnOnce(&WeftControl) -> T) -> (String, T) {
         let scratch = crate::scratch::Scratch::new().unwrap();
         let socket = scratch.path().join("control.sock");
         let listener = UnixListener::bind(&socket).unwrap();
@@ -230,11 +354,46 @@ mod tests {
             let (mut stream, _) = listener.accept().unwrap();
             let mut request = String::new();
             BufReader::new(stream.try_clone().unwrap()).read_line(&mut request).unwrap();
-            stream.write_all(b"{\"answer\":\"refused\",\"why\":\"no such link\"}\n").unwrap();
+            stream.write_all(format!("{answer}\n").as_bytes()).unwrap();
             request
         });
-        let error = WeftControl { socket }.set_weights(&BTreeMap::from([("a".to_owned(), 2)])).unwrap_err();
-        assert!(error.to_string().contains("no such link"));
-        assert_eq!(daemon.join().unwrap(), "{\"command\":\"set-weights\",\"weights\":[[\"a\",2]]}\n");
+        let told = ask(&WeftControl { socket });
+        (daemon.join().unwrap(), told)
+    }
+
+    #[test]
+    fn a_refusal_is_told() {
+        let weights = BTreeMap::from([("a".to_owned(), 2)]);
+        let refused = r#"{"answer":"refused","why":"no such link"}"#;
+        let (request, told) = asked(refused, |control| control.set_weights(&weights));
+        assert!(told.unwrap_err().to_string().contains("no such link"));
+        assert_eq!(request, "{\"command\":\"set-weights\",\"weights\":[[\"a\",2]]}\n");
+    }
+
+    #[test]
+    fn a_share_is_told_and_what_is_left_out_stays() {
+        let change = |weight, service| ShareChange { vpn: 0, weight, service };
+        let request = |change: ShareChange| {
+            let (request, told) = asked(r#"{"answer":"done"}"#, |control| control.set_share("blue", &change));
+            told.unwrap();
+            serde_json::from_str::<serde_json::Value>(&request).unwrap()["change"].to_string()
+        };
+        let line = VpnService::Leased(weft_units::Rate::from_mbps(5));
+        assert_eq!(request(change(None, Some(line))), r#"{"leased_bps":5000000}"#);
+        assert_eq!(request(change(Some(3), Some(VpnService::BestEffort))), r#"{"assured_bps":0,"weight":3}"#);
+    }
+
+    #[test]
+    fn ways_in_are_read_from_the_status() {
+        let member =
+            r#"{"peer":"hub0","dropped_full":7,"dropped_aqm":2,"loop":{"rate_bps":5,"window_bytes":6,"rtt_us":7,
+            "lost_packets":8,"accumulation_bytes":9,"loss_event_rate":null}}"#
+                .replace('\n', "");
+        let answer =
+            format!(r#"{{"answer":"status","peers":[],"vpns":[{{"name":"blue","weight":1,"members":[{member}]}}]}}"#);
+        let (_, vpns) = asked(answer.leak(), WeftControl::vpns);
+        let [VpnState { name, members }] = &vpns.unwrap()[..] else { panic!("there is one VPN") };
+        let control = members[0].control.as_ref().unwrap();
+        assert_eq!((name.as_str(), members[0].dropped_full, control.lost_packets), ("blue", 7, 8));
     }
 }

@@ -4,7 +4,9 @@ mod arrivals;
 mod bound;
 mod campaign;
 mod carried;
+mod lengths;
 mod replies;
+mod vpns;
 
 pub use arrivals::{
     Arrival, PROBE_PAYLOAD_BYTES, RECENT_PROBES, carrying_link, longest_gap, newest_age_ms_p95, probe_result,
@@ -12,4 +14,6 @@ pub use arrivals::{
 pub use bound::{bound_bps, bulk_direction, omniscient_ms_p95};
 pub use campaign::{arrange, predict, variants_to_run, wanted_variants};
 pub use carried::{Carried, STEP};
+pub use lengths::{LengthSummary, Lengths};
 pub use replies::{Reply, ping_result};
+pub use vpns::{EntryEnd, vpn_fairness, vpn_results, vpn_series};

@@ -30,7 +30,7 @@ pub struct NetworkEvent {
     pub target: Target,
     /// The direction or directions of a link concerned.
     pub directions: Directions,
-    /// What happens; never [`Action::Weights`].
+    /// What happens; never [`Action::Weights`] or [`Action::Share`].
     pub action: Action,
 }
 
@@ -44,7 +44,10 @@ pub(super) fn read(
     let mut events: Vec<NetworkEvent> = Vec::new();
     let names: Vec<String> = links.iter().map(|link| link.name.clone()).collect();
     for (group, file) in files.iter().enumerate() {
-        let (action, directions) = file.action(source)?;
+        if let Some(vpn) = &file.vpn {
+            return Err(source.at(vpn, "shares change between two nodes only, as yet"));
+        }
+        let (action, directions) = file.action(source, &[])?;
         let targets = targets(source, file, &action, directions, nodes, &names)?;
         for target in targets {
             let lasting = file.lasting.map(|q| q.0);

@@ -18,6 +18,7 @@ use std::collections::VecDeque;
 use transmitter::Transmitter;
 use weft_core::queue::{QueueConfig, QueueKind};
 use weft_scenario::jitter::Wander;
+use weft_scenario::measure::Lengths;
 use weft_units::{Duration, Instant, Rate, Rng};
 
 /// What waits before the transmitter, and how.
@@ -207,7 +208,13 @@ impl Link {
     /// Starts all statistics anew.
     pub fn clear_stats(&mut self, now: Instant) {
         self.serve(now);
-        self.stats = LinkStats::default();
+        let queue_packets = self.stats.queue_packets.take().map(|_| Lengths::default());
+        self.stats = LinkStats { queue_packets, ..LinkStats::default() };
+    }
+
+    /// From now on counts how long the queue is.
+    pub fn watch_lengths(&mut self) {
+        self.stats.queue_packets.get_or_insert_default();
     }
 
     /// Packets and bytes that wait, the one in transmission included.
@@ -293,9 +300,12 @@ impl Link {
 
     /// Counts what has left a drop-tail queue by `now`.
     fn serve(&mut self, now: Instant) {
-        let waits = self.waiting.iter().position(|waiting| waiting.departs > now);
+        let waits = self.waiting.iter().position(|waiting| waiting.departs > now).unwrap_or(self.waiting.len());
+        if let Some(lengths) = &mut self.stats.queue_packets {
+            count_lengths(&self.waiting, waits, lengths);
+        }
         let mut sent_bytes = 0;
-        for gone in self.waiting.drain(..waits.unwrap_or(self.waiting.len())) {
+        for gone in self.waiting.drain(..waits) {
             sent_bytes += u64::from(gone.bytes);
             self.stats.sent(gone.bytes, gone.lost);
             self.stats.queue_delay.record(gone.departs.as_nanos() - gone.came.as_nanos());
@@ -332,6 +342,9 @@ impl Link {
         if let Some(managed) = self.rest.managed.as_mut().filter(|m| m.departs() <= now)
             && let Some(packet) = managed.finish()
         {
+            if let Some(lengths) = &mut self.stats.queue_packets {
+                lengths.record(managed.backlog().0 + 1);
+            }
             managed.start(now, &mut self.transmitter, &mut self.stats);
             let bytes = packet.bytes;
             let lost = self.depart(now, packet);
@@ -378,6 +391,15 @@ impl Link {
         for n in 0..self.waiting.len() {
             self.line[head + n].due = self.due(self.waiting[n].departs);
         }
+    }
+}
+
+/// How long the queue was when each of the first `gone` packets left it: those that had come by then, less those before it.
+fn count_lengths(waiting: &VecDeque<Waiting>, gone: usize, lengths: &mut Lengths) {
+    let mut came = 0;
+    for (before, leaving) in waiting.iter().take(gone).enumerate() {
+        came += waiting.iter().skip(came).take_while(|other| other.came < leaving.departs).count();
+        lengths.record(came - before);
     }
 }
 

@@ -1,4 +1,5 @@
 use super::Histogram;
+use weft_scenario::measure::Lengths;
 
 /// What a link did since it was made or its statistics were cleared.
 #[derive(Clone, PartialEq, Debug, Default)]
@@ -17,6 +18,8 @@ pub struct LinkStats {
     pub cut_packets: u64,
     /// From being taken in to having left the transmitter.
     pub queue_delay: Histogram,
+    /// How many packets were in the queue when one left it; counted only where asked for ([`super::Link::watch_lengths`]).
+    pub queue_packets: Option<Lengths>,
 }
 
 impl LinkStats {

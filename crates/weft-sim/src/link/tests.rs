@@ -175,3 +175,22 @@ fn queueing_delay_is_measured() {
     let p95 = link.stats(ms(1_000)).queue_delay.quantile(0.95).unwrap();
     assert!(p95.abs_diff(Duration::from_millis(95)) < Duration::from_millis(4), "{p95:?}");
 }
+
+#[test]
+fn lengths_are_those_when_packets_leave_however_late_one_looks() {
+    let lengths = |looks: &[u64]| {
+        let mut link = link(constant(5));
+        link.watch_lengths();
+        for (number, at) in [0, 0, 0, 2, 10].into_iter().enumerate() {
+            link.offer(ms(at), packet(number as u64, 1500));
+            looks.iter().filter(|look| **look == at).for_each(|look| _ = link.stats(ms(*look)));
+        }
+        let summary = link.stats(ms(50)).queue_packets.as_ref().map(Lengths::summary).unwrap();
+        link.clear_stats(ms(60));
+        assert_eq!(link.stats(ms(60)).queue_packets, Some(Lengths::default()));
+        (summary.mean, summary.max)
+    };
+    // Three when the first leaves at 1 ms, two, two with the one of 2 ms, one, and one alone.
+    assert_eq!(lengths(&[]), (9.0 / 5.0, 3.0));
+    assert_eq!(lengths(&[0, 2, 10]), lengths(&[]));
+}

@@ -92,6 +92,6 @@ fn apply(action: &Action, spec: &mut LinkSpec) {
         Action::Rate(rate) => spec.capacity = Capacity::Rate(*rate),
         Action::Loss(loss) => spec.loss = *loss,
         Action::Delay(delay) => spec.delay = *delay,
-        Action::Weights(_) => {}
+        Action::Weights(_) | Action::Share(_) => {}
     }
 }

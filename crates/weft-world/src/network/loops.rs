@@ -111,14 +111,18 @@ fn membership(network: &Network) -> Membership {
     members
 }
 
-fn plan(vpn: &NetworkVpn, mean_weight: f64, spec: &IngressSpec, steering: &Steering) -> Result<VpnPlan, String> {
-    let service = match vpn.service {
+/// What a VPN is promised, as laws and engines have it.
+pub(crate) fn service(of: VpnService) -> Service {
+    match of {
         VpnService::BestEffort => Service::BestEffort,
         VpnService::Assured(rate) => Service::Assured { rate, gamma: DEFAULT_GAMMA },
         VpnService::Leased(rate) => Service::LeasedLine { rate },
-    };
-    let share =
-        Share::new(vpn.weight / mean_weight, service).map_err(|error| format!("VPN `{}`: {error}", vpn.name))?;
+    }
+}
+
+fn plan(vpn: &NetworkVpn, mean_weight: f64, spec: &IngressSpec, steering: &Steering) -> Result<VpnPlan, String> {
+    let share = Share::new(vpn.weight / mean_weight, service(vpn.service))
+        .map_err(|error| format!("VPN `{}`: {error}", vpn.name))?;
     let (queue, sizes, ecn) = managed_queue(spec.queue, spec.discipline, NOMINAL_RATE, Duration::ZERO);
     let control = match spec.law {
         LoopLaw::None => None,
@@ -150,6 +154,8 @@ fn accumulation(spec: &IngressSpec) -> AccumulationConfig {
         hold_packets: spec.hold as f32,
         tau: spec.tau,
         interval: spec.interval,
+        // Nothing is below that would pace it, and nobody is late.
+        late: Duration::ZERO,
         startup: spec.startup,
         initial: spec.initial,
         cap: spec.cap,
@@ -280,7 +286,7 @@ pub(super) fn results(network: &Network, built: &Built, before: &[(f64, f64)], c
             continue;
         }
         let (lost, dropped) = losses(&built.simulator, this);
-        let ms = |q| waits.waits().quantile(q).map_or(0.0, |time| time.as_secs_f64() * 1e3);
+        let ms = |q| Some(waits.waits().quantile(q).map_or(0.0, |time| time.as_secs_f64() * 1e3));
         let vpn = &network.vpns[this.vpn as usize];
         let [from, to] = [this.from, this.to].map(|node| network.nodes[node.index()].clone());
         let result = VpnResult {
@@ -288,6 +294,7 @@ pub(super) fn results(network: &Network, built: &Built, before: &[(f64, f64)], c
             from,
             to,
             weight: vpn.weight,
+            promised_bps: Some(service(vpn.service).rate().bps() as f64).filter(|bps| *bps > 0.0),
             goodput_bps: arrived.bytes() as f64 * 8.0 / counted.as_secs_f64(),
             share: 0.0,
             rate_bps: status.control.map(|control| control.rate.bps() as f64),

@@ -13,5 +13,6 @@ pub use build::{Built, BuiltFlow, build, link_spec};
 pub use campaign::run_all;
 pub use eyes::run_with_eyes;
 pub use flows::{header_bytes, receiver_config, sender_config};
+pub(crate) use loops::service;
 pub use loops::{BuiltLoop, LoopRun, Steering};
 pub use run::{LinkQueue, NetworkRun, run, run_built};

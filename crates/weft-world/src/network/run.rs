@@ -237,8 +237,10 @@ fn link_results(network: &Network, built: &mut Built) -> Vec<LinkResult> {
                 direction: direction.into(),
                 sent_bytes: stats.sent_bytes as f64,
                 lost: (stats.dropped_packets + stats.lost_packets + stats.cut_packets) as f64,
+                dropped: stats.dropped_packets as f64,
                 queue_ms_p95: stats.queue_delay.quantile(0.95).map_or(0.0, |time| time.as_secs_f64() * 1e3),
                 utilisation: stats.sent_bytes as f64 / (capacity as f64).max(1.0),
+                ..LinkResult::default()
             });
         }
     }

@@ -3,7 +3,7 @@
 use super::world::{HOME, HUB, World};
 use crate::site::Site;
 use weft_scenario::measure::{Arrival, PROBE_PAYLOAD_BYTES, Reply, ping_result, probe_result};
-use weft_scenario::{App, Flow, FlowDirection, FlowResult, Series};
+use weft_scenario::{App, Flow, FlowDirection, FlowResult, Scenario, Series};
 use weft_sim::host::{Agent, DatagramSink, DatagramSource, Echo, EchoAnswer, Ends, Supply, TcpSink, TcpSource};
 use weft_sim::source::Pattern;
 use weft_sim::tcp::congestion::{CongestionKind, CubicGrowth, HyStartKind};
@@ -81,19 +81,23 @@ pub(super) struct Seat {
 ///
 /// # Errors
 /// When a congestion control is not known.
-pub(super) fn seat(flows: &[Flow], world: &mut World, epoch: Instant, rng: &Rng) -> Result<Vec<Seat>, String> {
-    let seats = (0..).zip(flows).map(|(number, flow)| {
+pub(super) fn seat(scenario: &Scenario, world: &mut World, epoch: Instant, rng: &Rng) -> Result<Vec<Seat>, String> {
+    let vpns = &scenario.vpns;
+    let seats = (0..).zip(&scenario.flows).map(|(number, flow)| {
         let is_down = flow.direction == FlowDirection::Down && flow.app != App::Ping;
         let [from, to] = if is_down { [HUB, HOME] } else { [HOME, HUB] };
         let seat = Seat { flow: flow.clone(), number: FlowNo(number), from, to, epoch, delivered: Vec::new() };
+        if let Some(vpn) = flow.vpn.and_then(|vpn| vpns.get(vpn)) {
+            seat.join(world, &vpn.name);
+        }
         let rng = rng.split(u64::from(number));
         let is_multipath = world.simulator.nodes().first().is_some_and(|site| site.multipath().is_some());
         if is_multipath && matches!(flow.app, App::Iperf3 | App::Http) {
             seat.connect_multipath(world, &rng)?;
         } else {
             let [source, sink] = seat.agents(world, &rng)?;
-            seat.add(world, to, |site, ends| _ = site.host_mut().add(ends, sink));
-            seat.add(world, from, |site, ends| _ = site.host_mut().add(ends, source));
+            seat.add(world, to, |site, ends| _ = site.host_mut(seat.number).add(ends, sink));
+            seat.add(world, from, |site, ends| _ = site.host_mut(seat.number).add(ends, source));
         }
         Ok(seat)
     });
@@ -104,6 +108,17 @@ impl Seat {
     /// Where the flow's sender sits, and its number there.
     pub(super) fn sender(&self) -> (NodeId, FlowNo) {
         (self.from, self.number)
+    }
+
+    /// Has the flow's packets travel in a VPN, where there are VPNs.
+    fn join(&self, world: &mut World, vpn: &str) {
+        for node in [HOME, HUB] {
+            world.simulator.with_node(node, |site, _, _| {
+                if let Some(engines) = site.engines_mut() {
+                    engines.join(self.number, vpn);
+                }
+            });
+        }
     }
 
     /// Adds one of the flow's ends at `node`.
@@ -148,6 +163,10 @@ impl Seat {
                 let source = datagrams(PROBE_PAYLOAD_BYTES as u32 + UDP_HEADERS_LEN);
                 return Ok([Agent::DatagramSource(source), Agent::DatagramSink(Box::new(DatagramSink::logging()))]);
             }
+            App::Cbr => {
+                let source = datagrams(self.flow.packet_bytes);
+                return Ok([Agent::DatagramSource(source), Agent::DatagramSink(Box::default())]);
+            }
             App::Iperf3 => Supply::Endless,
             App::Http => Supply::Transfers(self.flow.size_bytes),
         };
@@ -172,7 +191,7 @@ impl Seat {
     }
 
     fn agent<'a>(&self, world: &'a World, node: NodeId) -> Option<&'a Agent> {
-        world.simulator.nodes().get(node.index())?.host().agent(self.number)
+        world.simulator.nodes().get(node.index())?.host(self.number).agent(self.number)
     }
 
     fn delivered_bytes(&self, world: &World) -> Option<u64> {
@@ -183,6 +202,9 @@ impl Seat {
         }
         match self.agent(world, self.to)? {
             Agent::TcpSink(sink) => Some(sink.delivered_bytes()),
+            Agent::DatagramSink(sink) if self.flow.app == App::Cbr => {
+                Some(sink.received_bytes() - sink.received() * u64::from(UDP_HEADERS_LEN))
+            }
             _ => None,
         }
     }
@@ -220,7 +242,7 @@ impl Seat {
     pub(super) fn report(&self, world: &World, warmup: Duration) -> (FlowResult, Series) {
         let series = |unit, points| Series { name: self.flow.name.clone(), unit, points };
         match self.flow.app {
-            App::Iperf3 | App::Http => (self.bulk_result(warmup), series("bit/s", self.rates())),
+            App::Iperf3 | App::Http | App::Cbr => (self.bulk_result(warmup), series("bit/s", self.rates())),
             App::Probe => {
                 let arrivals = self.arrivals(world);
                 let sent = match self.agent(world, self.from) {
@@ -258,7 +280,7 @@ impl Seat {
         FlowResult {
             name: self.flow.name.clone(),
             goodput_bps: Some(bits / (to.saturating_sub(from)).as_secs_f64()),
-            tcp_resets: Some(0.0),
+            tcp_resets: (self.flow.app != App::Cbr).then_some(0.0),
             ..FlowResult::default()
         }
     }

@@ -2,13 +2,14 @@
 
 use super::apps::Seat;
 use super::measure::Stage;
-use super::world::HOME;
+use super::world::{HOME, HUB};
+use crate::network::service;
 use std::collections::BTreeMap;
-use weft_engine::{Command, PathState};
+use weft_engine::{Command, PathState, VpnChange};
 use weft_scenario::measure::{Carried, RECENT_PROBES, carrying_link, longest_gap};
-use weft_scenario::{Action, App, Directions, Event, EventLink, EventResult, FlowDirection};
-use weft_sim::LinkId;
+use weft_scenario::{Action, App, Directions, Event, EventLink, EventResult, FlowDirection, ShareChange};
 use weft_sim::link::{Capacity, LinkSpec};
+use weft_sim::{LinkId, NodeId};
 use weft_units::{Duration, Instant};
 
 /// How long after a change for the worse the paths' states are watched.
@@ -73,15 +74,9 @@ fn carry_out(stage: &mut Stage<'_>, event: &Event, link: Option<usize>) {
     match (&event.action, link) {
         (Action::Weights(weights), _) => {
             let pairs = weights.iter().map(|(name, weight)| (name.clone(), *weight)).collect();
-            let command = Command::SetWeights(Some(pairs));
-            stage.world.simulator.with_node(HOME, |site, now, ports| {
-                // Weights mean something to weft only; a name it does not know changes nothing.
-                let told = site.engine_mut().map(|engine| engine.command(now, command));
-                if let Some(Ok(())) = told {
-                    weft_sim::Node::wake(site, now, ports);
-                }
-            });
+            tell(stage, HOME, &Command::SetWeights(Some(pairs)));
         }
+        (Action::Share(change), _) => set_share(stage, change),
         (Action::Cut, Some(link)) => cut(stage, link, event.directions, true),
         (Action::Restore, Some(link)) => cut(stage, link, event.directions, false),
         (change, Some(link)) => set(stage, link, event.directions, Some(change)),
@@ -89,8 +84,32 @@ fn carry_out(stage: &mut Stage<'_>, event: &Event, link: Option<usize>) {
     }
 }
 
+/// Tells engines, if they carry the packets; what one refuses, for it has no such link or VPN, changes nothing.
+fn tell(stage: &mut Stage<'_>, node: NodeId, command: &Command) {
+    stage.world.simulator.with_node(node, |site, now, ports| {
+        let Some(engines) = site.engines_mut() else { return };
+        let told = engines.all_mut().map(|engine| engine.command(now, command.clone()).is_ok());
+        if told.fold(false, |a, b| a | b) {
+            weft_sim::Node::wake(site, now, ports);
+        }
+    });
+}
+
+fn set_share(stage: &mut Stage<'_>, change: &ShareChange) {
+    let Some(vpn) = stage.scenario.vpns.get(change.vpn) else { return };
+    for node in [HOME, HUB] {
+        let change = VpnChange { weight: change.weight, service: change.service.map(service) };
+        tell(stage, node, &Command::SetVpn { vpn: vpn.name.clone(), change });
+    }
+}
+
 fn undo(stage: &mut Stage<'_>, event: &Event, link: Option<usize>) {
     match (&event.action, link) {
+        (Action::Share(change), _) => {
+            if let Some(vpn) = stage.scenario.vpns.get(change.vpn) {
+                set_share(stage, &change.back_to(vpn.share));
+            }
+        }
         (Action::Cut, Some(link)) => cut(stage, link, event.directions, false),
         (Action::Restore, Some(link)) => cut(stage, link, event.directions, true),
         (Action::Rate(_) | Action::Loss(_) | Action::Delay(_), Some(link)) => set(stage, link, event.directions, None),

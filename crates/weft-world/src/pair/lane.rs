@@ -1,6 +1,6 @@
 //! What a set of flows goes through: each variant makes one lane, or one for each link.
 
-use super::world::EngineSettings;
+use super::world::{EngineSettings, VpnSettings};
 use weft_scenario::{Kind, Scenario, Variant};
 
 /// A tunnel's cost: what it adds to a packet, and what it leaves of one.
@@ -26,8 +26,8 @@ pub(super) enum Carrier {
     Plain { link: usize, overhead: Overhead },
     /// Hosts that speak MPTCP over these links.
     Multipath { links: Vec<usize> },
-    /// Engines over these links.
-    Engine { links: Vec<usize>, settings: Box<EngineSettings> },
+    /// Pairs of engines over these links, mostly one.
+    Engines { links: Vec<usize>, pairs: Vec<EngineSettings> },
 }
 
 /// One lane.
@@ -65,16 +65,20 @@ pub(super) fn lanes(variant: &Variant, scenario: &Scenario, settings: EngineSett
             tunnel(WIREGUARD, "a model: plain TCP over the best link with WireGuard's 60 bytes a packet")
         }
         Kind::Weft => {
-            let carrier = Carrier::Engine { links: chosen, settings: Box::new(settings) };
+            let carrier = Carrier::Engines { links: chosen, pairs: vec![settings] };
+            vec![lane(variant.name.clone(), None, carrier, None)]
+        }
+        Kind::WeftEachVpn => {
+            let pair = |vpn: &VpnSettings| EngineSettings { vpns: vec![vpn.clone()], ..settings.clone() };
+            let carrier = Carrier::Engines { links: chosen, pairs: settings.vpns.iter().map(pair).collect() };
             vec![lane(variant.name.clone(), None, carrier, None)]
         }
         Kind::WeftEachLink => {
-            let settings = Box::new(settings);
             let prefix = if variant.name == variant.kind.word() { "weft" } else { &variant.name };
             chosen
                 .iter()
                 .map(|&link| {
-                    let carrier = Carrier::Engine { links: vec![link], settings: settings.clone() };
+                    let carrier = Carrier::Engines { links: vec![link], pairs: vec![settings.clone()] };
                     lane(format!("{prefix}:{}", link_name(link)), Some(link), carrier, None)
                 })
                 .collect()

@@ -3,11 +3,15 @@
 use super::apps::{self, Seat};
 use super::events;
 use super::lane::Lane;
+use super::vpns::Entries;
 use super::watch::Watch;
 use super::world::{World, described};
 use crate::eyes::Eyes;
 use std::path::PathBuf;
-use weft_scenario::measure::{Carried, STEP, bound_bps, bulk_direction, newest_age_ms_p95, omniscient_ms_p95};
+use weft_scenario::measure::{
+    Carried, LengthSummary, Lengths, STEP, bound_bps, bulk_direction, newest_age_ms_p95, omniscient_ms_p95,
+    vpn_fairness, vpn_results, vpn_series,
+};
 use weft_scenario::{Capacity, FlowDirection, LinkResult, Scenario, Series, Traces, VariantRun};
 use weft_sim::link::LinkSpec;
 use weft_units::{Duration, Instant, Rng};
@@ -45,6 +49,8 @@ pub(super) struct Stage<'a> {
     next_look: Duration,
     at: Duration,
     results: Vec<LinkResult>,
+    /// The VPNs' ways in when counting began, and at the end.
+    entries: [Entries; 2],
 }
 
 impl Bench<'_> {
@@ -77,7 +83,7 @@ impl Bench<'_> {
         let epoch = world.simulator.now() + LEAD;
         world.simulator.run_until(epoch);
         world.restart_traces();
-        let seats = apps::seat(&self.scenario.flows, &mut world, epoch, &Rng::new(seed).split(1))?;
+        let seats = apps::seat(self.scenario, &mut world, epoch, &Rng::new(seed).split(1))?;
         let zeros = vec![[0; 2]; world.links.len()];
         let mut stage = Stage {
             scenario: self.scenario,
@@ -91,6 +97,7 @@ impl Bench<'_> {
             next_look: STEP,
             at: Duration::ZERO,
             results: Vec::new(),
+            entries: [Entries::default(), Entries::default()],
         };
         stage.clear_stats();
         Ok(stage)
@@ -104,6 +111,9 @@ impl Bench<'_> {
             flows.push(result);
             series.push(one);
         }
+        let [before, after] = &stage.entries;
+        let vpns = vpn_results(self.scenario, &flows, |vpn, direction| after.since(before, vpn, direction));
+        series.extend(vpn_series(self.scenario, &series));
         let names: Vec<&str> = self.scenario.links.iter().map(|link| link.name.as_str()).collect();
         let is_own = |name: &str| lane.link.and_then(|l| names.get(l)).is_none_or(|own| *own == name);
         let is_own_series = |s: &Series| s.name.rsplit_once('.').is_some_and(|(link, _)| is_own(link));
@@ -117,7 +127,8 @@ impl Bench<'_> {
             efficiency: goodput_bps / self.bound_bps().max(1.0),
             flows,
             links: stage.results.iter().filter(|link| is_own(&link.name)).cloned().collect(),
-            vpns: Vec::new(),
+            vpn_fairness: vpn_fairness(self.scenario, &vpns, self.direction()),
+            vpns,
             events: Vec::new(),
             lateness_ms_p999: 0.0,
         };
@@ -147,6 +158,7 @@ impl Stage<'_> {
         self.go(end);
         if end == self.scenario.duration {
             self.results = self.link_results();
+            self.entries[1] = Entries::of(&self.world, &self.scenario.vpns);
         }
     }
 
@@ -177,6 +189,7 @@ impl Stage<'_> {
         }
         self.before.fill([0; 2]);
         self.capacity.fill([0; 2]);
+        self.entries[0] = Entries::of(&self.world, &self.scenario.vpns);
     }
 
     fn look(&mut self) {
@@ -199,13 +212,19 @@ impl Stage<'_> {
         for ((pair, described), capacity) in self.world.links.iter().zip(&self.scenario.links).zip(&self.capacity) {
             for ((id, word), capacity) in pair.iter().zip(["up", "down"]).zip(capacity) {
                 let stats = self.world.simulator.link_mut(*id).stats(now);
+                let lengths = stats.queue_packets.as_ref().map(Lengths::summary);
+                let length = |of: fn(LengthSummary) -> f64| lengths.map(of);
                 results.push(LinkResult {
                     name: described.name.clone(),
                     direction: word.to_owned(),
                     sent_bytes: stats.sent_bytes as f64,
                     lost: (stats.lost_packets + stats.dropped_packets + stats.cut_packets) as f64,
+                    dropped: stats.dropped_packets as f64,
                     queue_ms_p95: stats.queue_delay.quantile(0.95).map_or(0.0, |time| time.as_secs_f64() * 1e3),
                     utilisation: stats.sent_bytes as f64 / (*capacity as f64).max(1.0),
+                    queue_packets_mean: length(|l| l.mean),
+                    queue_packets_p95: length(|l| l.p95),
+                    queue_packets_max: length(|l| l.max),
                 });
             }
         }

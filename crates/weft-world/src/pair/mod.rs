@@ -6,9 +6,10 @@ mod lane;
 mod measure;
 mod run;
 mod sweep;
+mod vpns;
 mod watch;
 mod world;
 
 pub use run::{PairOptions, PairRun, run};
 pub use sweep::run_sweep;
-pub use world::{EngineSettings, World};
+pub use world::{EngineSettings, VpnSettings, World};

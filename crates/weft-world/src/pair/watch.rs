@@ -39,7 +39,7 @@ impl<'a> Watch<'a> {
         let wanted = |seat: &Seat| eyes.traced.as_ref() == Some(&seat.flow().name);
         let traced = stage.seats.iter().position(wanted).filter(|&position| {
             let (node, flow) = stage.seats[position].sender();
-            world.simulator.with_node(node, |site, _, _| keep_story(site.host_mut(), flow))
+            world.simulator.with_node(node, |site, _, _| keep_story(site.host_mut(flow), flow))
         });
         Ok(Watch { directory, stem, capture, traced })
     }
@@ -53,6 +53,6 @@ impl<'a> Watch<'a> {
         let (node, flow) = stage.seats[position].sender();
         let Some(site) = stage.world.simulator.nodes().get(node.index()) else { return Ok(()) };
         let out = file(self.directory, &self.stem, "tcp.csv")?;
-        write_story(out, site.host(), flow).map_err(|error| error.to_string())
+        write_story(out, site.host(flow), flow).map_err(|error| error.to_string())
     }
 }

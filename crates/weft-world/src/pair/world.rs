@@ -2,20 +2,23 @@
 
 use super::lane::{Carrier, Lane};
 use crate::network::link_spec;
-use crate::site::{DSS_MAPPING_LEN, EngineSite, MultipathSite, PlainSite, Site, SiteLink};
+use crate::site::{DSS_MAPPING_LEN, EngineSite, Engines, MultipathSite, PlainSite, Site, SiteLink};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
-use weft_engine::{EngineConfig, LinkConfig, PathState, PeerConfig, Policy, Prefix};
+use weft_core::service::Service;
+use weft_engine::{EngineConfig, Entry, LinkConfig, MemberConfig, PathState, PeerConfig, Policy, Prefix, VpnConfig};
 use weft_scenario::{Discipline, LinkDirection, PAYLOAD_BYTES, Scenario, Traces};
 use weft_session::{Cipher, Identity};
 use weft_sim::link::{Capacity, LinkSpec};
 use weft_sim::{LinkId, NodeId, Simulator};
-use weft_units::{Duration, Instant, Rng};
+use weft_units::{Duration, Instant, Rng, VpnId};
 
 /// The scenario's first node.
 pub const HOME: NodeId = NodeId(0);
 /// The scenario's second node.
 pub const HUB: NodeId = NodeId(1);
 const PORT: u16 = 51_900;
+/// All hosts are behind the two nodes, in every VPN with the same addresses.
+const EVERYWHERE: Prefix = Prefix { address: IpAddr::V4(Ipv4Addr::UNSPECIFIED), length: 0 };
 /// IPv4 and TCP with timestamps.
 const HEADERS_LEN: u32 = 52;
 /// How long tunnels may take until they carry packets.
@@ -33,12 +36,33 @@ pub struct EngineSettings {
     pub inner_mtu: Option<u16>,
     /// Settings of links, by name.
     pub links: Vec<LinkConfig>,
+    /// VPNs beside the default one, in the scenario's order.
+    pub vpns: Vec<VpnSettings>,
+}
+
+/// A VPN between the two nodes.
+#[derive(Clone, PartialEq, Debug)]
+pub struct VpnSettings {
+    /// Its name.
+    pub name: String,
+    /// Its share beside others.
+    pub weight: u32,
+    /// What it is promised.
+    pub service: Service,
+    /// How its packets enter the tunnel.
+    pub entry: Entry,
 }
 
 impl Default for EngineSettings {
     /// What the program does without being told otherwise.
     fn default() -> EngineSettings {
-        EngineSettings { policy: Policy::default(), cipher: Cipher::Aes256Gcm, inner_mtu: None, links: Vec::new() }
+        EngineSettings {
+            policy: Policy::default(),
+            cipher: Cipher::Aes256Gcm,
+            inner_mtu: None,
+            links: Vec::new(),
+            vpns: Vec::new(),
+        }
     }
 }
 
@@ -63,16 +87,17 @@ impl World {
             simulator.add_node(site);
         }
         for [up, down] in described(scenario, traces)? {
-            simulator.add_link(HOME, HUB, up);
-            simulator.add_link(HUB, HOME, down);
+            for link in [simulator.add_link(HOME, HUB, up), simulator.add_link(HUB, HOME, down)] {
+                simulator.link_mut(link).watch_lengths();
+            }
         }
         let mss = match &lane.carrier {
             Carrier::Plain { overhead, .. } => overhead.mss,
             Carrier::Multipath { .. } => PAYLOAD_BYTES as u32 - DSS_MAPPING_LEN,
-            Carrier::Engine { .. } => 0,
+            Carrier::Engines { .. } => 0,
         };
         let mut world = World { simulator, links, mss };
-        if let Carrier::Engine { links, .. } = &lane.carrier {
+        if let Carrier::Engines { links, .. } = &lane.carrier {
             world.wait_until_ready(links.len())?;
         }
         Ok(world)
@@ -89,8 +114,13 @@ impl World {
         Ok(())
     }
 
+    /// Paths that carry, of the pair of engines that has the fewest.
     fn carrying_paths(&self) -> usize {
-        let Some(site) = self.simulator.nodes().first().and_then(Site::engine) else { return 0 };
+        let Some(engines) = self.simulator.nodes().first().and_then(Site::engines) else { return 0 };
+        engines.all().map(|site| self.carrying_paths_of(site)).min().unwrap_or(0)
+    }
+
+    fn carrying_paths_of(&self, site: &EngineSite) -> usize {
         let snapshot = site.engine().snapshot(self.simulator.now());
         let peer = snapshot.peers.first().filter(|peer| peer.established_for.is_some());
         let carries = |state| !matches!(state, PathState::Opening | PathState::Down);
@@ -140,42 +170,67 @@ fn sites(scenario: &Scenario, lane: &Lane, links: &[[LinkId; 2]], rng: &Rng) -> 
             let site = |node| Site::Multipath(Box::new(MultipathSite::new(seen_from(node, scenario, used, links))));
             Ok([HOME, HUB].map(site).into())
         }
-        Carrier::Engine { links: used, settings } => {
-            engine_sites([HOME, HUB].map(|node| seen_from(node, scenario, used, links)), settings, rng)
+        Carrier::Engines { links: used, pairs } => {
+            let seen = [HOME, HUB].map(|node| seen_from(node, scenario, used, links));
+            let pair = |(number, settings)| engine_pair(seen.clone(), settings, number, rng);
+            let pairs = (0..).zip(pairs).map(pair).collect::<Result<Vec<_>, String>>()?;
+            let (homes, hubs): (Vec<_>, Vec<_>) = pairs.into_iter().map(|[home, hub]| (home, hub)).unzip();
+            Ok(vec![side_by_side(homes)?, side_by_side(hubs)?])
         }
     }
 }
 
-/// An engine at both ends of links, as each node sees them.
-fn engine_sites([home, hub]: [Vec<SiteLink>; 2], settings: &EngineSettings, rng: &Rng) -> Result<Vec<Site>, String> {
+/// Engines on one node.
+fn side_by_side(engines: Vec<EngineSite>) -> Result<Site, String> {
+    let mut engines = engines.into_iter();
+    let first = engines.next().ok_or("there is no VPN to make a pair of nodes for")?;
+    Ok(Site::Engines(Box::new(Engines::new(first, engines.collect()))))
+}
+
+/// An engine at both ends of links, as each node sees them; `number` keeps several pairs apart.
+fn engine_pair(
+    [home, hub]: [Vec<SiteLink>; 2],
+    settings: &EngineSettings,
+    number: u16,
+    rng: &Rng,
+) -> Result<[EngineSite; 2], String> {
+    let rng = if number == 0 { rng.clone() } else { rng.split(2 + u64::from(number)) };
+    let port = PORT + number;
     let identities = [HOME, HUB].map(|node| Identity::from_secret(bytes(&mut rng.split(1).split(node.0.into()))));
     let site = |node: NodeId, seen: Vec<SiteLink>| {
         let there = if node == HOME { HUB } else { HOME };
         let endpoints =
-            seen.iter().filter(|_| node == HOME).map(|link| SocketAddr::new(link.peer.into(), PORT)).collect();
+            seen.iter().filter(|_| node == HOME).map(|link| SocketAddr::new(link.peer.into(), port)).collect();
         let peer = PeerConfig {
             name: if there == HOME { "home" } else { "hub" }.into(),
             public_key: identities[there.index()].public_key(),
             endpoints,
-            prefixes: vec![Prefix { address: IpAddr::V4(Ipv4Addr::UNSPECIFIED), length: 0 }],
+            prefixes: vec![EVERYWHERE],
             policy: settings.policy.clone(),
+        };
+        let vpn = |(position, vpn): (usize, &VpnSettings)| VpnConfig {
+            id: VpnId(position as u32 + 1),
+            name: vpn.name.clone(),
+            weight: vpn.weight,
+            service: vpn.service,
+            entry: vpn.entry.clone(),
+            prefixes: Vec::new(),
+            members: vec![MemberConfig { public_key: peer.public_key, prefixes: vec![EVERYWHERE] }],
         };
         let config = EngineConfig {
             identity: identities[node.index()].clone(),
             cipher: settings.cipher,
+            vpns: settings.vpns.iter().enumerate().map(vpn).collect(),
             peers: vec![peer],
-            vpns: Vec::new(),
             links: settings.links.clone(),
             accepted_stamps: Vec::new(),
             stamp_base: 1,
             inner_mtu: settings.inner_mtu,
         };
         let seed = bytes(&mut rng.split(2).split(node.0.into()));
-        EngineSite::new([node, there], config, PORT, seen, Instant::ZERO, seed)
-            .map(|site| Site::Engine(Box::new(site)))
-            .map_err(|error| error.to_string())
+        EngineSite::new([node, there], config, port, seen, Instant::ZERO, seed).map_err(|error| error.to_string())
     };
-    Ok(vec![site(HOME, home)?, site(HUB, hub)?])
+    Ok([site(HOME, home)?, site(HUB, hub)?])
 }
 
 /// The links at the positions `used`, as a node sees them.

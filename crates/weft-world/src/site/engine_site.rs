@@ -8,7 +8,7 @@ use weft_engine::{
     Command, CommandError, ConfigError, Engine, EngineConfig, Event, LinkEvent, PathState, Received, Transmit,
 };
 use weft_sim::host::Host;
-use weft_sim::{LinkId, Node, NodeId, Packet, Ports};
+use weft_sim::{FlowNo, LinkId, NodeId, Packet, Ports};
 use weft_units::{Duration, Instant, VpnId};
 
 /// An engine's timer is late by at least so much when it is not woken by a packet; it keeps a timer that stands still from
@@ -57,6 +57,8 @@ pub struct EngineSite {
     path_changes: Vec<PathChange>,
     reordering: Option<u32>,
     no_buffer: u64,
+    /// By the flow's number; those beyond are in the default one.
+    vpns: Vec<VpnId>,
 }
 
 impl EngineSite {
@@ -90,6 +92,7 @@ impl EngineSite {
             path_changes: Vec::new(),
             reordering: None,
             no_buffer: 0,
+            vpns: Vec::new(),
         })
     }
 
@@ -128,6 +131,14 @@ impl EngineSite {
         self.no_buffer
     }
 
+    /// From now on a flow's packets travel in this VPN.
+    pub fn set_vpn(&mut self, flow: FlowNo, vpn: VpnId) {
+        if self.vpns.len() <= flow.index() {
+            self.vpns.resize(flow.index() + 1, VpnId::DEFAULT);
+        }
+        self.vpns[flow.index()] = vpn;
+    }
+
     /// Does what a user asks.
     ///
     /// # Errors
@@ -159,15 +170,15 @@ impl EngineSite {
         self.next = engine.into_iter().chain(self.host.deadline()).min();
     }
 
-    /// What the host sent goes into the engine, by its TUN device.
+    /// What the host sent goes into the engine, by the TUN device of its VPN.
     fn take_packets(&mut self, now: Instant) {
-        let EngineSite { engine, codec, outbox, no_buffer, .. } = self;
-        let mut device = |written: &[u8]| {
+        let EngineSite { engine, codec, outbox, no_buffer, vpns, .. } = self;
+        let mut device = |flow: FlowNo, written: &[u8]| {
             let pool = engine.pool();
             match pool.alloc(written.len()) {
                 Some(buf) => {
                     pool.bytes_mut(buf)[..written.len()].copy_from_slice(written);
-                    engine.handle_packet(now, VpnId::DEFAULT, buf, written.len());
+                    engine.handle_packet(now, vpn_of(vpns, flow), buf, written.len());
                 }
                 None => *no_buffer += 1,
             }
@@ -176,10 +187,10 @@ impl EngineSite {
         codec.flush(&mut device);
     }
 
-    /// What the engine delivers goes to the host, which may answer.
+    /// What the engine delivers goes to the host, which may answer; nothing by the device of another VPN.
     fn deliver(&mut self, now: Instant) {
-        let EngineSite { engine, codec, host, outbox, out, .. } = self;
-        engine.deliver(|_, pieces| {
+        let EngineSite { engine, codec, host, outbox, out, vpns, .. } = self;
+        engine.deliver(|vpn, pieces| {
             let mut len = 0;
             for piece in pieces {
                 if let Some(room) = out.get_mut(len..len + piece.len()) {
@@ -187,7 +198,9 @@ impl EngineSite {
                 }
                 len += piece.len();
             }
-            if let Some(packet) = out.get(..len).and_then(|written| codec.receive(written)) {
+            if let Some(packet) = out.get(..len).and_then(|written| codec.receive(written))
+                && vpn_of(vpns, packet.flow) == vpn
+            {
                 host.receive(now, packet, outbox);
             }
         });
@@ -249,18 +262,27 @@ impl EngineSite {
     }
 }
 
-impl Node for EngineSite {
-    fn receive(&mut self, now: Instant, from: LinkId, packet: Box<Packet>, ports: &mut Ports<'_>) {
-        self.take_datagram(now, from, &packet);
+fn vpn_of(vpns: &[VpnId], flow: FlowNo) -> VpnId {
+    vpns.get(flow.index()).copied().unwrap_or(VpnId::DEFAULT)
+}
+
+impl EngineSite {
+    /// The port it listens on.
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
+    pub(super) fn receive(&mut self, now: Instant, from: LinkId, packet: &Packet, ports: &mut Ports<'_>) {
+        self.take_datagram(now, from, packet);
         self.turn(now, ports);
     }
 
-    fn wake(&mut self, now: Instant, ports: &mut Ports<'_>) {
+    pub(super) fn wake(&mut self, now: Instant, ports: &mut Ports<'_>) {
         self.host.wake(now, &mut self.outbox);
         self.turn(now, ports);
     }
 
-    fn deadline(&self) -> Option<Instant> {
+    pub(super) fn deadline(&self) -> Option<Instant> {
         self.next
     }
 }

@@ -43,8 +43,8 @@ impl InnerCodec {
         InnerCodec { here, there, flows: Vec::new(), pending: None, written: Vec::new() }
     }
 
-    /// Takes a packet that the host sends. What is complete goes to `device`: a virtio_net_hdr and a packet.
-    pub(super) fn send(&mut self, packet: &Packet, device: &mut impl FnMut(&[u8])) {
+    /// Takes a packet that the host sends. What is complete goes to `device`: its flow, and a virtio_net_hdr and a packet.
+    pub(super) fn send(&mut self, packet: &Packet, device: &mut impl FnMut(FlowNo, &[u8])) {
         match &packet.body {
             Body::Tcp(segment) => {
                 if let Some(pending) = &mut self.pending
@@ -65,18 +65,18 @@ impl InnerCodec {
         }
     }
 
-    fn send_udp(&mut self, packet: &Packet, number: u64, sent_at: Instant, device: &mut impl FnMut(&[u8])) {
+    fn send_udp(&mut self, packet: &Packet, number: u64, sent_at: Instant, device: &mut impl FnMut(FlowNo, &[u8])) {
         let (from, to) = endpoints(packet);
         let fields = IpFields { id: 0, ecn: packet.ecn };
         let Ok(headers) = udp_headers(from, to, fields, packet.bytes, number, sent_at) else { return };
         self.written.clear();
         self.written.resize(VNET_HEADER_LEN, 0);
         headers.write_whole(&mut self.written);
-        device(&self.written);
+        device(packet.flow, &self.written);
     }
 
     /// Nothing more comes at this instant: what was held back to be joined goes to `device`.
-    pub(super) fn flush(&mut self, device: &mut impl FnMut(&[u8])) {
+    pub(super) fn flush(&mut self, device: &mut impl FnMut(FlowNo, &[u8])) {
         let Some(Pending { flow, ecn, segments }) = self.pending.take() else { return };
         let mut written = std::mem::take(&mut self.written);
         written.clear();
@@ -84,7 +84,7 @@ impl InnerCodec {
         let fields = IpFields { id: codec.next_id, ecn };
         codec.next_id = codec.next_id.wrapping_add(segments.count() as u16);
         if segments.write(&codec.out, fields, &mut written).is_ok() {
-            device(&written);
+            device(flow, &written);
         }
         self.written = written;
     }
@@ -175,7 +175,7 @@ mod tests {
     fn through(packets: &[Packet]) -> Vec<Packet> {
         let mut device = Vec::new();
         let mut sender = InnerCodec::new(NodeId(0), NodeId(1));
-        let mut write = |bytes: &[u8]| device.push(bytes.to_vec());
+        let mut write = |_: FlowNo, bytes: &[u8]| device.push(bytes.to_vec());
         packets.iter().for_each(|packet| sender.send(packet, &mut write));
         sender.flush(&mut write);
         let mut receiver = InnerCodec::new(NodeId(1), NodeId(0));

@@ -1,6 +1,7 @@
 //! The ends of a pair of nodes: hosts with their applications, and what joins each to the links.
 
 mod engine_site;
+mod engines;
 mod inner;
 mod multipath_receiver;
 mod multipath_sender;
@@ -9,18 +10,19 @@ mod outer;
 mod plain_site;
 
 pub use engine_site::{EngineSite, PathChange, SiteLink};
+pub use engines::Engines;
 pub(crate) use multipath_site::DSS_MAPPING_LEN;
 pub use multipath_site::MultipathSite;
 pub use plain_site::PlainSite;
 
 use weft_sim::host::{Egress, Host};
-use weft_sim::{LinkId, Node, Packet, Ports};
+use weft_sim::{FlowNo, LinkId, Node, Packet, Ports};
 use weft_units::Instant;
 
 /// One of the two nodes.
 pub enum Site {
-    /// A host behind an engine.
-    Engine(Box<EngineSite>),
+    /// Hosts behind engines, mostly one.
+    Engines(Box<Engines>),
     /// A host on one link.
     Plain(Box<PlainSite>),
     /// A host whose TCP is MPTCP.
@@ -28,36 +30,41 @@ pub enum Site {
 }
 
 impl Site {
-    /// The host with its applications.
-    pub fn host(&self) -> &Host {
+    /// The host with a flow's application.
+    pub fn host(&self, flow: FlowNo) -> &Host {
         match self {
-            Site::Engine(site) => site.host(),
+            Site::Engines(site) => site.host(flow),
             Site::Plain(site) => site.host(),
             Site::Multipath(site) => site.host(),
         }
     }
 
-    /// The host, to seat applications on; wake the site after that.
-    pub fn host_mut(&mut self) -> &mut Host {
+    /// The host, to seat a flow's application on; wake the site after that.
+    pub fn host_mut(&mut self, flow: FlowNo) -> &mut Host {
         match self {
-            Site::Engine(site) => site.host_mut(),
+            Site::Engines(site) => site.host_mut(flow),
             Site::Plain(site) => site.host_mut(),
             Site::Multipath(site) => site.host_mut(),
         }
     }
 
-    /// The engine's site, if it is one.
+    /// The first engine's site, if there are engines.
     pub fn engine(&self) -> Option<&EngineSite> {
+        self.engines().map(Engines::first)
+    }
+
+    /// The engines, if there are any.
+    pub fn engines(&self) -> Option<&Engines> {
         match self {
-            Site::Engine(site) => Some(site),
+            Site::Engines(site) => Some(site),
             Site::Plain(_) | Site::Multipath(_) => None,
         }
     }
 
-    /// The engine's site, if it is one, to tell it something.
-    pub fn engine_mut(&mut self) -> Option<&mut EngineSite> {
+    /// The engines, if there are any, to tell them something.
+    pub fn engines_mut(&mut self) -> Option<&mut Engines> {
         match self {
-            Site::Engine(site) => Some(site),
+            Site::Engines(site) => Some(site),
             Site::Plain(_) | Site::Multipath(_) => None,
         }
     }
@@ -66,7 +73,7 @@ impl Site {
     pub fn multipath(&self) -> Option<&MultipathSite> {
         match self {
             Site::Multipath(site) => Some(site),
-            Site::Plain(_) | Site::Engine(_) => None,
+            Site::Plain(_) | Site::Engines(_) => None,
         }
     }
 
@@ -74,7 +81,7 @@ impl Site {
     pub fn multipath_mut(&mut self) -> Option<&mut MultipathSite> {
         match self {
             Site::Multipath(site) => Some(site),
-            Site::Plain(_) | Site::Engine(_) => None,
+            Site::Plain(_) | Site::Engines(_) => None,
         }
     }
 }
@@ -82,7 +89,7 @@ impl Site {
 impl Node for Site {
     fn receive(&mut self, now: Instant, from: LinkId, packet: Box<Packet>, ports: &mut Ports<'_>) {
         match self {
-            Site::Engine(site) => site.receive(now, from, packet, ports),
+            Site::Engines(site) => site.receive(now, from, &packet, ports),
             Site::Plain(site) => site.receive(now, from, packet, ports),
             Site::Multipath(site) => site.receive(now, from, packet, ports),
         }
@@ -90,7 +97,7 @@ impl Node for Site {
 
     fn wake(&mut self, now: Instant, ports: &mut Ports<'_>) {
         match self {
-            Site::Engine(site) => site.wake(now, ports),
+            Site::Engines(site) => site.wake(now, ports),
             Site::Plain(site) => site.wake(now, ports),
             Site::Multipath(site) => site.wake(now, ports),
         }
@@ -98,7 +105,7 @@ impl Node for Site {
 
     fn deadline(&self) -> Option<Instant> {
         match self {
-            Site::Engine(site) => site.deadline(),
+            Site::Engines(site) => site.deadline(),
             Site::Plain(site) => site.deadline(),
             Site::Multipath(site) => site.deadline(),
         }

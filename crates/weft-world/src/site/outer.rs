@@ -69,6 +69,12 @@ pub(super) struct Arrived<'a> {
     pub datagram: &'a [u8],
 }
 
+/// The port that what [`packet`] made is for.
+pub(super) fn destination_port(packet: &Packet) -> Option<u16> {
+    let Body::Raw(bytes) = &packet.body else { return None };
+    IpView::parse(bytes).ok().map(|ip| ip.ports().1)
+}
+
 /// Reads what [`packet`] made; nothing else travels between two sites.
 pub(super) fn read(packet: &Packet) -> Option<Arrived<'_>> {
     let Body::Raw(bytes) = &packet.body else { return None };

@@ -13,7 +13,7 @@ use weft_scenario::{AnyScenario, Network, RunResult, Scenario, Series, Variant};
 use weft_session::Identity;
 use weft_world::Eyes;
 use weft_world::network::run_all;
-use weft_world::pair::{self, EngineSettings, PairOptions};
+use weft_world::pair::{self, EngineSettings, PairOptions, VpnSettings};
 
 /// A picture shows so many curves in a panel.
 const SHOWN: usize = 6;
@@ -43,7 +43,7 @@ pub(super) fn run_pair(scenario: &Scenario, file: &str, options: &SimOptions) ->
     if let Some(out) = &options.run.out {
         std::fs::create_dir_all(out).map_err(|why| cannot_write(out, &why))?;
     }
-    let settings = |variant: &Variant| settings(variant, file);
+    let settings = |variant: &Variant| settings(scenario, variant, file);
     let run = pair::run(scenario, &traces, &pair_options, &settings, &progress(options.run.quiet, "runs"))
         .map_err(Failure::new)?;
     if let Some(out) = &options.run.out {
@@ -130,28 +130,36 @@ pub(super) fn progress(quiet: bool, what: &str) -> impl Fn(usize, usize) + Sync 
     }
 }
 
-/// What a variant sets of weft's configuration, read as the daemon reads it.
-fn settings(variant: &Variant, file: &str) -> Result<EngineSettings, String> {
+/// What a scenario and its variant set of weft's configuration, read as the daemon reads it.
+fn settings(scenario: &Scenario, variant: &Variant, file: &str) -> Result<EngineSettings, String> {
     if variant.weft.contains_key("links") {
         return Err(format!("{file}: variant `{}`: name its links with `links`, not in `weft`\n", variant.name));
     }
     let name = format!("{file}, the configuration of variant `{}`", variant.name);
-    let report = Report::new(name, variant.laid_over(base()).to_string());
+    let report = Report::new(name, variant.laid_over(base(scenario, variant)).to_string());
     match parse(&report, Path::new(".")) {
         Some(config) if report.count(Severity::Error) == 0 => Ok(engine_settings(&config)),
         _ => Err(report.to_string()),
     }
 }
 
-/// The least that the program would start with.
-fn base() -> Table {
+/// The least that the program would start with, and the VPNs.
+fn base(scenario: &Scenario, variant: &Variant) -> Table {
     let strings = |text: &str| Value::Array(vec![text.into()]);
     let peer = Table::from_iter([
         ("name".to_owned(), Value::from("hub")),
         ("public-key".to_owned(), Identity::from_secret([1; 32]).public_key().to_string().into()),
         ("prefixes".to_owned(), strings("10.99.0.2/32")),
     ]);
+    let vpn = |mut vpn: Table| {
+        let id = vpn.get("id").and_then(Value::as_integer).unwrap_or_default();
+        vpn.insert("members".into(), Table::from_iter([("hub".to_owned(), strings("0.0.0.0/0"))]).into());
+        vpn.insert("table".into(), (1_000 + id).into());
+        Value::from(vpn)
+    };
     Table::from_iter([
+        ("policy".to_owned(), scenario.policy_table().into()),
+        ("vpn".to_owned(), Value::Array(scenario.vpn_tables(variant).into_iter().map(vpn).collect())),
         ("node".to_owned(), Table::from_iter([("key".to_owned(), Value::from("weft.key"))]).into()),
         ("tun".to_owned(), Table::from_iter([("address".to_owned(), strings("10.99.0.1/24"))]).into()),
         ("peer".to_owned(), Value::Array(vec![peer.into()])),
@@ -169,26 +177,65 @@ fn engine_settings(config: &Config) -> EngineSettings {
         Mtu::Auto => None,
         Mtu::Fixed(bytes) => Some(bytes),
     };
-    EngineSettings { policy, cipher: config.node.cipher, inner_mtu, links: config.link.iter().map(link).collect() }
+    let vpn = |vpn: &weft_config::config::Vpn| VpnSettings {
+        name: vpn.name.value.clone(),
+        weight: vpn.weight,
+        service: vpn.service(),
+        entry: vpn.entry.clone(),
+    };
+    EngineSettings {
+        policy,
+        cipher: config.node.cipher,
+        inner_mtu,
+        links: config.link.iter().map(link).collect(),
+        vpns: config.vpns.iter().map(vpn).collect(),
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use weft_core::control_loop::LoopConfig;
+    use weft_core::queue::QueueKind;
+    use weft_core::service::Service;
     use weft_engine::{Recovery, Schedule, Weights};
-    use weft_scenario::Kind;
+    use weft_scenario::{Kind, LoopLaw, VpnEntry};
+    use weft_units::Rate;
 
     fn variant(weft: &str) -> Variant {
         Variant { weft: weft.parse().unwrap(), ..Variant::plain(Kind::Weft) }
     }
 
+    const SCENARIO: &str = "name = \"t\"\nduration = \"1 s\"\n[[link]]\nname = \"a\"\nrate = \"10 Mbit/s\"\n";
+
+    fn settings_of(variant: &Variant, file: &str) -> Result<EngineSettings, String> {
+        settings(&Scenario::parse(SCENARIO, "t").unwrap(), variant, file)
+    }
+
+    #[test]
+    fn vpns_are_read_as_the_daemon_reads_them() {
+        let vpns = "policy.leasable = \"4 Mbit/s\"\n[[vpn]]\nname = \"blue\"\nweight = 3\nloop = \"accumulation\"\nqueue = \"codel\"\n\
+            [[vpn]]\nname = \"line\"\nleased = \"3.5 Mbit/s\"\nqueue-packets = 64\n";
+        let scenario = Scenario::parse(&SCENARIO.replace("[[link]]", &format!("{vpns}[[link]]")), "t").unwrap();
+        let own = settings(&scenario, &variant(""), "t").unwrap();
+        assert_eq!(own.policy.leasable, Some(Rate::from_mbps(4)));
+        let [blue, line] = &own.vpns[..] else { panic!("{own:?}") };
+        assert_eq!((blue.weight, blue.entry.queue, blue.entry.limit_packets), (3, QueueKind::Codel, 1_000));
+        assert!(matches!(blue.entry.control, Some(LoopConfig::Accumulation(_))));
+        assert_eq!(line.service, Service::LeasedLine { rate: Rate::from_bps(3_500_000) });
+        assert_eq!((line.entry.limit_packets, &line.entry.control), (64, &None));
+        let vpn = VpnEntry { law: Some(LoopLaw::None), ..VpnEntry::default() };
+        let without = settings(&scenario, &Variant { vpn, ..variant("") }, "t").unwrap();
+        assert!(without.vpns.iter().all(|vpn| vpn.entry.control.is_none()));
+    }
+
     #[test]
     fn a_variant_sets_what_the_daemon_would() {
-        let plain = settings(&variant(""), "t").unwrap();
+        let plain = settings_of(&variant(""), "t").unwrap();
         assert_eq!(plain, EngineSettings::default());
         let own =
             "policy = { schedule = \"weighted-round-robin\", recovery = \"off\", weights = { a = 2 } }\ntun.mtu = 1300";
-        let own = settings(&variant(own), "t").unwrap();
+        let own = settings_of(&variant(own), "t").unwrap();
         assert_eq!((own.policy.schedule, own.policy.recovery), (Schedule::WeightedRoundRobin, Recovery::Off));
         assert_eq!(own.policy.weights, Weights::Static(vec![("a".into(), 2)]));
         assert_eq!(own.inner_mtu, Some(1300));
@@ -196,9 +243,9 @@ mod tests {
 
     #[test]
     fn a_wrong_key_is_told_at_its_place() {
-        let error = settings(&variant("policy.recovry = \"off\""), "t.toml").unwrap_err();
+        let error = settings_of(&variant("policy.recovry = \"off\""), "t.toml").unwrap_err();
         assert!(error.contains("t.toml, the configuration of variant `weft`"), "{error}");
         assert!(error.contains("unknown key `recovry` in [policy]") && error.contains("did you mean"), "{error}");
-        assert!(settings(&variant("links.use = [\"a\"]"), "t").unwrap_err().contains("`links`"));
+        assert!(settings_of(&variant("links.use = [\"a\"]"), "t").unwrap_err().contains("`links`"));
     }
 }

@@ -24,6 +24,9 @@ pub struct AccumulationConfig {
     pub interval: Option<Duration>,
     /// How it comes to know of losses.
     pub losses: Losses,
+    /// How late a waiting packet may be let go, the processor being busy, without λ being missed for it. What has been missed
+    /// leaves at once, for the paths below to pace.
+    pub late: Duration,
     /// Whether λ grows by half each τ at the start and after idling. The paper's law does not.
     pub startup: bool,
     /// λ at the start.
@@ -47,6 +50,7 @@ impl Default for AccumulationConfig {
             tau: None,
             interval: None,
             losses: Losses::Counted,
+            late: Duration::from_millis(1),
             startup: true,
             initial: Rate::from_bps(256_000),
             floor: Rate::from_bps(16_000),

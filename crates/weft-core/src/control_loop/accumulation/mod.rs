@@ -106,7 +106,7 @@ impl Accumulation {
         let mut this = Accumulation {
             ledger: Ledger::default(),
             share,
-            bucket: TokenBucket::new(config.burst_bytes),
+            bucket: TokenBucket::new(config.burst_bytes, config.late),
             sync: Synchronisation::default(),
             phase: Phase::Test,
             rate_bps: config.initial.bps() as f64,
@@ -138,7 +138,7 @@ impl Accumulation {
     /// Counts a packet that leaves. `more`: others wait behind it.
     pub fn on_sent(&mut self, now: Instant, bytes: u32, more: bool) -> Option<Marker> {
         self.shrink_after_idling(now);
-        self.bucket.take(now, bytes, self.sending_bps());
+        self.bucket.take(now, bytes, self.sending_bps(), more);
         self.ledger.on_sent(now, bytes);
         self.sent_bytes = self.sent_bytes.wrapping_add(bytes);
         self.emptied |= !more;

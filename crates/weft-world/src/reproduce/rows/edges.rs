@@ -78,7 +78,12 @@ fn moved(lab: &mut Laboratory) -> Result<Finding, String> {
         measured.add(*name, "waiting at the bottleneck, packets", waiting(runs));
         measured.add(*name, "goodput, Mbit/s", goodput(runs));
         let edge = Estimate::of(runs.iter().map(|run| {
-            run.run.vpns.iter().filter(|vpn| vpn.from.starts_with("in")).map(|vpn| vpn.queue_ms_p50).fold(0.0, f64::max)
+            run.run
+                .vpns
+                .iter()
+                .filter(|vpn| vpn.from.starts_with("in"))
+                .filter_map(|vpn| vpn.queue_ms_p50)
+                .fold(0.0, f64::max)
         }));
         measured.add(*name, "median wait at the edge, ms", edge);
     }

@@ -1,0 +1,70 @@
+//! The ways into the tunnel of all VPNs, as the daemons show them.
+
+use crate::LabError;
+use crate::interrupt;
+use crate::lane::Lane;
+use crate::variants::VpnState;
+use std::ops::Range;
+use std::time::{Duration, Instant};
+use weft_scenario::measure::EntryEnd;
+use weft_scenario::{FlowDirection, Scenario};
+
+/// What a lane's two daemons showed when counting began, and at the end.
+#[derive(Default)]
+pub(crate) struct Entries {
+    before: [Vec<VpnState>; 2],
+    after: [Vec<VpnState>; 2],
+}
+
+/// Asks the daemons of all lanes at both ends of the time that counts.
+pub(crate) fn watch(
+    scenario: &Scenario,
+    lanes: &[Lane],
+    epoch: Instant,
+    window: Range<Duration>,
+) -> Result<Vec<Entries>, LabError> {
+    if scenario.vpns.is_empty() {
+        return Ok(lanes.iter().map(|_| Entries::default()).collect());
+    }
+    interrupt::sleep_until(epoch + window.start)?;
+    let before: Vec<_> = lanes.iter().map(shown).collect();
+    interrupt::sleep_until(epoch + window.end)?;
+    let after = lanes.iter().map(shown);
+    Ok(before.into_iter().zip(after).map(|(before, after)| Entries { before, after }).collect())
+}
+
+/// What the daemons of both nodes show, home first; nothing where there are none.
+fn shown(lane: &Lane) -> [Vec<VpnState>; 2] {
+    let mut all = [Vec::new(), Vec::new()];
+    for pair in &lane.weft {
+        for (control, all) in pair.iter().zip(&mut all) {
+            all.extend(control.vpns().unwrap_or_default());
+        }
+    }
+    all
+}
+
+impl Entries {
+    /// How a VPN's way in stood at the end, and what became of packets in the time that counts.
+    pub fn end(&self, vpn: &str, direction: FlowDirection) -> EntryEnd {
+        let of = |shown: &[Vec<VpnState>; 2]| {
+            let [home, hub] = shown;
+            let node = if direction == FlowDirection::Up { home } else { hub };
+            node.iter().find(|state| state.name == vpn)?.members.first().cloned()
+        };
+        let Some(after) = of(&self.after) else { return EntryEnd::default() };
+        let before = of(&self.before).unwrap_or_default();
+        let (control, lost_before) = (after.control, before.control.map_or(0, |control| control.lost_packets));
+        let lost = control.as_ref().map_or(0, |control| control.lost_packets).wrapping_sub(lost_before);
+        let dropped = after.dropped_full + after.dropped_aqm - before.dropped_full - before.dropped_aqm;
+        EntryEnd {
+            rate_bps: control.as_ref().map(|control| control.rate_bps as f64),
+            window_bytes: control.as_ref().map(|control| control.window_bytes as f64),
+            rtt_ms: control.as_ref().map(|control| control.rtt_us as f64 / 1e3),
+            accumulation_bytes: control.as_ref().map(|control| control.accumulation_bytes as f64),
+            // A unit taken for lost may come after all, also after counting began.
+            lost: f64::from(lost as i32),
+            dropped: dropped as f64,
+        }
+    }
+}

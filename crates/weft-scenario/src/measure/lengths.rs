@@ -1,0 +1,77 @@
+//! How long a queue was.
+
+/// Longer queues count as one of this length.
+const LENGTH_MAX: usize = 1 << 16;
+
+/// How often a queue had each length in packets, one count for each packet that leaves it, which is one of them.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Lengths {
+    counts: Vec<u64>,
+}
+
+/// What there is to say of a queue's lengths, in packets; all zero where no packet left.
+#[derive(Clone, Copy, PartialEq, Debug, Default)]
+pub struct LengthSummary {
+    /// Mean.
+    pub mean: f64,
+    /// 95th percentile.
+    pub p95: f64,
+    /// The longest.
+    pub max: f64,
+}
+
+impl Lengths {
+    /// A packet leaves a queue of so many.
+    pub fn record(&mut self, packets: usize) {
+        let packets = packets.min(LENGTH_MAX);
+        if self.counts.len() <= packets {
+            self.counts.resize(packets + 1, 0);
+        }
+        self.counts[packets] += 1;
+    }
+
+    /// Nothing has left yet.
+    pub fn clear(&mut self) {
+        self.counts.fill(0);
+    }
+
+    /// All of it in three figures.
+    pub fn summary(&self) -> LengthSummary {
+        let total: u64 = self.counts.iter().sum();
+        if total == 0 {
+            return LengthSummary::default();
+        }
+        let each = || self.counts.iter().enumerate();
+        let sum: f64 = each().map(|(packets, count)| packets as f64 * *count as f64).sum();
+        let wanted = (total as f64 * 0.95).ceil() as u64;
+        let mut seen = 0;
+        let p95 = self.counts.iter().position(|count| {
+            seen += count;
+            seen >= wanted
+        });
+        let max = each().rev().find(|(_, count)| **count > 0);
+        LengthSummary {
+            mean: sum / total as f64,
+            p95: p95.unwrap_or(0) as f64,
+            max: max.map_or(0.0, |(packets, _)| packets as f64),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lengths_are_summed_up() {
+        let mut lengths = Lengths::default();
+        assert_eq!(lengths.summary(), LengthSummary::default());
+        (0..94).for_each(|_| lengths.record(1));
+        [3, 5, 5, 5, 7, usize::MAX].into_iter().for_each(|packets| lengths.record(packets));
+        let LengthSummary { mean, p95, max } = lengths.summary();
+        assert!((mean - (94.0 + 25.0 + 65_536.0) / 100.0).abs() < 1e-9, "{mean}");
+        assert_eq!((p95, max), (3.0, 65_536.0));
+        lengths.clear();
+        assert_eq!(lengths.summary().max, 0.0);
+    }
+}

@@ -1,0 +1,216 @@
+//! What VPNs between two nodes got, told from what their flows got.
+
+use crate::{App, Flow, FlowDirection, FlowResult, Scenario, Series, VpnResult, VpnService, VpnShare};
+use std::collections::BTreeMap;
+
+/// Time between two points of a VPN's series, in seconds.
+const SERIES_STEP_S: f64 = 0.5;
+/// IPv4, UDP.
+const UDP_HEADERS_LEN: u32 = 28;
+
+/// How a VPN's way into the tunnel stood at the end of a run, and what became of packets in the time that counts.
+#[derive(Clone, Copy, PartialEq, Debug, Default)]
+pub struct EntryEnd {
+    /// What the loop allowed, in bit/s.
+    pub rate_bps: Option<f64>,
+    /// Its window, or what its rate sends in a round trip, in bytes.
+    pub window_bytes: Option<f64>,
+    /// Its smoothed round trip in milliseconds.
+    pub rtt_ms: Option<f64>,
+    /// Bytes in queues on the way, of a law that measures them.
+    pub accumulation_bytes: Option<f64>,
+    /// Packets that the way lost.
+    pub lost: f64,
+    /// Packets that the VPN's queue dropped.
+    pub dropped: f64,
+}
+
+/// What each VPN got in each direction that its flows have; `entry` says how its way in stood.
+pub fn vpn_results(
+    scenario: &Scenario,
+    flows: &[FlowResult],
+    entry: impl Fn(usize, FlowDirection) -> EntryEnd,
+) -> Vec<VpnResult> {
+    let shares = scenario.last_shares();
+    let [home, hub] = &scenario.nodes;
+    let mut results = Vec::new();
+    for (direction, from, to) in [(FlowDirection::Up, home, hub), (FlowDirection::Down, hub, home)] {
+        let got: Vec<Option<f64>> =
+            (0..scenario.vpns.len()).map(|vpn| goodput_bps(scenario, flows, vpn, direction)).collect();
+        let sum: f64 = got.iter().flatten().sum();
+        let of_all = |bps: f64| if sum > 0.0 { bps / sum } else { 0.0 };
+        for (number, (vpn, share)) in scenario.vpns.iter().zip(&shares).enumerate() {
+            let Some(goodput_bps) = got.get(number).copied().flatten() else { continue };
+            let EntryEnd { rate_bps, window_bytes, rtt_ms, accumulation_bytes, lost, dropped } =
+                entry(number, direction);
+            results.push(VpnResult {
+                name: vpn.name.clone(),
+                from: from.clone(),
+                to: to.clone(),
+                weight: share.weight.into(),
+                promised_bps: Some(promised_bps(share)).filter(|bps| *bps > 0.0),
+                goodput_bps,
+                share: of_all(goodput_bps),
+                rate_bps,
+                window_bytes,
+                rtt_ms,
+                accumulation_bytes,
+                lost,
+                dropped,
+                queue_ms_p50: None,
+                queue_ms_p95: None,
+            });
+        }
+    }
+    results
+}
+
+/// What the flows of a VPN got in the time that counts, over all of it; none without flows.
+fn goodput_bps(scenario: &Scenario, flows: &[FlowResult], vpn: usize, direction: FlowDirection) -> Option<f64> {
+    let counted_s = (scenario.duration - scenario.warmup).as_secs_f64();
+    let own = scenario.flows.iter().filter(|flow| flow.vpn == Some(vpn) && flow.direction == direction);
+    let bits = own.filter_map(|flow| {
+        let result = flows.iter().find(|result| result.name == flow.name)?;
+        let length = flow.stop.saturating_sub(flow.start.max(scenario.warmup));
+        Some(result.goodput_bps? * length.as_secs_f64())
+    });
+    bits.reduce(|a, b| a + b).map(|bits| bits / counted_s)
+}
+
+fn promised_bps(share: &VpnShare) -> f64 {
+    match share.service {
+        VpnService::BestEffort => 0.0,
+        VpnService::Assured(rate) | VpnService::Leased(rate) => rate.bps() as f64,
+    }
+}
+
+/// Jain's index over what VPNs got in a direction of what was theirs: the promised rate, and of the rest a part by weight; but no
+/// more than they asked for, and then the others have more. None for fewer than two.
+pub fn vpn_fairness(scenario: &Scenario, vpns: &[VpnResult], direction: FlowDirection) -> Option<f64> {
+    let from = &scenario.nodes[usize::from(direction == FlowDirection::Down)];
+    let claims: Vec<Claim> = vpns
+        .iter()
+        .filter(|vpn| vpn.from == *from)
+        .map(|vpn| Claim {
+            got: vpn.goodput_bps,
+            promised: vpn.promised_bps.unwrap_or(0.0),
+            weight: vpn.weight,
+            asked: asked_bps(scenario, &vpn.name, direction),
+        })
+        .collect();
+    let parts: Vec<f64> =
+        claims.iter().zip(due(&claims)).filter(|(_, due)| *due > 0.0).map(|(claim, due)| claim.got / due).collect();
+    let squares: f64 = parts.iter().map(|part| part * part).sum();
+    let total: f64 = parts.iter().sum();
+    (parts.len() > 1 && squares > 0.0).then(|| total * total / (parts.len() as f64 * squares))
+}
+
+/// What one VPN may want of what all got.
+struct Claim {
+    got: f64,
+    promised: f64,
+    weight: f64,
+    asked: f64,
+}
+
+/// What each is due of what all got together.
+fn due(claims: &[Claim]) -> Vec<f64> {
+    let all: f64 = claims.iter().map(|claim| claim.got).sum();
+    let mut due: Vec<Option<f64>> = vec![None; claims.len()];
+    loop {
+        let given: f64 = due.iter().flatten().sum();
+        let open = || claims.iter().zip(&due).filter(|(_, due)| due.is_none()).map(|(claim, _)| claim);
+        let rest = (all - given - open().map(|claim| claim.promised).sum::<f64>()).max(0.0);
+        let weights: f64 = open().map(|claim| claim.weight).sum();
+        let part = |claim: &Claim| claim.promised + rest * claim.weight / weights;
+        let is_content = |claim: &Claim, due: &Option<f64>| due.is_none() && claim.asked < part(claim);
+        match claims.iter().zip(&due).position(|(claim, due)| is_content(claim, due)) {
+            Some(position) => due[position] = Some(claims[position].asked),
+            None => return claims.iter().zip(due).map(|(claim, due)| due.unwrap_or_else(|| part(claim))).collect(),
+        }
+    }
+}
+
+/// The payload that a VPN's flows ask for at most; without limit if one is TCP.
+fn asked_bps(scenario: &Scenario, vpn: &str, direction: FlowDirection) -> f64 {
+    let of = |flow: &&Flow| flow.vpn.and_then(|vpn| scenario.vpns.get(vpn)).is_some_and(|own| own.name == vpn);
+    let own = scenario.flows.iter().filter(of).filter(|flow| flow.direction == direction);
+    own.map(|flow| match flow.app {
+        App::Cbr => f64::from(flow.packet_bytes - UDP_HEADERS_LEN) * 8.0 / flow.interval.as_secs_f64(),
+        App::Iperf3 | App::Http => f64::INFINITY,
+        App::Ping | App::Probe => 0.0,
+    })
+    .sum()
+}
+
+/// The goodput of every VPN over time, in each direction; `series` are those of the flows.
+pub fn vpn_series(scenario: &Scenario, series: &[Series]) -> Vec<Series> {
+    let mut all = Vec::new();
+    for (number, vpn) in scenario.vpns.iter().enumerate() {
+        for (direction, word) in [(FlowDirection::Up, "up"), (FlowDirection::Down, "down")] {
+            let own = scenario.flows.iter().filter(|flow| flow.vpn == Some(number) && flow.direction == direction);
+            let own = own.filter_map(|flow| series.iter().find(|s| s.name == flow.name && s.unit == "bit/s"));
+            let mut steps: BTreeMap<u64, f64> = BTreeMap::new();
+            for (time_s, bps) in own.flat_map(|series| series.averaged(SERIES_STEP_S)) {
+                *steps.entry((time_s / SERIES_STEP_S).round() as u64).or_default() += bps;
+            }
+            if !steps.is_empty() {
+                let points = steps.into_iter().map(|(step, bps)| (step as f64 * SERIES_STEP_S, bps)).collect();
+                all.push(Series { name: format!("vpn:{}.{word}", vpn.name), unit: "bit/s", points });
+            }
+        }
+    }
+    all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn scenario() -> Scenario {
+        let text = "name = \"t\"\nduration = \"10 s\"\nwarmup = \"2 s\"\n[policy]\nleasable = \"6 Mbit/s\"\n\
+            [[link]]\nname = \"a\"\nrate = \"10 Mbit/s\"\n[[vpn]]\nname = \"x\"\n[[vpn]]\nname = \"y\"\n\
+            [[flow]]\napp = \"iperf3\"\nvpn = \"x\"\ncount = 2\n[[flow]]\nname = \"late\"\napp = \"iperf3\"\nvpn = \"y\"\nstart = \"6 s\"\n\
+            [[event]]\nat = \"5 s\"\nvpn = \"y\"\nleased = \"6 Mbit/s\"\n";
+        Scenario::parse(text, "t").unwrap()
+    }
+
+    fn flow(name: &str, goodput_bps: f64) -> FlowResult {
+        FlowResult { name: name.into(), goodput_bps: Some(goodput_bps), ..FlowResult::default() }
+    }
+
+    #[test]
+    fn a_vpn_gets_what_its_flows_get_and_is_due_its_promise_and_its_part() {
+        let flows = [flow("iperf3-0", 1e6), flow("iperf3-1", 1e6), flow("late", 16e6)];
+        let results = vpn_results(&scenario(), &flows, |vpn, _| EntryEnd { lost: vpn as f64, ..EntryEnd::default() });
+        let [x, y] = &results[..] else { panic!("{results:?}") };
+        assert_eq!((x.goodput_bps, y.goodput_bps), (2e6, 8e6), "the late one has half of the time that counts");
+        assert_eq!((x.share, y.share, y.lost), (0.2, 0.8, 1.0));
+        assert_eq!((x.promised_bps, y.promised_bps), (None, Some(6e6)));
+        let fairness = |results: &[VpnResult]| vpn_fairness(&scenario(), results, FlowDirection::Up);
+        assert_eq!(fairness(&results), Some(1.0));
+        assert_eq!(vpn_fairness(&scenario(), &results, FlowDirection::Down), None);
+        let alike = [VpnResult { goodput_bps: 8e6, ..x.clone() }, VpnResult { promised_bps: None, ..y.clone() }];
+        assert_eq!(fairness(&alike), Some(1.0));
+        let starved = [VpnResult { goodput_bps: 0.0, ..x.clone() }, VpnResult { promised_bps: None, ..y.clone() }];
+        assert_eq!(fairness(&starved), Some(0.5));
+    }
+
+    #[test]
+    fn who_asks_for_less_than_his_part_leaves_the_rest_to_others() {
+        let claim = |got, promised, asked| Claim { got, promised, weight: 1.0, asked };
+        assert_eq!(due(&[claim(46.0, 0.0, f64::INFINITY), claim(46.0, 50.0, 46.0)]), [46.0, 46.0]);
+        assert_eq!(due(&[claim(7.0, 4.0, f64::INFINITY), claim(3.0, 0.0, 15.0)]), [7.0, 3.0]);
+        let three = [claim(1.0, 0.0, 1.0), claim(5.0, 0.0, 6.0), claim(9.0, 0.0, f64::INFINITY)];
+        assert_eq!(due(&three), [1.0, 6.0, 8.0]);
+    }
+
+    #[test]
+    fn a_vpn_s_series_is_the_sum_of_its_flows() {
+        let points = |bps: f64| (1..=20).map(|n| (f64::from(n) * 0.1, bps)).collect();
+        let series =
+            ["iperf3-0", "iperf3-1"].map(|name| Series { name: name.into(), unit: "bit/s", points: points(1e6) });
+        let [x] = &vpn_series(&scenario(), &series)[..] else { panic!("one VPN has flows with series") };
+        assert_eq!((x.name.as_str(), x.points[0], x.points.len()), ("vpn:x.up", (0.5, 2e6), 4));
+    }
+}
