@@ -22,8 +22,8 @@ const FLIGHT_INTERVALS: f64 = 4.0;
 const EMPTY: f32 = 0.1;
 /// A promise raises H and L at most so many times.
 const MOST_PROMISE_SCALE: f64 = 4.0;
-/// A queue shows in the round trip too: a delay that grew by this much more than that is a clock that was set.
-const CLOCK_STEP: Duration = Duration::from_millis(200);
+/// A queue shows in the round trip too: a delay that grew by this much more than that is a clock that was set, or drifts.
+const CLOCK_STEP: Duration = Duration::from_millis(20);
 /// λ grows by this much each τ while it climbs.
 const CLIMB: f64 = 0.5;
 
