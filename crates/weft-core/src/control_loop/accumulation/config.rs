@@ -50,7 +50,7 @@ impl Default for AccumulationConfig {
             tau: None,
             interval: None,
             losses: Losses::Counted,
-            late: Duration::from_millis(1),
+            late: Duration::from_micros(500),
             startup: true,
             initial: Rate::from_bps(256_000),
             floor: Rate::from_bps(16_000),
