@@ -1,6 +1,7 @@
 //! One seed, from plan to verdict.
 
 use super::fault::FaultKind;
+use super::packet::Flow;
 use super::plan::{Plan, Talk};
 use super::violation::Violation;
 use super::world::World;
@@ -58,6 +59,7 @@ fn play_in(world: &mut World<'_>) -> Outcome {
 fn phases(world: &mut World<'_>) -> Result<(), Violation> {
     let times = world.plan.times;
     world.run_until(times.proof)?;
+    let dropped = dropped_by_queues(world);
     let refused = world.refused;
     world.run_until(times.settled)?;
     if world.refused > refused {
@@ -68,7 +70,7 @@ fn phases(world: &mut World<'_>) -> Result<(), Violation> {
     if let Some((at, node, cause)) = world.sessions_lost.iter().find(|(at, ..)| unexcused(*at)) {
         return Err(Violation::new("session lost", *at, format!("node {node}: {cause}")));
     }
-    check_proof(world)?;
+    check_proof(world, &dropped)?;
     check_loops(world, LoopsAre::AtWork)?;
     world.run_until(times.end)?;
     if check_memory(world).is_ok() {
@@ -104,12 +106,25 @@ fn check_loops(world: &World<'_>, are: LoopsAre) -> Result<(), Violation> {
     Ok(())
 }
 
-/// What was sent after the faults has arrived.
-fn check_proof(world: &World<'_>) -> Result<(), Violation> {
+/// For each flow what the queue of its VPN, where that has one of its own, has dropped of all its flows: two packets that wait too long
+/// are no sparse flow to it.
+fn dropped_by_queues(world: &World<'_>) -> Vec<usize> {
+    let dropped = |flow: &Flow| {
+        let vpns = world.sites[flow.from].engine.as_ref().map(Engine::vpns).unwrap_or_default();
+        let members = vpns.iter().filter(|vpn| vpn.id == flow.vpn).flat_map(|vpn| &vpn.members);
+        members.filter_map(|member| member.entry).map(|entry| entry.counters.dropped_aqm as usize).sum()
+    };
+    world.plan.flows.iter().map(dropped).collect()
+}
+
+/// What was sent after the faults has arrived, but for what queues have dropped since, of which `before` tells.
+fn check_proof(world: &World<'_>, before: &[usize]) -> Result<(), Violation> {
     let plan = world.plan;
+    let dropped = dropped_by_queues(world);
     for talk in plan.talks.iter().filter(|t| t.from >= plan.times.proof) {
         let (missing, sent) = world.judge.missing(talk.flow);
-        if missing > may_miss(plan, talk, sent) {
+        let dropped = dropped[talk.flow].saturating_sub(before[talk.flow]).min(sent.saturating_sub(1));
+        if missing > may_miss(plan, talk, sent).max(dropped) {
             let flow = &plan.flows[talk.flow];
             let lost: Vec<_> = world.judge.lost(talk.flow).take(4).collect();
             let kind = if missing == sent { "silence" } else { "lost" };

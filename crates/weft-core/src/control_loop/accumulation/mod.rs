@@ -22,8 +22,6 @@ const FLIGHT_INTERVALS: f64 = 4.0;
 const EMPTY: f32 = 0.1;
 /// A promise raises H and L at most so many times.
 const MOST_PROMISE_SCALE: f64 = 4.0;
-/// A queue shows in the round trip too: a delay that grew by this much more than that is a clock that was set, or drifts.
-const CLOCK_STEP: Duration = Duration::from_millis(20);
 /// λ grows by this much each τ while it climbs.
 const CLIMB: f64 = 0.5;
 
@@ -155,12 +153,9 @@ impl Accumulation {
         self.silences = 0;
         self.bucket.fill(now, self.sending_bps());
         let mut delay = self.sync.on_delay(now, news.one_way_delay_us);
-        if let Delay::Queued(queued_us) = delay
-            && Duration::from_micros(queued_us.into())
-                > news.round_trip.saturating_sub(self.ledger.rtt.min()) + CLOCK_STEP
-        {
-            self.sync.restart(now, news.one_way_delay_us);
-            delay = Delay::Resynchronised;
+        if let Delay::Queued(queued_us) = &mut delay {
+            let longer = news.round_trip.saturating_sub(self.ledger.rtt.min());
+            *queued_us = (*queued_us).min(longer.as_micros() as u32);
         }
         let span_us = report.received_at_us.wrapping_sub(self.last.received_at_us);
         if self.last.started && u128::from(span_us) * 2 < self.interval().as_micros() {
