@@ -1,13 +1,12 @@
-//! What the ends of a loop tell each other: what is understood is written again as it was.
+//! A marker before a unit: what is understood is written again as it was.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use weft_wire::loop_data::{LoopHeader, MAX_LOOP_HEADER_LEN};
+use weft_wire::loop_data::{MARKER_LEN, Marker, OfRun};
 
 fuzz_target!(|plaintext: &[u8]| {
-    let Ok((header, unit)) = LoopHeader::parse(plaintext) else { return };
-    let mut out = [0; MAX_LOOP_HEADER_LEN];
-    let len = header.emit(&mut out).expect("what is parsed can be written");
-    assert_eq!(len, header.len());
+    let Ok((marker, unit)) = OfRun::<Marker>::parse(plaintext) else { return };
+    let mut out = [0; MARKER_LEN];
+    let len = marker.emit(&mut out).expect("what is parsed can be written");
     assert_eq!([&out[..len], unit].concat(), plaintext);
 });

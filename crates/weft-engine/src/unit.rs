@@ -49,7 +49,6 @@ pub(crate) struct Unit {
     pub(crate) segment: Segment,
     pub(crate) kind: UnitKind,
     pub(crate) index: u8,
-    pub(crate) flow: FlowId,
     pub(crate) seq: FlowSeq,
     pub(crate) urgent: bool,
     /// What leaves with it, the first time it is sent.

@@ -19,11 +19,12 @@ fn both_laws() -> [Option<LoopConfig>; 2] {
     [window(), accumulation(Rate::from_mbps(1_000))]
 }
 
-/// Does something to markers, which node 0 sends, or reports, which node 1 does.
+/// Does something to units with markers, which node 0 sends, or to all that node 1 says, reports among it.
 fn meddle(from: usize, mut what: impl FnMut(&mut Rng) -> Vec<Duration> + 'static) -> Meddler {
     let mut rng = Rng::new(3);
     Box::new(move |sender, datagram| {
-        let is_meant = sender == from && PacketType::of(datagram) == Ok(PacketType::LoopData);
+        let carrier = if from == 0 { PacketType::LoopData } else { PacketType::Control };
+        let is_meant = sender == from && PacketType::of(datagram) == Ok(carrier);
         if is_meant { what(&mut rng) } else { vec![Duration::ZERO] }
     })
 }
@@ -39,7 +40,8 @@ fn settle(world: &mut World, number: u32) {
     let abandoned = world.nodes[0].snapshot(world.now).peers[0].abandoned_units;
     let entry = entry(world, 0, number);
     assert_eq!((entry.queued_packets, entry.sent_packets), (0, sent), "all that left its queue was sent");
-    assert_eq!(sent, received + abandoned, "{entry:?}");
+    // What was given up for want of a report may have arrived.
+    assert!(received <= sent && sent <= received + abandoned, "{received} and {abandoned} of {sent}: {entry:?}");
     assert_eq!(entry.control.map(|control| control.in_flight_bytes), Some(0), "{entry:?}");
 }
 
@@ -80,11 +82,11 @@ fn loops_outlive_restarts_of_either_end() {
         let tenants = [(1, Service::BestEffort, law.clone())];
         let mut world = world(&[direction(10, 10, 0.0)], &Policy::default(), &tenants);
         fill(&mut world, [1], ms(2_000));
-        for node in [1, 0, 1] {
+        for (seed, node) in [(41, 1), (42, 0), (43, 1)] {
             let stamp_base = u64::MAX / 2 + world.now.as_micros();
             let vpns = vec![vpn(node, 1, 1, Service::BestEffort, law.clone())];
             let config = EngineConfig { vpns, ..config(node, 1, &Policy::default(), stamp_base) };
-            world.nodes[node] = Engine::new(config, world.now, [40 + node as u8; 32]).unwrap();
+            world.nodes[node] = Engine::new(config, world.now, [seed; 32]).unwrap();
             world.plug_in(node);
             world.run_for(ms(6_000));
             fill(&mut world, [1], ms(1_000));

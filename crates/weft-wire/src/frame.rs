@@ -2,6 +2,7 @@
 
 use crate::WireError;
 use crate::bytes::{Reader, Writer};
+use crate::loop_data::{self, MARKER_LEN, Marker, OfRun, Report as LoopReport};
 use core::ops::RangeInclusive;
 use weft_units::{FlowId, FlowSeq, PathId, VpnId};
 
@@ -17,6 +18,11 @@ const SKIP: u8 = 5;
 const POLICY: u8 = 6;
 const CLOSE: u8 = 7;
 const VPN: u8 = 8;
+const LOOP_MARKER: u8 = 9;
+const LOOP_REPORT: u8 = 10;
+
+/// Bytes of a [`Frame::LoopMarker`].
+pub const LOOP_MARKER_LEN: usize = 1 + 4 + MARKER_LEN;
 
 /// One frame of a control datagram.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -71,6 +77,20 @@ pub enum Frame<'a> {
         index: u32,
         /// The sender has packets for the receiver, and wants to be told the index there.
         wants_index: bool,
+    },
+    /// A marker of the loop of a VPN toward the receiver, when no packet of the VPN carries it.
+    LoopMarker {
+        /// The VPN, not [`VpnId::DEFAULT`].
+        vpn: VpnId,
+        /// The marker.
+        marker: OfRun<Marker>,
+    },
+    /// A report on the loop of a VPN toward the sender.
+    LoopReport {
+        /// The VPN, not [`VpnId::DEFAULT`].
+        vpn: VpnId,
+        /// The report.
+        report: OfRun<LoopReport>,
     },
 }
 
@@ -214,6 +234,8 @@ fn parse_frame<'a>(r: &mut Reader<'a>) -> Result<Frame<'a>, WireError> {
         }
         CLOSE => Frame::Close { reason: r.u8()? },
         VPN => Frame::Vpn { vpn: vpn_id(r.u32()?)?, index: r.u32()?, wants_index: r.u8()? & 1 != 0 },
+        LOOP_MARKER => Frame::LoopMarker { vpn: vpn_id(r.u32()?)?, marker: loop_data::read_marker(r)? },
+        LOOP_REPORT => Frame::LoopReport { vpn: vpn_id(r.u32()?)?, report: loop_data::read_report(r)? },
         _ => return Err(WireError::UnknownType),
     })
 }
@@ -287,6 +309,16 @@ impl<'a> FrameWriter<'a> {
                 w.u32(vpn_id(vpn.0)?.0)?;
                 w.u32(index)?;
                 w.u8(wants_index.into())
+            }
+            Frame::LoopMarker { vpn, marker: OfRun { run, what } } => {
+                w.u8(LOOP_MARKER)?;
+                w.u32(vpn_id(vpn.0)?.0)?;
+                loop_data::write_marker(w, run, &what)
+            }
+            Frame::LoopReport { vpn, report: OfRun { run, what } } => {
+                w.u8(LOOP_REPORT)?;
+                w.u32(vpn_id(vpn.0)?.0)?;
+                loop_data::write_report(w, run, &what)
             }
         })
     }

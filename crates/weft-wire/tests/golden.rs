@@ -5,14 +5,14 @@ mod common;
 use common::{hex, unhex};
 use weft_units::{FlowId, FlowSeq, PathId, VpnId};
 use weft_wire::WireError;
-use weft_wire::frame::{Arrivals, Frame, FrameWriter, Frames};
+use weft_wire::frame::{Arrivals, Frame, FrameWriter, Frames, LOOP_MARKER_LEN};
 use weft_wire::handshake::{
     COOKIE_REPLY_LEN, CookieReply, INITIATION_LEN, Initiation, InitiationPayload, MessageWriter, RESPONSE_LEN,
     Response, ResponsePayload,
 };
 use weft_wire::hop::{HopHeader, PacketType};
 use weft_wire::inner::{GRANULE, InnerHeader, PartHeader, UnitKind};
-use weft_wire::loop_data::{LoopHeader, MARKER_LEN, MAX_LOOP_HEADER_LEN, Marker, OfRun, Report};
+use weft_wire::loop_data::{MARKER_LEN, Marker, OfRun, Report};
 use weft_wire::virtio::{GsoType, VnetHeader};
 
 #[test]
@@ -132,6 +132,7 @@ const MARKER: Marker = Marker {
     packets: 0x090a_0b0c,
     bytes: 0x0d0e_0f10,
     explained_us: 0x2526_2728,
+    is_pressing: true,
 };
 const REPORT: Report = Report {
     marker: MARKER,
@@ -142,34 +143,45 @@ const REPORT: Report = Report {
     ce_packets: 0x2122_2324,
 };
 
+const MARKER_TEXT: &str = "01 aa 01020304 05060708 090a0b0c 0d0e0f10 25262728";
+const COUNTS_TEXT: &str = "11121314 15161718 191a1b1c 1d1e1f20 21222324";
+
 #[test]
-fn loop_header() {
-    let (marker, report) = (Some(OfRun { run: 0xaa, what: MARKER }), Some(OfRun { run: 0xbb, what: REPORT }));
-    let marker_text = "aa 01020304 05060708 090a0b0c 0d0e0f10 25262728";
-    let report_text = "bb 01020304 05060708 090a0b0c 0d0e0f10 25262728 11121314 15161718 191a1b1c 1d1e1f20 21222324";
-    let cases = [
-        (LoopHeader { marker, report: None }, format!("01 {marker_text}")),
-        (LoopHeader { marker: None, report }, format!("02 {report_text}")),
-        (LoopHeader { marker, report }, format!("03 {marker_text} {report_text}")),
-    ];
-    for (header, text) in cases {
-        let mut bytes = unhex(&text);
-        let mut out = [0; MAX_LOOP_HEADER_LEN];
-        assert_eq!(header.emit(&mut out), Ok(bytes.len()));
-        assert_eq!((&out[..bytes.len()], header.len()), (&bytes[..], bytes.len()));
-        assert_eq!(LoopHeader::parse(&bytes), Ok((header, &[][..])));
-        for shorter in 0..bytes.len() {
-            assert_eq!(LoopHeader::parse(&bytes[..shorter]), Err(WireError::Truncated));
-            assert_eq!(header.emit(&mut out[..shorter]), Err(WireError::NoRoom));
-        }
-        bytes.push(0x20);
-        assert_eq!(LoopHeader::parse(&bytes), Ok((header, &[0x20][..])), "a unit follows");
+fn marker_before_a_unit() {
+    let marker = OfRun { run: 0xaa, what: MARKER };
+    let mut bytes = unhex(MARKER_TEXT);
+    let mut out = [0; MARKER_LEN];
+    assert_eq!(marker.emit(&mut out), Ok(bytes.len()));
+    assert_eq!((hex(&out), bytes.len()), (hex(&bytes), MARKER_LEN));
+    for shorter in 0..bytes.len() {
+        assert_eq!(OfRun::<Marker>::parse(&bytes[..shorter]), Err(WireError::Truncated));
+        assert_eq!(marker.emit(&mut out[..shorter]), Err(WireError::NoRoom));
     }
-    assert_eq!((LoopHeader::of_marker(1, MARKER).len(), MAX_LOOP_HEADER_LEN), (MARKER_LEN, 63));
-    for flags in [0, 4, 5, 0x80] {
-        assert_eq!(LoopHeader::parse(&[flags; 70]), Err(WireError::Malformed));
+    bytes.push(0x20);
+    assert_eq!(OfRun::<Marker>::parse(&bytes), Ok((marker, &[0x20][..])), "a unit follows");
+    for flags in [2, 3, 0x80] {
+        assert_eq!(OfRun::<Marker>::parse(&[flags; 40]), Err(WireError::Malformed));
     }
-    assert_eq!(LoopHeader::default().emit(&mut [0; 70]), Err(WireError::Malformed));
+}
+
+#[test]
+fn loop_frames() {
+    let marker = Frame::LoopMarker { vpn: VpnId(7), marker: OfRun { run: 0xaa, what: MARKER } };
+    let report = Frame::LoopReport { vpn: VpnId(7), report: OfRun { run: 0xaa, what: REPORT } };
+    let cases =
+        [(marker, format!("09 00000007 {MARKER_TEXT}")), (report, format!("0a 00000007 {MARKER_TEXT} {COUNTS_TEXT}"))];
+    for (frame, text) in cases {
+        let mut out = [0; 64];
+        let mut writer = FrameWriter::new(&mut out);
+        writer.write(&frame).unwrap();
+        let len = writer.len();
+        assert_eq!(hex(&out[..len]), hex(&unhex(&text)), "{frame:?}");
+        assert_eq!(Frames::new(&out[..len]).collect::<Vec<_>>(), [Ok(frame)]);
+        assert_eq!(Frames::new(&out[..len - 1]).collect::<Vec<_>>(), [Err(WireError::Truncated)]);
+    }
+    let of_default = unhex(&format!("09 00000000 {MARKER_TEXT}"));
+    assert_eq!(Frames::new(&of_default).next(), Some(Err(WireError::Malformed)), "the default VPN has no loop");
+    assert_eq!(LOOP_MARKER_LEN, 27);
 }
 
 #[test]
@@ -236,7 +248,7 @@ fn reports_that_lie_are_refused() {
         let bytes = unhex(&format!("{head} {tail}"));
         assert_eq!(Frames::new(&bytes).collect::<Vec<_>>(), [Err(error)], "{tail}");
     }
-    let unknown = [0x00, 0x09, 0x00];
+    let unknown = [0x00, 0x0b, 0x00];
     assert_eq!(Frames::new(&unknown).collect::<Vec<_>>(), [Ok(Frame::Padding), Err(WireError::UnknownType)]);
     assert_eq!(Frames::new(&unhex("05 0000 000000 00")).next(), Some(Err(WireError::Malformed)), "skips nothing");
     let default_vpn = unhex("08 00000000 00000001 00");

@@ -8,7 +8,7 @@ use weft_wire::handshake::{CookieReply, Initiation, InitiationPayload, Response,
 use weft_wire::hop::{HopHeader, MAX_PACKET_NUMBER, PacketType, reconstruct_packet_number};
 use weft_wire::inner::{InnerHeader, PartHeader, UnitKind};
 use weft_wire::ip::{self, Ecn, FlowKey, IpView, L4Checksum, TcpOption, clamp_mss};
-use weft_wire::loop_data::{LoopHeader, MAX_LOOP_HEADER_LEN};
+use weft_wire::loop_data::{MARKER_LEN, Marker, OfRun, Report};
 use weft_wire::super_packet::{Run, SegmentRole, SuperPacket, partial_l4_checksum};
 use weft_wire::varint;
 use weft_wire::virtio::VnetHeader;
@@ -35,7 +35,20 @@ fn plain_frames() -> impl Strategy<Value = Frame<'static>> {
             index,
             wants_index
         }),
+        (1u32.., markers()).prop_map(|(vpn, marker)| Frame::LoopMarker { vpn: VpnId(vpn), marker }),
+        (1u32.., markers(), any::<[u32; 5]>()).prop_map(|(vpn, OfRun { run, what: marker }, counts)| {
+            let [received_at_us, held_us, packets, bytes, ce_packets] = counts;
+            let report = Report { marker, received_at_us, held_us, packets, bytes, ce_packets };
+            Frame::LoopReport { vpn: VpnId(vpn), report: OfRun { run, what: report } }
+        }),
     ]
+}
+
+fn markers() -> impl Strategy<Value = OfRun<Marker>> {
+    (any::<u8>(), any::<[u32; 5]>(), any::<bool>()).prop_map(|(run, counts, is_pressing)| {
+        let [sequence, sent_at_us, packets, bytes, explained_us] = counts;
+        OfRun { run, what: Marker { sequence, sent_at_us, packets, bytes, explained_us, is_pressing } }
+    })
 }
 
 fn arrivals() -> impl Strategy<Value = Arrivals> {
@@ -105,14 +118,14 @@ proptest! {
     }
 
     #[test]
-    fn loop_headers_are_emitted_as_they_were_parsed(bytes in prop::collection::vec(any::<u8>(), 0..80), flags in 0u8..5) {
+    fn markers_are_emitted_as_they_were_parsed(bytes in prop::collection::vec(any::<u8>(), 0..80), flags in 0u8..4) {
         let mut bytes = bytes;
         if let Some(first) = bytes.first_mut() {
             *first = flags;
         }
-        if let Ok((header, rest)) = LoopHeader::parse(&bytes) {
-            let mut out = [0; MAX_LOOP_HEADER_LEN];
-            let len = header.emit(&mut out).unwrap();
+        if let Ok((marker, rest)) = OfRun::<Marker>::parse(&bytes) {
+            let mut out = [0; MARKER_LEN];
+            let len = marker.emit(&mut out).unwrap();
             prop_assert_eq!(len + rest.len(), bytes.len());
             prop_assert_eq!(&out[..len], &bytes[..len]);
         }

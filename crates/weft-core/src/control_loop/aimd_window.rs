@@ -112,7 +112,7 @@ impl AimdWindow {
         let first = self.ledger.sequence() == 0;
         let every = self.ledger.unmarked_packets() >= u32::from(self.config.marker_every.max(1));
         let full = f64::from(self.ledger.in_flight()) + f64::from(self.config.packet_bytes) / 2.0 > self.window;
-        (first || every || full).then(|| self.ledger.mark(now))
+        (first || every || full).then(|| self.ledger.mark(now, first || full || more))
     }
 
     /// Takes in a report.
@@ -148,12 +148,13 @@ impl AimdWindow {
 
     /// When [`AimdWindow::on_deadline`] is due.
     pub fn deadline(&self) -> Option<Instant> {
-        self.ledger.deadline()
+        self.ledger.deadline(self.config.losses.patience(self.backlogged))
     }
 
     /// At the deadline: a marker to send by itself. If an earlier one was not answered, that is a loss event, unless losses are told.
     pub fn on_deadline(&mut self, now: Instant) -> Option<Marker> {
-        let (marker, unanswered) = self.ledger.on_deadline(now)?;
+        let (marker, unanswered) =
+            self.ledger.on_deadline(now, self.config.losses.patience(self.backlogged), self.backlogged)?;
         if unanswered && self.config.losses == Losses::Counted {
             self.loss_event();
         }

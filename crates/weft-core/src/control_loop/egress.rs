@@ -51,7 +51,7 @@ mod tests {
         let mut egress = LoopEgress::default();
         egress.on_packet(1_000, false);
         egress.on_packet(500, true);
-        let marker = Marker { sequence: 1, sent_at_us: 70, packets: 3, bytes: 2_500, explained_us: 0 };
+        let marker = Marker { sequence: 1, sent_at_us: 70, packets: 3, bytes: 2_500, ..Marker::default() };
         let report = egress.on_marker(Instant::from_micros((1 << 32) + 5), marker);
         let counts = Report { marker, received_at_us: 5, held_us: 0, packets: 2, bytes: 1_500, ce_packets: 1 };
         assert_eq!(report, Some(counts));

@@ -110,7 +110,7 @@ impl Ledger {
     }
 
     /// A marker over everything sent so far.
-    pub fn mark(&mut self, now: Instant) -> Marker {
+    pub fn mark(&mut self, now: Instant, is_pressing: bool) -> Marker {
         self.sequence = self.sequence.wrapping_add(1);
         self.marked_packets = self.sent_packets;
         self.marked_at = now;
@@ -120,6 +120,7 @@ impl Ledger {
             packets: self.sent_packets,
             bytes: self.sent_bytes,
             explained_us: 0,
+            is_pressing,
         }
     }
 
@@ -181,15 +182,17 @@ impl Ledger {
         self.round = Round { received_bytes: report.bytes, received_at_us: report.received_at_us, started: true };
     }
 
-    /// When to ask with a marker by itself: something is out, and there was no news for a timeout.
-    pub fn deadline(&self) -> Option<Instant> {
+    /// When to ask with a marker by itself: something is out, and there was no news for a timeout. With `patience`, the last marker has had
+    /// its time too, and that beside.
+    pub fn deadline(&self, patience: Duration) -> Option<Instant> {
         let timeout = (self.rtt.timeout() * (1 << self.backoff)).min(LONGEST_TIMEOUT);
-        (self.in_flight() > 0).then(|| self.progress_at + timeout)
+        let since = if patience.is_zero() { self.progress_at } else { self.progress_at.max(self.marked_at) };
+        (self.in_flight() > 0).then(|| since + timeout + patience)
     }
 
     /// At the deadline: a marker to ask with, and whether an earlier one was not answered.
-    pub fn on_deadline(&mut self, now: Instant) -> Option<(Marker, bool)> {
-        if self.deadline().is_none_or(|deadline| now < deadline) {
+    pub fn on_deadline(&mut self, now: Instant, patience: Duration, is_pressing: bool) -> Option<(Marker, bool)> {
+        if self.deadline(patience).is_none_or(|deadline| now < deadline) {
             return None;
         }
         let unanswered = self.reported != self.sequence;
@@ -197,7 +200,7 @@ impl Ledger {
         if unanswered {
             self.backoff = (self.backoff + 1).min(8);
         }
-        Some((self.mark(now), unanswered))
+        Some((self.mark(now, is_pressing || unanswered), unanswered))
     }
 }
 
@@ -218,7 +221,7 @@ mod tests {
                 egress.on_packet(1_000, false);
             }
         }
-        egress.on_marker(at, ledger.mark(at))
+        egress.on_marker(at, ledger.mark(at, true))
     }
 
     #[test]
@@ -232,7 +235,7 @@ mod tests {
         assert_eq!(news, Some((8_000, 2)));
         assert_eq!((ledger.in_flight(), ledger.rtt.smoothed()), (0, Duration::from_millis(40)));
         assert!(ledger.on_report(ms(60), &report, Losses::Counted).is_none(), "the same report again");
-        assert_eq!(ledger.deadline(), None);
+        assert_eq!(ledger.deadline(Duration::ZERO), None);
     }
 
     #[test]
@@ -254,7 +257,7 @@ mod tests {
     fn where_losses_are_told_what_is_missing_is_none_and_what_is_explained_is_no_delay() {
         let (mut ledger, mut egress) = (Ledger::default(), LoopEgress::default());
         send(&mut ledger, &mut egress, ms(0), 4, 2);
-        let marker = Marker { explained_us: 30_000, ..ledger.mark(ms(1)) };
+        let marker = Marker { explained_us: 30_000, ..ledger.mark(ms(1), true) };
         let report = egress.on_marker(ms(41), marker).unwrap_or_default();
         let news = ledger.on_report(ms(50), &report, Losses::Told);
         let news = news.map(|n| (n.settled_bytes, n.lost_packets, n.one_way_delay_us, n.round_trip));
@@ -287,10 +290,17 @@ mod tests {
     fn silence_is_asked_about_ever_more_rarely() {
         let mut ledger = Ledger::default();
         ledger.on_sent(ms(0), 1_000);
-        assert_eq!(ledger.deadline(), Some(ms(300)));
-        assert_eq!(ledger.on_deadline(ms(300)).map(|(_, unanswered)| unanswered), Some(false), "no marker was out");
-        assert_eq!(ledger.on_deadline(ms(600)).map(|(m, unanswered)| (m.packets, unanswered)), Some((1, true)));
-        assert_eq!(ledger.deadline(), Some(ms(1_200)));
-        assert!(ledger.on_deadline(ms(1_199)).is_none());
+        assert_eq!(ledger.deadline(Duration::ZERO), Some(ms(300)));
+        assert_eq!(
+            ledger.on_deadline(ms(300), Duration::ZERO, true).map(|(_, unanswered)| unanswered),
+            Some(false),
+            "no marker was out"
+        );
+        assert_eq!(
+            ledger.on_deadline(ms(600), Duration::ZERO, true).map(|(m, unanswered)| (m.packets, unanswered)),
+            Some((1, true))
+        );
+        assert_eq!(ledger.deadline(Duration::ZERO), Some(ms(1_200)));
+        assert!(ledger.on_deadline(ms(1_199), Duration::ZERO, true).is_none());
     }
 }

@@ -69,6 +69,16 @@ pub enum Losses {
     Told,
 }
 
+impl Losses {
+    /// How much later than expected a report may come. Where losses are told, nobody hurries for a loop that holds nothing back.
+    fn patience(self, is_pressing: bool) -> Duration {
+        if self == Losses::Told && !is_pressing { LEISURE * 4 } else { Duration::ZERO }
+    }
+}
+
+/// How long a marker that is not pressing may wait for company before it leaves, and so its report.
+pub const LEISURE: Duration = Duration::from_millis(10);
+
 /// What a loop does, for the fair-share controller and for display.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Status {

@@ -209,8 +209,7 @@ mod tests {
         assert_eq!(leave(&mut ingress), [4, 5, 6, 7]);
         let mut egress = LoopEgress::default();
         (0..9).for_each(|_| egress.on_packet(PACKET, false));
-        let old =
-            crate::control_loop::Marker { sequence: 9, sent_at_us: 0, packets: 9, bytes: 9 * PACKET, explained_us: 0 };
+        let old = crate::control_loop::Marker { sequence: 9, packets: 9, bytes: 9 * PACKET, ..Default::default() };
         let report = egress.on_marker(Instant::ZERO, old).unwrap_or_default();
         for vpn in [first, second] {
             ingress.on_report(Instant::ZERO, vpn, &report);

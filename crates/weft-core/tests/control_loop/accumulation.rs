@@ -14,6 +14,7 @@ pub fn paper(tau: Duration) -> AccumulationConfig {
         packet_bytes: 1_000,
         burst_bytes: 1_000,
         tau: Some(tau),
+        resolution: Duration::ZERO,
         startup: false,
         ..AccumulationConfig::default()
     }

@@ -80,7 +80,7 @@ proptest! {
                     }
                 }
                 let marker = if *plausible { last.unwrap_or_default() } else {
-                    weft_core::control_loop::Marker { sequence: word[0], sent_at_us: word[1], packets: word[2], bytes: word[3], explained_us: word[1] }
+                    weft_core::control_loop::Marker { sequence: word[0], sent_at_us: word[1], packets: word[2], bytes: word[3], explained_us: word[1], is_pressing: *plausible }
                 };
                 let [.., received_at_us, held_us, packets, bytes] = *word;
                 this.on_report(now, &Report { marker, received_at_us, held_us, packets, bytes, ce_packets: word[1] });

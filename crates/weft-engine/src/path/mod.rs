@@ -132,8 +132,10 @@ pub(crate) struct Path {
     pub(crate) pacer: Pacer,
     pub(crate) queues: Queues,
     pub(crate) pending: Pending,
-    /// Markers of loops that leave by themselves.
+    /// Markers of loops that leave by themselves,
     pub(crate) markers: VecDeque<LoneMarker>,
+    /// and when; in the far future if there are none.
+    pub(crate) markers_due: Instant,
     pub(crate) book: SentBook<Sent>,
     pub(crate) waiting: Waiting,
     pub(crate) log: ReceiveLog,
@@ -183,6 +185,7 @@ impl Path {
             queues: Queues::default(),
             pending: Pending::default(),
             markers: VecDeque::new(),
+            markers_due: Instant::FAR_FUTURE,
             book: SentBook::new(),
             waiting: Waiting::default(),
             log: ReceiveLog::new(),
@@ -215,11 +218,17 @@ impl Path {
         self.health = Health::new(now);
         self.active = false;
         self.pending = Pending::default();
-        self.markers.clear();
+        self.forget_markers();
         self.book = SentBook::new();
         self.waiting.clear();
         self.log = ReceiveLog::new();
         self.newest = None;
+    }
+
+    /// Forgets the markers that wait.
+    pub(crate) fn forget_markers(&mut self) {
+        self.markers.clear();
+        self.markers_due = Instant::FAR_FUTURE;
     }
 
     /// May carry data.

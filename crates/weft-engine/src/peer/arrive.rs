@@ -47,15 +47,15 @@ impl Peer {
         let (mut plaintext, vpn) = (datagram.plaintext.clone(), datagram.opened.vpn);
         let mut of_loop = None;
         let eliciting = match datagram.opened.packet_type {
-            PacketType::Control => self.on_control(cx, index, datagram, received.buf),
+            PacketType::Control => self.on_control(cx, index, received, datagram),
             PacketType::LoopData => {
-                let Some((header, unit_at)) = cx.pool.bytes(received.buf).get(plaintext.clone()).and_then(loops::split)
+                let Some((marker, unit_at)) = cx.pool.bytes(received.buf).get(plaintext.clone()).and_then(loops::split)
                 else {
                     return;
                 };
                 plaintext.start += unit_at;
-                of_loop = Some(header);
-                Some(header.marker.is_some())
+                of_loop = Some(marker);
+                Some(true)
             }
             _ => Some(true),
         };
@@ -73,8 +73,8 @@ impl Peer {
                 _ => self.on_data(cx, vpn, received.buf, plaintext, received.tos),
             }
         }
-        if let Some(header) = of_loop {
-            self.on_loop_header(cx, received.at, vpn, &header);
+        if let Some(marker) = of_loop {
+            self.on_marker(cx, received.at, vpn, marker);
         }
     }
 
@@ -123,9 +123,15 @@ impl Peer {
     }
 
     /// Takes in a control datagram: whether it asks for a report; `None` if the session is over, and the path with it.
-    fn on_control(&mut self, cx: &mut Context<'_>, index: usize, datagram: &Datagram, buf: BufId) -> Option<bool> {
+    fn on_control(
+        &mut self,
+        cx: &mut Context<'_>,
+        index: usize,
+        received: &Received,
+        datagram: &Datagram,
+    ) -> Option<bool> {
         let mut copy = [0u8; 1500];
-        let bytes = cx.pool.bytes(buf).get(datagram.plaintext.clone())?;
+        let bytes = cx.pool.bytes(received.buf).get(datagram.plaintext.clone())?;
         // A padded probe is longer; what follows the frames is padding.
         let len = bytes.len().min(copy.len());
         let frames = copy.get_mut(..len)?;
@@ -137,13 +143,14 @@ impl Peer {
                 self.on_lost(cx, "the peer closed it");
                 return None;
             }
-            eliciting |= !matches!(frame, Frame::Report(_) | Frame::Padding | Frame::Pong { .. });
-            self.on_frame(cx, index, datagram, &frame);
+            eliciting |=
+                !matches!(frame, Frame::Report(_) | Frame::Padding | Frame::Pong { .. } | Frame::LoopReport { .. });
+            self.on_frame(cx, index, received.at, datagram, &frame);
         }
         Some(eliciting)
     }
 
-    fn on_frame(&mut self, cx: &mut Context<'_>, index: usize, datagram: &Datagram, frame: &Frame<'_>) {
+    fn on_frame(&mut self, cx: &mut Context<'_>, index: usize, at: Instant, datagram: &Datagram, frame: &Frame<'_>) {
         match *frame {
             Frame::Padding | Frame::Close { .. } => {}
             Frame::Report(ref report) => self.on_report(cx, report),
@@ -167,6 +174,8 @@ impl Peer {
             Frame::Vpn { vpn, index: receiver, wants_index } => {
                 self.on_vpn(cx, datagram.opened.key, vpn, receiver, wants_index);
             }
+            Frame::LoopMarker { vpn, marker } => self.on_marker(cx, at, vpn, marker),
+            Frame::LoopReport { vpn, ref report } => self.on_loop_report(cx, vpn, report),
         }
     }
 

@@ -113,7 +113,7 @@ impl Peer {
         }
         path.queues.push(lane, id, wire_bytes);
         self.units.retain(id);
-        if let Some(bytes) = self.committed.get_mut(usize::from(unit.flow.0)) {
+        if let Some(bytes) = self.committed.get_mut(usize::from(unit.segment.flow.0)) {
             *bytes += unit.len() as u32;
         }
         if let Some(view) = self.views.get_mut(index) {
@@ -137,7 +137,7 @@ impl Peer {
     /// A unit left a path's queue.
     pub(super) fn uncommit(&mut self, id: UnitId) {
         let Some(unit) = self.units.get(id) else { return };
-        if let Some(bytes) = self.committed.get_mut(usize::from(unit.flow.0)) {
+        if let Some(bytes) = self.committed.get_mut(usize::from(unit.segment.flow.0)) {
             *bytes = bytes.saturating_sub(unit.len() as u32);
         }
     }
@@ -167,7 +167,6 @@ impl Peer {
             segment,
             kind,
             index,
-            flow,
             seq,
             urgent,
             marker,

@@ -15,7 +15,7 @@ const MAX_CONTROL: usize = 1200;
 /// How often a path that carries only reports asks for one.
 const ASK_EVERY: Duration = Duration::from_millis(40);
 /// Class selector 6, what routing and keepalives use (RFC 4594 §3.1).
-const CONTROL_TOS: u8 = 0xc0;
+pub(super) const CONTROL_TOS: u8 = 0xc0;
 
 impl Peer {
     /// A control datagram for a path, if something waits for it.
@@ -28,17 +28,23 @@ impl Peer {
         if path.pending.is_empty() || !path.link_up {
             return None;
         }
-        let limit = MAX_CONTROL.min(path.datagram_limit()).min(out.len());
-        let mut writer = FrameWriter::new(out.get_mut(HOP_HEADER_LEN..limit.checked_sub(TAG_LEN)?)?);
+        let mut writer = self.control_writer(index, out)?;
         self.ask_while_receiving(now, index);
         let said = self.paths.get(index)?.pending.said();
         let eliciting = self.write_requests(index, &mut writer) | self.write_vpns(cx, index, &mut writer);
         self.write_reports(now, index, &mut writer);
+        self.write_loop_reports(now, index, &mut writer);
         let len = writer.len();
         if len == 0 {
             return None;
         }
-        self.send_control(cx, index, len, eliciting, Sent::Control(said), out)
+        self.send_control(cx, index, CONTROL_TOS, len, eliciting, Sent::Control(said), out)
+    }
+
+    /// Writes the frames of a control datagram for a path.
+    pub(super) fn control_writer<'a>(&self, index: usize, out: &'a mut [u8]) -> Option<FrameWriter<'a>> {
+        let limit = MAX_CONTROL.min(self.paths.get(index)?.datagram_limit()).min(out.len());
+        Some(FrameWriter::new(out.get_mut(HOP_HEADER_LEN..limit.checked_sub(TAG_LEN)?)?))
     }
 
     /// While data comes in, reports are all that leaves; a ping among them now and then shows whether they arrive.
@@ -65,13 +71,16 @@ impl Peer {
         FrameWriter::new(body).write(&Frame::Ping { token }).ok()?;
         path.mtu.on_probe_sent();
         self.next_token = token.wrapping_add(1);
-        self.send_control(cx, index, len, true, Sent::MtuProbe(size), out)
+        self.send_control(cx, index, CONTROL_TOS, len, true, Sent::MtuProbe(size), out)
     }
 
-    fn send_control(
+    /// Seals and sends the `len` bytes of frames in `out`.
+    #[expect(clippy::too_many_arguments, reason = "each says another thing of one datagram")]
+    pub(super) fn send_control(
         &mut self,
         cx: &mut Context<'_>,
         index: usize,
+        tos: u8,
         len: usize,
         eliciting: bool,
         sent: Sent,
@@ -85,7 +94,7 @@ impl Peer {
             link: path.link,
             destination: path.remote,
             source: path.local,
-            tos: CONTROL_TOS,
+            tos,
             len: total,
             segment_size: None,
         })

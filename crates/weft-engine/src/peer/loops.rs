@@ -1,6 +1,7 @@
 //! The loops of VPNs between the two edges: markers go out with units or by themselves, reports come back, and weights become the
 //! parameters of windows.
 
+use super::control::CONTROL_TOS;
 use super::{Context, Peer};
 use crate::Transmit;
 use crate::path::{Path, Said, Sent};
@@ -8,21 +9,17 @@ use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use hashbrown::HashMap;
 use weft_core::control_loop::aimd_window::AimdWindow;
-use weft_core::control_loop::{ControlLoop, LoopEgress, Marker, Report};
+use weft_core::control_loop::{ControlLoop, LEISURE, LoopEgress, Marker, Report};
 use weft_core::fair::controller::Controller;
 use weft_core::flow::hash::SeededState;
-use weft_core::sched::Scheduler;
 use weft_units::{Instant, VpnId};
-use weft_wire::hop::{HOP_HEADER_LEN, PacketType, TAG_LEN};
+use weft_wire::frame::{Frame, FrameWriter, LOOP_MARKER_LEN};
+use weft_wire::hop::{HOP_HEADER_LEN, TAG_LEN};
 use weft_wire::inner::{INNER_LEN, InnerHeader, UnitKind};
-use weft_wire::loop_data::{LoopHeader, MARKER_LEN, OfRun};
+use weft_wire::loop_data::OfRun;
 
 /// Bytes of a slice's header where its head is not known: IPv4 and TCP with timestamps.
 const USUAL_HEADER: usize = 52;
-/// Reports are as urgent as those on paths (RFC 4594 §3.1).
-const REPORT_TOS: u8 = 0xc0;
-/// A datagram with a marker alone.
-const LONE_MARKER_BYTES: usize = HOP_HEADER_LEN + MARKER_LEN + TAG_LEN;
 /// Markers that wait for their turn on a path; a loop that hears nothing asks again.
 const MAX_MARKERS: usize = 256;
 
@@ -33,6 +30,14 @@ pub(crate) struct LoneMarker {
     pub(crate) marker: OfRun<Marker>,
     /// That of the unit it follows.
     pub(crate) tos: u8,
+    /// Since when it waits.
+    pub(crate) since: Instant,
+}
+
+/// When what is said of a loop leaves: at once, or in company, since a marker and its report would else be two more datagrams, each sealed,
+/// opened and accounted for like a packet.
+fn due(at: Instant, is_pressing: bool) -> Instant {
+    if is_pressing { at } else { at + LEISURE }
 }
 
 /// A loop that ends here.
@@ -48,8 +53,10 @@ pub(super) struct Loops {
     /// Counts how often the loops that begin here began anew.
     run: u8,
     arriving: HashMap<VpnId, Arriving, SeededState>,
-    /// VPNs whose answer waits.
+    /// VPNs whose answer waits,
     answers: VecDeque<VpnId>,
+    /// and until when; in the far future if there is none.
+    answer_by: Instant,
     controller: Option<Controller>,
     /// Room for a turn of the controller's; empty between two.
     windows: Vec<(f64, &'static mut AimdWindow)>,
@@ -61,6 +68,7 @@ impl Loops {
             run: 0,
             arriving: HashMap::with_hasher(SeededState::new(seed)),
             answers: VecDeque::new(),
+            answer_by: Instant::FAR_FUTURE,
             controller: None,
             windows: Vec::new(),
         }
@@ -81,16 +89,13 @@ impl Loops {
         self.arriving.retain(|vpn, _| stay(*vpn));
     }
 
-    /// Whether a loop of a VPN ends here.
+    /// The loop of a VPN, if it ends here.
     #[inline]
-    fn has(&self, vpn: VpnId) -> bool {
-        vpn != VpnId::DEFAULT && !self.arriving.is_empty() && self.arriving.contains_key(&vpn)
-    }
-
-    fn count(&mut self, vpn: VpnId, bytes: u32, ce: bool) {
-        if let Some(arriving) = self.arriving.get_mut(&vpn) {
-            arriving.egress.on_packet(bytes, ce);
+    fn egress_mut(&mut self, vpn: VpnId) -> Option<&mut LoopEgress> {
+        if vpn == VpnId::DEFAULT || self.arriving.is_empty() {
+            return None;
         }
+        self.arriving.get_mut(&vpn).map(|arriving| &mut arriving.egress)
     }
 
     /// A marker came at `at`. The first of a run says where its counts stand: nothing is known of what came before.
@@ -104,18 +109,31 @@ impl Loops {
         if arriving.answer.replace((report, at)).is_none() {
             self.answers.push_back(vpn);
         }
+        self.answer_by = self.answer_by.min(due(at, marker.is_pressing));
     }
 
-    /// The next report, and the run it is of.
-    fn next_report(&mut self, now: Instant) -> Option<(VpnId, LoopHeader)> {
-        loop {
-            let vpn = self.answers.pop_front()?;
+    /// Writes reports while there are any, and room.
+    fn write_reports(&mut self, now: Instant, writer: &mut FrameWriter<'_>) {
+        while let Some(vpn) = self.answers.front().copied() {
             // It may have gone since, or begun anew.
-            let Some(arriving) = self.arriving.get_mut(&vpn) else { continue };
-            let Some((report, at)) = arriving.answer.take() else { continue };
-            let held_us = (now - at).as_micros() as u32;
-            return Some((vpn, LoopHeader::of_report(arriving.run, Report { held_us, ..report })));
+            if let Some(arriving) = self.arriving.get_mut(&vpn)
+                && let Some((report, at)) = arriving.answer
+            {
+                let what = Report { held_us: (now - at).as_micros() as u32, ..report };
+                if writer.write(&Frame::LoopReport { vpn, report: OfRun { run: arriving.run, what } }).is_err() {
+                    return;
+                }
+                arriving.answer = None;
+            }
+            self.answers.pop_front();
         }
+        self.answer_by = Instant::FAR_FUTURE;
+    }
+
+    /// Forgets what waits to be said.
+    fn forget_answers(&mut self) {
+        self.answers.clear();
+        self.answer_by = Instant::FAR_FUTURE;
     }
 
     /// When windows are next to be steered.
@@ -135,42 +153,44 @@ impl Peer {
         self.way_in.restart_loops();
         self.loops.next_run();
         self.loops.arriving.clear();
-        self.loops.answers.clear();
-        self.paths.iter_mut().for_each(|path| path.markers.clear());
+        self.forget_loop_frames();
     }
 
-    /// What precedes a unit of a VPN, if there is a unit; what the peer asks and answers is taken in behind it.
-    pub(super) fn on_loop_header(&mut self, cx: &mut Context<'_>, at: Instant, vpn: VpnId, header: &LoopHeader) {
-        if !cx.vpns.has_member(vpn, self.id) || vpn == VpnId::DEFAULT {
-            return;
-        }
-        if let Some(marker) = header.marker {
+    /// Forgets what is to be said of loops.
+    pub(super) fn forget_loop_frames(&mut self) {
+        self.loops.forget_answers();
+        self.paths.iter_mut().for_each(Path::forget_markers);
+    }
+
+    /// A marker of the loop of a VPN that ends here came `at`: with a unit, which is counted already, or by itself.
+    pub(super) fn on_marker(&mut self, cx: &mut Context<'_>, at: Instant, vpn: VpnId, marker: OfRun<Marker>) {
+        if cx.vpns.has_member(vpn, self.id) && vpn != VpnId::DEFAULT {
             self.loops.on_marker(at.min(cx.now), vpn, marker);
         }
-        if let Some(OfRun { run, what: report }) = header.report
-            && run == self.loops.run
-        {
-            self.way_in.on_report(cx.now, vpn, &report);
+    }
+
+    /// A report on the loop of a VPN that begins here.
+    pub(super) fn on_loop_report(&mut self, cx: &mut Context<'_>, vpn: VpnId, report: &OfRun<Report>) {
+        if cx.vpns.has_member(vpn, self.id) && report.run == self.loops.run {
+            self.way_in.on_report(cx.now, vpn, &report.what);
         }
     }
 
     /// Counts a unit that came for the first time: what was repeated below is no loss.
     pub(super) fn count_in_loop(&mut self, vpn: VpnId, inner: &InnerHeader, len: usize, ce: bool) {
-        if !self.loops.has(vpn) {
-            return;
-        }
+        let Some(egress) = self.loops.egress_mut(vpn) else { return };
         let header = match inner.kind {
             UnitKind::TailSlice => self.heads.header_len(vpn, inner.flow).unwrap_or(USUAL_HEADER),
             _ => 0,
         };
-        self.loops.count(vpn, (len + header) as u32, ce);
+        egress.on_packet((len + header) as u32, ce);
     }
 
     /// Lets loops ask that heard nothing for too long, and steers windows.
     pub(super) fn drive_loops(&mut self, now: Instant) {
         while let Some((vpn, marker)) = self.way_in.next_marker(now) {
             if let Some(index) = self.fastest_path() {
-                self.send_alone(index, LoneMarker { vpn, marker: self.of_this_run(marker), tos: 0 });
+                self.send_alone(index, LoneMarker { vpn, marker: self.of_this_run(marker), tos: 0, since: now });
             }
         }
         if self.loops.deadline().is_some_and(|due| due <= now) {
@@ -196,6 +216,7 @@ impl Peer {
         if let Some(path) = self.paths.get_mut(index)
             && path.markers.len() < MAX_MARKERS
         {
+            path.markers_due = path.markers_due.min(due(marker.since, marker.marker.what.is_pressing));
             path.markers.push_back(marker);
         }
     }
@@ -205,90 +226,87 @@ impl Peer {
         OfRun { run: self.loops.run, what: marker }
     }
 
-    /// A marker as it leaves by a path in a datagram of `ip_bytes`. What the path takes longer than the shortest is no queue of the
-    /// network's; nor is what the scheduler lets a unit wait for one that is shorter than the slowest in use; nor what the path takes
-    /// longer for a long datagram than for a short one.
+    /// A marker as it leaves by a path in a datagram of `ip_bytes`. What it waited here is no queue of the network's; nor is what the path
+    /// takes longer than the shortest, nor what it takes longer for a long datagram than for a short one.
     pub(super) fn explain(&self, now: Instant, index: usize, ip_bytes: usize, marker: OfRun<Marker>) -> OfRun<Marker> {
         let OfRun { run, what } = marker;
         let waited_us = (now.as_micros() as u32).wrapping_sub(what.sent_at_us);
-        let (detour_us, waits_for_slower) = self.place_among_paths(index);
-        let waited_us = if waits_for_slower { waited_us } else { 0 };
         let rate = self.paths.get(index).map(|path| path.rate.capacity().unwrap_or(path.rate.pacing_rate(now)));
         let own_us = rate.map_or(0, |rate| rate.time_for(ip_bytes as u64).as_micros() as u32);
-        let explained_us = detour_us.wrapping_add(waited_us).wrapping_add(own_us);
+        let explained_us = self.detour_us(index).wrapping_add(waited_us).wrapping_add(own_us);
         OfRun { run, what: Marker { explained_us, ..what } }
     }
 
-    /// How many microseconds longer a path takes than the shortest, without queues, and whether the scheduler lets units wait for it
-    /// because one that carries bulk beside it takes longer still.
-    fn place_among_paths(&self, index: usize) -> (u32, bool) {
+    /// How many microseconds longer a path takes than the shortest, without queues.
+    fn detour_us(&self, index: usize) -> u32 {
         let baseline = |path: &Path| path.delay().baseline_us();
-        let Some(own) = self.paths.get(index).and_then(baseline) else { return (0, false) };
-        let (mut least, mut most) = (0, 0);
-        for (at, path) in self.paths.iter().enumerate().filter(|(_, path)| path.is_usable()) {
-            let difference = baseline(path).map_or(0, |other| other.wrapping_sub(own) as i32);
-            least = least.min(difference);
-            if matches!(&self.scheduler, Scheduler::EarliestDelivery(scheduler) if scheduler.carries_bulk(at)) {
-                most = most.max(difference);
-            }
-        }
-        (least.unsigned_abs(), most > 0)
+        let Some(own) = self.paths.get(index).and_then(baseline) else { return 0 };
+        let differences = self.usable_paths().filter_map(baseline).map(|other| other.wrapping_sub(own) as i32);
+        differences.min().unwrap_or(0).min(0).unsigned_abs()
     }
 
-    /// A marker or a report by itself, if one waits for this path. Reports leave by the fastest.
+    /// Markers or reports by themselves, if it is time for those that wait for this path. Reports leave by the fastest.
     pub(super) fn poll_loop(&mut self, cx: &mut Context<'_>, index: usize, out: &mut [u8]) -> Option<Transmit> {
-        loop {
-            let path = self.paths.get_mut(index).filter(|path| path.is_usable())?;
-            let (vpn, header, tos) = match path.markers.pop_front() {
-                Some(LoneMarker { vpn, marker, tos }) => {
-                    let ip_bytes = LONE_MARKER_BYTES + path.outer_header_len();
-                    let marker = self.explain(cx.now, index, ip_bytes, marker);
-                    (vpn, LoopHeader { marker: Some(marker), report: None }, tos)
-                }
-                None if self.loops.answers.is_empty() || self.fastest_path() != Some(index) => return None,
-                None => {
-                    let (vpn, header) = self.loops.next_report(cx.now)?;
-                    (vpn, header, REPORT_TOS)
-                }
-            };
-            let total = HOP_HEADER_LEN + header.len() + TAG_LEN;
-            let datagram = out.get_mut(..total)?;
-            header.emit(datagram.get_mut(HOP_HEADER_LEN..)?).ok()?;
-            let path = self.paths.get_mut(index)?;
-            let Ok(number) = cx.sessions.seal_in(self.id, vpn, path.id, PacketType::LoopData, datagram) else {
-                // The VPN was closed meanwhile.
-                continue;
-            };
-            path.on_sent(
-                cx.now,
-                number,
-                (total + path.outer_header_len()) as u32,
-                header.marker.is_some(),
-                Sent::Control(Said::default()),
-            );
-            return Some(Transmit {
-                link: path.link,
-                destination: path.remote,
-                source: path.local,
-                tos,
-                len: total,
-                segment_size: None,
-            });
+        let path = self.paths.get(index).filter(|path| path.is_usable())?;
+        let has_markers = path.markers_due <= cx.now;
+        if !has_markers && (self.loops.answer_by > cx.now || self.fastest_path() != Some(index)) {
+            return None;
+        }
+        let mut writer = self.control_writer(index, out)?;
+        let tos = if has_markers {
+            self.write_markers(cx.now, index, &mut writer)?
+        } else {
+            self.loops.write_reports(cx.now, &mut writer);
+            CONTROL_TOS
+        };
+        let len = writer.len();
+        if len == 0 {
+            return None;
+        }
+        self.send_control(cx, index, tos, len, has_markers, Sent::Control(Said::default()), out)
+    }
+
+    /// Writes the markers that wait for a path and go by the same TOS, which it gives: the network must not let them overtake the units
+    /// they follow.
+    fn write_markers(&mut self, now: Instant, index: usize, writer: &mut FrameWriter<'_>) -> Option<u8> {
+        let path = self.paths.get(index)?;
+        let tos = path.markers.front()?.tos;
+        let count =
+            path.markers.iter().take_while(|marker| marker.tos == tos).count().min(writer.room() / LOOP_MARKER_LEN);
+        let ip_bytes = path.outer_header_len() + HOP_HEADER_LEN + count * LOOP_MARKER_LEN + TAG_LEN;
+        for _ in 0..count {
+            let LoneMarker { vpn, mut marker, since, .. } = self.paths.get_mut(index)?.markers.pop_front()?;
+            marker.what.sent_at_us = marker.what.sent_at_us.wrapping_add((now - since).as_micros() as u32);
+            let marker = self.explain(now, index, ip_bytes, marker);
+            writer.write(&Frame::LoopMarker { vpn, marker }).ok()?;
+        }
+        let path = self.paths.get_mut(index)?;
+        path.markers_due = if path.markers.is_empty() { Instant::FAR_FUTURE } else { now };
+        Some(tos)
+    }
+
+    /// Reports of loops take what room a control datagram has left on the path by which they leave.
+    pub(super) fn write_loop_reports(&mut self, now: Instant, index: usize, writer: &mut FrameWriter<'_>) {
+        if !self.loops.answers.is_empty() && self.fastest_path() == Some(index) {
+            self.loops.write_reports(now, writer);
         }
     }
 
     /// When loops have something to do.
-    pub(super) fn loops_deadline(&self, now: Instant) -> Option<Instant> {
-        let waits = !self.loops.answers.is_empty() && self.fastest_path().is_some();
-        let waits = waits || self.usable_paths().any(|path| !path.markers.is_empty());
+    pub(super) fn loops_deadline(&self) -> Option<Instant> {
+        if !self.way_in.has_vpns() {
+            return None;
+        }
+        let answers = self.loops.answer_by;
+        let answers = (answers != Instant::FAR_FUTURE && self.fastest_path().is_some()).then_some(answers);
+        let markers = self.usable_paths().map(|path| path.markers_due).filter(|due| *due != Instant::FAR_FUTURE).min();
         let steers = self.way_in.has_windows().then(|| self.loops.deadline()).flatten();
-        [waits.then_some(now), steers, self.way_in.deadline()].into_iter().flatten().min()
+        [answers, markers, steers, self.way_in.deadline()].into_iter().flatten().min()
     }
 }
 
-/// Where a loop datagram's unit begins, and its header; `None` for one that makes no sense.
-pub(super) fn split(plaintext: &[u8]) -> Option<(LoopHeader, usize)> {
-    let (header, unit) = LoopHeader::parse(plaintext).ok()?;
-    let makes_sense = unit.is_empty() || (unit.len() >= INNER_LEN && header.marker.is_some());
-    makes_sense.then_some((header, plaintext.len() - unit.len()))
+/// Where the unit begins that a marker precedes, and the marker; `None` for what makes no sense.
+pub(super) fn split(plaintext: &[u8]) -> Option<(OfRun<Marker>, usize)> {
+    let (marker, unit) = OfRun::<Marker>::parse(plaintext).ok()?;
+    (unit.len() >= INNER_LEN).then_some((marker, plaintext.len() - unit.len()))
 }

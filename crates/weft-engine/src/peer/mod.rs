@@ -302,6 +302,9 @@ impl Peer {
         }
         self.loops.set_controller(controller);
         self.loops.retain(|vpn| cx.vpns.has_member(vpn, self.id));
+        if vpns.is_empty() {
+            self.forget_loop_frames();
+        }
         // CoDel's times are the paths' again at the next look.
         self.queue_target = Duration::ZERO;
     }

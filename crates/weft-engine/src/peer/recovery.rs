@@ -71,7 +71,7 @@ impl Peer {
         let Some(unit) = self.units.get(id).copied() else { return };
         if self.units.settle(id, pool) {
             self.totals.abandoned_units += 1;
-            self.skips.push_back((unit.flow, unit.seq));
+            self.skips.push_back((unit.segment.flow, unit.seq));
             self.way_in.on_loss(now, unit.segment.vpn);
             if let Some(index) = self.fastest_path() {
                 self.paths[index].pending.skips = true;
@@ -108,8 +108,9 @@ impl Peer {
                 }
             });
         }
-        self.lost
-            .sort_unstable_by_key(|id| self.units.get(*id).map(|u| (!u.urgent, u.segment.born, u.flow, u.seq.get())));
+        self.lost.sort_unstable_by_key(|id| {
+            self.units.get(*id).map(|u| (!u.urgent, u.segment.born, u.segment.flow, u.seq.get()))
+        });
         self.send_lost(cx, |_| 1);
     }
 }

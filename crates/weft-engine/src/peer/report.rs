@@ -1,11 +1,10 @@
 //! What a report of the peer changes here.
 
-use super::settle::Settling;
 use super::{Context, Peer};
 use crate::PathState;
 use crate::path::Path;
 use weft_core::sense::Report as Counters;
-use weft_units::{Duration, Instant, LinkId, VpnId};
+use weft_units::{Duration, LinkId};
 use weft_wire::frame::Report;
 
 /// Attempts at repeating a lost unit for which the receiver's waiting time has room.
@@ -18,22 +17,11 @@ impl Peer {
     pub(super) fn on_report(&mut self, cx: &mut Context<'_>, report: &Report<'_>) {
         let Some(index) = self.path_index(report.arrivals.path) else { return };
         let counters = counters(report);
-        let path = &mut self.paths[index];
-        let (now, lost_before) = (cx.now, self.lost.len());
-        let mut settling = Settling {
-            now,
-            units: &mut self.units,
-            lost: &mut self.lost,
-            lost_data: &mut self.lost_data,
-            pool: &mut *cx.pool,
-            mtu: &mut path.mtu,
-            pending: &mut path.pending,
-            black_hole: false,
-        };
-        let sample = path.book.on_report(now, &counters, report.ranges(), &mut |sent, fate, _| {
-            settling.settle(sent, fate);
+        let now = cx.now;
+        let sample = self.settle(cx, index, |book, settling| {
+            book.on_report(now, &counters, report.ranges(), &mut |sent, fate, _| settling.settle(sent, fate))
         });
-        let black_hole = settling.black_hole;
+        let path = &mut self.paths[index];
         path.waiting.on_report(counters.largest);
         if let Some(mut sample) = sample {
             if path.state() == PathState::Down {
@@ -55,24 +43,7 @@ impl Peer {
                 self.log_path(cx.events, index, cause);
             }
         }
-        if black_hole {
-            self.log_path(cx.events, index, "full datagrams vanish: smaller ones from now on");
-        }
-        self.tell_loops_of_losses(now, lost_before);
         self.repeat_lost(cx);
-    }
-
-    /// What was lost and is repeated still was congestion; what is not repeated is lost for good.
-    pub(super) fn tell_loops_of_losses(&mut self, now: Instant, from: usize) {
-        for at in from..self.lost.len() {
-            let vpn = self.lost.get(at).and_then(|id| self.units.get(*id)).map(|unit| unit.segment.vpn);
-            if let Some(vpn) = vpn.filter(|vpn| *vpn != VpnId::DEFAULT) {
-                self.way_in.on_congestion(now, vpn);
-            }
-        }
-        for vpn in self.lost_data.drain(..) {
-            self.way_in.on_loss(now, vpn);
-        }
     }
 
     /// A path answers for the first time, or again.

@@ -1,10 +1,11 @@
 //! What the fate of a datagram means for what it carried.
 
+use super::{Context, Peer};
 use crate::path::{PathMtu, Pending, Sent};
 use crate::unit::{UnitId, Units};
 use alloc::vec::Vec;
 use weft_core::pool::Pool;
-use weft_core::sense::Fate;
+use weft_core::sense::{Fate, SentBook};
 use weft_units::{Instant, VpnId};
 use weft_wire::hop::PART_OVERHEAD;
 
@@ -21,6 +22,48 @@ pub(super) struct Settling<'a> {
     pub(super) pending: &'a mut Pending,
     /// Full datagrams vanish.
     pub(super) black_hole: bool,
+}
+
+impl Peer {
+    /// Lets `work` find in a path's book what became of its datagrams; VPNs' loops are told what was lost.
+    pub(super) fn settle<R>(
+        &mut self,
+        cx: &mut Context<'_>,
+        index: usize,
+        work: impl FnOnce(&mut SentBook<Sent>, &mut Settling<'_>) -> R,
+    ) -> R {
+        let (now, lost_before) = (cx.now, self.lost.len());
+        let path = &mut self.paths[index];
+        let mut settling = Settling {
+            now,
+            units: &mut self.units,
+            lost: &mut self.lost,
+            lost_data: &mut self.lost_data,
+            pool: &mut *cx.pool,
+            mtu: &mut path.mtu,
+            pending: &mut path.pending,
+            black_hole: false,
+        };
+        let found = work(&mut path.book, &mut settling);
+        if settling.black_hole {
+            self.log_path(cx.events, index, "full datagrams vanish: smaller ones from now on");
+        }
+        self.tell_loops_of_losses(now, lost_before);
+        found
+    }
+
+    /// What was lost and is repeated still was congestion; what is not repeated is lost for good.
+    fn tell_loops_of_losses(&mut self, now: Instant, from: usize) {
+        for at in from..self.lost.len() {
+            let vpn = self.lost.get(at).and_then(|id| self.units.get(*id)).map(|unit| unit.segment.vpn);
+            if let Some(vpn) = vpn.filter(|vpn| *vpn != VpnId::DEFAULT) {
+                self.way_in.on_congestion(now, vpn);
+            }
+        }
+        for vpn in self.lost_data.drain(..) {
+            self.way_in.on_loss(now, vpn);
+        }
+    }
 }
 
 impl Settling<'_> {

@@ -11,7 +11,7 @@ use weft_units::{Duration, Instant, PathId, VpnId};
 use weft_wire::hop::{HOP_HEADER_LEN, PART_OVERHEAD, PacketType, TAG_LEN};
 use weft_wire::inner::{GRANULE, INNER_LEN, InnerHeader, MAX_GRANULES, PartHeader, UnitKind};
 use weft_wire::ip::{self, Ecn};
-use weft_wire::loop_data::{LoopHeader, MARKER_LEN};
+use weft_wire::loop_data::{MARKER_LEN, Marker, OfRun};
 use weft_wire::super_packet::SegmentRole;
 
 /// A GSO batch is at most this long at its path's rate, or one datagram.
@@ -113,12 +113,9 @@ impl Peer {
             self.paths[index].queues.pop(lane);
             self.uncommit(id);
             if unit.marker.is_some() {
-                self.part_with_marker(index, id, carried.is_some());
+                self.part_with_marker(now, index, id, carried.is_some());
             }
-            let carried = carried.map(|marker| {
-                let marker = Some(self.explain(now, index, datagram + overhead, marker));
-                LoopHeader { marker, report: None }
-            });
+            let carried = carried.map(|marker| self.explain(now, index, datagram + overhead, marker));
             let Some(number) = seal_unit(cx, self.id, path_id, &unit, carried.as_ref(), room) else {
                 // Its VPN was closed since it was scheduled, or the session has just ended.
                 self.abandon(cx.now, id, cx.pool);
@@ -161,7 +158,7 @@ impl Peer {
         let rate = path.rate.pacing_rate(cx.now);
         let id = path.queues.pop(lane)?;
         self.uncommit(id);
-        self.part_with_marker(index, id, false);
+        self.part_with_marker(cx.now, index, id, false);
         let unit = *self.units.get(id)?;
         let mut body = [0; MAX_GRANULES as usize * GRANULE];
         let mut batch = Batch::default();
@@ -196,11 +193,11 @@ impl Peer {
     }
 
     /// A unit leaves its marker at its first sending, whatever becomes of it: in its datagram if that has room, else behind it.
-    fn part_with_marker(&mut self, index: usize, id: UnitId, is_carried: bool) {
+    fn part_with_marker(&mut self, now: Instant, index: usize, id: UnitId, is_carried: bool) {
         let Some(marker) = self.units.take_marker(id) else { return };
         if let Some(unit) = self.units.get(id).filter(|_| !is_carried) {
             let (vpn, tos) = (unit.segment.vpn, unit.segment.tos);
-            self.send_alone(index, LoneMarker { vpn, marker, tos });
+            self.send_alone(index, LoneMarker { vpn, marker, tos, since: now });
         }
     }
 
@@ -249,13 +246,13 @@ fn seal_unit(
     peer: weft_units::PeerId,
     path: PathId,
     unit: &Unit,
-    carried: Option<&LoopHeader>,
+    carried: Option<&OfRun<Marker>>,
     out: &mut [u8],
 ) -> Option<u64> {
     let mut body = out.get_mut(HOP_HEADER_LEN..)?;
     let mut packet_type = PacketType::Data;
-    if let Some(header) = carried {
-        let at = header.emit(body).ok()?;
+    if let Some(marker) = carried {
+        let at = marker.emit(body).ok()?;
         (body, packet_type) = (body.get_mut(at..)?, PacketType::LoopData);
     }
     inner_header(unit).emit(body).ok()?;
@@ -280,7 +277,7 @@ fn seal_part(
 }
 
 fn inner_header(unit: &Unit) -> InnerHeader {
-    InnerHeader { kind: unit.kind, last: is_last(unit), index: unit.index, flow: unit.flow, seq: unit.seq }
+    InnerHeader { kind: unit.kind, last: is_last(unit), index: unit.index, flow: unit.segment.flow, seq: unit.seq }
 }
 
 /// Writes a unit's header and payload; gives their length.

@@ -1,7 +1,6 @@
 //! What time brings: silence noticed, probes sent, holes given up.
 
 use super::recovery::Rescue;
-use super::settle::Settling;
 use super::{Context, Peer};
 use crate::PathState;
 use crate::path::{Lane, Path, REPORT_INTERVAL, Sent};
@@ -131,23 +130,14 @@ impl Peer {
     }
 
     fn check_losses(&mut self, cx: &mut Context<'_>, index: usize) {
-        let path = &mut self.paths[index];
+        let path = &self.paths[index];
         if path.book.next_loss_timeout().is_none_or(|at| at > cx.now) {
             return;
         }
-        let (now, lost_before) = (cx.now, self.lost.len());
-        let mut settling = Settling {
-            now,
-            units: &mut self.units,
-            lost: &mut self.lost,
-            lost_data: &mut self.lost_data,
-            pool: &mut *cx.pool,
-            mtu: &mut path.mtu,
-            pending: &mut path.pending,
-            black_hole: false,
-        };
-        path.book.detect_lost(now, &mut |sent, fate, _| settling.settle(sent, fate));
-        self.tell_loops_of_losses(now, lost_before);
+        let now = cx.now;
+        self.settle(cx, index, |book, settling| {
+            book.detect_lost(now, &mut |sent, fate, _| settling.settle(sent, fate));
+        });
     }
 
     /// Lets the flow queue hold what a loss-based sender needs to keep the paths full: CoDel's target is half of the slowest round
@@ -244,7 +234,7 @@ impl Peer {
             self.openings.next_deadline(),
             self.lost_deadline(),
             self.held_back_until(now),
-            self.loops_deadline(now),
+            self.loops_deadline(),
         ];
         waits.into_iter().flatten().chain(paths).min()
     }

@@ -50,6 +50,11 @@ impl WayIn {
         WayIn::Alone(FlowQueue::new(kind, QueueConfig::default()))
     }
 
+    /// Whether VPNs beside the default one have part in the peer.
+    pub(super) fn has_vpns(&self) -> bool {
+        matches!(self, WayIn::Shared(_))
+    }
+
     /// Takes a segment in; it, or others, may go to `dropped`.
     pub(super) fn enqueue(
         &mut self,

@@ -156,6 +156,7 @@ fn accumulation(spec: &IngressSpec) -> AccumulationConfig {
         interval: spec.interval,
         // Nothing is below that would pace it, and nobody is late.
         late: Duration::ZERO,
+        resolution: Duration::ZERO,
         startup: spec.startup,
         initial: spec.initial,
         cap: spec.cap,

@@ -41,6 +41,7 @@ const CLIMB: f64 = 0.5;
 /// - *Variable packets.* Thresholds count the largest thing that leaves at once, σ: H = 2 σ, L = 1.5 σ; it is also the
 ///   bucket's depth. Where super-packets leave whole, σ is their size; where they are sliced and paced below, a slice's. α counts
 ///   packets, so that super-packets do not make the loop more aggressive.
+/// - *Machines.* What makes a marker late by less than the configured resolution is no queue: a = μ (q − resolution).
 /// - *Lost markers and reports.* Counts are cumulative, so the next report covers the gap, and α is prorated. Silence for
 ///   RTT + 4 · variation sends a marker by itself and backs off as congestion; after the second, the loop synchronises anew.
 /// - *Loss and CE marks* are congestion too, once a round trip: the queue was full, whatever the accumulation says.
@@ -141,8 +142,9 @@ impl Accumulation {
         self.sent_bytes = self.sent_bytes.wrapping_add(bytes);
         self.emptied |= !more;
         self.backlogged = more;
-        let due = now - self.ledger.marked_at() >= self.interval() || self.ledger.sequence() == 0;
-        due.then(|| self.ledger.mark(now))
+        let first = self.ledger.sequence() == 0;
+        let due = now - self.ledger.marked_at() >= self.interval() || first;
+        due.then(|| self.ledger.mark(now, first || more))
     }
 
     /// Takes in a report.
@@ -155,7 +157,8 @@ impl Accumulation {
         let mut delay = self.sync.on_delay(now, news.one_way_delay_us);
         if let Delay::Queued(queued_us) = &mut delay {
             let longer = news.round_trip.saturating_sub(self.ledger.rtt.min());
-            *queued_us = (*queued_us).min(longer.as_micros() as u32);
+            let queued = (*queued_us).min(longer.as_micros() as u32);
+            *queued_us = queued.saturating_sub(self.config.resolution.as_micros() as u32);
         }
         let span_us = report.received_at_us.wrapping_sub(self.last.received_at_us);
         if self.last.started && u128::from(span_us) * 2 < self.interval().as_micros() {
@@ -191,8 +194,11 @@ impl Accumulation {
 
     /// When [`Accumulation::on_deadline`] is due.
     pub fn deadline(&self) -> Option<Instant> {
-        let patience = self.interval();
-        self.ledger.deadline().map(|deadline| deadline + patience)
+        self.ledger.deadline(self.patience()).map(|deadline| deadline + self.interval())
+    }
+
+    fn patience(&self) -> Duration {
+        self.config.losses.patience(self.backlogged)
     }
 
     /// At the deadline: a marker to send by itself. If an earlier one was not answered, that is congestion, unless losses are
@@ -201,7 +207,7 @@ impl Accumulation {
         if self.deadline().is_none_or(|deadline| now < deadline) {
             return None;
         }
-        let (marker, unanswered) = self.ledger.on_deadline(now)?;
+        let (marker, unanswered) = self.ledger.on_deadline(now, self.patience(), self.backlogged)?;
         if unanswered {
             if self.config.losses == Losses::Counted {
                 self.bucket.fill(now, self.sending_bps());
