@@ -110,7 +110,8 @@ impl AimdWindow {
         self.backlogged = more;
         self.peaks[0] = self.peaks[0].max(self.ledger.in_flight());
         let first = self.ledger.sequence() == 0;
-        let every = self.ledger.unmarked_packets() >= u32::from(self.config.marker_every.max(1));
+        let delta = u32::from(self.config.marker_every.max(1)) * if self.config.losses.hurries(more) { 1 } else { 2 };
+        let every = self.ledger.unmarked_packets() >= delta;
         let full = f64::from(self.ledger.in_flight()) + f64::from(self.config.packet_bytes) / 2.0 > self.window;
         (first || every || full).then(|| self.ledger.mark(now, first || full || more))
     }

@@ -70,9 +70,14 @@ pub enum Losses {
 }
 
 impl Losses {
-    /// How much later than expected a report may come. Where losses are told, nobody hurries for a loop that holds nothing back.
-    fn patience(self, is_pressing: bool) -> Duration {
-        if self == Losses::Told && !is_pressing { LEISURE * 4 } else { Duration::ZERO }
+    /// Whether a loop asks as soon as it can: where losses are told, one that holds nothing back has time.
+    fn hurries(self, holds_back: bool) -> bool {
+        self == Losses::Counted || holds_back
+    }
+
+    /// How much later than expected a report may come.
+    fn patience(self, holds_back: bool) -> Duration {
+        if self.hurries(holds_back) { Duration::ZERO } else { LEISURE * 4 }
     }
 }
 

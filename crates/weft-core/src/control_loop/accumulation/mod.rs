@@ -143,7 +143,9 @@ impl Accumulation {
         self.emptied |= !more;
         self.backlogged = more;
         let first = self.ledger.sequence() == 0;
-        let due = now - self.ledger.marked_at() >= self.interval() || first;
+        // α is prorated to two intervals at most.
+        let every = self.interval() * if self.config.losses.hurries(more) { 1 } else { 2 };
+        let due = now - self.ledger.marked_at() >= every || first;
         due.then(|| self.ledger.mark(now, first || more))
     }
 
