@@ -46,6 +46,9 @@ pub struct Reproduction {
     pub pictures: Vec<Picture>,
 }
 
+/// Rows of the checklist that no simulation shows.
+const ELSEWHERE: [&str; 4] = ["D7", "D8", "D9", "D10"];
+
 /// The names of all rows.
 pub fn ids() -> Vec<&'static str> {
     rows::all().iter().map(|row| row.id).collect()
@@ -62,6 +65,11 @@ pub fn reproduce(
     mut keep: impl FnMut(&Reproduction) -> Result<(), String>,
 ) -> Result<Reproduction, String> {
     if let Some(unknown) = wanted.iter().find(|name| !ids().contains(&name.as_str())) {
+        if ELSEWHERE.contains(&unknown.as_str()) {
+            return Err(format!(
+                "row {unknown} is of processor and memory, not of a network: `make bench` measures it (docs/scale.md)"
+            ));
+        }
         return Err(format!("there is no row `{unknown}`: there are {}", ids().join(", ")));
     }
     let mut lab = Laboratory::new(effort, progress);
