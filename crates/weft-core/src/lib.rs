@@ -6,6 +6,7 @@ extern crate alloc;
 
 pub mod control;
 pub mod control_loop;
+pub mod explicit_rate;
 pub mod fair;
 pub mod flow;
 pub mod ingress;

@@ -7,6 +7,7 @@
 mod bytes;
 pub mod checksum;
 pub mod ecn;
+pub mod er_sig;
 mod error;
 pub mod frame;
 pub mod handshake;

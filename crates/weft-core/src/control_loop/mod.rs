@@ -11,9 +11,9 @@
 //! that arrived from the difference of two reports; and from the last two the accumulation. All counts are cumulative: a lost
 //! marker or report costs time and nothing else, and a marker settles everything before it, so that nothing is kept per packet.
 //!
-//! **Time scales.** Markers: every Δ packets (window), every T ≈ RTT (accumulation). The law: a window changes by a ≪ 1 packet a
-//! round trip and by b ≪ ½ at a loss event, a rate by α each τ ≥ RTT, so a loop takes tens of round trips and stays
-//! slower than TCP inside and paths below. Weights become b and α; [`crate::fair`] corrects them every 20 to 100 round trips.
+//! **Time scales.** Markers: every Δ packets (window), every T ≈ RTT (accumulation); half as often for a loop that holds nothing back,
+//! where losses are told. The law: a window changes by a ≪ 1 packet a round trip and by b ≪ ½ at a loss event, a rate by α each τ ≥ RTT, so
+//! a loop takes tens of round trips and stays slower than TCP inside and paths below. Weights become b and α; [`crate::fair`] corrects them every 20 to 100 round trips.
 //!
 //! **Loops of one edge pair** share every bottleneck. Under the window law tell all of them by `on_congestion` when one answers a
 //! loss event ([`ControlLoop::loss_events`] moves): then it is not chance whose packet was dropped, and shares settle within seconds

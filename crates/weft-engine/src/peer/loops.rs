@@ -102,11 +102,13 @@ impl Loops {
     fn on_marker(&mut self, at: Instant, vpn: VpnId, OfRun { run, what: marker }: OfRun<Marker>) {
         let begun = || Arriving { run, egress: LoopEgress::counted(marker.packets, marker.bytes), answer: None };
         let arriving = self.arriving.entry(vpn).or_insert_with(begun);
+        let waits = arriving.answer.is_some();
         if arriving.run != run {
             *arriving = begun();
         }
         let Some(report) = arriving.egress.on_marker(at, marker) else { return };
-        if arriving.answer.replace((report, at)).is_none() {
+        arriving.answer = Some((report, at));
+        if !waits {
             self.answers.push_back(vpn);
         }
         self.answer_by = self.answer_by.min(due(at, marker.is_pressing));

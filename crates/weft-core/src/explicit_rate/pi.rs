@@ -1,0 +1,192 @@
+//! One explicit rate for all flows of a link: a PI controller of its queue, which with N taken for C/R is RCP (Dukkipati).
+
+use weft_units::{Duration, Instant, Rate};
+
+/// The gains. By default the fluid loop over N flows with feedback delay τ crosses over at 1/(2τ) with 47° of phase left.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct PiConfig {
+    /// α, of the rate that is left.
+    pub alpha: f64,
+    /// β, of the queue.
+    pub beta: f64,
+    /// η: the part of the capacity aimed at.
+    pub utilization: f64,
+    /// q* over Cτ: the queue aimed at.
+    pub queue: f64,
+    /// A packet and its headers, in bytes: nobody gets less than one a round trip.
+    pub packet_bytes: u32,
+}
+
+impl Default for PiConfig {
+    fn default() -> PiConfig {
+        PiConfig { alpha: 0.485, beta: 0.0606, utilization: 0.95, queue: 0.1, packet_bytes: 1_500 }
+    }
+}
+
+/// Far from where it should be, both gains are doubled: the queue by this part of Cτ,
+const FAR_QUEUE: f64 = 0.5;
+/// or the arriving rate by this part of C;
+const FAR_RATE: f64 = 0.2;
+/// and for so many τ.
+const FAR_FOR: u32 = 2;
+
+/// What a link was like since the last look.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct LinkState {
+    /// C.
+    pub capacity: Rate,
+    /// y: what arrived for it.
+    pub arriving: Rate,
+    /// q, in bytes.
+    pub queued_bytes: u64,
+    /// τ: the mean round trip of its flows.
+    pub round_trip: Duration,
+}
+
+/// See the module.
+#[derive(Clone, Debug)]
+pub struct PiRate {
+    config: PiConfig,
+    rate_bps: f64,
+    updated_at: Instant,
+    far_until: Instant,
+}
+
+impl PiRate {
+    /// A link that grants `initial` to each flow.
+    pub fn new(config: PiConfig, initial: Rate, now: Instant) -> PiRate {
+        PiRate { config, rate_bps: initial.bps() as f64, updated_at: now, far_until: now }
+    }
+
+    /// What each flow may send.
+    pub fn rate(&self) -> Rate {
+        Rate::from_bps(self.rate_bps as u64)
+    }
+
+    /// Takes a look at the link, at least once each τ; gives the new rate.
+    pub fn update(&mut self, now: Instant, link: &LinkState) -> Rate {
+        let PiConfig { alpha, beta, utilization, queue, packet_bytes } = self.config;
+        let tau = link.round_trip.as_secs_f64().max(1e-6);
+        let capacity = (link.capacity.bps() as f64).max(1.0);
+        let elapsed = (now - self.updated_at).as_secs_f64().min(tau);
+        self.updated_at = now;
+        let in_round_trip = capacity * tau;
+        let queue_error = link.queued_bytes as f64 * 8.0 - queue * in_round_trip;
+        let arriving = link.arriving.bps() as f64;
+        if queue_error.abs() > FAR_QUEUE * in_round_trip || (arriving - capacity).abs() > FAR_RATE * capacity {
+            self.far_until = now + link.round_trip * FAR_FOR;
+        }
+        let gain = if now < self.far_until { 2.0 } else { 1.0 };
+        let aim = utilization * capacity;
+        let change = (alpha * (aim - arriving) - beta * queue_error / tau) * gain / aim;
+        let least = (f64::from(packet_bytes) * 8.0 / tau).min(aim);
+        self.rate_bps = (self.rate_bps * (1.0 + elapsed / tau * change)).clamp(least, aim);
+        self.rate()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::collections::VecDeque;
+
+    const CAPACITY: Rate = Rate::from_mbps(100);
+    const TAU: Duration = Duration::from_millis(50);
+    const STEP: Duration = Duration::from_millis(1);
+
+    /// A fluid link: flows send what was granted a round trip ago.
+    struct Fluid {
+        now: Instant,
+        law: PiRate,
+        grants: VecDeque<f64>,
+        queue_bits: f64,
+        arrived_bits: f64,
+        flows: f64,
+        capacity: Rate,
+    }
+
+    impl Fluid {
+        fn new(flows: f64) -> Fluid {
+            let law = PiRate::new(PiConfig::default(), Rate::from_mbps(1), Instant::ZERO);
+            Fluid {
+                now: Instant::ZERO,
+                law,
+                grants: VecDeque::new(),
+                queue_bits: 0.0,
+                arrived_bits: 0.0,
+                flows,
+                capacity: CAPACITY,
+            }
+        }
+
+        /// Runs; gives the mean utilisation and the longest queue in units of Cτ.
+        fn run(&mut self, seconds: f64) -> (f64, f64) {
+            let (mut served, mut longest) = (0.0, 0.0f64);
+            let capacity = self.capacity.bps() as f64;
+            let steps = (seconds / STEP.as_secs_f64()) as u32;
+            for step in 1..=steps {
+                self.now += STEP;
+                let delayed = self.grants.len() as u32 >= (TAU.as_millis() / STEP.as_millis()) as u32;
+                let granted = if delayed { self.grants.pop_front().unwrap_or(0.0) } else { 0.0 };
+                let bits = granted * self.flows * STEP.as_secs_f64();
+                self.arrived_bits += bits;
+                let sent = (self.queue_bits + bits).min(capacity * STEP.as_secs_f64());
+                self.queue_bits += bits - sent;
+                served += sent;
+                longest = longest.max(self.queue_bits / (capacity * TAU.as_secs_f64()));
+                if step % 10 == 0 {
+                    let arriving = Rate::from_bps((self.arrived_bits / (10.0 * STEP.as_secs_f64())) as u64);
+                    self.arrived_bits = 0.0;
+                    let queued_bytes = (self.queue_bits / 8.0) as u64;
+                    self.law.update(
+                        self.now,
+                        &LinkState { capacity: self.capacity, arriving, queued_bytes, round_trip: TAU },
+                    );
+                }
+                self.grants.push_back(self.law.rate().bps() as f64);
+            }
+            (served / (capacity * seconds), longest)
+        }
+    }
+
+    #[test]
+    fn any_number_of_flows_fills_the_link_and_no_queue() {
+        for flows in [1.0, 4.0, 40.0] {
+            let mut link = Fluid::new(flows);
+            link.run(5.0);
+            let (utilization, queue) = link.run(5.0);
+            assert!((0.9..=1.0).contains(&utilization), "{flows}: {utilization}");
+            assert!(queue < 0.1, "{flows}: {queue}");
+            let fair = 0.96 * 100e6 / flows;
+            assert!((link.law.rate().bps() as f64 / fair - 1.0).abs() < 0.05, "{flows}: {}", link.law.rate());
+        }
+    }
+
+    #[test]
+    fn twice_the_flows_and_half_the_capacity_cost_a_queue_of_two_round_trips_at_most() {
+        let mut link = Fluid::new(5.0);
+        link.run(5.0);
+        link.flows = 10.0;
+        let (_, queue) = link.run(5.0);
+        assert!(queue < 2.0, "{queue}");
+        link.capacity = Rate::from_mbps(50);
+        let (_, queue) = link.run(5.0);
+        assert!(queue < 3.0, "{queue}");
+        let (utilization, queue) = link.run(5.0);
+        assert!((0.9..=1.0).contains(&utilization) && queue < 0.1, "{utilization} {queue}");
+    }
+
+    #[test]
+    fn nonsense_stays_within_bounds() {
+        let mut law = PiRate::new(PiConfig::default(), Rate::from_mbps(1), Instant::ZERO);
+        for (capacity, arriving, queued_bytes, round_trip) in [
+            (Rate::ZERO, Rate::from_mbps(100_000), u64::MAX, Duration::ZERO),
+            (Rate::from_mbps(1), Rate::ZERO, 0, Duration::from_secs(60)),
+            (Rate::from_bps(u64::MAX), Rate::ZERO, 0, Duration::from_nanos(1)),
+        ] {
+            let rate =
+                law.update(Instant::from_millis(500), &LinkState { capacity, arriving, queued_bytes, round_trip });
+            assert!(rate <= capacity.max(Rate::from_bps(1)), "{rate}");
+        }
+    }
+}
