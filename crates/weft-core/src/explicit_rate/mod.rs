@@ -1,10 +1,11 @@
 //! How fast may each flow go over this link? Explicit rates (paper 001): by one rate for all, without a state per flow ([`pi`]), or for
 //! each flow by what it uses ([`erica`]); what a node has promised to whom, and for how long ([`bookings`]); and how a sender goes that was
-//! granted a rate ([`tcp_er`]).
+//! granted a rate ([`tcp_er`]), which it has asked for ([`exchange`]).
 //!
 //! `max_min` of [`crate::fair`] is what they must come to.
 
 pub mod bookings;
 pub mod erica;
+pub mod exchange;
 pub mod pi;
 pub mod tcp_er;

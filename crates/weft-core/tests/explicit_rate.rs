@@ -1,0 +1,249 @@
+//! A sender, three routers and a receiver, and a network that loses, repeats, delays and forges what they say (row B1).
+#![allow(missing_docs)]
+
+use proptest::prelude::*;
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use weft_core::explicit_rate::bookings::{Bookings, Verdict};
+use weft_core::explicit_rate::exchange::{Initiator, TAKES_ALL, Wish, respond};
+use weft_units::{Duration, Instant, Rate, Rng};
+use weft_wire::er_sig::{
+    BurstTolerance, DelayVariance, Direction, Message, Rate16, Rates, SIGNAL_LEN, Service, Signal, ttl_difference,
+};
+
+const FLOW: u32 = 1;
+const HOP: Duration = Duration::from_millis(5);
+const ROUND_TRIP: Duration = Duration::from_millis(40);
+
+#[derive(Clone, Copy, Default)]
+struct Faults {
+    loss: f64,
+    repeats: f64,
+    late: f64,
+    forged: f64,
+}
+
+struct Router {
+    link: Bookings<u32>,
+    available: Rate,
+}
+
+/// A signal on its way, the node it comes to next, and the TTL of its packet.
+type Flying = Reverse<(Instant, u64, usize, bool, u8, [u8; SIGNAL_LEN])>;
+
+struct Net {
+    now: Instant,
+    rng: Rng,
+    faults: Faults,
+    routers: Vec<Router>,
+    initiator: Initiator,
+    flying: BinaryHeap<Flying>,
+    serial: u64,
+    /// Routers that know nothing of signals.
+    deaf: Option<usize>,
+}
+
+fn mbps(rate: u64) -> Rate {
+    Rate::from_mbps(rate)
+}
+
+fn wish(available: u64, guaranteed: u64) -> Signal {
+    Signal {
+        message: Message::Request,
+        service: Service::Variable,
+        receiver_pays: false,
+        is_lowered: false,
+        preemption: 0,
+        delay_priority: 0,
+        burst: BurstTolerance::default(),
+        delay_variance: DelayVariance::default(),
+        forward: Rates { available: Rate16::floor(mbps(available)), guaranteed: Rate16::floor(mbps(guaranteed)) },
+        reverse: Rates::default(),
+        echoed: Rates::default(),
+        nonce: 0,
+        hops: 0,
+        qttl: 0,
+        lowered_by: 0,
+        must_be_met: false,
+        is_overlay: false,
+        tag: 0,
+    }
+}
+
+impl Net {
+    fn new(seed: u64, faults: Faults, routers: &[(u64, u64)], wish: Signal) -> Net {
+        let mut rng = Rng::new(seed);
+        let router = |(available, reservable): &(u64, u64)| Router {
+            link: Bookings::new(mbps(*reservable), 8, seed),
+            available: mbps(*available),
+        };
+        let initiator = Initiator::new(Wish { signal: wish, path_takes_part: false }, rng.next_u64() as u32);
+        Net {
+            now: Instant::from_millis(1),
+            rng,
+            faults,
+            routers: routers.iter().map(router).collect(),
+            initiator,
+            flying: BinaryHeap::new(),
+            serial: 0,
+            deaf: None,
+        }
+    }
+
+    /// Puts a signal on the way to `node`: routers are numbered from one, the receiver comes behind them, the sender is 0.
+    fn put(&mut self, node: usize, is_back: bool, ttl: u8, signal: &Signal) {
+        let mut bytes = [0; SIGNAL_LEN];
+        signal.emit(&mut bytes).unwrap();
+        if self.rng.chance(self.faults.loss) {
+            return;
+        }
+        let copies = if self.rng.chance(self.faults.repeats) { 2 } else { 1 };
+        for _ in 0..copies {
+            let late = if self.rng.chance(self.faults.late) {
+                Duration::from_micros(self.rng.below(60_000))
+            } else {
+                Duration::ZERO
+            };
+            self.serial += 1;
+            self.flying.push(Reverse((self.now + HOP + late, self.serial, node, is_back, ttl, bytes)));
+        }
+        if self.rng.chance(self.faults.forged) {
+            // Somebody off the path, who knows the flow but not its nonce.
+            let message =
+                [Message::Response, Message::Confirm, Message::Release, Message::Reject][self.rng.below(4) as usize];
+            let forged = Signal { message, nonce: self.rng.next_u64() as u32, echoed: TAKES_ALL, ..*signal };
+            let mut bytes = [0; SIGNAL_LEN];
+            forged.emit(&mut bytes).unwrap();
+            self.serial += 1;
+            let at = if message == Message::Response { 0 } else { node };
+            self.flying.push(Reverse((self.now + HOP, self.serial, at, at == 0, ttl, bytes)));
+        }
+    }
+
+    fn run(&mut self, time: Duration) {
+        let end = self.now + time;
+        while self.now < end {
+            self.now += Duration::from_millis(1);
+            let qttl = self.rng.next_u64() as u8;
+            if let Some(signal) = self.initiator.on_packet(self.now, 64, qttl, ROUND_TRIP) {
+                self.put(1, false, 64, &signal);
+            }
+            while let Some(Reverse((at, ..))) = self.flying.peek()
+                && *at <= self.now
+            {
+                let Some(Reverse((_, _, node, is_back, ttl, bytes))) = self.flying.pop() else { break };
+                self.arrive(node, is_back, ttl, Signal::parse(&bytes).unwrap());
+            }
+            if self.now.as_micros() % 1_000_000 == 0 {
+                let now = self.now;
+                self.routers.iter_mut().for_each(|router| router.link.expire(now));
+            }
+        }
+    }
+
+    fn arrive(&mut self, node: usize, is_back: bool, ttl: u8, mut signal: Signal) {
+        if is_back {
+            // Answers come straight back; they repeat the difference that the request arrived with in their own.
+            self.initiator.on_signal(self.now, &signal, ttl_difference(ttl, signal.qttl));
+            return;
+        }
+        if node > self.routers.len() {
+            let difference = ttl_difference(ttl, signal.qttl);
+            if let Some(answer) = respond(&signal, TAKES_ALL, 64u8.wrapping_sub(difference)) {
+                self.put(0, true, 64, &answer);
+            }
+            return;
+        }
+        let (now, index) = (self.now, node - 1);
+        if self.deaf == Some(node) {
+            return self.put(node + 1, false, ttl - 1, &signal);
+        }
+        let router = &mut self.routers[index];
+        match router.link.on_signal(now, FLOW, &mut signal, Direction::Forward, router.available, node as u16) {
+            Verdict::Forward => self.put(node + 1, false, ttl - 1, &signal),
+            Verdict::Reject => self.put(0, true, 64, &Signal { message: Message::Reject, ..signal }),
+        }
+    }
+
+    fn booked(&self) -> Vec<Rate> {
+        self.routers.iter().map(|router| router.link.booked()).collect()
+    }
+}
+
+/// AR = 32 Mbit/s: the least of three routers; GR likewise; what the others granted beyond is free again.
+#[test]
+fn the_least_of_three_routers_is_granted_and_the_rest_released() {
+    let mut net = Net::new(1, Faults::default(), &[(64, 10), (32, 6), (100, 8)], wish(1_000, 8));
+    net.run(Duration::from_millis(21));
+    assert!(net.booked()[0] > net.booked()[1], "not confirmed yet: {:?}", net.booked());
+    net.run(Duration::from_millis(100));
+    let six = Rate16::floor(mbps(6)).rate().unwrap();
+    assert_eq!(net.initiator.rate(), Some(Rate::from_bps(mbps(32).bps() + six.bps())));
+    assert_eq!(net.booked(), [six; 3]);
+    for message in [Message::Release, Message::Confirm, Message::Reject] {
+        net.put(1, false, 64, &Signal { message, nonce: 1, ..wish(1_000, 8) });
+        net.run(HOP * 4);
+        assert_eq!(net.booked(), [six; 3], "{message:?} of somebody else");
+    }
+    net.routers[2].available = mbps(20);
+    net.run(ROUND_TRIP * 3);
+    assert_eq!(net.initiator.rate().unwrap().bps() / 1_000_000, 26, "a lower rate is told by the next update");
+    let release = net.initiator.release(7).unwrap();
+    net.put(1, false, 64, &release);
+    net.run(Duration::from_millis(100));
+    assert_eq!(net.booked(), [Rate::ZERO; 3]);
+}
+
+#[test]
+fn a_router_that_takes_no_part_is_found_and_the_flow_is_plain() {
+    let mut net = Net::new(1, Faults::default(), &[(64, 10), (32, 6), (100, 8)], wish(1_000, 8));
+    net.deaf = Some(2);
+    net.run(Duration::from_millis(800));
+    assert!(net.initiator.has_given_up() && net.initiator.rate().is_none());
+    net.run(Duration::from_secs(5));
+    assert_eq!(net.booked(), [Rate::ZERO; 3], "tentative bookings are forgotten");
+}
+
+#[test]
+fn who_gets_no_answer_gives_up_after_three_requests() {
+    let faults = Faults { loss: 1.0, ..Faults::default() };
+    let mut net = Net::new(1, faults, &[(64, 10)], wish(1_000, 8));
+    net.run(Duration::from_secs(2));
+    assert!(net.initiator.has_given_up());
+    assert!(net.initiator.on_packet(net.now, 64, 1, ROUND_TRIP).is_none());
+}
+
+proptest! {
+    /// Whatever is lost, repeated, late or forged: once the network is sound again, or the flow is over, grants are the least of the routers'
+    /// and bookings what was granted; nothing is booked for ever.
+    #[test]
+    fn grants_are_the_least_and_state_goes(
+        seed: u64,
+        loss in 0.0..0.4f64,
+        repeats in 0.0..0.5f64,
+        late in 0.0..0.5f64,
+        forged in 0.0..0.3f64,
+        rates in proptest::collection::vec((1..100u64, 1..20u64), 3),
+    ) {
+        let mut net = Net::new(seed, Faults { loss, repeats, late, forged }, &rates, wish(1_000, 8));
+        net.run(Duration::from_millis(1_500));
+        net.faults = Faults::default();
+        net.run(Duration::from_millis(500));
+        let least = |of: fn(&(u64, u64)) -> u64| Rate16::floor(mbps(rates.iter().map(of).min().unwrap())).rate().unwrap();
+        let (available, reservable) = (least(|rate| rate.0), least(|rate| rate.1));
+        let guaranteed = reservable.min(Rate16::floor(mbps(8)).rate().unwrap());
+        if !net.initiator.has_given_up() {
+            prop_assert_eq!(net.initiator.rate(), Some(Rate::from_bps(available.bps() + guaranteed.bps())));
+            net.run(ROUND_TRIP * 2);
+            for booked in net.booked() {
+                prop_assert!(booked >= guaranteed, "{} for {}", booked, guaranteed);
+            }
+        }
+        for (router, (_, reservable)) in net.routers.iter().zip(&rates) {
+            prop_assert!(router.link.booked() <= mbps(*reservable));
+        }
+        net.initiator.release(1);
+        net.run(Duration::from_secs(32));
+        prop_assert_eq!(net.booked(), vec![Rate::ZERO; 3], "soft state");
+    }
+}
