@@ -134,7 +134,7 @@ impl Net {
                 let Some(Reverse((_, _, node, is_back, ttl, bytes))) = self.flying.pop() else { break };
                 self.arrive(node, is_back, ttl, Signal::parse(&bytes).unwrap());
             }
-            if self.now.as_micros() % 1_000_000 == 0 {
+            if self.now.as_micros().is_multiple_of(1_000_000) {
                 let now = self.now;
                 self.routers.iter_mut().for_each(|router| router.link.expire(now));
             }

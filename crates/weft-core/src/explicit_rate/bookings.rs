@@ -82,11 +82,7 @@ impl<K: Hash + Eq> Bookings<K> {
                 return self.on_request(now, flow, signal, direction, available, node);
             }
             (Message::Confirm, _) => self.on_confirm(now, &flow, signal, direction),
-            (Message::Release | Message::Reject, _) => {
-                if self.flows.get(&flow).is_some_and(|booking| booking.nonce == signal.nonce) {
-                    self.free(&flow);
-                }
-            }
+            (Message::Release | Message::Reject, _) if self.is_of(&flow, signal) => self.free(&flow),
             _ => {}
         }
         Verdict::Forward
@@ -171,6 +167,11 @@ impl<K: Hash + Eq> Bookings<K> {
         let taken: u64 = self.booked_bps.iter().skip(from).sum();
         let own = own.filter(|own| usize::from(own.preemption) >= from).map_or(0, |own| own.guaranteed_bps);
         self.reservable_bps.saturating_sub(taken - own)
+    }
+
+    /// Whether the flow's booking is this signal's.
+    fn is_of(&self, flow: &K, signal: &Signal) -> bool {
+        self.flows.get(flow).is_some_and(|booking| booking.nonce == signal.nonce)
     }
 
     fn free(&mut self, flow: &K) {
