@@ -70,6 +70,11 @@ impl TcpEr {
         }
     }
 
+    /// The path takes other segments now.
+    pub fn set_segment_bytes(&mut self, bytes: u32) {
+        self.segment_bytes = bytes.max(1);
+    }
+
     /// So many bytes a second were granted; zero takes the grant back.
     pub fn on_grant(&mut self, now_us: u64, bytes_per_s: u64) {
         (self.granted, self.granted_at_us) = (bytes_per_s, now_us);

@@ -1,0 +1,162 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * TCP-ER's law: a sender that was granted a rate (paper 001, section IV-A). The same integers as weft-core's
+ * explicit_rate/tcp_er.rs, which says why; a test holds the two against each other step by step.
+ */
+#pragma once
+
+#define GRANT_ROUNDS 4
+#define MOST_LOST_PERCENT 30
+#define LEAST_ROUND_PACKETS 8
+#define LEAST_RTT_US 100
+#define LEAST_WINDOW 4
+#define FIRST_WINDOW 10
+#define MOST_WINDOW (1u << 24)
+
+enum mode { GRANTED, AIMD };
+
+/* Fits a socket's 104 private bytes. Rates are bytes a second, IP headers included; windows are packets. */
+struct law {
+	__u64 granted;
+	__u64 granted_at_us;
+	__u64 srtt_us;
+	__u64 round_began_us;
+	__u64 round_delivered;
+	__u64 round_lost;
+	__u32 segment_bytes;
+	__u32 window;
+	__u32 grown;
+	__u8 mode;
+	__u8 is_distrusted;
+	__u8 reserved[2];
+};
+
+static __always_inline __u64 saturating_mul(__u64 a, __u64 b)
+{
+	__u64 fits = a ? ~0ULL / a : ~0ULL;
+
+	/* Else the compiler sees an overflow check and calls for 128 bits, which BPF has not. */
+	asm volatile("" : "+r"(fits));
+	return b > fits ? ~0ULL : a * b;
+}
+
+static __always_inline __u64 saturating_add(__u64 a, __u64 b)
+{
+	return a + b < a ? ~0ULL : a + b;
+}
+
+static __always_inline __u64 saturating_sub(__u64 a, __u64 b)
+{
+	return a > b ? a - b : 0;
+}
+
+static __always_inline __u64 least(__u64 a, __u64 b)
+{
+	return a < b ? a : b;
+}
+
+static __always_inline __u64 most(__u64 a, __u64 b)
+{
+	return a > b ? a : b;
+}
+
+static __always_inline void law_init(struct law *law, __u32 segment_bytes)
+{
+	*law = (struct law){
+		.segment_bytes = most(segment_bytes, 1),
+		.window = FIRST_WINDOW,
+		.mode = AIMD,
+	};
+}
+
+/* AIMD begins with what arrived in the last round, which the network can carry. */
+static __always_inline void leave_grant(struct law *law)
+{
+	if (law->mode != GRANTED)
+		return;
+	law->mode = AIMD;
+	law->window = most(least(law->round_delivered, MOST_WINDOW), LEAST_WINDOW);
+	law->grown = 0;
+}
+
+static __always_inline void law_on_grant(struct law *law, __u64 now_us, __u64 bytes_per_s)
+{
+	law->granted = bytes_per_s;
+	law->granted_at_us = now_us;
+	if (!bytes_per_s)
+		leave_grant(law);
+	else if (!law->is_distrusted)
+		law->mode = GRANTED;
+}
+
+static __always_inline bool loses_much(const struct law *law)
+{
+	__u64 all = saturating_add(law->round_delivered, law->round_lost);
+
+	return all >= LEAST_ROUND_PACKETS &&
+	       saturating_mul(law->round_lost, 100) > saturating_mul(all, MOST_LOST_PERCENT);
+}
+
+/* A packet more for each window that arrived. */
+static __always_inline void aimd(struct law *law, __u32 delivered)
+{
+	law->grown = least((__u64)law->grown + delivered, ~0u);
+	if (law->grown >= law->window) {
+		law->grown -= law->window;
+		law->window = least((__u64)law->window + 1, MOST_WINDOW);
+	}
+	law->grown = least(law->grown, law->window);
+}
+
+static __always_inline void law_on_ack(struct law *law, __u64 now_us, __u32 delivered, __u32 lost, __u64 srtt_us)
+{
+	bool is_stale;
+
+	law->srtt_us = most(srtt_us, LEAST_RTT_US);
+	law->round_delivered = saturating_add(law->round_delivered, delivered);
+	law->round_lost = saturating_add(law->round_lost, lost);
+	is_stale = saturating_sub(now_us, law->granted_at_us) > saturating_mul(law->srtt_us, GRANT_ROUNDS);
+	law->is_distrusted |= loses_much(law);
+	if (is_stale || law->is_distrusted)
+		leave_grant(law);
+	if (law->mode == AIMD)
+		aimd(law, delivered);
+	if (saturating_sub(now_us, law->round_began_us) < law->srtt_us)
+		return;
+	if (law->mode == AIMD && law->round_lost)
+		law->window = most(law->window / 2, LEAST_WINDOW);
+	law->is_distrusted &= loses_much(law);
+	law->round_began_us = now_us;
+	law->round_delivered = 0;
+	law->round_lost = 0;
+}
+
+static __always_inline __u64 law_pacing_rate(const struct law *law)
+{
+	__u64 bytes, pace;
+
+	if (law->mode == GRANTED)
+		return law->granted;
+	/* A fifth more than the window needs, as Linux paces congestion avoidance. */
+	bytes = (__u64)law->window * law->segment_bytes;
+	pace = law->srtt_us ? saturating_mul(bytes, 1200000) / law->srtt_us : 0;
+	return law->granted && (!pace || pace > law->granted) ? law->granted : pace;
+}
+
+/* What the rate sends in a round trip and a quarter, and a few. */
+static __always_inline __u32 in_flight_at_grant(const struct law *law)
+{
+	__u64 time_us = saturating_mul(most(law->srtt_us, LEAST_RTT_US), 5) / 4;
+	__u64 bytes = saturating_mul(law->granted, time_us) / 1000000;
+
+	return least(bytes / most(law->segment_bytes, 1) + LEAST_WINDOW, MOST_WINDOW);
+}
+
+static __always_inline __u32 law_window(const struct law *law)
+{
+	if (law->mode == GRANTED)
+		return most(in_flight_at_grant(law), LEAST_WINDOW);
+	if (law->granted && law->srtt_us)
+		return most(least(law->window, in_flight_at_grant(law)), LEAST_WINDOW);
+	return law->window;
+}
