@@ -18,6 +18,7 @@ use std::time::{Duration, Instant};
 use weft_scenario::measure::{
     bound_bps, bulk_direction, newest_age_ms_p95, omniscient_ms_p95, vpn_fairness, vpn_results, vpn_series,
 };
+use weft_tcp_er::congestion::{self, Congestion};
 use weft_scenario::{App, Capacity, Flow, FlowDirection, FlowResult, Scenario, Series, Traces, Variant, VariantRun};
 
 /// Time for servers to start before the run begins.
@@ -66,6 +67,18 @@ impl Bench<'_> {
         best: usize,
         tick: &(dyn Fn(Duration) + Sync),
     ) -> Result<Vec<LaneRun>, LabError> {
+        let scenario = &self.scenario.under(variant);
+        Bench { scenario, ..*self }.run_as_is(variant, seed, best, tick)
+    }
+
+    fn run_as_is(
+        &self,
+        variant: &Variant,
+        seed: u64,
+        best: usize,
+        tick: &(dyn Fn(Duration) + Sync),
+    ) -> Result<Vec<LaneRun>, LabError> {
+        let _held = explicit_rate(self.scenario)?;
         let world = World::build(self.scenario, self.traces, seed)?;
         let lanes = variants::open(variant, &world, self.options, best)?;
         let arrivals: Vec<BTreeMap<String, Arrivals>> = lanes.iter().map(|_| self.probes()).collect();
@@ -197,12 +210,19 @@ impl Bench<'_> {
     }
 }
 
+/// The congestion control that is not the kernel's own, where a flow wants it; it lasts as long as what is returned.
+fn explicit_rate(scenario: &Scenario) -> Result<Option<Congestion>, LabError> {
+    let wants = scenario.flows.iter().any(|flow| flow.congestion == congestion::NAME);
+    let missing = |why| LabError::Missing(format!("{}: {why}", congestion::NAME));
+    wants.then(Congestion::load).transpose().map_err(missing)
+}
+
 /// A flow whose application failed counts as nothing carried; the run goes on.
 fn survive(place: &Place, error: LabError) -> Result<FlowReport, LabError> {
     match error {
         LabError::Io(error) => {
             eprintln!("{}: flow {} broke: {error}", place.lane.name, place.flow.name);
-            let is_tcp = matches!(place.flow.app, App::Iperf3 | App::Http);
+            let is_tcp = place.flow.app.is_tcp();
             let result = FlowResult {
                 name: place.flow.name.clone(),
                 goodput_bps: (is_tcp || place.flow.app == App::Cbr).then_some(0.0),

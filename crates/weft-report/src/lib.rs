@@ -4,6 +4,7 @@
 #![forbid(unsafe_code)]
 
 mod charts;
+mod grid;
 mod parity;
 mod run_picture;
 mod save;
@@ -11,6 +12,7 @@ mod style;
 mod sweep_file;
 mod table;
 
+pub use grid::grid_table;
 pub use charts::{Chart, Curve, charts_picture};
 pub use parity::{ParityRow, parity, parity_table};
 pub use run_picture::run_picture;

@@ -10,7 +10,16 @@ pub(crate) struct Table {
 
 impl Table {
     pub fn new<const N: usize>(head: [&str; N]) -> Table {
-        Table { rows: vec![head.map(String::from).to_vec()] }
+        Table::with_head(head)
+    }
+
+    /// With as many columns as it turns out.
+    pub fn with_head<'a>(head: impl IntoIterator<Item = &'a str>) -> Table {
+        Table { rows: vec![head.into_iter().map(String::from).collect()] }
+    }
+
+    pub fn line(&mut self, cells: impl Iterator<Item = String>) {
+        self.rows.push(cells.collect());
     }
 
     pub fn row<const N: usize>(&mut self, cells: [String; N]) {

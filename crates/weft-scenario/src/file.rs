@@ -33,6 +33,7 @@ pub(crate) struct ScenarioFile {
     pub flows: Vec<FlowFile>,
     #[serde(rename = "event", default)]
     pub events: Vec<EventFile>,
+    pub grid: Option<GridFile>,
     #[serde(default)]
     pub variants: Vec<Spanned<Kind>>,
     #[serde(rename = "variant", default)]
@@ -187,10 +188,33 @@ pub(crate) struct FlowFile {
     pub packet_size: Option<Spanned<Quantity<Bytes>>>,
     pub direction: Option<FlowDirection>,
     pub congestion: Option<String>,
+    pub pacing: Option<Spanned<Quantity<Rate>>>,
+    pub receive_buffer: Option<Spanned<Quantity<Bytes>>>,
     pub start: Option<Spanned<Quantity<Duration>>>,
     pub stop: Option<Spanned<Quantity<Duration>>>,
     pub interval: Option<Quantity<Duration>>,
     pub size: Option<Quantity<Bytes>>,
+}
+
+/// `tcp` of a variant, laid over all flows of TCP.
+#[derive(Deserialize, Default)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub(crate) struct TcpFile {
+    pub congestion: Option<String>,
+    pub pacing: Option<Quantity<Rate>>,
+    pub receive_buffer: Option<Quantity<Bytes>>,
+}
+
+/// What takes several values, one scenario for each combination.
+#[derive(Deserialize, Default)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct GridFile {
+    #[serde(default)]
+    pub delay: Vec<Quantity<Duration>>,
+    #[serde(default)]
+    pub loss: Vec<Quantity<Fraction>>,
+    #[serde(default)]
+    pub size: Vec<Quantity<Bytes>>,
 }
 
 #[derive(Deserialize)]
@@ -238,6 +262,8 @@ pub(crate) struct VariantFile {
     pub kind: Kind,
     pub links: Option<Spanned<Vec<String>>>,
     pub vpn: Option<Spanned<EntryFile>>,
+    #[serde(default)]
+    pub tcp: TcpFile,
     #[serde(default)]
     pub weft: toml::Table,
 }

@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
+use weft_units::Rate;
 
 /// The application that makes a flow.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize, Serialize)]
@@ -11,6 +12,8 @@ pub enum App {
     Iperf3,
     /// HTTP transfers of `size`, one after another (curl).
     Http,
+    /// TCP transfers of `size`, each a connection of its own, from connect to last byte.
+    Transfer,
     /// ICMP echo: a sparse flow's round-trip time.
     Ping,
     /// A small UDP datagram every `interval` (1 ms): gaps and one-way delays.
@@ -25,10 +28,18 @@ impl App {
         match self {
             App::Iperf3 => "iperf3",
             App::Http => "http",
+            App::Transfer => "transfer",
             App::Ping => "ping",
             App::Probe => "probe",
             App::Cbr => "cbr",
         }
+    }
+}
+
+impl App {
+    /// Whether it is made of TCP connections.
+    pub fn is_tcp(self) -> bool {
+        matches!(self, App::Iperf3 | App::Http | App::Transfer)
     }
 }
 
@@ -55,6 +66,10 @@ pub struct Flow {
     pub direction: FlowDirection,
     /// TCP congestion control, by the kernel's name.
     pub congestion: String,
+    /// The explicit rate of its connection, as `SO_MAX_PACING_RATE` gives it; none: without.
+    pub pacing: Option<Rate>,
+    /// The receiving socket's buffer in bytes; none: as the kernel has it.
+    pub receive_buffer_bytes: Option<u64>,
     /// When it starts, from the beginning of the run.
     pub start: Duration,
     /// When it stops, from the beginning of the run.
@@ -63,7 +78,7 @@ pub struct Flow {
     pub interval: Duration,
     /// IP bytes of a packet of `cbr`.
     pub packet_bytes: u32,
-    /// Bytes in one `http` transfer.
+    /// Bytes in one transfer of `http` and `transfer`.
     pub size_bytes: u64,
 }
 
@@ -79,11 +94,13 @@ impl Flow {
             vpn: None,
             direction: FlowDirection::Up,
             congestion: "cubic".into(),
+            pacing: None,
+            receive_buffer_bytes: None,
             start: Duration::ZERO,
             stop: length,
             interval: match app {
                 App::Probe => Duration::from_millis(1),
-                App::Ping | App::Iperf3 | App::Http | App::Cbr => Duration::from_millis(100),
+                App::Ping | App::Iperf3 | App::Http | App::Transfer | App::Cbr => Duration::from_millis(100),
             },
             packet_bytes: CBR_PACKET_BYTES,
             size_bytes: 10_000_000,

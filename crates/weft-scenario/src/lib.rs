@@ -10,6 +10,7 @@ mod error;
 mod event;
 mod file;
 mod flow;
+mod grid;
 pub mod jitter;
 mod link;
 pub mod measure;
@@ -30,6 +31,7 @@ pub use any::AnyScenario;
 pub use error::{ScenarioError, nearest};
 pub use event::{Action, Event, EventLink};
 pub use flow::{App, Flow, FlowDirection};
+pub use grid::Grid;
 pub use link::{Capacity, DirectionSpec, Directions, Link, PACKET_BYTES, PAYLOAD_BYTES, QueueSize};
 pub use network::{
     CongestionControl, CostMetric, DelayedAck, Discipline, DupThresh, ExplicitPath, Forwarding, HashKey, IngressChange,
@@ -46,5 +48,5 @@ pub use series::{RunSeries, Series, write_csv};
 pub use stats::{median, percentile};
 pub use sweep::{MixResult, Sweep, SweepResult};
 pub use traces::Traces;
-pub use variant::{Kind, Variant};
+pub use variant::{Kind, TcpOptions, Variant};
 pub use vpn::{ShareChange, Vpn, VpnEntry, VpnQueue, VpnShare};

@@ -8,8 +8,8 @@ use crate::quantity::Quantity;
 use crate::run_length::{RunLength, run_length};
 use crate::vpn::{self, Vpn, VpnEntry};
 use crate::{
-    Action, App, Capacity, DirectionSpec, Event, EventLink, Flow, FlowDirection, Kind, Link, PACKET_BYTES,
-    PAYLOAD_BYTES, QueueSize, ScenarioError, Variant,
+    Action, App, Capacity, DirectionSpec, Event, EventLink, Flow, FlowDirection, Grid, Kind, Link, PACKET_BYTES,
+    PAYLOAD_BYTES, QueueSize, ScenarioError, TcpOptions, Variant,
 };
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
@@ -54,6 +54,8 @@ pub struct Scenario {
     pub events: Vec<Event>,
     /// What is compared.
     pub variants: Vec<Variant>,
+    /// What takes several values; see [`Scenario::cells`].
+    pub grid: Option<Grid>,
 }
 
 impl Scenario {
@@ -87,6 +89,13 @@ impl Scenario {
             Capacity::Trace(_) => 0.0,
         };
         self.links.iter().map(|link| rate_bps(link) * share).sum()
+    }
+
+    /// With what `variant` changes of its flows.
+    pub fn under(&self, variant: &Variant) -> Scenario {
+        let mut scenario = self.clone();
+        scenario.flows.iter_mut().filter(|flow| flow.app.is_tcp()).for_each(|flow| variant.tcp.lay_over(flow));
+        scenario
     }
 
     /// The link of this name.
@@ -135,6 +144,7 @@ impl Checker<'_> {
             flows,
             events,
             variants,
+            grid: read.grid.map(Grid::read),
         })
     }
 
@@ -213,8 +223,11 @@ impl Checker<'_> {
             let plain = Flow::plain(String::new(), app, duration);
             let interval = flow.interval.map_or(plain.interval, |q| q.0).max(Duration::from_micros(100));
             let (packet_bytes, interval) = cbr.unwrap_or((plain.packet_bytes, interval));
+            self.check_tcp(&flow)?;
             let read = Flow {
                 vpn,
+                pacing: flow.pacing.map(|q| q.into_inner().0),
+                receive_buffer_bytes: flow.receive_buffer.map(|q| q.into_inner().0.0),
                 direction: flow.direction.unwrap_or(plain.direction),
                 congestion: flow.congestion.unwrap_or_else(|| plain.congestion.clone()),
                 start,
@@ -227,6 +240,19 @@ impl Checker<'_> {
             flows.extend(names.into_iter().map(|name| Flow { name, ..read.clone() }));
         }
         Ok(flows)
+    }
+
+    fn check_tcp(&self, flow: &FlowFile) -> Checked<()> {
+        let app = *flow.app.get_ref();
+        match (&flow.pacing, &flow.receive_buffer) {
+            (Some(pacing), _) if !matches!(app, App::Iperf3 | App::Transfer) => {
+                Err(self.at(pacing, format!("`{}` has no `pacing`: iperf3 and transfer have", app.word())))
+            }
+            (_, Some(buffer)) if app != App::Transfer => {
+                Err(self.at(buffer, format!("`{}` has no `receive-buffer`: transfer has", app.word())))
+            }
+            _ => Ok(()),
+        }
     }
 
     /// The size of a `cbr` flow's packets and the time between two of them; none for other applications.
@@ -379,7 +405,8 @@ impl Checker<'_> {
                 }
                 Some(vpn) => vpn::read_entry(&self.source, vpn.get_ref())?,
             };
-            variants.push(Variant { name, kind: read.kind, links: used, vpn, weft: read.weft });
+            let tcp = TcpOptions::read(read.tcp);
+            variants.push(Variant { name, kind: read.kind, links: used, vpn, tcp, weft: read.weft });
         }
         if variants.is_empty() {
             variants = [Kind::EachLink, Kind::BestLink, Kind::Mptcp, Kind::Weft].map(Variant::plain).into();

@@ -120,6 +120,7 @@ impl Sweep {
             flows: vec![Flow::plain("bulk", App::Iperf3, self.duration)],
             events: Vec::new(),
             variants: [Kind::EachLink, Kind::BestLink, Kind::WeftEachLink, Kind::Weft].map(Variant::plain).into(),
+            grid: None,
         }
     }
 

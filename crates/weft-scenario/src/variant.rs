@@ -1,7 +1,9 @@
 //! Variants: what is compared in one run.
 
-use crate::VpnEntry;
+use crate::file::TcpFile;
+use crate::{App, Flow, VpnEntry};
 use serde::{Deserialize, Serialize};
+use weft_units::Rate;
 
 /// What carries the flows.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize, Serialize)]
@@ -11,6 +13,8 @@ pub enum Kind {
     EachLink,
     /// The best of `each-link`.
     BestLink,
+    /// One link, without a tunnel: the first of those it may use.
+    Link,
     /// The kernel's MPTCP over all links.
     Mptcp,
     /// OpenVPN (UDP, AES-256-GCM) over the best link.
@@ -27,9 +31,10 @@ pub enum Kind {
 
 impl Kind {
     /// Every kind, by the word used in files.
-    pub const ALL: [(&'static str, Kind); 8] = [
+    pub const ALL: [(&'static str, Kind); 9] = [
         ("each-link", Kind::EachLink),
         ("best-link", Kind::BestLink),
+        ("link", Kind::Link),
         ("mptcp", Kind::Mptcp),
         ("openvpn", Kind::Openvpn),
         ("wireguard-go", Kind::WireguardGo),
@@ -60,8 +65,41 @@ pub struct Variant {
     pub links: Vec<String>,
     /// Laid over how every VPN enters the tunnel.
     pub vpn: VpnEntry,
+    /// Laid over how every flow of TCP goes.
+    pub tcp: TcpOptions,
     /// Sections laid over the generated weft configuration of both nodes, unread here.
     pub weft: toml::Table,
+}
+
+/// What a variant changes of TCP; nothing: as the flow says.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct TcpOptions {
+    /// Congestion control, by the kernel's name.
+    pub congestion: Option<String>,
+    /// The explicit rate.
+    pub pacing: Option<Rate>,
+    /// The receiving socket's buffer, for `transfer`.
+    pub receive_buffer_bytes: Option<u64>,
+}
+
+impl TcpOptions {
+    pub(crate) fn read(file: TcpFile) -> TcpOptions {
+        TcpOptions {
+            congestion: file.congestion,
+            pacing: file.pacing.map(|q| q.0),
+            receive_buffer_bytes: file.receive_buffer.map(|q| q.0.0),
+        }
+    }
+
+    pub(crate) fn lay_over(&self, flow: &mut Flow) {
+        if let Some(congestion) = &self.congestion {
+            flow.congestion.clone_from(congestion);
+        }
+        flow.pacing = self.pacing.or(flow.pacing);
+        if flow.app == App::Transfer {
+            flow.receive_buffer_bytes = self.receive_buffer_bytes.or(flow.receive_buffer_bytes);
+        }
+    }
 }
 
 impl Variant {
@@ -72,6 +110,7 @@ impl Variant {
             kind,
             links: Vec::new(),
             vpn: VpnEntry::default(),
+            tcp: TcpOptions::default(),
             weft: toml::Table::new(),
         }
     }

@@ -60,6 +60,9 @@ pub(super) fn run(place: &Place) -> Result<FlowReport, LabError> {
         App::Cbr => client.arg("-u").args(datagrams(flow)),
         _ => client.args(["-C", &flow.congestion]),
     };
+    if let Some(pacing) = flow.pacing {
+        client.args(["--fq-rate", &pacing.bps().to_string()]);
+    }
     client.args(["--connect-timeout", "10000"]);
     if flow.direction == FlowDirection::Down {
         client.arg("-R");

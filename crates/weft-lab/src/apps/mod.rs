@@ -3,6 +3,7 @@
 mod http;
 mod iperf3;
 mod ping;
+mod transfer;
 pub(crate) mod probe;
 
 use crate::LabError;
@@ -81,6 +82,7 @@ pub(crate) fn run(place: &Place, arrivals: &probe::Arrivals) -> Result<FlowRepor
     match place.flow.app {
         App::Iperf3 | App::Cbr => iperf3::run(place),
         App::Http => http::run(place),
+        App::Transfer => transfer::run(place),
         App::Ping => ping::run(place),
         App::Probe => probe::run(place, arrivals),
     }

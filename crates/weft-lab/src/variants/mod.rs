@@ -23,6 +23,7 @@ pub(crate) fn open(variant: &Variant, world: &World, options: &RunOptions, best:
     let chosen = chosen_links(variant, world);
     let lanes = match variant.kind {
         Kind::EachLink | Kind::BestLink => Ok(raw::open(world, &chosen)),
+        Kind::Link => Ok(raw::open_one(variant, world, &chosen)),
         Kind::Mptcp => mptcp::open(variant, world, &chosen),
         Kind::Openvpn => openvpn::open(variant, world, best),
         Kind::WireguardGo => wireguard_go::open(variant, world, best),

@@ -1,7 +1,8 @@
-//! Each link by itself, without a tunnel.
+//! Links by themselves, without a tunnel.
 
 use crate::lane::Lane;
 use crate::world::World;
+use weft_scenario::Variant;
 
 /// One lane for each chosen link. They run at the same time: the links share nothing.
 pub(super) fn open(world: &World, chosen: &[usize]) -> Vec<Lane> {
@@ -9,4 +10,10 @@ pub(super) fn open(world: &World, chosen: &[usize]) -> Vec<Lane> {
         Lane::plain(format!("link:{}", link.name), Some(*position), link.home, link.hub)
     };
     chosen.iter().filter_map(|position| Some((position, world.links.get(*position)?))).map(lane).collect()
+}
+
+/// The first chosen link, under the variant's name.
+pub(super) fn open_one(variant: &Variant, world: &World, chosen: &[usize]) -> Vec<Lane> {
+    let named = |lane| Lane { name: variant.name.clone(), ..lane };
+    open(world, chosen).into_iter().take(1).map(named).collect()
 }

@@ -1,12 +1,12 @@
 //! What no sender can beat.
 
 use crate::trace::{OPPORTUNITY_BYTES, Trace};
-use crate::{App, Capacity, FlowDirection, PAYLOAD_BYTES, Scenario, Traces, percentile};
+use crate::{Capacity, FlowDirection, PAYLOAD_BYTES, Scenario, Traces, percentile};
 use std::time::Duration;
 
 /// The direction the bulk goes, which the bound is about.
 pub fn bulk_direction(scenario: &Scenario) -> FlowDirection {
-    let bulk = scenario.flows.iter().find(|flow| matches!(flow.app, App::Iperf3 | App::Http));
+    let bulk = scenario.flows.iter().find(|flow| flow.app.is_tcp());
     bulk.map_or(FlowDirection::Up, |flow| flow.direction)
 }
 

@@ -137,7 +137,7 @@ fn asked_bps(scenario: &Scenario, vpn: &str, direction: FlowDirection) -> f64 {
     let own = scenario.flows.iter().filter(of).filter(|flow| flow.direction == direction);
     own.map(|flow| match flow.app {
         App::Cbr => f64::from(flow.packet_bytes - UDP_HEADERS_LEN) * 8.0 / flow.interval.as_secs_f64(),
-        App::Iperf3 | App::Http => f64::INFINITY,
+        App::Iperf3 | App::Http | App::Transfer => f64::INFINITY,
         App::Ping | App::Probe => 0.0,
     })
     .sum()

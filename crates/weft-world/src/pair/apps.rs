@@ -92,7 +92,7 @@ pub(super) fn seat(scenario: &Scenario, world: &mut World, epoch: Instant, rng: 
         }
         let rng = rng.split(u64::from(number));
         let is_multipath = world.simulator.nodes().first().is_some_and(|site| site.multipath().is_some());
-        if is_multipath && matches!(flow.app, App::Iperf3 | App::Http) {
+        if is_multipath && flow.app.is_tcp() {
             seat.connect_multipath(world, &rng)?;
         } else {
             let [source, sink] = seat.agents(world, &rng)?;
@@ -131,7 +131,7 @@ impl Seat {
     }
 
     fn connect_multipath(&self, world: &mut World, rng: &Rng) -> Result<(), String> {
-        if self.flow.app == App::Http {
+        if matches!(self.flow.app, App::Http | App::Transfer) {
             return Err("the simulator's MPTCP has no http".into());
         }
         let (start, stop) = (self.epoch + self.flow.start, self.epoch + self.flow.stop);
@@ -168,7 +168,7 @@ impl Seat {
                 return Ok([Agent::DatagramSource(source), Agent::DatagramSink(Box::default())]);
             }
             App::Iperf3 => Supply::Endless,
-            App::Http => Supply::Transfers(self.flow.size_bytes),
+            App::Http | App::Transfer => Supply::Transfers(self.flow.size_bytes),
         };
         let mss = world.mss(self.from);
         let site = world.simulator.nodes().get(self.from.index());
@@ -242,7 +242,7 @@ impl Seat {
     pub(super) fn report(&self, world: &World, warmup: Duration) -> (FlowResult, Series) {
         let series = |unit, points| Series { name: self.flow.name.clone(), unit, points };
         match self.flow.app {
-            App::Iperf3 | App::Http | App::Cbr => (self.bulk_result(warmup), series("bit/s", self.rates())),
+            App::Iperf3 | App::Http | App::Transfer | App::Cbr => (self.bulk_result(warmup), series("bit/s", self.rates())),
             App::Probe => {
                 let arrivals = self.arrivals(world);
                 let sent = match self.agent(world, self.from) {

@@ -60,6 +60,14 @@ pub(super) fn lanes(variant: &Variant, scenario: &Scenario, settings: EngineSett
                 lane(format!("link:{}", link_name(link)), Some(link), carrier, None)
             })
             .collect(),
+        Kind::Link => chosen
+            .iter()
+            .take(1)
+            .map(|&link| {
+                let carrier = Carrier::Plain { link, overhead: PLAIN };
+                lane(variant.name.clone(), Some(link), carrier, None)
+            })
+            .collect(),
         Kind::Openvpn => tunnel(OPENVPN, "a model: plain TCP over the best link with OpenVPN's 52 bytes a packet"),
         Kind::WireguardGo => {
             tunnel(WIREGUARD, "a model: plain TCP over the best link with WireGuard's 60 bytes a packet")

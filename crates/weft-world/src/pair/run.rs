@@ -90,7 +90,7 @@ fn check_looks(scenario: &Scenario, options: &PairOptions) -> Result<(), String>
     let Some(name) = &eyes.traced else { return Ok(()) };
     let flow = eyes::position(scenario.flows.iter().map(|flow| flow.name.as_str()), name, "flow", "trace")?;
     match scenario.flows[flow].app {
-        App::Iperf3 | App::Http => Ok(()),
+        App::Iperf3 | App::Http | App::Transfer => Ok(()),
         _ => Err(format!("flow `{name}` does not go over TCP")),
     }
 }

@@ -11,8 +11,16 @@ use weft_scenario::{Scenario, Sweep};
 /// Runs the scenario in `file`; the result as a table, or as JSON.
 pub fn run(file: &Path, options: &ScenarioOptions) -> Result<Outcome, Failure> {
     let scenario = Scenario::parse(&read(file)?, &name(file)).map_err(refused)?;
-    let result = weft_lab::run(&scenario, &run_options(options)).map_err(failed)?;
-    print!("{}", if options.json { json(&result)? } else { weft_report::run_table(&result) });
+    let options_of_run = run_options(options);
+    let cells = scenario.cells();
+    let results =
+        cells.iter().map(|cell| weft_lab::run(cell, &options_of_run)).collect::<Result<Vec<_>, _>>().map_err(failed)?;
+    match &results[..] {
+        [result] if options.json => print!("{}", json(result)?),
+        results if options.json => print!("{}", json(&results)?),
+        [result] => print!("{}", weft_report::run_table(result)),
+        results => print!("{}", weft_report::grid_table(&scenario, results)),
+    }
     Ok(Outcome::Well)
 }
 

@@ -1,0 +1,153 @@
+//! Transfers one after another, each a connection of its own: from the call to connect until the receiver has the last byte.
+
+use super::{FlowReport, Place};
+use crate::LabError;
+use crate::interrupt;
+use std::io::{self, Read, Write};
+use std::mem::size_of;
+use std::net::{Ipv4Addr, SocketAddrV4, TcpListener, TcpStream};
+use std::os::fd::{AsRawFd, FromRawFd, RawFd};
+use std::sync::mpsc;
+use std::thread;
+use std::time::{Duration, Instant};
+use weft_scenario::{Flow, FlowDirection, FlowResult, Series};
+
+const CHUNK: usize = 64 * 1024;
+/// Nobody waits longer for a byte.
+const IO_TIMEOUT: Duration = Duration::from_secs(20);
+/// Between two transfers, so that none meets the queue of the one before.
+const PAUSE: Duration = Duration::from_millis(200);
+
+/// One transfer that ended.
+#[derive(Clone, Copy, Debug)]
+struct Transfer {
+    /// When it began, from the flow's start, in seconds.
+    start_s: f64,
+    seconds: f64,
+}
+
+pub(super) fn run(place: &Place) -> Result<FlowReport, LabError> {
+    let Place { world, flow, port, .. } = place;
+    let (sender, receiver, to) = match flow.direction {
+        FlowDirection::Up => (&world.home, &world.hub, place.hub()),
+        FlowDirection::Down => (&world.hub, &world.home, place.home()),
+    };
+    let listener = receiver.run(|| listen(flow, *port))??;
+    let (arrived, arrivals) = mpsc::channel();
+    let transfers = thread::scope(|scope| {
+        scope.spawn(move || {
+            for connection in listener.incoming() {
+                match connection.and_then(drain) {
+                    Ok((0, _)) => return,
+                    all => arrived.send(all).ok(),
+                };
+            }
+        });
+        let transfers = transfer_until_stop(place, &arrivals, || sender.run(|| send(flow, to, *port))?);
+        // An empty connection ends the receiver.
+        let _ = sender.run(|| TcpStream::connect((to, *port)));
+        transfers
+    })?;
+    Ok(report(place, &transfers))
+}
+
+fn transfer_until_stop(
+    place: &Place,
+    arrivals: &mpsc::Receiver<io::Result<(u64, Instant)>>,
+    send: impl Fn() -> io::Result<Instant>,
+) -> Result<Vec<Transfer>, LabError> {
+    interrupt::sleep_until(place.starts_at())?;
+    let mut transfers = Vec::new();
+    while Instant::now() < place.stops_at() {
+        let start_s = place.starts_at().elapsed().as_secs_f64();
+        let began = send()?;
+        let (bytes, ended) = arrivals.recv_timeout(IO_TIMEOUT).map_err(io::Error::other)??;
+        if bytes != place.flow.size_bytes {
+            return Err(io::Error::other("a transfer was cut short").into());
+        }
+        transfers.push(Transfer { start_s, seconds: (ended - began).as_secs_f64() });
+        interrupt::sleep_until(Instant::now() + PAUSE)?;
+    }
+    Ok(transfers)
+}
+
+fn listen(flow: &Flow, port: u16) -> io::Result<TcpListener> {
+    let listener = TcpListener::bind((Ipv4Addr::UNSPECIFIED, port))?;
+    if let Some(bytes) = flow.receive_buffer_bytes {
+        // The kernel doubles it, for its own books.
+        let bytes = i32::try_from(bytes / 2).unwrap_or(i32::MAX);
+        set_option(listener.as_raw_fd(), libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, &bytes.to_ne_bytes())?;
+    }
+    Ok(listener)
+}
+
+/// Sends all of it; when the connection was asked for.
+fn send(flow: &Flow, to: Ipv4Addr, port: u16) -> io::Result<Instant> {
+    // SAFETY: no pointers; the call makes a new descriptor, which is nobody else's.
+    let socket = unsafe { libc::socket(libc::AF_INET, libc::SOCK_STREAM | libc::SOCK_CLOEXEC, 0) };
+    if socket < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: just made.
+    let mut stream = unsafe { TcpStream::from_raw_fd(socket) };
+    stream.set_write_timeout(Some(IO_TIMEOUT))?;
+    set_option(socket, libc::IPPROTO_TCP, libc::TCP_CONGESTION, flow.congestion.as_bytes())?;
+    if let Some(pacing) = flow.pacing {
+        set_option(socket, libc::SOL_SOCKET, libc::SO_MAX_PACING_RATE, &(pacing.bps() / 8).to_ne_bytes())?;
+    }
+    let began = Instant::now();
+    connect(&stream, SocketAddrV4::new(to, port))?;
+    let chunk = vec![0x5a; CHUNK];
+    let mut left = flow.size_bytes as usize;
+    while left > 0 {
+        left -= stream.write(&chunk[..left.min(CHUNK)])?;
+    }
+    Ok(began)
+}
+
+fn connect(stream: &TcpStream, to: SocketAddrV4) -> io::Result<()> {
+    let address = libc::sockaddr_in {
+        sin_family: libc::AF_INET as libc::sa_family_t,
+        sin_port: to.port().to_be(),
+        sin_addr: libc::in_addr { s_addr: u32::from(*to.ip()).to_be() },
+        sin_zero: [0; 8],
+    };
+    let length = size_of::<libc::sockaddr_in>() as libc::socklen_t;
+    // SAFETY: the kernel reads `length` bytes of `address`, which outlives the call.
+    let result = unsafe { libc::connect(stream.as_raw_fd(), (&raw const address).cast(), length) };
+    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+fn set_option(socket: RawFd, level: i32, name: i32, value: &[u8]) -> io::Result<()> {
+    // SAFETY: the kernel reads as many bytes as `value` has, and it outlives the call.
+    let result = unsafe { libc::setsockopt(socket, level, name, value.as_ptr().cast(), value.len() as libc::socklen_t) };
+    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+/// Reads to the end; how much it was, and when the last of it came.
+fn drain(mut stream: TcpStream) -> io::Result<(u64, Instant)> {
+    stream.set_read_timeout(Some(IO_TIMEOUT))?;
+    let (mut chunk, mut all, mut last) = (vec![0; CHUNK], 0, Instant::now());
+    loop {
+        match stream.read(&mut chunk)? {
+            0 => return Ok((all, last)),
+            read => (all, last) = (all + read as u64, Instant::now()),
+        }
+    }
+}
+
+/// Goodput is that of the transfers that began after the warm-up, over their own time.
+fn report(place: &Place, transfers: &[Transfer]) -> FlowReport {
+    let (warmup_s, bits) = (place.own_warmup().as_secs_f64(), place.flow.size_bytes as f64 * 8.0);
+    let counted = || transfers.iter().filter(|t| t.start_s >= warmup_s).map(|t| t.seconds);
+    let rate_bps = bits * counted().count() as f64 / counted().sum::<f64>();
+    let result = FlowResult {
+        name: place.flow.name.clone(),
+        goodput_bps: Some(if rate_bps.is_finite() { rate_bps } else { 0.0 }),
+        tcp_resets: Some(0.0),
+        ..FlowResult::default()
+    };
+    let start_s = place.flow.start.as_secs_f64();
+    let points = transfers.iter().map(|t| (start_s + t.start_s, bits / t.seconds)).collect();
+    FlowReport { result, series: vec![Series { name: place.flow.name.clone(), unit: "bit/s", points }] }
+}
