@@ -7,6 +7,8 @@
 
 #define GRANT_ROUNDS 4
 #define MOST_LOST_PERCENT 30
+#define FIRST_DOUBT_ROUNDS 4
+#define MOST_DOUBT_ROUNDS 256
 #define LEAST_ROUND_PACKETS 8
 #define LEAST_RTT_US 100
 #define LEAST_WINDOW 4
@@ -23,12 +25,16 @@ struct law {
 	__u64 round_began_us;
 	__u64 round_delivered;
 	__u64 round_lost;
+	__u64 delivered_before;
 	__u32 segment_bytes;
 	__u32 window;
 	__u32 grown;
+	__u32 doubt_rounds;
+	__u32 good_rounds;
 	__u8 mode;
 	__u8 is_distrusted;
-	__u8 reserved[2];
+	__u8 has_given_way;
+	__u8 reserved;
 };
 
 static __always_inline __u64 saturating_mul(__u64 a, __u64 b)
@@ -65,18 +71,21 @@ static __always_inline void law_init(struct law *law, __u32 segment_bytes)
 	*law = (struct law){
 		.segment_bytes = most(segment_bytes, 1),
 		.window = FIRST_WINDOW,
+		.doubt_rounds = FIRST_DOUBT_ROUNDS,
+		.good_rounds = FIRST_DOUBT_ROUNDS,
 		.mode = AIMD,
 	};
 }
 
-/* AIMD begins with what arrived in the last round, which the network can carry. */
+/* AIMD begins with what arrived in a round trip, which the network can carry. */
 static __always_inline void leave_grant(struct law *law)
 {
 	if (law->mode != GRANTED)
 		return;
 	law->mode = AIMD;
-	law->window = most(least(law->round_delivered, MOST_WINDOW), LEAST_WINDOW);
+	law->window = most(least(most(law->round_delivered, law->delivered_before), MOST_WINDOW), LEAST_WINDOW);
 	law->grown = 0;
+	law->has_given_way = true;
 }
 
 static __always_inline void law_on_grant(struct law *law, __u64 now_us, __u64 bytes_per_s)
@@ -95,6 +104,35 @@ static __always_inline bool loses_much(const struct law *law)
 
 	return all >= LEAST_ROUND_PACKETS &&
 	       saturating_mul(law->round_lost, 100) > saturating_mul(all, MOST_LOST_PERCENT);
+}
+
+/* The first time, or again: then for longer. */
+static __always_inline void distrust(struct law *law)
+{
+	if (!law->is_distrusted && law->good_rounds < law->doubt_rounds)
+		law->doubt_rounds = least((__u64)law->doubt_rounds * 2, MOST_DOUBT_ROUNDS);
+	else if (!law->is_distrusted)
+		law->doubt_rounds = FIRST_DOUBT_ROUNDS;
+	law->is_distrusted = true;
+	law->good_rounds = 0;
+}
+
+static __always_inline void end_round(struct law *law, __u64 now_us)
+{
+	bool gives_way = law->mode == AIMD && law->round_lost && !law->has_given_way;
+
+	if (gives_way)
+		law->window = most(law->window / 2, LEAST_WINDOW);
+	law->has_given_way = gives_way;
+	law->good_rounds = least((__u64)law->good_rounds + 1, ~0u);
+	if (law->is_distrusted && law->good_rounds >= law->doubt_rounds) {
+		law->is_distrusted = false;
+		law->good_rounds = 0;
+	}
+	law->delivered_before = law->round_delivered;
+	law->round_began_us = now_us;
+	law->round_delivered = 0;
+	law->round_lost = 0;
 }
 
 /* A packet more for each window that arrived. */
@@ -116,19 +154,14 @@ static __always_inline void law_on_ack(struct law *law, __u64 now_us, __u32 deli
 	law->round_delivered = saturating_add(law->round_delivered, delivered);
 	law->round_lost = saturating_add(law->round_lost, lost);
 	is_stale = saturating_sub(now_us, law->granted_at_us) > saturating_mul(law->srtt_us, GRANT_ROUNDS);
-	law->is_distrusted |= loses_much(law);
+	if (loses_much(law))
+		distrust(law);
 	if (is_stale || law->is_distrusted)
 		leave_grant(law);
 	if (law->mode == AIMD)
 		aimd(law, delivered);
-	if (saturating_sub(now_us, law->round_began_us) < law->srtt_us)
-		return;
-	if (law->mode == AIMD && law->round_lost)
-		law->window = most(law->window / 2, LEAST_WINDOW);
-	law->is_distrusted &= loses_much(law);
-	law->round_began_us = now_us;
-	law->round_delivered = 0;
-	law->round_lost = 0;
+	if (saturating_sub(now_us, law->round_began_us) >= law->srtt_us)
+		end_round(law, now_us);
 }
 
 static __always_inline __u64 law_pacing_rate(const struct law *law)

@@ -18,8 +18,8 @@ use std::time::{Duration, Instant};
 use weft_scenario::measure::{
     bound_bps, bulk_direction, newest_age_ms_p95, omniscient_ms_p95, vpn_fairness, vpn_results, vpn_series,
 };
-use weft_tcp_er::congestion::{self, Congestion};
 use weft_scenario::{App, Capacity, Flow, FlowDirection, FlowResult, Scenario, Series, Traces, Variant, VariantRun};
+use weft_tcp_er::congestion::{self, Congestion};
 
 /// Time for servers to start before the run begins.
 const LEAD: Duration = Duration::from_millis(700);

@@ -12,8 +12,8 @@ mod style;
 mod sweep_file;
 mod table;
 
-pub use grid::grid_table;
 pub use charts::{Chart, Curve, charts_picture};
+pub use grid::grid_table;
 pub use parity::{ParityRow, parity, parity_table};
 pub use run_picture::run_picture;
 pub use save::save_run;

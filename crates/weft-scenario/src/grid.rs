@@ -85,7 +85,14 @@ mod tests {
         let names: Vec<&str> = cells.iter().map(|cell| cell.name.as_str()).collect();
         assert_eq!(
             names,
-            ["grid 5 ms 0 %", "grid 5 ms 0.5 %", "grid 5 ms 5 %", "grid 50 ms 0 %", "grid 50 ms 0.5 %", "grid 50 ms 5 %"]
+            [
+                "grid 5 ms 0 %",
+                "grid 5 ms 0.5 %",
+                "grid 5 ms 5 %",
+                "grid 50 ms 0 %",
+                "grid 50 ms 0.5 %",
+                "grid 50 ms 5 %"
+            ]
         );
         let up = &cells[4].links[0].up;
         assert_eq!((up.delay, up.loss), (Duration::from_millis(50), 0.005));

@@ -6,8 +6,8 @@ use std::cell::RefCell;
 use weft_core::explicit_rate::tcp_er::{Mode, TcpEr};
 use weft_tcp_er::congestion::OBJECT;
 
-const LAW_BYTES: usize = 64;
-const STEP_BYTES: usize = 120;
+const LAW_BYTES: usize = 80;
+const STEP_BYTES: usize = 136;
 
 #[derive(Clone, Copy, Debug)]
 enum Event {
@@ -47,9 +47,9 @@ impl Kernel<'_> {
         self.law.copy_from_slice(&step[..LAW_BYTES]);
         let narrow = |at: usize| u32::from_ne_bytes(step[at..at + 4].try_into().unwrap());
         Answer {
-            pacing_rate: u64::from_ne_bytes(step[104..112].try_into().unwrap()),
-            window: narrow(112),
-            is_granted: narrow(116) == 0,
+            pacing_rate: u64::from_ne_bytes(step[120..128].try_into().unwrap()),
+            window: narrow(128),
+            is_granted: narrow(132) == 0,
         }
     }
 }
@@ -66,12 +66,16 @@ fn numbers() -> impl Strategy<Value = u32> {
     prop_oneof![10 => 0..100u32, 3 => 0..100_000u32, 1 => any::<u32>()]
 }
 
+fn losses() -> impl Strategy<Value = u32> {
+    prop_oneof![100 => 0..4u32, 5 => 0..100_000u32, 1 => any::<u32>()]
+}
+
 fn events() -> impl Strategy<Value = Event> {
     let rates = prop_oneof![1 => Just(0), 8 => 1_000..1_000_000_000u64, 1 => any::<u64>()];
     let round_trips = prop_oneof![10 => 0..500_000u64, 1 => any::<u64>()];
     prop_oneof![
         1 => (times(), rates).prop_map(|(at, bytes_per_s)| Event::Grant { at, bytes_per_s }),
-        4 => (times(), numbers(), numbers(), round_trips)
+        4 => (times(), numbers(), losses(), round_trips)
             .prop_map(|(at, delivered, lost, srtt_us)| Event::Ack { at, delivered, lost, srtt_us }),
     ]
 }
@@ -122,7 +126,10 @@ fn the_kernels_law_is_weft_cores() {
     let program = RefCell::new(object.progs_mut().find(|program| program.name() == "weft_er_step").unwrap());
     let (mut granted, mut by_aimd) = (0, 0);
     let cases = (prop_oneof![Just(1_500u32), any::<u32>()], prop::collection::vec(events(), 1..200));
-    let mut runner = proptest::test_runner::TestRunner::new(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(400) });
+    let mut runner = proptest::test_runner::TestRunner::new(ProptestConfig {
+        failure_persistence: None,
+        ..ProptestConfig::with_cases(400)
+    });
     let counts = RefCell::new((&mut granted, &mut by_aimd));
     runner
         .run(&cases, |(segment_bytes, events)| {

@@ -4,12 +4,16 @@
 //! There is no slow start: the grant is the pace from the first packet on, and the window what it sends in a round trip. Loss does not lower
 //! it, only a lower grant does. What the paper leaves out is when to stop believing: a grant that was not renewed for four round trips, or
 //! more than 30 % lost in one, is no grant; then the window goes by AIMD (RFC 5681's congestion avoidance), under the grant as a
-//! ceiling, until another comes and the loss is gone.
+//! ceiling, until another comes, or for some round trips without such a loss: more of them each time it turns out wrong again.
 
 /// Round trips for which a grant holds.
 const GRANT_ROUNDS: u64 = 4;
 /// More lost than this, in percent of a round trip's packets, and the grant is wrong.
 const MOST_LOST_PERCENT: u64 = 30;
+/// Round trips without such a loss until it is believed again, at first,
+const FIRST_DOUBT_ROUNDS: u32 = 4;
+/// and at most.
+const MOST_DOUBT_ROUNDS: u32 = 256;
 /// Fewer packets than this say nothing of a share.
 const LEAST_ROUND_PACKETS: u64 = 8;
 /// A round trip is never taken for less.
@@ -36,14 +40,22 @@ pub struct TcpEr {
     /// Bytes a second, IP headers included.
     granted: u64,
     granted_at_us: u64,
-    /// So much was lost that no grant is believed until a round trip is better.
+    /// So much was lost that no grant is believed for a while.
     is_distrusted: bool,
+    /// Round trips without such a loss until one is.
+    doubt_rounds: u32,
+    /// Such round trips so far.
+    good_rounds: u32,
     srtt_us: u64,
     /// Of AIMD, in packets.
     window: u32,
     /// Packets acknowledged toward the next one of AIMD's growth.
     grown: u32,
+    /// The window has given way to what is still being reported lost.
+    has_given_way: bool,
     round: Round,
+    /// Packets that arrived in the round trip before.
+    delivered_before: u64,
 }
 
 /// What a round trip has shown so far.
@@ -63,10 +75,14 @@ impl TcpEr {
             granted: 0,
             granted_at_us: 0,
             is_distrusted: false,
+            doubt_rounds: FIRST_DOUBT_ROUNDS,
+            good_rounds: FIRST_DOUBT_ROUNDS,
             srtt_us: 0,
             window: 10,
             grown: 0,
+            has_given_way: false,
             round: Round::default(),
+            delivered_before: 0,
         }
     }
 
@@ -91,7 +107,9 @@ impl TcpEr {
         self.round.delivered = self.round.delivered.saturating_add(delivered.into());
         self.round.lost = self.round.lost.saturating_add(lost.into());
         let is_stale = now_us.saturating_sub(self.granted_at_us) > self.srtt_us.saturating_mul(GRANT_ROUNDS);
-        self.is_distrusted |= self.loses_much();
+        if self.loses_much() {
+            self.distrust();
+        }
         if is_stale || self.is_distrusted {
             self.leave_grant();
         }
@@ -99,11 +117,7 @@ impl TcpEr {
             self.aimd(delivered);
         }
         if now_us.saturating_sub(self.round.began_us) >= self.srtt_us {
-            if self.mode == Mode::Aimd && self.round.lost > 0 {
-                self.window = (self.window / 2).max(LEAST_WINDOW);
-            }
-            self.is_distrusted &= self.loses_much();
-            self.round = Round { began_us: now_us, ..Round::default() };
+            self.end_round(now_us);
         }
     }
 
@@ -149,12 +163,39 @@ impl TcpEr {
         all >= LEAST_ROUND_PACKETS && lost.saturating_mul(100) > all.saturating_mul(MOST_LOST_PERCENT)
     }
 
-    /// AIMD begins with what arrived in the last round, which the network can carry.
+    /// The first time, or again: then for longer.
+    fn distrust(&mut self) {
+        if !self.is_distrusted && self.good_rounds < self.doubt_rounds {
+            self.doubt_rounds = (self.doubt_rounds.saturating_mul(2)).min(MOST_DOUBT_ROUNDS);
+        } else if !self.is_distrusted {
+            self.doubt_rounds = FIRST_DOUBT_ROUNDS;
+        }
+        self.is_distrusted = true;
+        self.good_rounds = 0;
+    }
+
+    fn end_round(&mut self, now_us: u64) {
+        let gives_way = self.mode == Mode::Aimd && self.round.lost > 0 && !self.has_given_way;
+        if gives_way {
+            self.window = (self.window / 2).max(LEAST_WINDOW);
+        }
+        self.has_given_way = gives_way;
+        self.good_rounds = self.good_rounds.saturating_add(1);
+        if self.is_distrusted && self.good_rounds >= self.doubt_rounds {
+            (self.is_distrusted, self.good_rounds) = (false, 0);
+        }
+        self.delivered_before = self.round.delivered;
+        self.round = Round { began_us: now_us, ..Round::default() };
+    }
+
+    /// AIMD begins with what arrived in a round trip, which the network can carry.
     fn leave_grant(&mut self) {
         if self.mode == Mode::Granted {
             self.mode = Mode::Aimd;
-            self.window = (self.round.delivered.min(MOST_WINDOW) as u32).max(LEAST_WINDOW);
+            let arrived = self.round.delivered.max(self.delivered_before);
+            self.window = (arrived.min(MOST_WINDOW) as u32).max(LEAST_WINDOW);
             self.grown = 0;
+            self.has_given_way = true;
         }
     }
 

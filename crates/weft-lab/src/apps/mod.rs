@@ -3,8 +3,8 @@
 mod http;
 mod iperf3;
 mod ping;
-mod transfer;
 pub(crate) mod probe;
+mod transfer;
 
 use crate::LabError;
 use crate::lane::Lane;

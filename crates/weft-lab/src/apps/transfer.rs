@@ -120,7 +120,8 @@ fn connect(stream: &TcpStream, to: SocketAddrV4) -> io::Result<()> {
 
 fn set_option(socket: RawFd, level: i32, name: i32, value: &[u8]) -> io::Result<()> {
     // SAFETY: the kernel reads as many bytes as `value` has, and it outlives the call.
-    let result = unsafe { libc::setsockopt(socket, level, name, value.as_ptr().cast(), value.len() as libc::socklen_t) };
+    let result =
+        unsafe { libc::setsockopt(socket, level, name, value.as_ptr().cast(), value.len() as libc::socklen_t) };
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 

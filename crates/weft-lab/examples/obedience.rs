@@ -1,0 +1,191 @@
+//! Whether `weft_er` obeys, on this machine's kernel: one connection over 100 Mbit/s, 50 ms each way, granted by destination.
+//!
+//!     cargo run --release -p weft-lab --example obedience
+//!
+//! Told for each case: what is offered to the link and what of it is dropped, from the moment on at which something changes.
+
+use std::io;
+use std::net::{IpAddr, Ipv4Addr};
+use std::process::Stdio;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+use weft_lab::emulator::{Capacity, Direction, DirectionSpec, Emulator, EndSpec, LinkSpec};
+use weft_lab::net::{Lab, Node};
+use weft_tcp_er::congestion::{Congestion, NAME};
+use weft_units::Rate;
+
+const HUB: Ipv4Addr = Ipv4Addr::new(10, 77, 0, 2);
+const LINK_MBPS: u64 = 100;
+const DELAY: Duration = Duration::from_millis(50);
+const RTT_S: f64 = 0.1;
+/// A bandwidth-delay product.
+const QUEUE_BYTES: u64 = 1_250_000;
+const RENEWED_EVERY: Duration = Duration::from_millis(20);
+const STEP: Duration = Duration::from_millis(10);
+/// Until the change; from then on it is looked at.
+const SETTLED: Duration = Duration::from_secs(4);
+const WATCHED: Duration = Duration::from_secs(6);
+
+/// What is granted before and after, and what the link then carries.
+struct Case {
+    name: &'static str,
+    granted_mbps: [u64; 2],
+    link_mbps: u64,
+    renews: bool,
+}
+
+const CASES: [Case; 3] = [
+    Case { name: "link and grant halve", granted_mbps: [96, 48], link_mbps: 50, renews: true },
+    Case { name: "granted twice what there is", granted_mbps: [96, 192], link_mbps: 100, renews: true },
+    Case { name: "the grant is not renewed, the link halves", granted_mbps: [96, 96], link_mbps: 50, renews: false },
+];
+
+/// Offered to the link and dropped by it in one step.
+#[derive(Clone, Copy)]
+struct Step {
+    at_s: f64,
+    offered_bytes: u64,
+    offered: u64,
+    dropped: u64,
+}
+
+fn main() -> io::Result<()> {
+    let lab = Lab::new()?;
+    let congestion = Congestion::load().map_err(io::Error::other)?;
+    for case in &CASES {
+        let steps = watch(&lab, &congestion, case)?;
+        println!("{}", case.name);
+        println!(
+            "  Mbit/s offered, by round trip: {}",
+            by_round_trip(&steps, |s| s.offered_bytes as f64 * 8e-6 / RTT_S)
+        );
+        println!("  obeyed after {:.2} round trips", obeyed_after(&steps, case.granted_mbps[1]) / RTT_S);
+        println!("  {:.1} round trips with more than 30 % dropped, at most in a row", longest_loss_s(&steps) / RTT_S);
+        let all = |of: fn(&Step) -> u64| steps.iter().map(of).sum::<u64>() as f64;
+        println!("  dropped in all: {:.2} %", 100.0 * all(|s| s.dropped) / all(|s| s.offered).max(1.0));
+    }
+    Ok(())
+}
+
+fn direction(rate_mbps: u64) -> DirectionSpec {
+    let capacity = Capacity::Rate(Rate::from_mbps(rate_mbps));
+    let delay = weft_units::Duration::from_micros(DELAY.as_micros() as u64);
+    DirectionSpec { capacity, delay, queue_bytes: QUEUE_BYTES, ..DirectionSpec::default() }
+}
+
+fn watch(lab: &Lab, congestion: &Congestion, case: &Case) -> io::Result<Vec<Step>> {
+    let (home, hub) = (lab.node("home")?, lab.node("hub")?);
+    let end = |node: &Node, host| EndSpec {
+        node: node.clone(),
+        interface: "line".into(),
+        ipv4: Some(Ipv4Addr::new(10, 77, 0, host)),
+        ipv6: None,
+    };
+    let (forward, backward) = (direction(LINK_MBPS), direction(LINK_MBPS));
+    let link = LinkSpec { ends: [end(&home, 1), end(&hub, 2)], mtu: 1500, forward, backward };
+    let emulator = Emulator::start(vec![link], 1)?;
+    let (granted_mbps, renews, over) =
+        (AtomicU64::new(case.granted_mbps[0]), AtomicBool::new(true), AtomicBool::new(false));
+    thread::scope(|scope| {
+        let granting = scope.spawn(|| {
+            home.run(|| {
+                while !over.load(Ordering::Relaxed) {
+                    if renews.load(Ordering::Relaxed) {
+                        grant(congestion, granted_mbps.load(Ordering::Relaxed))?;
+                    }
+                    thread::sleep(RENEWED_EVERY);
+                }
+                congestion.grants().clear(IpAddr::V4(HUB), 32).map_err(io::Error::other)
+            })?
+        });
+        let change = || {
+            emulator.handle().set(0, Direction::Forward, direction(case.link_mbps))?;
+            granted_mbps.store(case.granted_mbps[1], Ordering::Relaxed);
+            renews.store(case.renews, Ordering::Relaxed);
+            Ok(())
+        };
+        let steps = run(&home, &hub, &emulator, change);
+        over.store(true, Ordering::Relaxed);
+        granting.join().map_err(|_| io::Error::other("the granting thread died"))??;
+        steps
+    })
+}
+
+fn grant(congestion: &Congestion, mbps: u64) -> io::Result<()> {
+    let now_ns = monotonic_ns()?;
+    congestion.grants().set(IpAddr::V4(HUB), 32, mbps * 125_000, now_ns).map_err(io::Error::other)
+}
+
+fn monotonic_ns() -> io::Result<u64> {
+    let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: the kernel writes one timespec.
+    match unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut now) } {
+        0 => Ok(now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
+/// One connection; what the link saw of it after the change, step by step.
+fn run(home: &Node, hub: &Node, emulator: &Emulator, change: impl Fn() -> io::Result<()>) -> io::Result<Vec<Step>> {
+    let mut server = hub.command("iperf3");
+    server.args(["-s", "-1"]).stdout(Stdio::null());
+    let _server = hub.spawn(server)?;
+    thread::sleep(Duration::from_millis(500));
+    let mut client = home.command("iperf3");
+    let seconds = (SETTLED + WATCHED).as_secs() + 2;
+    client.args(["-c", &HUB.to_string(), "-C", NAME, "-t", &seconds.to_string()]).stdout(Stdio::null());
+    let _client = home.spawn(client)?;
+    thread::sleep(SETTLED);
+    change()?;
+    let (began, mut before, mut steps) = (Instant::now(), emulator.handle().snapshot()?, Vec::new());
+    while began.elapsed() < WATCHED {
+        thread::sleep(STEP);
+        let now = emulator.handle().snapshot()?;
+        let [was, is] =
+            [&before, &now].map(|snapshot| snapshot.links.first().map(|link| link.forward).unwrap_or_default());
+        steps.push(Step {
+            at_s: began.elapsed().as_secs_f64(),
+            offered_bytes: is.offered_bytes - was.offered_bytes,
+            offered: is.offered_packets - was.offered_packets,
+            dropped: is.dropped_packets - was.dropped_packets,
+        });
+        before = now;
+    }
+    Ok(steps)
+}
+
+fn round_trips(steps: &[Step]) -> impl Iterator<Item = Vec<Step>> {
+    let count = (steps.last().map_or(0.0, |s| s.at_s) / RTT_S) as usize;
+    (0..count).map(move |n| {
+        let (from, to) = (n as f64 * RTT_S, (n + 1) as f64 * RTT_S);
+        steps.iter().filter(|s| s.at_s > from && s.at_s <= to).copied().collect()
+    })
+}
+
+fn by_round_trip(steps: &[Step], of: impl Fn(&Step) -> f64) -> String {
+    let sums = round_trips(steps).take(16).map(|trip| format!("{:.0}", trip.iter().map(&of).sum::<f64>()));
+    sums.collect::<Vec<_>>().join(" ")
+}
+
+/// Seconds until a tenth of a second's mean is within 5 % above the grant, and stays.
+fn obeyed_after(steps: &[Step], granted_mbps: u64) -> f64 {
+    let over = |trip: &[Step]| {
+        let from = trip.first().map_or(0.0, |s| s.at_s - STEP.as_secs_f64());
+        let seconds = trip.last().map_or(0.0, |s| s.at_s) - from;
+        trip.iter().map(|s| s.offered_bytes).sum::<u64>() as f64 * 8e-6 > granted_mbps as f64 * 1.05 * seconds
+    };
+    steps.windows(10).filter(|trip| over(trip)).filter_map(|trip| trip.first()).map(|s| s.at_s).last().unwrap_or(0.0)
+}
+
+/// The longest time, in seconds, in which each tenth of a second dropped more than 30 %.
+fn longest_loss_s(steps: &[Step]) -> f64 {
+    let (mut longest, mut since) = (0.0f64, None);
+    for trip in steps.windows(10) {
+        let (offered, dropped) = trip.iter().fold((0, 0), |(o, d), s| (o + s.offered, d + s.dropped));
+        let at_s = trip.last().map_or(0.0, |s| s.at_s);
+        since = (dropped * 10 > offered * 3).then(|| since.unwrap_or(at_s - RTT_S));
+        longest = longest.max(since.map_or(0.0, |since| at_s - since));
+    }
+    longest
+}
