@@ -116,6 +116,7 @@ pub fn run_table(result: &RunResult) -> String {
         ]);
     }
     text.push_str(&table.render());
+    text.push_str(&flows_table(result));
     text.push_str(&vpns_table(result));
     text.push_str(&queues_table(result));
     text.push_str(&events_table(result));
@@ -193,6 +194,26 @@ fn vpns_table(result: &RunResult) -> String {
         }
     }
     if is_empty { String::new() } else { format!("\n{}", table.render()) }
+}
+
+/// Each connection's goodput where several share the way, VPNs aside, which have their own table.
+fn flows_table(result: &RunResult) -> String {
+    let with_goodput = |variant: &VariantResult| variant.flows.iter().filter(|flow| flow.goodput_bps.is_some()).count();
+    if result.variants.iter().any(|v| !v.vpns.is_empty()) || result.variants.iter().all(|v| with_goodput(v) < 2) {
+        return String::new();
+    }
+    let mut table = Table::new(["flow", "Mbit/s", "share %"]);
+    for variant in &result.variants {
+        for flow in &variant.flows {
+            let Some(goodput_bps) = flow.goodput_bps else { continue };
+            table.row([
+                format!("{}: {}", variant.name, flow.name),
+                format!("{:.2}", goodput_bps / 1e6),
+                format!("{:.1}", goodput_bps / variant.goodput_bps.max(1.0) * 100.0),
+            ]);
+        }
+    }
+    format!("\n{}", table.render())
 }
 
 fn events_table(result: &RunResult) -> String {

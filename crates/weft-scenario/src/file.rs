@@ -200,6 +200,7 @@ pub(crate) struct FlowFile {
 #[derive(Deserialize, Default)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub(crate) struct TcpFile {
+    pub flow: Option<Spanned<String>>,
     pub congestion: Option<String>,
     pub pacing: Option<Quantity<Rate>>,
     pub receive_buffer: Option<Quantity<Bytes>>,

@@ -129,7 +129,7 @@ impl Checker<'_> {
         let leases: Vec<_> = read.events.iter().map(|event| event.leased.as_ref().map(|at| at.span().start)).collect();
         let events = self.events(read.events, duration, &links, &flows, &vpns)?;
         vpn::check_leases(&self.source, &vpns, &events, duration, leasable, &leases)?;
-        let variants = self.variants(read.variants, read.named_variants, &links, &vpns)?;
+        let variants = self.variants(read.variants, read.named_variants, &links, &vpns, &flows)?;
         Ok(Scenario {
             name: read.name,
             description: read.description,
@@ -363,6 +363,7 @@ impl Checker<'_> {
         named: Vec<VariantFile>,
         links: &[Link],
         vpns: &[Vpn],
+        flows: &[Flow],
     ) -> Checked<Vec<Variant>> {
         let mut variants: Vec<Variant> = Vec::new();
         for kind in plain {
@@ -405,6 +406,13 @@ impl Checker<'_> {
                 }
                 Some(vpn) => vpn::read_entry(&self.source, vpn.get_ref())?,
             };
+            if let Some(flow) = &read.tcp.flow {
+                let names = flows.iter().map(|flow| flow.name.as_str());
+                if !names.clone().any(|name| name == flow.get_ref()) {
+                    let exist = which_exist(flow.get_ref(), names);
+                    return Err(self.at(flow, format!("there is no flow `{}`: {exist}", flow.get_ref())));
+                }
+            }
             let tcp = TcpOptions::read(read.tcp);
             variants.push(Variant { name, kind: read.kind, links: used, vpn, tcp, weft: read.weft });
         }

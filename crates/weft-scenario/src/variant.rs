@@ -3,6 +3,7 @@
 use crate::file::TcpFile;
 use crate::{App, Flow, VpnEntry};
 use serde::{Deserialize, Serialize};
+use toml::Spanned;
 use weft_units::Rate;
 
 /// What carries the flows.
@@ -74,6 +75,8 @@ pub struct Variant {
 /// What a variant changes of TCP; nothing: as the flow says.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct TcpOptions {
+    /// Only this flow; none: all.
+    pub flow: Option<String>,
     /// Congestion control, by the kernel's name.
     pub congestion: Option<String>,
     /// The explicit rate.
@@ -85,6 +88,7 @@ pub struct TcpOptions {
 impl TcpOptions {
     pub(crate) fn read(file: TcpFile) -> TcpOptions {
         TcpOptions {
+            flow: file.flow.map(Spanned::into_inner),
             congestion: file.congestion,
             pacing: file.pacing.map(|q| q.0),
             receive_buffer_bytes: file.receive_buffer.map(|q| q.0.0),
@@ -92,6 +96,9 @@ impl TcpOptions {
     }
 
     pub(crate) fn lay_over(&self, flow: &mut Flow) {
+        if self.flow.as_ref().is_some_and(|only| *only != flow.name) {
+            return;
+        }
         if let Some(congestion) = &self.congestion {
             flow.congestion.clone_from(congestion);
         }
