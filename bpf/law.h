@@ -6,6 +6,7 @@
 #pragma once
 
 #define GRANT_ROUNDS 4
+#define LEAST_GRANT_US 200000
 #define MOST_LOST_PERCENT 30
 #define FIRST_DOUBT_ROUNDS 4
 #define MOST_DOUBT_ROUNDS 256
@@ -153,7 +154,8 @@ static __always_inline void law_on_ack(struct law *law, __u64 now_us, __u32 deli
 	law->srtt_us = most(srtt_us, LEAST_RTT_US);
 	law->round_delivered = saturating_add(law->round_delivered, delivered);
 	law->round_lost = saturating_add(law->round_lost, lost);
-	is_stale = saturating_sub(now_us, law->granted_at_us) > saturating_mul(law->srtt_us, GRANT_ROUNDS);
+	is_stale = saturating_sub(now_us, law->granted_at_us) >
+		   most(saturating_mul(law->srtt_us, GRANT_ROUNDS), LEAST_GRANT_US);
 	if (loses_much(law))
 		distrust(law);
 	if (is_stale || law->is_distrusted)

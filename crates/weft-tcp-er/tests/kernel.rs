@@ -36,7 +36,9 @@ fn it_is_there_while_held_and_obeys() {
     }
     let elsewhere = lab.node("elsewhere").unwrap();
     let free = node.run(|| {
-        elsewhere.run(|| first.grants().set(IpAddr::V4(Ipv4Addr::LOCALHOST), 32, 1_000, monotonic_ns()).unwrap()).unwrap();
+        elsewhere
+            .run(|| first.grants().set(IpAddr::V4(Ipv4Addr::LOCALHOST), 32, 1_000, monotonic_ns()).unwrap())
+            .unwrap();
         transfer(IpAddr::V4(Ipv4Addr::LOCALHOST), None)
     });
     assert!(free.unwrap().unwrap() < Duration::from_secs(100), "another namespace's grant is not ours");
@@ -100,8 +102,9 @@ fn transfer(to: IpAddr, bytes_per_s: Option<u64>) -> io::Result<Duration> {
 
 fn option(socket: &impl AsRawFd, level: i32, name: i32, value: &[u8]) -> io::Result<()> {
     // SAFETY: the kernel reads as many bytes as `value` has, and it outlives the call.
-    let result =
-        unsafe { libc::setsockopt(socket.as_raw_fd(), level, name, value.as_ptr().cast(), value.len() as libc::socklen_t) };
+    let result = unsafe {
+        libc::setsockopt(socket.as_raw_fd(), level, name, value.as_ptr().cast(), value.len() as libc::socklen_t)
+    };
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 

@@ -13,7 +13,10 @@ fn the_committed_object_is_that_of_the_sources() {
     let version = Command::new(&script).arg("--version").output().unwrap();
     let version = String::from_utf8_lossy(&version.stdout);
     if !version.contains(CLANG) {
-        assert!(std::env::var_os("CI").is_none(), "CI has to compare: install clang 14 and llvm 14 (found: {version:?})");
+        assert!(
+            std::env::var_os("CI").is_none(),
+            "CI has to compare: install clang 14 and llvm 14 (found: {version:?})"
+        );
         return eprintln!("skipped: {CLANG}x is not here, so that nothing can be compared (found: {version:?})");
     }
     let built = std::env::temp_dir().join(format!("weft-object-{}.o", std::process::id()));

@@ -82,6 +82,19 @@ It needs CAP_NET_ADMIN for the TUN device and its routes. As a service: systemct
         #[arg(short, long, conflicts_with = "verbose")]
         quiet: bool,
     },
+    /// Hold the congestion control `weft_er` in the kernel, without a node, until SIGTERM or Ctrl-C
+    #[command(after_help = "\
+Examples:
+  weft tcp-er                                          then: iperf3 -c HOST -C weft_er --fq-rate 20M
+  weft tcp-er --grant 192.0.2.0/24='20 Mbit/s'         for each connection there that sets no rate itself
+
+Any program chooses it by TCP_CONGESTION and gives the rate by SO_MAX_PACING_RATE. It needs CAP_BPF, CAP_PERFMON and
+CAP_NET_ADMIN, and a kernel with BTF. A node holds it where its configuration has a [tcp-er].")]
+    TcpEr {
+        /// What each connection toward a prefix may send
+        #[arg(long = "grant", value_name = "PREFIX=RATE")]
+        grants: Vec<String>,
+    },
     /// Stop the running node; it tells its peers
     Down(Control),
     /// The node, its peers and how they are; exit status 3 when one is degraded

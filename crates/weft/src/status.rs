@@ -26,6 +26,9 @@ pub struct Status {
     pub peers: Vec<Peer>,
     /// VPNs, the default one first.
     pub vpns: Vec<Vpn>,
+    /// The congestion control for explicit rates; absent: none was asked for.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub tcp_er: Option<TcpEr>,
     /// Datagrams dropped before authentication.
     pub rejected_datagrams: u64,
     /// Packets for which no peer has a prefix.
@@ -38,6 +41,18 @@ pub struct Status {
     pub no_buffer_drops: u64,
     /// Datagrams the kernel did not take because a socket's buffer was full.
     pub socket_full_drops: u64,
+}
+
+/// What sockets with an explicit rate get.
+#[derive(Clone, PartialEq, Serialize, Deserialize, Debug)]
+pub struct TcpEr {
+    /// `weft_er`, `bbr`, or `plain`: the kernel's own.
+    pub congestion: String,
+    /// Why nothing better; absent: it is the best.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub because: Option<String>,
+    /// Destinations with a rate.
+    pub grants: usize,
 }
 
 /// A local link in use.

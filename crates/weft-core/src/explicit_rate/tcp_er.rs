@@ -2,12 +2,14 @@
 //! bit by bit.
 //!
 //! There is no slow start: the grant is the pace from the first packet on, and the window what it sends in a round trip. Loss does not lower
-//! it, only a lower grant does. What the paper leaves out is when to stop believing: a grant that was not renewed for four round trips, or
+//! it, only a lower grant does. What the paper leaves out is when to stop believing: a grant that was not renewed for four round trips (and 200 ms), or
 //! more than 30 % lost in one, is no grant; then the window goes by AIMD (RFC 5681's congestion avoidance), under the grant as a
 //! ceiling, until another comes, or for some round trips without such a loss: more of them each time it turns out wrong again.
 
 /// Round trips for which a grant holds.
 const GRANT_ROUNDS: u64 = 4;
+/// It is not renewed more often than that.
+const LEAST_GRANT_US: u64 = 200_000;
 /// More lost than this, in percent of a round trip's packets, and the grant is wrong.
 const MOST_LOST_PERCENT: u64 = 30;
 /// Round trips without such a loss until it is believed again, at first,
@@ -106,7 +108,8 @@ impl TcpEr {
         self.srtt_us = srtt_us.max(LEAST_RTT_US);
         self.round.delivered = self.round.delivered.saturating_add(delivered.into());
         self.round.lost = self.round.lost.saturating_add(lost.into());
-        let is_stale = now_us.saturating_sub(self.granted_at_us) > self.srtt_us.saturating_mul(GRANT_ROUNDS);
+        let is_stale =
+            now_us.saturating_sub(self.granted_at_us) > self.srtt_us.saturating_mul(GRANT_ROUNDS).max(LEAST_GRANT_US);
         if self.loses_much() {
             self.distrust();
         }

@@ -242,7 +242,9 @@ impl Seat {
     pub(super) fn report(&self, world: &World, warmup: Duration) -> (FlowResult, Series) {
         let series = |unit, points| Series { name: self.flow.name.clone(), unit, points };
         match self.flow.app {
-            App::Iperf3 | App::Http | App::Transfer | App::Cbr => (self.bulk_result(warmup), series("bit/s", self.rates())),
+            App::Iperf3 | App::Http | App::Transfer | App::Cbr => {
+                (self.bulk_result(warmup), series("bit/s", self.rates()))
+            }
             App::Probe => {
                 let arrivals = self.arrivals(world);
                 let sent = match self.agent(world, self.from) {

@@ -10,6 +10,7 @@ mod show;
 mod sim;
 mod sim_reproduce;
 mod sim_sweep;
+mod tcp_er;
 mod up;
 
 use crate::cli::{Cli, Command, DEFAULT_CONFIG, LabCommand, SimCommand, VpnsCommand, WeightsCommand};
@@ -27,6 +28,7 @@ pub fn run(cli: Cli) -> Result<Outcome, Failure> {
         Command::Check { file } => check::check(&file),
         Command::Doctor { config, json } => doctor::doctor(config.as_deref(), Path::new(DEFAULT_CONFIG), json),
         Command::Up { config, verbose, quiet } => up::up(&config, verbose, quiet),
+        Command::TcpEr { grants } => tcp_er::hold(&grants),
         Command::Down(control) => act::down(&control),
         Command::Status(reading) => show::show(&reading, show::status),
         Command::Paths(reading) => show::show(&reading, show::paths),

@@ -3,7 +3,7 @@
 use crate::cli::Reading;
 use crate::control::{Request, Response, ask};
 use crate::outcome::{Failure, Outcome};
-use crate::status::{Status, VpnMember};
+use crate::status::{Status, TcpEr, VpnMember};
 use crate::table::{Table, bytes, dash, millis, percent, rate, span};
 use std::io::{IsTerminal, Write as _};
 use std::time::Duration;
@@ -64,6 +64,10 @@ pub fn status(status: &Status) -> String {
         ]);
     }
     text += &table.to_string();
+    if let Some(TcpEr { congestion, because, grants }) = &status.tcp_er {
+        let because = because.as_ref().map_or_else(String::new, |why| format!(" ({why})"));
+        text += &format!("\nexplicit rates: {congestion}{because}; {grants} destinations granted\n");
+    }
     let mut links = Table::new(&["LINK", ">MTU", "ADDRESSES"]);
     for link in &status.links {
         links.row([link.name.clone(), format!("{} B", link.mtu), link.addresses.join(" ")]);

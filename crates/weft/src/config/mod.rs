@@ -10,11 +10,13 @@ mod parse;
 mod policy;
 pub mod prefix;
 pub mod read;
+mod tcp_er;
 mod vpn;
 
 pub use diagnose::{Report, Severity, did_you_mean};
 pub use metrics::MetricsAddress;
 pub use parse::parse;
+pub use tcp_er::{Grant, TcpEr};
 pub use vpn::{Member, Vpn};
 
 use read::{At, names};
@@ -130,6 +132,8 @@ pub struct Config {
     pub links: LinkChoice,
     /// `[metrics]`: where Prometheus may ask; absent: nowhere.
     pub metrics: Option<At<MetricsAddress>>,
+    /// `[tcp-er]`: explicit rates for this machine's own sockets; absent: `weft_er` is not loaded.
+    pub tcp_er: Option<TcpEr>,
     /// `[[link]]`
     pub link: Vec<Link>,
     /// `[[peer]]`

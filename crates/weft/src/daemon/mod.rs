@@ -14,9 +14,11 @@ mod ping;
 mod service;
 mod signals;
 mod state;
+pub mod tcp_er;
 mod view;
 
 pub use log::{Level, Log};
+pub use signals::{block as block_signals, wait as wait_for_signal};
 
 use crate::config;
 use crate::outcome::Failure;
@@ -62,6 +64,7 @@ pub fn run(file: &Path, level: Level) -> Result<(), Failure> {
     let (stamp_base, accepted) = (stamps.base, stamps.accepted);
     let parts = Parts { file: file.to_owned(), config, identity, clock, stamp_base, accepted, keeper, log };
     let mut node = Node::new(parts)?;
+    node.hold_tcp_er();
     let (mut datapath, failures) = Datapath::new(&mut node, clock, waker, tasks).map_err(failed("datapath"))?;
     if node.links.active().is_empty() && !failures.is_empty() {
         return Err(Failure::new(failures.join("\n")));

@@ -9,6 +9,7 @@ use super::log::Log;
 use super::ping::Pings;
 use super::service;
 use super::state::Keeper;
+use super::tcp_er;
 use super::view;
 use crate::config::{self, Config};
 use crate::control::{Request, Response};
@@ -54,6 +55,7 @@ pub struct Node {
     clock: Clock,
     stamp_base: u64,
     keeper: Keeper,
+    tcp_er: Option<tcp_er::Keeper>,
     accepted: Vec<(PublicKey, u64)>,
     log: Log,
     next_upkeep: Instant,
@@ -103,6 +105,7 @@ impl Node {
             clock,
             stamp_base,
             keeper,
+            tcp_er: None,
             accepted,
             log,
             next_upkeep: Instant::ZERO,
@@ -256,6 +259,7 @@ impl Node {
         self.devices.change(&loaded.config, opened);
         self.links.add_own(self.devices.indices());
         self.config = loaded.config;
+        self.hold_tcp_er();
         let mut changes = Vec::new();
         self.links.choose(self.config.links.clone(), &mut changes);
         self.on_link_changes(changes);
@@ -263,6 +267,18 @@ impl Node {
             self.log.error(format_args!("route: {why}"));
         }
         Ok(())
+    }
+
+    /// As the configuration has it now.
+    pub fn hold_tcp_er(&mut self) {
+        match (&self.config.tcp_er, &self.tcp_er) {
+            (None, _) => self.tcp_er = None,
+            (Some(wanted), Some(keeper)) => keeper.set(wanted.clone()),
+            (Some(wanted), None) => match tcp_er::Keeper::start(wanted.clone(), self.log) {
+                Ok(keeper) => self.tcp_er = Some(keeper),
+                Err(why) => self.log.error(format_args!("explicit rates: {why}")),
+            },
+        }
     }
 
     fn set_mtu(&self, mtu: u16) {
@@ -352,6 +368,7 @@ impl Node {
             links: self.links.active().iter().map(link).collect(),
             peers: snapshot.peers.iter().filter(|peer| is_configured(peer)).map(view::peer).collect(),
             vpns: self.engine.vpns().iter().map(|vpn| view::vpn(vpn, self.devices.get(vpn.id))).collect(),
+            tcp_er: self.tcp_er.as_ref().map(|keeper| view::tcp_er(&keeper.choice(), self.config.tcp_er.as_ref())),
             rejected_datagrams: snapshot.rejected_datagrams,
             unroutable_packets: snapshot.unroutable_packets,
             buffers_in_use: snapshot.buffers_in_use,

@@ -17,6 +17,15 @@ pub fn block() -> io::Result<SigSet> {
     Ok(set)
 }
 
+/// Waits for one that ends the program.
+///
+/// # Errors
+/// When the kernel refuses.
+pub fn wait(set: &SigSet) -> io::Result<()> {
+    while set.wait()? == Signal::SIGHUP {}
+    Ok(())
+}
+
 /// Turns signals into tasks, on a thread of its own.
 ///
 /// # Errors

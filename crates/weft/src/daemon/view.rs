@@ -1,11 +1,22 @@
 //! From the engine's snapshot to what is shown.
 
 use super::device::Device;
-use crate::status::{Flow, Path, Peer, Vpn, VpnLoop, VpnMember};
+use crate::config;
+use crate::status::{Flow, Path, Peer, TcpEr, Vpn, VpnLoop, VpnMember};
 use std::time::Duration;
 use weft_core::service::Service;
 use weft_engine::{FlowSnapshot, MemberSnapshot, PathSnapshot, PeerSnapshot, VpnSnapshot, VpnTotals};
+use weft_tcp_er::congestion::Choice;
 use weft_units::VpnId;
+
+/// What sockets with an explicit rate get.
+pub fn tcp_er(choice: &Choice, config: Option<&config::TcpEr>) -> TcpEr {
+    TcpEr {
+        congestion: choice.available.name().unwrap_or("plain").to_owned(),
+        because: Some(choice.because.clone()).filter(|why| !why.is_empty()),
+        grants: config.map_or(0, |config| config.grants.len()),
+    }
+}
 
 fn micros(time: Duration) -> u64 {
     u64::try_from(time.as_micros()).unwrap_or(u64::MAX)

@@ -6,9 +6,13 @@ use std::fs::{self, OpenOptions};
 use std::io;
 use std::path::PathBuf;
 use weft_io::udp::{UdpConfig, UdpLink};
+use weft_tcp_er::congestion::{Available, NAME, choose, is_available};
 
 /// CAP_NET_ADMIN's bit (capabilities(7)).
 const NET_ADMIN: u32 = 12;
+/// CAP_PERFMON's and CAP_BPF's.
+const PERFMON: u32 = 38;
+const BPF: u32 = 39;
 /// UDP GSO came with 4.18, GRO with 5.0, segmentation of UDP on TUN devices with 6.2.
 const NEEDED: (u32, u32) = (5, 0);
 const WANTED: (u32, u32) = (6, 2);
@@ -94,10 +98,41 @@ pub fn all(machine: &Machine, config: Option<&Config>) -> Vec<Check> {
     let mut checks =
         vec![tun(machine), net_admin(machine), kernel(machine), offloads(UdpLink::bind(&UdpConfig::default()))];
     checks.extend([clock(machine), socket_buffer(machine, "rmem_max"), socket_buffer(machine, "wmem_max")]);
+    checks.push(explicit_rates(machine));
     if let Some(config) = config {
         checks.extend(links(machine, config));
     }
     checks
+}
+
+/// What a socket for an explicit rate would get.
+fn explicit_rates(machine: &Machine) -> Check {
+    let name = "explicit rates";
+    let needs = "weft_er needs a kernel with BTF, and CAP_BPF, CAP_PERFMON and CAP_NET_ADMIN for who loads it";
+    if is_available(NAME) {
+        return Check::new(name, Verdict::Good, format!("{NAME} is loaded"), "");
+    }
+    let lacks: Vec<&str> = [
+        (!machine.sys.join("kernel/btf/vmlinux").exists()).then_some("the kernel has no BTF"),
+        (!capable(machine, &[BPF, PERFMON, NET_ADMIN])).then_some("this user may not load BPF programs"),
+    ]
+    .into_iter()
+    .flatten()
+    .collect();
+    match choose(Some(&lacks.join(", "))).available {
+        _ if lacks.is_empty() => Check::new(name, Verdict::Good, format!("{NAME} can be loaded"), ""),
+        Available::Bbr => {
+            Check::new(name, Verdict::Warning, format!("bbr instead of {NAME}: {}", lacks.join(", ")), needs)
+        }
+        _ => Check::new(name, Verdict::Warning, format!("neither {NAME} nor bbr: {}", lacks.join(", ")), needs),
+    }
+}
+
+fn capable(machine: &Machine, bits: &[u32]) -> bool {
+    let status = machine.proc("self/status").unwrap_or_default();
+    let effective = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
+    let effective = effective.and_then(|hex| u64::from_str_radix(hex.trim(), 16).ok()).unwrap_or(0);
+    bits.iter().all(|bit| effective >> bit & 1 == 1)
 }
 
 fn tun(machine: &Machine) -> Check {
@@ -114,11 +149,8 @@ fn tun(machine: &Machine) -> Check {
 }
 
 fn net_admin(machine: &Machine) -> Check {
-    let status = machine.proc("self/status").unwrap_or_default();
-    let effective = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
-    let effective = effective.and_then(|bits| u64::from_str_radix(bits.trim(), 16).ok());
-    let has = effective.is_some_and(|bits| bits >> NET_ADMIN & 1 == 1);
-    let (verdict, found) = if has { (Verdict::Good, "held") } else { (Verdict::Bad, "not held") };
+    let (verdict, found) =
+        if capable(machine, &[NET_ADMIN]) { (Verdict::Good, "held") } else { (Verdict::Bad, "not held") };
     Check::new(
         "CAP_NET_ADMIN",
         verdict,

@@ -1,0 +1,73 @@
+//! `[tcp-er]`: the congestion control `weft_er`, and what sockets that choose it are granted.
+
+use super::prefix;
+use super::read::{At, Section};
+use weft_engine::Prefix;
+use weft_units::{Rate, parse_rate};
+
+/// What each connection toward a destination may send.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Grant {
+    /// Where to.
+    pub to: At<Prefix>,
+    /// IP bytes.
+    pub rate: Rate,
+}
+
+/// `[tcp-er]`
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+pub struct TcpEr {
+    /// By destination; the longest prefix counts.
+    pub grants: Vec<Grant>,
+}
+
+impl TcpEr {
+    /// From the command line: `PREFIX=RATE` each.
+    ///
+    /// # Errors
+    /// Which is none, and why.
+    pub fn from_arguments(grants: &[String]) -> Result<TcpEr, String> {
+        let read = |text: &String| {
+            let (to, of) = text.split_once('=').ok_or_else(|| format!("{text}: PREFIX=RATE is expected"))?;
+            let to = prefix::parse(to).map_err(|why| format!("{to}: {why}"))?;
+            let rate = rate(of).map_err(|why| format!("{of}: {why}"))?;
+            Ok(Grant { to: At { value: to, span: 0..0 }, rate })
+        };
+        Ok(TcpEr { grants: grants.iter().map(read).collect::<Result<_, String>>()? })
+    }
+}
+
+/// Reads the table.
+pub fn read(mut section: Section<'_, '_>) -> TcpEr {
+    let mut grants: Vec<Grant> = Vec::new();
+    for grant in section.sections("grant", "[[tcp-er.grant]]") {
+        let span = grant.span();
+        let Some(read) = read_grant(grant) else { continue };
+        if grants.iter().any(|known| known.to.value == read.to.value) {
+            section.complain(span, "this prefix has a grant already", "one grant for each `to`");
+        }
+        grants.push(read);
+    }
+    section.finish();
+    TcpEr { grants }
+}
+
+fn read_grant(mut section: Section<'_, '_>) -> Option<Grant> {
+    let to = section.parsed("to", "\"10.9.0.0/24\"", prefix::parse);
+    let rate = section.parsed("rate", "\"20 Mbit/s\"", rate);
+    for (key, help) in [("to", "the destination, such as \"10.9.0.0/24\""), ("rate", "such as \"20 Mbit/s\"")] {
+        if !section.has(key) {
+            section.missing(key, help);
+        }
+    }
+    section.finish();
+    Some(Grant { to: to?, rate: rate?.value })
+}
+
+fn rate(text: &str) -> Result<Rate, String> {
+    match parse_rate(text) {
+        Ok(rate) if rate == Rate::ZERO => Err("nothing could be sent; leave the grant out instead".to_owned()),
+        Ok(rate) => Ok(rate),
+        Err(why) => Err(why.to_string()),
+    }
+}
