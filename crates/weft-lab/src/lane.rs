@@ -4,6 +4,7 @@ use crate::net::Node;
 use crate::variants::{Daemon, WeftControl};
 use std::net::Ipv4Addr;
 use std::process::Command;
+use std::time::Duration;
 use weft_scenario::Flow;
 
 /// A way from the first node to the second.
@@ -18,6 +19,8 @@ pub(crate) struct Lane {
     pub hub: Ipv4Addr,
     /// Whether TCP applications are to use MPTCP sockets.
     pub mptcp: bool,
+    /// How long OpenVPN's client took to connect, where there is one.
+    pub setup: Option<Duration>,
     /// Both nodes' addresses in each VPN, by its position; nothing where all flows share one network.
     pub vpns: Vec<[Ipv4Addr; 2]>,
     /// Pairs of running wefts to ask and to tell, that of the first node first; several pairs have a VPN each.
@@ -29,7 +32,7 @@ pub(crate) struct Lane {
 impl Lane {
     /// A way without a tunnel.
     pub fn plain(name: String, link: Option<usize>, home: Ipv4Addr, hub: Ipv4Addr) -> Lane {
-        Lane { name, link, home, hub, mptcp: false, vpns: Vec::new(), weft: Vec::new(), daemons: Vec::new() }
+        Lane { name, link, home, hub, mptcp: false, setup: None, vpns: Vec::new(), weft: Vec::new(), daemons: Vec::new() }
     }
 
     /// Both nodes' addresses for a flow, the first node's first.

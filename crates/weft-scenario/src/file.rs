@@ -2,7 +2,7 @@
 
 use crate::error::{Checked, Source};
 use crate::quantity::{Bytes, Fraction, Promise, Quantity};
-use crate::{App, Capacity, DirectionSpec, Directions, FlowDirection, Kind, LoopLaw, QueueSize, VpnQueue};
+use crate::{App, Capacity, DirectionSpec, Directions, FlowDirection, Kind, LoopLaw, OpenvpnProto, QueueSize, VpnQueue};
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::num::NonZeroU32;
@@ -265,6 +265,7 @@ pub(crate) struct VariantFile {
     pub vpn: Option<Spanned<EntryFile>>,
     #[serde(default)]
     pub tcp: TcpFile,
+    pub openvpn: Option<Spanned<OpenvpnProto>>,
     #[serde(default)]
     pub weft: toml::Table,
 }

@@ -48,5 +48,5 @@ pub use series::{RunSeries, Series, write_csv};
 pub use stats::{median, percentile};
 pub use sweep::{MixResult, Sweep, SweepResult};
 pub use traces::Traces;
-pub use variant::{Kind, TcpOptions, Variant};
+pub use variant::{Kind, OpenvpnProto, TcpOptions, Variant};
 pub use vpn::{ShareChange, Vpn, VpnEntry, VpnQueue, VpnShare};

@@ -55,6 +55,9 @@ pub struct VariantResult {
     pub goodput_bps: f64,
     /// Goodput / bound.
     pub efficiency: f64,
+    /// Median time in milliseconds until OpenVPN's client had its connection, where there is one.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub setup_ms: Option<f64>,
     /// What theory says, for static weights.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub prediction: Option<Prediction>,
@@ -91,6 +94,9 @@ pub struct VariantRun {
     pub goodput_bps: f64,
     /// Goodput / bound.
     pub efficiency: f64,
+    /// Time in milliseconds until OpenVPN's client had its connection, where there is one.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub setup_ms: Option<f64>,
     /// Per flow.
     pub flows: Vec<FlowResult>,
     /// Per link and direction.
@@ -265,6 +271,7 @@ impl VariantResult {
             note: None,
             goodput_bps: middle(|run| run.goodput_bps),
             efficiency: middle(|run| run.efficiency),
+            setup_ms: median(runs.iter().filter_map(|run| run.setup_ms)),
             prediction: None,
             flows: median_flows(&runs),
             links: median_links(&runs),

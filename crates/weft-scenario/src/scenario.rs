@@ -413,8 +413,14 @@ impl Checker<'_> {
                     return Err(self.at(flow, format!("there is no flow `{}`: {exist}", flow.get_ref())));
                 }
             }
+            let openvpn = match read.openvpn {
+                Some(proto) if !matches!(read.kind, Kind::Weft | Kind::Openvpn) => {
+                    return Err(self.at(&proto, "OpenVPN runs in variants of kind `weft` and `openvpn`"));
+                }
+                proto => proto.map(Spanned::into_inner),
+            };
             let tcp = TcpOptions::read(read.tcp);
-            variants.push(Variant { name, kind: read.kind, links: used, vpn, tcp, weft: read.weft });
+            variants.push(Variant { name, kind: read.kind, links: used, vpn, tcp, openvpn, weft: read.weft });
         }
         if variants.is_empty() {
             variants = [Kind::EachLink, Kind::BestLink, Kind::Mptcp, Kind::Weft].map(Variant::plain).into();

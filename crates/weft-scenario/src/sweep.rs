@@ -259,6 +259,7 @@ least = { of-best-link-through-weft = 0.98, of-best-link = 0.93 }
             efficiency: goodput_bps,
             link: None,
             note: None,
+            setup_ms: None,
             prediction: None,
             flows: Vec::new(),
             links: Vec::new(),

@@ -55,6 +55,16 @@ impl Kind {
     }
 }
 
+/// What OpenVPN's own packets travel in.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum OpenvpnProto {
+    /// UDP datagrams.
+    Udp,
+    /// One TCP connection (paper 002's case: the VPN is one flow).
+    Tcp,
+}
+
 /// One of the things compared.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Variant {
@@ -68,6 +78,8 @@ pub struct Variant {
     pub vpn: VpnEntry,
     /// Laid over how every flow of TCP goes.
     pub tcp: TcpOptions,
+    /// OpenVPN between the flows and weft; of kind `openvpn`, how it travels.
+    pub openvpn: Option<OpenvpnProto>,
     /// Sections laid over the generated weft configuration of both nodes, unread here.
     pub weft: toml::Table,
 }
@@ -118,6 +130,7 @@ impl Variant {
             links: Vec::new(),
             vpn: VpnEntry::default(),
             tcp: TcpOptions::default(),
+            openvpn: None,
             weft: toml::Table::new(),
         }
     }

@@ -48,6 +48,11 @@ impl Daemon {
         self
     }
 
+    /// Whether its log has this.
+    pub fn has_said(&self, what: &str) -> bool {
+        std::fs::read_to_string(&self.log).is_ok_and(|text| text.contains(what))
+    }
+
     /// Its process id, as this process sees it.
     pub fn id(&self) -> u32 {
         self.process.id()

@@ -1,19 +1,24 @@
-//! OpenVPN over the best link: UDP, TLS with certificates made for the occasion, AES-256-GCM, no compression.
+//! OpenVPN over the best link, or inside of weft: UDP or TCP, TLS with certificates made for the occasion, AES-256-GCM, no compression.
 
 use super::daemon::{Daemon, READY_TIMEOUT, is_reachable, wait_until};
 use super::scratch_file;
 use crate::LabError;
 use crate::apps::{failed, need};
+use crate::interrupt;
 use crate::lane::Lane;
 use crate::net::Node;
 use crate::world::World;
 use std::net::Ipv4Addr;
 use std::path::PathBuf;
-use weft_scenario::Variant;
+use std::time::{Duration, Instant};
+use weft_scenario::{OpenvpnProto, Variant};
 
 const HOME: Ipv4Addr = Ipv4Addr::new(10, 88, 0, 1);
 const HUB: Ipv4Addr = Ipv4Addr::new(10, 88, 0, 2);
 const PORT: &str = "1194";
+/// What the client says then.
+const CONNECTED: &str = "Initialization Sequence Completed";
+const LOOK_EVERY: Duration = Duration::from_millis(2);
 
 /// One end: its certificate, key, and the certificate's fingerprint.
 struct Identity {
@@ -23,34 +28,70 @@ struct Identity {
 }
 
 pub(super) fn open(variant: &Variant, world: &World, best: usize) -> Result<Vec<Lane>, LabError> {
+    let link = world.links.get(best).ok_or_else(|| LabError::Scenario("there is no best link".into()))?;
+    let plain = Lane::plain(variant.name.clone(), Some(best), HOME, HUB);
+    let proto = variant.openvpn.unwrap_or(OpenvpnProto::Udp);
+    Ok(vec![connect(proto, world, plain, link.hub)?])
+}
+
+/// Between the flows and `lane`, which carries it.
+pub(super) fn inside(proto: OpenvpnProto, world: &World, lane: Lane) -> Result<Lane, LabError> {
+    let server = lane.hub;
+    connect(proto, world, Lane { home: HOME, hub: HUB, ..lane }, server)
+}
+
+/// Starts a server at `at` and a client; the lane goes through them then.
+fn connect(proto: OpenvpnProto, world: &World, mut lane: Lane, at: Ipv4Addr) -> Result<Lane, LabError> {
     need("openvpn", "openvpn")?;
     need("openssl", "openssl")?;
-    let link = world.links.get(best).ok_or_else(|| LabError::Scenario("there is no best link".into()))?;
     let (home, hub) = (identity(world, "home")?, identity(world, "hub")?);
     let hub_log = scratch_file(world, "openvpn-hub.log");
-    let server =
-        ["--tls-server", "--dh", "none", "--local"].map(String::from).into_iter().chain([link.hub.to_string()]);
-    let server = start(&world.hub, server.collect(), &hub, &home.fingerprint, [HUB, HOME], hub_log)?;
+    let (of_server, of_client) = match proto {
+        OpenvpnProto::Udp => ("udp4", "udp4"),
+        OpenvpnProto::Tcp => ("tcp4-server", "tcp4-client"),
+    };
+    let address = at.to_string();
+    let role = ["--tls-server", "--dh", "none", "--local", &address, "--proto", of_server].map(String::from);
+    let server = start(&world.hub, &role, &hub, &home.fingerprint, [HUB, HOME], hub_log)?;
+    let mut server = [server];
+    wait_until(&mut server, || listens(&world.hub, proto))?;
     let home_log = scratch_file(world, "openvpn-home.log");
-    let client = ["--tls-client", "--nobind", "--remote"].map(String::from).into_iter().chain([link.hub.to_string()]);
-    let client = start(&world.home, client.collect(), &home, &hub.fingerprint, [HOME, HUB], home_log)?;
-    let mut daemons = vec![server, client];
-    wait_until(&mut daemons, || is_reachable(&world.home, HUB))?;
-    let mut lane = Lane::plain(variant.name.clone(), Some(best), HOME, HUB);
-    lane.daemons = daemons;
-    Ok(vec![lane])
+    let role = ["--tls-client", "--nobind", "--remote", &address, "--proto", of_client].map(String::from);
+    let began = Instant::now();
+    let client = start(&world.home, &role, &home, &hub.fingerprint, [HOME, HUB], home_log)?;
+    while !client.has_said(CONNECTED) && began.elapsed() < READY_TIMEOUT {
+        interrupt::sleep_until(Instant::now() + LOOK_EVERY)?;
+    }
+    lane.setup = Some(began.elapsed());
+    // Before the lane's own: they end first.
+    lane.daemons.splice(0..0, server.into_iter().chain([client]));
+    wait_until(&mut lane.daemons, || is_reachable(&world.home, HUB))?;
+    Ok(lane)
+}
+
+/// Whether the server is there to be connected to.
+fn listens(hub: &Node, proto: OpenvpnProto) -> bool {
+    let (table, state) = match proto {
+        OpenvpnProto::Udp => ("/proc/thread-self/net/udp", "07"),
+        OpenvpnProto::Tcp => ("/proc/thread-self/net/tcp", "0A"),
+    };
+    let is_it = |line: &str| {
+        let mut columns = line.split_whitespace().skip(1);
+        columns.next().is_some_and(|local| local.ends_with(":04AA")) && columns.nth(1) == Some(state)
+    };
+    hub.run(|| std::fs::read_to_string(table).is_ok_and(|text| text.lines().any(is_it))).unwrap_or(false)
 }
 
 fn start(
     node: &Node,
-    role: Vec<String>,
+    role: &[String],
     own: &Identity,
     peer: &str,
     [here, there]: [Ipv4Addr; 2],
     log: PathBuf,
 ) -> Result<Daemon, LabError> {
     let mut command = node.command("openvpn");
-    command.args(role).args(["--dev", "ovpn0", "--dev-type", "tun", "--proto", "udp4", "--port", PORT]);
+    command.args(role).args(["--dev", "ovpn0", "--dev-type", "tun", "--port", PORT]);
     command.arg("--cert").arg(&own.certificate).arg("--key").arg(&own.key).args(["--peer-fingerprint", peer]);
     command.args(["--ifconfig", &here.to_string(), &there.to_string(), "--data-ciphers", "AES-256-GCM"]);
     command.args(["--disable-dco", "--txqueuelen", "1000", "--connect-retry", "1", "--verb", "3"]);

@@ -125,6 +125,7 @@ impl Bench<'_> {
         let run = VariantRun {
             goodput_bps,
             efficiency: goodput_bps / self.bound_bps().max(1.0),
+            setup_ms: None,
             flows,
             links: stage.results.iter().filter(|link| is_own(&link.name)).cloned().collect(),
             vpn_fairness: vpn_fairness(self.scenario, &vpns, self.direction()),
