@@ -32,7 +32,17 @@ pub(crate) struct Lane {
 impl Lane {
     /// A way without a tunnel.
     pub fn plain(name: String, link: Option<usize>, home: Ipv4Addr, hub: Ipv4Addr) -> Lane {
-        Lane { name, link, home, hub, mptcp: false, setup: None, vpns: Vec::new(), weft: Vec::new(), daemons: Vec::new() }
+        Lane {
+            name,
+            link,
+            home,
+            hub,
+            mptcp: false,
+            setup: None,
+            vpns: Vec::new(),
+            weft: Vec::new(),
+            daemons: Vec::new(),
+        }
     }
 
     /// Both nodes' addresses for a flow, the first node's first.

@@ -2,7 +2,9 @@
 
 use crate::error::{Checked, Source};
 use crate::quantity::{Bytes, Fraction, Promise, Quantity};
-use crate::{App, Capacity, DirectionSpec, Directions, FlowDirection, Kind, LoopLaw, OpenvpnProto, QueueSize, VpnQueue};
+use crate::{
+    App, Capacity, DirectionSpec, Directions, FlowDirection, Kind, LoopLaw, OpenvpnProto, QueueSize, VpnQueue,
+};
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::num::NonZeroU32;
@@ -266,6 +268,8 @@ pub(crate) struct VariantFile {
     #[serde(default)]
     pub tcp: TcpFile,
     pub openvpn: Option<Spanned<OpenvpnProto>>,
+    #[serde(rename = "openvpn-options", default)]
+    pub openvpn_options: Vec<String>,
     #[serde(default)]
     pub weft: toml::Table,
 }

@@ -248,8 +248,8 @@ impl Checker<'_> {
             (Some(pacing), _) if !matches!(app, App::Iperf3 | App::Transfer) => {
                 Err(self.at(pacing, format!("`{}` has no `pacing`: iperf3 and transfer have", app.word())))
             }
-            (_, Some(buffer)) if app != App::Transfer => {
-                Err(self.at(buffer, format!("`{}` has no `receive-buffer`: transfer has", app.word())))
+            (_, Some(buffer)) if !matches!(app, App::Iperf3 | App::Transfer) => {
+                Err(self.at(buffer, format!("`{}` has no `receive-buffer`: iperf3 and transfer have", app.word())))
             }
             _ => Ok(()),
         }
@@ -420,7 +420,17 @@ impl Checker<'_> {
                 proto => proto.map(Spanned::into_inner),
             };
             let tcp = TcpOptions::read(read.tcp);
-            variants.push(Variant { name, kind: read.kind, links: used, vpn, tcp, openvpn, weft: read.weft });
+            let openvpn_options = read.openvpn_options;
+            variants.push(Variant {
+                name,
+                kind: read.kind,
+                links: used,
+                vpn,
+                tcp,
+                openvpn,
+                openvpn_options,
+                weft: read.weft,
+            });
         }
         if variants.is_empty() {
             variants = [Kind::EachLink, Kind::BestLink, Kind::Mptcp, Kind::Weft].map(Variant::plain).into();

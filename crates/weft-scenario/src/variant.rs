@@ -80,6 +80,8 @@ pub struct Variant {
     pub tcp: TcpOptions,
     /// OpenVPN between the flows and weft; of kind `openvpn`, how it travels.
     pub openvpn: Option<OpenvpnProto>,
+    /// More of its options, for both ends.
+    pub openvpn_options: Vec<String>,
     /// Sections laid over the generated weft configuration of both nodes, unread here.
     pub weft: toml::Table,
 }
@@ -93,7 +95,7 @@ pub struct TcpOptions {
     pub congestion: Option<String>,
     /// The explicit rate.
     pub pacing: Option<Rate>,
-    /// The receiving socket's buffer, for `transfer`.
+    /// The receiving socket's buffer.
     pub receive_buffer_bytes: Option<u64>,
 }
 
@@ -115,7 +117,7 @@ impl TcpOptions {
             flow.congestion.clone_from(congestion);
         }
         flow.pacing = self.pacing.or(flow.pacing);
-        if flow.app == App::Transfer {
+        if matches!(flow.app, App::Iperf3 | App::Transfer) {
             flow.receive_buffer_bytes = self.receive_buffer_bytes.or(flow.receive_buffer_bytes);
         }
     }
@@ -131,6 +133,7 @@ impl Variant {
             vpn: VpnEntry::default(),
             tcp: TcpOptions::default(),
             openvpn: None,
+            openvpn_options: Vec::new(),
             weft: toml::Table::new(),
         }
     }

@@ -188,6 +188,20 @@ fn metrics_are_only_for_this_machine() {
 }
 
 #[test]
+fn grants_of_explicit_rates() {
+    let (status, message) = check(&with_peer("[tcp-er]\n[[tcp-er.grant]]\nto = \"10.9.0.0/24\"\nrate = \"20 Mbit/s\""));
+    assert_eq!((status, message.as_str()), (0, ""));
+    let grant = |lines: &str| with_peer(&format!("[[tcp-er.grant]]\n{lines}"));
+    refused(&grant("to = \"10.9.0.0/24\""), &["weft.toml:6:1: error", "needs `rate`"]);
+    refused(&grant("to = \"10.9.0.0/33\"\nrate = \"1 Mbit/s\""), &["weft.toml:7:6: error", "`to`"]);
+    refused(&grant("to = \"10.9.0.0/24\"\nrate = \"0 bit/s\""), &["weft.toml:8:8: error", "nothing could be sent"]);
+    refused(&grant("to = \"10.9.0.0/24\"\nrat = \"1 Mbit/s\""), &["did you mean `rate`?"]);
+    let twice =
+        "to = \"10.9.0.0/24\"\nrate = \"1 Mbit/s\"\n[[tcp-er.grant]]\nto = \"10.9.0.0/24\"\nrate = \"2 Mbit/s\"";
+    refused(&grant(twice), &["this prefix has a grant already"]);
+}
+
+#[test]
 fn a_code_point_has_a_name_or_a_number() {
     for dscp in ["\"af21\"", "\"EF\"", "\"copy\"", "18", "0"] {
         let (status, message) = check(&with_peer(&format!("[policy]\ndscp = {dscp}")));

@@ -63,6 +63,10 @@ pub(super) fn run(place: &Place) -> Result<FlowReport, LabError> {
     if let Some(pacing) = flow.pacing {
         client.args(["--fq-rate", &pacing.bps().to_string()]);
     }
+    if let Some(bytes) = flow.receive_buffer_bytes {
+        // Of both ends, and the kernel doubles it, for its own books.
+        client.args(["-w", &bytes.to_string()]);
+    }
     client.args(["--connect-timeout", "10000"]);
     if flow.direction == FlowDirection::Down {
         client.arg("-R");

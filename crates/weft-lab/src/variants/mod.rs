@@ -28,7 +28,7 @@ pub(crate) fn open(variant: &Variant, world: &World, options: &RunOptions, best:
         Kind::Openvpn => openvpn::open(variant, world, best),
         Kind::WireguardGo => wireguard_go::open(variant, world, best),
         Kind::Weft => weft::open(variant, world, options, &chosen).and_then(|lanes| match variant.openvpn {
-            Some(proto) => lanes.into_iter().map(|lane| openvpn::inside(proto, world, lane)).collect(),
+            Some(_) => lanes.into_iter().map(|lane| openvpn::inside(variant, world, lane)).collect(),
             None => Ok(lanes),
         }),
         Kind::WeftEachLink => weft::open_each(variant, world, options, &chosen),

@@ -30,18 +30,18 @@ struct Identity {
 pub(super) fn open(variant: &Variant, world: &World, best: usize) -> Result<Vec<Lane>, LabError> {
     let link = world.links.get(best).ok_or_else(|| LabError::Scenario("there is no best link".into()))?;
     let plain = Lane::plain(variant.name.clone(), Some(best), HOME, HUB);
-    let proto = variant.openvpn.unwrap_or(OpenvpnProto::Udp);
-    Ok(vec![connect(proto, world, plain, link.hub)?])
+    Ok(vec![connect(variant, world, plain, link.hub)?])
 }
 
 /// Between the flows and `lane`, which carries it.
-pub(super) fn inside(proto: OpenvpnProto, world: &World, lane: Lane) -> Result<Lane, LabError> {
+pub(super) fn inside(variant: &Variant, world: &World, lane: Lane) -> Result<Lane, LabError> {
     let server = lane.hub;
-    connect(proto, world, Lane { home: HOME, hub: HUB, ..lane }, server)
+    connect(variant, world, Lane { home: HOME, hub: HUB, ..lane }, server)
 }
 
 /// Starts a server at `at` and a client; the lane goes through them then.
-fn connect(proto: OpenvpnProto, world: &World, mut lane: Lane, at: Ipv4Addr) -> Result<Lane, LabError> {
+fn connect(variant: &Variant, world: &World, mut lane: Lane, at: Ipv4Addr) -> Result<Lane, LabError> {
+    let proto = variant.openvpn.unwrap_or(OpenvpnProto::Udp);
     need("openvpn", "openvpn")?;
     need("openssl", "openssl")?;
     let (home, hub) = (identity(world, "home")?, identity(world, "hub")?);
@@ -51,12 +51,13 @@ fn connect(proto: OpenvpnProto, world: &World, mut lane: Lane, at: Ipv4Addr) -> 
         OpenvpnProto::Tcp => ("tcp4-server", "tcp4-client"),
     };
     let address = at.to_string();
-    let role = ["--tls-server", "--dh", "none", "--local", &address, "--proto", of_server].map(String::from);
+    let options: Vec<&str> = variant.openvpn_options.iter().map(String::as_str).collect();
+    let role = [&["--tls-server", "--dh", "none", "--local", &address, "--proto", of_server], &options[..]].concat();
     let server = start(&world.hub, &role, &hub, &home.fingerprint, [HUB, HOME], hub_log)?;
     let mut server = [server];
     wait_until(&mut server, || listens(&world.hub, proto))?;
     let home_log = scratch_file(world, "openvpn-home.log");
-    let role = ["--tls-client", "--nobind", "--remote", &address, "--proto", of_client].map(String::from);
+    let role = [&["--tls-client", "--nobind", "--remote", &address, "--proto", of_client], &options[..]].concat();
     let began = Instant::now();
     let client = start(&world.home, &role, &home, &hub.fingerprint, [HOME, HUB], home_log)?;
     while !client.has_said(CONNECTED) && began.elapsed() < READY_TIMEOUT {
@@ -84,7 +85,7 @@ fn listens(hub: &Node, proto: OpenvpnProto) -> bool {
 
 fn start(
     node: &Node,
-    role: &[String],
+    role: &[&str],
     own: &Identity,
     peer: &str,
     [here, there]: [Ipv4Addr; 2],
