@@ -172,7 +172,10 @@ impl Net {
         let is_end = is_back || node > self.routers.len();
         if is_forged {
             // Routers let it pass as if it were none of theirs.
-            return if is_end { () } else { self.put(node + 1, false, ttl - 1, &signal) };
+            if !is_end {
+                self.put(node + 1, false, ttl - 1, &signal);
+            }
+            return;
         }
         if is_back {
             // Answers come straight back; they repeat the difference that the request arrived with in their own.

@@ -1,0 +1,222 @@
+//! What a peer's bundle of paths grants to flows toward it.
+
+use super::config::{RateController, SignalConfig};
+use hashbrown::HashMap;
+use weft_core::explicit_rate::bookings::{Bookings, Verdict};
+use weft_core::explicit_rate::erica::{Erica, EricaConfig};
+use weft_core::explicit_rate::pi::{LinkState, PiConfig, PiRate};
+use weft_core::explicit_rate::quick_start::QuickStartLink;
+use weft_core::flow::hash::SeededState;
+use weft_units::{Duration, Instant, Rate};
+use weft_wire::er_sig::{Direction, Message, Rate16, Rates, Service, Signal};
+use weft_wire::ip::FlowKey;
+use weft_wire::quick_start::QuickRate;
+
+/// Flows with a booking at most.
+const MAX_BOOKINGS: usize = 4_096;
+/// How slowly more capacity is believed; less is at once.
+const BELIEVED_AFTER_S: f64 = 1.0;
+/// Looks are so far apart: a quarter of the round trip, within these.
+const LOOK_MIN: Duration = Duration::from_millis(10);
+const LOOK_MAX: Duration = Duration::from_millis(100);
+/// Where nobody asked for so long, what the controller came to is of others.
+const FORGOTTEN_AFTER: Duration = Duration::from_secs(2);
+
+/// A bundle as it is now.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(crate) struct Bundle {
+    /// What its usable paths carry of inner packets, as far as their controllers know. It counts what is sent at present.
+    pub(crate) capacity: Rate,
+    /// Bytes sent in all,
+    pub(crate) sent_bytes: u64,
+    /// and those that wait.
+    pub(crate) queued_bytes: u64,
+    /// The mean round trip of its paths.
+    pub(crate) round_trip: Duration,
+}
+
+#[derive(Debug)]
+enum Controller {
+    Pi(PiRate),
+    Erica(Erica),
+}
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct Offer {
+    kind: RateController,
+    reservable: f64,
+    controller: Controller,
+    bookings: Bookings<FlowKey>,
+    quick_start: QuickStartLink,
+    capacity: Rate,
+    looked_at: Instant,
+    next_look: Instant,
+    asked_at: Instant,
+    /// Bytes that had come for it by the last look.
+    arrived_bytes: u64,
+    /// Of a controller that wants to know each flow: those that asked lately.
+    flows: HashMap<FlowKey, Known, SeededState>,
+}
+
+/// A flow that asked: what it had sent then, and when.
+#[derive(Clone, Copy, Debug)]
+struct Known {
+    sent_bytes: u64,
+    asked_at: Instant,
+}
+
+impl Offer {
+    pub(crate) fn new(now: Instant, config: &SignalConfig, bundle: &Bundle, seed: u64) -> Offer {
+        Offer {
+            kind: config.controller,
+            reservable: config.reservable.clamp(0.0, 1.0),
+            controller: controller(config.controller, now, bundle.capacity),
+            bookings: Bookings::new(bundle.capacity.scaled(config.reservable), MAX_BOOKINGS, seed),
+            quick_start: QuickStartLink::new(now, bundle.sent_bytes),
+            capacity: bundle.capacity,
+            looked_at: now,
+            next_look: now,
+            asked_at: now,
+            arrived_bytes: bundle.sent_bytes + bundle.queued_bytes,
+            flows: HashMap::with_hasher(SeededState::new(seed)),
+        }
+    }
+
+    /// Whether it is time for [`Offer::look`].
+    pub(crate) fn is_due(&self, now: Instant) -> bool {
+        now >= self.next_look
+    }
+
+    /// Takes a look at the bundle.
+    pub(crate) fn look(&mut self, now: Instant, bundle: &Bundle) {
+        self.quick_start.look(now, bundle.sent_bytes);
+        self.believe(now, bundle.capacity);
+        let elapsed = now - self.looked_at;
+        let arrived_bytes = bundle.sent_bytes + bundle.queued_bytes;
+        // What the queue dropped came too, but nobody is to send it again that fast.
+        let arriving = Rate::from_bytes_over(arrived_bytes.saturating_sub(self.arrived_bytes), elapsed.max(LOOK_MIN));
+        (self.arrived_bytes, self.looked_at) = (arrived_bytes, now);
+        let spacing = if self.kind == RateController::Pi { bundle.round_trip / 4 } else { bundle.round_trip };
+        self.next_look = now + spacing.clamp(LOOK_MIN, LOOK_MAX);
+        let Bundle { queued_bytes, round_trip, .. } = *bundle;
+        let link = LinkState { capacity: self.capacity, arriving, queued_bytes, round_trip };
+        match &mut self.controller {
+            Controller::Pi(law) => _ = law.update(now, &link),
+            Controller::Erica(law) => {
+                self.flows.retain(|_, flow| now - flow.asked_at < FORGOTTEN_AFTER);
+                law.on_interval(&link, self.flows.len() as u32);
+            }
+        }
+    }
+
+    /// Forgets bookings that have expired.
+    pub(crate) fn expire(&mut self, now: Instant) {
+        self.bookings.expire(now);
+    }
+
+    /// A signal passes toward the peer in its flow's `direction`, of which `sent_bytes` came in all.
+    pub(crate) fn on_signal(
+        &mut self,
+        now: Instant,
+        flow: FlowKey,
+        signal: &mut Signal,
+        direction: Direction,
+        sent_bytes: u64,
+        node: u16,
+    ) -> Verdict {
+        let asks = matches!(
+            (signal.message, direction),
+            (Message::Request | Message::Update, Direction::Forward) | (Message::Response, Direction::Reverse)
+        );
+        if !asks {
+            return self.bookings.on_signal(now, flow, signal, direction, Rate::ZERO, node);
+        }
+        if now - self.asked_at > FORGOTTEN_AFTER {
+            self.controller = controller(self.kind, now, self.capacity);
+        }
+        self.asked_at = now;
+        let others = self.bookings.booked().bps().saturating_sub(self.bookings.of(&flow).bps());
+        let free = Rate::from_bps(self.capacity.bps().saturating_sub(others));
+        let guaranteed = self.would_guarantee(&flow, signal, direction, free);
+        let left = Rate::from_bps(free.bps().saturating_sub(guaranteed.bps()));
+        let share = match &mut self.controller {
+            Controller::Pi(law) => law.rate(),
+            Controller::Erica(law) => law.grant(current(&mut self.flows, now, flow, sent_bytes)),
+        };
+        self.bookings.on_signal(now, flow, signal, direction, share.min(left), node)
+    }
+
+    /// What of `free` is guaranteed to a flow that asks, or its ceiling: that is not reserved, but above what there is it would be none.
+    fn would_guarantee(&self, flow: &FlowKey, signal: &mut Signal, direction: Direction, free: Rate) -> Rate {
+        let rates = match direction {
+            Direction::Forward => &mut signal.forward,
+            Direction::Reverse => &mut signal.reverse,
+        };
+        if matches!(signal.service, Service::Guaranteed | Service::Variable) {
+            return self.bookings.would_guarantee(flow, signal.preemption, rates.guaranteed);
+        }
+        let ceiling = rates.guaranteed.min(Rate16::floor(free));
+        signal.is_lowered |= ceiling != rates.guaranteed;
+        rates.guaranteed = ceiling;
+        ceiling.rate().unwrap_or_default()
+    }
+
+    /// What a Quick-Start request is granted.
+    pub(crate) fn approve(&mut self, asked: QuickRate) -> QuickRate {
+        let free = self.capacity.bps().saturating_sub(self.bookings.booked().bps());
+        self.quick_start.approve(Rate::from_bps(free), asked)
+    }
+
+    /// The most that rates toward the peer may come to.
+    pub(crate) fn most(&self) -> Rates {
+        let capacity = Rate16::floor(self.capacity);
+        Rates { available: capacity, guaranteed: capacity }
+    }
+
+    /// What is guaranteed in all.
+    pub(crate) fn booked(&self) -> Rate {
+        self.bookings.booked()
+    }
+
+    /// The capacity granted from.
+    pub(crate) fn capacity(&self) -> Rate {
+        self.capacity
+    }
+
+    fn believe(&mut self, now: Instant, capacity: Rate) {
+        let (before, now_bps) = (self.capacity.bps() as f64, capacity.bps() as f64);
+        let part = ((now - self.looked_at).as_secs_f64() / BELIEVED_AFTER_S).min(1.0);
+        let believed = Rate::from_bps((before + (now_bps - before) * part) as u64);
+        self.capacity = if before > 0.0 { believed.min(capacity) } else { capacity };
+        self.bookings.set_reservable(self.capacity.scaled(self.reservable));
+    }
+}
+
+/// A controller that knows of no flow yet.
+fn controller(kind: RateController, now: Instant, capacity: Rate) -> Controller {
+    match kind {
+        RateController::Pi => {
+            let config = PiConfig::default();
+            Controller::Pi(PiRate::new(config, capacity.scaled(config.utilization), now))
+        }
+        RateController::Erica => {
+            let mut law = Erica::new(EricaConfig::default());
+            let (arriving, round_trip) = (Rate::ZERO, LOOK_MIN);
+            law.on_interval(&LinkState { capacity, arriving, queued_bytes: 0, round_trip }, 1);
+            Controller::Erica(law)
+        }
+    }
+}
+
+/// What a flow sent since it last asked.
+fn current(flows: &mut HashMap<FlowKey, Known, SeededState>, now: Instant, flow: FlowKey, sent_bytes: u64) -> Rate {
+    let is_full = flows.len() >= MAX_BOOKINGS && !flows.contains_key(&flow);
+    if is_full {
+        return Rate::ZERO;
+    }
+    let known = flows.entry(flow).or_insert(Known { sent_bytes, asked_at: now });
+    let (bytes, time) = (sent_bytes.saturating_sub(known.sent_bytes), now - known.asked_at);
+    *known = Known { sent_bytes, asked_at: now };
+    if time.is_zero() { Rate::ZERO } else { Rate::from_bytes_over(bytes, time) }
+}
