@@ -23,7 +23,7 @@ fn syn(is_ipv6: bool, options: &[u8]) -> Vec<u8> {
         header[10..12].copy_from_slice(&sum.to_be_bytes());
         header
     };
-    packet.extend([0x12, 0x34, 0, 80, 0, 0, 0, 1, 0, 0, 0, 0, len / 4 << 4, 2, 0xff, 0xff, 0, 0, 0, 0]);
+    packet.extend([0x12, 0x34, 0, 80, 0, 0, 0, 1, 0, 0, 0, 0, (len / 4) << 4, 2, 0xff, 0xff, 0, 0, 0, 0]);
     packet.extend(options);
     packet
 }
@@ -53,7 +53,7 @@ fn its_bytes_in_both_headers() {
         assert_eq!(IpView::parse(&out[..len]).unwrap().tcp().unwrap().dst_port, 80);
         let (at, option) = parse(&out[..len]).unwrap().unwrap();
         assert_eq!(option, ASKED);
-        assert_eq!(insert(&out[..len].to_vec(), ASKED, &mut [0; 128]), Err(WireError::Malformed), "twice");
+        assert_eq!(insert(&out[..len], ASKED, &mut [0; 128]), Err(WireError::Malformed), "twice");
         let mut lowered = option;
         lowered.lower(QuickRate::new(3), u32::MAX);
         update(&mut out[..len], at, lowered).unwrap();

@@ -28,7 +28,7 @@ impl Room {
     /// What is to be said with a packet that leaves for a peer, of whose flow `sent_bytes` left before.
     pub(crate) fn say(&mut self, place: &mut Place<'_>, packet: &IpView<'_>, sent_bytes: u64) -> Option<Signal> {
         let flow = packet.flow_key().five_tuple();
-        let (now, ttl, qttl) = (place.now, packet.hop_limit, self.draw() as u8);
+        let (now, ttl) = (place.now, packet.hop_limit);
         let flags = packet.tcp().map_or(TcpFlags::default(), |tcp| tcp.flags);
         if let Some(answer) = self.answering.get_mut(&flow)
             && let Some(mut signal) = answer.say(now, ttl)
@@ -40,41 +40,41 @@ impl Room {
             return Some(signal);
         }
         if flags.any(TcpFlags::FIN | TcpFlags::RST) && self.asking.contains(&flow) {
-            return self.end(place, flow, qttl);
+            return self.end(place, flow, ttl);
         }
         let said = match self.asking.get_mut(&flow) {
             // A SYN that is sent again goes without: some network may have dropped the first for its option.
             Some(asked) if is_first(flags) && asked.grant.is_none() => None,
             Some(_) if is_first(flags) => {
                 // Another connection of the same ports.
-                let _ = self.end(place, flow, qttl);
-                self.begin(place, packet, flow, qttl)
+                let _ = self.end(place, flow, ttl);
+                self.begin(place, packet, flow)
             }
             Some(asked) => {
                 let had_given_up = asked.has_given_up();
-                let said = asked.say(now, ttl, qttl);
+                let said = asked.say(now, ttl);
                 self.totals.given_up += u64::from(!had_given_up && asked.has_given_up());
                 said
             }
-            None if packet.protocol == protocol::UDP || is_first(flags) => self.begin(place, packet, flow, qttl),
+            None if packet.protocol == protocol::UDP || is_first(flags) => self.begin(place, packet, flow),
             None => None,
         };
         self.send(place, flow, said?, sent_bytes)
     }
 
     /// A flow begins: the first signal, if some rule is for it.
-    fn begin(&mut self, place: &Place<'_>, packet: &IpView<'_>, flow: FlowKey, qttl: u8) -> Option<Signal> {
+    fn begin(&mut self, place: &Place<'_>, packet: &IpView<'_>, flow: FlowKey) -> Option<Signal> {
         let rule = self.config.rules.iter().position(|rule| rule.matches(&flow, packet))?;
         let wish = self.config.rules.get(rule)?.wish();
-        let nonce = self.draw() as u32;
-        let asked = self.asking.begin(place.now, flow, (place.peer, rule), (wish, nonce), place.round_trip)?;
+        let drawn = self.draw();
+        let asked = self.asking.begin(place.now, flow, (place.peer, rule), (wish, drawn), place.round_trip)?;
         self.totals.asked += 1;
-        asked.say(place.now, packet.hop_limit, qttl)
+        asked.say(place.now, packet.hop_limit)
     }
 
     /// A flow ends: its release, if it had anything.
-    fn end(&mut self, place: &mut Place<'_>, flow: FlowKey, qttl: u8) -> Option<Signal> {
-        let (signal, grant) = self.asking.end(&flow, qttl)?;
+    fn end(&mut self, place: &mut Place<'_>, flow: FlowKey, ttl: u8) -> Option<Signal> {
+        let (signal, grant) = self.asking.end(&flow, ttl)?;
         if grant.is_some() {
             place.events.push_back(event(Change::Withdrawn(flow)));
         }

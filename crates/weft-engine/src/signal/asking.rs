@@ -14,14 +14,20 @@ pub(super) const MAX_FLOWS: usize = 4_096;
 /// A flow without packets for so long is forgotten.
 pub(super) const IDLE: Duration = Duration::from_secs(30);
 
+/// A longer round trip is one in which something was lost.
+const ROUND_TRIP_MAX: Duration = Duration::from_secs(2);
+
 /// One of them.
 pub(super) struct Asked {
     pub(super) peer: PeerId,
     pub(super) rule: usize,
     pub(super) grant: Option<Grant>,
     initiator: Initiator,
+    /// The TTL less the QTTL of all its requests, drawn by chance: an answer to whichever is an answer.
+    difference: u8,
     round_trip: Duration,
-    asked_at: Instant,
+    /// Since when an answer is waited for.
+    waits_since: Option<Instant>,
     used_at: Instant,
     /// What this node's own paths left of the last request: who answers more is not believed.
     offered: Rates,
@@ -29,11 +35,12 @@ pub(super) struct Asked {
 
 impl Asked {
     /// The signal for a packet that leaves now, if one is due.
-    pub(super) fn say(&mut self, now: Instant, ttl: u8, qttl: u8) -> Option<Signal> {
+    pub(super) fn say(&mut self, now: Instant, ttl: u8) -> Option<Signal> {
         self.used_at = now;
+        let qttl = ttl.wrapping_sub(self.difference);
         let signal = self.initiator.on_packet(now, ttl, qttl, self.round_trip)?;
         if matches!(signal.message, Message::Request | Message::Update) {
-            self.asked_at = now;
+            self.waits_since.get_or_insert(now);
         }
         Some(signal)
     }
@@ -65,9 +72,9 @@ impl Asked {
         };
         let echoed = least(signal.echoed, least(self.offered, most));
         let granted = self.initiator.on_signal(now, &Signal { echoed, ..*signal }, difference)?;
-        if signal.message == Message::Response {
-            let sample = now - self.asked_at;
-            self.round_trip = (self.round_trip * 7 + sample) / 8;
+        if let Some(since) = self.waits_since.take() {
+            // What is too short would have it ask twice before the answer can be there.
+            self.round_trip = (now - since).max((self.round_trip * 7 + (now - since)) / 8).min(ROUND_TRIP_MAX);
         }
         let rate = weft_core::explicit_rate::exchange::explicit_rate(granted).unwrap_or_default();
         super::renew(&mut self.grant, now, flow, Grant::of(now, flow, rate, self.round_trip))
@@ -106,7 +113,7 @@ impl Asking {
         now: Instant,
         flow: FlowKey,
         (peer, rule): (PeerId, usize),
-        (wish, nonce): (Signal, u32),
+        (wish, drawn): (Signal, u64),
         round_trip: Duration,
     ) -> Option<&mut Asked> {
         if self.flows.len() >= MAX_FLOWS {
@@ -116,9 +123,10 @@ impl Asking {
             peer,
             rule,
             grant: None,
-            initiator: Initiator::new(Wish { signal: wish, path_takes_part: false }, nonce),
+            initiator: Initiator::new(Wish { signal: wish, path_takes_part: false }, drawn as u32),
+            difference: (drawn >> 32) as u8,
             round_trip,
-            asked_at: now,
+            waits_since: None,
             used_at: now,
             offered: Rates::default(),
         };
@@ -126,9 +134,9 @@ impl Asking {
     }
 
     /// A flow ends: what is to be said, and what was granted.
-    pub(super) fn end(&mut self, flow: &FlowKey, qttl: u8) -> Option<(Option<Signal>, Option<Grant>)> {
+    pub(super) fn end(&mut self, flow: &FlowKey, ttl: u8) -> Option<(Option<Signal>, Option<Grant>)> {
         let mut asked = self.flows.remove(flow)?;
-        Some((asked.initiator.release(qttl), asked.grant))
+        Some((asked.initiator.release(ttl.wrapping_sub(asked.difference)), asked.grant))
     }
 
     /// Forgets flows without packets, and tells of grants that end.

@@ -3,8 +3,9 @@ use weft_wire::ip::FlowKey;
 
 /// A grant that is not renewed ends after so many round trips of its flow,
 const ENDS_AFTER: u32 = 8;
-/// and not sooner than this.
+/// but not sooner, and not later than this.
 const ENDS_AFTER_MIN: Duration = Duration::from_secs(1);
+const ENDS_AFTER_MAX: Duration = Duration::from_secs(5);
 /// A change by less than this part is none.
 const SAME: f64 = 0.01;
 
@@ -23,7 +24,7 @@ impl Grant {
     /// A rate that was granted now; `None` if it is nothing.
     pub(super) fn of(now: Instant, flow: FlowKey, rate: Rate, round_trip: Duration) -> Option<Grant> {
         let bytes_per_second = rate.bps() / 8;
-        let ends = now + (round_trip * ENDS_AFTER).max(ENDS_AFTER_MIN);
+        let ends = now + (round_trip * ENDS_AFTER).clamp(ENDS_AFTER_MIN, ENDS_AFTER_MAX);
         (bytes_per_second > 0).then_some(Grant { flow, bytes_per_second, ends })
     }
 

@@ -12,6 +12,10 @@ use weft_wire::er_sig::{Direction, Message, Rate16, Rates, Service, Signal};
 use weft_wire::ip::FlowKey;
 use weft_wire::quick_start::QuickRate;
 
+/// η: the part of the capacity aimed at.
+const UTILIZATION: f64 = 0.95;
+/// T0 of ERICA+: grants come late here, so that a shorter queue would make them swing.
+const QUEUE: Duration = Duration::from_millis(10);
 /// Flows with a booking at most.
 const MAX_BOOKINGS: usize = 4_096;
 /// How slowly more capacity is believed; less is at once.
@@ -55,8 +59,10 @@ pub(crate) struct Offer {
     asked_at: Instant,
     /// Bytes that had come for it by the last look.
     arrived_bytes: u64,
-    /// Of a controller that wants to know each flow: those that asked lately.
+    /// Flows that asked lately.
     flows: HashMap<FlowKey, Known, SeededState>,
+    /// The mean time from one request of a flow to the next, which is its round trip.
+    between_requests: Duration,
 }
 
 /// A flow that asked: what it had sent then, and when.
@@ -80,6 +86,7 @@ impl Offer {
             asked_at: now,
             arrived_bytes: bundle.sent_bytes + bundle.queued_bytes,
             flows: HashMap::with_hasher(SeededState::new(seed)),
+            between_requests: Duration::ZERO,
         }
     }
 
@@ -97,14 +104,17 @@ impl Offer {
         // What the queue dropped came too, but nobody is to send it again that fast.
         let arriving = Rate::from_bytes_over(arrived_bytes.saturating_sub(self.arrived_bytes), elapsed.max(LOOK_MIN));
         (self.arrived_bytes, self.looked_at) = (arrived_bytes, now);
-        let spacing = if self.kind == RateController::Pi { bundle.round_trip / 4 } else { bundle.round_trip };
+        // A grant waits for the next request, and then needs a round trip to be seen.
+        let round_trip = bundle.round_trip.max(self.between_requests * 3 / 2);
+        let spacing = if self.kind == RateController::Pi { round_trip / 4 } else { round_trip };
         self.next_look = now + spacing.clamp(LOOK_MIN, LOOK_MAX);
-        let Bundle { queued_bytes, round_trip, .. } = *bundle;
+        let queued_bytes = bundle.queued_bytes;
+        self.flows.retain(|_, flow| now - flow.asked_at < FORGOTTEN_AFTER);
         let link = LinkState { capacity: self.capacity, arriving, queued_bytes, round_trip };
         match &mut self.controller {
             Controller::Pi(law) => _ = law.update(now, &link),
             Controller::Erica(law) => {
-                self.flows.retain(|_, flow| now - flow.asked_at < FORGOTTEN_AFTER);
+                let link = LinkState { capacity: link.capacity.scaled(UTILIZATION), ..link };
                 law.on_interval(&link, self.flows.len() as u32);
             }
         }
@@ -136,13 +146,14 @@ impl Offer {
             self.controller = controller(self.kind, now, self.capacity);
         }
         self.asked_at = now;
+        let current = self.current(now, flow, sent_bytes);
         let others = self.bookings.booked().bps().saturating_sub(self.bookings.of(&flow).bps());
         let free = Rate::from_bps(self.capacity.bps().saturating_sub(others));
         let guaranteed = self.would_guarantee(&flow, signal, direction, free);
         let left = Rate::from_bps(free.bps().saturating_sub(guaranteed.bps()));
         let share = match &mut self.controller {
             Controller::Pi(law) => law.rate(),
-            Controller::Erica(law) => law.grant(current(&mut self.flows, now, flow, sent_bytes)),
+            Controller::Erica(law) => law.grant(current),
         };
         self.bookings.on_signal(now, flow, signal, direction, share.min(left), node)
     }
@@ -184,6 +195,17 @@ impl Offer {
         self.capacity
     }
 
+    /// What a flow has sent since it last asked.
+    fn current(&mut self, now: Instant, flow: FlowKey, sent_bytes: u64) -> Rate {
+        let this = Known { sent_bytes, asked_at: now };
+        let is_full = self.flows.len() >= MAX_BOOKINGS && !self.flows.contains_key(&flow);
+        let before = if is_full { None } else { self.flows.insert(flow, this) };
+        let Some(before) = before.filter(|before| before.asked_at < now) else { return Rate::ZERO };
+        let time = now - before.asked_at;
+        self.between_requests = (self.between_requests * 7 + time.min(FORGOTTEN_AFTER)) / 8;
+        Rate::from_bytes_over(sent_bytes.saturating_sub(before.sent_bytes), time)
+    }
+
     fn believe(&mut self, now: Instant, capacity: Rate) {
         let (before, now_bps) = (self.capacity.bps() as f64, capacity.bps() as f64);
         let part = ((now - self.looked_at).as_secs_f64() / BELIEVED_AFTER_S).min(1.0);
@@ -197,26 +219,16 @@ impl Offer {
 fn controller(kind: RateController, now: Instant, capacity: Rate) -> Controller {
     match kind {
         RateController::Pi => {
-            let config = PiConfig::default();
-            Controller::Pi(PiRate::new(config, capacity.scaled(config.utilization), now))
+            let config = PiConfig { utilization: UTILIZATION, ..PiConfig::default() };
+            Controller::Pi(PiRate::new(config, capacity.scaled(UTILIZATION), now))
         }
         RateController::Erica => {
-            let mut law = Erica::new(EricaConfig::default());
-            let (arriving, round_trip) = (Rate::ZERO, LOOK_MIN);
-            law.on_interval(&LinkState { capacity, arriving, queued_bytes: 0, round_trip }, 1);
+            // Where no queue stands the target is the capacity, and not more.
+            let config = EricaConfig { a: 1.0 / UTILIZATION, delay: QUEUE, ..EricaConfig::default() };
+            let mut law = Erica::new(config);
+            let (capacity, round_trip) = (capacity.scaled(UTILIZATION), LOOK_MIN);
+            law.on_interval(&LinkState { capacity, arriving: Rate::ZERO, queued_bytes: 0, round_trip }, 1);
             Controller::Erica(law)
         }
     }
-}
-
-/// What a flow sent since it last asked.
-fn current(flows: &mut HashMap<FlowKey, Known, SeededState>, now: Instant, flow: FlowKey, sent_bytes: u64) -> Rate {
-    let is_full = flows.len() >= MAX_BOOKINGS && !flows.contains_key(&flow);
-    if is_full {
-        return Rate::ZERO;
-    }
-    let known = flows.entry(flow).or_insert(Known { sent_bytes, asked_at: now });
-    let (bytes, time) = (sent_bytes.saturating_sub(known.sent_bytes), now - known.asked_at);
-    *known = Known { sent_bytes, asked_at: now };
-    if time.is_zero() { Rate::ZERO } else { Rate::from_bytes_over(bytes, time) }
 }
