@@ -32,4 +32,5 @@ pub use signal::{Grant, RateController, SignalConfig, SignalFlow, SignalPeer, Si
 pub use snapshot::{FlowSnapshot, MemberSnapshot, PathSnapshot, PeerSnapshot, Snapshot, VpnSnapshot};
 pub use vpn::{ConfigError, Refusal, VpnError, VpnTotals};
 pub use weft_core::ingress::VpnStatus;
+pub use weft_wire::er_sig::{KEY_LEN as SIGNAL_KEY_LEN, SignalKey};
 pub use weft_wire::ip::FlowKey;
