@@ -74,7 +74,11 @@ fn the_key_must_exist_and_be_private() {
 fn rates_above_what_the_links_carry_are_told() {
     let links = "[links]\nuse = [\"lo\"]\n[[link]]\nname = \"lo\"\nmax-rate-up = \"10 Mbit/s\"\n[signal]\nkey = \"signal.key\"\n";
     let rule = |rate: &str| format!("{links}[[signal.rule]]\nname = \"a\"\n{rate}");
-    says(&rule("guaranteed = \"6 Mbit/s\""), 1, &["weft.toml:15:14: error", "of the links' 10.0 Mbit/s only 5.0 Mbit/s"]);
+    says(
+        &rule("guaranteed = \"6 Mbit/s\""),
+        1,
+        &["weft.toml:15:14: error", "of the links' 10.0 Mbit/s only 5.0 Mbit/s"],
+    );
     says(&rule("available = \"20 Mbit/s\""), 1, &["weft.toml:15:13: error", "the links carry 10.0 Mbit/s together"]);
     let (status, message) = check(&dir(), &rule("guaranteed = \"5 Mbit/s\""));
     assert_eq!((status, message.as_str()), (0, ""));

@@ -133,7 +133,7 @@ pub(crate) struct Peer {
     hold_announced: Duration,
     pub(crate) hold_asked: Duration,
     pub(crate) totals: Totals,
-    /// What the paths grant to signalled flows; none before anybody asked.
+    /// What the paths grant to signalled flows, where signalling is wanted.
     offer: Option<Box<Offer>>,
 }
 

@@ -1,7 +1,7 @@
 //! Where packets meet signalling.
 
 use super::{Context, Peer};
-use crate::config::Schedule;
+use crate::config::{QueueKind, Schedule};
 use crate::egress::Arrived;
 use crate::path::Path;
 use crate::signal::{self, Bundle, Carrier, Offer, Place, Room};
@@ -14,9 +14,14 @@ use weft_wire::ip::{IpView, L4Checksum, clamp_mss, has_options};
 use weft_wire::super_packet::SuperPacket;
 use weft_wire::virtio::VNET_HEADER_LEN;
 
+/// A flow that sent nothing for so long has no part in the bundle.
+const ACTIVE: Duration = Duration::from_millis(200);
+/// Flows that are counted.
+const MOST_ACTIVE: usize = 256;
+
 impl Peer {
-    /// What the paths toward the peer carry now. A path whose capacity nothing has shown yet counts as nothing.
-    pub(super) fn bundle(&self) -> Bundle {
+    /// What the paths toward the peer carry now, as far as they were seen to.
+    pub(super) fn bundle(&self, now: Instant) -> Bundle {
         let best = if self.bundles() { None } else { self.best_single() };
         let carries = |at: usize| best.map_or_else(|| self.scheduler.carries_bulk(at), |best| best == at);
         let usable = |(at, path): &(usize, &Path)| path.is_usable() && path.health.answers() && carries(*at);
@@ -32,10 +37,20 @@ impl Peer {
             sent_bytes: self.totals.sent_bytes,
             queued_bytes: self.backlog_bytes(),
             round_trip: round_trips / count.max(1),
+            flows: self.active_flows(now),
         }
     }
 
-    /// What the bundle grants, if anybody asked.
+    /// Flows that lately sent, where the queue keeps them apart.
+    fn active_flows(&self, now: Instant) -> u32 {
+        if self.config.policy.queue != QueueKind::FqCodel {
+            return 0;
+        }
+        let active = self.flows.iter().take_while(|(_, flow)| now - flow.last_used < ACTIVE);
+        active.take(MOST_ACTIVE).count().max(1) as u32
+    }
+
+    /// What the bundle grants, where signalling is wanted.
     pub(crate) fn offer(&self) -> Option<&Offer> {
         self.offer.as_deref()
     }
@@ -46,9 +61,9 @@ impl Peer {
     }
 
     /// Looks at the bundle, if it is time.
-    pub(super) fn look_at_bundle(&mut self, now: Instant) {
+    fn look_at_bundle(&mut self, now: Instant) {
         if self.offer.as_ref().is_some_and(|offer| offer.is_due(now)) {
-            let bundle = self.bundle();
+            let bundle = self.bundle(now);
             if let Some(offer) = &mut self.offer {
                 offer.look(now, &bundle);
                 offer.expire(now);
@@ -65,8 +80,9 @@ impl Peer {
         buf: BufId,
         shape: &mut SuperPacket,
     ) -> Option<(BufId, SuperPacket)> {
+        let now = cx.now;
         self.ready_offer(cx);
-        let bundle = self.bundle();
+        let bundle = self.bundle(now);
         let sent_bytes = self.flows.get(flow).map_or(0, |flow| flow.bytes);
         let inner_limit = self.inner_limit();
         let (Some(room), Some(offer)) = (cx.signal.room_mut(), &mut self.offer) else { return None };
@@ -101,13 +117,13 @@ impl Peer {
         }
     }
 
-    /// There is an offer, and it is not old.
+    /// Where signalling is wanted, there is an offer, and it is not old.
     pub(super) fn ready_offer(&mut self, cx: &mut Context<'_>) {
         let now = cx.now;
         let Some(room) = cx.signal.room_mut() else { return };
         if self.offer.is_none() {
             let seed = room.draw();
-            self.offer = Some(Box::new(Offer::new(now, room.config(), &self.bundle(), seed)));
+            self.offer = Some(Box::new(Offer::new(now, room.config(), &self.bundle(now), seed)));
         }
         self.look_at_bundle(now);
     }
@@ -115,8 +131,7 @@ impl Peer {
 
 /// What a path carries of inner packets, as far as its controller knows.
 fn inner_capacity(path: &Path) -> Rate {
-    let capacity = path.rate.capacity().unwrap_or(Rate::ZERO);
-    capacity.scaled(path.inner_limit() as f64 / f64::from(path.mtu.current().max(1)))
+    path.rate.carried().scaled(path.inner_limit() as f64 / f64::from(path.mtu.current().max(1)))
 }
 
 fn packet_mut<'a>(pool: &'a mut Pool, buf: BufId, shape: &SuperPacket) -> Option<&'a mut [u8]> {

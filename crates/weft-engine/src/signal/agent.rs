@@ -69,6 +69,7 @@ impl Room {
         let drawn = self.draw();
         let asked = self.asking.begin(place.now, flow, (place.peer, rule), (wish, drawn), place.round_trip)?;
         self.totals.asked += 1;
+        self.filter.insert(&flow);
         asked.say(place.now, packet.hop_limit)
     }
 
@@ -105,6 +106,7 @@ impl Room {
             asked.on_answer(place.now, flow, signal, difference, most)
         } else if self.config.answers {
             let back = tuple.reversed();
+            self.filter.insert(&back);
             match self.answering.on_signal(place.now, back, place.peer, (signal, difference), most) {
                 Some(change) => change,
                 None => return false,

@@ -8,6 +8,7 @@ mod agent;
 mod answering;
 mod asking;
 mod config;
+mod filter;
 mod grant;
 mod offer;
 mod packet;
@@ -25,6 +26,7 @@ use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use answering::Answering;
 use asking::Asking;
+use filter::Filter;
 use weft_units::{Duration, Instant, PeerId, Rng};
 use weft_wire::er_sig::{Message, Signal};
 use weft_wire::ip::{FlowKey, IpView, TcpFlags, has_options, protocol};
@@ -63,6 +65,8 @@ pub(crate) struct Room {
     rng: Rng,
     asking: Asking,
     answering: Answering,
+    /// The flows of both.
+    filter: Filter,
     totals: SignalTotals,
     next_sweep: Instant,
 }
@@ -91,6 +95,7 @@ impl Signalling {
                 asking: Asking::new(rng.next_u64()),
                 answering: Answering::new(rng.next_u64()),
                 rng,
+                filter: Filter::default(),
                 totals: SignalTotals::default(),
                 next_sweep: now,
             })
@@ -115,6 +120,8 @@ impl Signalling {
             let mut tell = |change| events.push_back(event(change));
             room.asking.expire(now, &mut tell);
             room.answering.expire(now, &mut tell);
+            let flows = room.asking.iter().map(|(flow, _)| flow);
+            room.filter.refill(flows.chain(room.answering.iter().map(|(flow, _)| flow)));
         }
     }
 
@@ -132,7 +139,7 @@ impl Room {
     pub(crate) fn concerns(&self, packet: &IpView<'_>, flow: &FlowKey) -> bool {
         has_options(packet.bytes)
             || self.may_ask_for(packet)
-            || ((!self.asking.is_empty() || !self.answering.is_empty()) && self.knows(&flow.five_tuple()))
+            || (self.filter.may_contain(flow) && self.knows(&flow.five_tuple()))
     }
 
     /// What a new bundle is to know of the configuration.

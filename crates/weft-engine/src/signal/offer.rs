@@ -37,6 +37,8 @@ pub(crate) struct Bundle {
     pub(crate) queued_bytes: u64,
     /// The mean round trip of its paths.
     pub(crate) round_trip: Duration,
+    /// Flows that share it, where the queue keeps them apart; zero: it does not.
+    pub(crate) flows: u32,
 }
 
 #[derive(Debug)]
@@ -54,6 +56,8 @@ pub(crate) struct Offer {
     bookings: Bookings<FlowKey>,
     quick_start: QuickStartLink,
     capacity: Rate,
+    /// What a queue that keeps flows apart gives each of them whatever the others do, so that nobody is granted less.
+    least: Rate,
     looked_at: Instant,
     next_look: Instant,
     asked_at: Instant,
@@ -81,6 +85,7 @@ impl Offer {
             bookings: Bookings::new(bundle.capacity.scaled(config.reservable), MAX_BOOKINGS, seed),
             quick_start: QuickStartLink::new(now, bundle.sent_bytes),
             capacity: bundle.capacity,
+            least: Rate::ZERO,
             looked_at: now,
             next_look: now,
             asked_at: now,
@@ -99,6 +104,11 @@ impl Offer {
     pub(crate) fn look(&mut self, now: Instant, bundle: &Bundle) {
         self.quick_start.look(now, bundle.sent_bytes);
         self.believe(now, bundle.capacity);
+        let sharing = bundle.flows.max(self.flows.len() as u32);
+        self.least = match bundle.flows {
+            0 => Rate::ZERO,
+            _ => self.capacity.scaled(UTILIZATION / f64::from(sharing)),
+        };
         let elapsed = now - self.looked_at;
         let arrived_bytes = bundle.sent_bytes + bundle.queued_bytes;
         // What the queue dropped came too, but nobody is to send it again that fast.
@@ -155,7 +165,7 @@ impl Offer {
             Controller::Pi(law) => law.rate(),
             Controller::Erica(law) => law.grant(current),
         };
-        self.bookings.on_signal(now, flow, signal, direction, share.min(left), node)
+        self.bookings.on_signal(now, flow, signal, direction, share.max(self.least).min(left), node)
     }
 
     /// What of `free` is guaranteed to a flow that asks, or its ceiling: that is not reserved, but above what there is it would be none.

@@ -47,7 +47,7 @@ pub struct SignalFlow {
 pub struct SignalPeer {
     /// The peer.
     pub peer: PeerId,
-    /// What is granted from: nothing before anybody asked.
+    /// What is granted from: nothing before the paths' controllers know.
     pub capacity: Rate,
     /// Granted to flows that are signalled here, in all.
     pub granted: Rate,

@@ -88,10 +88,6 @@ fn quick_start_is_granted_what_is_left_of_all_paths() {
         let heard = pass(world, 0, &quick_syn(port, option));
         (quick_start::parse(&heard).unwrap().unwrap().1, heard[8])
     };
-    // The first to ask wakes the sampler.
-    let (first, _) = arrives(&mut world, 4000, quick(QuickRate::MOST));
-    assert_eq!((first.rate, first.ttl, first.nonce), (QuickRate::ZERO, 0, 0));
-    world.run_for(Duration::from_secs(1));
     let (option, ttl) = arrives(&mut world, 4001, quick(QuickRate::MOST));
     // Neither path alone could carry 40.96 Mbit/s.
     assert_eq!(option.rate.rate(), Rate::from_bps(40_960_000));
@@ -104,6 +100,16 @@ fn quick_start_is_granted_what_is_left_of_all_paths() {
     let small = QuickRate::new(5);
     let (option, _) = arrives(&mut world, 4003, quick(small));
     assert_eq!((option.rate, option.nonce), (small, quick(small).nonce));
+    // A link that is in use leaves nothing.
+    for number in 0..4_000 {
+        world.send(0, 7, number, 1_000);
+        world.run_for(Duration::from_micros(180));
+    }
+    world.run_for(Duration::from_millis(150));
+    hear(&mut world, 1);
+    let heard = pass(&mut world, 0, &quick_syn(4004, quick(QuickRate::MOST)));
+    let refused = quick_start::parse(&heard).unwrap().unwrap().1;
+    assert_eq!((refused.rate, refused.ttl, refused.nonce), (QuickRate::ZERO, 0, 0));
     let totals = status(&world, 0).totals;
     assert_eq!((totals.quick_start_granted, totals.quick_start_refused), (3, 1));
 }

@@ -47,7 +47,7 @@ pub struct SignalFlow {
 pub struct SignalPeer {
     /// Its name in the configuration.
     pub name: String,
-    /// What is granted from; 0 before anybody asked.
+    /// What is granted from; 0 before anything is known of its paths.
     pub capacity_bps: u64,
     /// Granted in all to flows that are signalled here.
     pub granted_bps: u64,
