@@ -7,5 +7,6 @@ mod net;
 mod agents;
 mod hostile;
 mod hosts;
+mod ipv6;
 mod routers;
 mod shares;

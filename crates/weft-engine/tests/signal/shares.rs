@@ -78,3 +78,28 @@ fn a_common_rate_divides_the_bundle() {
 fn rates_of_their_own_divide_the_bundle() {
     shares(RateController::Erica, 0.9);
 }
+
+/// The queue keeps flows apart, so that one that asks nobody and fills the bundle takes no more than its part of it.
+#[test]
+fn who_keeps_to_no_grant_does_not_take_that_of_others() {
+    let mut world = world(&[direction(20, 5, 0.0), direction(30, 10, 0.0)], udp_rules);
+    let carries = capacity(&world, 0);
+    for tick in 0..4_000u64 {
+        for number in 0..7 {
+            let mut greedy = udp(inner(0), inner(1), 77, tick * 7 + number, 1_000);
+            // To a port that no rule is for.
+            greedy[33] = 10;
+            world.send_raw(0, &greedy);
+        }
+        if tick % 10 == 0 {
+            world.send(0, 1, tick, 1_000);
+            let mut answer = udp(inner(1), inner(0), 9, tick, 8);
+            answer[32..34].copy_from_slice(&1u16.to_be_bytes());
+            world.send_raw(1, &answer);
+        }
+        world.run_for(Duration::from_millis(1));
+        world.delivered.iter_mut().for_each(|delivered| delivered.clear());
+    }
+    let grant = granted(&world, 0, 1).expect("renewed");
+    assert!(grant.bytes_per_second as f64 > carries * 0.3, "{} of {carries}", grant.bytes_per_second);
+}
