@@ -406,9 +406,11 @@ struct Egress<'a> {
 impl<'a> Egress<'a> {
     fn of(peer: PeerId, ends: EgressEnds<'a>, cx: &'a mut Context<'_>) -> Egress<'a> {
         let (heads, totals, offer) = ends;
-        let signals = cx.signal.room_mut().zip(offer.as_deref_mut()).map(|(room, offer)| {
-            (room, Place { now: cx.now, peer, offer, events: cx.events, round_trip: Duration::ZERO })
-        });
+        let signals = cx
+            .signal
+            .room_mut()
+            .zip(offer.as_deref_mut())
+            .map(|(room, offer)| (room, Place { now: cx.now, peer, offer, events: cx.events }));
         Egress { heads, totals, output: cx.output, pool: cx.pool, vpns: cx.vpns, signals }
     }
 

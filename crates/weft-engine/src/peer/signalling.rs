@@ -8,9 +8,10 @@ use crate::signal::{self, Bundle, Carrier, Offer, Place, Room};
 use alloc::boxed::Box;
 use weft_core::pool::{BufId, Pool};
 use weft_units::{Duration, FlowId, Instant, Rate, VpnId};
+use weft_wire::er_sig::Signal;
 use weft_wire::er_sig::carriage::ADDED_LEN;
 use weft_wire::inner::UnitKind;
-use weft_wire::ip::{IpView, L4Checksum, clamp_mss, has_options};
+use weft_wire::ip::{IpVersion, IpView, L4Checksum, clamp_mss, has_options};
 use weft_wire::super_packet::SuperPacket;
 use weft_wire::virtio::VNET_HEADER_LEN;
 
@@ -80,41 +81,22 @@ impl Peer {
         buf: BufId,
         shape: &mut SuperPacket,
     ) -> Option<(BufId, SuperPacket)> {
-        let now = cx.now;
         self.ready_offer(cx);
-        let bundle = self.bundle(now);
         let sent_bytes = self.flows.get(flow).map_or(0, |flow| flow.bytes);
         let inner_limit = self.inner_limit();
         let (Some(room), Some(offer)) = (cx.signal.room_mut(), &mut self.offer) else { return None };
-        let round_trip = bundle.round_trip;
-        let mut place = Place { now: cx.now, peer: self.id, offer, events: cx.events, round_trip };
+        let mut place = Place { now: cx.now, peer: self.id, offer, events: cx.events };
         let is_whole = shape.segments() == 1;
         let packet = packet_mut(cx.pool, buf, shape)?;
         if is_whole {
             room.pass_out(&mut place, packet, sent_bytes);
         }
         let view = IpView::parse(packet).ok()?;
-        let fits = is_whole && packet.len() + ADDED_LEN <= inner_limit;
-        let carrier = Carrier::of(&view, fits)?;
+        let carrier = Carrier::of(&view, is_whole && packet.len() + ADDED_LEN <= inner_limit)?;
         let signal = room.say(&mut place, &view, sent_bytes)?;
-        let headers = if packet.first().is_some_and(|first| first >> 4 == 6) { 60 } else { 40 };
-        let mss = inner_limit.saturating_sub(headers + ADDED_LEN) as u16;
-        clamp_mss(packet, mss, checksum(shape));
-        match carrier {
-            Carrier::Packet => {
-                if let Ok(longer) = signal::add(cx.pool, buf, shape.total_len(), &signal) {
-                    *shape = longer;
-                }
-                None
-            }
-            Carrier::BareAck => {
-                let memory = cx.pool.take(buf);
-                let packet = memory.get(VNET_HEADER_LEN..VNET_HEADER_LEN + shape.total_len()).unwrap_or_default();
-                let ack = signal::bare_ack(cx.pool, packet, &signal);
-                cx.pool.put(buf, memory);
-                ack
-            }
-        }
+        let headers = if view.version == IpVersion::V6 { 60 } else { 40 };
+        clamp_mss(packet, inner_limit.saturating_sub(headers + ADDED_LEN) as u16, checksum(shape));
+        carry(cx.pool, buf, shape, carrier, &signal)
     }
 
     /// Where signalling is wanted, there is an offer, and it is not old.
@@ -132,6 +114,27 @@ impl Peer {
 /// What a path carries of inner packets, as far as its controller knows.
 fn inner_capacity(path: &Path) -> Rate {
     path.rate.carried().scaled(path.inner_limit() as f64 / f64::from(path.mtu.current().max(1)))
+}
+
+/// Puts a signal into a packet, or into an ACK of its own, which is given.
+fn carry(
+    pool: &mut Pool,
+    buf: BufId,
+    shape: &mut SuperPacket,
+    carrier: Carrier,
+    signal: &Signal,
+) -> Option<(BufId, SuperPacket)> {
+    if carrier == Carrier::Packet {
+        if let Ok(longer) = signal::add(pool, buf, shape.total_len(), signal) {
+            *shape = longer;
+        }
+        return None;
+    }
+    let memory = pool.take(buf);
+    let packet = memory.get(VNET_HEADER_LEN..VNET_HEADER_LEN + shape.total_len()).unwrap_or_default();
+    let ack = signal::bare_ack(pool, packet, signal);
+    pool.put(buf, memory);
+    ack
 }
 
 fn packet_mut<'a>(pool: &'a mut Pool, buf: BufId, shape: &SuperPacket) -> Option<&'a mut [u8]> {

@@ -67,7 +67,7 @@ impl Room {
         let rule = self.config.rules.iter().position(|rule| rule.matches(&flow, packet))?;
         let wish = self.config.rules.get(rule)?.wish();
         let drawn = self.draw();
-        let asked = self.asking.begin(place.now, flow, (place.peer, rule), (wish, drawn), place.round_trip)?;
+        let asked = self.asking.begin(place.now, flow, (place.peer, rule), (wish, drawn), place.offer.round_trip())?;
         self.totals.asked += 1;
         self.filter.insert(&flow);
         asked.say(place.now, packet.hop_limit)

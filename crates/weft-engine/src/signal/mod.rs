@@ -49,8 +49,6 @@ pub(crate) struct Place<'a> {
     pub(crate) peer: PeerId,
     pub(crate) offer: &'a mut Offer,
     pub(crate) events: &'a mut VecDeque<Event>,
-    /// The mean round trip of the peer's paths.
-    pub(crate) round_trip: Duration,
 }
 
 /// Signalling, if it is wanted at all.

@@ -56,12 +56,13 @@ pub(crate) struct Offer {
     bookings: Bookings<FlowKey>,
     quick_start: QuickStartLink,
     capacity: Rate,
+    round_trip: Duration,
     /// What a queue that keeps flows apart gives each of them whatever the others do, so that nobody is granted less.
     least: Rate,
     looked_at: Instant,
     next_look: Instant,
     asked_at: Instant,
-    /// Bytes that had come for it by the last look.
+    /// Bytes that had come for it by the last look, but for those the queue dropped.
     arrived_bytes: u64,
     /// Flows that asked lately.
     flows: HashMap<FlowKey, Known, SeededState>,
@@ -85,6 +86,7 @@ impl Offer {
             bookings: Bookings::new(bundle.capacity.scaled(config.reservable), MAX_BOOKINGS, seed),
             quick_start: QuickStartLink::new(now, bundle.sent_bytes),
             capacity: bundle.capacity,
+            round_trip: bundle.round_trip,
             least: Rate::ZERO,
             looked_at: now,
             next_look: now,
@@ -103,15 +105,11 @@ impl Offer {
     /// Takes a look at the bundle.
     pub(crate) fn look(&mut self, now: Instant, bundle: &Bundle) {
         self.quick_start.look(now, bundle.sent_bytes);
+        self.round_trip = bundle.round_trip;
         self.believe(now, bundle.capacity);
-        let sharing = bundle.flows.max(self.flows.len() as u32);
-        self.least = match bundle.flows {
-            0 => Rate::ZERO,
-            _ => self.capacity.scaled(UTILIZATION / f64::from(sharing)),
-        };
+        self.least = self.least(bundle);
         let elapsed = now - self.looked_at;
         let arrived_bytes = bundle.sent_bytes + bundle.queued_bytes;
-        // What the queue dropped came too, but nobody is to send it again that fast.
         let arriving = Rate::from_bytes_over(arrived_bytes.saturating_sub(self.arrived_bytes), elapsed.max(LOOK_MIN));
         (self.arrived_bytes, self.looked_at) = (arrived_bytes, now);
         // A grant waits for the next request, and then needs a round trip to be seen.
@@ -195,6 +193,11 @@ impl Offer {
         Rates { available: capacity, guaranteed: capacity }
     }
 
+    /// The mean round trip of the peer's paths, as of the last look.
+    pub(crate) fn round_trip(&self) -> Duration {
+        self.round_trip
+    }
+
     /// What is guaranteed in all.
     pub(crate) fn booked(&self) -> Rate {
         self.bookings.booked()
@@ -216,6 +219,14 @@ impl Offer {
         Rate::from_bytes_over(sent_bytes.saturating_sub(before.sent_bytes), time)
     }
 
+    fn least(&self, bundle: &Bundle) -> Rate {
+        match bundle.flows {
+            0 => Rate::ZERO,
+            flows => self.capacity.scaled(UTILIZATION / f64::from(flows.max(self.flows.len() as u32))),
+        }
+    }
+
+    /// Less capacity is believed at once, more slowly.
     fn believe(&mut self, now: Instant, capacity: Rate) {
         let (before, now_bps) = (self.capacity.bps() as f64, capacity.bps() as f64);
         let part = ((now - self.looked_at).as_secs_f64() / BELIEVED_AFTER_S).min(1.0);
