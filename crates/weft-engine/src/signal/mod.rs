@@ -169,10 +169,13 @@ impl Room {
         let is_right = |flow: &FlowKey| self.config.key.as_ref().is_none_or(|key| key.is_right(flow, signal));
         let flow = match signal.message {
             Message::Response => Some(packet.reversed()).filter(is_right),
-            // One goes on to the receiver, who sends it back.
-            Message::Reject => [packet, packet.reversed()].into_iter().find(|flow| {
-                is_right(flow) && (self.config.key.is_some() || *flow == packet || self.asking.contains(flow))
-            }),
+            // It goes on to the receiver, who sends it back.
+            Message::Reject => {
+                let back = packet.reversed();
+                let is_answer = self.asking.contains(&back);
+                let ways = if is_answer { [back, packet] } else { [packet, back] };
+                ways.into_iter().find(is_right)
+            }
             _ => Some(packet).filter(is_right),
         };
         self.totals.forged += u64::from(flow.is_none());
