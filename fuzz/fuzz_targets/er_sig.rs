@@ -2,7 +2,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use weft_wire::er_sig::carriage::{insert, parse, update};
+use weft_wire::er_sig::carriage::{insert, parse, remove, update};
 use weft_wire::er_sig::{SIGNAL_LEN, Signal};
 
 fuzz_target!(|packet: &[u8]| {
@@ -10,6 +10,9 @@ fuzz_target!(|packet: &[u8]| {
         let mut again = packet.to_vec();
         update(&mut again, at, &signal).expect("what is parsed can be written");
         assert_eq!(again[at..at + SIGNAL_LEN], packet[at..at + SIGNAL_LEN]);
+        if let Ok(taken) = remove(&mut again) {
+            assert_eq!(again[taken] >> 4, packet[0] >> 4);
+        }
         return;
     }
     let Some((bytes, packet)) = packet.split_first_chunk::<SIGNAL_LEN>() else { return };

@@ -31,7 +31,7 @@ pub(crate) struct Arrived {
 }
 
 impl Arrived {
-    fn bytes<'a>(&self, pool: &'a Pool) -> &'a [u8] {
+    pub(crate) fn bytes<'a>(&self, pool: &'a Pool) -> &'a [u8] {
         pool.bytes(self.buf).get(self.start..self.start + self.len).unwrap_or_default()
     }
 }

@@ -1,5 +1,6 @@
 //! What the engine tells its user, and what it can be told to do.
 
+use crate::signal::Grant;
 use crate::vpn::VpnError;
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -8,6 +9,7 @@ use core::net::SocketAddr;
 use core::time::Duration;
 use weft_core::service::Service;
 use weft_units::{LinkId, PathId, PeerId};
+use weft_wire::ip::FlowKey;
 
 /// A change worth a log line or an action of the program.
 #[derive(Clone, Debug, PartialEq)]
@@ -45,6 +47,10 @@ pub enum Event {
     InnerMtu(u16),
     /// Routes to the peers' prefixes should carry this `reordering` metric (paper 000, eq. 1); `None`: the kernel's default.
     ReorderingMetric(Option<u32>),
+    /// A flow that starts here may send so fast, or longer as fast as before.
+    Granted(Grant),
+    /// What was granted to a flow that starts here is no more: it goes on as if nothing had been asked.
+    Withdrawn(FlowKey),
     /// A path answered a [`Command::Ping`].
     Pong {
         /// The peer.

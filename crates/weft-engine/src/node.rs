@@ -6,6 +6,7 @@ use crate::event::{Command, CommandError, Event, VpnChange};
 use crate::interface::{LinkEvent, Received, Transmit};
 use crate::links::{Link, Links};
 use crate::peer::{Context, Datagram, Peer};
+use crate::signal::{SignalConfig, Signalling};
 use crate::vpn::{ConfigError, Leases, Vpn, VpnError, Vpns, check_vpns};
 use alloc::collections::VecDeque;
 use alloc::string::String;
@@ -39,6 +40,7 @@ pub struct Engine {
     pub(crate) pool: Pool,
     links: Links,
     pub(crate) vpns: Vpns,
+    pub(crate) signal: Signalling,
     events: VecDeque<Event>,
     output: Output,
     handshakes: VecDeque<(Transmit, Vec<u8>)>,
@@ -80,6 +82,7 @@ impl Engine {
             pool: Pool::new(POOL_LIMITS),
             links: Links::new(config.links),
             vpns: Vpns::new(rng.split(u64::from(u32::MAX)).next_u64()),
+            signal: Signalling::default(),
             events: VecDeque::new(),
             output: Output::default(),
             handshakes: VecDeque::new(),
@@ -166,6 +169,15 @@ impl Engine {
         Ok(())
     }
 
+    /// Signals QoS in band from now on, or no more. Without a change all goes on; else everything granted before is withdrawn.
+    pub fn set_signalling(&mut self, now: Instant, config: Option<SignalConfig>) {
+        let [high, low, ..] = self.sessions.public_key().node_id().0;
+        let rng = self.rng.split(now.as_nanos().rotate_left(32));
+        if self.signal.set(now, config, (u16::from_be_bytes([high, low]), rng), &mut self.events) {
+            self.peers.iter_mut().for_each(Peer::forget_offer);
+        }
+    }
+
     fn check_peers(&self, peers: &[PeerConfig]) -> Result<(), PeerError> {
         if peers.len() > usize::from(u16::MAX) {
             return Err(PeerError::TooMany);
@@ -230,6 +242,7 @@ impl Engine {
             vpns: &mut self.vpns,
             events: &mut self.events,
             output: &mut self.output,
+            signal: &mut self.signal,
         };
         self.peers.get_mut(index).map(|peer| work(peer, &mut cx))
     }
@@ -340,6 +353,7 @@ impl Engine {
             vpns: &mut self.vpns,
             events: &mut self.events,
             output: &mut self.output,
+            signal: &mut self.signal,
         };
         if let Some(peer) = self.peers.get_mut(index) {
             peer.on_datagram(&mut cx, received, &datagram, link);
@@ -404,6 +418,7 @@ impl Engine {
         for index in 0..self.peers.len() {
             self.with_peer(now, index, |p, cx| p.on_timeout(cx));
         }
+        self.signal.handle_timeout(now, &mut self.events);
         self.refresh_inner_mtu();
         self.refresh_reordering();
     }
@@ -569,7 +584,8 @@ impl Engine {
         if !self.handshakes.is_empty() {
             return Some(now);
         }
-        self.peers.iter().filter_map(|p| p.next_timeout(now)).chain(self.sessions.next_timeout()).min()
+        let peers = self.peers.iter().filter_map(|p| p.next_timeout(now));
+        peers.chain(self.sessions.next_timeout()).chain(self.signal.next_timeout()).min()
     }
 
     /// The kernel refused a send, and why.

@@ -4,11 +4,12 @@ use proptest::prelude::*;
 use weft_units::Rate;
 use weft_wire::WireError;
 use weft_wire::checksum::checksum;
-use weft_wire::er_sig::carriage::{ADDED_LEN, insert, locate, parse, update};
+use weft_wire::er_sig::carriage::{ADDED_LEN, insert, locate, parse, remove, update};
 use weft_wire::er_sig::{
-    BurstTolerance, DelayVariance, Direction, Message, Rate16, Rates, SIGNAL_LEN, Service, Signal, ttl_difference,
+    BurstTolerance, DelayVariance, Direction, KEY_LEN, Message, Rate16, Rates, SIGNAL_LEN, Service, Signal, SignalKey,
+    ttl_difference,
 };
-use weft_wire::ip::IpView;
+use weft_wire::ip::{FlowKey, IpView};
 
 /// Paper 001's call: 82 kbit/s guaranteed, delay variance below 10 ms, and 32 Mbit/s if they can be had.
 const CALL: Signal = Signal {
@@ -198,5 +199,61 @@ proptest! {
         if let Ok(len) = insert(&bytes, &CALL, &mut out) {
             prop_assert_eq!(parse(&out[..len]).map(|found| found.map(|(_, signal)| signal)), Ok(Some(CALL)));
         }
+    }
+}
+
+#[test]
+fn what_was_put_in_can_be_taken_out() {
+    let pad = [1, 1, 1, 1];
+    for (is_ipv6, options) in [(false, &[][..]), (false, &pad[..]), (true, &[][..])] {
+        let bare = packet(is_ipv6, options);
+        let mut out = [0; 160];
+        let len = insert(&bare, &CALL, &mut out).unwrap();
+        let taken = remove(&mut out[..len]).unwrap();
+        assert_eq!((taken, &out[taken..len]), (ADDED_LEN, &bare[..]), "IPv6 {is_ipv6}");
+        assert_eq!(remove(&mut out[taken..len]), Ok(0));
+    }
+    // Beside a router alert (RFC 2711), which has to stay.
+    let bare = packet(true, &[17, 0, 5, 2, 0, 0, 1, 0]);
+    let mut out = [0; 160];
+    let len = insert(&bare, &CALL, &mut out).unwrap();
+    assert_eq!((remove(&mut out[..len]), locate(&out[..len])), (Ok(0), Ok(None)));
+    assert_eq!(IpView::parse(&out[..len]).unwrap().ports(), (0x1234, 53));
+    // Between other options of IPv4 there are no fillers to go with it.
+    let mut options = vec![30, 30];
+    options.extend(CALL_BYTES);
+    options.extend([7, 6, 4, 0, 0, 0]);
+    let mut tight = packet(false, &options);
+    assert_eq!((remove(&mut tight), locate(&tight)), (Ok(0), Ok(None)));
+    assert_eq!((checksum(&tight[..56]), tight[50]), (0, 7), "the other option stays");
+}
+
+#[test]
+fn a_tag_is_of_one_key_one_flow_and_one_request() {
+    let key = SignalKey::new([7; KEY_LEN]);
+    let flow = FlowKey::of(&packet(false, &[])).unwrap();
+    let signed = key.sign(&flow, CALL);
+    assert!(key.is_right(&flow, &signed) && signed.tag != 0);
+    let lowered = Signal { forward: Rates::default(), hops: 9, qttl: 1, message: Message::Confirm, ..signed };
+    assert!(key.is_right(&flow, &lowered), "what nodes and answers change");
+    let mut wrong = 0;
+    for (of, signal) in [
+        (flow.reversed(), signed),
+        (FlowKey { src_port: 1, ..flow }, signed),
+        (flow, Signal { nonce: 1, ..signed }),
+        (flow, Signal { service: Service::Available, ..signed }),
+        (flow, Signal { receiver_pays: false, ..signed }),
+        (flow, Signal { preemption: 6, ..signed }),
+        (flow, Signal { delay_priority: 1, ..signed }),
+        (flow, Signal { tag: 0, ..signed }),
+    ] {
+        wrong += usize::from(!key.is_right(&of, &signal));
+    }
+    assert_eq!(wrong, 8);
+    let mut secret = [7; KEY_LEN];
+    for at in [0, 15, 16, 31] {
+        secret[at] = 8;
+        assert!(!SignalKey::new(secret).is_right(&flow, &signed), "byte {at} of the key");
+        secret[at] = 7;
     }
 }

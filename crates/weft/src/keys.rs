@@ -1,10 +1,12 @@
 //! Key files: the base64 of 32 secret bytes and a line end, for their owner's eyes only.
 
+use base64ct::{Base64, Encoding};
 use std::fmt;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use weft_engine::{SIGNAL_KEY_LEN, SignalKey};
 use weft_session::Identity;
 
 /// No key file is longer, in bytes.
@@ -42,11 +44,28 @@ impl fmt::Display for KeyError {
 
 impl std::error::Error for KeyError {}
 
-/// Reads a key file, which only its owner may read.
+/// Reads the key pair of a node from a file that only its owner may read.
 ///
 /// # Errors
 /// When the file is missing, exposed to others, or holds no key.
 pub fn load(path: &Path) -> Result<Identity, KeyError> {
+    read(path)?.trim().parse().map_err(|_| KeyError::Malformed(path.to_owned()))
+}
+
+/// Reads the key of a signalling domain, which is as any that `weft keygen` makes.
+///
+/// # Errors
+/// As [`load`].
+pub fn load_signal_key(path: &Path) -> Result<SignalKey, KeyError> {
+    let mut key = [0; SIGNAL_KEY_LEN];
+    match Base64::decode(read(path)?.trim(), &mut key) {
+        Ok(bytes) if bytes.len() == SIGNAL_KEY_LEN => Ok(SignalKey::new(key)),
+        _ => Err(KeyError::Malformed(path.to_owned())),
+    }
+}
+
+/// The text of a file that only its owner may read.
+fn read(path: &Path) -> Result<String, KeyError> {
     let io = |why| KeyError::Io(path.to_owned(), why);
     let file = File::open(path).map_err(io)?;
     let mode = file.metadata().map_err(io)?.mode() & 0o7777;
@@ -55,7 +74,7 @@ pub fn load(path: &Path) -> Result<Identity, KeyError> {
     }
     let mut text = String::new();
     file.take(MAX_BYTES).read_to_string(&mut text).map_err(io)?;
-    text.trim().parse().map_err(|_| KeyError::Malformed(path.to_owned()))
+    Ok(text)
 }
 
 /// Writes the key to a new file that only its owner may read.

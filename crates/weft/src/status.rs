@@ -1,5 +1,9 @@
 //! What a running node shows: the JSON of `--json`, and what the tables are made of. Units are in the names.
 
+mod signal;
+
+pub use signal::{Signal, SignalFlow, SignalPeer};
+
 use serde::{Deserialize, Serialize};
 
 /// Version of this format.
@@ -29,6 +33,9 @@ pub struct Status {
     /// The congestion control for explicit rates; absent: none was asked for.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub tcp_er: Option<TcpEr>,
+    /// In-band QoS signalling; absent: it is off.
+    #[serde(default)]
+    pub signal: Option<Signal>,
     /// Datagrams dropped before authentication.
     pub rejected_datagrams: u64,
     /// Packets for which no peer has a prefix.

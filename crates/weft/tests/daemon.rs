@@ -412,3 +412,51 @@ fn the_service_manager_is_told() {
     assert_eq!(states, ["READY=1", "RELOADING=1", "READY=1", "STOPPING=1"], "{told:?}");
     assert!(order.contains(&"WATCHDOG=1"), "{told:?}");
 }
+
+/// A real TCP connection is asked for, granted what `max-rate-up` allows, and shown; its hosts see no option.
+#[test]
+fn a_signalled_connection_is_granted_and_shown() {
+    let has_iperf = Command::new("iperf3").arg("--version").output().is_ok();
+    if !has_tun() || !has_iperf {
+        return;
+    }
+    let dir = Dir::new();
+    two_nodes(&dir, None);
+    dir.key("signal.key");
+    let capped = |link: u8| format!("[[link]]\nname = \"link{link}\"\nmax-rate-up = \"20 Mbit/s\"\n");
+    let signal = format!("[signal]\nkey = \"signal.key\"\n{}{}", capped(1), capped(2));
+    let rule = "[[signal.rule]]\nname = \"bulk\"\nports = \"5201\"\n";
+    for (node, rest) in [("home", signal.clone() + rule), ("hub", signal)] {
+        let file = format!("{node}.toml");
+        let text = fs::read_to_string(dir.path(&file)).unwrap();
+        dir.write(&file, &(text + &rest));
+    }
+    let out = script(
+        &dir,
+        &format!(
+            r#"{TWO_NODES}
+            up hub; up home; logged home "session established"
+            ip netns exec hub iperf3 -s -D -p 5201 >/dev/null; sleep 0.5
+            ip netns exec home iperf3 -c 10.9.0.2 -p 5201 -t 6 >iperf.txt &
+            sleep 5; run home status --json >home.json; run hub status --json >hub.json
+            wait $!; echo "transfer: $?""#
+        ),
+    );
+    let show = || {
+        format!("{}{}\n{}", stdout(&out), stderr(&out), fs::read_to_string(dir.path("iperf.txt")).unwrap_or_default())
+    };
+    assert!(stdout(&out).contains("transfer: 0"), "{}", show());
+    let status = |node: &str| -> serde_json::Value {
+        let text = fs::read_to_string(dir.path(&format!("{node}.json"))).unwrap();
+        serde_json::from_str(&text).unwrap()
+    };
+    let (home, hub) = (&status("home")["signal"], &status("hub")["signal"]);
+    let flows = home["flows"].as_array().unwrap();
+    let granted = |flow: &&serde_json::Value| flow["rule"] == "bulk" && flow["rate_bps"].is_u64();
+    let flow = flows.iter().find(granted).unwrap_or_else(|| panic!("{home:#}\n{hub:#}\n{}", show()));
+    let rate = flow["rate_bps"].as_u64().unwrap();
+    assert!((20_000_000..=40_000_000).contains(&rate), "{rate}");
+    assert!(flow["flow"].as_str().unwrap().ends_with("10.9.0.2:5201"), "{flow}");
+    assert!(home["peers"][0]["granted_bps"].as_u64().unwrap() >= rate);
+    assert_eq!((&home["forged_tags"], &hub["forged_tags"]), (&0.into(), &0.into()));
+}

@@ -509,6 +509,12 @@ impl PathRate {
         self.confirmed.then(|| Rate::from_bps(self.capacity_bps as u64))
     }
 
+    /// What the path has been seen to carry: its capacity, or while no queue has shown that, the most that arrived. Zero: it has carried
+    /// nothing yet.
+    pub fn carried(&self) -> Rate {
+        if self.assumed { Rate::ZERO } else { Rate::from_bps(self.capacity_bps as u64) }
+    }
+
     /// The standing queue aimed at: one millisecond, 2 % of the round trip, a good packet or three times the jitter, whichever is most.
     pub fn queue_target(&self) -> Duration {
         Duration::from_millis(1).max(self.rtt.min() / 50).max(self.packets_time(1.2)).max(self.jitter() * 3)

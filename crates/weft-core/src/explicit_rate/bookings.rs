@@ -50,6 +50,22 @@ impl<K: Hash + Eq> Bookings<K> {
         Bookings { reservable_bps: reservable.bps(), most, flows, booked_bps: [0; LEVELS] }
     }
 
+    /// From now on so much may be guaranteed. What was is kept until its flow asks again.
+    pub fn set_reservable(&mut self, reservable: Rate) {
+        self.reservable_bps = reservable.bps();
+    }
+
+    /// What is guaranteed to a flow.
+    pub fn of(&self, flow: &K) -> Rate {
+        Rate::from_bps(self.flows.get(flow).map_or(0, |booking| booking.guaranteed_bps))
+    }
+
+    /// What a request for `asked` would be guaranteed.
+    pub fn would_guarantee(&self, flow: &K, preemption: u8, asked: Rate16) -> Rate {
+        let admissible = self.admissible_bps(preemption, self.flows.get(flow));
+        Rate16::floor(Rate::from_bps(admissible)).min(asked).rate().unwrap_or_default()
+    }
+
     /// Flows with a booking.
     pub fn len(&self) -> usize {
         self.flows.len()

@@ -24,6 +24,9 @@ impl Default for EricaConfig {
     }
 }
 
+/// Who sends nearly the fair share sends it: what a signal says of a rate is rounded down.
+const NEAR: f64 = 0.95;
+
 /// A link's part of ERICA+; what it needs of a flow is what that sends at present.
 #[derive(Clone, Debug)]
 pub struct Erica {
@@ -59,7 +62,7 @@ impl Erica {
             rate = rate.max(self.most_bps[0]);
         }
         self.most_bps[1] = self.most_bps[1].max(rate);
-        if rate > self.fair_bps && current < self.fair_bps {
+        if rate > self.fair_bps && current < self.fair_bps * NEAR {
             // No sudden increase.
             rate = self.fair_bps;
         }

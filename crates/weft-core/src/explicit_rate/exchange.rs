@@ -37,13 +37,16 @@ pub struct Initiator {
     ttl_difference: u8,
     state: State,
     granted: Rates,
+    /// Of the way back: what the nodes there left of the wish, which the confirmation tells them and the other end.
+    reverse: Rates,
 }
 
 impl Initiator {
     /// A sender that has not asked yet. `nonce` is random.
     pub fn new(wish: Wish, nonce: u32) -> Initiator {
         let state = State::Asking { until: Instant::ZERO, attempts: 0 };
-        Initiator { wish, nonce, ttl_difference: 0, state, granted: Rates::default() }
+        let (granted, reverse) = (Rates::default(), Rates::default());
+        Initiator { wish, nonce, ttl_difference: 0, state, granted, reverse }
     }
 
     /// The signal for a packet that leaves with this TTL, if one is due. `qttl` is random; `round_trip` is measured, or a guess.
@@ -64,7 +67,8 @@ impl Initiator {
             }
             State::Granted { is_confirmed: confirmed @ false, .. } => {
                 *confirmed = true;
-                Some(Signal { echoed: self.granted, ..self.say(Message::Confirm, qttl) })
+                let confirm = self.say(Message::Confirm, qttl);
+                Some(Signal { echoed: self.granted, reverse: self.reverse, ..confirm })
             }
             State::Granted { asked_at, is_waiting, .. } if now - *asked_at >= round_trip => {
                 // One that was not answered is not waited for: the next asks the same.
@@ -102,6 +106,11 @@ impl Initiator {
             return None;
         }
         self.granted = signal.echoed;
+        let wish = self.wish.signal.reverse;
+        self.reverse = Rates {
+            available: signal.reverse.available.min(wish.available),
+            guaranteed: signal.reverse.guaranteed.min(wish.guaranteed),
+        };
         self.state = State::Granted { asked_at: now, is_confirmed: false, is_waiting: false };
         Some(self.granted)
     }
@@ -111,8 +120,12 @@ impl Initiator {
         if !matches!(self.state, State::Granted { .. }) {
             return None;
         }
-        let Rates { available, guaranteed } = self.granted;
-        Some(Rate::from_bps(available.rate()?.bps().saturating_add(guaranteed.rate()?.bps())))
+        explicit_rate(self.granted)
+    }
+
+    /// The request's number.
+    pub fn nonce(&self) -> u32 {
+        self.nonce
     }
 
     /// Whether it will ask no more: the flow is plain TCP.
@@ -130,6 +143,12 @@ impl Initiator {
     fn say(&self, message: Message, qttl: u8) -> Signal {
         Signal { message, nonce: self.nonce, qttl, ..self.wish.signal }
     }
+}
+
+/// ER = GR + AR; `None` without a limit.
+pub fn explicit_rate(granted: Rates) -> Option<Rate> {
+    let Rates { available, guaranteed } = granted;
+    Some(Rate::from_bps(available.rate()?.bps().saturating_add(guaranteed.rate()?.bps())))
 }
 
 /// The receiver's answer to a request or an update; `takes` is what it can take. Its own wish for the way back is in the request.

@@ -1,5 +1,6 @@
 //! From opened datagrams to the TUN device.
 
+use super::signalling::{may_carry, signal_in};
 use super::{Arrivals, Context, MAX_PATHS, Peer, Totals, loops};
 use crate::PathState;
 use crate::egress::{Arrived, Heads, Output};
@@ -8,14 +9,16 @@ use crate::interface::Received;
 use crate::join::Joined;
 use crate::links::Link;
 use crate::path::{Ends, Path};
+use crate::signal::{Offer, Place, Room};
 use crate::vpn::{News, Vpns};
+use alloc::boxed::Box;
 use core::net::IpAddr;
 use core::ops::Range;
 use weft_core::pool::{BufId, Pool};
 use weft_core::reorder::Inserted;
 use weft_session::{Opened, VpnStanding};
 use weft_units::planted::{self, Fault};
-use weft_units::{Duration, FlowId, FlowSeq, Instant, VpnId};
+use weft_units::{Duration, FlowId, FlowSeq, Instant, PeerId, VpnId};
 use weft_wire::frame::{Frame, Frames};
 use weft_wire::hop::PacketType;
 use weft_wire::inner::{GRANULE, INNER_LEN, InnerHeader, MAX_GRANULES, PART_HEADER_LEN, PartHeader, UnitKind};
@@ -240,7 +243,7 @@ impl Peer {
     fn on_skip(&mut self, cx: &mut Context<'_>, flow: FlowId, first: FlowSeq, count: u32) {
         if let Arrivals::Resequence(resequencer) = &mut self.arrivals {
             let now = cx.now;
-            let mut egress = Egress::of(&mut self.heads, &mut self.totals, cx);
+            let mut egress = Egress::of(self.id, (&mut self.heads, &mut self.totals, &mut self.offer), cx);
             resequencer.skip(now, flow, first, count, &mut |flow, seq, item| egress.deliver(flow, seq, item));
         }
     }
@@ -290,8 +293,11 @@ impl Peer {
 
     /// Puts a unit in its place; takes over its buffer's reference. `ce`: the way marked it.
     fn insert(&mut self, cx: &mut Context<'_>, item: Arrived, ce: bool) {
+        if cx.signal.room().is_some() && may_carry(cx.pool, &item) {
+            self.ready_offer(cx);
+        }
         let (now, vpn, inner, len) = (cx.now, item.vpn, item.inner, item.len);
-        let mut egress = Egress::of(&mut self.heads, &mut self.totals, cx);
+        let mut egress = Egress::of(self.id, (&mut self.heads, &mut self.totals, &mut self.offer), cx);
         let mut out = |flow, seq, item| egress.deliver(flow, seq, item);
         let inserted = match &mut self.arrivals {
             Arrivals::Resequence(r) => r.insert(now, inner.flow, inner.seq, item, &mut out),
@@ -335,7 +341,7 @@ impl Peer {
     pub(super) fn expire_holes(&mut self, cx: &mut Context<'_>) {
         if let Arrivals::Resequence(resequencer) = &mut self.arrivals {
             let now = cx.now;
-            let mut egress = Egress::of(&mut self.heads, &mut self.totals, cx);
+            let mut egress = Egress::of(self.id, (&mut self.heads, &mut self.totals, &mut self.offer), cx);
             resequencer.expire(now, &mut |flow, seq, item| egress.deliver(flow, seq, item));
         }
     }
@@ -384,6 +390,9 @@ fn copy_out(cx: &mut Context<'_>, item: &Arrived) -> Option<Arrived> {
     copied
 }
 
+/// What of a peer an [`Egress`] works on.
+type EgressEnds<'a> = (&'a mut Heads, &'a mut Totals, &'a mut Option<Box<Offer>>);
+
 /// Where units in order go.
 struct Egress<'a> {
     heads: &'a mut Heads,
@@ -391,14 +400,26 @@ struct Egress<'a> {
     output: &'a mut Output,
     pool: &'a mut Pool,
     vpns: &'a mut Vpns,
+    signals: Option<(&'a mut Room, Place<'a>)>,
 }
 
 impl<'a> Egress<'a> {
-    fn of(heads: &'a mut Heads, totals: &'a mut Totals, cx: &'a mut Context<'_>) -> Egress<'a> {
-        Egress { heads, totals, output: cx.output, pool: cx.pool, vpns: cx.vpns }
+    fn of(peer: PeerId, ends: EgressEnds<'a>, cx: &'a mut Context<'_>) -> Egress<'a> {
+        let (heads, totals, offer) = ends;
+        let signals = cx
+            .signal
+            .room_mut()
+            .zip(offer.as_deref_mut())
+            .map(|(room, offer)| (room, Place { now: cx.now, peer, offer, events: cx.events }));
+        Egress { heads, totals, output: cx.output, pool: cx.pool, vpns: cx.vpns, signals }
     }
 
-    fn deliver(&mut self, flow: FlowId, seq: FlowSeq, item: Arrived) {
+    fn deliver(&mut self, flow: FlowId, seq: FlowSeq, mut item: Arrived) {
+        if let Some((room, place)) = &mut self.signals
+            && may_carry(self.pool, &item)
+        {
+            signal_in(room, place, self.pool, &mut item);
+        }
         let Some(vpn) = self.vpns.get_mut(item.vpn) else {
             // Removed while it waited.
             self.pool.release(item.buf);

@@ -1,5 +1,6 @@
 //! From the TUN device to where packets wait.
 
+use super::signalling::checksum;
 use super::{Context, Peer};
 use crate::config::{AckPolicy, Dscp};
 use crate::node::INNER_MTU_MIN;
@@ -10,13 +11,15 @@ use weft_core::pool::BufId;
 use weft_core::queue::Arrival;
 use weft_units::{FlowId, VpnId};
 use weft_wire::ecn::{DscpModel, encapsulate};
-use weft_wire::inner::UnitKind;
-use weft_wire::ip::{Ecn, IpView, L4Checksum, TcpOption, clamp_mss};
+use weft_wire::ip::{Ecn, IpView, TcpOption, clamp_mss};
 use weft_wire::super_packet::SuperPacket;
 use weft_wire::virtio::VNET_HEADER_LEN;
 
 /// As many as fit into the TCP options (RFC 2018 §3).
 const MAX_SACK_BLOCKS: usize = 4;
+
+/// Tells the number of a signal's own packet from that of the packet it goes before.
+const OF_ITS_OWN: u32 = 1 << 31;
 
 /// ECN is copied in any case (RFC 6040).
 fn outer_tos(dscp: Dscp, inner_tos: u8) -> u8 {
@@ -34,13 +37,13 @@ impl Peer {
         let mss = self.mss_limit(cx.pool.bytes(buf).get(VNET_HEADER_LEN).copied());
         let bytes = cx.pool.bytes_mut(buf).get_mut(VNET_HEADER_LEN..VNET_HEADER_LEN + shape.total_len());
         let described = bytes.and_then(|packet| {
-            let checksum =
-                if shape.unit_kind() == UnitKind::Packet { L4Checksum::Complete } else { L4Checksum::Partial };
-            clamp_mss(packet, mss, checksum);
+            clamp_mss(packet, mss, checksum(&shape));
             let view = IpView::parse(packet).ok()?;
-            Some((VpnFlow { vpn, key: view.flow_key() }, view.tos))
+            let key = view.flow_key();
+            let signals = vpn == VpnId::DEFAULT && cx.signal.room().is_some_and(|room| room.concerns(&view, &key));
+            Some((VpnFlow { vpn, key }, view.tos, signals))
         });
-        let Some((key, inner_tos)) = described else {
+        let Some((key, inner_tos, signals)) = described else {
             cx.pool.release(buf);
             return;
         };
@@ -51,13 +54,23 @@ impl Peer {
         }
         let tos = outer_tos(self.config.policy.dscp, inner_tos);
         let flow_hash = self.flows.hash(&key);
+        let mut first = Segment { buf, vpn, flow, shape, number: 0, serial, tos, marked: false, born: now, flow_hash };
+        if signals && let Some((buf, shape)) = self.signal_out(cx, flow, buf, &mut first.shape) {
+            self.queue_segments(cx, Segment { buf, shape, serial: serial ^ OF_ITS_OWN, ..first }, inner_tos);
+        }
+        self.queue_segments(cx, first, inner_tos);
+    }
+
+    /// Queues a packet's segments, of which this is the first; takes over the buffer's reference.
+    fn queue_segments(&mut self, cx: &mut Context<'_>, first: Segment, inner_tos: u8) {
+        let Segment { buf, flow, shape, .. } = first;
         let ecn_capable = Ecn::of(inner_tos).is_capable();
         for number in 0..shape.segments() as u16 {
-            let segment = Segment { buf, vpn, flow, shape, number, serial, tos, marked: false, born: now, flow_hash };
+            let segment = Segment { number, ..first };
             cx.pool.retain(buf);
             let bytes = (shape.header_len() + segment.payload_len()) as u32;
             let arrival = Arrival { flow, bytes, ecn_capable };
-            if vpn == VpnId::DEFAULT {
+            if segment.vpn == VpnId::DEFAULT {
                 self.push_to_queue(cx, arrival, segment);
             } else {
                 self.pass_gate(cx, arrival, segment);
@@ -130,7 +143,12 @@ impl Peer {
     /// The largest TCP segment every path carries, if need be in parts; `first` is the packet's first byte.
     fn mss_limit(&self, first: Option<u8>) -> u16 {
         let headers = if first.is_some_and(|b| b >> 4 == 6) { 60 } else { 40 };
+        self.inner_limit().saturating_sub(headers).try_into().unwrap_or(u16::MAX)
+    }
+
+    /// The largest packet every path carries, if need be in parts, in bytes.
+    pub(super) fn inner_limit(&self) -> usize {
         let inner = self.usable_paths().map(|p| p.inner_limit()).min().unwrap_or(usize::from(u16::MAX));
-        inner.max(usize::from(INNER_MTU_MIN)).saturating_sub(headers).try_into().unwrap_or(u16::MAX)
+        inner.max(usize::from(INNER_MTU_MIN))
     }
 }

@@ -8,6 +8,7 @@ mod loops;
 mod recovery;
 mod report;
 mod settle;
+mod signalling;
 mod transmit;
 mod upkeep;
 mod view;
@@ -22,8 +23,10 @@ use crate::egress::{Arrived, Heads, Output};
 use crate::event::Event;
 use crate::join::Joins;
 use crate::path::{Ends, Path};
+use crate::signal::{Offer, Signalling};
 use crate::unit::{UnitId, Units};
 use crate::vpn::{Openings, VpnFlow, Vpns};
+use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use loops::Loops;
@@ -60,6 +63,7 @@ pub(crate) struct Context<'a> {
     pub(crate) vpns: &'a mut Vpns,
     pub(crate) events: &'a mut VecDeque<Event>,
     pub(crate) output: &'a mut Output,
+    pub(crate) signal: &'a mut Signalling,
 }
 
 /// How arriving units are put in order.
@@ -129,6 +133,8 @@ pub(crate) struct Peer {
     hold_announced: Duration,
     pub(crate) hold_asked: Duration,
     pub(crate) totals: Totals,
+    /// What the paths grant to signalled flows, where signalling is wanted.
+    offer: Option<Box<Offer>>,
 }
 
 impl Peer {
@@ -169,6 +175,7 @@ impl Peer {
             hold_announced: Duration::ZERO,
             hold_asked: HOLD_INITIAL,
             totals: Totals::default(),
+            offer: None,
         }
     }
 

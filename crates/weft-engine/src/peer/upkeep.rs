@@ -41,6 +41,7 @@ impl Peer {
         self.drive_loops(cx.now);
         self.update_hold();
         self.update_queue();
+        self.ready_offer(cx);
         self.schedule_reports(cx.now);
         if self.config.policy.weights == crate::config::Weights::Measured {
             self.refresh_weights();

@@ -25,12 +25,12 @@ impl Peer {
     }
 
     /// Whether the direction from here to the peer may use more than one path.
-    fn bundles(&self) -> bool {
+    pub(super) fn bundles(&self) -> bool {
         self.peer_wants_bundle && self.config.policy.bundle != Bundle::Down
     }
 
     /// Where only one path may be used: the one with the most capacity.
-    fn best_single(&self) -> Option<usize> {
+    pub(super) fn best_single(&self) -> Option<usize> {
         let healthy = |p: &Path| p.is_usable() && p.health.answers();
         let rank = |p: &Path| (healthy(p), p.rate.capacity().map_or(0, |c| c.bps()));
         (0..self.paths.len()).filter(|i| self.paths[*i].is_usable()).max_by_key(|i| rank(&self.paths[*i]))

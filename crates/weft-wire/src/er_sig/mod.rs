@@ -6,8 +6,10 @@
 
 pub mod carriage;
 mod rate16;
+mod tag;
 
 pub use rate16::Rate16;
+pub use tag::{KEY_LEN, SignalKey};
 
 use crate::WireError;
 use crate::bytes::{Reader, Writer};

@@ -29,6 +29,19 @@ impl FlowKey {
     pub fn of(packet: &[u8]) -> Result<FlowKey, WireError> {
         IpView::parse(packet).map(|view| view.flow_key())
     }
+
+    /// The same five-tuple from the other end, without the flow label, which each end chooses for itself.
+    #[must_use]
+    pub const fn reversed(&self) -> FlowKey {
+        let FlowKey { src, dst, protocol, src_port, dst_port, .. } = *self;
+        FlowKey { src: dst, dst: src, protocol, src_port: dst_port, dst_port: src_port, flow_label: 0 }
+    }
+
+    /// Addresses, protocol and ports alone.
+    #[must_use]
+    pub const fn five_tuple(&self) -> FlowKey {
+        FlowKey { flow_label: 0, ..*self }
+    }
 }
 
 impl IpView<'_> {

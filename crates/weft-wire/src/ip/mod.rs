@@ -1,10 +1,12 @@
 //! Views of IP packets and of the TCP and UDP inside them.
 
 mod flow_key;
+pub(crate) mod options;
 mod tcp;
 mod tos;
 
 pub use flow_key::FlowKey;
+pub use options::has_options;
 pub use tcp::{L4Checksum, SackBlocks, TcpFlags, TcpOption, TcpOptions, TcpView, clamp_mss};
 pub use tos::{Ecn, set_dscp, set_ecn, set_tos, tos};
 

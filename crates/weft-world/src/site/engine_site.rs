@@ -234,7 +234,12 @@ impl EngineSite {
                 }
             }
             Event::ReorderingMetric(metric) => self.reordering = metric,
-            Event::Established { .. } | Event::Lost { .. } | Event::InnerMtu(_) | Event::Pong { .. } => {}
+            Event::Established { .. }
+            | Event::Lost { .. }
+            | Event::InnerMtu(_)
+            | Event::Granted(_)
+            | Event::Withdrawn(_)
+            | Event::Pong { .. } => {}
         }
     }
 

@@ -38,6 +38,18 @@ pub fn name(code_point: u8) -> String {
     known.map_or_else(|| code_point.to_string(), |(name, _)| (*name).to_owned())
 }
 
+/// A code point alone.
+pub(super) fn read_code_point(value: &Spanned<DeValue<'_>>, report: &Report) -> Option<u8> {
+    match read(value, report)? {
+        Dscp::Fixed(code_point) => Some(code_point),
+        Dscp::Copy => {
+            let help = "for example dscp = \"af21\"".to_owned();
+            report.error(value.span(), "`copy` is no code point", Some(help));
+            None
+        }
+    }
+}
+
 /// A name, a number up to 63, or "copy".
 pub(super) fn read(value: &Spanned<DeValue<'_>>, report: &Report) -> Option<Dscp> {
     if let Some(text) = value.get_ref().as_str() {

@@ -2,7 +2,7 @@
 
 use super::Config;
 use super::read::At;
-use weft_engine::{LinkConfig, MemberConfig, PeerConfig, Prefix, VpnConfig};
+use weft_engine::{LinkConfig, MemberConfig, PeerConfig, Prefix, SignalConfig, VpnConfig};
 use weft_units::VpnId;
 
 impl Config {
@@ -34,6 +34,12 @@ impl Config {
             members: vpn.members.iter().filter_map(member).collect(),
         };
         self.vpns.iter().map(vpn).collect()
+    }
+
+    /// Signalling, if it is wanted.
+    pub fn engine_signal(&self) -> Option<SignalConfig> {
+        let own = self.tun.addresses.iter().map(|prefix| prefix.address).collect();
+        self.signal.as_ref().map(|signal| signal.engine(own))
     }
 
     /// The settings of links.

@@ -1,6 +1,7 @@
 //! The configuration: one strict TOML file, every mistake told with its line, column and likely fix.
 
 mod check;
+mod check_signal;
 mod check_vpns;
 mod diagnose;
 pub mod dscp;
@@ -10,12 +11,14 @@ mod parse;
 mod policy;
 pub mod prefix;
 pub mod read;
+mod signal;
 mod tcp_er;
 mod vpn;
 
 pub use diagnose::{Report, Severity, did_you_mean};
 pub use metrics::MetricsAddress;
 pub use parse::parse;
+pub use signal::{Signal, SignalledFlows};
 pub use tcp_er::{Grant, TcpEr};
 pub use vpn::{Member, Vpn};
 
@@ -134,6 +137,8 @@ pub struct Config {
     pub metrics: Option<At<MetricsAddress>>,
     /// `[tcp-er]`: explicit rates for this machine's own sockets; absent: `weft_er` is not loaded.
     pub tcp_er: Option<TcpEr>,
+    /// `[signal]`: in-band QoS signalling; absent: none.
+    pub signal: Option<Signal>,
     /// `[[link]]`
     pub link: Vec<Link>,
     /// `[[peer]]`
@@ -163,8 +168,11 @@ pub fn load(file: &Path) -> Result<Loaded, String> {
     let text = std::fs::read_to_string(file).map_err(|why| format!("{name}: {why}\n"))?;
     let report = Report::new(name, text);
     let directory = file.parent().unwrap_or(Path::new("."));
-    let config = parse::parse(&report, directory);
+    let mut config = parse::parse(&report, directory);
     let identity = config.as_ref().and_then(|config| check::check(config, &report));
+    if let Some(config) = &mut config {
+        check_signal::check(config, &report);
+    }
     match (config, identity) {
         (Some(config), Some(identity)) if report.count(Severity::Error) == 0 => Ok(Loaded { config, identity, report }),
         _ => Err(report.to_string()),

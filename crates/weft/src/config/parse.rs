@@ -2,7 +2,7 @@
 
 use super::diagnose::Report;
 use super::read::{At, Section};
-use super::{Config, Link, LinkChoice, Mtu, Node, Peer, Tun, metrics, policy, prefix, tcp_er, vpn};
+use super::{Config, Link, LinkChoice, Mtu, Node, Peer, Tun, metrics, policy, prefix, signal, tcp_er, vpn};
 use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -32,6 +32,7 @@ pub fn parse(report: &Report, directory: &Path) -> Option<Config> {
     let tun = tun_table.and_then(|section| tun(section, report));
     let metrics = root.section("metrics", "[metrics]").and_then(|section| metrics::read(section, directory));
     let tcp_er = root.section("tcp-er", "[tcp-er]").map(tcp_er::read);
+    let signal = root.section("signal", "[signal]").map(|section| signal::read(section, directory, report));
     let links = root.section("links", "[links]").map(links).unwrap_or_default();
     let (link, link_weights): (Vec<_>, Vec<_>) = root.sections("link", "[[link]]").into_iter().filter_map(link).unzip();
     let weights: Vec<_> = link_weights.into_iter().flatten().collect();
@@ -47,7 +48,7 @@ pub fn parse(report: &Report, directory: &Path) -> Option<Config> {
     let peers = peers.filter_map(|section| peer(section, &base, &mut weighted_links, report)).collect();
     let vpns = root.sections("vpn", "[[vpn]]").into_iter().filter_map(vpn::read).collect();
     root.finish();
-    Some(Config { node: node?, tun: tun?, links, metrics, tcp_er, link, peers, vpns, weighted_links })
+    Some(Config { node: node?, tun: tun?, links, metrics, tcp_er, signal, link, peers, vpns, weighted_links })
 }
 
 fn node(mut section: Section<'_, '_>, directory: &Path) -> Option<Node> {

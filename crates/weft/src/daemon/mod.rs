@@ -12,6 +12,7 @@ mod node;
 mod owner;
 mod ping;
 mod service;
+mod signal;
 mod signals;
 mod state;
 pub mod tcp_er;

@@ -8,6 +8,7 @@ use super::links::{Change, Links};
 use super::log::Log;
 use super::ping::Pings;
 use super::service;
+use super::signal;
 use super::state::Keeper;
 use super::tcp_er;
 use super::view;
@@ -90,7 +91,8 @@ impl Node {
     /// Why that is not possible, for people.
     pub fn new(parts: Parts) -> Result<Node, Failure> {
         let Parts { file, config, identity, clock, stamp_base, accepted, keeper, log } = parts;
-        let engine = engine(&config, &identity, &accepted, stamp_base, clock.now())?;
+        let mut engine = engine(&config, &identity, &accepted, stamp_base, clock.now())?;
+        engine.set_signalling(clock.now(), config.engine_signal());
         let devices = Devices::open(&config, engine.inner_mtu()).map_err(|why| Failure::new(why.to_string()))?;
         let links = Links::new(config.links.clone(), config.node.listen.unwrap_or(0), devices.indices());
         let mut node = Node {
@@ -256,6 +258,7 @@ impl Node {
             self.devices.open_missing(&loaded.config, self.engine.inner_mtu()).map_err(|why| why.to_string())?;
         let changed = self.engine.reconfigure(self.clock.now(), peers, vpns, links, inner_mtu);
         changed.map_err(|why| why.to_string())?;
+        self.engine.set_signalling(self.clock.now(), config.engine_signal());
         self.devices.change(&loaded.config, opened);
         self.links.add_own(self.devices.indices());
         self.config = loaded.config;
@@ -310,6 +313,8 @@ impl Node {
                 Ok(()) => self.log.debug(format_args!("routes: reordering metric {metric:?}")),
                 Err(why) => self.log.error(format_args!("route: {why}")),
             },
+            Event::Granted(grant) => self.log.debug(signal::granted(&grant, self.clock.now())),
+            Event::Withdrawn(flow) => self.log.debug(signal::withdrawn(&flow)),
             Event::Pong { path, rtt, id, .. } => self.pings.answered(id, path, rtt),
         }
     }
@@ -369,6 +374,7 @@ impl Node {
             peers: snapshot.peers.iter().filter(|peer| is_configured(peer)).map(view::peer).collect(),
             vpns: self.engine.vpns().iter().map(|vpn| view::vpn(vpn, self.devices.get(vpn.id))).collect(),
             tcp_er: self.tcp_er.as_ref().map(|keeper| view::tcp_er(&keeper.choice(), self.config.tcp_er.as_ref())),
+            signal: signal::status(&self.engine, &snapshot, now),
             rejected_datagrams: snapshot.rejected_datagrams,
             unroutable_packets: snapshot.unroutable_packets,
             buffers_in_use: snapshot.buffers_in_use,

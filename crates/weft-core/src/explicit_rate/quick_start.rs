@@ -1,0 +1,187 @@
+//! Quick-Start (RFC 4782): a router's algorithm (appendix D), and when a sender takes an answer for a grant.
+
+use alloc::collections::VecDeque;
+use weft_units::{Duration, Instant, Rate};
+use weft_wire::quick_start::{QuickRate, QuickStart, Response, nonces_agree};
+
+/// S: how long a sample of the utilisation is, and how approvals are counted.
+const SLOT: Duration = Duration::from_millis(150);
+/// N: of so many samples the greatest counts (3 to 20).
+const SAMPLES: usize = 10;
+/// qs_thresh: approved rates may fill the link so far.
+const THRESHOLD: f64 = 0.9;
+/// What was granted is to be used within this, or a round trip, whichever is less.
+const MOST_WAIT: Duration = Duration::from_secs(3);
+
+/// A link's part: who asks when it is little used gets what is left.
+#[derive(Clone, Debug)]
+pub struct QuickStartLink {
+    slot_began: Instant,
+    sent_bytes: u64,
+    /// Rates lately, the newest last.
+    samples_bps: VecDeque<u64>,
+    /// Approved in this slot and in the one before.
+    approved_bps: [u64; 2],
+}
+
+impl QuickStartLink {
+    /// A link that has sent so many bytes; it approves nothing before the first slot ends.
+    pub fn new(now: Instant, sent_bytes: u64) -> QuickStartLink {
+        QuickStartLink {
+            slot_began: now,
+            sent_bytes,
+            samples_bps: VecDeque::with_capacity(SAMPLES),
+            approved_bps: [0; 2],
+        }
+    }
+
+    /// Takes a sample, if it is time: the link has sent so many bytes in all. A late look is one long sample.
+    pub fn look(&mut self, now: Instant, sent_bytes: u64) {
+        let elapsed = now - self.slot_began;
+        if elapsed < SLOT {
+            return;
+        }
+        if self.samples_bps.len() == SAMPLES {
+            self.samples_bps.pop_front();
+        }
+        if elapsed >= SLOT * SAMPLES as u32 {
+            self.samples_bps.clear();
+        }
+        let rate = Rate::from_bytes_over(sent_bytes.saturating_sub(self.sent_bytes), elapsed);
+        self.samples_bps.push_back(rate.bps());
+        self.approved_bps = if elapsed < SLOT * 2 { [0, self.approved_bps[0]] } else { [0; 2] };
+        (self.slot_began, self.sent_bytes) = (now, sent_bytes);
+    }
+
+    /// What a request is granted on a link of this capacity.
+    pub fn approve(&mut self, capacity: Rate, asked: QuickRate) -> QuickRate {
+        let Some(used) = self.samples_bps.iter().max() else { return QuickRate::ZERO };
+        let taken = self.approved_bps.iter().fold(*used, |sum, bps| sum.saturating_add(*bps));
+        let left = capacity.scaled(THRESHOLD).bps().saturating_sub(taken);
+        let granted = QuickRate::floor(Rate::from_bps(left)).min(asked);
+        self.approved_bps[0] = self.approved_bps[0].saturating_add(granted.rate().bps());
+        granted
+    }
+}
+
+/// A request on its way, as its sender remembers it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Asked {
+    /// When.
+    pub at: Instant,
+    /// The rate asked for.
+    pub rate: QuickRate,
+    /// The packet's TTL less the option's.
+    pub ttl_difference: u8,
+    /// The option's nonce.
+    pub nonce: u32,
+}
+
+impl Asked {
+    /// A request that leaves now in a packet of this TTL.
+    pub fn new(now: Instant, option: &QuickStart, ttl: u8) -> Asked {
+        let QuickStart { rate, nonce, .. } = *option;
+        Asked { at: now, rate, ttl_difference: ttl.wrapping_sub(option.ttl), nonce }
+    }
+
+    /// The rate granted, if every router approved and nobody raised it (§4.4); `round_trip` is what the answer took.
+    pub fn accept(&self, now: Instant, response: &Response, round_trip: Duration) -> Option<Rate> {
+        let is_sound = response.ttl_difference == self.ttl_difference
+            && response.rate <= self.rate
+            && nonces_agree(self.nonce, response.nonce, response.rate);
+        let is_fresh = now - self.at <= round_trip.min(MOST_WAIT) + round_trip;
+        (is_sound && is_fresh && response.rate > QuickRate::ZERO).then(|| response.rate.rate())
+    }
+}
+
+/// QS-cwnd, in segments: what a granted rate sends in a round trip, each segment with `header` bytes more (§4.4).
+pub fn window(granted: Rate, round_trip: Duration, mss: u32, header: u32) -> u64 {
+    granted.bytes_in(round_trip) / u64::from((mss + header).max(1))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use weft_wire::quick_start::Function;
+
+    const MBPS: u64 = 1_000_000;
+
+    fn rate(mbps: u64) -> QuickRate {
+        QuickRate::floor(Rate::from_mbps(mbps))
+    }
+
+    #[test]
+    fn a_link_approves_what_is_left_and_counts_it_for_two_slots() {
+        let mut link = QuickStartLink::new(Instant::ZERO, 0);
+        assert_eq!(link.approve(Rate::from_mbps(100), QuickRate::MOST), QuickRate::ZERO, "nothing is known yet");
+        // 20 Mbit/s are in use: 70 are left, of which 40.96 and then 20.48 can be said.
+        link.look(Instant::from_millis(150), 375_000);
+        let granted: [u64; 4] =
+            core::array::from_fn(|_| link.approve(Rate::from_mbps(100), QuickRate::MOST).rate().bps() / MBPS);
+        assert_eq!(granted, [40, 20, 5, 2]);
+        link.look(Instant::from_millis(300), 750_000);
+        assert_eq!(link.approve(Rate::from_mbps(100), rate(10)).rate().bps(), 640_000, "others may come to use theirs");
+        link.look(Instant::from_millis(450), 1_125_000);
+        assert_eq!(link.approve(Rate::from_mbps(100), QuickRate::MOST), rate(41));
+    }
+
+    #[test]
+    fn the_busiest_sample_counts_and_is_forgotten() {
+        let mut link = QuickStartLink::new(Instant::ZERO, 0);
+        let mut sent = 0;
+        for slot in 1..=11 {
+            sent += if slot == 1 { 1_875_000 } else { 0 };
+            link.look(Instant::from_millis(150 * slot), sent);
+            let granted = link.approve(Rate::from_mbps(100), rate(1));
+            assert_eq!(granted > QuickRate::ZERO, slot == 11, "{slot}");
+        }
+    }
+
+    proptest! {
+        /// §4.4: a rate that is accepted was granted by all, and is no more than what was asked.
+        #[test]
+        fn only_what_every_router_approved_is_accepted(
+            asked in 1..16u8,
+            steps in proptest::collection::vec((0..16u8, any::<u32>(), prop::sample::select(&["approves", "is deaf", "raises"][..])), 1..4),
+            nonce in 0..1u32 << 30,
+        ) {
+            let (ttl, now) = (64u8, Instant::from_millis(5));
+            let mut option = QuickStart { function: Function::Request, rate: QuickRate::new(asked), ttl: 7, nonce };
+            let sent = Asked::new(now, &option, ttl);
+            let (mut is_sound, mut left) = (true, ttl);
+            for (to, random, what) in steps {
+                left -= 1;
+                match what {
+                    "approves" => {
+                        option.ttl = option.ttl.wrapping_sub(1);
+                        option.lower(QuickRate::new(to), random);
+                    }
+                    // It cannot know the bits that lowering drew anew, but may be lucky.
+                    "raises" => {
+                        option.ttl = option.ttl.wrapping_sub(1);
+                        is_sound &= option.rate.get() >= to;
+                        option.rate = option.rate.max(QuickRate::new(to));
+                    }
+                    _ => is_sound = false,
+                }
+            }
+            let response =
+                Response { rate: option.rate, ttl_difference: left.wrapping_sub(option.ttl), nonce: option.nonce };
+            let accepted = sent.accept(now + Duration::from_millis(40), &response, Duration::from_millis(40));
+            if let Some(rate) = accepted {
+                prop_assert!(rate <= sent.rate.rate());
+                prop_assert!(is_sound || nonces_agree(nonce, option.nonce, option.rate));
+                prop_assert_eq!(response.ttl_difference, sent.ttl_difference);
+            } else {
+                prop_assert!(!is_sound || option.rate == QuickRate::ZERO);
+            }
+            prop_assert_eq!(sent.accept(now + Duration::from_secs(9), &response, Duration::from_millis(40)), None, "late");
+        }
+    }
+
+    #[test]
+    fn a_window_is_what_the_rate_sends_in_a_round_trip() {
+        assert_eq!(window(QuickRate::new(9).rate(), Duration::from_millis(100), 1_460, 40), 170);
+    }
+}

@@ -1,0 +1,100 @@
+//! What signalling costs packets that are none of its business: from the TUN device into the queue. `cargo bench -p weft-engine`.
+#![allow(missing_docs)]
+
+use criterion::{Criterion, criterion_group, criterion_main};
+use std::net::Ipv4Addr;
+use weft_engine::*;
+use weft_session::{Cipher, Identity};
+use weft_units::{Instant, Rate, VpnId};
+
+const HERE: Ipv4Addr = Ipv4Addr::new(10, 9, 0, 1);
+const THERE: Ipv4Addr = Ipv4Addr::new(10, 9, 0, 2);
+
+fn engine(signals: Option<Vec<SignalRule>>) -> Engine {
+    let config = EngineConfig {
+        identity: Identity::from_secret([1; 32]),
+        cipher: Cipher::Aes256Gcm,
+        peers: vec![PeerConfig {
+            name: "hub".into(),
+            public_key: Identity::from_secret([2; 32]).public_key(),
+            endpoints: Vec::new(),
+            prefixes: vec![Prefix { address: THERE.into(), length: 32 }],
+            policy: Policy::default(),
+        }],
+        vpns: Vec::new(),
+        links: Vec::new(),
+        accepted_stamps: Vec::new(),
+        stamp_base: 1,
+        inner_mtu: None,
+    };
+    let mut engine = Engine::new(config, Instant::from_millis(1), [3; 32]).unwrap();
+    let signal = signals.map(|rules| SignalConfig {
+        key: Some(SignalKey::new([4; SIGNAL_KEY_LEN])),
+        controller: RateController::Pi,
+        reservable: 0.5,
+        answers: true,
+        quick_start: true,
+        own_addresses: vec![HERE.into()],
+        rules,
+    });
+    engine.set_signalling(Instant::from_millis(1), signal);
+    engine
+}
+
+fn rule(ports: std::ops::RangeInclusive<u16>) -> SignalRule {
+    SignalRule {
+        name: "rule".into(),
+        from: None,
+        to: None,
+        protocol: 6,
+        ports,
+        dscp: None,
+        available: None,
+        guaranteed: Rate::ZERO,
+        reverse: true,
+        preemption: 0,
+    }
+}
+
+/// A TUN read of a TCP packet with 1,380 bytes of payload; its checksum is of no matter here.
+fn tcp(port: u16, flags: u8) -> Vec<u8> {
+    let total = 1_420u16;
+    let mut packet = vec![0; 10];
+    packet.extend([0x45, 0, (total >> 8) as u8, total as u8, 0, 0, 0x40, 0, 64, 6, 0, 0]);
+    packet.extend([HERE.octets(), THERE.octets()].concat());
+    packet.extend(port.to_be_bytes());
+    packet.extend([0, 80, 0, 0, 0, 1, 0, 0, 0, 1, 0x50, flags, 0xff, 0xff, 0, 0, 0, 0]);
+    packet.resize(10 + usize::from(total), 0x5a);
+    packet
+}
+
+fn take(engine: &mut Engine, packet: &[u8]) {
+    let Some(buf) = engine.pool().alloc_small() else { return };
+    engine.pool().bytes_mut(buf)[..packet.len()].copy_from_slice(packet);
+    engine.handle_packet(Instant::from_millis(2), VpnId::DEFAULT, buf, packet.len());
+}
+
+fn ingress(c: &mut Criterion) {
+    let mut group = c.benchmark_group("a packet without signals");
+    for (name, signals, signalled) in [
+        ("signalling off", None, 0),
+        ("on, no rule", Some(Vec::new()), 0),
+        ("on, another rule", Some(vec![rule(443..=443)]), 0),
+        ("on, beside 1,000 signalled flows", Some(vec![rule(80..=80)]), 1_000),
+    ] {
+        let mut engine = engine(signals);
+        for port in 0..signalled {
+            let mut syn = tcp(1_000 + port, 0x02);
+            syn.truncate(10 + 40);
+            syn[12..14].copy_from_slice(&40u16.to_be_bytes());
+            take(&mut engine, &syn);
+        }
+        let packet = tcp(40_000, 0x10);
+        // The queue is full, so that each packet costs the same.
+        (0..20_000).for_each(|_| take(&mut engine, &packet));
+        group.bench_function(name, |b| b.iter(|| take(&mut engine, &packet)));
+    }
+}
+
+criterion_group!(benches, ingress);
+criterion_main!(benches);

@@ -1,0 +1,160 @@
+//! Where packets meet signalling.
+
+use super::{Context, Peer};
+use crate::config::{QueueKind, Schedule};
+use crate::egress::Arrived;
+use crate::path::Path;
+use crate::signal::{self, Bundle, Carrier, Offer, Place, Room};
+use alloc::boxed::Box;
+use weft_core::pool::{BufId, Pool};
+use weft_units::{Duration, FlowId, Instant, Rate, VpnId};
+use weft_wire::er_sig::Signal;
+use weft_wire::er_sig::carriage::ADDED_LEN;
+use weft_wire::inner::UnitKind;
+use weft_wire::ip::{IpVersion, IpView, L4Checksum, clamp_mss, has_options};
+use weft_wire::super_packet::SuperPacket;
+use weft_wire::virtio::VNET_HEADER_LEN;
+
+/// A flow that sent nothing for so long has no part in the bundle.
+const ACTIVE: Duration = Duration::from_millis(200);
+/// Flows that are counted.
+const MOST_ACTIVE: usize = 256;
+
+impl Peer {
+    /// What the paths toward the peer carry now, as far as they were seen to.
+    pub(super) fn bundle(&self, now: Instant) -> Bundle {
+        let best = if self.bundles() { None } else { self.best_single() };
+        let carries = |at: usize| best.map_or_else(|| self.scheduler.carries_bulk(at), |best| best == at);
+        let usable = |(at, path): &(usize, &Path)| path.is_usable() && path.health.answers() && carries(*at);
+        let (mut sum, mut least, mut round_trips, mut count) = (0, u64::MAX, Duration::ZERO, 0);
+        for (_, path) in self.paths.iter().enumerate().filter(usable) {
+            let capacity = inner_capacity(path).bps();
+            (sum, least, round_trips, count) =
+                (sum + capacity, capacity.min(least), round_trips + path.rtt().smoothed(), count + 1);
+        }
+        let copies = self.config.policy.schedule == Schedule::Redundant;
+        Bundle {
+            capacity: Rate::from_bps(if copies && count > 0 { least } else { sum }),
+            sent_bytes: self.totals.sent_bytes,
+            queued_bytes: self.backlog_bytes(),
+            round_trip: round_trips / count.max(1),
+            flows: self.active_flows(now),
+        }
+    }
+
+    /// Flows that lately sent, where the queue keeps them apart.
+    fn active_flows(&self, now: Instant) -> u32 {
+        if self.config.policy.queue != QueueKind::FqCodel {
+            return 0;
+        }
+        let active = self.flows.iter().take_while(|(_, flow)| now - flow.last_used < ACTIVE);
+        active.take(MOST_ACTIVE).count().max(1) as u32
+    }
+
+    /// What the bundle grants, where signalling is wanted.
+    pub(crate) fn offer(&self) -> Option<&Offer> {
+        self.offer.as_deref()
+    }
+
+    /// Forgets what was granted.
+    pub(crate) fn forget_offer(&mut self) {
+        self.offer = None;
+    }
+
+    /// Looks at the bundle, if it is time.
+    fn look_at_bundle(&mut self, now: Instant) {
+        if self.offer.as_ref().is_some_and(|offer| offer.is_due(now)) {
+            let bundle = self.bundle(now);
+            if let Some(offer) = &mut self.offer {
+                offer.look(now, &bundle);
+                offer.expire(now);
+            }
+        }
+    }
+
+    /// Signalling is concerned with a packet that leaves. A signal may lengthen it, or go before it in a packet of its own, whose buffer
+    /// the caller releases.
+    pub(super) fn signal_out(
+        &mut self,
+        cx: &mut Context<'_>,
+        flow: FlowId,
+        buf: BufId,
+        shape: &mut SuperPacket,
+    ) -> Option<(BufId, SuperPacket)> {
+        self.ready_offer(cx);
+        let sent_bytes = self.flows.get(flow).map_or(0, |flow| flow.bytes);
+        let inner_limit = self.inner_limit();
+        let (Some(room), Some(offer)) = (cx.signal.room_mut(), &mut self.offer) else { return None };
+        let mut place = Place { now: cx.now, peer: self.id, offer, events: cx.events };
+        let is_whole = shape.segments() == 1;
+        let packet = packet_mut(cx.pool, buf, shape)?;
+        if is_whole {
+            room.pass_out(&mut place, packet, sent_bytes);
+        }
+        let view = IpView::parse(packet).ok()?;
+        let carrier = Carrier::of(&view, is_whole && packet.len() + ADDED_LEN <= inner_limit)?;
+        let signal = room.say(&mut place, &view, sent_bytes)?;
+        let headers = if view.version == IpVersion::V6 { 60 } else { 40 };
+        clamp_mss(packet, inner_limit.saturating_sub(headers + ADDED_LEN) as u16, checksum(shape));
+        carry(cx.pool, buf, shape, carrier, &signal)
+    }
+
+    /// Where signalling is wanted, there is an offer, and it is not old.
+    pub(super) fn ready_offer(&mut self, cx: &mut Context<'_>) {
+        let now = cx.now;
+        let Some(room) = cx.signal.room_mut() else { return };
+        if self.offer.is_none() {
+            let seed = room.draw();
+            self.offer = Some(Box::new(Offer::new(now, room.config(), &self.bundle(now), seed)));
+        }
+        self.look_at_bundle(now);
+    }
+}
+
+/// What a path carries of inner packets, as far as its controller knows.
+fn inner_capacity(path: &Path) -> Rate {
+    path.rate.carried().scaled(path.inner_limit() as f64 / f64::from(path.mtu.current().max(1)))
+}
+
+/// Puts a signal into a packet, or into an ACK of its own, which is given.
+fn carry(
+    pool: &mut Pool,
+    buf: BufId,
+    shape: &mut SuperPacket,
+    carrier: Carrier,
+    signal: &Signal,
+) -> Option<(BufId, SuperPacket)> {
+    if carrier == Carrier::Packet {
+        if let Ok(longer) = signal::add(pool, buf, shape.total_len(), signal) {
+            *shape = longer;
+        }
+        return None;
+    }
+    let memory = pool.take(buf);
+    let packet = memory.get(VNET_HEADER_LEN..VNET_HEADER_LEN + shape.total_len()).unwrap_or_default();
+    let ack = signal::bare_ack(pool, packet, signal);
+    pool.put(buf, memory);
+    ack
+}
+
+fn packet_mut<'a>(pool: &'a mut Pool, buf: BufId, shape: &SuperPacket) -> Option<&'a mut [u8]> {
+    pool.bytes_mut(buf).get_mut(VNET_HEADER_LEN..VNET_HEADER_LEN + shape.total_len())
+}
+
+/// What a packet's checksum field holds.
+pub(super) fn checksum(shape: &SuperPacket) -> L4Checksum {
+    if shape.unit_kind() == UnitKind::Packet { L4Checksum::Complete } else { L4Checksum::Partial }
+}
+
+/// Whether a unit may carry a signal: a whole packet with options.
+pub(super) fn may_carry(pool: &Pool, unit: &Arrived) -> bool {
+    let is_whole = matches!(unit.inner.kind, UnitKind::Packet | UnitKind::PartialPacket);
+    is_whole && unit.vpn == VpnId::DEFAULT && has_options(unit.bytes(pool))
+}
+
+/// A unit that may carry a signal is delivered: what ends here is taken out.
+pub(super) fn signal_in(room: &mut Room, place: &mut Place<'_>, pool: &mut Pool, unit: &mut Arrived) {
+    let Some(packet) = pool.bytes_mut(unit.buf).get_mut(unit.start..unit.start + unit.len) else { return };
+    let taken = room.pass_in(place, packet);
+    (unit.start, unit.len) = (unit.start + taken, unit.len - taken);
+}

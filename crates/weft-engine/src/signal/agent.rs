@@ -1,0 +1,123 @@
+//! What is said and taken in on behalf of hosts that do not speak it.
+
+use super::{Change, Place, Room, event, is_first};
+use weft_wire::er_sig::{Message, Signal};
+use weft_wire::ip::{FlowKey, IpView, TcpFlags, protocol};
+
+/// How a packet from the TUN device could carry a signal.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Carrier {
+    /// By itself.
+    Packet,
+    /// It is too long: an ACK of its own before it.
+    BareAck,
+}
+
+impl Carrier {
+    /// That of a packet which `fits` or does not; `None`: neither is possible.
+    pub(crate) fn of(packet: &IpView<'_>, fits: bool) -> Option<Carrier> {
+        match packet.tcp() {
+            _ if fits => Some(Carrier::Packet),
+            Some(tcp) if !tcp.flags.any(TcpFlags::SYN | TcpFlags::RST) => Some(Carrier::BareAck),
+            _ => None,
+        }
+    }
+}
+
+impl Room {
+    /// What is to be said with a packet that leaves for a peer, of whose flow `sent_bytes` left before.
+    pub(crate) fn say(&mut self, place: &mut Place<'_>, packet: &IpView<'_>, sent_bytes: u64) -> Option<Signal> {
+        let flow = packet.flow_key().five_tuple();
+        let (now, ttl) = (place.now, packet.hop_limit);
+        let flags = packet.tcp().map_or(TcpFlags::default(), |tcp| tcp.flags);
+        if let Some(answer) = self.answering.get_mut(&flow)
+            && let Some(mut signal) = answer.say(now, ttl)
+        {
+            self.lower(place, flow.reversed(), &mut signal, sent_bytes);
+            if let Some(answer) = self.answering.get_mut(&flow) {
+                answer.offer(&signal);
+            }
+            return Some(signal);
+        }
+        if flags.any(TcpFlags::FIN | TcpFlags::RST) && self.asking.contains(&flow) {
+            return self.end(place, flow, ttl);
+        }
+        let said = match self.asking.get_mut(&flow) {
+            // A SYN that is sent again goes without: some network may have dropped the first for its option.
+            Some(asked) if is_first(flags) && asked.grant.is_none() => None,
+            Some(_) if is_first(flags) => {
+                // Another connection of the same ports.
+                let _ = self.end(place, flow, ttl);
+                self.begin(place, packet, flow)
+            }
+            Some(asked) => {
+                let had_given_up = asked.has_given_up();
+                let said = asked.say(now, ttl);
+                self.totals.given_up += u64::from(!had_given_up && asked.has_given_up());
+                said
+            }
+            None if packet.protocol == protocol::UDP || is_first(flags) => self.begin(place, packet, flow),
+            None => None,
+        };
+        self.send(place, flow, said?, sent_bytes)
+    }
+
+    /// A flow begins: the first signal, if some rule is for it.
+    fn begin(&mut self, place: &Place<'_>, packet: &IpView<'_>, flow: FlowKey) -> Option<Signal> {
+        let rule = self.config.rules.iter().position(|rule| rule.matches(&flow, packet))?;
+        let wish = self.config.rules.get(rule)?.wish();
+        let drawn = self.draw();
+        let asked = self.asking.begin(place.now, flow, (place.peer, rule), (wish, drawn), place.offer.round_trip())?;
+        self.totals.asked += 1;
+        self.filter.insert(&flow);
+        asked.say(place.now, packet.hop_limit)
+    }
+
+    /// A flow ends: its release, if it had anything.
+    fn end(&mut self, place: &mut Place<'_>, flow: FlowKey, ttl: u8) -> Option<Signal> {
+        let (signal, grant) = self.asking.end(&flow, ttl)?;
+        if grant.is_some() {
+            place.events.push_back(event(Change::Withdrawn(flow)));
+        }
+        self.send(place, flow, signal?, 0)
+    }
+
+    /// The node's own signal passes its own link, and leaves signed. What cannot be met here needs not go further.
+    fn send(&mut self, place: &mut Place<'_>, flow: FlowKey, mut signal: Signal, sent_bytes: u64) -> Option<Signal> {
+        self.lower(place, flow, &mut signal, sent_bytes);
+        if let Some(asked) = self.asking.get_mut(&flow) {
+            asked.offer(&signal);
+        }
+        Some(self.config.key.as_ref().map_or(signal, |key| key.sign(&flow, signal)))
+    }
+
+    /// A signal of `flow` came in a packet of five-tuple `tuple`, with this TTL less its QTTL: whether it was for this node.
+    pub(super) fn take_in(
+        &mut self,
+        place: &mut Place<'_>,
+        tuple: FlowKey,
+        flow: FlowKey,
+        signal: &Signal,
+        difference: u8,
+    ) -> bool {
+        let most = place.offer.most();
+        let change = if flow != tuple {
+            let Some(asked) = self.asking.get_mut(&flow) else { return false };
+            asked.on_answer(place.now, flow, signal, difference, most)
+        } else if self.config.answers {
+            let back = tuple.reversed();
+            self.filter.insert(&back);
+            match self.answering.on_signal(place.now, back, place.peer, (signal, difference), most) {
+                Some(change) => change,
+                None => return false,
+            }
+        } else {
+            return false;
+        };
+        self.totals.granted += u64::from(matches!(change, Some(Change::Granted(_))));
+        let is_refused = signal.message == Message::Reject || matches!(change, Some(Change::Withdrawn(_)));
+        self.totals.refused += u64::from(flow != tuple && is_refused);
+        place.events.extend(change.map(event));
+        true
+    }
+}

@@ -1,0 +1,143 @@
+//! Flows toward hosts here that others ask for: what is to be answered, and what is granted to the way back.
+
+use super::Change;
+use super::asking::{IDLE, MAX_FLOWS};
+use super::grant::Grant;
+use hashbrown::HashMap;
+use weft_core::explicit_rate::exchange::{TAKES_ALL, explicit_rate, respond};
+use weft_core::flow::hash::SeededState;
+use weft_units::{Duration, Instant, PeerId};
+use weft_wire::er_sig::{Message, Rates, Signal};
+use weft_wire::ip::FlowKey;
+
+/// The way back is taken to need so long until it is measured.
+const ROUND_TRIP: Duration = Duration::from_millis(100);
+
+/// One of them.
+pub(super) struct Answer {
+    pub(super) peer: PeerId,
+    pub(super) grant: Option<Grant>,
+    /// Waits for a packet to go with; its QTTL field holds the TTL difference that the request arrived with.
+    due: Option<Signal>,
+    nonce: u32,
+    /// What this node's own paths left of the wish for the way back.
+    offered: Rates,
+    answered_at: Instant,
+    used_at: Instant,
+    round_trip: Duration,
+}
+
+impl Answer {
+    /// The answer for a packet that leaves with this TTL, if one is due.
+    pub(super) fn say(&mut self, now: Instant, ttl: u8) -> Option<Signal> {
+        let due = self.due.take()?;
+        self.answered_at = now;
+        Some(Signal { qttl: ttl.wrapping_sub(due.qttl), ..due })
+    }
+
+    /// The answer leaves with so much for the way back.
+    pub(super) fn offer(&mut self, signal: &Signal) {
+        self.offered = signal.reverse;
+    }
+
+    /// The asker accepts: so much is granted to `flow`, the way back.
+    fn on_confirm(&mut self, now: Instant, flow: FlowKey, signal: &Signal, most: Rates) -> Option<Change> {
+        self.round_trip = (self.round_trip * 7 + (now - self.answered_at)) / 8;
+        let granted = Rates {
+            available: signal.reverse.available.min(self.offered.available).min(most.available),
+            guaranteed: signal.reverse.guaranteed.min(self.offered.guaranteed).min(most.guaranteed),
+        };
+        let rate = explicit_rate(granted).unwrap_or_default();
+        super::renew(&mut self.grant, now, flow, Grant::of(now, flow, rate, self.round_trip))
+    }
+}
+
+/// All of them, by the five-tuple of the packets that carry answers.
+pub(super) struct Answering {
+    flows: HashMap<FlowKey, Answer, SeededState>,
+}
+
+impl Answering {
+    pub(super) fn new(seed: u64) -> Answering {
+        Answering { flows: HashMap::with_hasher(SeededState::new(seed)) }
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.flows.is_empty()
+    }
+
+    pub(super) fn get_mut(&mut self, flow: &FlowKey) -> Option<&mut Answer> {
+        self.flows.get_mut(flow)
+    }
+
+    pub(super) fn contains(&self, flow: &FlowKey) -> bool {
+        !self.flows.is_empty() && self.flows.contains_key(flow)
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = (&FlowKey, &Answer)> {
+        self.flows.iter()
+    }
+
+    /// What somebody asks or says came in a packet with this TTL less the structure's. `back` is the way back's five-tuple, `most` what
+    /// the paths there can carry now. `None`: there is no room for another flow.
+    pub(super) fn on_signal(
+        &mut self,
+        now: Instant,
+        back: FlowKey,
+        peer: PeerId,
+        (signal, difference): (&Signal, u8),
+        most: Rates,
+    ) -> Option<Option<Change>> {
+        let is_request = matches!(signal.message, Message::Request | Message::Update | Message::Reject);
+        if self.flows.len() >= MAX_FLOWS && !self.flows.contains_key(&back) {
+            return None;
+        }
+        if is_request {
+            let answer = self.flows.entry(back).or_insert(Answer {
+                peer,
+                grant: None,
+                due: None,
+                nonce: signal.nonce,
+                offered: Rates::default(),
+                answered_at: now,
+                used_at: now,
+                round_trip: ROUND_TRIP,
+            });
+            (answer.nonce, answer.used_at) = (signal.nonce, now);
+            // What cannot be met comes back as it is.
+            answer.due = respond(signal, TAKES_ALL, difference).or(Some(Signal { qttl: difference, ..*signal }));
+            return Some(None);
+        }
+        let Some(answer) = self.flows.get_mut(&back).filter(|answer| answer.nonce == signal.nonce) else {
+            return Some(None);
+        };
+        answer.used_at = now;
+        match signal.message {
+            Message::Confirm => Some(answer.on_confirm(now, back, signal, most)),
+            Message::Release => {
+                let was = self.flows.remove(&back).and_then(|answer| answer.grant);
+                Some(was.map(|_| Change::Withdrawn(back)))
+            }
+            _ => Some(None),
+        }
+    }
+
+    /// Forgets flows about which nothing is heard, and tells of grants that end.
+    pub(super) fn expire(&mut self, now: Instant, change: &mut impl FnMut(Change)) {
+        self.flows.retain(|flow, answer| {
+            if answer.grant.take_if(|grant| grant.ends <= now).is_some() {
+                change(Change::Withdrawn(*flow));
+            }
+            now - answer.used_at < IDLE
+        });
+    }
+
+    /// Forgets all.
+    pub(super) fn clear(&mut self, change: &mut impl FnMut(Change)) {
+        for (flow, answer) in self.flows.drain() {
+            if answer.grant.is_some() {
+                change(Change::Withdrawn(flow));
+            }
+        }
+    }
+}

@@ -1,0 +1,74 @@
+//! Signals into packets as TUN devices hand them over, behind a virtio-net header.
+
+use weft_core::pool::{BufId, Pool};
+use weft_wire::WireError;
+use weft_wire::checksum::{checksum, finish_partial};
+use weft_wire::er_sig::Signal;
+use weft_wire::er_sig::carriage::{ADDED_LEN, insert};
+use weft_wire::ip::{IpView, TcpFlags, protocol};
+use weft_wire::super_packet::{SuperPacket, partial_l4_checksum};
+use weft_wire::virtio::{VNET_HEADER_LEN, VnetHeader};
+
+/// A packet that may carry a signal is no longer than this with it.
+const LONGEST: usize = 2_000;
+/// Headers without payload are no longer than this.
+const HEADER_MAX: usize = 256;
+
+/// Puts a signal into the packet of `len` bytes in a buffer.
+pub(crate) fn add(pool: &mut Pool, buf: BufId, len: usize, signal: &Signal) -> Result<SuperPacket, WireError> {
+    let bytes = pool.bytes_mut(buf);
+    let (mut vnet, _) = VnetHeader::parse(bytes)?;
+    let mut packet = [0; LONGEST];
+    let packet = packet.get_mut(..len).ok_or(WireError::TooLong)?;
+    packet.copy_from_slice(bytes.get(VNET_HEADER_LEN..VNET_HEADER_LEN + len).ok_or(WireError::Truncated)?);
+    let len = insert(packet, signal, bytes.get_mut(VNET_HEADER_LEN..).ok_or(WireError::NoRoom)?)?;
+    if vnet.needs_csum() {
+        vnet.csum_start += ADDED_LEN as u16;
+    }
+    vnet.hdr_len = vnet.hdr_len.saturating_add(ADDED_LEN as u16);
+    vnet.emit(bytes)?;
+    SuperPacket::parse(&vnet, bytes.get_mut(VNET_HEADER_LEN..VNET_HEADER_LEN + len).ok_or(WireError::NoRoom)?)
+}
+
+/// Makes an ACK without payload that carries a signal, of the header of a TCP packet which is too long to carry it itself; the packet
+/// follows. Its buffer, for the caller to release.
+pub(crate) fn bare_ack(pool: &mut Pool, packet: &[u8], signal: &Signal) -> Option<(BufId, SuperPacket)> {
+    let view = IpView::parse(packet).ok().filter(|view| view.protocol == protocol::TCP)?;
+    let len = view.header_len + view.tcp()?.header_len;
+    let mut header = [0; HEADER_MAX];
+    let header = header.get_mut(..len)?;
+    header.copy_from_slice(packet.get(..len)?);
+    finish_bare(header, view.header_len).ok()?;
+    let buf = pool.alloc_small()?;
+    let placed = pool.bytes_mut(buf).get_mut(VNET_HEADER_LEN..VNET_HEADER_LEN + len).map(|room| {
+        room.copy_from_slice(header);
+    });
+    VnetHeader::default().emit(pool.bytes_mut(buf)).ok()?;
+    let shape = placed.and_then(|()| add(pool, buf, len, signal).ok());
+    if shape.is_none() {
+        pool.release(buf);
+    }
+    shape.map(|shape| (buf, shape))
+}
+
+/// Lengths, flags and checksums of a header whose payload was cut off.
+fn finish_bare(packet: &mut [u8], ip_len: usize) -> Result<(), WireError> {
+    let len = packet.len();
+    write(packet, ip_len + 13, &[TcpFlags::ACK])?;
+    if packet.first().is_some_and(|first| first >> 4 == 4) {
+        write(packet, 2, &(len as u16).to_be_bytes())?;
+        write(packet, 10, &[0, 0])?;
+        let sum = checksum(packet.get(..ip_len).ok_or(WireError::Truncated)?);
+        write(packet, 10, &sum.to_be_bytes())?;
+    } else {
+        write(packet, 4, &(len.saturating_sub(40) as u16).to_be_bytes())?;
+    }
+    let partial = partial_l4_checksum(packet)?;
+    write(packet, ip_len + 16, &partial.to_be_bytes())?;
+    finish_partial(packet, ip_len, 16)
+}
+
+fn write(packet: &mut [u8], at: usize, field: &[u8]) -> Result<(), WireError> {
+    packet.get_mut(at..at + field.len()).ok_or(WireError::Truncated)?.copy_from_slice(field);
+    Ok(())
+}

@@ -1,0 +1,102 @@
+//! What passes is lowered to what this node grants.
+
+use super::{Place, Room};
+use core::net::IpAddr;
+use weft_core::explicit_rate::bookings::Verdict;
+use weft_units::PeerId;
+use weft_wire::er_sig::{Direction, Message, Rates, Signal, carriage, ttl_difference};
+use weft_wire::ip::{FlowKey, IpView};
+use weft_wire::quick_start::{self, Function, QuickRate};
+
+impl Room {
+    /// A whole packet leaves for a peer, of whose flow `sent_bytes` left before.
+    pub(crate) fn pass_out(&mut self, place: &mut Place<'_>, packet: &mut [u8], sent_bytes: u64) {
+        let Ok(view) = IpView::parse(packet) else { return };
+        let (flow, lowered) = (view.flow_key().five_tuple(), self.ttl_lowered(view.src));
+        if let Ok(Some((at, mut signal))) = carriage::parse(packet)
+            && let Some(flow) = self.flow_of(flow, &signal)
+        {
+            signal.qttl = signal.qttl.wrapping_sub(lowered);
+            self.lower(place, flow, &mut signal, sent_bytes);
+            // It was read from there.
+            let _ = carriage::update(packet, at, &signal);
+        }
+        if self.config.quick_start
+            && let Ok(Some((at, option))) = quick_start::parse(packet)
+            && option.function == Function::Request
+            && option.rate > QuickRate::ZERO
+        {
+            let mut option = option;
+            let granted = place.offer.approve(option.rate);
+            if granted > QuickRate::ZERO {
+                self.totals.quick_start_granted += 1;
+                option.ttl = option.ttl.wrapping_sub(lowered);
+                option.lower(granted, self.draw() as u32);
+            } else {
+                self.totals.quick_start_refused += 1;
+                option.refuse();
+            }
+            let _ = quick_start::update(packet, at, option);
+        }
+    }
+
+    /// A signal of `flow` leaves for a peer: its rates fall to what the paths there grant. Nobody lowers the packet's TTL here, so
+    /// its QTTL stays.
+    pub(super) fn lower(&mut self, place: &mut Place<'_>, flow: FlowKey, signal: &mut Signal, sent_bytes: u64) {
+        let direction = if signal.message == Message::Response { Direction::Reverse } else { Direction::Forward };
+        let qttl = signal.qttl;
+        let verdict = place.offer.on_signal(place.now, flow, signal, direction, sent_bytes, self.node);
+        signal.qttl = qttl;
+        if verdict == Verdict::Reject {
+            self.totals.refused += 1;
+            (signal.message, signal.forward, signal.reverse) = (Message::Reject, Rates::default(), Rates::default());
+        }
+    }
+
+    /// A whole packet came from a peer: bytes by which it now begins later, because what it carried ends here.
+    pub(crate) fn pass_in(&mut self, place: &mut Place<'_>, packet: &mut [u8]) -> usize {
+        let Ok(view) = IpView::parse(packet) else { return 0 };
+        let (tuple, ttl, lowers) = (view.flow_key().five_tuple(), view.hop_limit, self.ttl_lowered(view.dst));
+        let mut taken = 0;
+        if let Ok(Some((at, mut signal))) = carriage::parse(packet)
+            && let Some(flow) = self.flow_of(tuple, &signal)
+        {
+            self.settle(place, flow, &mut signal);
+            if self.take_in(place, tuple, flow, &signal, ttl_difference(ttl, signal.qttl)) {
+                taken = carriage::remove(packet).unwrap_or(0);
+            } else {
+                signal.qttl = signal.qttl.wrapping_sub(lowers);
+                let _ = carriage::update(packet, at, &signal);
+            }
+        }
+        let packet = packet.get_mut(taken..).unwrap_or_default();
+        if lowers > 0
+            && self.config.quick_start
+            && let Ok(Some((at, mut option))) = quick_start::parse(packet)
+            && option.function == Function::Request
+            && option.rate > QuickRate::ZERO
+        {
+            option.ttl = option.ttl.wrapping_sub(lowers);
+            let _ = quick_start::update(packet, at, option);
+        }
+        taken
+    }
+
+    /// Bookings on the way back to the peer that a signal from there confirms or frees.
+    fn settle(&mut self, place: &mut Place<'_>, flow: FlowKey, signal: &mut Signal) {
+        let direction = if signal.message == Message::Response { Direction::Forward } else { Direction::Reverse };
+        let _ = place.offer.on_signal(place.now, flow, signal, direction, 0, self.node);
+    }
+
+    /// By how much this machine's kernel lowers the TTL of what comes from or goes to `address`: it forwards what is not its own.
+    fn ttl_lowered(&self, address: IpAddr) -> u8 {
+        u8::from(!self.config.own_addresses.contains(&address))
+    }
+
+    /// What is granted to flows toward a peer, here and on behalf of hosts here.
+    pub(super) fn granted(&self, peer: PeerId) -> u64 {
+        let asked = self.asking.iter().filter(|(_, asked)| asked.peer == peer).filter_map(|(_, asked)| asked.grant);
+        let answered = self.answering.iter().filter(|(_, answer)| answer.peer == peer);
+        asked.chain(answered.filter_map(|(_, answer)| answer.grant)).map(|grant| grant.rate().bps()).sum()
+    }
+}

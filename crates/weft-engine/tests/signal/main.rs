@@ -1,0 +1,12 @@
+//! In-band signalling between hosts that do not speak it, hosts that do, and two engines.
+#![allow(missing_docs)]
+
+#[path = "../net/mod.rs"]
+mod net;
+
+mod agents;
+mod hostile;
+mod hosts;
+mod ipv6;
+mod routers;
+mod shares;

@@ -1,0 +1,109 @@
+//! What contradicts itself in `[signal]`, and the key it names.
+
+use super::check::bits_behind_length;
+use super::diagnose::Report;
+use super::read::At;
+use super::{Config, Signal, SignalledFlows, prefix};
+use crate::keys;
+use weft_engine::Prefix;
+use weft_units::Rate;
+
+/// Reports everything contradictory in the signalling of `config`, and reads its key.
+pub fn check(config: &mut Config, report: &Report) {
+    let most = carried(config);
+    let Some(signal) = &mut config.signal else { return };
+    key(signal, report);
+    for (at, rule) in signal.rules.iter().enumerate() {
+        let (from, to) = (&rule.from, &rule.to);
+        from.iter().chain(to).for_each(|prefix| bits_behind_length(prefix, report));
+        if let Some(most) = most {
+            rates(signal, rule, most, report);
+        }
+        overlaps(&signal.rules, at, report);
+    }
+}
+
+fn key(signal: &mut Signal, report: &Report) {
+    let Some(At { value: path, span }) = &signal.key else {
+        let help = "make one with: weft keygen --out signal.key, and copy it to every node that signals";
+        let message = "without `key` whoever can send packets here can ask and answer";
+        report.warning(signal.reservable.span.clone(), message, Some(help.to_owned()));
+        return;
+    };
+    match keys::load_signal_key(path) {
+        Ok(secret) => signal.secret = Some(secret),
+        Err(why) => report.error(span.clone(), why.to_string(), None),
+    }
+}
+
+/// What all links together carry at most, where the configuration says so of each that may be used.
+fn carried(config: &Config) -> Option<Rate> {
+    let links = config.link.iter().filter(|link| link.up && config.links.allows(&link.name.value));
+    let is_known = |name: &str| config.link.iter().any(|link| link.name.value == name);
+    if config.links.only.is_empty() || !config.links.only.iter().all(|only| is_known(&only.value)) {
+        return None;
+    }
+    let rates: Option<Vec<u64>> = links.map(|link| link.max_rate_up.map(Rate::bps)).collect();
+    rates.map(|rates| Rate::from_bps(rates.iter().fold(0, |sum: u64, bps| sum.saturating_add(*bps))))
+}
+
+fn rates(signal: &Signal, rule: &SignalledFlows, most: Rate, report: &Report) {
+    let name = &rule.name.value;
+    let reservable = most.scaled(signal.reservable.value);
+    if let Some(At { value, span }) = rule.guaranteed.as_ref().filter(|at| at.value > reservable) {
+        let message = format!("rule `{name}` wants {value} guaranteed, of the links' {most} only {reservable} may be");
+        report.error(span.clone(), message, Some("ask for less, or raise `reservable` or `max-rate-up`".to_owned()));
+    }
+    if let Some(At { value, span }) = rule.available.as_ref().filter(|at| at.value > most) {
+        let message = format!("rule `{name}` asks for {value}, the links carry {most} together (`max-rate-up`)");
+        report.error(span.clone(), message, Some("ask for less, or leave `available` out".to_owned()));
+    }
+}
+
+/// The first rule that matches holds: one that can never be it is a mistake, one that shares flows with an earlier may be.
+fn overlaps(rules: &[SignalledFlows], at: usize, report: &Report) {
+    let Some((rule, earlier)) = rules.get(at).zip(rules.get(..at)) else { return };
+    let name = &rule.name;
+    if earlier.iter().any(|other| other.name.value == name.value) {
+        report.error(name.span.clone(), format!("two rules are called `{}`", name.value), None);
+    }
+    if let Some(other) = earlier.iter().find(|other| covers(other, rule)) {
+        let message =
+            format!("rule `{}` never holds: `{}` before it takes all its flows", name.value, other.name.value);
+        report.error(name.span.clone(), message, Some("put it first, or take it out".to_owned()));
+    } else if let Some(other) = earlier.iter().find(|other| meet(other, rule)) {
+        let message =
+            format!("rules `{}` and `{}` overlap: of the flows of both the first holds", other.name.value, name.value);
+        report.warning(name.span.clone(), message, None);
+    }
+}
+
+fn covers(a: &SignalledFlows, b: &SignalledFlows) -> bool {
+    let lies_in = |b: &Option<At<Prefix>>, a: &Option<At<Prefix>>| match (a, b) {
+        (None, _) => true,
+        (Some(a), Some(b)) => a.value.length <= b.value.length && a.value.contains(b.value.address),
+        (Some(_), None) => false,
+    };
+    a.protocol == b.protocol
+        && a.ports.contains(b.ports.start())
+        && a.ports.contains(b.ports.end())
+        && a.dscp.is_none_or(|dscp| b.dscp == Some(dscp))
+        && lies_in(&b.from, &a.from)
+        && lies_in(&b.to, &a.to)
+}
+
+fn meet(a: &SignalledFlows, b: &SignalledFlows) -> bool {
+    let share = |a: &Option<At<Prefix>>, b: &Option<At<Prefix>>| match (a, b) {
+        (Some(a), Some(b)) => {
+            let (a, b) = (prefix::trimmed(a.value), prefix::trimmed(b.value));
+            a.contains(b.address) || b.contains(a.address)
+        }
+        _ => true,
+    };
+    a.protocol == b.protocol
+        && a.ports.start() <= b.ports.end()
+        && b.ports.start() <= a.ports.end()
+        && (a.dscp.is_none() || b.dscp.is_none() || a.dscp == b.dscp)
+        && share(&a.from, &b.from)
+        && share(&a.to, &b.to)
+}

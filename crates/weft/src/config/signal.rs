@@ -1,0 +1,159 @@
+//! `[signal]` and its `[[signal.rule]]` tables: in-band QoS signalling.
+
+use super::diagnose::Report;
+use super::parse::peer_name;
+use super::read::{At, Section, names};
+use super::{dscp, prefix};
+use std::convert::Infallible;
+use std::net::IpAddr;
+use std::ops::RangeInclusive;
+use std::path::{Path, PathBuf};
+use weft_engine::{Prefix, RateController, SignalConfig, SignalKey, SignalRule};
+use weft_units::{Rate, parse_rate};
+
+names!(RateController { Pi = "pi", Erica = "erica" });
+
+/// `protocol` of a rule.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Protocol {
+    Tcp,
+    Udp,
+}
+
+names!(Protocol { Tcp = "tcp", Udp = "udp" });
+
+impl Protocol {
+    /// IANA's number.
+    fn number(self) -> u8 {
+        match self {
+            Protocol::Tcp => 6,
+            Protocol::Udp => 17,
+        }
+    }
+}
+
+/// `[signal]`.
+#[derive(Clone, Debug)]
+pub struct Signal {
+    /// File of the domain's key; without it no tag is looked at.
+    pub key: Option<At<PathBuf>>,
+    /// The key, once the file was read.
+    pub secret: Option<SignalKey>,
+    /// Who says what each flow may have.
+    pub controller: RateController,
+    /// The part of what the paths carry that may be guaranteed, 0 to 1.
+    pub reservable: At<f64>,
+    /// Whether this node answers for hosts here.
+    pub answers: bool,
+    /// Whether Quick-Start is granted.
+    pub quick_start: bool,
+    /// For which flows it asks.
+    pub rules: Vec<SignalledFlows>,
+}
+
+/// `[[signal.rule]]`: flows that this node asks for. What is left out matches all.
+#[derive(Clone, Debug)]
+pub struct SignalledFlows {
+    /// Name for people.
+    pub name: At<String>,
+    /// Where they begin.
+    pub from: Option<At<Prefix>>,
+    /// Where they lead.
+    pub to: Option<At<Prefix>>,
+    /// TCP or UDP, as a number.
+    pub protocol: u8,
+    /// Destination ports.
+    pub ports: RangeInclusive<u16>,
+    /// Code point.
+    pub dscp: Option<u8>,
+    /// The most that is asked for beside what is guaranteed.
+    pub available: Option<At<Rate>>,
+    /// What is to be guaranteed.
+    pub guaranteed: Option<At<Rate>>,
+    /// Whether the way back is asked for too.
+    pub reverse: bool,
+    /// Preemption priority.
+    pub priority: u8,
+}
+
+impl Signal {
+    /// What the engine is told; `own_addresses` are this node's.
+    pub fn engine(&self, own_addresses: Vec<IpAddr>) -> SignalConfig {
+        SignalConfig {
+            key: self.secret.clone(),
+            controller: self.controller,
+            reservable: self.reservable.value,
+            answers: self.answers,
+            quick_start: self.quick_start,
+            own_addresses,
+            rules: self.rules.iter().map(SignalledFlows::engine).collect(),
+        }
+    }
+}
+
+impl SignalledFlows {
+    fn engine(&self) -> SignalRule {
+        SignalRule {
+            name: self.name.value.clone(),
+            from: self.from.as_ref().map(|at| at.value),
+            to: self.to.as_ref().map(|at| at.value),
+            protocol: self.protocol,
+            ports: self.ports.clone(),
+            dscp: self.dscp,
+            available: self.available.as_ref().map(|at| at.value),
+            guaranteed: self.guaranteed.as_ref().map_or(Rate::ZERO, |at| at.value),
+            reverse: self.reverse,
+            preemption: self.priority,
+        }
+    }
+}
+
+/// Reads the table; a relative path of the key is relative to `directory`.
+pub fn read(mut section: Section<'_, '_>, directory: &Path, report: &Report) -> Signal {
+    let key = section.parsed("key", "\"signal.key\"", |text| Ok::<_, Infallible>(directory.join(text)));
+    let controller = section.choice("controller").unwrap_or(RateController::Pi);
+    let reservable = section.parsed("reservable", "\"50 %\"", percent);
+    let answers = section.flag("answers").unwrap_or(true);
+    let quick_start = section.flag("quick-start").unwrap_or(true);
+    let rules = section.sections("rule", "[[signal.rule]]").into_iter();
+    let rules = rules.filter_map(|section| rule(section, report)).collect();
+    let reservable = reservable.unwrap_or(At { value: 0.5, span: section.span() });
+    section.finish();
+    Signal { key, secret: None, controller, reservable, answers, quick_start, rules }
+}
+
+fn rule(mut section: Section<'_, '_>, report: &Report) -> Option<SignalledFlows> {
+    let name = section.parsed("name", "\"backup\"", peer_name);
+    if !section.has("name") {
+        section.missing("name", "a name for status and logs");
+    }
+    let from = section.parsed("from", "\"10.9.1.0/24\"", prefix::parse);
+    let to = section.parsed("to", "\"10.9.2.0/24\"", prefix::parse);
+    let protocol = section.choice("protocol").unwrap_or(Protocol::Tcp).number();
+    let ports = section.parsed("ports", "\"443\" or \"5000-5010\"", ports).map_or(0..=u16::MAX, |at| at.value);
+    let dscp = section.value("dscp").and_then(|value| dscp::read_code_point(value, report));
+    let available = section.parsed("available", "\"50 Mbit/s\"", parse_rate);
+    let guaranteed = section.parsed("guaranteed", "\"2 Mbit/s\"", parse_rate);
+    let reverse = section.flag("reverse").unwrap_or(true);
+    let priority = section.integer("priority", 0..16).map_or(0, |at| at.value as u8);
+    section.finish();
+    Some(SignalledFlows { name: name?, from, to, protocol, ports, dscp, available, guaranteed, reverse, priority })
+}
+
+/// `50 %`, as a part of one.
+fn percent(text: &str) -> Result<f64, &'static str> {
+    let number = text.trim().strip_suffix('%').ok_or("a share is written in %")?;
+    let percent: f64 = number.trim().parse().map_err(|_| "a number is expected before the %")?;
+    match percent {
+        0.0..=100.0 => Ok(percent / 100.0),
+        _ => Err("no more than 100 % of what the paths carry can be guaranteed, and no less than 0 %"),
+    }
+}
+
+/// One port, or the first and the last of several.
+fn ports(text: &str) -> Result<RangeInclusive<u16>, &'static str> {
+    let port = |text: &str| text.trim().parse::<u16>().map_err(|_| "ports are numbers up to 65535");
+    let (first, last) = text.split_once('-').map_or_else(|| (port(text), port(text)), |(a, b)| (port(a), port(b)));
+    let (first, last) = (first?, last?);
+    if first > last { Err("the first port is above the last") } else { Ok(first..=last) }
+}
