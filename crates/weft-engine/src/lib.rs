@@ -27,6 +27,6 @@ pub use config::{
 pub use event::{Command, CommandError, Event, PathState, VpnChange};
 pub use interface::{LinkEvent, Received, Transmit};
 pub use node::Engine;
-pub use snapshot::{FlowSnapshot, MemberSnapshot, PathSnapshot, PeerSnapshot, Snapshot, VpnSnapshot};
+pub use snapshot::{FlowSnapshot, MemberSnapshot, PathSnapshot, PayloadRate, PeerSnapshot, Snapshot, VpnSnapshot};
 pub use vpn::{ConfigError, Refusal, VpnError, VpnTotals};
 pub use weft_core::ingress::VpnStatus;

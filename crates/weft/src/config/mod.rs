@@ -1,6 +1,7 @@
 //! The configuration: one strict TOML file, every mistake told with its line, column and likely fix.
 
 mod check;
+mod check_proxies;
 mod check_vpns;
 mod diagnose;
 pub mod dscp;
@@ -9,12 +10,14 @@ mod metrics;
 mod parse;
 mod policy;
 pub mod prefix;
+mod proxy;
 pub mod read;
 mod vpn;
 
 pub use diagnose::{Report, Severity, did_you_mean};
 pub use metrics::MetricsAddress;
 pub use parse::parse;
+pub use proxy::{Proxies, Proxy, proxy_prefix};
 pub use vpn::{Member, Vpn};
 
 use read::{At, names};
@@ -136,6 +139,8 @@ pub struct Config {
     pub peers: Vec<Peer>,
     /// `[[vpn]]`
     pub vpns: Vec<Vpn>,
+    /// `[[proxy]]` and `[proxies]`
+    pub proxies: Proxies,
     /// The links that weights are given to.
     pub weighted_links: Vec<At<String>>,
 }

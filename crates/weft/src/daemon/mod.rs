@@ -11,9 +11,11 @@ mod metrics;
 mod node;
 mod owner;
 mod ping;
+mod proxy;
 mod service;
 mod signals;
 mod state;
+mod totals;
 mod view;
 
 pub use log::{Level, Log};

@@ -266,6 +266,7 @@ mod tests {
             peers: Vec::new(),
             // A VPN may be called as the default one is.
             vpns: vec![vpn(0, "default", Vec::new()), vpn(7, "default", vec![member])],
+            proxy: None,
             rejected_datagrams: 0,
             unroutable_packets: 0,
             buffers_in_use: 0,
