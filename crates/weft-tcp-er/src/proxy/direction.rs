@@ -86,6 +86,8 @@ impl Direction {
             result => {
                 pool.give_back(pipe);
                 match result? {
+                    // It stops before the mark, which looks like the end where that has come too.
+                    Some(_) if from.is_at_mark() => self.urgent = true,
                     Some(_) => self.ended = true,
                     None => self.readable = false,
                 }
@@ -117,6 +119,10 @@ impl Direction {
 
     /// Without a pipe: looked at, sent, and taken as far as it was sent, so that nothing has to be kept.
     fn copy(&mut self, from: &Socket, to: &Socket, pool: &mut Pool) -> io::Result<()> {
+        if from.is_at_mark() {
+            self.urgent = true;
+            return Ok(());
+        }
         let buffer = pool.buffer();
         match unless_blocked(from.peek(buffer))? {
             None => self.readable = false,

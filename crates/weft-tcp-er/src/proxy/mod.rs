@@ -33,9 +33,9 @@ use std::io;
 /// Descriptors beside those of connections and pipes.
 const OTHERS: usize = 96;
 /// Connections that may come while the diversion is taken back, as a part of those there is room for.
-const SPARE: usize = 32;
+const SPARE: usize = 64;
 /// Pipes that may be in use; who finds none is copied for.
-const PIPES: usize = 512;
+const PIPES: usize = 256;
 
 /// What there is room for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

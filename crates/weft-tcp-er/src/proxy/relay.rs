@@ -223,7 +223,8 @@ impl Relay {
         if result.is_err() {
             self.status.unreachable += 1;
             self.drop_connection(id);
-        } else if connection.sent_to_peer() > 0 {
+        } else {
+            self.status.up_bytes += connection.moved().0;
             self.granting.used(id, connection);
         }
     }
