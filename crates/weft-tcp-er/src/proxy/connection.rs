@@ -10,6 +10,11 @@ use std::os::fd::AsRawFd as _;
 
 /// What of the client's first bytes may go with the first packet toward the server.
 const EARLY_BYTES: usize = 1_360;
+/// Ports for the second leg of a connection to a server on this machine. The first leg has the client's port and the same addresses, and
+/// the kernel does not see that the two would be one; so they are ports that clients' systems do not choose by themselves.
+const PORTS: (u16, u16) = (10_240, 32_767);
+/// How many of them are tried.
+const TRIES: usize = 64;
 
 /// How far it has come.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -26,6 +31,8 @@ pub enum State {
 pub struct Calling<'a> {
     /// The mark of the proxy's own packets.
     pub mark: u32,
+    /// Where the search for a port begins; another each time.
+    pub port: u16,
     /// The congestion control, for a leg between proxies.
     pub congestion: Option<&'a str>,
     /// The rate granted to such a leg.
@@ -118,17 +125,33 @@ impl Connection {
     /// # Errors
     /// When it cannot be reached.
     pub fn call(&mut self, calling: &Calling<'_>, pool: &mut Pool) -> io::Result<()> {
-        let same = |why: &io::Error| matches!(why.kind(), io::ErrorKind::AddrInUse | io::ErrorKind::AddrNotAvailable);
-        let any_port = SocketAddr::new(self.from.ip(), 0);
-        let first = if self.role.needs_other_port() { any_port } else { self.from };
-        let server = match self.call_from(first, calling, pool) {
-            Err(why) if same(&why) && first != any_port => self.call_from(any_port, calling, pool),
-            result => result,
-        }?;
+        let is_taken =
+            |why: &io::Error| matches!(why.kind(), io::ErrorKind::AddrInUse | io::ErrorKind::AddrNotAvailable);
+        let mut ports = self.ports(calling.port);
+        let server = loop {
+            let port = ports.next().ok_or(io::ErrorKind::AddrNotAvailable)?;
+            match self.call_from(SocketAddr::new(self.from.ip(), port), calling, pool) {
+                Err(why) if is_taken(&why) => {}
+                result => break result?,
+            }
+        };
         self.server = Some(server);
         self.state = State::Connecting;
         self.rate = calling.rate;
         Ok(())
+    }
+
+    /// Ports to call from, the best first; 0 is whichever the kernel chooses.
+    fn ports(&self, start: u16) -> impl Iterator<Item = u16> + use<> {
+        let (first, last) = PORTS;
+        let width = usize::from(last - first) + 1;
+        let (same, tries, any) = match self.role {
+            Role::EgressLocal => (None, TRIES, None),
+            Role::IngressLocal => (None, 0, Some(0)),
+            Role::Ingress | Role::Egress => (Some(self.from.port()), 0, Some(0)),
+        };
+        let own = (0..tries).map(move |i| first + ((usize::from(start) + i) % width) as u16);
+        same.into_iter().chain(own).chain(any)
     }
 
     fn call_from(&mut self, from: SocketAddr, calling: &Calling<'_>, pool: &mut Pool) -> io::Result<Socket> {

@@ -217,7 +217,8 @@ impl Relay {
         }
         let rate = self.granting.granted(connection.peer_address());
         let congestion = Some(self.status.congestion.as_str()).filter(|name| !name.is_empty());
-        let called = connection.call(&Calling { mark: self.names.own, congestion, rate }, &mut self.pool);
+        let called = connection
+            .call(&Calling { mark: self.names.own, port: self.status.taken as u16, congestion, rate }, &mut self.pool);
         let watched = |server: &Socket| self.poll.watch(server, leg(id, true));
         let result = called.and_then(|()| connection.server().map_or(Ok(()), watched));
         if result.is_err() {

@@ -28,11 +28,6 @@ impl Role {
     pub fn is_egress(self) -> bool {
         matches!(self, Role::Egress | Role::EgressLocal)
     }
-
-    /// Whether the client's port is taken on this node by the connection's other leg.
-    pub fn needs_other_port(self) -> bool {
-        matches!(self, Role::IngressLocal | Role::EgressLocal)
-    }
 }
 
 /// The numbers that tell one node's diversion from others' on the same machine: made of its device's name, so that a successor

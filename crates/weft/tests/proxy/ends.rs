@@ -52,7 +52,8 @@ fn play(stream: &TcpStream, plan: &Plan, me: End) -> Result<(), String> {
     match (is_reset, &sent, &received) {
         (false, Ok(()), Ok(())) => Ok(()),
         (true, _, Err(Trouble::Reset)) => Ok(()),
-        (true, Err(Trouble::Reset), Err(Trouble::Eof)) => Ok(()),
+        // The error is told once, to who asks first; after it there is nothing more.
+        (true, Err(Trouble::Reset), Ok(()) | Err(Trouble::Eof)) => Ok(()),
         _ => Err(format!("{me:?}: sent {sent:?}, received {received:?} ({first}), {plan:?}")),
     }
 }
@@ -307,7 +308,7 @@ fn hold(to: SocketAddr, count: usize, ms: u64) {
                 _ => {}
             }
         }
-        thread::sleep(Duration::from_micros(500));
+        thread::sleep(Duration::from_micros(5 * count as u64));
     }
     println!("reset {} by {}", reset.into_inner(), last.into_inner());
 }

@@ -201,3 +201,54 @@ fn who_does_not_fit_goes_plain_and_who_is_refused_is_reset() {
     assert!(text.contains("FULL: new ones go plain") && text.contains("; reno"), "{}", logs(&dir, &out));
     assert!(text.contains("1 without server"), "{}", logs(&dir, &out));
 }
+
+/// The figures of `docs/proxies.md`: as many connections as descriptors allow, 2,000 a second beside them, and what a gigabyte costs.
+#[test]
+fn many_connections_and_what_they_cost() {
+    if !is_checking() || !is_possible() {
+        eprintln!("skipped: takes a minute; set WEFT_CHECK=1, or run `make check`");
+        return;
+    }
+    let dir = Dir::new();
+    nodes(&dir, "[[proxy]]\nports = [80, 5202]");
+    let out = script(
+        &dir,
+        r#"for node in home hub lan srv; do
+            ip netns exec $node sysctl -qw net.core.somaxconn=4096; done
+        ulimit -n $(ulimit -Hn); up hub; up home; proxies
+        end hub echo 10.9.0.2:80 >echo & ready echo ready
+        end srv echo 10.6.0.7:80 >other & ready other ready
+        rss() { grep VmRSS /proc/$1/status | tr -dc 0-9; }
+        kernel() { echo $(($(ip netns exec $1 awk '/^TCP:/{print $NF}' /proc/net/sockstat) * 4)); }
+        slab() { awk '/^Slab:/{print $2}' /proc/meminfo; }
+        cpu() { awk '{print $14+$15}' /proc/$1/stat; }
+        proxy_home=$(pid_of home); proxy_hub=$(pid_of hub)
+        many=$(($(run home status --json | sed 's/.*"proxy":{[^}]*"capacity":\([0-9]*\).*/\1/') - 100)); [ $many -gt 10000 ] && many=10000
+        before="$(rss $proxy_home) $(rss $proxy_hub) $(kernel home) $(kernel hub) $(slab)"; start=$(date +%s%N)
+        end home hold 10.9.0.2:80 $many 25000 >held & held=$!
+        for _ in $(seq 600); do grep -q "held $many" held && break; sleep 0.1; done
+        echo "held $many after $((($(date +%s%N) - start) / 1000000)) ms"
+        set -- $before
+        echo "per connection: $((($(rss $proxy_home) - $1) * 1024 / many)) B and $((($(rss $proxy_hub) - $2) * 1024 / many)) B of process," \
+            "buffers of TCP $((($(kernel home) - $3) * 1024 / many)) B at home and $((($(kernel hub) - $4) * 1024 / many)) B at hub," \
+            "and for all six sockets of it $((($(slab) - $5) * 1024 / many)) B of the kernel's objects"
+        at=$(cpu $proxy_home); sleep 2; echo "idle: $(($(cpu $proxy_home) - at)) ticks of 10 ms in 2 s"
+        at=$(cpu $proxy_home); end lan pace 10.6.0.7:80 10000 5000 | grep ^connected
+        echo "that cost the proxy at home $(($(cpu $proxy_home) - at)) ticks of 10 ms"
+        wait $held; grep ^reset held
+        ip netns exec srv iperf3 -s -p 5201 -D; ip netns exec srv iperf3 -s -p 5202 -D; sleep 0.5
+        for round in 1 2 3; do for port in 5201 5202; do
+            all() { echo $(($(cpu $proxy_home) + $(cpu $proxy_hub))) $(($(cpu $home) + $(cpu $hub))); }
+            set -- $(all) $(awk '/^cpu /{print $2+$3+$4+$7+$8}' /proc/stat)
+            sent=$(ip netns exec lan iperf3 -c 10.6.0.7 -p $port -t 4 -J | sed -n '/"end"/,$p' | grep -m1 -A6 sum_received | grep bytes | tr -dc 0-9)
+            set -- $* $(all) $(awk '/^cpu /{print $2+$3+$4+$7+$8}' /proc/stat)
+            awk -v p=$port -v s=$sent -v a=$1 -v b=$2 -v c=$3 -v d=$4 -v e=$5 -v f=$6 'BEGIN {g=s/1e9;
+                printf "port %d: %.2f Gbit/s; CPU s/GB: proxies %.2f, nodes %.2f, machine %.2f\n", p, s*8/4e9, (d-a)/100/g, (e-b)/100/g, (f-c)/100/g}'
+        done; done"#,
+    );
+    let text = stdout(&out);
+    println!("{text}");
+    assert!(text.contains("reset 0 by 0"), "none of those held was lost\n{}", logs(&dir, &out));
+    assert!(text.contains("connected 10000 failed 0"), "{}", logs(&dir, &out));
+    assert_eq!(text.lines().filter(|line| line.starts_with("port 5202: ")).count(), 3, "{}", logs(&dir, &out));
+}
