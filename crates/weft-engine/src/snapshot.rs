@@ -241,7 +241,9 @@ impl Peer {
         usable.peek()?;
         let payload = |path: &Path| {
             let (inner, whole) = (path.inner_limit() as u64, u64::from(path.mtu.current()).max(1));
-            Some(path.rate.capacity()?.bps() / whole * inner)
+            // A path that is kept below its capacity never shows it.
+            let known = [path.rate.capacity(), path.rate.cap()].into_iter().flatten().min()?;
+            Some(known.bps() / whole * inner)
         };
         usable.map(payload).sum::<Option<u64>>().map(Rate::from_bps)
     }
