@@ -70,8 +70,8 @@ fn own_packets(config: &Config, span: &Range<usize>, to: Prefix, report: &Report
         .addresses
         .iter()
         .find(|own| to.address == own.address && to.length == prefix::host_bits(own.address));
-    if let Some(own) = own {
-        let message = format!("`{}` is this node's own address", prefix::text(*own));
+    if own.is_some() {
+        let message = format!("`{}` is this node's own address", prefix::text(to));
         report.error(span.clone(), message, Some("put what is behind a peer here".to_owned()));
     }
 }
