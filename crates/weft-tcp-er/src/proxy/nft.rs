@@ -3,9 +3,9 @@
 
 use super::policy::Policy;
 use super::ruleset::{self, Listening, Names};
-use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
+use std::io::{self, BufRead as _, BufReader, PipeReader, Read as _, Write as _};
 use std::path::PathBuf;
-use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::process::{Child, ChildStdin, Command, Stdio};
 
 /// Where Debian and others keep what only root uses, beside what is in PATH.
 const PLACES: [&str; 3] = ["/usr/sbin", "/sbin", "/usr/local/sbin"];
@@ -55,7 +55,8 @@ pub struct Table {
     names: Names,
     child: Child,
     stdin: ChildStdin,
-    stdout: BufReader<ChildStdout>,
+    /// What it shows and what it complains of, in order.
+    said: BufReader<PipeReader>,
 }
 
 impl Drop for Table {
@@ -71,11 +72,10 @@ impl Table {
     /// # Errors
     /// When nft is missing or refuses.
     pub fn create(names: &Names) -> io::Result<Table> {
-        let mut child = command()?.arg("-i").stdout(Stdio::piped()).spawn()?;
-        let (Some(stdin), Some(stdout)) = (child.stdin.take(), child.stdout.take()) else {
-            return Err(io::ErrorKind::BrokenPipe.into());
-        };
-        let mut table = Table { names: names.clone(), child, stdin, stdout: BufReader::new(stdout) };
+        let (said, says) = io::pipe()?;
+        let mut child = command()?.arg("-i").stdout(says.try_clone()?).stderr(says).spawn()?;
+        let stdin = child.stdin.take().ok_or(io::ErrorKind::BrokenPipe)?;
+        let mut table = Table { names: names.clone(), child, stdin, said: BufReader::new(said) };
         table.say(&ruleset::table(names))?;
         table.confirm()?;
         Ok(table)
@@ -103,25 +103,21 @@ impl Table {
         writeln!(self.stdin, "{line}").and_then(|()| self.stdin.flush())
     }
 
-    /// Has nft show what there is, and reads to its end. What it was told before is done then; if that failed, the mark says so.
+    /// Has nft show a chain, and reads to its end: what it was told before is done then, or it has complained.
     fn confirm(&mut self) -> io::Result<()> {
         self.say(&format!("list chain inet {} untracked", self.names.table))?;
         let mut line = String::new();
         loop {
             line.clear();
-            if self.stdout.read_line(&mut line)? == 0 {
-                return Err(io::Error::other(format!("nft has ended: {}", self.complaint())));
+            if self.said.read_line(&mut line)? == 0 {
+                return Err(io::Error::other("nft has ended"));
+            }
+            if line.starts_with("Error") {
+                return Err(io::Error::other(format!("nft: {}", line.trim_end())));
             }
             if line.starts_with('}') {
                 return Ok(());
             }
         }
-    }
-
-    fn complaint(&mut self) -> String {
-        let mut said = String::new();
-        // What it cannot say it cannot say.
-        let _ = self.child.stderr.take().map(|mut stderr| stderr.read_to_string(&mut said));
-        said.lines().next().unwrap_or_default().to_owned()
     }
 }
