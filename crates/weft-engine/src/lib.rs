@@ -29,7 +29,7 @@ pub use event::{Command, CommandError, Event, PathState, VpnChange};
 pub use interface::{LinkEvent, Received, Transmit};
 pub use node::Engine;
 pub use signal::{Grant, RateController, SignalConfig, SignalFlow, SignalPeer, SignalRule, SignalStatus, SignalTotals};
-pub use snapshot::{FlowSnapshot, MemberSnapshot, PathSnapshot, PeerSnapshot, Snapshot, VpnSnapshot};
+pub use snapshot::{FlowSnapshot, MemberSnapshot, PathSnapshot, PayloadRate, PeerSnapshot, Snapshot, VpnSnapshot};
 pub use vpn::{ConfigError, Refusal, VpnError, VpnTotals};
 pub use weft_core::ingress::VpnStatus;
 pub use weft_wire::er_sig::{KEY_LEN as SIGNAL_KEY_LEN, SignalKey};

@@ -13,7 +13,7 @@ use core::time::Duration;
 use weft_core::control::Phase;
 use weft_core::ingress::VpnStatus;
 use weft_core::service::Service;
-use weft_session::VpnStanding;
+use weft_session::{PublicKey, VpnStanding};
 use weft_units::{FlowId, Instant, LinkId, PathId, PeerId, Rate, VpnId};
 use weft_wire::ip::FlowKey;
 
@@ -219,7 +219,35 @@ impl Engine {
     }
 }
 
+/// What the paths to a peer carry of inner packets.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct PayloadRate<'a> {
+    /// The peer.
+    pub public_key: &'a PublicKey,
+    /// Of all usable paths together, without what they put around packets; `None` while there is none, or one is not known.
+    pub rate: Option<Rate>,
+}
+
+impl Engine {
+    /// What the paths to each peer carry. Cheap: nothing is copied.
+    pub fn payload_rates(&self) -> impl Iterator<Item = PayloadRate<'_>> {
+        self.peers.iter().map(|peer| PayloadRate { public_key: &peer.config.public_key, rate: peer.payload_rate() })
+    }
+}
+
 impl Peer {
+    fn payload_rate(&self) -> Option<Rate> {
+        let mut usable = self.paths.iter().filter(|path| path.is_usable()).peekable();
+        usable.peek()?;
+        let payload = |path: &Path| {
+            let (inner, whole) = (path.inner_limit() as u64, u64::from(path.mtu.current()).max(1));
+            // A path that is kept below its capacity never shows it.
+            let known = [path.rate.capacity(), path.rate.cap()].into_iter().flatten().min()?;
+            Some(known.bps() / whole * inner)
+        };
+        usable.map(payload).sum::<Option<u64>>().map(Rate::from_bps)
+    }
+
     fn snapshot(&self, now: Instant) -> PeerSnapshot {
         let totals = &self.totals;
         let origin = self.paths.iter().find_map(|p| p.delay().baseline_us());

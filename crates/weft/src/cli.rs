@@ -152,6 +152,12 @@ Examples:
         #[command(flatten)]
         reading: Reading,
     },
+    /// The TCP proxy of the node with this device; the node itself starts it
+    #[command(hide = true)]
+    Proxy {
+        /// Name of the device
+        tun: String,
+    },
     /// Emulate links on this machine's kernel and compare, with real applications
     #[command(subcommand)]
     Lab(LabCommand),

@@ -36,6 +36,8 @@ pub struct Status {
     /// In-band QoS signalling; absent: it is off.
     #[serde(default)]
     pub signal: Option<Signal>,
+    /// The proxy beside the node; absent: none is configured.
+    pub proxy: Option<Proxy>,
     /// Datagrams dropped before authentication.
     pub rejected_datagrams: u64,
     /// Packets for which no peer has a prefix.
@@ -245,6 +247,66 @@ pub struct VpnLoop {
     pub in_flight_bytes: u32,
     /// Bytes in queues on the way, of a law that measures them.
     pub accumulation_bytes: u64,
+}
+
+/// The proxy beside the node.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize, Debug, Default)]
+pub struct Proxy {
+    /// running, or how it ended.
+    pub state: String,
+    /// Its process.
+    pub pid: u32,
+    /// How often it was started again.
+    pub restarts: u32,
+    /// Whether data may go with the first packet between proxies.
+    pub early_data: bool,
+    /// The congestion control of legs between proxies; empty: the system's.
+    pub congestion: String,
+    /// Connections now.
+    pub connections: u64,
+    /// The most there may be.
+    pub capacity: u64,
+    /// Whether it takes new connections in.
+    pub is_open: bool,
+    /// Connections taken in.
+    pub taken: u64,
+    /// Those whose server could not be reached.
+    pub unreachable: u64,
+    /// Those that were reset, or broke.
+    pub reset: u64,
+    /// Those that ended in order.
+    pub ended: u64,
+    /// Bytes from clients to servers.
+    pub up_bytes: u64,
+    /// Bytes from servers to clients.
+    pub down_bytes: u64,
+    /// Pipes with bytes in them.
+    pub pipes: u64,
+}
+
+impl Proxy {
+    /// Takes over what it says of itself.
+    pub fn set(&mut self, status: &weft_tcp_er::proxy::Status) {
+        let ours = (self.state.clone(), self.pid, self.restarts, self.early_data);
+        let (state, pid, restarts, early_data) = ours;
+        *self = Proxy {
+            state,
+            pid,
+            restarts,
+            early_data,
+            congestion: status.congestion.clone(),
+            connections: status.connections,
+            capacity: status.capacity,
+            is_open: status.is_open,
+            taken: status.taken,
+            unreachable: status.unreachable,
+            reset: status.reset,
+            ended: status.ended,
+            up_bytes: status.up_bytes,
+            down_bytes: status.down_bytes,
+            pipes: status.pipes,
+        };
+    }
 }
 
 /// A flow sent lately.

@@ -453,3 +453,70 @@ fn a_scenario_that_names_an_unknown_link_is_refused() {
     assert_eq!(out.status.code(), Some(1), "{message}");
     assert!(message.contains(&format!("scenario.toml:{line}:8: ")) && message.contains("nolink"), "{message}");
 }
+
+/// A configuration with proxies; the peer's endpoint is 192.0.2.9.
+fn with_proxies(proxies: &str) -> String {
+    with_peer("") + "endpoints = [\"192.0.2.9:51900\"]\n" + proxies
+}
+
+/// Whether proxies are possible here; without nft they are refused, and so they shall be.
+fn has_nft() -> bool {
+    let (_, message) = check(&with_proxies("[[proxy]]\n"));
+    let has = !message.contains("proxies need nft");
+    if !has {
+        eprintln!("skipped: no nft here");
+    }
+    has
+}
+
+#[test]
+fn proxies_are_well() {
+    let good = "[proxies]\ncapacity = 100\ncongestion = [\"bbr\"]\n\
+                [[proxy]]\nto = [\"10.9.0.2/32\"]\nports = [80, \"5201-5210\"]\n[[proxy]]\nports = [81]\nside = \"egress\"\n";
+    if has_nft() {
+        assert_eq!(check(&with_proxies(good)), (0, String::new()));
+    }
+}
+
+#[test]
+fn proxies_that_catch_the_tunnel_are_refused() {
+    if !has_nft() {
+        return;
+    }
+    let base = with_proxies("").lines().count();
+    let text = with_proxies("[[proxy]]\nto = [\"10.9.0.2/32\", \"192.0.2.0/24\"]\n");
+    let place =
+        format!("weft.toml:{}:22: error: `192.0.2.0/24` holds the endpoint 192.0.2.9:51900 of peer `hub`", base + 2);
+    refused(&text, &[&place, "name in `to` only what lies behind the peers"]);
+    let everything = text
+        .replace("\"10.9.0.2/32\"]\nend", "\"0.0.0.0/0\"]\nend")
+        .replace("to = [\"10.9.0.2/32\", \"192.0.2.0/24\"]", "");
+    refused(&everything, &["`0.0.0.0/0` holds the endpoint"]);
+    refused(&with_proxies("[[proxy]]\nto = [\"10.9.0.1/32\"]\n"), &["`10.9.0.1/32` is this node's own address"]);
+    refused(&with_proxies("[[proxy]]\nto = [\"10.8.0.0/16\"]\n"), &["`10.8.0.0/16` is behind no peer"]);
+}
+
+#[test]
+fn proxies_that_contradict_themselves_are_refused() {
+    if !has_nft() {
+        return;
+    }
+    refused(
+        &with_proxies("[[proxy]]\nports = [\"1-100\"]\n[[proxy]]\nports = [80]\nside = \"ingress\"\n"),
+        &["[[proxy]] 1 and 2 would take in the same connections", "let them differ in `to`, `ports` or `side`"],
+    );
+    refused(
+        &with_proxies("[[proxy]]\nports = [0, \"9-3\", true]\nport = 3\n"),
+        &[
+            "`0`: a port from 1 to 65535",
+            "`9-3`: the first port is above the last",
+            "``:",
+            "unknown key `port` in [[proxy]]",
+        ],
+    );
+    refused(&with_proxies("[proxies]\ncapacity = 0\n"), &["`capacity` must be a whole number from 1"]);
+    refused(
+        &with_proxies("[[proxy]]\nside = \"left\"\n"),
+        &["`side` cannot be `left`; it is one of both, ingress, egress"],
+    );
+}

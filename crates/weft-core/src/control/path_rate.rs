@@ -515,6 +515,11 @@ impl PathRate {
         if self.assumed { Rate::ZERO } else { Rate::from_bps(self.capacity_bps as u64) }
     }
 
+    /// The rate it never exceeds, if there is one.
+    pub fn cap(&self) -> Option<Rate> {
+        self.config.cap
+    }
+
     /// The standing queue aimed at: one millisecond, 2 % of the round trip, a good packet or three times the jitter, whichever is most.
     pub fn queue_target(&self) -> Duration {
         Duration::from_millis(1).max(self.rtt.min() / 50).max(self.packets_time(1.2)).max(self.jitter() * 3)

@@ -16,6 +16,12 @@ use super::channel::Channel;
 
 /// Before the main table's rule, 32766, and after what people usually add.
 const RULE_PRIORITY: u32 = 32_000;
+/// Before what people usually add: a mark is set by who knows better.
+const MARK_PRIORITY: u32 = 90;
+/// Who made rules and routes for marks; a number of our own (`rtm_protocol`).
+const MARK_PROTOCOL: RouteProtocol = RouteProtocol::Other(119);
+/// The index of `lo` in every network namespace.
+const LOOPBACK: u32 = 1;
 
 /// A route that leads a prefix to a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,6 +49,8 @@ pub enum Selector<'a> {
     Incoming(&'a str),
     /// What is bound to this device.
     Bound(&'a str),
+    /// What has this mark.
+    Mark(u32),
 }
 
 /// A rule: what is selected is routed by a table before the main one.
@@ -134,6 +142,17 @@ impl Configure {
         }
     }
 
+    /// Adds a route to a table by which everything is delivered here, as if it had this machine's address.
+    pub fn add_local_route(&mut self, table: u32, ipv6: bool) -> io::Result<()> {
+        let message = local_route_message(table, ipv6);
+        self.channel.request(RouteNetlinkMessage::NewRoute(message), NLM_F_CREATE | NLM_F_REPLACE)
+    }
+
+    /// Removes that route; `ESRCH` if it is not there.
+    pub fn remove_local_route(&mut self, table: u32, ipv6: bool) -> io::Result<()> {
+        self.channel.request(RouteNetlinkMessage::DelRoute(local_route_message(table, ipv6)), 0)
+    }
+
     /// Removes a rule; `NotFound` if it is not there.
     pub fn remove_rule(&mut self, rule: &Rule<'_>) -> io::Result<()> {
         self.channel.request(RouteNetlinkMessage::DelRule(rule_message(rule)), 0)
@@ -178,6 +197,18 @@ fn route_message(route: &Route) -> RouteMessage {
     message
 }
 
+fn local_route_message(table: u32, ipv6: bool) -> RouteMessage {
+    let mut message = RouteMessage::default();
+    message.header.address_family = if ipv6 { AddressFamily::Inet6 } else { AddressFamily::Inet };
+    message.header.table = RouteHeader::RT_TABLE_UNSPEC;
+    message.attributes.push(RouteAttribute::Table(table));
+    message.header.protocol = MARK_PROTOCOL;
+    message.header.scope = if ipv6 { RouteScope::Universe } else { RouteScope::Host };
+    message.header.kind = RouteType::Local;
+    message.attributes.push(RouteAttribute::Oif(LOOPBACK));
+    message
+}
+
 fn rule_message(rule: &Rule<'_>) -> RuleMessage {
     let mut message = RuleMessage::default();
     message.header.family = if rule.ipv6 { AddressFamily::Inet6 } else { AddressFamily::Inet };
@@ -189,9 +220,14 @@ fn rule_message(rule: &Rule<'_>) -> RuleMessage {
         }
         Selector::Incoming(device) => RuleAttribute::Iifname(device.to_owned()),
         Selector::Bound(device) => RuleAttribute::Oifname(device.to_owned()),
+        Selector::Mark(mark) => RuleAttribute::FwMark(mark),
     });
+    let (priority, protocol) = match rule.selector {
+        Selector::Mark(_) => (MARK_PRIORITY, MARK_PROTOCOL),
+        _ => (RULE_PRIORITY, RouteProtocol::Static),
+    };
     message.attributes.push(RuleAttribute::Table(rule.table));
-    message.attributes.push(RuleAttribute::Priority(RULE_PRIORITY));
-    message.attributes.push(RuleAttribute::Protocol(RouteProtocol::Static));
+    message.attributes.push(RuleAttribute::Priority(priority));
+    message.attributes.push(RuleAttribute::Protocol(protocol));
     message
 }

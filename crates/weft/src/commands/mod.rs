@@ -6,6 +6,7 @@ mod doctor;
 mod keys;
 mod lab;
 mod parity;
+mod proxy;
 mod show;
 mod sim;
 mod sim_reproduce;
@@ -48,6 +49,7 @@ pub fn run(cli: Cli) -> Result<Outcome, Failure> {
         Command::Sim(SimCommand::Reproduce(options)) => sim_reproduce::sim_reproduce(&options),
         Command::Sim(SimCommand::Run { file, options }) => sim::run(&file, &options),
         Command::Sim(SimCommand::Parity { files, lab, options }) => parity::parity(&files, &lab, &options),
+        Command::Proxy { tun } => proxy::proxy(&tun),
         Command::Ping { peer, reading } => act::ping(&peer, &reading),
     }
 }

@@ -3,7 +3,7 @@
 use crate::cli::Reading;
 use crate::control::{Request, Response, ask};
 use crate::outcome::{Failure, Outcome};
-use crate::status::{Status, TcpEr, VpnMember};
+use crate::status::{Proxy, Status, TcpEr, VpnMember};
 use crate::table::{Table, bytes, dash, millis, percent, rate, span};
 use std::io::{IsTerminal, Write as _};
 use std::time::Duration;
@@ -68,6 +68,7 @@ pub fn status(status: &Status) -> String {
         let because = because.as_ref().map_or_else(String::new, |why| format!(" ({why})"));
         text += &format!("\nexplicit rates: {congestion}{because}; {grants} destinations granted\n");
     }
+    text += &status.proxy.as_ref().map_or_else(String::new, proxy);
     let mut links = Table::new(&["LINK", ">MTU", "ADDRESSES"]);
     for link in &status.links {
         links.row([link.name.clone(), format!("{} B", link.mtu), link.addresses.join(" ")]);
@@ -75,6 +76,23 @@ pub fn status(status: &Status) -> String {
     text += "\n";
     text += &if links.is_empty() { "no usable link\n".to_owned() } else { links.to_string() };
     text
+}
+
+/// The proxy, in a line.
+fn proxy(proxy: &Proxy) -> String {
+    if proxy.state != "running" {
+        return format!("\nproxy {}, started again {} times\n", proxy.state, proxy.restarts);
+    }
+    let Proxy { connections, capacity, taken, unreachable, reset, .. } = proxy;
+    let full = if proxy.is_open { "" } else { ", FULL: new ones go plain" };
+    let congestion = if proxy.congestion.is_empty() { "system's congestion control" } else { &proxy.congestion };
+    let early = if proxy.early_data { "" } else { ", no early data" };
+    format!(
+        "\nproxy {connections} of {capacity} connections{full}; {taken} so far, {unreachable} without server, {reset} reset; \
+         {} up, {} down; {congestion}{early}\n",
+        bytes(proxy.up_bytes),
+        bytes(proxy.down_bytes),
+    )
 }
 
 /// Each path.

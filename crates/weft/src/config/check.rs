@@ -2,7 +2,7 @@
 
 use super::diagnose::{Report, did_you_mean};
 use super::read::At;
-use super::{Config, Peer, check_vpns, matches, prefix};
+use super::{Config, Peer, check_proxies, check_vpns, matches, prefix};
 use crate::keys;
 use weft_engine::Prefix;
 use weft_session::Identity;
@@ -14,6 +14,7 @@ pub fn check(config: &Config, report: &Report) -> Option<Identity> {
     peers(config, report);
     prefixes(config, report);
     check_vpns::check(config, report);
+    check_proxies::check(config, report);
     let key = key(config, report)?;
     for peer in config.peers.iter().filter(|peer| peer.public_key.value == key.public_key()) {
         let message = format!("peer `{}` has this node's own key", peer.name.value);

@@ -1,6 +1,7 @@
 //! The configuration: one strict TOML file, every mistake told with its line, column and likely fix.
 
 mod check;
+mod check_proxies;
 mod check_signal;
 mod check_vpns;
 mod diagnose;
@@ -10,6 +11,7 @@ mod metrics;
 mod parse;
 mod policy;
 pub mod prefix;
+mod proxy;
 pub mod read;
 mod signal;
 mod tcp_er;
@@ -18,6 +20,7 @@ mod vpn;
 pub use diagnose::{Report, Severity, did_you_mean};
 pub use metrics::MetricsAddress;
 pub use parse::parse;
+pub use proxy::{Proxies, Proxy, proxy_prefix};
 pub use signal::{Signal, SignalledFlows};
 pub use tcp_er::{Grant, TcpEr};
 pub use vpn::{Member, Vpn};
@@ -145,6 +148,8 @@ pub struct Config {
     pub peers: Vec<Peer>,
     /// `[[vpn]]`
     pub vpns: Vec<Vpn>,
+    /// `[[proxy]]` and `[proxies]`
+    pub proxies: Proxies,
     /// The links that weights are given to.
     pub weighted_links: Vec<At<String>>,
 }

@@ -2,7 +2,7 @@
 
 use super::diagnose::Report;
 use super::read::{At, Section};
-use super::{Config, Link, LinkChoice, Mtu, Node, Peer, Tun, metrics, policy, prefix, signal, tcp_er, vpn};
+use super::{Config, Link, LinkChoice, Mtu, Node, Peer, Tun, metrics, policy, prefix, proxy, signal, tcp_er, vpn};
 use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -47,8 +47,10 @@ pub fn parse(report: &Report, directory: &Path) -> Option<Config> {
     let peers = root.sections("peer", "[[peer]]").into_iter();
     let peers = peers.filter_map(|section| peer(section, &base, &mut weighted_links, report)).collect();
     let vpns = root.sections("vpn", "[[vpn]]").into_iter().filter_map(vpn::read).collect();
+    let mut proxies = root.section("proxies", "[proxies]").map(proxy::read_all).unwrap_or_default();
+    proxies.each = root.sections("proxy", "[[proxy]]").into_iter().map(proxy::read).collect();
     root.finish();
-    Some(Config { node: node?, tun: tun?, links, metrics, tcp_er, signal, link, peers, vpns, weighted_links })
+    Some(Config { node: node?, tun: tun?, links, metrics, tcp_er, signal, link, peers, vpns, proxies, weighted_links })
 }
 
 fn node(mut section: Section<'_, '_>, directory: &Path) -> Option<Node> {

@@ -11,11 +11,13 @@ mod metrics;
 mod node;
 mod owner;
 mod ping;
+mod proxy;
 mod service;
 mod signal;
 mod signals;
 mod state;
 pub mod tcp_er;
+mod totals;
 mod view;
 
 pub use log::{Level, Log};

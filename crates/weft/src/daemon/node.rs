@@ -7,10 +7,12 @@ use super::devices::Devices;
 use super::links::{Change, Links};
 use super::log::Log;
 use super::ping::Pings;
+use super::proxy::Proxy;
 use super::service;
 use super::signal;
 use super::state::Keeper;
 use super::tcp_er;
+use super::totals;
 use super::view;
 use crate::config::{self, Config};
 use crate::control::{Request, Response};
@@ -22,6 +24,7 @@ use std::time::Duration;
 use weft_engine::{Command, CommandError, Engine, EngineConfig, Event, PeerSnapshot};
 use weft_io::netlink;
 use weft_session::{Identity, PublicKey};
+use weft_tcp_er::proxy::Totals;
 use weft_units::{Instant, PeerId};
 
 /// How often stamps are looked after.
@@ -59,7 +62,10 @@ pub struct Node {
     tcp_er: Option<tcp_er::Keeper>,
     accepted: Vec<(PublicKey, u64)>,
     log: Log,
+    /// The proxy beside it, and what its connections may send.
+    proxy: Option<(Proxy, Totals)>,
     next_upkeep: Instant,
+    next_totals: Instant,
     next_reserve: Instant,
     is_stopping: bool,
 }
@@ -110,12 +116,37 @@ impl Node {
             tcp_er: None,
             accepted,
             log,
+            proxy: None,
             next_upkeep: Instant::ZERO,
+            next_totals: Instant::ZERO,
             next_reserve: clock.now() + RESERVE_INTERVAL,
             is_stopping: false,
         };
         node.devices.set_routes(&node.config).map_err(|why| Failure::new(format!("route: {why}")))?;
+        node.set_proxy();
         Ok(node)
+    }
+
+    /// Starts the proxy when it is first wanted; later it is told what changes, and has nothing to do when it is wanted no more.
+    fn set_proxy(&mut self) {
+        let policy = self.config.proxy_policy();
+        if policy.is_some() && self.proxy.is_none() {
+            match Proxy::start(self.devices.default().tun().name(), self.log) {
+                Ok(proxy) => self.proxy = Some((proxy, Totals::default())),
+                Err(why) => self.log.error(format_args!("proxy: {why}")),
+            }
+        }
+        if let Some((proxy, _)) = &self.proxy {
+            proxy.set_policy(policy.unwrap_or_default());
+        }
+    }
+
+    fn tell_totals(&mut self, now: Instant) {
+        if let Some((proxy, told)) = self.proxy.as_mut().filter(|_| now >= self.next_totals) {
+            self.next_totals = now + totals::INTERVAL;
+            *told = totals::totals(&self.config, self.engine.payload_rates(), now, told);
+            proxy.set_totals(told.clone());
+        }
     }
 
     /// Whether it shall come to an end.
@@ -263,6 +294,7 @@ impl Node {
         self.links.add_own(self.devices.indices());
         self.config = loaded.config;
         self.hold_tcp_er();
+        self.set_proxy();
         let mut changes = Vec::new();
         self.links.choose(self.config.links.clone(), &mut changes);
         self.on_link_changes(changes);
@@ -328,6 +360,7 @@ impl Node {
     /// Looks after what is not urgent. Cheap when nothing is due.
     pub fn upkeep(&mut self, now: Instant) {
         self.pings.finish(now);
+        self.tell_totals(now);
         if now < self.next_upkeep {
             return;
         }
@@ -341,7 +374,9 @@ impl Node {
 
     /// When [`Node::upkeep`] is due.
     pub fn next_upkeep(&self) -> Instant {
-        self.pings.next_timeout().map_or(self.next_upkeep, |ping| ping.min(self.next_upkeep))
+        let totals = self.proxy.as_ref().map(|_| self.next_totals);
+        let others = [self.pings.next_timeout(), totals].into_iter().flatten();
+        others.fold(self.next_upkeep, Instant::min)
     }
 
     fn keep_accepted(&mut self) {
@@ -375,6 +410,7 @@ impl Node {
             vpns: self.engine.vpns().iter().map(|vpn| view::vpn(vpn, self.devices.get(vpn.id))).collect(),
             tcp_er: self.tcp_er.as_ref().map(|keeper| view::tcp_er(&keeper.choice(), self.config.tcp_er.as_ref())),
             signal: signal::status(&self.engine, &snapshot, now),
+            proxy: self.proxy.as_ref().map(|(proxy, _)| proxy.shown()),
             rejected_datagrams: snapshot.rejected_datagrams,
             unroutable_packets: snapshot.unroutable_packets,
             buffers_in_use: snapshot.buffers_in_use,

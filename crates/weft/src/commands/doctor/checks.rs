@@ -55,7 +55,7 @@ pub struct Check {
 
 impl Check {
     /// `help` counts unless all is well.
-    fn new(name: impl Into<String>, verdict: Verdict, found: impl Into<String>, help: impl Into<String>) -> Check {
+    pub fn new(name: impl Into<String>, verdict: Verdict, found: impl Into<String>, help: impl Into<String>) -> Check {
         let help = if verdict == Verdict::Good { String::new() } else { help.into() };
         Check { name: name.into(), verdict, found: found.into(), help }
     }
@@ -75,7 +75,7 @@ impl Default for Machine {
 }
 
 impl Machine {
-    fn proc(&self, name: &str) -> Option<String> {
+    pub fn proc(&self, name: &str) -> Option<String> {
         Some(fs::read_to_string(self.proc.join(name)).ok()?.trim().to_owned())
     }
 
@@ -101,6 +101,7 @@ pub fn all(machine: &Machine, config: Option<&Config>) -> Vec<Check> {
     checks.push(explicit_rates(machine));
     if let Some(config) = config {
         checks.extend(links(machine, config));
+        checks.extend(super::proxies::proxies(machine, config));
     }
     checks
 }

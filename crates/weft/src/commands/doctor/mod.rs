@@ -3,6 +3,7 @@
 
 mod checks;
 mod isolation;
+mod proxies;
 
 use super::show::json;
 use crate::config;

@@ -1,0 +1,66 @@
+//! The sockets that diverted connections arrive at.
+
+use super::ruleset::{Listening, Role};
+use super::sys::Socket;
+use std::io;
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
+
+/// One of them.
+pub struct Listener {
+    /// Whose connections it accepts.
+    pub role: Role,
+    /// Where it listens.
+    pub address: SocketAddr,
+    /// The socket.
+    pub socket: Socket,
+}
+
+/// One for each role and family.
+pub struct Listeners(Vec<Listener>);
+
+impl Listeners {
+    /// Opens them; without IPv6 where this machine has none.
+    ///
+    /// # Errors
+    /// When the kernel refuses.
+    pub fn open(mark: u32) -> io::Result<Listeners> {
+        let mut all = Vec::new();
+        for role in Role::ALL {
+            all.push(open(role, (Ipv4Addr::LOCALHOST, 0).into(), mark)?);
+            all.extend(open(role, (Ipv6Addr::LOCALHOST, 0).into(), mark).ok());
+        }
+        Ok(Listeners(all))
+    }
+
+    /// All of them.
+    pub fn all(&self) -> &[Listener] {
+        &self.0
+    }
+
+    /// Their ports.
+    pub fn ports(&self) -> Listening {
+        let mut listening = Listening::default();
+        for Listener { role, address, .. } in &self.0 {
+            let ports = listening.ports.get_mut(*role as usize);
+            if let Some(port) = ports.and_then(|ports| ports.get_mut(usize::from(address.is_ipv6()))) {
+                *port = Some(address.port());
+            }
+        }
+        listening
+    }
+
+    /// Gives the legs that come from peers the first of these congestion controls that there is; says which. Empty: none of them.
+    pub fn choose_congestion(&self, names: &[String]) -> String {
+        let from_peers = || self.0.iter().filter(|listener| listener.role.is_egress());
+        let is_there = |name: &&String| from_peers().all(|listener| listener.socket.set_congestion(name).is_ok());
+        names.iter().find(is_there).cloned().unwrap_or_default()
+    }
+}
+
+fn open(role: Role, at: SocketAddr, mark: u32) -> io::Result<Listener> {
+    let socket = Socket::listen(at, mark)?;
+    if role.is_egress() {
+        socket.take_early_data()?;
+    }
+    Ok(Listener { role, address: socket.local()?, socket })
+}

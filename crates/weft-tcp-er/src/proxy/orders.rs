@@ -1,0 +1,106 @@
+//! What the daemon tells the proxy, a line each on standard input: `policy …` and `rates …`. Its end is the proxy's.
+
+use super::policy::Policy;
+use super::rates::Totals;
+use super::sys::{set_nonblocking, unless_blocked};
+use std::fmt;
+use std::io::{self, Read as _};
+use std::os::fd::{AsRawFd, RawFd};
+
+/// Longest line, in bytes: a policy names every prefix.
+const MAX_LINE: usize = 1 << 20;
+
+/// An order.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Order {
+    /// Proxy this.
+    Policy(Policy),
+    /// Share these.
+    Totals(Totals),
+    /// Come to an end.
+    End,
+}
+
+impl fmt::Display for Order {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Order::Policy(policy) => write!(f, "policy {policy}"),
+            Order::Totals(totals) => write!(f, "rates {totals}"),
+            Order::End => write!(f, "end"),
+        }
+    }
+}
+
+impl std::str::FromStr for Order {
+    type Err = &'static str;
+
+    fn from_str(line: &str) -> Result<Order, &'static str> {
+        match line.split_once(' ').unwrap_or((line, "")) {
+            ("policy", rest) => rest.parse().map(Order::Policy),
+            ("rates", rest) => rest.parse().map(Order::Totals),
+            ("end", "") => Ok(Order::End),
+            _ => Err("there is no such order"),
+        }
+    }
+}
+
+/// Standard input.
+pub struct Orders {
+    stdin: io::Stdin,
+    read: Vec<u8>,
+}
+
+impl AsRawFd for Orders {
+    fn as_raw_fd(&self) -> RawFd {
+        self.stdin.as_raw_fd()
+    }
+}
+
+impl Orders {
+    /// Orders come from standard input.
+    ///
+    /// # Errors
+    /// When it cannot be read without blocking.
+    pub fn new() -> io::Result<Orders> {
+        let stdin = io::stdin();
+        set_nonblocking(stdin.as_raw_fd())?;
+        Ok(Orders { stdin, read: Vec::new() })
+    }
+
+    /// The next order that has come.
+    ///
+    /// # Errors
+    /// When it is none.
+    pub fn next(&mut self) -> io::Result<Option<Order>> {
+        loop {
+            if let Some(end) = self.read.iter().position(|byte| *byte == b'\n') {
+                let line: Vec<u8> = self.read.drain(..=end).collect();
+                let line = String::from_utf8_lossy(&line);
+                let invalid = |why| io::Error::new(io::ErrorKind::InvalidData, format!("order {line:?}: {why}"));
+                return line.trim_end().parse().map(Some).map_err(invalid);
+            }
+            if self.read.len() > MAX_LINE {
+                return Err(io::Error::new(io::ErrorKind::InvalidData, "an order without end"));
+            }
+            let mut buffer = [0; 16 << 10];
+            match unless_blocked(self.stdin.lock().read(&mut buffer))? {
+                None => return Ok(None),
+                Some(0) => return Ok(Some(Order::End)),
+                Some(len) => self.read.extend(buffer.get(..len).unwrap_or_default()),
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Order;
+
+    #[test]
+    fn orders_survive_their_line() {
+        for line in ["policy 7 bbr;both 10.9.0.0/24 80", "rates 99 10.9.0.0/24", "rates ", "end"] {
+            assert_eq!(line.parse::<Order>().unwrap().to_string(), line);
+        }
+        assert!("polcy 7 *".parse::<Order>().is_err());
+    }
+}

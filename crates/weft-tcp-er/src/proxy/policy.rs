@@ -1,0 +1,233 @@
+//! Which connections are proxied, and how the daemon says so in one line of text.
+
+use std::fmt;
+use std::net::IpAddr;
+use std::str::FromStr;
+
+/// Where a connection is taken in.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Side {
+    /// Wherever it begins.
+    Both,
+    /// Where it enters the tunnel.
+    Ingress,
+    /// Where it leaves the tunnel.
+    Egress,
+}
+
+impl Side {
+    /// The names of the configuration and of the line.
+    pub const NAMES: &'static [(&'static str, Side)] =
+        &[("both", Side::Both), ("ingress", Side::Ingress), ("egress", Side::Egress)];
+
+    /// Whether connections are taken in where they enter the tunnel.
+    pub fn has_ingress(self) -> bool {
+        self != Side::Egress
+    }
+
+    /// Whether connections are taken in where they leave the tunnel.
+    pub fn has_egress(self) -> bool {
+        self != Side::Ingress
+    }
+}
+
+/// Ports from the first to the last.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Ports {
+    /// The first.
+    pub first: u16,
+    /// The last, not below the first.
+    pub last: u16,
+}
+
+impl FromStr for Ports {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Ports, &'static str> {
+        let (first, last) = text.split_once('-').unwrap_or((text, text));
+        let port = |text: &str| text.parse().ok().filter(|port| *port > 0);
+        match (port(first), port(last)) {
+            (Some(first), Some(last)) if first <= last => Ok(Ports { first, last }),
+            (Some(_), Some(_)) => Err("the first port is above the last"),
+            _ => Err("a port from 1 to 65535, or a range such as 5201-5210, is expected"),
+        }
+    }
+}
+
+impl fmt::Display for Ports {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.first == self.last {
+            true => write!(f, "{}", self.first),
+            false => write!(f, "{}-{}", self.first, self.last),
+        }
+    }
+}
+
+/// An address prefix; bits behind the length are zero.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Prefix {
+    /// The address.
+    pub address: IpAddr,
+    /// How many of its leading bits count.
+    pub length: u8,
+}
+
+impl Prefix {
+    /// Whether `other` lies within it.
+    pub fn holds(&self, other: &Prefix) -> bool {
+        self.length <= other.length
+            && match (self.address, other.address) {
+                (IpAddr::V4(a), IpAddr::V4(b)) => starts_alike(a.to_bits().into(), b.to_bits().into(), 32, self.length),
+                (IpAddr::V6(a), IpAddr::V6(b)) => starts_alike(a.to_bits(), b.to_bits(), 128, self.length),
+                _ => false,
+            }
+    }
+}
+
+fn starts_alike(a: u128, b: u128, width: u32, length: u8) -> bool {
+    (a ^ b).checked_shr(width.saturating_sub(length.into())).unwrap_or(0) == 0
+}
+
+impl FromStr for Prefix {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Prefix, &'static str> {
+        let (address, length) = text.split_once('/').ok_or("a prefix length is expected")?;
+        let address: IpAddr = address.parse().map_err(|_| "this is no IP address")?;
+        let most = if address.is_ipv4() { 32 } else { 128 };
+        let length = length.parse().ok().filter(|length| *length <= most).ok_or("the prefix length is too long")?;
+        Ok(Prefix { address, length })
+    }
+}
+
+impl fmt::Display for Prefix {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.address, self.length)
+    }
+}
+
+/// Connections with the hosts behind some peers.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Rule {
+    /// Where they are taken in.
+    pub side: Side,
+    /// Behind the peers: the servers' at the ingress, the clients' at the egress. None: nothing matches.
+    pub to: Vec<Prefix>,
+    /// The servers' ports; empty: all.
+    pub ports: Vec<Ports>,
+}
+
+impl Rule {
+    /// Whether one connection could match both, at the same side.
+    pub fn overlaps(&self, other: &Rule) -> bool {
+        let sides = self.side == Side::Both || other.side == Side::Both || self.side == other.side;
+        let meets = |a: &Prefix| other.to.iter().any(|b| a.holds(b) || b.holds(a));
+        let within = |a: &Ports| other.ports.iter().any(|b| a.first <= b.last && b.first <= a.last);
+        let ports = self.ports.is_empty() || other.ports.is_empty() || self.ports.iter().any(within);
+        sides && ports && self.to.iter().any(meets)
+    }
+}
+
+impl fmt::Display for Rule {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let side = Side::NAMES.iter().find(|(_, side)| *side == self.side).map_or("both", |(name, _)| *name);
+        write!(f, "{side} {} {}", list(&self.to), list(&self.ports))
+    }
+}
+
+impl FromStr for Rule {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Rule, &'static str> {
+        let mut words = text.split_whitespace();
+        let mut word = || words.next().ok_or("a rule is a side, prefixes and ports");
+        let (side, to, ports) = (word()?, word()?, word()?);
+        let side = Side::NAMES.iter().find(|(name, _)| *name == side).ok_or("there is no such side")?.1;
+        Ok(Rule { side, to: items(to)?, ports: items(ports)? })
+    }
+}
+
+/// What the proxy shall do; the daemon says it anew after each reload.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Policy {
+    /// Connections at once.
+    pub capacity: usize,
+    /// Congestion controls for the legs between proxies, the best first.
+    pub congestion: Vec<String>,
+    /// What is proxied.
+    pub rules: Vec<Rule>,
+}
+
+impl fmt::Display for Policy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.capacity, list(&self.congestion))?;
+        self.rules.iter().try_for_each(|rule| write!(f, ";{rule}"))
+    }
+}
+
+impl FromStr for Policy {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Policy, &'static str> {
+        let mut parts = text.split(';');
+        let (capacity, congestion) = parts
+            .next()
+            .and_then(|head| head.split_once(' '))
+            .ok_or("a capacity and congestion controls are missing")?;
+        let capacity = capacity.parse().map_err(|_| "the capacity is no number")?;
+        let congestion = match congestion {
+            "*" => Vec::new(),
+            names => names.split(',').map(str::to_owned).collect(),
+        };
+        Ok(Policy { capacity, congestion, rules: parts.map(str::parse).collect::<Result<_, _>>()? })
+    }
+}
+
+/// `*` is the empty list.
+fn list<T: fmt::Display>(items: &[T]) -> String {
+    match items {
+        [] => "*".to_owned(),
+        items => items.iter().map(T::to_string).collect::<Vec<_>>().join(","),
+    }
+}
+
+fn items<T: FromStr<Err = &'static str>>(text: &str) -> Result<Vec<T>, &'static str> {
+    match text {
+        "*" => Ok(Vec::new()),
+        text => text.split(',').map(str::parse).collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_policy_survives_its_line() {
+        for line in [
+            "16384 weft_er,bbr;both 10.9.0.0/24,fd00::/64 80,5201-5210;egress 10.8.0.0/16 *",
+            "1 *",
+            "9 cubic;ingress 0.0.0.0/0 443",
+        ] {
+            assert_eq!(line.parse::<Policy>().unwrap().to_string(), line);
+        }
+        for bad in ["", "x *", "1 *;both", "1 *;left 10.0.0.0/8 1", "1 *;both 10.0.0.0/33 1", "1 *;both 10.0.0.0/8 0"] {
+            assert!(bad.parse::<Policy>().is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn overlaps() {
+        let overlap = |a: &str, b: &str| {
+            let (a, b): (Rule, Rule) = (a.parse().unwrap(), b.parse().unwrap());
+            assert_eq!(a.overlaps(&b), b.overlaps(&a));
+            a.overlaps(&b)
+        };
+        assert!(overlap("both 10.9.0.0/24 80", "ingress 10.9.0.7/32 *"));
+        assert!(overlap("egress 0.0.0.0/0 1-100", "both 10.9.0.0/24 100-200"));
+        assert!(!overlap("both 10.9.0.0/24 80", "both 10.9.0.0/24 81"));
+        assert!(!overlap("both 10.9.0.0/24 80", "both 10.9.1.0/24 80"));
+        assert!(!overlap("ingress 10.9.0.0/24 80", "egress 10.9.0.0/24 80"));
+        assert!(!overlap("both ::/0 80", "both 0.0.0.0/0 80"));
+    }
+}

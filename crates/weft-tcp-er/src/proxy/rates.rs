@@ -1,0 +1,133 @@
+//! What may be sent toward each peer, and what that makes for one flow.
+
+use super::policy::Prefix;
+use super::share::level;
+use std::fmt;
+use std::net::IpAddr;
+use std::str::FromStr;
+use weft_core::route::prefix_map::PrefixMap;
+
+/// What the paths to one peer carry.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Total {
+    /// Bytes of payload a second; absent: not known, so there is no limit.
+    pub bytes_per_s: Option<u64>,
+    /// What is behind the peer.
+    pub prefixes: Vec<Prefix>,
+}
+
+/// The totals toward all peers, as the daemon says them.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Totals(pub Vec<Total>);
+
+impl fmt::Display for Totals {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (i, total) in self.0.iter().enumerate() {
+            let rate = total.bytes_per_s.map_or_else(|| "*".to_owned(), |rate| rate.to_string());
+            let prefixes: Vec<_> = total.prefixes.iter().map(Prefix::to_string).collect();
+            write!(f, "{}{rate} {}", if i > 0 { ";" } else { "" }, prefixes.join(","))?;
+        }
+        Ok(())
+    }
+}
+
+impl FromStr for Totals {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Totals, &'static str> {
+        let total = |text: &str| {
+            let (rate, prefixes) = text.split_once(' ').ok_or("a total is a rate and prefixes")?;
+            let bytes_per_s = match rate {
+                "*" => None,
+                rate => Some(rate.parse().map_err(|_| "the rate is no number")?),
+            };
+            let prefixes = prefixes.split(',').filter(|text| !text.is_empty()).map(str::parse);
+            Ok(Total { bytes_per_s, prefixes: prefixes.collect::<Result<_, _>>()? })
+        };
+        text.split(';').filter(|text| !text.is_empty()).map(total).collect::<Result<_, _>>().map(Totals)
+    }
+}
+
+/// What a flow did in an interval.
+#[derive(Clone, Copy, Debug)]
+pub struct Use {
+    /// The address behind the peer.
+    pub address: IpAddr,
+    /// Bytes a second; `u64::MAX` if it would have sent more.
+    pub demand: u64,
+}
+
+/// The totals, and the levels flows have got from them.
+#[derive(Default)]
+pub struct Rates {
+    totals: Vec<Option<u64>>,
+    by_prefix: PrefixMap<usize>,
+    levels: Vec<Option<u64>>,
+}
+
+impl Rates {
+    /// Goes by other totals from now on.
+    pub fn set(&mut self, totals: &Totals) {
+        self.by_prefix = PrefixMap::default();
+        for (index, total) in totals.0.iter().enumerate() {
+            for prefix in &total.prefixes {
+                // Behind two peers it is behind the first.
+                let _ = self.by_prefix.insert(prefix.address, prefix.length, index);
+            }
+        }
+        self.totals = totals.0.iter().map(|total| total.bytes_per_s).collect();
+        self.levels.clone_from(&self.totals);
+    }
+
+    /// Shares the totals anew among those who use them.
+    pub fn share(&mut self, uses: &[Use]) {
+        let mut demands = vec![Vec::new(); self.totals.len()];
+        for flow in uses {
+            let peer = self.by_prefix.longest_match(flow.address).and_then(|index| demands.get_mut(index));
+            if let Some(peer) = peer {
+                peer.push(flow.demand);
+            }
+        }
+        let levels = self.totals.iter().zip(&mut demands);
+        self.levels = levels.map(|(total, demands)| Some(level((*total)?, demands))).collect();
+    }
+
+    /// What a flow with this address behind a peer may send, in bytes a second; `None` where nothing is known.
+    pub fn granted(&self, address: IpAddr) -> Option<u64> {
+        self.levels.get(self.by_prefix.longest_match(address)?).copied().flatten()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn totals_survive_their_line() {
+        for line in ["", "1250000 10.9.0.0/24,fd00::/64;* 10.8.0.0/16"] {
+            assert_eq!(line.parse::<Totals>().unwrap().to_string(), line);
+        }
+        assert!("x 10.0.0.0/8".parse::<Totals>().is_err());
+    }
+
+    #[test]
+    fn flows_share_the_total_of_their_peer() {
+        let mut rates = Rates::default();
+        let address = |last: u8| IpAddr::from([10, 9, last, 1]);
+        rates.set(&"900 10.9.0.0/24,10.9.3.0/24;500 10.9.1.0/24;* 10.9.2.0/24".parse().unwrap());
+        assert_eq!(rates.granted(address(0)), Some(900));
+        let flow = |last, demand| Use { address: address(last), demand };
+        rates.share(&[
+            flow(0, u64::MAX),
+            flow(3, u64::MAX),
+            flow(0, 100),
+            flow(1, u64::MAX),
+            flow(2, u64::MAX),
+            flow(9, 7),
+        ]);
+        assert_eq!(
+            [0, 1, 2, 3, 9].map(|last| rates.granted(address(last))),
+            [Some(400), Some(500), None, Some(400), None]
+        );
+    }
+}

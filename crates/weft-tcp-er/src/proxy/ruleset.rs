@@ -1,0 +1,201 @@
+//! The nftables rules that lead connections to the proxy, as text.
+//!
+//! What comes by a network device is known by the proxy's sockets (`socket transparent`), and stays out of connection tracking: both
+//! legs of a connection have the same addresses and ports, which would be one entry there. What stays on this machine is known by
+//! its entry's mark.
+
+use super::policy::{Policy, Ports, Prefix, Rule};
+use std::fmt::{Display, Write as _};
+
+/// Why a connection is taken in; each has listening sockets of its own.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Role {
+    /// A host behind this node connects through the tunnel.
+    Ingress,
+    /// A program on this node does.
+    IngressLocal,
+    /// A host behind a peer connects to one behind this node.
+    Egress,
+    /// It connects to this node.
+    EgressLocal,
+}
+
+impl Role {
+    /// All of them.
+    pub const ALL: [Role; 4] = [Role::Ingress, Role::IngressLocal, Role::Egress, Role::EgressLocal];
+
+    /// Whether the client, not the server, is behind the peer.
+    pub fn is_egress(self) -> bool {
+        matches!(self, Role::Egress | Role::EgressLocal)
+    }
+}
+
+/// The numbers that tell one node's diversion from others' on the same machine: made of its device's name, so that a successor
+/// finds what was left behind.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Names {
+    /// The TUN device.
+    pub tun: String,
+    /// The nftables table.
+    pub table: String,
+    /// Mark of packets to the proxy, and number of the routing table that leads them there.
+    pub divert: u32,
+    /// Mark of the proxy's own packets.
+    pub own: u32,
+}
+
+impl Names {
+    /// Those for a device.
+    pub fn of(tun: &str) -> Names {
+        // FNV-1a.
+        let hash = tun.bytes().fold(0x811c_9dc5_u32, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193));
+        let base = 0x7765_0000 | (hash ^ hash >> 16) & 0xfffe;
+        let plain = |c: char| if c.is_ascii_alphanumeric() { c } else { '_' };
+        let table = format!("weft_proxy_{}", tun.chars().map(plain).collect::<String>());
+        Names { tun: tun.to_owned(), table, divert: base, own: base | 1 }
+    }
+}
+
+/// Port of the listening sockets of each role, IPv4 on 127.0.0.1 and IPv6 on ::1.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Listening {
+    /// In [`Role::ALL`]'s order; `None` where a family is not to be had.
+    pub ports: [[Option<u16>; 2]; 4],
+}
+
+impl Listening {
+    fn port(&self, role: Role, is_ipv6: bool) -> Option<u16> {
+        self.ports.get(role as usize)?.get(usize::from(is_ipv6)).copied().flatten()
+    }
+}
+
+/// The table with everything but what takes new connections in, in one line.
+pub fn table(names: &Names) -> String {
+    let Names { tun: _, table, divert, own } = names;
+    format!(
+        "table inet {table} {{ flags owner; chain take_in {{ }}; chain take_out {{ }}; \
+         chain in {{ type filter hook prerouting priority raw; policy accept; \
+         tcp flags & (fin|syn|rst|ack) == syn jump take_in; \
+         iifname != \"lo\" meta l4proto {{ tcp, icmp, ipv6-icmp }} socket transparent 1 notrack meta mark set {divert} accept; }}; \
+         chain untracked {{ type filter hook output priority raw; policy accept; \
+         meta l4proto tcp meta mark {own} oifname != \"lo\" notrack; }}; \
+         chain out {{ type route hook output priority mangle; policy accept; \
+         meta l4proto != tcp accept; \
+         meta mark {own} oifname \"lo\" ct state new ct mark set {own}; \
+         meta mark {own} accept; \
+         ct direction reply ct mark {own} meta mark set {divert} accept; \
+         ct direction original ct mark {divert} meta mark set {divert} accept; \
+         tcp flags & (fin|syn|rst|ack) == syn jump take_out; }}; }}"
+    )
+}
+
+/// Takes no new connections in.
+pub fn shut(names: &Names) -> String {
+    let table = &names.table;
+    format!("flush chain inet {table} take_in; flush chain inet {table} take_out")
+}
+
+/// Takes new connections in as `policy` says, and no others.
+pub fn open(names: &Names, policy: &Policy, listening: &Listening) -> String {
+    let Names { tun, table, divert, .. } = names;
+    let mut text = shut(names);
+    for is_ipv6 in [false, true] {
+        let to = |role| Some(take(listening.port(role, is_ipv6)?, is_ipv6, *divert));
+        if let Some(take) = to(Role::IngressLocal) {
+            let _ = write!(text, "; add rule inet {table} take_in iifname \"lo\" meta mark {divert} {take}");
+        }
+        for rule in &policy.rules {
+            let Some(prefixes) = prefixes(rule, is_ipv6) else { continue };
+            let family = if is_ipv6 { "ip6" } else { "ip" };
+            let ports = ports(rule);
+            if let (true, Some(take)) = (rule.side.has_ingress(), to(Role::Ingress)) {
+                let _ = write!(
+                    text,
+                    "; add rule inet {table} take_in iifname != {{ \"lo\", \"{tun}\" }} {family} daddr {prefixes} {ports} \
+                     fib daddr oifname \"{tun}\" notrack {take}\
+                     ; add rule inet {table} take_out oifname \"{tun}\" {family} daddr {prefixes} {ports} \
+                     ct mark set {divert} meta mark set {divert} accept"
+                );
+            }
+            if let (true, Some(local), Some(take)) = (rule.side.has_egress(), to(Role::EgressLocal), to(Role::Egress)) {
+                let from = format!("add rule inet {table} take_in iifname \"{tun}\" {family} saddr {prefixes} {ports}");
+                let _ = write!(text, "; {from} fib daddr type local notrack {local}");
+                let _ = write!(text, "; {from} fib daddr type unicast notrack {take}");
+            }
+        }
+    }
+    text
+}
+
+fn take(port: u16, is_ipv6: bool, divert: u32) -> String {
+    let (family, address) = if is_ipv6 { ("ip6", "[::1]") } else { ("ip", "127.0.0.1") };
+    format!("meta l4proto tcp tproxy {family} to {address}:{port} meta mark set {divert} accept")
+}
+
+/// A rule's prefixes of a family as a set; those within others are left out, since sets do not take them.
+fn prefixes(rule: &Rule, is_ipv6: bool) -> Option<String> {
+    let mut widest: Vec<Prefix> = Vec::new();
+    let mut sorted: Vec<Prefix> = rule.to.iter().filter(|p| p.address.is_ipv6() == is_ipv6).copied().collect();
+    sorted.sort_by_key(|prefix| prefix.length);
+    for prefix in sorted {
+        if !widest.iter().any(|wide| wide.holds(&prefix)) {
+            widest.push(prefix);
+        }
+    }
+    (!widest.is_empty()).then(|| set(&widest))
+}
+
+/// A rule's ports as a match; those that run into each other are one.
+fn ports(rule: &Rule) -> String {
+    let mut sorted = rule.ports.clone();
+    sorted.sort_by_key(|ports| ports.first);
+    let mut apart: Vec<Ports> = Vec::new();
+    for ports in sorted {
+        match apart.last_mut().filter(|last| ports.first <= last.last) {
+            Some(last) => last.last = last.last.max(ports.last),
+            None => apart.push(ports),
+        }
+    }
+    if apart.is_empty() { String::new() } else { format!("tcp dport {}", set(&apart)) }
+}
+
+fn set<T: Display>(items: &[T]) -> String {
+    format!("{{ {} }}", items.iter().map(T::to_string).collect::<Vec<_>>().join(", "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn opened(policy: &str) -> String {
+        let ports = [[Some(1001), None], [Some(1002), None], [Some(1003), None], [Some(1004), None]];
+        open(&Names::of("weft0"), &policy.parse().unwrap(), &Listening { ports })
+    }
+
+    #[test]
+    fn sides_are_kept_apart() {
+        let (ingress, egress) = (opened("1 *;ingress 10.9.0.0/24 80"), opened("1 *;egress 10.9.0.0/24 80"));
+        assert!(ingress.contains("ip daddr { 10.9.0.0/24 } tcp dport { 80 }") && !ingress.contains("saddr"));
+        assert!(egress.contains("ip saddr { 10.9.0.0/24 }") && !egress.contains("ip daddr {"));
+        assert!(egress.contains("type local notrack meta l4proto tcp tproxy ip to 127.0.0.1:1004"));
+        assert!(egress.contains("type unicast notrack meta l4proto tcp tproxy ip to 127.0.0.1:1003"));
+    }
+
+    #[test]
+    fn sets_have_no_overlaps() {
+        let text = opened("1 *;ingress 10.9.0.0/24,10.0.0.0/8,10.0.0.0/8 80-90,85-95,100");
+        assert!(text.contains("{ 10.0.0.0/8 } tcp dport { 80-95, 100 }"), "{text}");
+    }
+
+    #[test]
+    fn a_family_without_a_socket_is_left_alone() {
+        assert!(!opened("1 *;both fd00::/64 80").contains("ip6"));
+    }
+
+    #[test]
+    fn names_are_of_the_device() {
+        let names = Names::of("weft-0.1");
+        assert_eq!(names.table, "weft_proxy_weft_0_1");
+        assert!(names.divert != names.own && names.divert != Names::of("weft1").divert);
+    }
+}

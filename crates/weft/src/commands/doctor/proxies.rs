@@ -1,0 +1,57 @@
+//! What of this machine helps or hinders proxies.
+
+use super::checks::{Check, Machine, Verdict};
+use crate::config::Config;
+use weft_tcp_er::proxy::{congestion, nft, room};
+
+/// Everything that is looked at; nothing where no proxy is configured.
+pub fn proxies(machine: &Machine, config: &Config) -> Vec<Check> {
+    match config.proxy_policy() {
+        None => Vec::new(),
+        Some(policy) => {
+            vec![diversion(), early_data(machine), descriptors(policy.capacity), legs(&policy.congestion)]
+        }
+    }
+}
+
+fn diversion() -> Check {
+    let (verdict, found) = match nft::check() {
+        Ok(()) => (Verdict::Good, "TPROXY and socket expressions can be used".to_owned()),
+        Err(why) => (Verdict::Bad, why.to_string()),
+    };
+    Check::new("proxies: nft", verdict, found, "apt install nftables; modprobe -a nft_tproxy nft_socket nft_ct")
+}
+
+/// The daemon sets it where it may.
+fn early_data(machine: &Machine) -> Check {
+    let bits = machine.proc("sys/net/ipv4/tcp_fastopen").and_then(|text| text.parse::<u32>().ok());
+    let (verdict, found) = match bits {
+        Some(bits) if bits & 3 == 3 => (Verdict::Good, "3, both ways".to_owned()),
+        Some(bits) => (Verdict::Warning, format!("{bits}, not both ways")),
+        None => (Verdict::Warning, "unknown".to_owned()),
+    };
+    Check::new("proxies: early data", verdict, found, "weft up sets net.ipv4.tcp_fastopen=3 if it may")
+}
+
+fn descriptors(capacity: usize) -> Check {
+    let (verdict, found) = match room(capacity) {
+        Ok(room) if room.connections >= capacity => (Verdict::Good, format!("enough for {capacity} connections")),
+        Ok(room) => (Verdict::Warning, format!("enough for {} of {capacity} connections", room.connections)),
+        Err(why) => (Verdict::Bad, why.to_string()),
+    };
+    Check::new(
+        "proxies: descriptors",
+        verdict,
+        found,
+        "raise the hard limit: LimitNOFILE=65536 in weft.service, or ulimit -Hn",
+    )
+}
+
+fn legs(names: &[String]) -> Check {
+    let (verdict, found) = match congestion(names) {
+        Ok(Some(name)) => (Verdict::Good, name.to_owned()),
+        Ok(None) => (Verdict::Warning, "the system's congestion control".to_owned()),
+        Err(why) => (Verdict::Bad, why.to_string()),
+    };
+    Check::new("proxies: legs", verdict, found, "modprobe tcp_bbr, or name others in [proxies] congestion")
+}

@@ -1,0 +1,86 @@
+//! What contradicts itself in `[[proxy]]`, or would catch the tunnel's own packets.
+
+use super::check::bits_behind_length;
+use super::diagnose::Report;
+use super::proxy::{Proxy, proxy_prefix};
+use super::read::At;
+use super::{Config, prefix};
+use std::net::IpAddr;
+use std::ops::Range;
+use weft_engine::Prefix;
+use weft_tcp_er::proxy::nft;
+
+/// Reports everything wrong with the proxies of `config`.
+pub fn check(config: &Config, report: &Report) {
+    let Some(first) = config.proxies.each.first() else { return };
+    if nft::program().is_none() {
+        report.error(
+            first.span.clone(),
+            "proxies need nft, which is not here",
+            Some("apt install nftables".to_owned()),
+        );
+    }
+    for (i, proxy) in config.proxies.each.iter().enumerate() {
+        let rule = config.proxy_rule(&proxy.value);
+        let earlier = config.proxies.each.iter().take(i);
+        for (other, _) in earlier.enumerate().filter(|(_, other)| config.proxy_rule(&other.value).overlaps(&rule)) {
+            let message = format!("[[proxy]] {} and {} would take in the same connections", other + 1, i + 1);
+            let help = "let them differ in `to`, `ports` or `side`";
+            report.error(proxy.span.clone(), message, Some(help.to_owned()));
+        }
+        for (span, to) in prefixes(config, proxy) {
+            own_packets(config, &span, to, report);
+        }
+        for at in proxy.value.to.iter().flatten() {
+            bits_behind_length(at, report);
+            behind_peers(config, at, report);
+        }
+    }
+}
+
+/// The prefixes a table stands for, each with the place to blame.
+fn prefixes(config: &Config, proxy: &At<Proxy>) -> Vec<(Range<usize>, Prefix)> {
+    match &proxy.value.to {
+        Some(to) => to.iter().map(|at| (at.span.clone(), at.value)).collect(),
+        None => {
+            let peers = config.peers.iter().flat_map(|peer| &peer.prefixes);
+            peers.map(|at| (proxy.span.clone(), at.value)).collect()
+        }
+    }
+}
+
+/// What carries the tunnel is not to go through it.
+fn own_packets(config: &Config, span: &Range<usize>, to: Prefix, report: &Report) {
+    let holds = |address: IpAddr| {
+        let one = Prefix { address, length: prefix::host_bits(address) };
+        proxy_prefix(to).holds(&proxy_prefix(one))
+    };
+    let endpoints = config.peers.iter().flat_map(|peer| peer.endpoints.iter().map(move |endpoint| (peer, endpoint)));
+    if let Some((peer, endpoint)) = endpoints.into_iter().find(|(_, endpoint)| holds(endpoint.ip())) {
+        let written = prefix::text(to);
+        let message = format!(
+            "`{written}` holds the endpoint {endpoint} of peer `{}`, which carries the tunnel",
+            peer.name.value
+        );
+        let help = "name in `to` only what lies behind the peers, without their endpoints";
+        report.error(span.clone(), message, Some(help.to_owned()));
+    }
+    let own = config
+        .tun
+        .addresses
+        .iter()
+        .find(|own| to.address == own.address && to.length == prefix::host_bits(own.address));
+    if own.is_some() {
+        let message = format!("`{}` is this node's own address", prefix::text(to));
+        report.error(span.clone(), message, Some("put what is behind a peer here".to_owned()));
+    }
+}
+
+fn behind_peers(config: &Config, at: &At<Prefix>, report: &Report) {
+    let to = proxy_prefix(at.value);
+    let mut behind = config.peers.iter().flat_map(|peer| &peer.prefixes).map(|at| proxy_prefix(at.value));
+    if !behind.any(|prefix| prefix.holds(&to) || to.holds(&prefix)) {
+        let message = format!("`{}` is behind no peer", prefix::text(at.value));
+        report.error(at.span.clone(), message, Some("`to` is among the peers' prefixes".to_owned()));
+    }
+}

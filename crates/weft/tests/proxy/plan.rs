@@ -1,0 +1,74 @@
+//! What both ends of a transfer do, made from one seed that the client says first.
+
+use weft_units::Rng;
+
+/// The longest direction, in bytes: two to this power.
+const MOST: u32 = 22;
+
+/// An end.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum End {
+    Client,
+    Server,
+}
+
+/// What one end sends.
+#[derive(Clone, Debug)]
+pub struct Sending {
+    pub len: usize,
+    /// The byte that is urgent.
+    pub urgent: Option<usize>,
+    /// How far the receiver reads before it rests.
+    pub stall: Option<usize>,
+}
+
+/// A transfer.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    pub seed: u64,
+    pub up: Sending,
+    pub down: Sending,
+    /// Whether the server begins only after the client's end: the connection is half closed for its whole answer.
+    pub answers: bool,
+    /// Who resets, after it has sent so much.
+    pub reset: Option<(End, usize)>,
+}
+
+impl Plan {
+    pub fn of(seed: u64) -> Plan {
+        let mut rng = Rng::new(seed);
+        let mut below = |n: u64| rng.below(n.max(1));
+        let mut sending = || {
+            let bits = below(u64::from(MOST) + 1) as u32;
+            let len = below(1 << bits) as usize;
+            let urgent = (len > 0 && below(4) == 0).then(|| below(len as u64) as usize);
+            let stall = (below(6) == 0).then(|| below(len as u64 + 1) as usize);
+            Sending { len, urgent, stall }
+        };
+        let (up, down) = (sending(), sending());
+        let answers = below(3) == 0;
+        let reset = match below(5) {
+            0 => Some((End::Client, below(up.len as u64 + 1) as usize)),
+            1 if !answers => Some((End::Server, below(down.len as u64 + 1) as usize)),
+            _ => None,
+        };
+        Plan { seed, up, down, answers, reset }
+    }
+
+    pub fn resets(&self, who: End) -> bool {
+        self.reset.is_some_and(|(end, _)| end == who)
+    }
+
+    pub fn sending(&self, from: End) -> &Sending {
+        if from == End::Client { &self.up } else { &self.down }
+    }
+}
+
+/// The bytes an end sends from `at` on.
+pub fn fill(seed: u64, from: End, at: usize, bytes: &mut [u8]) {
+    let salt = seed ^ if from == End::Client { 0 } else { 0x5555_5555_5555_5555 };
+    for (i, byte) in bytes.iter_mut().enumerate() {
+        let x = (salt ^ ((at + i) as u64 / 7)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        *byte = (x >> 56) as u8 ^ (at + i) as u8;
+    }
+}
