@@ -31,6 +31,8 @@ struct in6_addr {
 
 struct sock_common {
 	__be32 skc_daddr;
+	__be16 skc_dport;
+	__u16 skc_num;
 	unsigned short skc_family;
 	possible_net_t skc_net;
 	struct in6_addr skc_v6_daddr;

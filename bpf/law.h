@@ -29,13 +29,14 @@ struct law {
 	__u64 delivered_before;
 	__u32 segment_bytes;
 	__u32 window;
+	__u32 threshold;
 	__u32 grown;
 	__u32 doubt_rounds;
 	__u32 good_rounds;
-	__u8 mode;
-	__u8 is_distrusted;
-	__u8 has_given_way;
-	__u8 reserved;
+	__u32 mode;
+	__u32 is_distrusted;
+	__u32 has_given_way;
+	__u32 reserved;
 };
 
 static __always_inline __u64 saturating_mul(__u64 a, __u64 b)
@@ -72,6 +73,7 @@ static __always_inline void law_init(struct law *law, __u32 segment_bytes)
 	*law = (struct law){
 		.segment_bytes = most(segment_bytes, 1),
 		.window = FIRST_WINDOW,
+		.threshold = ~0u,
 		.doubt_rounds = FIRST_DOUBT_ROUNDS,
 		.good_rounds = FIRST_DOUBT_ROUNDS,
 		.mode = AIMD,
@@ -85,6 +87,7 @@ static __always_inline void leave_grant(struct law *law)
 		return;
 	law->mode = AIMD;
 	law->window = most(least(most(law->round_delivered, law->delivered_before), MOST_WINDOW), LEAST_WINDOW);
+	law->threshold = law->window;
 	law->grown = 0;
 	law->has_given_way = true;
 }
@@ -122,8 +125,10 @@ static __always_inline void end_round(struct law *law, __u64 now_us)
 {
 	bool gives_way = law->mode == AIMD && law->round_lost && !law->has_given_way;
 
-	if (gives_way)
+	if (gives_way) {
 		law->window = most(law->window / 2, LEAST_WINDOW);
+		law->threshold = law->window;
+	}
 	law->has_given_way = gives_way;
 	law->good_rounds = least((__u64)law->good_rounds + 1, ~0u);
 	if (law->is_distrusted && law->good_rounds >= law->doubt_rounds) {
@@ -136,9 +141,13 @@ static __always_inline void end_round(struct law *law, __u64 now_us)
 	law->round_lost = 0;
 }
 
-/* A packet more for each window that arrived. */
+/* A packet more for each window that arrived; before any grant or loss, for each packet (slow start). */
 static __always_inline void aimd(struct law *law, __u32 delivered)
 {
+	if (law->window < law->threshold) {
+		law->window = least(least((__u64)law->window + delivered, law->threshold), MOST_WINDOW);
+		return;
+	}
 	law->grown = least((__u64)law->grown + delivered, ~0u);
 	if (law->grown >= law->window) {
 		law->grown -= law->window;

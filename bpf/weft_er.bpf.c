@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
  * weft_er: TCP-ER as a congestion control of a stock kernel. The rate is the socket's SO_MAX_PACING_RATE, or else what
- * the map of grants says of its destination. See law.h for what is done with it.
+ * the maps say of the connection or its destination. See law.h for what is done with it.
  */
 #include "kernel.h"
 #include "law.h"
@@ -29,6 +29,22 @@ struct {
 	__type(value, struct grant);
 } weft_er_grants SEC(".maps");
 
+/* One connection, as its sender sees it. */
+struct flow {
+	__u64 namespace_cookie;
+	__u8 remote[16];
+	__be16 remote_port;
+	__u16 local_port;
+	__u32 zero;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, 65536);
+	__type(key, struct flow);
+	__type(value, struct grant);
+} weft_er_flows SEC(".maps");
+
 static __always_inline struct law *law_of(struct sock *sk)
 {
 	return (struct law *)((struct inet_connection_sock *)sk)->icsk_ca_priv;
@@ -43,6 +59,7 @@ static __always_inline void look_for_grant(struct sock *sk, struct law *law, __u
 {
 	struct destination to = { .prefix_len = 8 * (sizeof(to.namespace_cookie) + sizeof(to.address)) };
 	unsigned long by_application = sk->sk_max_pacing_rate;
+	struct flow flow = {};
 	struct grant *grant;
 
 	if (by_application != ~0UL) {
@@ -59,7 +76,13 @@ static __always_inline void look_for_grant(struct sock *sk, struct law *law, __u
 	} else {
 		bpf_core_read(to.address, sizeof(to.address), &sk->__sk_common.skc_v6_daddr);
 	}
-	grant = bpf_map_lookup_elem(&weft_er_grants, &to);
+	__builtin_memcpy(flow.remote, to.address, sizeof(flow.remote));
+	flow.namespace_cookie = to.namespace_cookie;
+	flow.remote_port = sk->__sk_common.skc_dport;
+	flow.local_port = sk->__sk_common.skc_num;
+	grant = bpf_map_lookup_elem(&weft_er_flows, &flow);
+	if (!grant)
+		grant = bpf_map_lookup_elem(&weft_er_grants, &to);
 	if (grant) {
 		__u64 age_us = saturating_sub(bpf_ktime_get_ns(), grant->granted_at_ns) / 1000;
 

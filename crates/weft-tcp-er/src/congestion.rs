@@ -6,7 +6,7 @@ mod grants;
 mod kernel;
 
 pub use choice::{Available, Choice, choose, is_available};
-pub use grants::{GrantError, Grants};
+pub use grants::{Connection, GrantError, Grants};
 pub use kernel::{Congestion, LoadError};
 
 /// Its name, for `TCP_CONGESTION`.

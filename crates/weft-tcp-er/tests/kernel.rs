@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 use weft_lab::net::{Lab, Node};
-use weft_tcp_er::congestion::{Available, Congestion, NAME, choose, is_available};
+use weft_tcp_er::congestion::{Available, Congestion, Connection, NAME, choose, is_available};
 
 const BYTES: usize = 1_000_000;
 const BYTES_PER_S: u64 = 2_000_000;
@@ -34,6 +34,8 @@ fn it_is_there_while_held_and_obeys() {
         let of_map = granted(&node, &first, to);
         assert!(of_map >= AT_LEAST, "granted toward {to}: {of_map:?}");
     }
+    let of_flow = node.run(|| transfer_by_flow(&first)).unwrap().unwrap();
+    assert!(of_flow >= AT_LEAST, "granted to the connection: {of_flow:?}");
     let elsewhere = lab.node("elsewhere").unwrap();
     let free = node.run(|| {
         elsewhere
@@ -80,8 +82,29 @@ fn granted(node: &Node, congestion: &Congestion, to: IpAddr) -> Duration {
     })
 }
 
-/// Sends over loopback; from connect until all has arrived.
+/// The connection itself is granted a rate, its destination a thousandth of it.
+fn transfer_by_flow(congestion: &Congestion) -> io::Result<Duration> {
+    let grants = congestion.grants();
+    let to = IpAddr::V4(Ipv4Addr::LOCALHOST);
+    grants.set(to, 32, BYTES_PER_S / 1_000, u64::MAX).map_err(io::Error::other)?;
+    let lasted = transfer_told(to, None, |connection| {
+        // From the future, so that it does not grow old.
+        grants.set_flow(connection, BYTES_PER_S, u64::MAX).map_err(io::Error::other)
+    });
+    grants.clear(to, 32).map_err(io::Error::other)?;
+    lasted
+}
+
 fn transfer(to: IpAddr, bytes_per_s: Option<u64>) -> io::Result<Duration> {
+    transfer_told(to, bytes_per_s, |_| Ok(()))
+}
+
+/// Sends over loopback; from when all is set until all has arrived.
+fn transfer_told(
+    to: IpAddr,
+    bytes_per_s: Option<u64>,
+    tell: impl FnOnce(Connection) -> io::Result<()>,
+) -> io::Result<Duration> {
     let listener = TcpListener::bind(SocketAddr::new(to, 0))?;
     option(&listener, libc::IPPROTO_TCP, libc::TCP_CONGESTION, NAME.as_bytes())?;
     if let Some(bytes_per_s) = bytes_per_s {
@@ -90,7 +113,8 @@ fn transfer(to: IpAddr, bytes_per_s: Option<u64>) -> io::Result<Duration> {
     let mut receiver = TcpStream::connect(listener.local_addr()?)?;
     receiver.set_read_timeout(Some(Duration::from_secs(20)))?;
     // What was accepted takes after its listener.
-    let (mut sender, _) = listener.accept()?;
+    let (mut sender, remote) = listener.accept()?;
+    tell(Connection { local_port: listener.local_addr()?.port(), remote })?;
     let began = Instant::now();
     let sending = thread::spawn(move || sender.write_all(&vec![7; BYTES]));
     let mut all = Vec::new();

@@ -1,7 +1,7 @@
 //! TCP-ER's law: a sender that was granted a rate (paper 001 §IV-A). In integers throughout, so that the kernel's half can be compared with it
 //! bit by bit.
 //!
-//! There is no slow start: the grant is the pace from the first packet on, and the window what it sends in a round trip. Loss does not lower
+//! There is no slow start where there is a grant: it is the pace from the first packet on, and the window what it sends in a round trip. Loss does not lower
 //! it, only a lower grant does. What the paper leaves out is when to stop believing: a grant that was not renewed for four round trips (and 200 ms), or
 //! more than 30 % lost in one, is no grant; then the window goes by AIMD (RFC 5681's congestion avoidance), under the grant as a
 //! ceiling, until another comes, or for some round trips without such a loss: more of them each time it turns out wrong again.
@@ -51,6 +51,8 @@ pub struct TcpEr {
     srtt_us: u64,
     /// Of AIMD, in packets.
     window: u32,
+    /// Below it the window grows by what arrives (slow start), which only a sender does that was never granted anything.
+    threshold: u32,
     /// Packets acknowledged toward the next one of AIMD's growth.
     grown: u32,
     /// The window has given way to what is still being reported lost.
@@ -81,6 +83,7 @@ impl TcpEr {
             good_rounds: FIRST_DOUBT_ROUNDS,
             srtt_us: 0,
             window: 10,
+            threshold: u32::MAX,
             grown: 0,
             has_given_way: false,
             round: Round::default(),
@@ -181,6 +184,7 @@ impl TcpEr {
         let gives_way = self.mode == Mode::Aimd && self.round.lost > 0 && !self.has_given_way;
         if gives_way {
             self.window = (self.window / 2).max(LEAST_WINDOW);
+            self.threshold = self.window;
         }
         self.has_given_way = gives_way;
         self.good_rounds = self.good_rounds.saturating_add(1);
@@ -197,6 +201,7 @@ impl TcpEr {
             self.mode = Mode::Aimd;
             let arrived = self.round.delivered.max(self.delivered_before);
             self.window = (arrived.min(MOST_WINDOW) as u32).max(LEAST_WINDOW);
+            self.threshold = self.window;
             self.grown = 0;
             self.has_given_way = true;
         }
@@ -204,6 +209,10 @@ impl TcpEr {
 
     /// A packet more for each window that arrived.
     fn aimd(&mut self, delivered: u32) {
+        if self.window < self.threshold {
+            self.window = self.window.saturating_add(delivered).min(self.threshold).min(MOST_WINDOW as u32);
+            return;
+        }
         self.grown = self.grown.saturating_add(delivered);
         if self.grown >= self.window {
             self.grown -= self.window;

@@ -1,13 +1,15 @@
-//! What each flow toward a destination may send: the map that `weft_er` looks into for sockets without a rate of their own.
+//! What a connection, or each toward a destination, may send: the maps that `weft_er` looks into for sockets without a rate of their own.
 
 use libbpf_rs::query::MapInfoIter;
-use libbpf_rs::{ErrorKind, Map, MapCore, MapFlags, MapHandle, Object};
+use libbpf_rs::{ErrorKind, MapCore, MapFlags, MapHandle, Object};
+use std::cell::OnceCell;
 use std::fmt;
 use std::io;
-use std::net::{IpAddr, UdpSocket};
+use std::net::{IpAddr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::os::fd::AsRawFd;
 
-const MAP: &str = "weft_er_grants";
+const BY_DESTINATION: &str = "weft_er_grants";
+const BY_FLOW: &str = "weft_er_flows";
 /// Bits of the key before the address: the network namespace's cookie.
 const COOKIE_BITS: u32 = 64;
 
@@ -34,32 +36,60 @@ impl fmt::Display for GrantError {
 
 impl std::error::Error for GrantError {}
 
-/// The rates by destination, of this thread's network namespace.
-#[derive(Debug)]
-pub struct Grants<'a> {
-    map: Reached<'a>,
+/// A connection of this machine, as its sender sees it.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct Connection {
+    /// The port here.
+    pub local_port: u16,
+    /// The other end.
+    pub remote: SocketAddr,
 }
 
+/// The maps, whoever made them.
 #[derive(Debug)]
-enum Reached<'a> {
-    Own(Option<Map<'a>>),
-    Others(&'a MapHandle),
+pub(super) struct Maps {
+    by_destination: MapHandle,
+    by_flow: MapHandle,
+}
+
+impl Maps {
+    pub(super) fn of(object: &Object) -> libbpf_rs::Result<Maps> {
+        let named = |name: &str| object.maps().find(|map| map.name() == name).map(|map| MapHandle::try_from(&map));
+        Maps::found(named)
+    }
+
+    /// The maps of another process.
+    pub(super) fn of_another() -> libbpf_rs::Result<Maps> {
+        let named =
+            |name: &str| MapInfoIter::default().find(|map| map.name == name).map(|map| MapHandle::from_map_id(map.id));
+        Maps::found(named)
+    }
+
+    fn found(named: impl Fn(&str) -> Option<libbpf_rs::Result<MapHandle>>) -> libbpf_rs::Result<Maps> {
+        let map = |name| named(name).unwrap_or_else(|| Err(io::Error::from(io::ErrorKind::NotFound).into()));
+        Ok(Maps { by_destination: map(BY_DESTINATION)?, by_flow: map(BY_FLOW)? })
+    }
+}
+
+/// What may be sent, in the network namespace of the thread that first sets or clears something by it.
+#[derive(Debug)]
+pub struct Grants<'a> {
+    maps: &'a Maps,
+    cookie: OnceCell<u64>,
 }
 
 impl<'a> Grants<'a> {
-    pub(super) fn of(object: &'a Object) -> Grants<'a> {
-        Grants { map: Reached::Own(object.maps().find(|map| map.name() == MAP)) }
+    pub(super) fn of(maps: &'a Maps) -> Grants<'a> {
+        Grants { maps, cookie: OnceCell::new() }
     }
 
-    pub(super) fn at(map: &'a MapHandle) -> Grants<'a> {
-        Grants { map: Reached::Others(map) }
-    }
-
-    /// The map of another process.
-    pub(super) fn of_another() -> libbpf_rs::Result<MapHandle> {
-        match MapInfoIter::default().find(|map| map.name == MAP) {
-            Some(map) => MapHandle::from_map_id(map.id),
-            None => Err(libbpf_rs::Error::from(io::Error::from(io::ErrorKind::NotFound))),
+    fn cookie(&self) -> Result<u64, GrantError> {
+        match self.cookie.get() {
+            Some(cookie) => Ok(*cookie),
+            None => {
+                let cookie = namespace_cookie().map_err(GrantError::Namespace)?;
+                Ok(*self.cookie.get_or_init(|| cookie))
+            }
         }
     }
 
@@ -69,11 +99,25 @@ impl<'a> Grants<'a> {
     /// # Errors
     /// The prefix is none, or the kernel refuses.
     pub fn set(&self, to: IpAddr, length: u8, bytes_per_s: u64, now_ns: u64) -> Result<(), GrantError> {
-        let mut grant = [0; 16];
-        grant[..8].copy_from_slice(&bytes_per_s.to_ne_bytes());
-        grant[8..].copy_from_slice(&now_ns.to_ne_bytes());
-        let key = key(to, length)?;
-        self.with(|map| map.update(&key, &grant, MapFlags::ANY))
+        let key = key(self.cookie()?, to, length)?;
+        self.maps.by_destination.update(&key, &value(bytes_per_s, now_ns), MapFlags::ANY).map_err(GrantError::Map)
+    }
+
+    /// The same for one connection; it goes before its destination's.
+    ///
+    /// # Errors
+    /// When the kernel refuses.
+    pub fn set_flow(&self, flow: Connection, bytes_per_s: u64, now_ns: u64) -> Result<(), GrantError> {
+        let key = flow_key(self.cookie()?, flow);
+        self.maps.by_flow.update(&key, &value(bytes_per_s, now_ns), MapFlags::ANY).map_err(GrantError::Map)
+    }
+
+    /// Nothing is granted to the connection.
+    ///
+    /// # Errors
+    /// When the kernel refuses.
+    pub fn clear_flow(&self, flow: Connection) -> Result<(), GrantError> {
+        gone(self.maps.by_flow.delete(&flow_key(self.cookie()?, flow)))
     }
 
     /// Nothing is granted toward the prefix.
@@ -81,53 +125,55 @@ impl<'a> Grants<'a> {
     /// # Errors
     /// The prefix is none, or the kernel refuses.
     pub fn clear(&self, to: IpAddr, length: u8) -> Result<(), GrantError> {
-        let key = key(to, length)?;
-        match self.with(|map| map.delete(&key)) {
-            Err(GrantError::Map(why)) if why.kind() == ErrorKind::NotFound => Ok(()),
-            done => done,
-        }
-    }
-
-    fn with(&self, act: impl FnOnce(&dyn Writes) -> libbpf_rs::Result<()>) -> Result<(), GrantError> {
-        match &self.map {
-            Reached::Own(Some(map)) => act(map),
-            Reached::Own(None) => Err(libbpf_rs::Error::from(io::Error::from(io::ErrorKind::NotFound))),
-            Reached::Others(map) => act(*map),
-        }
-        .map_err(GrantError::Map)
+        gone(self.maps.by_destination.delete(&key(self.cookie()?, to, length)?))
     }
 }
 
-/// What of a map is used here, whoever made it.
-trait Writes {
-    fn update(&self, key: &[u8], value: &[u8], flags: MapFlags) -> libbpf_rs::Result<()>;
-    fn delete(&self, key: &[u8]) -> libbpf_rs::Result<()>;
+/// What was not there is gone.
+fn gone(deleted: libbpf_rs::Result<()>) -> Result<(), GrantError> {
+    match deleted {
+        Err(why) if why.kind() != ErrorKind::NotFound => Err(GrantError::Map(why)),
+        _ => Ok(()),
+    }
 }
 
-impl<M: MapCore> Writes for M {
-    fn update(&self, key: &[u8], value: &[u8], flags: MapFlags) -> libbpf_rs::Result<()> {
-        MapCore::update(self, key, value, flags)
-    }
+/// `struct grant` of `bpf/weft_er.bpf.c`.
+fn value(bytes_per_s: u64, now_ns: u64) -> [u8; 16] {
+    let mut grant = [0; 16];
+    grant[..8].copy_from_slice(&bytes_per_s.to_ne_bytes());
+    grant[8..].copy_from_slice(&now_ns.to_ne_bytes());
+    grant
+}
 
-    fn delete(&self, key: &[u8]) -> libbpf_rs::Result<()> {
-        MapCore::delete(self, key)
+/// `struct flow` of `bpf/weft_er.bpf.c`.
+fn flow_key(cookie: u64, flow: Connection) -> [u8; 32] {
+    let mut key = [0; 32];
+    key[..8].copy_from_slice(&cookie.to_ne_bytes());
+    key[8..24].copy_from_slice(&mapped(flow.remote.ip()).octets());
+    key[24..26].copy_from_slice(&flow.remote.port().to_be_bytes());
+    key[26..28].copy_from_slice(&flow.local_port.to_ne_bytes());
+    key
+}
+
+/// IPv4 as IPv6.
+fn mapped(address: IpAddr) -> Ipv6Addr {
+    match address {
+        IpAddr::V4(address) => address.to_ipv6_mapped(),
+        IpAddr::V6(address) => address,
     }
 }
 
 /// `struct destination` of `bpf/weft_er.bpf.c`.
-fn key(to: IpAddr, length: u8) -> Result<[u8; 28], GrantError> {
-    let (address, before, most) = match to {
-        IpAddr::V4(address) => (address.to_ipv6_mapped(), 96, 32),
-        IpAddr::V6(address) => (address, 0, 128),
-    };
+fn key(cookie: u64, to: IpAddr, length: u8) -> Result<[u8; 28], GrantError> {
+    let (before, most) = if to.is_ipv4() { (96, 32) } else { (0, 128) };
     if length > most {
         return Err(GrantError::Prefix(length));
     }
     let bits = COOKIE_BITS + before + u32::from(length);
     let mut key = [0; 28];
     key[..4].copy_from_slice(&bits.to_ne_bytes());
-    key[4..12].copy_from_slice(&namespace_cookie().map_err(GrantError::Namespace)?.to_ne_bytes());
-    key[12..].copy_from_slice(&address.octets());
+    key[4..12].copy_from_slice(&cookie.to_ne_bytes());
+    key[12..].copy_from_slice(&mapped(to).octets());
     Ok(key)
 }
 

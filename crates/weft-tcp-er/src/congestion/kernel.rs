@@ -1,8 +1,8 @@
 //! Loading and unloading.
 
-use super::grants::Grants;
+use super::grants::{Grants, Maps};
 use super::{NAME, OBJECT};
-use libbpf_rs::{ErrorKind, Link, MapCore, MapHandle, Object, ObjectBuilder, OpenObject};
+use libbpf_rs::{ErrorKind, Link, MapCore, Object, ObjectBuilder, OpenObject};
 use std::fmt;
 use std::path::Path;
 use std::sync::Once;
@@ -38,13 +38,9 @@ impl std::error::Error for LoadError {}
 /// `weft_er`, which exists while this does, or while another process holds it.
 #[derive(Debug)]
 pub struct Congestion {
-    held: Held,
-}
-
-#[derive(Debug)]
-enum Held {
-    Own { _link: Link, object: Object },
-    Others(MapHandle),
+    /// None: another process holds it.
+    own: Option<(Link, Object)>,
+    maps: Maps,
 }
 
 impl Congestion {
@@ -59,10 +55,13 @@ impl Congestion {
         let mut object = open()?.load().map_err(refused)?;
         let attached = object.maps_mut().find(|map| map.name() == NAME).map(|mut map| map.attach_struct_ops());
         match attached {
-            Some(Ok(link)) => Ok(Congestion { held: Held::Own { _link: link, object } }),
+            Some(Ok(link)) => {
+                let maps = Maps::of(&object).map_err(refused)?;
+                Ok(Congestion { own: Some((link, object)), maps })
+            }
             Some(Err(why)) if why.kind() == ErrorKind::AlreadyExists => {
                 drop(object);
-                Ok(Congestion { held: Held::Others(Grants::of_another().map_err(refused)?) })
+                Ok(Congestion { own: None, maps: Maps::of_another().map_err(refused)? })
             }
             Some(Err(why)) => Err(refused(why)),
             None => Err(LoadError::Refused("the object has no congestion control".into())),
@@ -71,7 +70,7 @@ impl Congestion {
 
     /// Whether it goes when this goes.
     pub fn is_own(&self) -> bool {
-        matches!(self.held, Held::Own { .. })
+        self.own.is_some()
     }
 
     /// Loads it where the process that held it has ended; to be called every second or so.
@@ -85,12 +84,9 @@ impl Congestion {
         Ok(())
     }
 
-    /// The rates by destination.
+    /// The rates of connections and destinations.
     pub fn grants(&self) -> Grants<'_> {
-        match &self.held {
-            Held::Own { object, .. } => Grants::of(object),
-            Held::Others(map) => Grants::at(map),
-        }
+        Grants::of(&self.maps)
     }
 }
 

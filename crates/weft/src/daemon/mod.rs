@@ -67,7 +67,6 @@ pub fn run(file: &Path, level: Level) -> Result<(), Failure> {
     let (stamp_base, accepted) = (stamps.base, stamps.accepted);
     let parts = Parts { file: file.to_owned(), config, identity, clock, stamp_base, accepted, keeper, log };
     let mut node = Node::new(parts)?;
-    node.hold_tcp_er();
     let (mut datapath, failures) = Datapath::new(&mut node, clock, waker, tasks).map_err(failed("datapath"))?;
     if node.links.active().is_empty() && !failures.is_empty() {
         return Err(Failure::new(failures.join("\n")));

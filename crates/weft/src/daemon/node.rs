@@ -123,6 +123,7 @@ impl Node {
             is_stopping: false,
         };
         node.devices.set_routes(&node.config).map_err(|why| Failure::new(format!("route: {why}")))?;
+        node.hold_tcp_er();
         node.set_proxy();
         Ok(node)
     }
@@ -304,12 +305,15 @@ impl Node {
         Ok(())
     }
 
-    /// As the configuration has it now.
-    pub fn hold_tcp_er(&mut self) {
-        match (&self.config.tcp_er, &self.tcp_er) {
+    /// As the configuration has it now; proxies and signalled flows want it, too.
+    fn hold_tcp_er(&mut self) {
+        let config = &self.config;
+        let is_wanted = config.tcp_er.is_some() || config.signal.is_some() || !config.proxies.each.is_empty();
+        let wanted = is_wanted.then(|| config.tcp_er.clone().unwrap_or_default());
+        match (wanted, &self.tcp_er) {
             (None, _) => self.tcp_er = None,
-            (Some(wanted), Some(keeper)) => keeper.set(wanted.clone()),
-            (Some(wanted), None) => match tcp_er::Keeper::start(wanted.clone(), self.log) {
+            (Some(wanted), Some(keeper)) => keeper.set(wanted),
+            (Some(wanted), None) => match tcp_er::Keeper::start(wanted, self.log) {
                 Ok(keeper) => self.tcp_er = Some(keeper),
                 Err(why) => self.log.error(format_args!("explicit rates: {why}")),
             },
@@ -345,8 +349,19 @@ impl Node {
                 Ok(()) => self.log.debug(format_args!("routes: reordering metric {metric:?}")),
                 Err(why) => self.log.error(format_args!("route: {why}")),
             },
-            Event::Granted(grant) => self.log.debug(signal::granted(&grant, self.clock.now())),
-            Event::Withdrawn(flow) => self.log.debug(signal::withdrawn(&flow)),
+            Event::Granted(grant) => {
+                let now = self.clock.now();
+                self.log.debug(signal::granted(&grant, now));
+                if let Some(keeper) = &self.tcp_er {
+                    keeper.granted(&grant.flow, grant.bytes_per_second, grant.ends.since(now));
+                }
+            }
+            Event::Withdrawn(flow) => {
+                self.log.debug(signal::withdrawn(&flow));
+                if let Some(keeper) = &self.tcp_er {
+                    keeper.withdrawn(&flow);
+                }
+            }
             Event::Pong { path, rtt, id, .. } => self.pings.answered(id, path, rtt),
         }
     }

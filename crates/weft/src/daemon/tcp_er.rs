@@ -1,23 +1,35 @@
-//! Holds `weft_er` in the kernel and renews what is granted by destination, on a thread of its own: the packet loop knows nothing of it.
+//! Holds `weft_er` in the kernel and renews what is granted by destination and by flow, on a thread of its own: the packet loop only drops
+//! a word for it.
 
 use super::Log;
 use crate::config::TcpEr;
 use nix::time::{ClockId, clock_gettime};
+use std::collections::HashMap;
 use std::io;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::net::SocketAddr;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
-use std::time::Duration;
-use weft_tcp_er::congestion::{Choice, Congestion, choose};
+use std::time::{Duration, Instant};
+use weft_engine::FlowKey;
+use weft_tcp_er::congestion::{Choice, Congestion, Connection, GrantError, choose};
 
 /// A grant holds for four round trips, and for a fifth of a second at least.
 const RENEW_EVERY: Duration = Duration::from_millis(50);
 /// Whoever held it may have ended.
-const LOOK_EVERY: u32 = 20;
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+/// Words under way at most; what finds no room is said again a round trip later.
+const WORDS: usize = 1_024;
+
+enum Word {
+    Config(TcpEr),
+    Granted { flow: Connection, bytes_per_s: u64, until: Instant },
+    Withdrawn(Connection),
+}
 
 /// What holds it. The congestion control and the grants go when this goes.
 pub struct Keeper {
-    orders: Sender<TcpEr>,
+    words: SyncSender<Word>,
     choice: Arc<Mutex<Choice>>,
 }
 
@@ -35,74 +47,129 @@ impl Keeper {
             let instead = choice.available.name().unwrap_or("the kernel's own congestion control");
             log.info(format_args!("explicit rates by {instead}: {}", choice.because));
         }
-        let (orders, told) = channel();
+        let (words, told) = sync_channel(WORDS);
         let choice = Arc::new(Mutex::new(choice));
-        let keeper = Keeper { orders, choice: Arc::clone(&choice) };
+        let keeper = Keeper { words, choice: Arc::clone(&choice) };
         if let Some(congestion) = loaded {
-            let hold = move || Holder { congestion, wanted, choice, log }.run(&told);
+            let hold = move || Holder { congestion, wanted, flows: HashMap::new(), choice, log }.run(&told);
             thread::Builder::new().name("weft-tcp-er".into()).spawn(hold)?;
         }
         Ok(keeper)
     }
 
-    /// Grants these from now on.
+    /// Grants these by destination from now on.
     pub fn set(&self, wanted: TcpEr) {
-        // Without the thread there is nothing to grant by.
-        let _ = self.orders.send(wanted);
+        self.say(Word::Config(wanted));
+    }
+
+    /// A flow may send so fast for so long.
+    pub fn granted(&self, flow: &FlowKey, bytes_per_s: u64, lasts: Duration) {
+        self.say(Word::Granted { flow: connection(flow), bytes_per_s, until: Instant::now() + lasts });
+    }
+
+    /// It may no more.
+    pub fn withdrawn(&self, flow: &FlowKey) {
+        self.say(Word::Withdrawn(connection(flow)));
     }
 
     /// What sockets with an explicit rate get, and why nothing better.
     pub fn choice(&self) -> Choice {
         self.choice.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
+
+    fn say(&self, word: Word) {
+        // Without the thread there is nothing to grant by.
+        let _ = self.words.try_send(word);
+    }
+}
+
+fn connection(flow: &FlowKey) -> Connection {
+    Connection { local_port: flow.src_port, remote: SocketAddr::new(flow.dst, flow.dst_port) }
 }
 
 struct Holder {
     congestion: Congestion,
     wanted: TcpEr,
+    /// Bytes a second, and until when.
+    flows: HashMap<Connection, (u64, Instant)>,
     choice: Arc<Mutex<Choice>>,
     log: Log,
 }
 
 impl Holder {
-    fn run(mut self, orders: &Receiver<TcpEr>) {
-        let mut turn = 0u32;
+    fn run(mut self, words: &Receiver<Word>) {
+        let (mut renew_at, mut look_at) = (Instant::now(), Instant::now() + LOOK_EVERY);
         loop {
-            self.renew();
-            match orders.recv_timeout(RENEW_EVERY) {
-                Ok(wanted) => self.change(wanted),
-                Err(RecvTimeoutError::Timeout) => turn += 1,
-                Err(RecvTimeoutError::Disconnected) => return self.change(TcpEr::default()),
+            let now = Instant::now();
+            if now >= renew_at {
+                self.renew(now);
+                renew_at = now + RENEW_EVERY;
             }
-            if turn.is_multiple_of(LOOK_EVERY) {
+            if now >= look_at {
                 self.look();
+                look_at = now + LOOK_EVERY;
+            }
+            match words.recv_timeout(renew_at - now) {
+                Ok(Word::Config(wanted)) => self.change(wanted),
+                Ok(Word::Granted { flow, bytes_per_s, until }) => {
+                    self.flows.insert(flow, (bytes_per_s, until));
+                    self.tell(self.congestion.grants().set_flow(flow, bytes_per_s, monotonic_ns()));
+                }
+                Ok(Word::Withdrawn(flow)) => {
+                    self.flows.remove(&flow);
+                    self.tell(self.congestion.grants().clear_flow(flow));
+                }
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => return self.end(),
             }
         }
     }
 
-    fn renew(&self) {
-        let Ok(now) = clock_gettime(ClockId::CLOCK_MONOTONIC) else { return };
-        let now_ns = now.tv_sec() as u64 * 1_000_000_000 + now.tv_nsec() as u64;
+    fn renew(&mut self, now: Instant) {
+        let (grants, now_ns) = (self.congestion.grants(), monotonic_ns());
         for grant in &self.wanted.grants {
             let to = grant.to.value;
-            if let Err(why) = self.congestion.grants().set(to.address, to.length, grant.rate.bps() / 8, now_ns) {
-                self.log.debug(format_args!("grant toward {}/{}: {why}", to.address, to.length));
-            }
+            self.tell(grants.set(to.address, to.length, grant.rate.bps() / 8, now_ns));
         }
+        for (flow, (bytes_per_s, until)) in &self.flows {
+            self.tell(if now < *until {
+                grants.set_flow(*flow, *bytes_per_s, now_ns)
+            } else {
+                grants.clear_flow(*flow)
+            });
+        }
+        self.flows.retain(|_, (_, until)| now < *until);
     }
 
     fn change(&mut self, wanted: TcpEr) {
         for grant in &self.wanted.grants {
             let to = grant.to.value;
-            if let Err(why) = self.congestion.grants().clear(to.address, to.length) {
-                self.log.debug(format_args!("grant toward {}/{}: {why}", to.address, to.length));
-            }
+            self.tell(self.congestion.grants().clear(to.address, to.length));
         }
         self.wanted = wanted;
+    }
+
+    fn end(mut self) {
+        self.change(TcpEr::default());
+        for flow in self.flows.keys() {
+            self.tell(self.congestion.grants().clear_flow(*flow));
+        }
     }
 
     fn look(&mut self) {
         let failed = self.congestion.keep().err().map(|why| why.to_string());
         *self.choice.lock().unwrap_or_else(PoisonError::into_inner) = choose(failed.as_deref());
     }
+
+    fn tell(&self, done: Result<(), GrantError>) {
+        if let Err(why) = done {
+            self.log.debug(format_args!("grant: {why}"));
+        }
+    }
+}
+
+/// The clock that `bpf_ktime_get_ns` reads.
+fn monotonic_ns() -> u64 {
+    let now = clock_gettime(ClockId::CLOCK_MONOTONIC).map(Duration::from).unwrap_or_default();
+    u64::try_from(now.as_nanos()).unwrap_or(u64::MAX)
 }
