@@ -12,6 +12,7 @@
 #define MOST_DOUBT_ROUNDS 256
 #define LEAST_ROUND_PACKETS 8
 #define LEAST_RTT_US 100
+#define ALLOWANCE_US 10000
 #define LEAST_WINDOW 4
 #define FIRST_WINDOW 10
 #define MOST_WINDOW (1u << 24)
@@ -187,10 +188,10 @@ static __always_inline __u64 law_pacing_rate(const struct law *law)
 	return law->granted && (!pace || pace > law->granted) ? law->granted : pace;
 }
 
-/* What the rate sends in a round trip and a quarter, and a few. */
+/* What the rate sends in a round trip and a quarter and 10 ms, and a few. */
 static __always_inline __u32 in_flight_at_grant(const struct law *law)
 {
-	__u64 time_us = saturating_mul(most(law->srtt_us, LEAST_RTT_US), 5) / 4;
+	__u64 time_us = saturating_add(saturating_mul(most(law->srtt_us, LEAST_RTT_US), 5) / 4, ALLOWANCE_US);
 	__u64 bytes = saturating_mul(law->granted, time_us) / 1000000;
 
 	return least(bytes / most(law->segment_bytes, 1) + LEAST_WINDOW, MOST_WINDOW);

@@ -20,6 +20,8 @@ const MOST_DOUBT_ROUNDS: u32 = 256;
 const LEAST_ROUND_PACKETS: u64 = 8;
 /// A round trip is never taken for less.
 const LEAST_RTT_US: u64 = 100;
+/// What acknowledgements may be held up by, beside a quarter of a round trip: reordering, repeats below TCP.
+const ALLOWANCE_US: u64 = 10_000;
 /// Nobody has less in flight.
 const LEAST_WINDOW: u32 = 4;
 /// Nor more.
@@ -146,7 +148,7 @@ impl TcpEr {
     }
 
     /// The window in packets: what the rate sends in a round trip and a quarter, for what comes out of order (RFC 8985's reordering
-    /// window), and a few.
+    /// window), and 10 ms, and a few.
     pub fn window(&self) -> u32 {
         match self.mode {
             Mode::Granted => (self.in_flight_at_grant() as u32).max(LEAST_WINDOW),
@@ -158,7 +160,7 @@ impl TcpEr {
     }
 
     fn in_flight_at_grant(&self) -> u64 {
-        let time_us = self.srtt_us.max(LEAST_RTT_US).saturating_mul(5) / 4;
+        let time_us = (self.srtt_us.max(LEAST_RTT_US).saturating_mul(5) / 4).saturating_add(ALLOWANCE_US);
         let bytes = self.granted.saturating_mul(time_us) / 1_000_000;
         (bytes / u64::from(self.segment_bytes) + u64::from(LEAST_WINDOW)).min(MOST_WINDOW)
     }
@@ -252,7 +254,7 @@ mod tests {
         this.on_ack(1_500, 1, 0, RTT_US);
         assert_eq!((this.mode(), this.pacing_rate()), (Mode::Granted, GRANT));
         let in_round_trip = (GRANT / 10 / u64::from(SEGMENT)) as u32;
-        assert!((in_round_trip..in_round_trip * 4 / 3).contains(&this.window()), "{}", this.window());
+        assert!((in_round_trip..in_round_trip * 3 / 2).contains(&this.window()), "{}", this.window());
         rounds(&mut this, 2_000, 20, 800, 160, true);
         assert_eq!((this.mode(), this.pacing_rate()), (Mode::Granted, GRANT), "a fifth lost");
         this.on_grant(9_000_000, GRANT / 2);

@@ -145,7 +145,7 @@ impl Node {
     fn tell_totals(&mut self, now: Instant) {
         if let Some((proxy, told)) = self.proxy.as_mut().filter(|_| now >= self.next_totals) {
             self.next_totals = now + totals::INTERVAL;
-            *told = totals::totals(&self.config, self.engine.payload_rates(), now, told);
+            *told = totals::totals(&self.config, self.engine.payload_rates(), told);
             proxy.set_totals(told.clone());
         }
     }

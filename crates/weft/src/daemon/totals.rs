@@ -1,19 +1,15 @@
-//! What proxies may send toward each peer: what its paths carry, less some room.
+//! What proxies may send toward each peer: what its paths carry, and a little more.
 
 use crate::config::{Config, proxy_prefix};
 use std::time::Duration;
 use weft_engine::PayloadRate;
 use weft_tcp_er::proxy::{Total, Totals};
-use weft_units::Instant;
 
 /// How often it is looked at.
 pub const INTERVAL: Duration = Duration::from_millis(100);
-/// So much of it is used, in hundredths, so that the queue stands before the proxies and not in the tunnel …
-const USED: u64 = 95;
-/// … but for one interval in so many more than all of it, since paths show what they carry only when they are full.
-const TRIED: u64 = 125;
-const TRY_FOR: Duration = Duration::from_millis(500);
-const TRY_EVERY: Duration = Duration::from_secs(5);
+/// In hundredths of it: paths show what they carry only while they are full. What is too much the queue before the tunnel drops, of the
+/// flows that send it, and others do not wait behind it.
+const USED: u64 = 104;
 /// A change by a smaller part is none.
 const WORTH: u64 = 50;
 
@@ -21,17 +17,13 @@ const WORTH: u64 = 50;
 pub fn totals<'a>(
     config: &Config,
     rates: impl Iterator<Item = PayloadRate<'a>>,
-    now: Instant,
     last: &Totals,
 ) -> Totals {
-    let since_start = now.since(Instant::ZERO).as_nanos();
-    let is_trying = since_start % TRY_EVERY.as_nanos() < TRY_FOR.as_nanos();
-    let part = if is_trying { TRIED } else { USED };
     let mut totals = Totals::default();
     for PayloadRate { public_key, rate } in rates {
         let Some(peer) = config.peers.iter().find(|peer| peer.public_key.value == *public_key) else { continue };
         let prefixes = peer.prefixes.iter().map(|at| proxy_prefix(at.value)).collect();
-        let bytes_per_s = rate.map(|rate| rate.bps() / 8 * part / 100);
+        let bytes_per_s = rate.map(|rate| rate.bps() / 8 * USED / 100);
         let before = last.0.get(totals.0.len()).and_then(|total| total.bytes_per_s);
         totals.0.push(Total { bytes_per_s: steady(before, bytes_per_s), prefixes });
     }
