@@ -1,4 +1,5 @@
-//! A million forged and replayed datagrams to a running node: silence, no growth, and its true peer is still served.
+//! A million forged and replayed datagrams to a running node: silence, no growth, and its true peer is still served. And a million
+//! packets with broken options from a host behind it: no grant, and all others are still served.
 //!
 //! Part of `make check`; elsewhere it is skipped, because it takes a minute. Everything happens in a network namespace of its own,
 //! in which the test runs itself again: this process is the network between two nodes, and the enemy in it.
@@ -15,7 +16,11 @@ use std::time::{Duration, Instant};
 use weft_session::{Cipher, Identity, PeerConfig, PublicKey, Sessions};
 use weft_units::{PeerId, Rng};
 
-const NAME: &str = "a_million_forged_datagrams_cost_nothing";
+const FORGED: &str = "a_million_forged_datagrams_cost_nothing";
+const BROKEN: &str = "a_million_broken_options_grant_nothing";
+/// What the test does when it runs itself again: nothing set, one of these.
+const INSIDE: &str = "WEFT_TEST_INSIDE";
+const SENDER: &str = "WEFT_TEST_SENDER";
 const DATAGRAMS: u64 = 1_000_000;
 /// So much waits in the node's socket at most, so that the node and not the kernel is tested.
 const BACKLOG_BYTES: u64 = 50_000;
@@ -31,17 +36,29 @@ const HUB: &str = "192.0.2.34:51900";
 
 #[test]
 fn a_million_forged_datagrams_cost_nothing() {
+    inside_or_again(FORGED, inside);
+}
+
+#[test]
+fn a_million_broken_options_grant_nothing() {
+    match std::env::var_os(SENDER) {
+        Some(_) => send_broken_options(),
+        None => inside_or_again(BROKEN, inside_of_options),
+    }
+}
+
+fn inside_or_again(name: &str, inside: fn()) {
     if std::env::var_os("WEFT_CHECK").is_none() {
         eprintln!("skipped: takes a minute; set WEFT_CHECK=1, or run `make check`");
         return;
     }
-    match std::env::var_os("WEFT_TEST_INSIDE") {
+    match std::env::var_os(INSIDE) {
         Some(_) => inside(),
-        None => in_a_namespace(),
+        None => in_a_namespace(name),
     }
 }
 
-fn in_a_namespace() {
+fn in_a_namespace(name: &str) {
     if let Err(why) = fs::OpenOptions::new().read(true).write(true).open("/dev/net/tun") {
         eprintln!("skipped: no TUN device here: {why}");
         return;
@@ -55,8 +72,8 @@ fn in_a_namespace() {
         mount --make-rprivate / && mount -t tmpfs none /run && mkdir -p /run/netns && ip link set lo up
         exec \"$@\"";
     let own = std::env::current_exe().unwrap();
-    command.args(["bash", "-c", prelude, "bash"]).arg(own).args(["--exact", NAME, "--nocapture"]);
-    let status = command.env("WEFT_TEST_INSIDE", "1").status().unwrap();
+    command.args(["bash", "-c", prelude, "bash"]).arg(own).args(["--exact", name, "--nocapture"]);
+    let status = command.env(INSIDE, "1").status().unwrap();
     assert!(status.success(), "inside the namespace: {status}");
 }
 
@@ -133,7 +150,7 @@ fn rejected(dir: &Dir) -> u64 {
     status(dir, "hub")["rejected_datagrams"].as_u64().unwrap()
 }
 
-fn configure(dir: &Dir) -> PublicKey {
+fn configure(dir: &Dir, more: &str) -> PublicKey {
     let keys = ["home", "hub"].map(|node| Identity::from_secret([node.len() as u8; 32]));
     for (at, (node, other)) in [("home", "hub"), ("hub", "home")].into_iter().enumerate() {
         let key_file = dir.write(&format!("{node}.key"), &format!("{}\n", keys[at].secret_to_base64()));
@@ -145,7 +162,7 @@ fn configure(dir: &Dir) -> PublicKey {
         };
         let text = format!(
             "[node]\nkey = \"{}\"\nstate = \"{}\"\ncontrol = \"{}\"\n{listen}\n[tun]\naddress = [\"10.9.0.{}/24\"]\n\
-             [[peer]]\nname = \"{other}\"\npublic-key = \"{}\"\nprefixes = [\"10.9.0.{}/32\"]\n{endpoints}\n",
+             [[peer]]\nname = \"{other}\"\npublic-key = \"{}\"\nprefixes = [\"10.9.0.{}/32\"]\n{endpoints}\n{more}",
             path("key"),
             path("state"),
             path("sock"),
@@ -341,7 +358,7 @@ fn wait_for(what: &str, dir: &Dir, mut ready: impl FnMut() -> bool) {
 fn inside() {
     assert!(run(Command::new("bash").args(["-c", TOPOLOGY])), "no namespaces");
     let dir = Dir::new();
-    let hub_key = configure(&dir);
+    let hub_key = configure(&dir, "");
     let captured = relay();
     let hub = Daemon::start(&dir, "hub");
     wait_for("hub", &dir, || dir.path("hub.sock").exists());
@@ -375,4 +392,61 @@ fn inside() {
     assert!(status(&dir, "hub")["peers"][0]["established_s"].is_u64());
     let log = fs::read_to_string(dir.path("hub.log")).unwrap();
     assert!(!log.contains("panicked") && !log.contains("session lost"), "{log}");
+}
+
+/// Without a key, so that any signal is looked at; whoever asks is answered.
+const SIGNALLING: &str = "[signal]\nquick-start = true\n";
+
+fn inside_of_options() {
+    assert!(run(Command::new("bash").args(["-c", TOPOLOGY])), "no namespaces");
+    let dir = Dir::new();
+    configure(&dir, SIGNALLING);
+    let _captured = relay();
+    let hub = Daemon::start(&dir, "hub");
+    wait_for("hub", &dir, || dir.path("hub.sock").exists());
+    let home = Daemon::start(&dir, "home");
+    let ping = |count: &str| in_home(&["ping", "-q", "-c", count, "-i", "0.01", "-W", "2", "10.9.0.2"]);
+    wait_for("way through the tunnel", &dir, || ping("1"));
+    let (before, start) = (home.rss_kib(), Instant::now());
+    let own = std::env::current_exe().unwrap();
+    let mut sender = Command::new("ip");
+    sender.args(["netns", "exec", "home"]).arg(own).args(["--exact", BROKEN, "--nocapture"]).env(SENDER, "1");
+    assert!(sender.status().unwrap().success());
+    println!("{DATAGRAMS} packets with broken options in {:.1} s", start.elapsed().as_secs_f64());
+    for (node, daemon) in [("home", &home), ("hub", &hub)] {
+        let signal = &status(&dir, node)["signal"];
+        println!("{node}: {signal}, {} KiB resident", daemon.rss_kib());
+        assert_eq!((&signal["granted"], &signal["flow_count"]), (&0.into(), &0.into()), "{node}");
+        let log = fs::read_to_string(dir.path(&format!("{node}.log"))).unwrap();
+        assert!(!log.contains("panicked"), "{log}");
+    }
+    assert!(home.rss_kib() - before <= 16 * RSS_GROWTH_KIB, "it grew by {} KiB", home.rss_kib() - before);
+    assert!(ping("100"), "others are not served any more");
+}
+
+/// SYNs whose options begin as ER-SIG's or Quick-Start's do, and go on anyhow.
+fn send_broken_options() {
+    // SAFETY: no pointers; the call makes a new descriptor, which is nobody else's.
+    let raw = unsafe { libc::socket(libc::AF_INET, libc::SOCK_RAW, libc::IPPROTO_RAW) };
+    assert!(raw >= 0, "{}", std::io::Error::last_os_error());
+    // SAFETY: just made; the calls used below are those of any datagram socket.
+    let socket = unsafe { <UdpSocket as std::os::fd::FromRawFd>::from_raw_fd(raw) };
+    let mut rng = Rng::new(1);
+    let mut packet = Vec::new();
+    for _ in 0..DATAGRAMS {
+        packet.clear();
+        let words = 1 + rng.below(10) as u8;
+        packet.extend([0x45 + words, 0, 0, 0, 0, 0, 0, 0, 64, 6, 0, 0, 10, 9, 0, 1, 10, 9, 0, 2]);
+        let options = packet.len();
+        packet
+            .extend([[30, 30], [25, 8], [30, rng.next_u64() as u8], [25, rng.next_u64() as u8]][rng.below(4) as usize]);
+        while packet.len() < options + usize::from(words) * 4 {
+            packet.push(rng.next_u64() as u8);
+        }
+        // A SYN, or what is left of one.
+        let port = (1_024 + rng.below(60_000) as u16).to_be_bytes();
+        packet.extend([port[0], port[1], 0x14, 0x51, 0, 0, 0, 1, 0, 0, 0, 0, 0x50, 2, 0xff, 0xff, 0, 0, 0, 0]);
+        packet.truncate(packet.len() - if rng.below(8) == 0 { rng.below(20) as usize } else { 0 });
+        let _ = socket.send_to(&packet, "10.9.0.2:0");
+    }
 }

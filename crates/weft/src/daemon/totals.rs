@@ -14,11 +14,7 @@ const USED: u64 = 104;
 const WORTH: u64 = 50;
 
 /// The totals toward the peers of `config`, after `last`.
-pub fn totals<'a>(
-    config: &Config,
-    rates: impl Iterator<Item = PayloadRate<'a>>,
-    last: &Totals,
-) -> Totals {
+pub fn totals<'a>(config: &Config, rates: impl Iterator<Item = PayloadRate<'a>>, last: &Totals) -> Totals {
     let mut totals = Totals::default();
     for PayloadRate { public_key, rate } in rates {
         let Some(peer) = config.peers.iter().find(|peer| peer.public_key.value == *public_key) else { continue };
