@@ -63,7 +63,7 @@ demo: build ## three unequal links, one network: table and picture in out/demo
 ROWS ?= all
 REPRODUCE ?=
 reproduce: TARGET := $(or $(CARGO_TARGET_DIR),target)
-reproduce: build ## what papers 000, 002, 003 and 004 claim, in the simulator: docs/reproduction.md and docs/figures
+reproduce: build ## what papers 000 to 004 claim, in the simulator: docs/reproduction.md and docs/figures
 	$(TARGET)/release/weft sim reproduce $(ROWS) --out docs $(REPRODUCE)
 
 # More arguments for the comparison, such as PARITY='--lab out/lab.json' for what the lab has measured already.

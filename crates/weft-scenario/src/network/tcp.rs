@@ -6,6 +6,7 @@ use serde::de::{Deserializer, Error, Visitor};
 use std::fmt;
 use std::num::NonZeroU32;
 use std::time::Duration;
+use weft_units::Rate;
 
 /// Loss recovery.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize)]
@@ -31,6 +32,8 @@ pub enum CongestionControl {
     Bic,
     /// Bottleneck bandwidth and round-trip propagation time.
     Bbr,
+    /// TCP-ER: at [`TcpSpec::explicit_rate`] (paper 001 §IV-A).
+    ExplicitRate,
 }
 
 /// When a receiver acknowledges.
@@ -69,6 +72,8 @@ pub struct TcpSpec {
     pub recovery: Recovery,
     /// Congestion control.
     pub congestion: CongestionControl,
+    /// IP bytes, for [`CongestionControl::ExplicitRate`].
+    pub explicit_rate: Rate,
     /// Duplicate acknowledgements that mean a loss.
     pub dup_thresh: DupThresh,
     /// Whether that number grows with the reordering seen.
@@ -99,6 +104,7 @@ impl Default for TcpSpec {
             initial_window_segments: 10,
             recovery: Recovery::Rack,
             congestion: CongestionControl::Cubic,
+            explicit_rate: Rate::ZERO,
             dup_thresh: DupThresh::Fixed(3),
             adaptive_reordering: true,
             delayed_ack: DelayedAck::Quick,
@@ -122,6 +128,7 @@ pub struct TcpChange {
     initial_window: Option<NonZeroU32>,
     recovery: Option<Recovery>,
     congestion: Option<CongestionControl>,
+    explicit_rate: Option<Quantity<Rate>>,
     dup_thresh: Option<DupThresh>,
     adaptive_reordering: Option<bool>,
     delayed_ack: Option<DelayedAck>,
@@ -143,6 +150,7 @@ impl TcpChange {
             initial_window_segments: self.initial_window.map_or(spec.initial_window_segments, u32::from),
             recovery: self.recovery.unwrap_or(spec.recovery),
             congestion: self.congestion.unwrap_or(spec.congestion),
+            explicit_rate: self.explicit_rate.map_or(spec.explicit_rate, |q| q.0),
             dup_thresh: self.dup_thresh.unwrap_or(spec.dup_thresh),
             adaptive_reordering: self.adaptive_reordering.unwrap_or(spec.adaptive_reordering),
             delayed_ack: self.delayed_ack.unwrap_or(spec.delayed_ack),

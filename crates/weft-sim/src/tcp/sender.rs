@@ -256,5 +256,5 @@ impl Sender {
 }
 
 fn wants_delivery_rate(congestion: CongestionKind) -> bool {
-    matches!(congestion, CongestionKind::Bbr { .. })
+    matches!(congestion, CongestionKind::Bbr { .. } | CongestionKind::ExplicitRate { .. })
 }

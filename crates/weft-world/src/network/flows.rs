@@ -48,6 +48,7 @@ pub fn sender_config(tcp: &TcpSpec, paths: u32, seed: u64) -> SenderConfig {
             },
             CongestionControl::Bic => CongestionKind::Bic,
             CongestionControl::Bbr => CongestionKind::Bbr { seed },
+            CongestionControl::ExplicitRate => CongestionKind::ExplicitRate { rate: tcp.explicit_rate },
         },
         recovery: match tcp.recovery {
             Recovery::NewReno => tcp::Recovery::NewReno,

@@ -26,10 +26,10 @@ const MAX_RTO: Duration = Duration::from_secs(120);
 /// Linux: `tcp_reordering`.
 const DUP_THRESH: u32 = 3;
 /// Known congestion controls, by the kernel's names.
-const CONGESTION: [&str; 4] = ["reno", "cubic", "bic", "bbr"];
+const CONGESTION: [&str; 5] = ["reno", "cubic", "bic", "bbr", "weft_er"];
 
-fn congestion(name: &str, seed: u64) -> Result<CongestionKind, String> {
-    match name {
+fn congestion(flow: &Flow, seed: u64) -> Result<CongestionKind, String> {
+    match flow.congestion.as_str() {
         "reno" => Ok(CongestionKind::Reno { abc_limit_segments: 1 }),
         "cubic" => Ok(CongestionKind::Cubic {
             hystart: HyStartKind::Classic,
@@ -38,7 +38,11 @@ fn congestion(name: &str, seed: u64) -> Result<CongestionKind, String> {
         }),
         "bic" => Ok(CongestionKind::Bic),
         "bbr" => Ok(CongestionKind::Bbr { seed }),
-        _ => Err(format!("the simulator has no congestion control `{name}`: it knows {}", CONGESTION.join(", "))),
+        "weft_er" => match flow.pacing {
+            Some(rate) => Ok(CongestionKind::ExplicitRate { rate }),
+            None => Err(format!("flow `{}` has no `pacing`, which is its explicit rate", flow.name)),
+        },
+        name => Err(format!("the simulator has no congestion control `{name}`: it knows {}", CONGESTION.join(", "))),
     }
 }
 
@@ -136,7 +140,7 @@ impl Seat {
         }
         let (start, stop) = (self.epoch + self.flow.start, self.epoch + self.flow.stop);
         let mss = world.mss(self.from);
-        let sender = sender_config(mss, congestion(&self.flow.congestion, rng.split(2).next_u64())?, DUP_THRESH);
+        let sender = sender_config(mss, congestion(&self.flow, rng.split(2).next_u64())?, DUP_THRESH);
         self.add(world, self.to, |site, ends| {
             if let Some(site) = site.multipath_mut() {
                 site.add_receiver(ends, receiver_config(mss));
@@ -173,7 +177,7 @@ impl Seat {
         let mss = world.mss(self.from);
         let site = world.simulator.nodes().get(self.from.index());
         let dup_thresh = site.and_then(|site| site.engine()?.reordering_metric()).unwrap_or(DUP_THRESH);
-        let congestion = congestion(&self.flow.congestion, rng.split(2).next_u64())?;
+        let congestion = congestion(&self.flow, rng.split(2).next_u64())?;
         let sender = sender_config(mss, congestion, dup_thresh);
         let source = TcpSource::new(sender, TCP_HEADERS_LEN, supply, start, stop, rng.split(3));
         let sink = TcpSink::new(receiver_config(mss), TCP_HEADERS_LEN, None);

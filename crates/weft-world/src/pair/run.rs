@@ -123,7 +123,12 @@ impl Campaign<'_> {
         let jobs: Vec<(&Lane, usize, u64)> = (lanes.iter())
             .flat_map(|lane| self.seeds.iter().zip(1..).map(move |(seed, number)| (lane, number, *seed)))
             .collect();
-        let one = |(lane, number, seed): &(&Lane, usize, u64)| self.bench.run(lane, *number, *seed);
+        let one = |(lane, number, seed): &(&Lane, usize, u64)| {
+            let variant = self.bench.scenario.variants.iter().find(|variant| variant.name == lane.variant);
+            let scenario =
+                variant.map_or_else(|| self.bench.scenario.clone(), |variant| self.bench.scenario.under(variant));
+            Bench { scenario: &scenario, ..*self.bench }.run(lane, *number, *seed)
+        };
         let mut results = side_by_side(self.threads, &jobs, one, done).into_iter();
         for lane in lanes {
             let runs: Result<Vec<LaneRun>, String> = results.by_ref().take(self.seeds.len()).collect();

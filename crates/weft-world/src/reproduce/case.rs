@@ -31,6 +31,7 @@ scenario_files! {
     LEASED_LINE = "paper-004-figure-10.toml";
     FAIR_VPNS = "fair-vpns.toml";
     TABLE_1 = "paper-002-table1-sim.toml";
+    OVERLAY = "paper-001-figure-6.toml";
     ACCESS = "paper-002-access-sim.toml";
     HETEROGENEOUS = "paper-002-heterogeneous-sim.toml";
 }

@@ -1,4 +1,4 @@
-//! Rows of the reproduction checklist: what papers 000, 002, 003 and 004 claim, run in the simulator and judged.
+//! Rows of the reproduction checklist: what papers 000 to 004 claim, run in the simulator and judged.
 //!
 //! Each row runs its cases over several seeds and gives means with 95 % confidence intervals (Student's t). A case that several
 //! rows need runs once. Results depend on the seeds alone, not on threads.

@@ -6,6 +6,7 @@
 mod bbr;
 mod bic;
 mod cubic;
+mod explicit_rate;
 mod hystart;
 mod reno;
 #[cfg(test)]
@@ -15,6 +16,7 @@ mod window;
 use bbr::Bbr;
 use bic::Bic;
 use cubic::Cubic;
+use explicit_rate::ExplicitRate;
 use reno::Reno;
 use std::time::Duration;
 use weft_units::{Instant, Rate};
@@ -43,6 +45,11 @@ pub enum CongestionKind {
     Bbr {
         /// Where in its gain cycle the flow begins depends on it.
         seed: u64,
+    },
+    /// TCP-ER: at a rate that it was told (paper 001 §IV-A). It needs pacing.
+    ExplicitRate {
+        /// IP bytes.
+        rate: Rate,
     },
 }
 
@@ -89,7 +96,7 @@ pub struct RateSample {
 pub struct AckEvent {
     /// When it arrived.
     pub now: Instant,
-    /// Bytes that it newly acknowledges: cumulatively, as window laws count them (RFC 5681 §3.1); for BBR the selective ones, too.
+    /// Bytes that it newly acknowledges: cumulatively, as window laws count them (RFC 5681 §3.1); for BBR and TCP-ER the selective ones, too.
     pub acked_bytes: u64,
     /// Bytes that were declared lost while it was processed.
     pub lost_bytes: u64,
@@ -122,6 +129,7 @@ enum Laws {
     Cubic(Cubic),
     Bic(Bic),
     Bbr(Bbr),
+    ExplicitRate(ExplicitRate),
 }
 
 /// What a law has to answer; [`Congestion`] documents each.
@@ -152,6 +160,7 @@ macro_rules! law {
             Laws::Cubic(law) => law,
             Laws::Bic(law) => law,
             Laws::Bbr(law) => law,
+            Laws::ExplicitRate(law) => law,
         }
     };
 }
@@ -168,6 +177,7 @@ impl Congestion {
             }
             CongestionKind::Bic => Laws::Bic(Bic::new(mss, initial_window_bytes)),
             CongestionKind::Bbr { seed } => Laws::Bbr(Bbr::new(seed, mss, initial_window_bytes)),
+            CongestionKind::ExplicitRate { rate } => Laws::ExplicitRate(ExplicitRate::new(rate, mss)),
         })
     }
 

@@ -8,6 +8,7 @@ mod bounds;
 mod edges;
 mod explicit;
 mod hashing;
+mod overlay;
 mod prototype;
 mod receivers;
 mod services;
@@ -27,6 +28,7 @@ pub(super) fn all() -> Vec<Row> {
     rows.push(explicit::A8);
     rows.extend(backbone::ROWS);
     rows.push(asymmetry::ASYMMETRIC);
+    rows.extend(overlay::ROWS);
     rows.extend(weights::ROWS);
     rows.extend(access::ROWS);
     rows.extend(windows::ROWS);

@@ -1,0 +1,69 @@
+//! TCP-ER: the sender was told its rate (paper 001 §IV-A). The law is weft-core's, as the kernel's `weft_er` has it.
+
+use super::{AckEvent, Law};
+use std::time::Duration;
+use weft_core::explicit_rate::tcp_er::TcpEr;
+use weft_units::{Instant, Rate};
+
+/// IP and TCP headers of a segment with timestamps, which the rate counts.
+const HEADERS_BYTES: u32 = 52;
+
+/// A sender with a grant that renews itself.
+#[derive(Clone, Debug)]
+pub(super) struct ExplicitRate {
+    law: TcpEr,
+    mss: u64,
+    granted: Rate,
+    /// What an acknowledgement did not fill a packet with.
+    acked_bytes: u64,
+    lost_bytes: u64,
+}
+
+impl ExplicitRate {
+    pub fn new(granted: Rate, mss: u32) -> ExplicitRate {
+        let mut law = TcpEr::new(mss + HEADERS_BYTES);
+        law.on_grant(0, granted.bps() / 8);
+        ExplicitRate { law, mss: mss.max(1).into(), granted, acked_bytes: 0, lost_bytes: 0 }
+    }
+
+    /// Whole packets of `bytes` and of what was left over before.
+    fn packets(left: &mut u64, bytes: u64, mss: u64) -> u32 {
+        *left += bytes;
+        let packets = *left / mss;
+        *left %= mss;
+        u32::try_from(packets).unwrap_or(u32::MAX)
+    }
+}
+
+impl Law for ExplicitRate {
+    fn on_ack(&mut self, ack: &AckEvent) {
+        let Some(srtt) = ack.srtt else { return };
+        let now_us = ack.now.as_nanos() / 1_000;
+        let delivered = Self::packets(&mut self.acked_bytes, ack.acked_bytes, self.mss);
+        let lost = Self::packets(&mut self.lost_bytes, ack.lost_bytes, self.mss);
+        self.law.on_grant(now_us, self.granted.bps() / 8);
+        self.law.on_ack(now_us, delivered, lost, u64::try_from(srtt.as_micros()).unwrap_or(u64::MAX));
+    }
+
+    fn on_congestion(&mut self, _now: Instant, _flight_bytes: u64) {}
+
+    fn on_timeout(&mut self, _now: Instant, _flight_bytes: u64) {}
+
+    fn on_spurious(&mut self) {}
+
+    fn on_restart(&mut self, _now: Instant, _idle: Duration, _rto: Duration) {}
+
+    fn cwnd_bytes(&self) -> u64 {
+        u64::from(self.law.window()) * self.mss
+    }
+
+    fn ssthresh_bytes(&self) -> u64 {
+        u64::MAX
+    }
+
+    fn pacing_rate(&self) -> Option<Rate> {
+        let whole = self.mss + u64::from(HEADERS_BYTES);
+        let payload = |bytes_per_s: u64| Rate::from_bps(bytes_per_s.saturating_mul(8) / whole * self.mss);
+        Some(self.law.pacing_rate()).filter(|rate| *rate > 0).map(payload)
+    }
+}
