@@ -65,7 +65,7 @@ fn granted(node: &Node, congestion: &Congestion, to: IpAddr) -> Duration {
     let length = if to.is_ipv4() { 8 } else { 128 };
     let renew = || congestion.grants().set(to, length, BYTES_PER_S, monotonic_ns()).unwrap();
     thread::scope(|scope| {
-        node.run(&renew).unwrap();
+        node.run(renew).unwrap();
         let (over, renew) = (&over, &renew);
         scope.spawn(move || {
             node.run(|| {

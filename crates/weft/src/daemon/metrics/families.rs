@@ -267,6 +267,7 @@ mod tests {
             // A VPN may be called as the default one is.
             vpns: vec![vpn(0, "default", Vec::new()), vpn(7, "default", vec![member])],
             signal: None,
+            tcp_er: None,
             proxy: None,
             rejected_datagrams: 0,
             unroutable_packets: 0,
