@@ -175,7 +175,13 @@ fn obeyed_after(steps: &[Step], granted_mbps: u64) -> f64 {
         let seconds = trip.last().map_or(0.0, |s| s.at_s) - from;
         trip.iter().map(|s| s.offered_bytes).sum::<u64>() as f64 * 8e-6 > granted_mbps as f64 * 1.05 * seconds
     };
-    steps.windows(10).filter(|trip| over(trip)).filter_map(|trip| trip.first()).map(|s| s.at_s).last().unwrap_or(0.0)
+    steps
+        .windows(10)
+        .filter(|trip| over(trip))
+        .filter_map(|trip| trip.first())
+        .map(|s| s.at_s)
+        .next_back()
+        .unwrap_or(0.0)
 }
 
 /// The longest time, in seconds, in which each tenth of a second dropped more than 30 %.
