@@ -161,6 +161,7 @@ impl Connection {
             server.connect(self.to)?;
             return Ok(server);
         }
+        server.hold_more();
         if let Some(congestion) = calling.congestion {
             // It was there when it was chosen; without it the leg has the system's.
             let _ = server.set_congestion(congestion);
