@@ -258,7 +258,7 @@ pub enum WrrOrder {
 /// `weights`, by link name.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Weights {
-    /// In proportion to the measured capacities.
+    /// In proportion to the measured capacities, and now and then to more, to see whether there is more.
     Measured,
     /// As given.
     Static(Vec<(String, u32)>),

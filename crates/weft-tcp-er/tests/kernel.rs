@@ -50,11 +50,19 @@ fn it_is_there_while_held_and_obeys() {
     assert!(first.is_own() && !second.is_own());
     let of_map = granted(&node, &second, IpAddr::V4(Ipv4Addr::LOCALHOST));
     assert!(of_map >= AT_LEAST, "granted by the second: {of_map:?}");
-    drop(first);
-    assert!(!is_available(NAME));
-    assert_eq!(choose(Some("gone")).because.split_once(": "), Some((NAME, "gone")).filter(|_| is_available("bbr")));
-    second.keep().unwrap();
-    assert!(second.is_own() && is_available(NAME));
+    let stands = node.run(|| {
+        transfer_told(IpAddr::V4(Ipv4Addr::LOCALHOST), None, |connection| {
+            drop(first);
+            assert!(!is_available(NAME));
+            let because = choose(Some("gone")).because;
+            assert_eq!(because.split_once(": "), Some((NAME, "gone")).filter(|_| is_available("bbr")));
+            second.keep().unwrap();
+            assert!(second.is_own() && is_available(NAME));
+            second.grants().set_flow(connection, BYTES_PER_S, u64::MAX).map_err(io::Error::other)
+        })
+    });
+    let stands = stands.unwrap().unwrap();
+    assert!(stands >= AT_LEAST, "granted by the second to a connection that the first left: {stands:?}");
     drop(second);
     assert!(!is_available(NAME), "nothing stays behind");
 }

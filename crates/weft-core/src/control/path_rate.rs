@@ -76,6 +76,14 @@ const ALONE_MEMORY: Duration = Duration::from_secs(10);
 const LONGEST_PLATEAU: Duration = Duration::from_secs(10);
 /// A window received in so much longer than it was sent left a longer queue behind.
 const GROWING: f64 = 1.25;
+/// Who is offered what the path carries never learns that it carries more: after so many round trips, and so long, with so much of it in
+/// use
+const LOOK_FOR_MORE_AFTER: (u32, Duration) = (20, Duration::from_millis(500));
+const IN_USE: f64 = 0.8;
+/// this much more is offered,
+const MORE: f64 = 1.25;
+/// and this much while no queue has shown the capacity at all.
+const MORE_AT_FIRST: f64 = 2.0;
 /// Silence beyond this makes the remembered capacity doubtful.
 const IDLE: Duration = Duration::from_secs(1);
 /// The doubt halves the rate after so long.
@@ -145,6 +153,8 @@ pub struct PathRate {
     compete_since: Instant,
     compete_for: Duration,
     last_sample: Instant,
+    /// In use for so long since a queue last showed the capacity.
+    not_shown_for: Duration,
 }
 
 impl PathRate {
@@ -186,6 +196,7 @@ impl PathRate {
             compete_since: Instant::ZERO,
             compete_for: Duration::ZERO,
             last_sample: Instant::ZERO,
+            not_shown_for: Duration::ZERO,
         }
     }
 
@@ -250,15 +261,21 @@ impl PathRate {
         }
         self.meter.on_sample(sample, span);
         let fill = self.fill();
+        if self.meter.delivered_bps() * fill > IN_USE * self.capacity_bps {
+            self.not_shown_for = self.not_shown_for + sample.interval();
+        }
         if full && self.is_queued() {
             self.busy_meter.on_sample(sample, span);
             let (sent, received) = (self.busy_meter.sent_bps(), self.busy_meter.received_bps());
             let yielding = self.confirmed && sent * fill < 0.985 * self.capacity_bps;
             let standing = (0.87..1.08).contains(&(received / sent));
-            if self.busy_meter.bits_ever() >= 6.0 * self.packet_bits && !(yielding && standing) {
-                self.capacity_bps = received * fill;
-                self.confirmed = true;
-                self.assumed = false;
+            if self.busy_meter.bits_ever() >= 6.0 * self.packet_bits {
+                self.not_shown_for = Duration::ZERO;
+                if !(yielding && standing) {
+                    self.capacity_bps = received * fill;
+                    self.confirmed = true;
+                    self.assumed = false;
+                }
             }
         } else {
             self.busy_meter = RateMeter::default();
@@ -350,6 +367,7 @@ impl PathRate {
         self.capacity_bps = self.meter.delivered_bps() * self.fill();
         self.plateau_hold = (self.plateau_hold * 2).max(self.rtt.smoothed() * 10).min(LONGEST_PLATEAU);
         self.confirmed = true;
+        self.not_shown_for = Duration::ZERO;
         self.growth = 0;
         self.phase = Phase::Plateau;
     }
@@ -513,6 +531,19 @@ impl PathRate {
     /// nothing yet.
     pub fn carried(&self) -> Rate {
         if self.assumed { Rate::ZERO } else { Rate::from_bps(self.capacity_bps as u64) }
+    }
+
+    /// What to offer to senders that go as fast as they are told: [`PathRate::carried`], and now and then more, or they would never find
+    /// out that there is more.
+    pub fn offered(&self) -> Rate {
+        let (round_trips, least) = LOOK_FOR_MORE_AFTER;
+        let more = match self.phase {
+            Phase::Startup => MORE_AT_FIRST,
+            _ if !self.confirmed => MORE_AT_FIRST,
+            _ if self.not_shown_for > (self.rtt.min() * round_trips).max(least) => MORE,
+            _ => 1.0,
+        };
+        if self.assumed { Rate::ZERO } else { Rate::from_bps(self.bounded(self.capacity_bps * more) as u64) }
     }
 
     /// The rate it never exceeds, if there is one.

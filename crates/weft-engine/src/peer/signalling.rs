@@ -6,6 +6,7 @@ use crate::egress::Arrived;
 use crate::path::Path;
 use crate::signal::{self, Bundle, Carrier, Offer, Place, Room};
 use alloc::boxed::Box;
+use weft_core::control::PathRate;
 use weft_core::pool::{BufId, Pool};
 use weft_units::{Duration, FlowId, Instant, Rate, VpnId};
 use weft_wire::er_sig::Signal;
@@ -21,20 +22,22 @@ const ACTIVE: Duration = Duration::from_millis(200);
 const MOST_ACTIVE: usize = 256;
 
 impl Peer {
-    /// What the paths toward the peer carry now, as far as they were seen to.
+    /// The paths toward the peer as they are now.
     pub(super) fn bundle(&self, now: Instant) -> Bundle {
         let best = if self.bundles() { None } else { self.best_single() };
         let carries = |at: usize| best.map_or_else(|| self.scheduler.carries_bulk(at), |best| best == at);
         let usable = |(at, path): &(usize, &Path)| path.is_usable() && path.health.answers() && carries(*at);
-        let (mut sum, mut least, mut round_trips, mut count) = (0, u64::MAX, Duration::ZERO, 0);
-        for (_, path) in self.paths.iter().enumerate().filter(usable) {
-            let capacity = inner_capacity(path).bps();
-            (sum, least, round_trips, count) =
-                (sum + capacity, capacity.min(least), round_trips + path.rtt().smoothed(), count + 1);
-        }
+        let paths = || self.paths.iter().enumerate().filter(usable).map(|(_, path)| path);
         let copies = self.config.policy.schedule == Schedule::Redundant;
+        let all = |rate: fn(&PathRate) -> Rate| {
+            let rates = paths().map(|path| inner_rate(path, rate(&path.rate)).bps());
+            Rate::from_bps(if copies { rates.min().unwrap_or(0) } else { rates.sum() })
+        };
+        let (round_trips, count) =
+            paths().fold((Duration::ZERO, 0), |(sum, count), path| (sum + path.rtt().smoothed(), count + 1));
         Bundle {
-            capacity: Rate::from_bps(if copies && count > 0 { least } else { sum }),
+            carried: all(PathRate::carried),
+            offered: all(PathRate::offered),
             sent_bytes: self.totals.sent_bytes,
             queued_bytes: self.backlog_bytes(),
             round_trip: round_trips / count.max(1),
@@ -111,9 +114,9 @@ impl Peer {
     }
 }
 
-/// What a path carries of inner packets, as far as its controller knows.
-fn inner_capacity(path: &Path) -> Rate {
-    path.rate.carried().scaled(path.inner_limit() as f64 / f64::from(path.mtu.current().max(1)))
+/// What of a path's rate is left to inner packets.
+fn inner_rate(path: &Path, rate: Rate) -> Rate {
+    rate.scaled(path.inner_limit() as f64 / f64::from(path.mtu.current().max(1)))
 }
 
 /// Puts a signal into a packet, or into an ACK of its own, which is given.

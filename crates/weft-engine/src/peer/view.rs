@@ -10,6 +10,9 @@ use weft_units::{Duration, Instant};
 /// Schedules that do not look at backlogs keep at most this much on a path, so that a full path holds the others back soon.
 const SHALLOW: Duration = Duration::from_millis(1);
 
+/// The measured weight of a path that has carried nothing yet.
+const UNSEEN: u32 = 100;
+
 impl Peer {
     /// Brings the scheduler's picture of the paths up to date.
     pub(super) fn refresh_views(&mut self, now: Instant) {
@@ -36,12 +39,15 @@ impl Peer {
         (0..self.paths.len()).filter(|i| self.paths[*i].is_usable()).max_by_key(|i| rank(&self.paths[*i]))
     }
 
-    /// Weights by link name: as configured or told at run time, else the measured capacities.
+    /// Weights by link name: as configured or told at run time, else what each path is offered (002 §IV).
     pub(super) fn refresh_weights(&mut self) {
         for path in &mut self.paths {
             path.weight = match &self.config.policy.weights {
                 Weights::Static(list) => list.iter().find(|(name, _)| *name == path.link_name).map_or(0, |(_, w)| *w),
-                Weights::Measured => path.rate.capacity().map_or(100, |c| (c.bps() / 100_000).clamp(1, 1 << 20) as u32),
+                Weights::Measured => match path.rate.offered().bps() {
+                    0 => UNSEEN,
+                    bps => (bps / 100_000).clamp(1, 1 << 20) as u32,
+                },
             };
         }
     }

@@ -14,6 +14,8 @@ pub(super) const MAX_FLOWS: usize = 4_096;
 /// A flow without packets for so long is forgotten.
 pub(super) const IDLE: Duration = Duration::from_secs(30);
 
+/// What an answer may well take that comes from beyond the tunnel, before it is known.
+const ROUND_TRIP_AT_FIRST: Duration = Duration::from_millis(100);
 /// A longer round trip is one in which something was lost.
 const ROUND_TRIP_MAX: Duration = Duration::from_secs(2);
 
@@ -26,8 +28,10 @@ pub(super) struct Asked {
     /// The TTL less the QTTL of all its requests, drawn by chance: an answer to whichever is an answer.
     difference: u8,
     round_trip: Duration,
-    /// Since when an answer is waited for.
+    /// Since when an answer is waited for,
     waits_since: Option<Instant>,
+    /// and whether it was asked for again, so that nobody knows what it answers (Karn).
+    is_repeated: bool,
     used_at: Instant,
     /// What this node's own paths left of the last request: who answers more is not believed.
     offered: Rates,
@@ -40,7 +44,7 @@ impl Asked {
         let qttl = ttl.wrapping_sub(self.difference);
         let signal = self.initiator.on_packet(now, ttl, qttl, self.round_trip)?;
         if matches!(signal.message, Message::Request | Message::Update) {
-            self.waits_since.get_or_insert(now);
+            self.is_repeated = self.waits_since.replace(now).is_some();
         }
         Some(signal)
     }
@@ -73,11 +77,21 @@ impl Asked {
         let echoed = least(signal.echoed, least(self.offered, most));
         let granted = self.initiator.on_signal(now, &Signal { echoed, ..*signal }, difference)?;
         if let Some(since) = self.waits_since.take() {
-            // What is too short would have it ask twice before the answer can be there.
-            self.round_trip = (now - since).max((self.round_trip * 7 + (now - since)) / 8).min(ROUND_TRIP_MAX);
+            self.round_trip = self.next_round_trip(now - since);
         }
         let rate = weft_core::explicit_rate::exchange::explicit_rate(granted).unwrap_or_default();
         super::renew(&mut self.grant, now, flow, Grant::of(now, flow, rate, self.round_trip))
+    }
+
+    fn next_round_trip(&self, measured: Duration) -> Duration {
+        let next = match (self.is_repeated, self.grant) {
+            // It was lost, or asked again too early.
+            (true, _) => self.round_trip * 9 / 8,
+            (false, None) => measured,
+            // What is too short would have it ask twice before the answer can be there.
+            (false, Some(_)) => measured.max((self.round_trip * 7 + measured) / 8),
+        };
+        next.min(ROUND_TRIP_MAX)
     }
 }
 
@@ -107,14 +121,14 @@ impl Asking {
         self.flows.iter()
     }
 
-    /// Begins to ask for a flow, if there is room; `round_trip` is a guess.
+    /// Begins to ask for a flow, if there is room; `tunnel` is the round trip as far as the peer.
     pub(super) fn begin(
         &mut self,
         now: Instant,
         flow: FlowKey,
         (peer, rule): (PeerId, usize),
         (wish, drawn): (Signal, u64),
-        round_trip: Duration,
+        tunnel: Duration,
     ) -> Option<&mut Asked> {
         if self.flows.len() >= MAX_FLOWS {
             return None;
@@ -125,8 +139,9 @@ impl Asking {
             grant: None,
             initiator: Initiator::new(Wish { signal: wish, path_takes_part: false }, drawn as u32),
             difference: (drawn >> 32) as u8,
-            round_trip,
+            round_trip: tunnel.max(ROUND_TRIP_AT_FIRST),
             waits_since: None,
+            is_repeated: false,
             used_at: now,
             offered: Rates::default(),
         };

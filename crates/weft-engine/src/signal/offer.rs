@@ -18,8 +18,8 @@ const UTILIZATION: f64 = 0.95;
 const QUEUE: Duration = Duration::from_millis(10);
 /// Flows with a booking at most.
 const MAX_BOOKINGS: usize = 4_096;
-/// How slowly more capacity is believed; less is at once.
-const BELIEVED_AFTER_S: f64 = 1.0;
+/// How slowly more capacity is believed, in round trips; less is at once.
+const BELIEVED_AFTER: u32 = 4;
 /// Looks are so far apart: a quarter of the round trip, within these.
 const LOOK_MIN: Duration = Duration::from_millis(10);
 const LOOK_MAX: Duration = Duration::from_millis(100);
@@ -29,8 +29,10 @@ const FORGOTTEN_AFTER: Duration = Duration::from_secs(2);
 /// A bundle as it is now.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(crate) struct Bundle {
-    /// What its usable paths carry of inner packets, as far as their controllers know. It counts what is sent at present.
-    pub(crate) capacity: Rate,
+    /// What its usable paths have been seen to carry of inner packets,
+    pub(crate) carried: Rate,
+    /// and what may be offered to them to see whether they carry more.
+    pub(crate) offered: Rate,
     /// Bytes sent in all,
     pub(crate) sent_bytes: u64,
     /// and those that wait.
@@ -55,6 +57,8 @@ pub(crate) struct Offer {
     controller: Controller,
     bookings: Bookings<FlowKey>,
     quick_start: QuickStartLink,
+    carried: Rate,
+    /// What is granted from: what is offered, believed slowly.
     capacity: Rate,
     round_trip: Duration,
     /// What a queue that keeps flows apart gives each of them whatever the others do, so that nobody is granted less.
@@ -82,10 +86,11 @@ impl Offer {
         Offer {
             kind: config.controller,
             reservable: config.reservable.clamp(0.0, 1.0),
-            controller: controller(config.controller, now, bundle.capacity),
-            bookings: Bookings::new(bundle.capacity.scaled(config.reservable), MAX_BOOKINGS, seed),
+            controller: controller(config.controller, now, bundle.offered),
+            bookings: Bookings::new(bundle.carried.scaled(config.reservable), MAX_BOOKINGS, seed),
             quick_start: QuickStartLink::new(now, bundle.sent_bytes),
-            capacity: bundle.capacity,
+            carried: bundle.carried,
+            capacity: bundle.offered,
             round_trip: bundle.round_trip,
             least: Rate::ZERO,
             looked_at: now,
@@ -106,7 +111,9 @@ impl Offer {
     pub(crate) fn look(&mut self, now: Instant, bundle: &Bundle) {
         self.quick_start.look(now, bundle.sent_bytes);
         self.round_trip = bundle.round_trip;
-        self.believe(now, bundle.capacity);
+        self.carried = bundle.carried;
+        self.bookings.set_reservable(self.carried.scaled(self.reservable));
+        self.believe(now, bundle.offered);
         self.least = self.least(bundle);
         let elapsed = now - self.looked_at;
         let arrived_bytes = bundle.sent_bytes + bundle.queued_bytes;
@@ -183,7 +190,7 @@ impl Offer {
 
     /// What a Quick-Start request is granted.
     pub(crate) fn approve(&mut self, asked: QuickRate) -> QuickRate {
-        let free = self.capacity.bps().saturating_sub(self.bookings.booked().bps());
+        let free = self.carried.bps().saturating_sub(self.bookings.booked().bps());
         self.quick_start.approve(Rate::from_bps(free), asked)
     }
 
@@ -229,10 +236,10 @@ impl Offer {
     /// Less capacity is believed at once, more slowly.
     fn believe(&mut self, now: Instant, capacity: Rate) {
         let (before, now_bps) = (self.capacity.bps() as f64, capacity.bps() as f64);
-        let part = ((now - self.looked_at).as_secs_f64() / BELIEVED_AFTER_S).min(1.0);
+        let believed_after = (self.round_trip * BELIEVED_AFTER).max(LOOK_MIN);
+        let part = ((now - self.looked_at).as_secs_f64() / believed_after.as_secs_f64()).min(1.0);
         let believed = Rate::from_bps((before + (now_bps - before) * part) as u64);
         self.capacity = if before > 0.0 { believed.min(capacity) } else { capacity };
-        self.bookings.set_reservable(self.capacity.scaled(self.reservable));
     }
 }
 

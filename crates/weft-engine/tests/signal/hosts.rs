@@ -47,13 +47,18 @@ pub fn world(links: &[Direction], change: impl Fn(usize, &mut SignalConfig)) -> 
 }
 
 pub fn world_of(mut world: World, change: impl Fn(usize, &mut SignalConfig)) -> World {
+    signal(&mut world, change);
+    warm(&mut world);
+    world
+}
+
+/// Both nodes signal from now on.
+pub fn signal(world: &mut World, change: impl Fn(usize, &mut SignalConfig)) {
     for node in 0..2 {
         let mut config = signalling(node);
         change(node, &mut config);
         world.nodes[node].set_signalling(world.now, Some(config));
     }
-    warm(&mut world);
-    world
 }
 
 /// Fills the paths for a while in both directions, and lets the queues drain.

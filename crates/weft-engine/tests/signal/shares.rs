@@ -4,7 +4,7 @@ use crate::hosts::*;
 use crate::net::*;
 use std::collections::BTreeMap;
 use weft_engine::*;
-use weft_units::Duration;
+use weft_units::{Duration, Rate};
 
 const PAYLOAD: usize = 1_000;
 
@@ -14,13 +14,17 @@ fn udp_rules(node: usize, config: &mut SignalConfig) {
     }
 }
 
-/// Flows that each send what was last granted, or 100 kB/s; every 20 ms somebody answers them. What each was granted on average in the second half.
+/// Without a grant, in bytes a second.
+const UNGRANTED: f64 = 5e6;
+
+/// Flows that each send what was last granted, or [`UNGRANTED`]; every 20 ms somebody answers them. What each was granted on average in the second half.
 fn run(world: &mut World, flows: &[u16], seconds: u64) -> Vec<f64> {
     let mut credit: BTreeMap<u16, f64> = BTreeMap::new();
     let (mut number, mut sums) = (0, vec![0.0; flows.len()]);
     for tick in 0..seconds * 1_000 {
         for port in flows {
-            let rate = granted(world, 0, *port).map_or(100_000.0, |grant| grant.bytes_per_second as f64);
+            let grant = granted(world, 0, *port).filter(|grant| grant.bytes_per_second > 0);
+            let rate = grant.map_or(UNGRANTED, |grant| grant.bytes_per_second as f64);
             let credit = credit.entry(*port).or_default();
             *credit += rate / 1_000.0;
             // A packet that is not full, so that it can carry what is due.
@@ -102,4 +106,18 @@ fn who_keeps_to_no_grant_does_not_take_that_of_others() {
     }
     let grant = granted(&world, 0, 1).expect("renewed");
     assert!(grant.bytes_per_second as f64 > carries * 0.3, "{} of {carries}", grant.bytes_per_second);
+}
+
+#[test]
+fn a_flow_that_keeps_to_its_grants_finds_what_there_is_and_what_comes_to_it() {
+    let links = [direction(20, 5, 0.005), direction(30, 10, 0.0)];
+    let mut world = World::new(&links, &Policy::default());
+    signal(&mut world, udp_rules);
+    world.run_for(Duration::from_millis(200));
+    let payload = 1_440.0 / 1_500.0 / 8.0;
+    let alone = run(&mut world, &[1], 4);
+    assert!((0.85..1.0).contains(&(alone[0] / (50e6 * payload))), "{alone:?}");
+    world.set(1, 0, |link| link.rate = Rate::from_mbps(60));
+    let more = run(&mut world, &[1], 40);
+    assert!((0.85..1.0).contains(&(more[0] / (80e6 * payload))), "{more:?}");
 }

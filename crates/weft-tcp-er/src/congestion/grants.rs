@@ -45,29 +45,28 @@ pub struct Connection {
     pub remote: SocketAddr,
 }
 
-/// The maps, whoever made them.
+/// The maps of the program that new connections get, and of those that connections which stand may have been left with when another
+/// process ended.
 #[derive(Debug)]
 pub(super) struct Maps {
-    by_destination: MapHandle,
-    by_flow: MapHandle,
+    by_destination: Vec<MapHandle>,
+    by_flow: Vec<MapHandle>,
 }
 
 impl Maps {
-    pub(super) fn of(object: &Object) -> libbpf_rs::Result<Maps> {
-        let named = |name: &str| object.maps().find(|map| map.name() == name).map(|map| MapHandle::try_from(&map));
-        Maps::found(named)
-    }
-
-    /// The maps of another process.
-    pub(super) fn of_another() -> libbpf_rs::Result<Maps> {
-        let named =
-            |name: &str| MapInfoIter::default().find(|map| map.name == name).map(|map| MapHandle::from_map_id(map.id));
-        Maps::found(named)
-    }
-
-    fn found(named: impl Fn(&str) -> Option<libbpf_rs::Result<MapHandle>>) -> libbpf_rs::Result<Maps> {
-        let map = |name| named(name).unwrap_or_else(|| Err(io::Error::from(io::ErrorKind::NotFound).into()));
-        Ok(Maps { by_destination: map(BY_DESTINATION)?, by_flow: map(BY_FLOW)? })
+    /// Those of `object`, if it is ours, and all that there are besides, as far as we may look for them (CAP_SYS_ADMIN).
+    pub(super) fn find(object: Option<&Object>) -> libbpf_rs::Result<Maps> {
+        let found = |name: &str| {
+            let own = object.into_iter().flat_map(Object::maps).filter(|map| map.name() == name);
+            let mut maps = own.map(|map| MapHandle::try_from(&map)).collect::<libbpf_rs::Result<Vec<_>>>()?;
+            let ids: Vec<_> = maps.iter().map(|map| map.info().map(|info| info.info.id)).collect::<Result<_, _>>()?;
+            let others = MapInfoIter::default().filter(|map| map.name == name && !ids.contains(&map.id));
+            // One that went in between is no loss.
+            maps.extend(others.filter_map(|map| MapHandle::from_map_id(map.id).ok()));
+            let none = || libbpf_rs::Error::from(io::Error::from(io::ErrorKind::NotFound));
+            Some(maps).filter(|maps| !maps.is_empty()).ok_or_else(none)
+        };
+        Ok(Maps { by_destination: found(BY_DESTINATION)?, by_flow: found(BY_FLOW)? })
     }
 }
 
@@ -100,7 +99,7 @@ impl<'a> Grants<'a> {
     /// The prefix is none, or the kernel refuses.
     pub fn set(&self, to: IpAddr, length: u8, bytes_per_s: u64, now_ns: u64) -> Result<(), GrantError> {
         let key = key(self.cookie()?, to, length)?;
-        self.maps.by_destination.update(&key, &value(bytes_per_s, now_ns), MapFlags::ANY).map_err(GrantError::Map)
+        write(&self.maps.by_destination, &key, bytes_per_s, now_ns)
     }
 
     /// The same for one connection; it goes before its destination's.
@@ -109,7 +108,7 @@ impl<'a> Grants<'a> {
     /// When the kernel refuses.
     pub fn set_flow(&self, flow: Connection, bytes_per_s: u64, now_ns: u64) -> Result<(), GrantError> {
         let key = flow_key(self.cookie()?, flow);
-        self.maps.by_flow.update(&key, &value(bytes_per_s, now_ns), MapFlags::ANY).map_err(GrantError::Map)
+        write(&self.maps.by_flow, &key, bytes_per_s, now_ns)
     }
 
     /// Nothing is granted to the connection.
@@ -117,7 +116,7 @@ impl<'a> Grants<'a> {
     /// # Errors
     /// When the kernel refuses.
     pub fn clear_flow(&self, flow: Connection) -> Result<(), GrantError> {
-        gone(self.maps.by_flow.delete(&flow_key(self.cookie()?, flow)))
+        erase(&self.maps.by_flow, &flow_key(self.cookie()?, flow))
     }
 
     /// Nothing is granted toward the prefix.
@@ -125,16 +124,21 @@ impl<'a> Grants<'a> {
     /// # Errors
     /// The prefix is none, or the kernel refuses.
     pub fn clear(&self, to: IpAddr, length: u8) -> Result<(), GrantError> {
-        gone(self.maps.by_destination.delete(&key(self.cookie()?, to, length)?))
+        erase(&self.maps.by_destination, &key(self.cookie()?, to, length)?)
     }
 }
 
-/// What was not there is gone.
-fn gone(deleted: libbpf_rs::Result<()>) -> Result<(), GrantError> {
-    match deleted {
+fn write(maps: &[MapHandle], key: &[u8], bytes_per_s: u64, now_ns: u64) -> Result<(), GrantError> {
+    let value = value(bytes_per_s, now_ns);
+    maps.iter().try_for_each(|map| map.update(key, &value, MapFlags::ANY)).map_err(GrantError::Map)
+}
+
+fn erase(maps: &[MapHandle], key: &[u8]) -> Result<(), GrantError> {
+    maps.iter().try_for_each(|map| match map.delete(key) {
+        // What was not there is gone.
         Err(why) if why.kind() != ErrorKind::NotFound => Err(GrantError::Map(why)),
         _ => Ok(()),
-    }
+    })
 }
 
 /// `struct grant` of `bpf/weft_er.bpf.c`.

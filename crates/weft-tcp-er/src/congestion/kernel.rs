@@ -56,12 +56,12 @@ impl Congestion {
         let attached = object.maps_mut().find(|map| map.name() == NAME).map(|mut map| map.attach_struct_ops());
         match attached {
             Some(Ok(link)) => {
-                let maps = Maps::of(&object).map_err(refused)?;
+                let maps = Maps::find(Some(&object)).map_err(refused)?;
                 Ok(Congestion { own: Some((link, object)), maps })
             }
             Some(Err(why)) if why.kind() == ErrorKind::AlreadyExists => {
                 drop(object);
-                Ok(Congestion { own: None, maps: Maps::of_another().map_err(refused)? })
+                Ok(Congestion { own: None, maps: Maps::find(None).map_err(refused)? })
             }
             Some(Err(why)) => Err(refused(why)),
             None => Err(LoadError::Refused("the object has no congestion control".into())),
