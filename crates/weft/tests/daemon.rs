@@ -460,3 +460,37 @@ fn a_signalled_connection_is_granted_and_shown() {
     assert!(home["peers"][0]["granted_bps"].as_u64().unwrap() >= rate);
     assert_eq!((&home["forged_tags"], &hub["forged_tags"]), (&0.into(), &0.into()));
 }
+
+#[test]
+fn status_says_what_explicit_rates_come_by_and_why() {
+    if !has_tun() {
+        return;
+    }
+    let dir = Dir::new();
+    two_nodes(&dir, None);
+    let out = script(
+        &dir,
+        &format!(
+            r#"{TWO_NODES}
+            printf '[[tcp-er.grant]]\nto = "10.9.0.0/24"\nrate = "20 Mbit/s"\n' >>home.toml
+            up hub; up home; logged home "session established"
+            run home status --json >status.json; run home status | grep -i rates
+            echo "offered: $(ip netns exec home cat /proc/sys/net/ipv4/tcp_available_congestion_control)"
+            run home down"#
+        ),
+    );
+    let text = stdout(&out);
+    let show = || format!("{text}\n{}", fs::read_to_string(dir.path("home.log")).unwrap_or_default());
+    let status: serde_json::Value = serde_json::from_slice(&fs::read(dir.path("status.json")).unwrap()).unwrap();
+    let tcp_er = &status["tcp_er"];
+    let congestion = tcp_er["congestion"].as_str().unwrap_or("the kernel's own");
+    let offered = text.lines().find_map(|line| line.strip_prefix("offered: ")).unwrap_or_default();
+    match congestion {
+        "weft_er" => {
+            assert!(offered.split(' ').any(|name| name == "weft_er"), "{}", show());
+            assert_eq!(tcp_er["grants"], 1, "{tcp_er}");
+        }
+        _ => assert!(tcp_er["because"].as_str().is_some_and(|why| !why.is_empty()), "{tcp_er}\n{}", show()),
+    }
+    assert!(text.lines().any(|line| line.contains(congestion)), "status names {congestion}\n{}", show());
+}

@@ -202,6 +202,28 @@ fn who_does_not_fit_goes_plain_and_who_is_refused_is_reset() {
     assert!(text.contains("1 without server"), "{}", logs(&dir, &out));
 }
 
+#[test]
+fn legs_between_proxies_are_paced_at_their_share_of_what_the_paths_carry() {
+    if !is_possible() {
+        return;
+    }
+    let dir = Dir::new();
+    nodes(&dir, "[[link]]\nname = \"l1\"\nmax-rate-up = \"50 Mbit/s\"\n[[proxy]]\nports = [80]");
+    let out = script(
+        &dir,
+        r#"up hub; up home; proxies
+        end hub echo 10.9.0.2:80 >echo & ready echo ready
+        end home hold 10.9.0.2:80 1 3000 >held & held=$!; ready held "held 1"; sleep 0.5
+        ip netns exec home ss -tinH 'src 10.9.0.1 and dst 10.9.0.2:80' | grep -o 'pacing_rate [0-9]*bps/[0-9]*bps'
+        wait $held"#,
+    );
+    let text = stdout(&out);
+    // The client's own leg to the proxy has no limit.
+    let limits = text.lines().filter_map(|line| line.rsplit_once('/')?.1.strip_suffix("bps")?.parse::<u64>().ok());
+    let limits: Vec<u64> = limits.collect();
+    assert!(matches!(limits[..], [40_000_000..=50_000_000]), "{limits:?}\n{}", logs(&dir, &out));
+}
+
 /// The figures of `docs/proxies.md`: as many connections as descriptors allow, 2,000 a second beside them, and what a gigabyte costs.
 #[test]
 fn many_connections_and_what_they_cost() {
