@@ -31,9 +31,10 @@ impl Peer {
         let mut writer = self.control_writer(index, out)?;
         self.ask_while_receiving(now, index);
         let said = self.paths.get(index)?.pending.said();
-        let eliciting = self.write_requests(index, &mut writer) | self.write_vpns(cx, index, &mut writer);
+        let mut eliciting = self.write_requests(index, &mut writer) | self.write_vpns(cx, index, &mut writer);
         self.write_reports(now, index, &mut writer);
         self.write_loop_reports(now, index, &mut writer);
+        eliciting |= self.write_skips(index, &mut writer);
         let len = writer.len();
         if len == 0 {
             return None;
@@ -122,14 +123,6 @@ impl Peer {
         if core::mem::take(&mut pending.close) {
             let _ = writer.write(&Frame::Close { reason: 0 });
         }
-        pending.skips = false;
-        while let Some(&(flow, first)) = self.skips.front() {
-            let count = run_length(&self.skips, flow, first);
-            if writer.write(&Frame::Skip { flow, first, count }).is_err() {
-                break;
-            }
-            self.skips.drain(..count as usize);
-        }
         writer.len() > before
     }
 
@@ -155,6 +148,20 @@ impl Peer {
             }
             self.openings.told();
         }
+        writer.len() > before
+    }
+
+    /// What the peer need not wait for, in what room is left: there may be more of it than of all else. True if there was something.
+    fn write_skips(&mut self, index: usize, writer: &mut FrameWriter<'_>) -> bool {
+        let before = writer.len();
+        while let Some(&(flow, first)) = self.skips.front() {
+            let count = run_length(&self.skips, flow, first);
+            if writer.write(&Frame::Skip { flow, first, count }).is_err() {
+                break;
+            }
+            self.skips.drain(..count as usize);
+        }
+        self.paths[index].pending.skips = !self.skips.is_empty();
         writer.len() > before
     }
 

@@ -18,6 +18,9 @@ pub(crate) enum Rescue {
     All,
 }
 
+/// Units given up of which the peer is still to be told. Beyond that it has waited long enough for the oldest by itself.
+const MAX_SKIPS: usize = 1_024;
+
 impl Peer {
     /// Queues what was declared lost on the path that would deliver it first; gives up what comes too late. While there is no path
     /// at all, it waits.
@@ -71,6 +74,9 @@ impl Peer {
         let Some(unit) = self.units.get(id).copied() else { return };
         if self.units.settle(id, pool) {
             self.totals.abandoned_units += 1;
+            if self.skips.len() >= MAX_SKIPS {
+                self.skips.pop_front();
+            }
             self.skips.push_back((unit.segment.flow, unit.seq));
             self.way_in.on_loss(now, unit.segment.vpn);
             if let Some(index) = self.fastest_path() {
