@@ -12,6 +12,7 @@ use weft_wire::er_sig::Signal;
 use weft_wire::er_sig::carriage::ADDED_LEN;
 use weft_wire::inner::UnitKind;
 use weft_wire::ip::{IpVersion, IpView, L4Checksum, clamp_mss, has_options};
+use weft_wire::quick_start::RESPONSE_LEN;
 use weft_wire::super_packet::SuperPacket;
 use weft_wire::virtio::VNET_HEADER_LEN;
 
@@ -90,7 +91,14 @@ impl Peer {
         let packet = packet_mut(cx.pool, buf, shape)?;
         if is_whole {
             room.pass_out(&mut place, packet, sent_bytes);
+            if packet.len() + RESPONSE_LEN <= inner_limit
+                && let Some(response) = room.quick_answer(cx.now, packet)
+                && let Ok(longer) = signal::answer(cx.pool, buf, shape.total_len(), &response)
+            {
+                *shape = longer;
+            }
         }
+        let packet = packet_mut(cx.pool, buf, shape)?;
         let view = IpView::parse(packet).ok()?;
         let carrier = Carrier::of(&view, is_whole && packet.len() + ADDED_LEN <= inner_limit)?;
         let signal = room.say(&mut place, &view, sent_bytes)?;

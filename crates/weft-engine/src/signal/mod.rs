@@ -12,6 +12,7 @@ mod filter;
 mod grant;
 mod offer;
 mod packet;
+mod quick_answers;
 mod router;
 mod status;
 
@@ -27,11 +28,12 @@ use alloc::collections::VecDeque;
 use answering::Answering;
 use asking::Asking;
 use filter::Filter;
+use quick_answers::QuickAnswers;
 use weft_units::{Duration, Instant, PeerId, Rng};
 use weft_wire::er_sig::{Message, Signal};
 use weft_wire::ip::{FlowKey, IpView, TcpFlags, has_options, protocol};
 
-pub(crate) use packet::{add, bare_ack};
+pub(crate) use packet::{add, answer, bare_ack};
 
 /// Grants and bookings that end are looked for so often.
 const SWEEP: Duration = Duration::from_millis(500);
@@ -63,7 +65,8 @@ pub(crate) struct Room {
     rng: Rng,
     asking: Asking,
     answering: Answering,
-    /// The flows of both.
+    quick_answers: QuickAnswers,
+    /// The flows of all three.
     filter: Filter,
     totals: SignalTotals,
     next_sweep: Instant,
@@ -92,6 +95,7 @@ impl Signalling {
                 node: node.max(1),
                 asking: Asking::new(rng.next_u64()),
                 answering: Answering::new(rng.next_u64()),
+                quick_answers: QuickAnswers::new(rng.next_u64()),
                 rng,
                 filter: Filter::default(),
                 totals: SignalTotals::default(),
@@ -118,15 +122,18 @@ impl Signalling {
             let mut tell = |change| events.push_back(event(change));
             room.asking.expire(now, &mut tell);
             room.answering.expire(now, &mut tell);
-            let flows = room.asking.iter().map(|(flow, _)| flow);
-            room.filter.refill(flows.chain(room.answering.iter().map(|(flow, _)| flow)));
+            room.quick_answers.expire(now);
+            let asked = room.asking.iter().map(|(flow, _)| flow);
+            let answered = room.answering.iter().map(|(flow, _)| flow);
+            room.filter.refill(asked.chain(answered).chain(room.quick_answers.flows()));
         }
     }
 
     /// When [`Signalling::handle_timeout`] is due.
     pub(crate) fn next_timeout(&self) -> Option<Instant> {
         let room = self.0.as_ref()?;
-        (!room.asking.is_empty() || !room.answering.is_empty()).then_some(room.next_sweep)
+        let is_empty = room.asking.is_empty() && room.answering.is_empty() && room.quick_answers.is_empty();
+        (!is_empty).then_some(room.next_sweep)
     }
 }
 
@@ -161,7 +168,7 @@ impl Room {
     }
 
     fn knows(&self, flow: &FlowKey) -> bool {
-        self.asking.contains(flow) || self.answering.contains(flow)
+        self.asking.contains(flow) || self.answering.contains(flow) || self.quick_answers.contains(flow)
     }
 
     /// The flow of a signal as its first sender sees it, if its tag is right; `None` counts as forged.

@@ -3,10 +3,10 @@
 use super::{Place, Room};
 use core::net::IpAddr;
 use weft_core::explicit_rate::bookings::Verdict;
-use weft_units::PeerId;
+use weft_units::{Instant, PeerId};
 use weft_wire::er_sig::{Direction, Message, Rates, Signal, carriage, ttl_difference};
 use weft_wire::ip::{FlowKey, IpView};
-use weft_wire::quick_start::{self, Function, QuickRate};
+use weft_wire::quick_start::{self, Function, QuickRate, QuickStart, Response};
 
 impl Room {
     /// A whole packet leaves for a peer, of whose flow `sent_bytes` left before.
@@ -69,17 +69,34 @@ impl Room {
                 let _ = carriage::update(packet, at, &signal);
             }
         }
-        let packet = packet.get_mut(taken..).unwrap_or_default();
-        if lowers > 0
-            && self.config.quick_start
-            && let Ok(Some((at, mut option))) = quick_start::parse(packet)
-            && option.function == Function::Request
-            && option.rate > QuickRate::ZERO
-        {
-            option.ttl = option.ttl.wrapping_sub(lowers);
-            let _ = quick_start::update(packet, at, option);
+        taken + self.quick_start_in(place.now, packet.get_mut(taken..).unwrap_or_default())
+    }
+
+    /// A Quick-Start request from a peer ends here if it is answered for its receiver; else this machine lowers its TTL with the packet's.
+    fn quick_start_in(&mut self, now: Instant, packet: &mut [u8]) -> usize {
+        let Ok(Some((at, option))) = quick_start::parse(packet) else { return 0 };
+        if !self.config.quick_start || option.function != Function::Request || option.rate == QuickRate::ZERO {
+            return 0;
         }
-        taken
+        let Ok(view) = IpView::parse(packet) else { return 0 };
+        let lowers = self.ttl_lowered(view.dst);
+        if self.config.answers
+            && let Some(answer) = self.quick_answers.on_request(now, &view, &option, option.rate)
+        {
+            self.filter.insert(&answer);
+            return quick_start::remove(packet).unwrap_or(0);
+        }
+        if lowers > 0 {
+            let _ = quick_start::update(packet, at, QuickStart { ttl: option.ttl.wrapping_sub(lowers), ..option });
+        }
+        0
+    }
+
+    /// What a packet that leaves is to answer to a Quick-Start request, if it is a SYN/ACK.
+    pub(crate) fn quick_answer(&mut self, now: Instant, packet: &[u8]) -> Option<Response> {
+        let answer = self.quick_answers.take(now, &IpView::parse(packet).ok()?)?;
+        self.totals.quick_start_answered += 1;
+        Some(answer)
     }
 
     /// Bookings on the way back to the peer that a signal from there confirms or frees.

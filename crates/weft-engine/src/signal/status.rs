@@ -27,6 +27,8 @@ pub struct SignalTotals {
     pub quick_start_granted: u64,
     /// Quick-Start requests refused.
     pub quick_start_refused: u64,
+    /// Quick-Start requests answered for hosts here.
+    pub quick_start_answered: u64,
 }
 
 /// A flow that is signalled on behalf of a host here.

@@ -8,5 +8,6 @@ mod agents;
 mod hostile;
 mod hosts;
 mod ipv6;
+mod quick_answers;
 mod routers;
 mod shares;

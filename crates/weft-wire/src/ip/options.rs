@@ -228,7 +228,7 @@ fn is_padding_only(options: &[u8]) -> bool {
 }
 
 /// Writes `packet` with `added` before its byte `at`.
-fn splice(packet: &[u8], at: usize, added: &[u8], out: &mut [u8]) -> Result<usize, WireError> {
+pub(crate) fn splice(packet: &[u8], at: usize, added: &[u8], out: &mut [u8]) -> Result<usize, WireError> {
     let (head, tail) = packet.split_at_checked(at).ok_or(WireError::Truncated)?;
     let len = packet.len() + added.len();
     let mut out = out.get_mut(..len).ok_or(WireError::NoRoom)?;
