@@ -86,7 +86,7 @@ impl Peer {
         let sent_bytes = self.flows.get(flow).map_or(0, |flow| flow.bytes);
         let inner_limit = self.inner_limit();
         let (Some(room), Some(offer)) = (cx.signal.room_mut(), &mut self.offer) else { return None };
-        let mut place = Place { now: cx.now, peer: self.id, offer, events: cx.events };
+        let mut place = Place { now: cx.now, peer: self.id, offer, inward: None, events: cx.events };
         let is_whole = shape.segments() == 1;
         let packet = packet_mut(cx.pool, buf, shape)?;
         if is_whole {
@@ -163,6 +163,6 @@ pub(super) fn may_carry(pool: &Pool, unit: &Arrived) -> bool {
 /// A unit that may carry a signal is delivered: what ends here is taken out.
 pub(super) fn signal_in(room: &mut Room, place: &mut Place<'_>, pool: &mut Pool, unit: &mut Arrived) {
     let Some(packet) = pool.bytes_mut(unit.buf).get_mut(unit.start..unit.start + unit.len) else { return };
-    let taken = room.pass_in(place, packet);
+    let taken = room.pass_in(place, packet, 0);
     (unit.start, unit.len) = (unit.start + taken, unit.len - taken);
 }

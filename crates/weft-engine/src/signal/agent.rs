@@ -44,7 +44,10 @@ impl Room {
         }
         let said = match self.asking.get_mut(&flow) {
             // A SYN that is sent again goes without: some network may have dropped the first for its option.
-            Some(asked) if is_first(flags) && asked.grant.is_none() => None,
+            Some(asked) if is_first(flags) && asked.grant.is_none() => {
+                self.deaf.insert(now, flow.dst);
+                None
+            }
             Some(_) if is_first(flags) => {
                 // Another connection of the same ports.
                 let _ = self.end(place, flow, ttl);
@@ -70,7 +73,9 @@ impl Room {
         let asked = self.asking.begin(place.now, flow, (place.peer, rule), (wish, drawn), place.offer.round_trip())?;
         self.totals.asked += 1;
         self.filter.insert(&flow);
-        asked.say(place.now, packet.hop_limit)
+        // Its next packet asks: nothing waits for that one.
+        let waits = packet.protocol == protocol::TCP && self.deaf.contains(place.now, &flow.dst);
+        if waits { None } else { asked.say(place.now, packet.hop_limit) }
     }
 
     /// A flow ends: its release, if it had anything.
@@ -103,6 +108,7 @@ impl Room {
         let most = place.offer.most();
         let change = if flow != tuple {
             let Some(asked) = self.asking.get_mut(&flow) else { return false };
+            self.deaf.remove(&flow.dst);
             asked.on_answer(place.now, flow, signal, difference, most)
         } else if self.config.answers {
             let back = tuple.reversed();

@@ -107,6 +107,15 @@ impl Asking {
         self.flows.iter()
     }
 
+    /// The mean round trip of the flows that were answered.
+    pub(super) fn round_trip(&self) -> Option<Duration> {
+        let (mut sum, mut count) = (Duration::ZERO, 0);
+        for asked in self.flows.values().filter(|asked| asked.grant.is_some()) {
+            (sum, count) = (sum + asked.round_trip, count + 1);
+        }
+        (count > 0).then(|| sum / count)
+    }
+
     /// Begins to ask for a flow, if there is room; `round_trip` is a guess.
     pub(super) fn begin(
         &mut self,

@@ -3,13 +3,16 @@
 //! Toward each peer this node is one router, whose link is the bundle of paths: [`offer`] says what it grants, [`router`] lowers what passes
 //! to that, ER-SIG and Quick-Start alike. For hosts that do not speak it, it is an [`agent`]: it asks for the flows of its rules
 //! ([`asking`]), and answers for those behind it ([`answering`]). What is granted becomes an event.
+//! A [`host`] is the same without a node: its link is an interface.
 
 mod agent;
 mod answering;
 mod asking;
 mod config;
+mod deaf;
 mod filter;
 mod grant;
+mod host;
 mod offer;
 mod packet;
 mod quick_answers;
@@ -19,6 +22,7 @@ mod status;
 pub(crate) use agent::Carrier;
 pub use config::{RateController, SignalConfig, SignalRule};
 pub use grant::Grant;
+pub use host::{HostLink, Leaving, SignalHost};
 pub(crate) use offer::{Bundle, Offer};
 pub use status::{SignalFlow, SignalPeer, SignalStatus, SignalTotals};
 
@@ -27,6 +31,7 @@ use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use answering::Answering;
 use asking::Asking;
+use deaf::Deaf;
 use filter::Filter;
 use quick_answers::QuickAnswers;
 use weft_units::{Duration, Instant, PeerId, Rng};
@@ -50,6 +55,8 @@ pub(crate) struct Place<'a> {
     pub(crate) now: Instant,
     pub(crate) peer: PeerId,
     pub(crate) offer: &'a mut Offer,
+    /// What the way in from the peer grants, where that is this node's to say.
+    pub(crate) inward: Option<&'a mut Offer>,
     pub(crate) events: &'a mut VecDeque<Event>,
 }
 
@@ -66,6 +73,7 @@ pub(crate) struct Room {
     asking: Asking,
     answering: Answering,
     quick_answers: QuickAnswers,
+    deaf: Deaf,
     /// The flows of all three.
     filter: Filter,
     totals: SignalTotals,
@@ -96,6 +104,7 @@ impl Signalling {
                 asking: Asking::new(rng.next_u64()),
                 answering: Answering::new(rng.next_u64()),
                 quick_answers: QuickAnswers::new(rng.next_u64()),
+                deaf: Deaf::new(rng.next_u64()),
                 rng,
                 filter: Filter::default(),
                 totals: SignalTotals::default(),

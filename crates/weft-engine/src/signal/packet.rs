@@ -1,4 +1,4 @@
-//! Signals into packets as TUN devices hand them over, behind a virtio-net header.
+//! Signals into packets: as TUN devices hand them over, behind a virtio-net header, and into packets of their own.
 
 use weft_core::pool::{BufId, Pool};
 use weft_wire::WireError;
@@ -54,22 +54,28 @@ fn lengthen(
 /// Makes an ACK without payload that carries a signal, of the header of a TCP packet which is too long to carry it itself; the packet
 /// follows. Its buffer, for the caller to release.
 pub(crate) fn bare_ack(pool: &mut Pool, packet: &[u8], signal: &Signal) -> Option<(BufId, SuperPacket)> {
+    let buf = pool.alloc_small()?;
+    let ack = write_ack(packet, signal, pool.bytes_mut(buf).get_mut(VNET_HEADER_LEN..)?);
+    let shape = ack.and_then(|len| {
+        let vnet = VnetHeader::default();
+        vnet.emit(pool.bytes_mut(buf)).ok()?;
+        SuperPacket::parse(&vnet, pool.bytes_mut(buf).get_mut(VNET_HEADER_LEN..VNET_HEADER_LEN + len)?).ok()
+    });
+    if shape.is_none() {
+        pool.release(buf);
+    }
+    shape.map(|shape| (buf, shape))
+}
+
+/// Writes such an ACK to `out`: its length.
+pub(super) fn write_ack(packet: &[u8], signal: &Signal, out: &mut [u8]) -> Option<usize> {
     let view = IpView::parse(packet).ok().filter(|view| view.protocol == protocol::TCP)?;
     let len = view.header_len + view.tcp()?.header_len;
     let mut header = [0; HEADER_MAX];
     let header = header.get_mut(..len)?;
     header.copy_from_slice(packet.get(..len)?);
     finish_bare(header, view.header_len).ok()?;
-    let buf = pool.alloc_small()?;
-    let placed = pool.bytes_mut(buf).get_mut(VNET_HEADER_LEN..VNET_HEADER_LEN + len).map(|room| {
-        room.copy_from_slice(header);
-    });
-    VnetHeader::default().emit(pool.bytes_mut(buf)).ok()?;
-    let shape = placed.and_then(|()| add(pool, buf, len, signal).ok());
-    if shape.is_none() {
-        pool.release(buf);
-    }
-    shape.map(|shape| (buf, shape))
+    insert(header, signal, out).ok()
 }
 
 /// Lengths, flags and checksums of a header whose payload was cut off.

@@ -1,6 +1,6 @@
 //! What passes is lowered to what this node grants.
 
-use super::{Place, Room};
+use super::{Offer, Place, Room};
 use core::net::IpAddr;
 use weft_core::explicit_rate::bookings::Verdict;
 use weft_units::{Instant, PeerId};
@@ -40,21 +40,30 @@ impl Room {
         }
     }
 
-    /// A signal of `flow` leaves for a peer: its rates fall to what the paths there grant. Nobody lowers the packet's TTL here, so
-    /// its QTTL stays.
+    /// A signal of `flow` leaves for a peer: its rates fall to what the paths there grant.
     pub(super) fn lower(&mut self, place: &mut Place<'_>, flow: FlowKey, signal: &mut Signal, sent_bytes: u64) {
-        let direction = if signal.message == Message::Response { Direction::Reverse } else { Direction::Forward };
-        let qttl = signal.qttl;
-        let verdict = place.offer.on_signal(place.now, flow, signal, direction, sent_bytes, self.node);
-        signal.qttl = qttl;
+        let verdict = pass(place.offer, place.now, flow, signal, sent_bytes, self.node);
+        self.refuse_if(verdict, signal);
+    }
+
+    /// A signal of `flow` arrived: the same where the way in grants, too.
+    fn lower_inward(&mut self, place: &mut Place<'_>, flow: FlowKey, signal: &mut Signal, received_bytes: u64) {
+        if let Some(inward) = &mut place.inward {
+            let verdict = pass(inward, place.now, flow, signal, received_bytes, self.node);
+            self.refuse_if(verdict, signal);
+        }
+    }
+
+    fn refuse_if(&mut self, verdict: Verdict, signal: &mut Signal) {
         if verdict == Verdict::Reject {
             self.totals.refused += 1;
             (signal.message, signal.forward, signal.reverse) = (Message::Reject, Rates::default(), Rates::default());
         }
     }
 
-    /// A whole packet came from a peer: bytes by which it now begins later, because what it carried ends here.
-    pub(crate) fn pass_in(&mut self, place: &mut Place<'_>, packet: &mut [u8]) -> usize {
+    /// A whole packet came from a peer, of whose flow `received_bytes` came before: bytes by which it now begins later, because what it
+    /// carried ends here.
+    pub(crate) fn pass_in(&mut self, place: &mut Place<'_>, packet: &mut [u8], received_bytes: u64) -> usize {
         let Ok(view) = IpView::parse(packet) else { return 0 };
         let (tuple, ttl, lowers) = (view.flow_key().five_tuple(), view.hop_limit, self.ttl_lowered(view.dst));
         let mut taken = 0;
@@ -62,6 +71,7 @@ impl Room {
             && let Some(flow) = self.flow_of(tuple, &signal)
         {
             self.settle(place, flow, &mut signal);
+            self.lower_inward(place, flow, &mut signal, received_bytes);
             if self.take_in(place, tuple, flow, &signal, ttl_difference(ttl, signal.qttl)) {
                 taken = carriage::remove(packet).unwrap_or(0);
             } else {
@@ -69,19 +79,21 @@ impl Room {
                 let _ = carriage::update(packet, at, &signal);
             }
         }
-        taken + self.quick_start_in(place.now, packet.get_mut(taken..).unwrap_or_default())
+        taken + self.quick_start_in(place, packet.get_mut(taken..).unwrap_or_default())
     }
 
     /// A Quick-Start request from a peer ends here if it is answered for its receiver; else this machine lowers its TTL with the packet's.
-    fn quick_start_in(&mut self, now: Instant, packet: &mut [u8]) -> usize {
+    fn quick_start_in(&mut self, place: &mut Place<'_>, packet: &mut [u8]) -> usize {
         let Ok(Some((at, option))) = quick_start::parse(packet) else { return 0 };
         if !self.config.quick_start || option.function != Function::Request || option.rate == QuickRate::ZERO {
             return 0;
         }
         let Ok(view) = IpView::parse(packet) else { return 0 };
         let lowers = self.ttl_lowered(view.dst);
+        let rate = place.inward.as_mut().map_or(option.rate, |inward| inward.approve(option.rate));
         if self.config.answers
-            && let Some(answer) = self.quick_answers.on_request(now, &view, &option, option.rate)
+            && rate > QuickRate::ZERO
+            && let Some(answer) = self.quick_answers.on_request(place.now, &view, &option, rate)
         {
             self.filter.insert(&answer);
             return quick_start::remove(packet).unwrap_or(0);
@@ -116,4 +128,13 @@ impl Room {
         let answered = self.answering.iter().filter(|(_, answer)| answer.peer == peer);
         asked.chain(answered.filter_map(|(_, answer)| answer.grant)).map(|grant| grant.rate().bps()).sum()
     }
+}
+
+/// A signal of `flow` passes a link: its rates fall to what that grants. Nobody lowers the packet's TTL here, so its QTTL stays.
+fn pass(offer: &mut Offer, now: Instant, flow: FlowKey, signal: &mut Signal, bytes: u64, node: u16) -> Verdict {
+    let direction = if signal.message == Message::Response { Direction::Reverse } else { Direction::Forward };
+    let qttl = signal.qttl;
+    let verdict = offer.on_signal(now, flow, signal, direction, bytes, node);
+    signal.qttl = qttl;
+    verdict
 }

@@ -5,6 +5,7 @@
 mod net;
 
 mod agents;
+mod host_to_host;
 mod hostile;
 mod hosts;
 mod ipv6;
