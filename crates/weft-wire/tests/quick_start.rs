@@ -5,7 +5,9 @@ use weft_units::Rate;
 use weft_wire::WireError;
 use weft_wire::checksum::{checksum, finish_partial};
 use weft_wire::ip::{IpView, L4Checksum, has_options};
-use weft_wire::quick_start::{Function, QuickRate, QuickStart, Response, insert, nonces_agree, parse, remove, update};
+use weft_wire::quick_start::{
+    Function, QuickRate, QuickStart, Response, blank, insert, nonces_agree, parse, remove, update,
+};
 use weft_wire::super_packet::partial_l4_checksum;
 
 const ASKED: QuickStart =
@@ -112,6 +114,11 @@ fn a_request_that_is_taken_out_leaves_the_packet_it_was_put_into() {
     for is_ipv6 in [false, true] {
         let (packet, mut out) = (syn(is_ipv6, &[2, 4, 5, 0xb4]), [0; 128]);
         let len = insert(&packet, ASKED, &mut out).unwrap();
+        let mut blanked = out;
+        assert_eq!(blank(&mut blanked[..len]), Ok(true));
+        assert_eq!((parse(&blanked[..len]), blank(&mut blanked[..len])), (Ok(None), Ok(false)));
+        assert_eq!(IpView::parse(&blanked[..len]).unwrap().tcp().unwrap().dst_port, 80);
+        assert!(is_ipv6 || checksum(&blanked[..28]) == 0, "the header's checksum");
         let taken = remove(&mut out[..len]).unwrap();
         assert_eq!(out[taken..len], packet);
         assert_eq!(remove(&mut out[taken..len]), Ok(0));

@@ -1,6 +1,7 @@
 //! What is said and taken in on behalf of hosts that do not speak it.
 
 use super::{Change, Place, Room, event, is_first};
+use weft_core::explicit_rate::exchange::Wish;
 use weft_wire::er_sig::{Message, Signal};
 use weft_wire::ip::{FlowKey, IpView, TcpFlags, protocol};
 
@@ -68,7 +69,8 @@ impl Room {
     /// A flow begins: the first signal, if some rule is for it.
     fn begin(&mut self, place: &Place<'_>, packet: &IpView<'_>, flow: FlowKey) -> Option<Signal> {
         let rule = self.config.rules.iter().position(|rule| rule.matches(&flow, packet))?;
-        let wish = self.config.rules.get(rule)?.wish();
+        let signal = self.config.rules.get(rule)?.wish();
+        let wish = Wish { signal, path_takes_part: self.config.plain_routers };
         let drawn = self.draw();
         let asked = self.asking.begin(place.now, flow, (place.peer, rule), (wish, drawn), place.offer.round_trip())?;
         self.totals.asked += 1;

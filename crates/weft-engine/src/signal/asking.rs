@@ -122,7 +122,7 @@ impl Asking {
         now: Instant,
         flow: FlowKey,
         (peer, rule): (PeerId, usize),
-        (wish, drawn): (Signal, u64),
+        (wish, drawn): (Wish, u64),
         round_trip: Duration,
     ) -> Option<&mut Asked> {
         if self.flows.len() >= MAX_FLOWS {
@@ -132,7 +132,7 @@ impl Asking {
             peer,
             rule,
             grant: None,
-            initiator: Initiator::new(Wish { signal: wish, path_takes_part: false }, drawn as u32),
+            initiator: Initiator::new(wish, drawn as u32),
             difference: (drawn >> 32) as u8,
             round_trip,
             waits_since: None,

@@ -71,6 +71,9 @@ impl SignalHost {
         let (mut signalling, mut events) = (Signalling::default(), VecDeque::new());
         let node = rng.next_u64() as u16;
         signalling.set(now, Some(config), (node, rng), &mut events);
+        if let Some(room) = signalling.room_mut() {
+            room.keeps_length = true;
+        }
         SignalHost { signalling, up, down, link, events, packet: Vec::new(), ack: Vec::new() }
     }
 
@@ -144,13 +147,13 @@ impl SignalHost {
         alone(head, &signal, ack)
     }
 
-    /// A whole packet arrives: bytes by which it now begins later. It may have changed.
-    pub fn arrives(&mut self, now: Instant, packet: &mut [u8]) -> usize {
+    /// A whole packet arrives. It may change, but not in its length: the kernel has read its headers.
+    pub fn arrives(&mut self, now: Instant, packet: &mut [u8]) {
         let SignalHost { signalling, up, down, events, .. } = self;
-        let (Some(room), Ok(view)) = (signalling.room_mut(), IpView::parse(packet)) else { return 0 };
+        let (Some(room), Ok(view)) = (signalling.room_mut(), IpView::parse(packet)) else { return };
         let received_bytes = position(&view);
         let mut place = Place { now, peer: PEER, offer: up, inward: Some(down), events };
-        room.pass_in(&mut place, packet, received_bytes)
+        room.pass_in(&mut place, packet, received_bytes);
     }
 
     /// What has become of grants: [`Event::Granted`] and [`Event::Withdrawn`] alone.

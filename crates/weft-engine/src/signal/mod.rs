@@ -77,6 +77,8 @@ pub(crate) struct Room {
     /// The flows of all three.
     filter: Filter,
     totals: SignalTotals,
+    /// What ends here is not cut out but overwritten: who handed the packet over remembers where its parts begin.
+    keeps_length: bool,
     next_sweep: Instant,
 }
 
@@ -108,6 +110,7 @@ impl Signalling {
                 rng,
                 filter: Filter::default(),
                 totals: SignalTotals::default(),
+                keeps_length: false,
                 next_sweep: now,
             })
         });

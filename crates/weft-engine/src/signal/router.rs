@@ -73,13 +73,23 @@ impl Room {
             self.settle(place, flow, &mut signal);
             self.lower_inward(place, flow, &mut signal, received_bytes);
             if self.take_in(place, tuple, flow, &signal, ttl_difference(ttl, signal.qttl)) {
-                taken = carriage::remove(packet).unwrap_or(0);
+                taken = self.take_out(packet);
             } else {
                 signal.qttl = signal.qttl.wrapping_sub(lowers);
                 let _ = carriage::update(packet, at, &signal);
             }
         }
         taken + self.quick_start_in(place, packet.get_mut(taken..).unwrap_or_default())
+    }
+
+    /// A signal ends here: bytes by which its packet now begins later.
+    fn take_out(&self, packet: &mut [u8]) -> usize {
+        if self.keeps_length {
+            // It was read from there.
+            let _ = carriage::blank(packet);
+            return 0;
+        }
+        carriage::remove(packet).unwrap_or(0)
     }
 
     /// A Quick-Start request from a peer ends here if it is answered for its receiver; else this machine lowers its TTL with the packet's.
@@ -96,6 +106,10 @@ impl Room {
             && let Some(answer) = self.quick_answers.on_request(place.now, &view, &option, rate)
         {
             self.filter.insert(&answer);
+            if self.keeps_length {
+                let _ = quick_start::blank(packet);
+                return 0;
+            }
             return quick_start::remove(packet).unwrap_or(0);
         }
         if lowers > 0 {

@@ -162,3 +162,11 @@ pub fn insert(packet: &[u8], option: QuickStart, out: &mut [u8]) -> Result<usize
 pub fn remove(packet: &mut [u8]) -> Result<usize, WireError> {
     OPTION.remove(packet)
 }
+
+/// Puts fillers in the option's place, which leaves the packet as long as it is; false if it had none.
+///
+/// # Errors
+/// As [`parse`] where the option is looked for.
+pub fn blank(packet: &mut [u8]) -> Result<bool, WireError> {
+    OPTION.blank(packet)
+}
