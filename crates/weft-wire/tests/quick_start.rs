@@ -101,7 +101,7 @@ fn a_response_is_put_before_other_options_and_the_checksum_holds() {
             assert_eq!(found, longer[start + 16..start + 18]);
             assert_eq!(response.insert(longer, kind, &mut [0; 128]), Err(WireError::Malformed), "twice");
         }
-        assert_eq!(response.insert(&packet, L4Checksum::Complete, &mut [0; 60]), Err(WireError::NoRoom));
+        assert_eq!(response.insert(&packet, L4Checksum::Complete, &mut [0; 51]), Err(WireError::NoRoom));
         assert_eq!(
             response.insert(&syn(is_ipv6, &[1; 36]), L4Checksum::Complete, &mut [0; 160]),
             Err(WireError::NoRoom)
