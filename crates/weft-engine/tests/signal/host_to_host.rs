@@ -218,7 +218,9 @@ fn whatever_comes_it_holds() {
         };
         for _ in 0..rng.next_u64() % 4 {
             let at = rng.next_u64() as usize % packet.len().max(1);
-            packet.get_mut(at).map(|byte| *byte = rng.next_u64() as u8);
+            if let Some(byte) = packet.get_mut(at) {
+                *byte = rng.next_u64() as u8;
+            }
         }
         packet.truncate(rng.next_u64() as usize % (packet.len() + 40));
         let host = &mut pair.hosts[round as usize / 4 % 2];

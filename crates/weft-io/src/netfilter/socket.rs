@@ -75,7 +75,7 @@ impl Nfnetlink {
             self.buffer.clear();
             self.buffer.reserve(RECEIVE_LEN);
             retry(|| self.socket.recv_from(&mut self.buffer, 0))?;
-            for message in messages(&self.buffer).filter(|message| kind(message) == ERROR) {
+            if let Some(message) = messages(&self.buffer).find(|message| kind(message) == ERROR) {
                 let code =
                     message.get(HEADER_LEN..).and_then(<[u8]>::first_chunk).map_or(0, |code| i32::from_ne_bytes(*code));
                 return if code == 0 { Ok(()) } else { Err(io::Error::from_raw_os_error(-code)) };

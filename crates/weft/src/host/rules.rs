@@ -72,7 +72,8 @@ pub fn table(interface: &str, number: u16, handover: Handover, rules: &[Signalle
          ip hdrlength > 5 meta l4proto {{ tcp, udp }} goto arrived4; \
          exthdr hbh exists meta l4proto {{ tcp, udp }} goto arrived6; }}; \
          chain {CHAIN} {{ type filter hook postrouting priority mangle - 10; policy accept; oifname != \"{interface}\" accept; \
-         meta mark {OWN:#x} accept; ip hdrlength > 5 {hand_over}; exthdr hbh exists {hand_over}; "
+         meta mark {OWN:#x} accept; ip hdrlength > 5 meta l4proto {{ tcp, udp }} {hand_over}; \
+         exthdr hbh exists meta l4proto {{ tcp, udp }} {hand_over}; "
     );
     for family in [V4, V6] {
         let (digit, own) = (family.digit, family.own());
@@ -139,4 +140,39 @@ fn matches(flows: &SignalledFlows) -> Vec<String> {
         text
     };
     families.into_iter().map(one).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::Report;
+    use crate::config::host;
+    use std::path::Path;
+
+    fn rules(rule: &str) -> String {
+        let text =
+            format!("[signal]\ninterface = \"e-0.1\"\nrate = \"1 Mbit/s\"\n[[signal.rule]]\nname = \"a\"\n{rule}");
+        let report = Report::new("signal.toml", text);
+        let host = host::parse(&report, Path::new(".")).unwrap();
+        table(&host.interface, 7, Handover::Queue, &host.signal.rules)
+    }
+
+    #[test]
+    fn a_rule_names_its_family_only_where_it_has_one() {
+        assert!(rules("").contains("; meta l4proto 6 goto asked; }; }"));
+        assert!(rules("ports = \"80-90\"").contains("; meta l4proto 6 th dport 80-90 goto asked; }; }"));
+        let text = rules("protocol = \"udp\"\nto = \"fd00::/64\"\ndscp = \"ef\"");
+        assert!(text.contains("; meta l4proto 17 ip6 daddr fd00::/64 ip6 dscp 46 goto asked; }; }"), "{text}");
+        let text = rules("dscp = \"af21\"");
+        assert!(text.contains("meta l4proto 6 ip dscp 18 goto asked; meta l4proto 6 ip6 dscp 18 goto asked; }; }"));
+        let text = rules("from = \"10.0.0.0/8\"\nto = \"fd00::/64\"");
+        assert!(text.contains("goto now; }; }"), "no packet is of both families: {text}");
+    }
+
+    #[test]
+    fn the_table_is_the_interfaces_and_its_queue_may_have_no_program() {
+        let text = rules("");
+        assert!(text.starts_with("table inet weft_signal_e_0_1 { flags owner; ") && !text.contains('\n'));
+        assert!(text.contains("iifname != \"e-0.1\" accept") && text.contains("queue flags bypass to 7"));
+    }
 }
