@@ -179,10 +179,10 @@ impl SignalHost {
     }
 }
 
-/// The interface each way.
+/// The interface each way. Flows that ask get an equal share at least, whatever those do that do not.
 fn bundles(link: &HostLink, round_trip: Duration) -> (Bundle, Bundle) {
     let HostLink { up, down, sent_bytes, received_bytes, queued_bytes, .. } = *link;
-    let up = Bundle { capacity: up, sent_bytes, queued_bytes, round_trip, flows: 0 };
+    let up = Bundle { capacity: up, sent_bytes, queued_bytes, round_trip, flows: 1 };
     (up, Bundle { capacity: down, sent_bytes: received_bytes, queued_bytes: 0, ..up })
 }
 

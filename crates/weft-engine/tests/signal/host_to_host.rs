@@ -19,8 +19,8 @@ struct Pair {
     granted: Vec<(usize, Event)>,
 }
 
-fn link([up, down]: [Rate; 2], sent_bytes: u64) -> HostLink {
-    HostLink { up, down, sent_bytes, received_bytes: 0, queued_bytes: 0, mtu: 1_500 }
+fn link([up, down]: [Rate; 2], [sent_bytes, received_bytes]: [u64; 2]) -> HostLink {
+    HostLink { up, down, sent_bytes, received_bytes, queued_bytes: 0, mtu: 1_500 }
 }
 
 impl Pair {
@@ -30,7 +30,7 @@ impl Pair {
         let host = |node: usize| {
             let mut config = signalling(node);
             change(node, &mut config);
-            SignalHost::new(Instant::ZERO, config, link(rates[node], 0), node as u64 + 1)
+            SignalHost::new(Instant::ZERO, config, link(rates[node], [0; 2]), node as u64 + 1)
         };
         let hosts = [host(0), host(1)];
         Pair { now: Instant::ZERO, hosts, sent_bytes: [0; 2], rates, drops_options: false, granted: Vec::new() }
@@ -42,7 +42,7 @@ impl Pair {
             self.now += Duration::from_millis(5);
             for (node, host) in self.hosts.iter_mut().enumerate() {
                 if host.wants_look(self.now) {
-                    host.look(self.now, link(self.rates[node], self.sent_bytes[node]));
+                    host.look(self.now, link(self.rates[node], [self.sent_bytes[node], self.sent_bytes[1 - node]]));
                 }
                 host.handle_timeout(self.now);
             }
@@ -161,6 +161,25 @@ fn flows_share_what_the_receiver_takes() {
     // Of 20 Mbit/s 10 may be reserved: the third gets what is left.
     assert!(guaranteed.iter().all(|rate| *rate <= 20.0), "{guaranteed:?}");
     assert_near(pair.hosts[0].status(pair.now).peers[0].guaranteed.bps() as f64, 10e6, 0.01);
+}
+
+#[test]
+fn others_that_fill_the_link_do_not_take_the_grants_away() {
+    let mut pair = Pair::new([[100, 100], [20, 20]], |_, _| {});
+    pair.connect(4000);
+    pair.connect(4001);
+    for _ in 0..100 {
+        // 50 Mbit/s of others.
+        pair.sent_bytes[0] += 50_000_000 / 8 / 10;
+        pair.copy(0, &tcp(0, 4000, ACK, 1_448));
+        pair.copy(1, &tcp(1, 4000, ACK, 0));
+        pair.copy(0, &tcp(0, 4001, ACK, 1_448));
+        pair.copy(1, &tcp(1, 4001, ACK, 0));
+        pair.pass_time(Duration::from_millis(40));
+    }
+    for port in [4000, 4001] {
+        assert!(pair.granted(0, port) >= Some(9.4), "half of 19 at least: {:?}", pair.granted(0, port));
+    }
 }
 
 #[test]

@@ -19,7 +19,9 @@ pub fn run() {
     let words: Vec<&str> = role.split_whitespace().collect();
     match words[..] {
         ["sink", at] => sink(at.parse().unwrap()),
-        ["send", to, ms] => send(to.parse().unwrap(), Duration::from_millis(ms.parse().unwrap())),
+        ["send", to, ms] => send(to.parse().unwrap(), Some(b"weft_er"), Duration::from_millis(ms.parse().unwrap())),
+        ["flood", to, ms] => send(to.parse().unwrap(), None, Duration::from_millis(ms.parse().unwrap())),
+        ["connect", to, count] => connect(to.parse().unwrap(), count.parse().unwrap()),
         _ => panic!("no such end: {role}"),
     }
 }
@@ -54,17 +56,18 @@ fn receive(mut stream: TcpStream) {
     let _ = stream.write_all(b"!");
 }
 
-/// Sends for a while by `weft_er`, where there is one; says how long it took to connect, and how much it sent.
-fn send(to: SocketAddr, time: Duration) {
+/// Sends for a while, by a congestion control if there is that; says how long it took to connect, and how much it sent.
+fn send(to: SocketAddr, congestion: Option<&[u8]>, time: Duration) {
     let began = Instant::now();
     let mut stream = TcpStream::connect_timeout(&to, PATIENCE).unwrap();
     let connected = began.elapsed();
-    let name = b"weft_er";
-    // SAFETY: pointer and length describe `name`, which outlives the call.
-    let chosen = unsafe {
-        let (value, len) = (name.as_ptr().cast(), name.len() as libc::socklen_t);
-        libc::setsockopt(stream.as_raw_fd(), libc::IPPROTO_TCP, libc::TCP_CONGESTION, value, len)
-    };
+    let chosen = congestion.map_or(0, |name| {
+        // SAFETY: pointer and length describe `name`, which outlives the call.
+        unsafe {
+            let (value, len) = (name.as_ptr().cast(), name.len() as libc::socklen_t);
+            libc::setsockopt(stream.as_raw_fd(), libc::IPPROTO_TCP, libc::TCP_CONGESTION, value, len)
+        }
+    });
     let (chunk, mut bytes) = (vec![7; CHUNK], 0);
     let end = Instant::now() + time;
     while Instant::now() < end {
@@ -74,6 +77,17 @@ fn send(to: SocketAddr, time: Duration) {
     stream.set_read_timeout(Some(PATIENCE)).unwrap();
     let heard = stream.read(&mut [0; 1]).unwrap();
     println!("sent {bytes} connect {} weft_er {} end {heard}", connected.as_millis(), chosen == 0);
+}
+
+/// Connects so many times, one after another, and says how long each took until the other end had ended it.
+fn connect(to: SocketAddr, count: u32) {
+    let began = Instant::now();
+    for _ in 0..count {
+        let mut stream = TcpStream::connect_timeout(&to, PATIENCE).unwrap();
+        stream.shutdown(std::net::Shutdown::Write).unwrap();
+        assert_eq!(stream.read(&mut [0; 1]).unwrap(), 1);
+    }
+    println!("connected {count} in {:.1} µs each", began.elapsed().as_secs_f64() * 1e6 / f64::from(count));
 }
 
 fn write(stream: &mut TcpStream, chunk: &[u8]) -> io::Result<usize> {

@@ -191,3 +191,45 @@ fn where_packets_with_options_are_dropped_only_the_first_connection_is_late() {
     assert!(connects[1..].iter().all(|ms| *ms < 900), "{connects:?}\n{}", logs(&dir, &out));
     assert!(stdout(&out).lines().any(|line| line == "mended"), "{}", logs(&dir, &out));
 }
+
+/// What passes the agents does not grow with what the connections carry. With WEFT_CHECK set it measures for longer.
+#[test]
+fn data_does_not_pass_the_agent() {
+    if !is_possible() {
+        return;
+    }
+    let dir = Dir::new();
+    hosts(&dir, "");
+    let (ms, count) = if std::env::var_os("WEFT_CHECK").is_some() { (5_000, 5_000) } else { (700, 300) };
+    let out = script(
+        &dir,
+        &format!(
+            r#"join h1 10.5.1.1/24 h2 10.5.1.2/24; sink 0.0.0.0:80 sink; end h2 sink 0.0.0.0:90 >sink90 & ready sink90 listening
+            handed() {{ ip netns exec h1 awk '{{ s += $8 }} END {{ print s + 0 }}' /proc/net/netfilter/nfnetlink_queue; }}
+            cpu() {{ cut -d' ' -f1 /proc/$h1/schedstat; }}
+            packets() {{ ip netns exec h1 cat /sys/class/net/eth0/statistics/tx_packets; }}
+            run() {{ before="$(handed) $(cpu) $(packets)"; label=$1; shift; "$@" | grep "^sent\|^connected" | sed "s/^/$label /"
+                set -- $before; echo "$label handed $(($(handed) - $1)) agent $((($(cpu) - $2) / 1000)) µs packets $(($(packets) - $3))"; }}
+            h1=$$; run none:flood end h1 flood 10.5.1.2:80 {ms}; run none:connects end h1 connect 10.5.1.2:80 {count}
+            up h2; up h1
+            run idle sleep 1; run other:flood end h1 flood 10.5.1.2:90 {ms}; run other:connects end h1 connect 10.5.1.2:90 {count}
+            run rule:flood end h1 flood 10.5.1.2:80 {ms}; run rule:connects end h1 connect 10.5.1.2:80 {count}
+            kill $h2; wait $h2; run alone:flood end h1 flood 10.5.1.2:80 {ms}; kill $h1"#
+        ),
+    );
+    let text = stdout(&out);
+    println!("{text}");
+    let said = |label: &str, word: &str| {
+        let line = said(&text, label).into_iter().find(|line| line[1] == "handed").unwrap_or_default();
+        let at = line.iter().position(|of| of == word).map_or(0, |at| at + 1);
+        line.get(at)
+            .and_then(|number| number.parse::<u64>().ok())
+            .unwrap_or_else(|| panic!("{label}\n{}", logs(&dir, &out)))
+    };
+    assert_eq!((said("other:flood", "handed"), said("other:connects", "handed")), (0, 0), "no rule names them");
+    // SYN, SYN/ACK and FIN, and the answers to confirmations and updates, 20 a second at most.
+    assert!(said("rule:flood", "handed") <= 100 + ms / 1_000 * 50, "{text}");
+    assert!(said("rule:connects", "handed") >= 2 * count, "{text}");
+    // The last packet, with the FIN, may be a super-packet, which comes in segments.
+    assert!(said("alone:flood", "handed") <= 64, "{text}");
+}
