@@ -1,6 +1,7 @@
 //! What a connection, or each toward a destination, may send: the maps that `weft_er` looks into for sockets without a rate of their own.
 
-use libbpf_rs::query::MapInfoIter;
+use super::NAME;
+use libbpf_rs::query::{LinkInfoIter, LinkTypeInfo, MapInfoIter};
 use libbpf_rs::{ErrorKind, MapCore, MapFlags, MapHandle, Object};
 use std::cell::OnceCell;
 use std::fmt;
@@ -52,16 +53,29 @@ pub(super) struct Maps {
     by_flow: MapHandle,
 }
 
+/// The map of the `weft_er` that sockets get now, whoever holds it.
+pub(super) fn holder() -> Option<u32> {
+    let is_ours = |id: &u32| MapInfoIter::default().any(|map| map.id == *id && map.name == NAME);
+    let held = LinkInfoIter::default().filter_map(|link| match link.info {
+        LinkTypeInfo::StructOps(link) => Some(link.map_id),
+        _ => None,
+    });
+    held.into_iter().find(is_ours)
+}
+
 impl Maps {
     pub(super) fn of(object: &Object) -> libbpf_rs::Result<Maps> {
         let named = |name: &str| object.maps().find(|map| map.name() == name).map(|map| MapHandle::try_from(&map));
         Maps::found(named)
     }
 
-    /// The maps of another process.
-    pub(super) fn of_another() -> libbpf_rs::Result<Maps> {
-        let named =
-            |name: &str| MapInfoIter::default().find(|map| map.name == name).map(|map| MapHandle::from_map_id(map.id));
+    /// The maps of the process that holds `weft_er`, whose own map is `holder`. Others of their names may be on their way out; these were
+    /// made with it and before it, and so have the last numbers below its own.
+    pub(super) fn of_another(holder: u32) -> libbpf_rs::Result<Maps> {
+        let named = |name: &str| {
+            let all = MapInfoIter::default().filter(|map| map.name == name && map.id < holder);
+            all.max_by_key(|map| map.id).map(|map| MapHandle::from_map_id(map.id))
+        };
         Maps::found(named)
     }
 

@@ -22,7 +22,7 @@ use std::os::fd::AsRawFd as _;
 use std::path::Path;
 use std::sync::Arc;
 use std::thread;
-use weft_engine::{Event, FlowKey, HostLink, Leaving, SignalHost};
+use weft_engine::{Event, FlowKey, HostLink, Leaving, SignalHost, SignalTotals};
 use weft_io::netfilter::{Hook, Queued, Verdicts};
 use weft_io::netlink::{self, LinkWatch, Meter};
 use weft_io::raw::RawSender;
@@ -58,7 +58,12 @@ pub fn run(file: &Path, level: Level) -> Result<(), Failure> {
     };
     log.info(format_args!("signals for {} at {}, by {by}", config.interface, config.rate));
     agent.run(&stop).map_err(failed("signal"))?;
-    log.info("ended");
+    let SignalTotals { asked, granted, refused, given_up, forged, quick_start_answered, .. } =
+        agent.host.status(agent.clock.now()).totals;
+    log.info(format_args!(
+        "ended: asked {asked}, granted {granted}, refused {refused}, given up {given_up}, wrong tags {forged}, \
+         Quick-Start answered {quick_start_answered}"
+    ));
     Ok(())
 }
 

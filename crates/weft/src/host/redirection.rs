@@ -1,11 +1,11 @@
 //! Marked packets to the queue by iptables, for kernels whose nftables has no queue expression.
 //!
 //! Nothing marks packets once the table of nftables has gone, so a rule that is left behind does nothing; the next agent for the interface
-//! takes it over.
+//! removes it.
 
 use super::rules::HAND_OVER;
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use weft_tcp_er::nft::find_program;
 
@@ -29,10 +29,9 @@ impl Redirection {
                 continue;
             };
             for place in ["PREROUTING -i", "POSTROUTING -o"] {
-                let rule = format!(
-                    "{place} {interface} -m mark --mark {HAND_OVER:#x}/{HAND_OVER:#x} -j NFQUEUE --queue-num {queue} --queue-bypass"
-                );
-                let done = run(&program, "-C", &rule).or_else(|_| run(&program, "-A", &rule));
+                let kind = format!("{place} {interface} -m mark --mark {HAND_OVER:#x}/{HAND_OVER:#x} -j NFQUEUE");
+                let rule = format!("{kind} --queue-num {queue} --queue-bypass");
+                let done = clean(&program, &kind).and_then(|()| run(&program, &format!("-A {rule}")).map(drop));
                 match done {
                     Ok(()) => added.rules.push((program.clone(), rule)),
                     Err(why) if is_needed => return Err(why),
@@ -47,20 +46,30 @@ impl Redirection {
 impl Drop for Redirection {
     fn drop(&mut self) {
         for (program, rule) in &self.rules {
-            let _ = run(program, "-D", rule);
+            let _ = run(program, &format!("-D {rule}"));
         }
     }
 }
 
-/// Waits for others who change the rules, 5 s at most.
-fn run(program: &PathBuf, action: &str, rule: &str) -> io::Result<()> {
+/// Removes what agents that were killed have left.
+fn clean(program: &Path, kind: &str) -> io::Result<()> {
+    let rules = run(program, "-S")?;
+    for rule in rules.lines().filter_map(|line| line.strip_prefix("-A ")).filter(|rule| rule.starts_with(kind)) {
+        run(program, &format!("-D {rule}"))?;
+    }
+    Ok(())
+}
+
+/// What it prints. It waits for others who change the rules, 5 s at most.
+fn run(program: &Path, what: &str) -> io::Result<String> {
     let mut command = Command::new(program);
-    command.args(["-w", "5", "-t", "mangle", action]).args(rule.split(' '));
+    command.args(["-w", "5", "-t", "mangle"]).args(what.split(' '));
     let output = command.stdin(Stdio::null()).output()?;
     match output.status.success() {
-        true => Ok(()),
+        true => Ok(String::from_utf8_lossy(&output.stdout).into_owned()),
         false => {
-            Err(io::Error::other(String::from_utf8_lossy(&output.stderr).lines().next().unwrap_or_default().to_owned()))
+            let said = String::from_utf8_lossy(&output.stderr);
+            Err(io::Error::other(said.lines().next().unwrap_or_default().to_owned()))
         }
     }
 }

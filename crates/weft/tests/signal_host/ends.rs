@@ -61,7 +61,7 @@ fn send(to: SocketAddr, congestion: Option<&[u8]>, time: Duration) {
     let began = Instant::now();
     let mut stream = TcpStream::connect_timeout(&to, PATIENCE).unwrap();
     let connected = began.elapsed();
-    let chosen = congestion.map_or(0, |name| {
+    let chosen = congestion.map_or(-1, |name| {
         // SAFETY: pointer and length describe `name`, which outlives the call.
         unsafe {
             let (value, len) = (name.as_ptr().cast(), name.len() as libc::socklen_t);
