@@ -147,13 +147,14 @@ impl SignalHost {
         alone(head, &signal, ack)
     }
 
-    /// A whole packet arrives. It may change, but not in its length: the kernel has read its headers.
-    pub fn arrives(&mut self, now: Instant, packet: &mut [u8]) {
+    /// A whole packet arrives; true if it may have changed, though not in its length: the kernel has read its headers.
+    pub fn arrives(&mut self, now: Instant, packet: &mut [u8]) -> bool {
         let SignalHost { signalling, up, down, events, .. } = self;
-        let (Some(room), Ok(view)) = (signalling.room_mut(), IpView::parse(packet)) else { return };
+        let (Some(room), Ok(view)) = (signalling.room_mut(), IpView::parse(packet)) else { return false };
         let received_bytes = position(&view);
         let mut place = Place { now, peer: PEER, offer: up, inward: Some(down), events };
         room.pass_in(&mut place, packet, received_bytes);
+        true
     }
 
     /// What has become of grants: [`Event::Granted`] and [`Event::Withdrawn`] alone.

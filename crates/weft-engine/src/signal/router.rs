@@ -100,9 +100,9 @@ impl Room {
         }
         let Ok(view) = IpView::parse(packet) else { return 0 };
         let lowers = self.ttl_lowered(view.dst);
-        let rate = place.inward.as_mut().map_or(option.rate, |inward| inward.approve(option.rate));
-        if self.config.answers
-            && rate > QuickRate::ZERO
+        let wanted = if self.config.answers { option.rate } else { QuickRate::ZERO };
+        let rate = place.inward.as_mut().map_or(wanted, |inward| inward.approve(wanted));
+        if rate > QuickRate::ZERO
             && let Some(answer) = self.quick_answers.on_request(place.now, &view, &option, rate)
         {
             self.filter.insert(&answer);

@@ -10,7 +10,7 @@ use weft_tcp_er::nft::Session;
 /// Packets that wait for a verdict at most.
 const MOST_WAITING: u32 = 1_024;
 /// Numbers of queues and groups, so as not to meet others'; the interface index is added.
-const NUMBERS: u16 = 0x7700;
+const NUMBERS: u16 = 0x7000;
 
 /// Queue, copies, and the rules that lead to them. The rules go first.
 pub struct Diversion {
@@ -27,7 +27,7 @@ impl Diversion {
     /// # Errors
     /// Why the kernel, nft or iptables will not.
     pub fn begin(config: &Host, index: u32) -> io::Result<Diversion> {
-        let number = NUMBERS | (index & 0xff) as u16;
+        let number = NUMBERS | (index & 0xfff) as u16;
         let what = |what: &'static str| move |why: io::Error| io::Error::new(why.kind(), format!("{what}: {why}"));
         let queue = Queue::open(number, MOST_WAITING).map_err(what("NFQUEUE"))?;
         let copies = Copies::open(number, rules::COPIED).map_err(what("NFLOG"))?;

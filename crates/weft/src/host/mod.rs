@@ -74,6 +74,7 @@ struct Agent {
     raw: RawSender,
     meter: Meter,
     watch: LinkWatch,
+    index: u32,
     addresses: BTreeSet<IpAddr>,
     rates: [Rate; 2],
     keeper: Keeper,
@@ -95,7 +96,7 @@ impl Agent {
         let diversion = Diversion::begin(config, index)?;
         let watch = LinkWatch::open()?;
         let mut agent =
-            Agent { host, diversion, raw, meter, watch, addresses: BTreeSet::new(), rates, keeper, clock, log };
+            Agent { host, diversion, raw, meter, watch, index, addresses: BTreeSet::new(), rates, keeper, clock, log };
         agent.hear_of_addresses()?;
         Ok(agent)
     }
@@ -178,6 +179,9 @@ impl Agent {
             match event {
                 netlink::Event::Address(address) => _ = self.addresses.insert(address.address),
                 netlink::Event::AddressRemoved { address, .. } => _ = self.addresses.remove(&address),
+                netlink::Event::LinkRemoved { index } if index == self.index => {
+                    return Err(io::Error::other("the interface is gone"));
+                }
                 _ => {}
             }
         }
@@ -196,8 +200,8 @@ fn decide(
     let mark = mark & !rules::HAND_OVER;
     match hook {
         Hook::Arriving => {
-            host.arrives(now, packet);
-            verdicts.accept(id, mark, Some(packet))
+            let is_changed = host.arrives(now, packet);
+            verdicts.accept(id, mark, is_changed.then_some(packet))
         }
         Hook::Leaving => {
             let Leaving { before, instead } = host.leaves(now, packet);
