@@ -34,6 +34,7 @@ fn engine(signals: Option<Vec<SignalRule>>) -> Engine {
         reservable: 0.5,
         answers: true,
         quick_start: true,
+        plain_routers: false,
         own_addresses: vec![HERE.into()],
         rules,
     });

@@ -28,7 +28,10 @@ pub use config::{
 pub use event::{Command, CommandError, Event, PathState, VpnChange};
 pub use interface::{LinkEvent, Received, Transmit};
 pub use node::Engine;
-pub use signal::{Grant, RateController, SignalConfig, SignalFlow, SignalPeer, SignalRule, SignalStatus, SignalTotals};
+pub use signal::{
+    Grant, HostLink, Leaving, RateController, SignalConfig, SignalFlow, SignalHost, SignalPeer, SignalRule,
+    SignalStatus, SignalTotals,
+};
 pub use snapshot::{FlowSnapshot, MemberSnapshot, PathSnapshot, PayloadRate, PeerSnapshot, Snapshot, VpnSnapshot};
 pub use vpn::{ConfigError, Refusal, VpnError, VpnTotals};
 pub use weft_core::ingress::VpnStatus;

@@ -1,11 +1,13 @@
-//! What weft asks of the Linux kernel: TUN devices, UDP sockets, netlink, waiting. No decisions are made here.
+//! What weft asks of the Linux kernel: TUN devices, UDP and raw sockets, netlink, packets from netfilter, waiting. No decisions are made here.
 //!
 //! Everything is non-blocking and single-threaded: the datapath thread owns these objects and waits with [`wait::Poller`].
 
 #[cfg(not(target_os = "linux"))]
 compile_error!("weft-io speaks to the Linux kernel");
 
+pub mod netfilter;
 pub mod netlink;
+pub mod raw;
 mod sys;
 pub mod tun;
 pub mod udp;

@@ -1,11 +1,15 @@
-//! rtnetlink (RFC 3549): [`Configure`] sets up devices and routes, [`LinkWatch`] tells what happens to them.
+//! rtnetlink (RFC 3549): [`Configure`] sets up devices and routes, [`LinkWatch`] tells what happens to them,
+//! [`Meter`] what one has carried.
 
 mod channel;
 mod configure;
 mod decode;
+mod meter;
 mod snapshot;
 mod watch;
 
+pub(crate) use channel::messages;
 pub use configure::{Configure, Route, Rule, Selector};
+pub use meter::{Load, Meter};
 pub use snapshot::{Address, Event, Family, Link, OperState, Scope};
 pub use watch::LinkWatch;

@@ -8,6 +8,7 @@ mod receive;
 mod send;
 mod socket;
 
+pub(crate) use address::RawAddress;
 pub use receive::{ReceiveSlot, Received};
 pub use send::{MAX_SEGMENTS, Outgoing, SendError, SendOutcome};
 pub use socket::{UdpConfig, UdpLink};

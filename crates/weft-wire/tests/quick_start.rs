@@ -3,9 +3,12 @@
 use proptest::prelude::*;
 use weft_units::Rate;
 use weft_wire::WireError;
-use weft_wire::checksum::checksum;
-use weft_wire::ip::{IpView, has_options};
-use weft_wire::quick_start::{Function, QuickRate, QuickStart, Response, insert, nonces_agree, parse, update};
+use weft_wire::checksum::{checksum, finish_partial};
+use weft_wire::ip::{IpView, L4Checksum, has_options};
+use weft_wire::quick_start::{
+    Function, QuickRate, QuickStart, Response, blank, insert, nonces_agree, parse, remove, update,
+};
+use weft_wire::super_packet::partial_l4_checksum;
 
 const ASKED: QuickStart =
     QuickStart { function: Function::Request, rate: QuickRate::MOST, ttl: 0x40, nonce: 0x2aaa_aaab };
@@ -77,6 +80,51 @@ fn a_response_in_a_tcp_header() {
     }
 }
 
+#[test]
+fn a_response_is_put_before_other_options_and_the_checksum_holds() {
+    let response = Response { rate: QuickRate::new(9), ttl_difference: 0x17, nonce: 0x1234_5678 };
+    for is_ipv6 in [false, true] {
+        let (packet, start) = (syn(is_ipv6, &[2, 4, 5, 0xb4]), if is_ipv6 { 40 } else { 20 });
+        for kind in [L4Checksum::Complete, L4Checksum::Partial] {
+            let mut out = [0; 128];
+            let len = response.insert(&packet, kind, &mut out).unwrap();
+            let longer = &mut out[..len];
+            assert_eq!((len, IpView::parse(longer).unwrap().total_len), (packet.len() + 8, packet.len() + 8));
+            assert_eq!((Response::of(longer), &longer[len - 4..]), (Some(response), &[2, 4, 5, 0xb4][..]));
+            assert!(is_ipv6 || checksum(&longer[..20]) == 0, "the header's checksum");
+            let found = [longer[start + 16], longer[start + 17]];
+            let partial = partial_l4_checksum(longer).unwrap();
+            longer[start + 16..start + 18].copy_from_slice(&partial.to_be_bytes());
+            if kind == L4Checksum::Complete {
+                finish_partial(longer, start, 16).unwrap();
+            }
+            assert_eq!(found, longer[start + 16..start + 18]);
+            assert_eq!(response.insert(longer, kind, &mut [0; 128]), Err(WireError::Malformed), "twice");
+        }
+        assert_eq!(response.insert(&packet, L4Checksum::Complete, &mut [0; 51]), Err(WireError::NoRoom));
+        assert_eq!(
+            response.insert(&syn(is_ipv6, &[1; 36]), L4Checksum::Complete, &mut [0; 160]),
+            Err(WireError::NoRoom)
+        );
+    }
+}
+
+#[test]
+fn a_request_that_is_taken_out_leaves_the_packet_it_was_put_into() {
+    for is_ipv6 in [false, true] {
+        let (packet, mut out) = (syn(is_ipv6, &[2, 4, 5, 0xb4]), [0; 128]);
+        let len = insert(&packet, ASKED, &mut out).unwrap();
+        let mut blanked = out;
+        assert_eq!(blank(&mut blanked[..len]), Ok(true));
+        assert_eq!((parse(&blanked[..len]), blank(&mut blanked[..len])), (Ok(None), Ok(false)));
+        assert_eq!(IpView::parse(&blanked[..len]).unwrap().tcp().unwrap().dst_port, 80);
+        assert!(is_ipv6 || checksum(&blanked[..28]) == 0, "the header's checksum");
+        let taken = remove(&mut out[..len]).unwrap();
+        assert_eq!(out[taken..len], packet);
+        assert_eq!(remove(&mut out[taken..len]), Ok(0));
+    }
+}
+
 proptest! {
     /// RFC 4782 §3.3: each step down draws two bits anew, those below stay, and nothing ever rises.
     #[test]
@@ -101,7 +149,11 @@ proptest! {
             *byte = first;
         }
         let found = parse(&packet);
-        let _ = (Response::of(&packet), insert(&packet, ASKED, &mut [0; 160]));
+        let response = Response { rate: QuickRate::MOST, ttl_difference: 1, nonce: 2 };
+        let _ = (Response::of(&packet), insert(&packet, ASKED, &mut [0; 160]), remove(&mut packet.clone()));
+        if let Ok(len) = response.insert(&packet, L4Checksum::Complete, &mut [0; 160]) {
+            prop_assert!(len <= packet.len() + 8);
+        }
         if let Ok(Some((at, option))) = found {
             prop_assert!(update(&mut packet, at, option).is_ok());
             prop_assert_eq!(parse(&packet), Ok(Some((at, option))));

@@ -95,6 +95,28 @@ CAP_NET_ADMIN, and a kernel with BTF. A node holds it where its configuration ha
         #[arg(long = "grant", value_name = "PREFIX=RATE")]
         grants: Vec<String>,
     },
+    /// Signal explicit rates for one interface of this machine, without a node, until SIGTERM or Ctrl-C
+    #[command(after_help = "\
+Examples:
+  weft signal -c /etc/weft/signal.toml
+  weft signal -c signal.toml --check       say what is wrong with it
+
+The file has a [signal] as a node's, with `interface` and `rate`, and its [[signal.rule]]s. It needs CAP_NET_ADMIN,
+CAP_NET_RAW and nftables; where the kernel has no queue expression for nftables, iptables as well.")]
+    Signal {
+        /// The configuration
+        #[arg(short, long, value_name = "FILE", default_value = SIGNAL_CONFIG)]
+        config: PathBuf,
+        /// Only check it
+        #[arg(long)]
+        check: bool,
+        /// Say more
+        #[arg(short, long)]
+        verbose: bool,
+        /// Say only what went wrong
+        #[arg(short, long, conflicts_with = "verbose")]
+        quiet: bool,
+    },
     /// Stop the running node; it tells its peers
     Down(Control),
     /// The node, its peers and how they are; exit status 3 when one is degraded
@@ -403,5 +425,7 @@ pub struct Reading {
     pub control: Control,
 }
 
+/// Where that of `weft signal` is unless said otherwise.
+pub const SIGNAL_CONFIG: &str = "/etc/weft/signal.toml";
 /// Where the configuration is unless said otherwise.
 pub const DEFAULT_CONFIG: &str = "/etc/weft/weft.toml";

@@ -6,6 +6,7 @@ mod commands;
 mod control;
 mod daemon;
 mod entropy;
+mod host;
 mod outcome;
 mod status;
 mod table;

@@ -262,7 +262,7 @@ impl PathRate {
         self.meter.on_sample(sample, span);
         let fill = self.fill();
         if self.meter.delivered_bps() * fill > IN_USE * self.capacity_bps {
-            self.not_shown_for = self.not_shown_for + sample.interval();
+            self.not_shown_for += sample.interval();
         }
         if full && self.is_queued() {
             self.busy_meter.on_sample(sample, span);

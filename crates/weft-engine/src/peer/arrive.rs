@@ -410,7 +410,7 @@ impl<'a> Egress<'a> {
             .signal
             .room_mut()
             .zip(offer.as_deref_mut())
-            .map(|(room, offer)| (room, Place { now: cx.now, peer, offer, events: cx.events }));
+            .map(|(room, offer)| (room, Place { now: cx.now, peer, offer, inward: None, events: cx.events }));
         Egress { heads, totals, output: cx.output, pool: cx.pool, vpns: cx.vpns, signals }
     }
 

@@ -13,6 +13,7 @@ use weft_wire::er_sig::Signal;
 use weft_wire::er_sig::carriage::ADDED_LEN;
 use weft_wire::inner::UnitKind;
 use weft_wire::ip::{IpVersion, IpView, L4Checksum, clamp_mss, has_options};
+use weft_wire::quick_start::RESPONSE_LEN;
 use weft_wire::super_packet::SuperPacket;
 use weft_wire::virtio::VNET_HEADER_LEN;
 
@@ -88,12 +89,19 @@ impl Peer {
         let sent_bytes = self.flows.get(flow).map_or(0, |flow| flow.bytes);
         let inner_limit = self.inner_limit();
         let (Some(room), Some(offer)) = (cx.signal.room_mut(), &mut self.offer) else { return None };
-        let mut place = Place { now: cx.now, peer: self.id, offer, events: cx.events };
+        let mut place = Place { now: cx.now, peer: self.id, offer, inward: None, events: cx.events };
         let is_whole = shape.segments() == 1;
         let packet = packet_mut(cx.pool, buf, shape)?;
         if is_whole {
             room.pass_out(&mut place, packet, sent_bytes);
+            if packet.len() + RESPONSE_LEN <= inner_limit
+                && let Some(response) = room.quick_answer(cx.now, packet)
+                && let Ok(longer) = signal::answer(cx.pool, buf, shape.total_len(), &response)
+            {
+                *shape = longer;
+            }
         }
+        let packet = packet_mut(cx.pool, buf, shape)?;
         let view = IpView::parse(packet).ok()?;
         let carrier = Carrier::of(&view, is_whole && packet.len() + ADDED_LEN <= inner_limit)?;
         let signal = room.say(&mut place, &view, sent_bytes)?;
@@ -158,6 +166,6 @@ pub(super) fn may_carry(pool: &Pool, unit: &Arrived) -> bool {
 /// A unit that may carry a signal is delivered: what ends here is taken out.
 pub(super) fn signal_in(room: &mut Room, place: &mut Place<'_>, pool: &mut Pool, unit: &mut Arrived) {
     let Some(packet) = pool.bytes_mut(unit.buf).get_mut(unit.start..unit.start + unit.len) else { return };
-    let taken = room.pass_in(place, packet);
+    let taken = room.pass_in(place, packet, 0);
     (unit.start, unit.len) = (unit.start + taken, unit.len - taken);
 }

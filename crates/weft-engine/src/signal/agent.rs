@@ -1,6 +1,7 @@
 //! What is said and taken in on behalf of hosts that do not speak it.
 
 use super::{Change, Place, Room, event, is_first};
+use weft_core::explicit_rate::exchange::Wish;
 use weft_wire::er_sig::{Message, Signal};
 use weft_wire::ip::{FlowKey, IpView, TcpFlags, protocol};
 
@@ -44,7 +45,10 @@ impl Room {
         }
         let said = match self.asking.get_mut(&flow) {
             // A SYN that is sent again goes without: some network may have dropped the first for its option.
-            Some(asked) if is_first(flags) && asked.grant.is_none() => None,
+            Some(asked) if is_first(flags) && asked.grant.is_none() => {
+                self.deaf.insert(now, flow.dst);
+                None
+            }
             Some(_) if is_first(flags) => {
                 // Another connection of the same ports.
                 let _ = self.end(place, flow, ttl);
@@ -65,12 +69,15 @@ impl Room {
     /// A flow begins: the first signal, if some rule is for it.
     fn begin(&mut self, place: &Place<'_>, packet: &IpView<'_>, flow: FlowKey) -> Option<Signal> {
         let rule = self.config.rules.iter().position(|rule| rule.matches(&flow, packet))?;
-        let wish = self.config.rules.get(rule)?.wish();
+        let signal = self.config.rules.get(rule)?.wish();
+        let wish = Wish { signal, path_takes_part: self.config.plain_routers };
         let drawn = self.draw();
         let asked = self.asking.begin(place.now, flow, (place.peer, rule), (wish, drawn), place.offer.round_trip())?;
         self.totals.asked += 1;
         self.filter.insert(&flow);
-        asked.say(place.now, packet.hop_limit)
+        // Its next packet asks: nothing waits for that one.
+        let waits = packet.protocol == protocol::TCP && self.deaf.contains(place.now, &flow.dst);
+        if waits { None } else { asked.say(place.now, packet.hop_limit) }
     }
 
     /// A flow ends: its release, if it had anything.
@@ -103,6 +110,7 @@ impl Room {
         let most = place.offer.most();
         let change = if flow != tuple {
             let Some(asked) = self.asking.get_mut(&flow) else { return false };
+            self.deaf.remove(&flow.dst);
             asked.on_answer(place.now, flow, signal, difference, most)
         } else if self.config.answers {
             let back = tuple.reversed();

@@ -121,13 +121,22 @@ impl Asking {
         self.flows.iter()
     }
 
+    /// The mean round trip of the flows that were answered.
+    pub(super) fn round_trip(&self) -> Option<Duration> {
+        let (mut sum, mut count) = (Duration::ZERO, 0);
+        for asked in self.flows.values().filter(|asked| asked.grant.is_some()) {
+            (sum, count) = (sum + asked.round_trip, count + 1);
+        }
+        (count > 0).then(|| sum / count)
+    }
+
     /// Begins to ask for a flow, if there is room; `tunnel` is the round trip as far as the peer.
     pub(super) fn begin(
         &mut self,
         now: Instant,
         flow: FlowKey,
         (peer, rule): (PeerId, usize),
-        (wish, drawn): (Signal, u64),
+        (wish, drawn): (Wish, u64),
         tunnel: Duration,
     ) -> Option<&mut Asked> {
         if self.flows.len() >= MAX_FLOWS {
@@ -137,7 +146,7 @@ impl Asking {
             peer,
             rule,
             grant: None,
-            initiator: Initiator::new(Wish { signal: wish, path_takes_part: false }, drawn as u32),
+            initiator: Initiator::new(wish, drawn as u32),
             difference: (drawn >> 32) as u8,
             round_trip: tunnel.max(ROUND_TRIP_AT_FIRST),
             waits_since: None,

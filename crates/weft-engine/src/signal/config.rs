@@ -22,6 +22,8 @@ pub struct SignalConfig {
     pub answers: bool,
     /// Quick-Start requests (RFC 4782) are granted, not passed over.
     pub quick_start: bool,
+    /// Routers on the way that take no part have room for what the others grant, so that no TTL has to show that all take part.
+    pub plain_routers: bool,
     /// This machine's own addresses: what comes from others or goes to them, its kernel forwards and lowers the TTL of.
     pub own_addresses: Vec<IpAddr>,
     /// For which flows this node asks; the first that matches a flow holds.

@@ -3,21 +3,26 @@
 //! Toward each peer this node is one router, whose link is the bundle of paths: [`offer`] says what it grants, [`router`] lowers what passes
 //! to that, ER-SIG and Quick-Start alike. For hosts that do not speak it, it is an [`agent`]: it asks for the flows of its rules
 //! ([`asking`]), and answers for those behind it ([`answering`]). What is granted becomes an event.
+//! A [`host`] is the same without a node: its link is an interface.
 
 mod agent;
 mod answering;
 mod asking;
 mod config;
+mod deaf;
 mod filter;
 mod grant;
+mod host;
 mod offer;
 mod packet;
+mod quick_answers;
 mod router;
 mod status;
 
 pub(crate) use agent::Carrier;
 pub use config::{RateController, SignalConfig, SignalRule};
 pub use grant::Grant;
+pub use host::{HostLink, Leaving, SignalHost};
 pub(crate) use offer::{Bundle, Offer};
 pub use status::{SignalFlow, SignalPeer, SignalStatus, SignalTotals};
 
@@ -26,12 +31,14 @@ use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use answering::Answering;
 use asking::Asking;
+use deaf::Deaf;
 use filter::Filter;
+use quick_answers::QuickAnswers;
 use weft_units::{Duration, Instant, PeerId, Rng};
 use weft_wire::er_sig::{Message, Signal};
 use weft_wire::ip::{FlowKey, IpView, TcpFlags, has_options, protocol};
 
-pub(crate) use packet::{add, bare_ack};
+pub(crate) use packet::{add, answer, bare_ack};
 
 /// Grants and bookings that end are looked for so often.
 const SWEEP: Duration = Duration::from_millis(500);
@@ -48,6 +55,8 @@ pub(crate) struct Place<'a> {
     pub(crate) now: Instant,
     pub(crate) peer: PeerId,
     pub(crate) offer: &'a mut Offer,
+    /// What the way in from the peer grants, where that is this node's to say.
+    pub(crate) inward: Option<&'a mut Offer>,
     pub(crate) events: &'a mut VecDeque<Event>,
 }
 
@@ -63,9 +72,13 @@ pub(crate) struct Room {
     rng: Rng,
     asking: Asking,
     answering: Answering,
-    /// The flows of both.
+    quick_answers: QuickAnswers,
+    deaf: Deaf,
+    /// The flows of all three.
     filter: Filter,
     totals: SignalTotals,
+    /// What ends here is not cut out but overwritten: who handed the packet over remembers where its parts begin.
+    keeps_length: bool,
     next_sweep: Instant,
 }
 
@@ -92,9 +105,12 @@ impl Signalling {
                 node: node.max(1),
                 asking: Asking::new(rng.next_u64()),
                 answering: Answering::new(rng.next_u64()),
+                quick_answers: QuickAnswers::new(rng.next_u64()),
+                deaf: Deaf::new(rng.next_u64()),
                 rng,
                 filter: Filter::default(),
                 totals: SignalTotals::default(),
+                keeps_length: false,
                 next_sweep: now,
             })
         });
@@ -118,15 +134,18 @@ impl Signalling {
             let mut tell = |change| events.push_back(event(change));
             room.asking.expire(now, &mut tell);
             room.answering.expire(now, &mut tell);
-            let flows = room.asking.iter().map(|(flow, _)| flow);
-            room.filter.refill(flows.chain(room.answering.iter().map(|(flow, _)| flow)));
+            room.quick_answers.expire(now);
+            let asked = room.asking.iter().map(|(flow, _)| flow);
+            let answered = room.answering.iter().map(|(flow, _)| flow);
+            room.filter.refill(asked.chain(answered).chain(room.quick_answers.flows()));
         }
     }
 
     /// When [`Signalling::handle_timeout`] is due.
     pub(crate) fn next_timeout(&self) -> Option<Instant> {
         let room = self.0.as_ref()?;
-        (!room.asking.is_empty() || !room.answering.is_empty()).then_some(room.next_sweep)
+        let is_empty = room.asking.is_empty() && room.answering.is_empty() && room.quick_answers.is_empty();
+        (!is_empty).then_some(room.next_sweep)
     }
 }
 
@@ -161,7 +180,7 @@ impl Room {
     }
 
     fn knows(&self, flow: &FlowKey) -> bool {
-        self.asking.contains(flow) || self.answering.contains(flow)
+        self.asking.contains(flow) || self.answering.contains(flow) || self.quick_answers.contains(flow)
     }
 
     /// The flow of a signal as its first sender sees it, if its tag is right; `None` counts as forged.

@@ -107,6 +107,11 @@ impl Offer {
         now >= self.next_look
     }
 
+    /// When that is.
+    pub(crate) fn next_look(&self) -> Instant {
+        self.next_look
+    }
+
     /// Takes a look at the bundle.
     pub(crate) fn look(&mut self, now: Instant, bundle: &Bundle) {
         self.quick_start.look(now, bundle.sent_bytes);

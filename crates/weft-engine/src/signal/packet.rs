@@ -1,11 +1,12 @@
-//! Signals into packets as TUN devices hand them over, behind a virtio-net header.
+//! Signals into packets: as TUN devices hand them over, behind a virtio-net header, and into packets of their own.
 
 use weft_core::pool::{BufId, Pool};
 use weft_wire::WireError;
 use weft_wire::checksum::{checksum, finish_partial};
 use weft_wire::er_sig::Signal;
 use weft_wire::er_sig::carriage::{ADDED_LEN, insert};
-use weft_wire::ip::{IpView, TcpFlags, protocol};
+use weft_wire::ip::{IpView, L4Checksum, TcpFlags, protocol};
+use weft_wire::quick_start::Response;
 use weft_wire::super_packet::{SuperPacket, partial_l4_checksum};
 use weft_wire::virtio::{VNET_HEADER_LEN, VnetHeader};
 
@@ -16,39 +17,65 @@ const HEADER_MAX: usize = 256;
 
 /// Puts a signal into the packet of `len` bytes in a buffer.
 pub(crate) fn add(pool: &mut Pool, buf: BufId, len: usize, signal: &Signal) -> Result<SuperPacket, WireError> {
+    lengthen(pool, buf, len, |packet, out, vnet| {
+        if vnet.needs_csum() {
+            vnet.csum_start += ADDED_LEN as u16;
+        }
+        insert(packet, signal, out)
+    })
+}
+
+/// Puts the answer to a Quick-Start request into the SYN/ACK of `len` bytes in a buffer.
+pub(crate) fn answer(pool: &mut Pool, buf: BufId, len: usize, response: &Response) -> Result<SuperPacket, WireError> {
+    lengthen(pool, buf, len, |packet, out, vnet| {
+        let checksum = if vnet.needs_csum() { L4Checksum::Partial } else { L4Checksum::Complete };
+        response.insert(packet, checksum, out)
+    })
+}
+
+/// Has `write` write the packet of `len` bytes in a buffer anew, with a longer header.
+fn lengthen(
+    pool: &mut Pool,
+    buf: BufId,
+    len: usize,
+    write: impl FnOnce(&[u8], &mut [u8], &mut VnetHeader) -> Result<usize, WireError>,
+) -> Result<SuperPacket, WireError> {
     let bytes = pool.bytes_mut(buf);
     let (mut vnet, _) = VnetHeader::parse(bytes)?;
     let mut packet = [0; LONGEST];
     let packet = packet.get_mut(..len).ok_or(WireError::TooLong)?;
     packet.copy_from_slice(bytes.get(VNET_HEADER_LEN..VNET_HEADER_LEN + len).ok_or(WireError::Truncated)?);
-    let len = insert(packet, signal, bytes.get_mut(VNET_HEADER_LEN..).ok_or(WireError::NoRoom)?)?;
-    if vnet.needs_csum() {
-        vnet.csum_start += ADDED_LEN as u16;
-    }
-    vnet.hdr_len = vnet.hdr_len.saturating_add(ADDED_LEN as u16);
+    let longer = write(packet, bytes.get_mut(VNET_HEADER_LEN..).ok_or(WireError::NoRoom)?, &mut vnet)?;
+    vnet.hdr_len = vnet.hdr_len.saturating_add(longer.saturating_sub(len) as u16);
     vnet.emit(bytes)?;
-    SuperPacket::parse(&vnet, bytes.get_mut(VNET_HEADER_LEN..VNET_HEADER_LEN + len).ok_or(WireError::NoRoom)?)
+    SuperPacket::parse(&vnet, bytes.get_mut(VNET_HEADER_LEN..VNET_HEADER_LEN + longer).ok_or(WireError::NoRoom)?)
 }
 
 /// Makes an ACK without payload that carries a signal, of the header of a TCP packet which is too long to carry it itself; the packet
 /// follows. Its buffer, for the caller to release.
 pub(crate) fn bare_ack(pool: &mut Pool, packet: &[u8], signal: &Signal) -> Option<(BufId, SuperPacket)> {
+    let buf = pool.alloc_small()?;
+    let ack = write_ack(packet, signal, pool.bytes_mut(buf).get_mut(VNET_HEADER_LEN..)?);
+    let shape = ack.and_then(|len| {
+        let vnet = VnetHeader::default();
+        vnet.emit(pool.bytes_mut(buf)).ok()?;
+        SuperPacket::parse(&vnet, pool.bytes_mut(buf).get_mut(VNET_HEADER_LEN..VNET_HEADER_LEN + len)?).ok()
+    });
+    if shape.is_none() {
+        pool.release(buf);
+    }
+    shape.map(|shape| (buf, shape))
+}
+
+/// Writes such an ACK to `out`: its length.
+pub(super) fn write_ack(packet: &[u8], signal: &Signal, out: &mut [u8]) -> Option<usize> {
     let view = IpView::parse(packet).ok().filter(|view| view.protocol == protocol::TCP)?;
     let len = view.header_len + view.tcp()?.header_len;
     let mut header = [0; HEADER_MAX];
     let header = header.get_mut(..len)?;
     header.copy_from_slice(packet.get(..len)?);
     finish_bare(header, view.header_len).ok()?;
-    let buf = pool.alloc_small()?;
-    let placed = pool.bytes_mut(buf).get_mut(VNET_HEADER_LEN..VNET_HEADER_LEN + len).map(|room| {
-        room.copy_from_slice(header);
-    });
-    VnetHeader::default().emit(pool.bytes_mut(buf)).ok()?;
-    let shape = placed.and_then(|()| add(pool, buf, len, signal).ok());
-    if shape.is_none() {
-        pool.release(buf);
-    }
-    shape.map(|shape| (buf, shape))
+    insert(header, signal, out).ok()
 }
 
 /// Lengths, flags and checksums of a header whose payload was cut off.

@@ -1,12 +1,12 @@
 //! What passes is lowered to what this node grants.
 
-use super::{Place, Room};
+use super::{Offer, Place, Room};
 use core::net::IpAddr;
 use weft_core::explicit_rate::bookings::Verdict;
-use weft_units::PeerId;
+use weft_units::{Instant, PeerId};
 use weft_wire::er_sig::{Direction, Message, Rates, Signal, carriage, ttl_difference};
 use weft_wire::ip::{FlowKey, IpView};
-use weft_wire::quick_start::{self, Function, QuickRate};
+use weft_wire::quick_start::{self, Function, QuickRate, QuickStart, Response};
 
 impl Room {
     /// A whole packet leaves for a peer, of whose flow `sent_bytes` left before.
@@ -40,21 +40,30 @@ impl Room {
         }
     }
 
-    /// A signal of `flow` leaves for a peer: its rates fall to what the paths there grant. Nobody lowers the packet's TTL here, so
-    /// its QTTL stays.
+    /// A signal of `flow` leaves for a peer: its rates fall to what the paths there grant.
     pub(super) fn lower(&mut self, place: &mut Place<'_>, flow: FlowKey, signal: &mut Signal, sent_bytes: u64) {
-        let direction = if signal.message == Message::Response { Direction::Reverse } else { Direction::Forward };
-        let qttl = signal.qttl;
-        let verdict = place.offer.on_signal(place.now, flow, signal, direction, sent_bytes, self.node);
-        signal.qttl = qttl;
+        let verdict = pass(place.offer, place.now, flow, signal, sent_bytes, self.node);
+        self.refuse_if(verdict, signal);
+    }
+
+    /// A signal of `flow` arrived: the same where the way in grants, too.
+    fn lower_inward(&mut self, place: &mut Place<'_>, flow: FlowKey, signal: &mut Signal, received_bytes: u64) {
+        if let Some(inward) = &mut place.inward {
+            let verdict = pass(inward, place.now, flow, signal, received_bytes, self.node);
+            self.refuse_if(verdict, signal);
+        }
+    }
+
+    fn refuse_if(&mut self, verdict: Verdict, signal: &mut Signal) {
         if verdict == Verdict::Reject {
             self.totals.refused += 1;
             (signal.message, signal.forward, signal.reverse) = (Message::Reject, Rates::default(), Rates::default());
         }
     }
 
-    /// A whole packet came from a peer: bytes by which it now begins later, because what it carried ends here.
-    pub(crate) fn pass_in(&mut self, place: &mut Place<'_>, packet: &mut [u8]) -> usize {
+    /// A whole packet came from a peer, of whose flow `received_bytes` came before: bytes by which it now begins later, because what it
+    /// carried ends here.
+    pub(crate) fn pass_in(&mut self, place: &mut Place<'_>, packet: &mut [u8], received_bytes: u64) -> usize {
         let Ok(view) = IpView::parse(packet) else { return 0 };
         let (tuple, ttl, lowers) = (view.flow_key().five_tuple(), view.hop_limit, self.ttl_lowered(view.dst));
         let mut taken = 0;
@@ -62,24 +71,58 @@ impl Room {
             && let Some(flow) = self.flow_of(tuple, &signal)
         {
             self.settle(place, flow, &mut signal);
+            self.lower_inward(place, flow, &mut signal, received_bytes);
             if self.take_in(place, tuple, flow, &signal, ttl_difference(ttl, signal.qttl)) {
-                taken = carriage::remove(packet).unwrap_or(0);
+                taken = self.take_out(packet);
             } else {
                 signal.qttl = signal.qttl.wrapping_sub(lowers);
                 let _ = carriage::update(packet, at, &signal);
             }
         }
-        let packet = packet.get_mut(taken..).unwrap_or_default();
-        if lowers > 0
-            && self.config.quick_start
-            && let Ok(Some((at, mut option))) = quick_start::parse(packet)
-            && option.function == Function::Request
-            && option.rate > QuickRate::ZERO
-        {
-            option.ttl = option.ttl.wrapping_sub(lowers);
-            let _ = quick_start::update(packet, at, option);
+        taken + self.quick_start_in(place, packet.get_mut(taken..).unwrap_or_default())
+    }
+
+    /// A signal ends here: bytes by which its packet now begins later.
+    fn take_out(&self, packet: &mut [u8]) -> usize {
+        if self.keeps_length {
+            // It was read from there.
+            let _ = carriage::blank(packet);
+            return 0;
         }
-        taken
+        carriage::remove(packet).unwrap_or(0)
+    }
+
+    /// A Quick-Start request from a peer ends here if it is answered for its receiver; else this machine lowers its TTL with the packet's.
+    fn quick_start_in(&mut self, place: &mut Place<'_>, packet: &mut [u8]) -> usize {
+        let Ok(Some((at, option))) = quick_start::parse(packet) else { return 0 };
+        if !self.config.quick_start || option.function != Function::Request || option.rate == QuickRate::ZERO {
+            return 0;
+        }
+        let Ok(view) = IpView::parse(packet) else { return 0 };
+        let lowers = self.ttl_lowered(view.dst);
+        let wanted = if self.config.answers { option.rate } else { QuickRate::ZERO };
+        let rate = place.inward.as_mut().map_or(wanted, |inward| inward.approve(wanted));
+        if rate > QuickRate::ZERO
+            && let Some(answer) = self.quick_answers.on_request(place.now, &view, &option, rate)
+        {
+            self.filter.insert(&answer);
+            if self.keeps_length {
+                let _ = quick_start::blank(packet);
+                return 0;
+            }
+            return quick_start::remove(packet).unwrap_or(0);
+        }
+        if lowers > 0 {
+            let _ = quick_start::update(packet, at, QuickStart { ttl: option.ttl.wrapping_sub(lowers), ..option });
+        }
+        0
+    }
+
+    /// What a packet that leaves is to answer to a Quick-Start request, if it is a SYN/ACK.
+    pub(crate) fn quick_answer(&mut self, now: Instant, packet: &[u8]) -> Option<Response> {
+        let answer = self.quick_answers.take(now, &IpView::parse(packet).ok()?)?;
+        self.totals.quick_start_answered += 1;
+        Some(answer)
     }
 
     /// Bookings on the way back to the peer that a signal from there confirms or frees.
@@ -99,4 +142,13 @@ impl Room {
         let answered = self.answering.iter().filter(|(_, answer)| answer.peer == peer);
         asked.chain(answered.filter_map(|(_, answer)| answer.grant)).map(|grant| grant.rate().bps()).sum()
     }
+}
+
+/// A signal of `flow` passes a link: its rates fall to what that grants. Nobody lowers the packet's TTL here, so its QTTL stays.
+fn pass(offer: &mut Offer, now: Instant, flow: FlowKey, signal: &mut Signal, bytes: u64, node: u16) -> Verdict {
+    let direction = if signal.message == Message::Response { Direction::Reverse } else { Direction::Forward };
+    let qttl = signal.qttl;
+    let verdict = offer.on_signal(now, flow, signal, direction, bytes, node);
+    signal.qttl = qttl;
+    verdict
 }

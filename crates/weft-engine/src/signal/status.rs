@@ -27,6 +27,8 @@ pub struct SignalTotals {
     pub quick_start_granted: u64,
     /// Quick-Start requests refused.
     pub quick_start_refused: u64,
+    /// Quick-Start requests answered for hosts here.
+    pub quick_start_answered: u64,
 }
 
 /// A flow that is signalled on behalf of a host here.
@@ -56,7 +58,7 @@ pub struct SignalPeer {
 }
 
 /// How signalling stands.
-#[derive(Clone, PartialEq, Debug)]
+#[derive(Clone, PartialEq, Debug, Default)]
 pub struct SignalStatus {
     /// Counters.
     pub totals: SignalTotals,
@@ -91,7 +93,11 @@ impl Room {
         flows
     }
 
-    fn status<'a>(&self, now: Instant, offers: impl Iterator<Item = (PeerId, Option<&'a Offer>)>) -> SignalStatus {
+    pub(super) fn status<'a>(
+        &self,
+        now: Instant,
+        offers: impl Iterator<Item = (PeerId, Option<&'a Offer>)>,
+    ) -> SignalStatus {
         let peer = |(peer, offer): (PeerId, Option<&Offer>)| SignalPeer {
             peer,
             capacity: offer.map_or(Rate::ZERO, Offer::capacity),

@@ -36,6 +36,7 @@ pub fn signalling(node: usize) -> SignalConfig {
         reservable: 0.5,
         answers: true,
         quick_start: true,
+        plain_routers: false,
         own_addresses: vec![inner(node).into()],
         rules: if node == 0 { vec![rule()] } else { Vec::new() },
     }

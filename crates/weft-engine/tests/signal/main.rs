@@ -5,8 +5,10 @@
 mod net;
 
 mod agents;
+mod host_to_host;
 mod hostile;
 mod hosts;
 mod ipv6;
+mod quick_answers;
 mod routers;
 mod shares;

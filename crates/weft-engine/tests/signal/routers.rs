@@ -69,11 +69,11 @@ fn what_must_be_met_and_cannot_be_goes_on_as_a_rejection_and_comes_back() {
     assert_eq!(status(&world, 0).peers[0].guaranteed, Rate::ZERO);
 }
 
-fn quick(rate: QuickRate) -> QuickStart {
+pub fn quick(rate: QuickRate) -> QuickStart {
     QuickStart { function: Function::Request, rate, ttl: 9, nonce: 0x1357_9bdf }
 }
 
-fn quick_syn(port: u16, option: QuickStart) -> Vec<u8> {
+pub fn quick_syn(port: u16, option: QuickStart) -> Vec<u8> {
     let mut out = vec![0; 100];
     let len = quick_start::insert(&tcp(0, port, SYN, 0), option, &mut out).unwrap();
     out.truncate(len);

@@ -39,14 +39,32 @@ impl Channel {
 
     /// Sends a request and waits for the kernel's word on it.
     pub(crate) fn request(&mut self, message: RouteNetlinkMessage, flags: u16) -> io::Result<()> {
+        self.exchange(message, flags, |_| {})
+    }
+
+    /// Asks for one object, of which `handle` gets what comes before the kernel's word.
+    pub(crate) fn get(
+        &mut self,
+        message: RouteNetlinkMessage,
+        handle: impl FnMut(NetlinkPayload<RouteNetlinkMessage>),
+    ) -> io::Result<()> {
+        self.exchange(message, 0, handle)
+    }
+
+    fn exchange(
+        &mut self,
+        message: RouteNetlinkMessage,
+        flags: u16,
+        mut handle: impl FnMut(NetlinkPayload<RouteNetlinkMessage>),
+    ) -> io::Result<()> {
         self.send(message, NLM_F_REQUEST | NLM_F_ACK | flags)?;
         let sequence = self.sequence;
         let mut answer = None;
         while answer.is_none() {
-            self.receive(|header, payload| {
-                if let (true, NetlinkPayload::Error(ack)) = (header.sequence_number == sequence, payload) {
-                    answer = Some(if ack.code.is_none() { Ok(()) } else { Err(ack.to_io()) });
-                }
+            self.receive(|header, payload| match payload {
+                _ if header.sequence_number != sequence => {}
+                NetlinkPayload::Error(ack) => answer = Some(if ack.code.is_none() { Ok(()) } else { Err(ack.to_io()) }),
+                payload => handle(payload),
             })?;
         }
         answer.unwrap_or(Ok(()))
@@ -126,7 +144,7 @@ impl AsRawFd for Channel {
 }
 
 /// Cuts a datagram into messages by their length fields; ends at the first that cannot be.
-fn messages(mut rest: &[u8]) -> impl Iterator<Item = &[u8]> {
+pub(crate) fn messages(mut rest: &[u8]) -> impl Iterator<Item = &[u8]> {
     std::iter::from_fn(move || {
         let length = u32::from_ne_bytes(*rest.first_chunk()?) as usize;
         let message = rest.get(..length).filter(|message| message.len() >= HEADER_LEN)?;

@@ -8,7 +8,7 @@ const IPV6_LEN: usize = size_of::<libc::sockaddr_in6>();
 /// Room for a `sockaddr_in6`, the larger of the two.
 #[repr(C, align(4))]
 #[derive(Clone, Copy, Debug)]
-pub(super) struct RawAddress {
+pub(crate) struct RawAddress {
     bytes: [u8; IPV6_LEN],
 }
 
@@ -20,7 +20,7 @@ impl RawAddress {
     pub(super) const EMPTY: Self = Self { bytes: [0; IPV6_LEN] };
 
     /// The address as a socket wants it, and its length: an IPv6 socket knows IPv4 addresses as `::ffff:a.b.c.d`.
-    pub(super) fn encode(address: SocketAddr, ipv6_socket: bool) -> (Self, u32) {
+    pub(crate) fn encode(address: SocketAddr, ipv6_socket: bool) -> (Self, u32) {
         match address {
             SocketAddr::V4(v4) if !ipv6_socket => (Self::from_v4(v4), IPV4_LEN as u32),
             SocketAddr::V4(v4) => {

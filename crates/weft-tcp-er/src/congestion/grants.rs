@@ -1,6 +1,7 @@
 //! What a connection, or each toward a destination, may send: the maps that `weft_er` looks into for sockets without a rate of their own.
 
-use libbpf_rs::query::MapInfoIter;
+use super::NAME;
+use libbpf_rs::query::{LinkInfoIter, LinkTypeInfo, MapInfoIter};
 use libbpf_rs::{ErrorKind, MapCore, MapFlags, MapHandle, Object};
 use std::cell::OnceCell;
 use std::fmt;
@@ -51,6 +52,16 @@ pub struct Connection {
 pub(super) struct Maps {
     by_destination: Vec<MapHandle>,
     by_flow: Vec<MapHandle>,
+}
+
+/// The map of the `weft_er` that sockets get now, whoever holds it.
+pub(super) fn holder() -> Option<u32> {
+    let is_ours = |id: &u32| MapInfoIter::default().any(|map| map.id == *id && map.name == NAME);
+    let held = LinkInfoIter::default().filter_map(|link| match link.info {
+        LinkTypeInfo::StructOps(link) => Some(link.map_id),
+        _ => None,
+    });
+    held.into_iter().find(is_ours)
 }
 
 impl Maps {

@@ -1,6 +1,6 @@
 //! Loading and unloading.
 
-use super::grants::{Grants, Maps};
+use super::grants::{Grants, Maps, holder};
 use super::{NAME, OBJECT};
 use libbpf_rs::{ErrorKind, Link, MapCore, Object, ObjectBuilder, OpenObject};
 use std::fmt;
@@ -35,11 +35,19 @@ impl fmt::Display for LoadError {
 
 impl std::error::Error for LoadError {}
 
+/// Who holds it.
+#[derive(Debug)]
+enum Held {
+    /// By this one, as long as these last.
+    Here { _link: Link, _object: Object },
+    /// By another process, known by its map.
+    There(u32),
+}
+
 /// `weft_er`, which exists while this does, or while another process holds it.
 #[derive(Debug)]
 pub struct Congestion {
-    /// None: another process holds it.
-    own: Option<(Link, Object)>,
+    held: Held,
     maps: Maps,
 }
 
@@ -57,11 +65,13 @@ impl Congestion {
         match attached {
             Some(Ok(link)) => {
                 let maps = Maps::find(Some(&object)).map_err(refused)?;
-                Ok(Congestion { own: Some((link, object)), maps })
+                Ok(Congestion { held: Held::Here { _link: link, _object: object }, maps })
             }
             Some(Err(why)) if why.kind() == ErrorKind::AlreadyExists => {
                 drop(object);
-                Ok(Congestion { own: None, maps: Maps::find(None).map_err(refused)? })
+                let holder =
+                    holder().ok_or_else(|| LoadError::Refused("another process holds it, and hides it".into()))?;
+                Ok(Congestion { held: Held::There(holder), maps: Maps::find(None).map_err(refused)? })
             }
             Some(Err(why)) => Err(refused(why)),
             None => Err(LoadError::Refused("the object has no congestion control".into())),
@@ -70,18 +80,21 @@ impl Congestion {
 
     /// Whether it goes when this goes.
     pub fn is_own(&self) -> bool {
-        self.own.is_some()
+        matches!(self.held, Held::Here { .. })
     }
 
-    /// Loads it where the process that held it has ended; to be called every second or so.
+    /// Loads it where the process that held it has ended, or finds who does now; to be called every second or so.
     ///
     /// # Errors
     /// Why there is none any more.
     pub fn keep(&mut self) -> Result<(), LoadError> {
-        if !self.is_own() && !super::is_available(NAME) {
-            *self = Congestion::load()?;
+        match self.held {
+            Held::There(map) if holder() != Some(map) => {
+                *self = Congestion::load()?;
+                Ok(())
+            }
+            _ => Ok(()),
         }
-        Ok(())
     }
 
     /// The rates of connections and destinations.

@@ -2,7 +2,7 @@
 //! without either end host knowing.
 //!
 //! A proxy is a process of its own beside the daemon, one thread. What it diverts lives and dies with it: the nftables table by its
-//! owner ([`nft`]), the routing by the daemon ([`detour`]), and every connection is reset by the kernel, since it is closed with the
+//! owner ([`crate::nft`]), the routing by the daemon ([`detour`]), and every connection is reset by the kernel, since it is closed with the
 //! option to do so until it has ended in order.
 
 mod connection;

@@ -60,3 +60,11 @@ pub fn insert(packet: &[u8], signal: &Signal, out: &mut [u8]) -> Result<usize, W
 pub fn remove(packet: &mut [u8]) -> Result<usize, WireError> {
     OPTION.remove(packet)
 }
+
+/// Puts fillers in the signal's place, which leaves the packet as long as it is; false if it had none.
+///
+/// # Errors
+/// As [`locate`].
+pub fn blank(packet: &mut [u8]) -> Result<bool, WireError> {
+    OPTION.blank(packet)
+}

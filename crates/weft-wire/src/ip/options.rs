@@ -76,6 +76,20 @@ impl IpOption {
         if u8_at(packet, 0)? >> 4 == 4 { self.remove_ipv4(packet, at) } else { self.remove_ipv6(packet, at) }
     }
 
+    /// Puts fillers in the option's place; false if there was none.
+    pub(crate) fn blank(&self, packet: &mut [u8]) -> Result<bool, WireError> {
+        let Some(at) = self.locate(packet)? else { return Ok(false) };
+        let is_ipv4 = u8_at(packet, 0)? >> 4 == 4;
+        let place = packet.get_mut(at - 2..at + self.len).ok_or(WireError::Truncated)?;
+        if is_ipv4 {
+            place.fill(FILLER);
+        } else {
+            pad_ipv6(place);
+        }
+        finish_header(packet)?;
+        Ok(true)
+    }
+
     fn insert_ipv4(&self, packet: &[u8], value: &[u8], out: &mut [u8]) -> Result<usize, WireError> {
         if u16_at(packet, 6)? & 0x1fff != 0 {
             return Err(WireError::Malformed);
@@ -228,7 +242,7 @@ fn is_padding_only(options: &[u8]) -> bool {
 }
 
 /// Writes `packet` with `added` before its byte `at`.
-fn splice(packet: &[u8], at: usize, added: &[u8], out: &mut [u8]) -> Result<usize, WireError> {
+pub(crate) fn splice(packet: &[u8], at: usize, added: &[u8], out: &mut [u8]) -> Result<usize, WireError> {
     let (head, tail) = packet.split_at_checked(at).ok_or(WireError::Truncated)?;
     let len = packet.len() + added.len();
     let mut out = out.get_mut(..len).ok_or(WireError::NoRoom)?;

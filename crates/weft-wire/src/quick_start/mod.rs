@@ -154,3 +154,19 @@ pub fn update(packet: &mut [u8], at: usize, option: QuickStart) -> Result<(), Wi
 pub fn insert(packet: &[u8], option: QuickStart, out: &mut [u8]) -> Result<usize, WireError> {
     OPTION.insert(packet, &option.to_bytes()?, out)
 }
+
+/// Takes the option out of a packet, which then begins so many bytes later: none if it had none, or if only fillers could take its place.
+///
+/// # Errors
+/// As [`parse`] where the option is looked for.
+pub fn remove(packet: &mut [u8]) -> Result<usize, WireError> {
+    OPTION.remove(packet)
+}
+
+/// Puts fillers in the option's place, which leaves the packet as long as it is; false if it had none.
+///
+/// # Errors
+/// As [`parse`] where the option is looked for.
+pub fn blank(packet: &mut [u8]) -> Result<bool, WireError> {
+    OPTION.blank(packet)
+}

@@ -1,12 +1,15 @@
 use super::{QuickRate, VALUE_LEN};
 use crate::WireError;
-use crate::bytes::{Reader, Writer};
-use crate::ip::{IpView, TcpOption};
+use crate::bytes::{Reader, Writer, put_at, u8_at, u16_at};
+use crate::checksum::{finish_partial, pseudo_header};
+use crate::ip::options::{finish_header, splice};
+use crate::ip::{IpVersion, IpView, L4Checksum, TcpOption, TcpView};
 
 /// RFC 4782 §4.1.
 const KIND: u8 = 27;
 /// Bytes of the TCP option.
 pub const RESPONSE_LEN: usize = VALUE_LEN + 2;
+const TCP_HEADER_MAX: usize = 60;
 
 /// The Quick-Start Response option of TCP: what the receiver saw of a request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -52,5 +55,38 @@ impl Response {
         w.u8(self.ttl_difference)?;
         w.u32(self.nonce << 2)?;
         Ok(w.len())
+    }
+
+    /// Writes the segment with this answer, before its other TCP options, to `out`; gives its length, [`RESPONSE_LEN`] more. What the
+    /// checksum field held, it holds.
+    ///
+    /// # Errors
+    /// [`WireError::NoRoom`] in `out` or in the TCP header; [`WireError::TooLong`] for a packet that cannot be longer;
+    /// [`WireError::Malformed`] for what is no TCP segment, or has an answer; [`WireError::Truncated`], [`WireError::Version`].
+    pub fn insert(&self, packet: &[u8], checksum: L4Checksum, out: &mut [u8]) -> Result<usize, WireError> {
+        let ip = IpView::parse(packet)?;
+        let tcp = ip.tcp().ok_or(WireError::Malformed)?;
+        if Response::of(packet).is_some() {
+            return Err(WireError::Malformed);
+        }
+        let (start, header_len) = (ip.header_len, tcp.header_len + RESPONSE_LEN);
+        if header_len > TCP_HEADER_MAX {
+            return Err(WireError::NoRoom);
+        }
+        let total_at = if ip.version == IpVersion::V4 { 2 } else { 4 };
+        let total = u16_at(packet, total_at)?.checked_add(RESPONSE_LEN as u16).ok_or(WireError::TooLong)?;
+        let mut option = [0; RESPONSE_LEN];
+        self.emit(&mut option)?;
+        let segment = packet.get(..ip.total_len).ok_or(WireError::Truncated)?;
+        let len = splice(segment, start + TcpView::MIN_HEADER_LEN, &option, out)?;
+        let out = out.get_mut(..len).ok_or(WireError::NoRoom)?;
+        put_at(out, total_at, &total.to_be_bytes())?;
+        put_at(out, start + 12, &[((header_len / 4) << 4) as u8 | u8_at(packet, start + 12)? & 0x0f])?;
+        finish_header(out)?;
+        put_at(out, start + 16, &pseudo_header(ip.src, ip.dst, ip.protocol, len - start).fold().to_be_bytes())?;
+        if checksum == L4Checksum::Complete {
+            finish_partial(out, start, 16)?;
+        }
+        Ok(len)
     }
 }

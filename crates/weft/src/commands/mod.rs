@@ -8,6 +8,7 @@ mod lab;
 mod parity;
 mod proxy;
 mod show;
+mod signal;
 mod sim;
 mod sim_reproduce;
 mod sim_sweep;
@@ -15,6 +16,7 @@ mod tcp_er;
 mod up;
 
 use crate::cli::{Cli, Command, DEFAULT_CONFIG, LabCommand, SimCommand, VpnsCommand, WeightsCommand};
+use crate::daemon::Level;
 use crate::outcome::{Failure, Outcome};
 use std::path::Path;
 
@@ -28,8 +30,10 @@ pub fn run(cli: Cli) -> Result<Outcome, Failure> {
         Command::Pubkey { file } => keys::pubkey(&file),
         Command::Check { file } => check::check(&file),
         Command::Doctor { config, json } => doctor::doctor(config.as_deref(), Path::new(DEFAULT_CONFIG), json),
-        Command::Up { config, verbose, quiet } => up::up(&config, verbose, quiet),
+        Command::Up { config, verbose, quiet } => up::up(&config, Level::of(verbose, quiet)),
         Command::TcpEr { grants } => tcp_er::hold(&grants),
+        Command::Signal { config, check: true, .. } => signal::check(&config),
+        Command::Signal { config, verbose, quiet, .. } => signal::run(&config, Level::of(verbose, quiet)),
         Command::Down(control) => act::down(&control),
         Command::Status(reading) => show::show(&reading, show::status),
         Command::Paths(reading) => show::show(&reading, show::paths),

@@ -8,7 +8,7 @@ use super::{Config, prefix};
 use std::net::IpAddr;
 use std::ops::Range;
 use weft_engine::Prefix;
-use weft_tcp_er::proxy::nft;
+use weft_tcp_er::nft;
 
 /// Reports everything wrong with the proxies of `config`.
 pub fn check(config: &Config, report: &Report) {

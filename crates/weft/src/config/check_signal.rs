@@ -8,10 +8,41 @@ use crate::keys;
 use weft_engine::Prefix;
 use weft_units::Rate;
 
+/// What there is to grant from, where the configuration says so.
+#[derive(Clone, Copy)]
+pub(super) enum Carried {
+    /// By all of a node's links together.
+    Links(Rate),
+    /// By a host's interface, in the direction that carries less.
+    Interface(Rate),
+}
+
+impl Carried {
+    fn rate(self) -> Rate {
+        match self {
+            Carried::Links(rate) | Carried::Interface(rate) => rate,
+        }
+    }
+
+    /// Who, whose, and the setting.
+    fn words(self) -> (&'static str, &'static str, &'static str) {
+        match self {
+            Carried::Links(_) => ("the links carry {} together", "the links'", "max-rate-up"),
+            Carried::Interface(_) => ("the interface carries {}", "the interface's", "rate"),
+        }
+    }
+}
+
 /// Reports everything contradictory in the signalling of `config`, and reads its key.
 pub fn check(config: &mut Config, report: &Report) {
-    let most = carried(config);
-    let Some(signal) = &mut config.signal else { return };
+    let most = carried(config).map(Carried::Links);
+    if let Some(signal) = &mut config.signal {
+        check_signal(signal, most, report);
+    }
+}
+
+/// The same of the table alone.
+pub(super) fn check_signal(signal: &mut Signal, most: Option<Carried>, report: &Report) {
     key(signal, report);
     for (at, rule) in signal.rules.iter().enumerate() {
         let (from, to) = (&rule.from, &rule.to);
@@ -47,15 +78,16 @@ fn carried(config: &Config) -> Option<Rate> {
     rates.map(|rates| Rate::from_bps(rates.iter().fold(0, |sum: u64, bps| sum.saturating_add(*bps))))
 }
 
-fn rates(signal: &Signal, rule: &SignalledFlows, most: Rate, report: &Report) {
-    let name = &rule.name.value;
+fn rates(signal: &Signal, rule: &SignalledFlows, carried: Carried, report: &Report) {
+    let (name, most, (who, whose, setting)) = (&rule.name.value, carried.rate(), carried.words());
     let reservable = most.scaled(signal.reservable.value);
     if let Some(At { value, span }) = rule.guaranteed.as_ref().filter(|at| at.value > reservable) {
-        let message = format!("rule `{name}` wants {value} guaranteed, of the links' {most} only {reservable} may be");
-        report.error(span.clone(), message, Some("ask for less, or raise `reservable` or `max-rate-up`".to_owned()));
+        let message = format!("rule `{name}` wants {value} guaranteed, of {whose} {most} only {reservable} may be");
+        report.error(span.clone(), message, Some(format!("ask for less, or raise `reservable` or `{setting}`")));
     }
     if let Some(At { value, span }) = rule.available.as_ref().filter(|at| at.value > most) {
-        let message = format!("rule `{name}` asks for {value}, the links carry {most} together (`max-rate-up`)");
+        let who = who.replace("{}", &most.to_string());
+        let message = format!("rule `{name}` asks for {value}, {who} (`{setting}`)");
         report.error(span.clone(), message, Some("ask for less, or leave `available` out".to_owned()));
     }
 }

@@ -7,6 +7,7 @@ mod check_vpns;
 mod diagnose;
 pub mod dscp;
 mod engine;
+pub mod host;
 mod metrics;
 mod parse;
 mod policy;

@@ -47,6 +47,8 @@ pub struct Signal {
     pub answers: bool,
     /// Whether Quick-Start is granted.
     pub quick_start: bool,
+    /// Whether routers that take no part are known to have room.
+    pub plain_routers: bool,
     /// For which flows it asks.
     pub rules: Vec<SignalledFlows>,
 }
@@ -85,6 +87,7 @@ impl Signal {
             reservable: self.reservable.value,
             answers: self.answers,
             quick_start: self.quick_start,
+            plain_routers: self.plain_routers,
             own_addresses,
             rules: self.rules.iter().map(SignalledFlows::engine).collect(),
         }
@@ -115,11 +118,12 @@ pub fn read(mut section: Section<'_, '_>, directory: &Path, report: &Report) -> 
     let reservable = section.parsed("reservable", "\"50 %\"", percent);
     let answers = section.flag("answers").unwrap_or(true);
     let quick_start = section.flag("quick-start").unwrap_or(true);
+    let plain_routers = section.flag("plain-routers").unwrap_or(false);
     let rules = section.sections("rule", "[[signal.rule]]").into_iter();
     let rules = rules.filter_map(|section| rule(section, report)).collect();
     let reservable = reservable.unwrap_or(At { value: 0.5, span: section.span() });
     section.finish();
-    Signal { key, secret: None, controller, reservable, answers, quick_start, rules }
+    Signal { key, secret: None, controller, reservable, answers, quick_start, plain_routers, rules }
 }
 
 fn rule(mut section: Section<'_, '_>, report: &Report) -> Option<SignalledFlows> {

@@ -15,6 +15,17 @@ pub enum Level {
     Debug,
 }
 
+impl Level {
+    /// As the command line wants it.
+    pub fn of(verbose: bool, quiet: bool) -> Level {
+        match (verbose, quiet) {
+            (_, true) => Level::Error,
+            (true, _) => Level::Debug,
+            _ => Level::Info,
+        }
+    }
+}
+
 /// Writes lines up to a level.
 #[derive(Clone, Copy, Debug)]
 pub struct Log {

@@ -13,19 +13,19 @@ mod owner;
 mod ping;
 mod proxy;
 mod service;
-mod signal;
+pub mod signal;
 mod signals;
 mod state;
 pub mod tcp_er;
 mod totals;
 mod view;
 
+pub use clock::Clock;
 pub use log::{Level, Log};
 pub use signals::{block as block_signals, wait as wait_for_signal};
 
 use crate::config;
 use crate::outcome::Failure;
-use clock::Clock;
 use control::{Sender, Server};
 use datapath::Datapath;
 use nix::sys::stat::{Mode, umask};

@@ -36,7 +36,8 @@ pub fn status(engine: &Engine, snapshot: &Snapshot, now: Instant) -> Option<Sign
     let SignalStatus { totals, flows, shown, peers } = engine.signal_status(now)?;
     let name =
         |peer: PeerId| snapshot.peers.get(usize::from(peer.0)).map_or_else(String::new, |peer| peer.name.clone());
-    let SignalTotals { asked, granted, refused, given_up, forged, quick_start_granted, quick_start_refused } = totals;
+    let SignalTotals { asked, granted, refused, given_up, forged, .. } = totals;
+    let SignalTotals { quick_start_granted, quick_start_refused, quick_start_answered, .. } = totals;
     let flow = |flow: weft_engine::SignalFlow| SignalFlow {
         flow: Flow(&flow.flow).to_string(),
         peer: name(flow.peer),
@@ -58,6 +59,7 @@ pub fn status(engine: &Engine, snapshot: &Snapshot, now: Instant) -> Option<Sign
         forged_tags: forged,
         quick_start_granted,
         quick_start_refused,
+        quick_start_answered,
         flow_count: flows,
         flows: shown.into_iter().map(flow).collect(),
         peers: peers.into_iter().map(peer).filter(|peer| !peer.name.is_empty()).collect(),

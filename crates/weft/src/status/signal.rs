@@ -19,6 +19,8 @@ pub struct Signal {
     pub quick_start_granted: u64,
     /// Quick-Start requests refused.
     pub quick_start_refused: u64,
+    /// Quick-Start requests answered for hosts here.
+    pub quick_start_answered: u64,
     /// Flows signalled on behalf of hosts here,
     pub flow_count: usize,
     /// and 64 of them at most.

@@ -1,0 +1,37 @@
+//! Destinations to which a SYN got through only without its option: nothing is asked on the next, which would wait for being sent again.
+
+use core::net::IpAddr;
+use hashbrown::HashMap;
+use weft_core::flow::hash::SeededState;
+use weft_units::{Duration, Instant};
+
+/// So long.
+const LASTS: Duration = Duration::from_secs(600);
+/// So many, the others are tried again.
+const MOST: usize = 1_024;
+
+pub(super) struct Deaf(HashMap<IpAddr, Instant, SeededState>);
+
+impl Deaf {
+    pub(super) fn new(seed: u64) -> Deaf {
+        Deaf(HashMap::with_hasher(SeededState::new(seed)))
+    }
+
+    pub(super) fn insert(&mut self, now: Instant, destination: IpAddr) {
+        if self.0.len() >= MOST {
+            self.0.retain(|_, since| now - *since < LASTS);
+        }
+        if self.0.len() < MOST {
+            self.0.insert(destination, now);
+        }
+    }
+
+    pub(super) fn contains(&self, now: Instant, destination: &IpAddr) -> bool {
+        self.0.get(destination).is_some_and(|since| now - *since < LASTS)
+    }
+
+    /// It has answered.
+    pub(super) fn remove(&mut self, destination: &IpAddr) {
+        self.0.remove(destination);
+    }
+}

@@ -1,0 +1,78 @@
+//! Quick-Start requests (RFC 4782) to hosts here that do not speak it: what their SYN/ACKs are to answer (§4.3).
+
+use hashbrown::HashMap;
+use weft_core::flow::hash::SeededState;
+use weft_units::{Duration, Instant};
+use weft_wire::er_sig::ttl_difference;
+use weft_wire::ip::{FlowKey, IpView, TcpFlags};
+use weft_wire::quick_start::{QuickRate, QuickStart, Response};
+
+/// Requests that wait at most; those beyond go on to their hosts.
+const MAX_WAITING: usize = 4_096;
+/// A SYN/ACK later than this answers a repeated SYN, which may have met another network.
+const LASTS: Duration = Duration::from_secs(1);
+
+/// What a SYN/ACK is to say.
+struct Due {
+    response: Response,
+    /// The acknowledgement number of the SYN/ACK.
+    ack: u32,
+    ends: Instant,
+}
+
+/// All of them, by the five-tuple of the SYN/ACKs.
+pub(super) struct QuickAnswers {
+    flows: HashMap<FlowKey, Due, SeededState>,
+}
+
+impl QuickAnswers {
+    pub(super) fn new(seed: u64) -> QuickAnswers {
+        QuickAnswers { flows: HashMap::with_hasher(SeededState::new(seed)) }
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.flows.is_empty()
+    }
+
+    pub(super) fn contains(&self, flow: &FlowKey) -> bool {
+        !self.flows.is_empty() && self.flows.contains_key(flow)
+    }
+
+    pub(super) fn flows(&self) -> impl Iterator<Item = &FlowKey> {
+        self.flows.keys()
+    }
+
+    /// A request came, of which `rate` is left: the flow of the SYN/ACK that will answer; `None` if that will be nobody's business here.
+    pub(super) fn on_request(
+        &mut self,
+        now: Instant,
+        packet: &IpView<'_>,
+        option: &QuickStart,
+        rate: QuickRate,
+    ) -> Option<FlowKey> {
+        let syn = packet.tcp().filter(|tcp| super::is_first(tcp.flags))?;
+        let back = packet.flow_key().reversed();
+        if self.flows.len() >= MAX_WAITING && !self.flows.contains_key(&back) {
+            return None;
+        }
+        let ttl_difference = ttl_difference(packet.hop_limit, option.ttl);
+        let response = Response { rate, ttl_difference, nonce: option.nonce };
+        self.flows.insert(back, Due { response, ack: syn.seq.wrapping_add(1), ends: now + LASTS });
+        Some(back)
+    }
+
+    /// The answer that a packet is to carry. It is given once: one that is lost is not repeated (§4.3).
+    pub(super) fn take(&mut self, now: Instant, packet: &IpView<'_>) -> Option<Response> {
+        if self.flows.is_empty() {
+            return None;
+        }
+        let tcp = packet.tcp().filter(|tcp| tcp.flags.any(TcpFlags::SYN) && tcp.flags.any(TcpFlags::ACK))?;
+        let due = self.flows.remove(&packet.flow_key().five_tuple())?;
+        (due.ack == tcp.ack && now < due.ends).then_some(due.response)
+    }
+
+    /// Forgets those whose time is over.
+    pub(super) fn expire(&mut self, now: Instant) {
+        self.flows.retain(|_, due| now < due.ends);
+    }
+}

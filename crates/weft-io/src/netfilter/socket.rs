@@ -1,0 +1,184 @@
+//! A socket of nfnetlink, its messages and their attributes (linux/netfilter/nfnetlink.h).
+
+use std::io;
+use std::os::fd::{AsRawFd, RawFd};
+
+use netlink_sys::protocols::NETLINK_NETFILTER;
+use netlink_sys::{Socket, SocketAddr};
+
+use crate::netlink::messages;
+use crate::sys::retry;
+
+const KERNEL_PORT: u32 = 0;
+const HEADER_LEN: usize = 16;
+/// Netlink's header and nfnetlink's: family, version, resource.
+const HEADERS_LEN: usize = HEADER_LEN + 4;
+const REQUEST: u16 = libc::NLM_F_REQUEST as u16;
+const ACK: u16 = libc::NLM_F_ACK as u16;
+const ERROR: u16 = libc::NLMSG_ERROR as u16;
+/// Bits of an attribute's type that are not its number.
+const FLAGS: u16 = 0xc000;
+/// The longest packet, and what netlink says of it.
+const RECEIVE_LEN: usize = 68 * 1024;
+/// What waits in the socket at most.
+const SOCKET_LEN: u32 = 1 << 20;
+
+/// The subsystem's half of a message's type, and which of its queues or groups is meant.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Target {
+    pub(super) subsystem: u8,
+    pub(super) resource: u16,
+}
+
+/// A message to the kernel.
+pub(super) struct Request(Vec<u8>);
+
+impl Request {
+    pub(super) fn new(target: Target, kind: u8) -> Request {
+        let mut bytes = vec![0; HEADERS_LEN];
+        put(&mut bytes, 4, &(u16::from(target.subsystem) << 8 | u16::from(kind)).to_ne_bytes());
+        put(&mut bytes, HEADER_LEN + 2, &target.resource.to_be_bytes());
+        Request(bytes)
+    }
+
+    pub(super) fn attribute(mut self, kind: u16, pieces: &[&[u8]]) -> Request {
+        let len = pieces.iter().map(|piece| piece.len()).sum::<usize>() + 4;
+        self.0.extend((len as u16).to_ne_bytes());
+        self.0.extend(kind.to_ne_bytes());
+        pieces.iter().for_each(|piece| self.0.extend_from_slice(piece));
+        self.0.resize(self.0.len().next_multiple_of(4), 0);
+        self
+    }
+}
+
+/// The socket. It never blocks.
+pub(super) struct Nfnetlink {
+    socket: Socket,
+    buffer: Vec<u8>,
+}
+
+impl Nfnetlink {
+    pub(super) fn open() -> io::Result<Nfnetlink> {
+        let mut socket = Socket::new(NETLINK_NETFILTER)?;
+        socket.bind_auto()?;
+        socket.set_non_blocking(true)?;
+        // What finds no room is told by nobody; the packet goes on or is lost like any other.
+        socket.set_no_enobufs(true)?;
+        socket.set_rx_buf_sz(SOCKET_LEN)?;
+        Ok(Nfnetlink { socket, buffer: Vec::with_capacity(RECEIVE_LEN) })
+    }
+
+    /// Sends a request and reads the kernel's word on it, which is there when `send` returns.
+    pub(super) fn ask(&mut self, request: Request) -> io::Result<()> {
+        send(&self.socket, request, ACK)?;
+        loop {
+            self.buffer.clear();
+            self.buffer.reserve(RECEIVE_LEN);
+            retry(|| self.socket.recv_from(&mut self.buffer, 0))?;
+            if let Some(message) = messages(&self.buffer).find(|message| kind(message) == ERROR) {
+                let code =
+                    message.get(HEADER_LEN..).and_then(<[u8]>::first_chunk).map_or(0, |code| i32::from_ne_bytes(*code));
+                return if code == 0 { Ok(()) } else { Err(io::Error::from_raw_os_error(-code)) };
+            }
+        }
+    }
+
+    /// Receives a datagram and hands over the attributes of its messages of that type.
+    pub(super) fn receive(
+        &mut self,
+        target: Target,
+        wanted: u8,
+        mut handle: impl FnMut(&Socket, &mut [u8]),
+    ) -> io::Result<()> {
+        self.buffer.clear();
+        self.buffer.reserve(RECEIVE_LEN);
+        let (_, sender) = retry(|| self.socket.recv_from(&mut self.buffer, 0))?;
+        if sender.port_number() != KERNEL_PORT {
+            return Ok(());
+        }
+        let wanted = u16::from(target.subsystem) << 8 | u16::from(wanted);
+        let mut rest = self.buffer.as_mut_slice();
+        while let Some(len) = first_len(rest) {
+            let (message, after) = rest.split_at_mut(len);
+            if kind(message) == wanted
+                && let Some(attributes) = message.get_mut(HEADERS_LEN..)
+            {
+                handle(&self.socket, attributes);
+            }
+            let padding = len.next_multiple_of(4) - len;
+            rest = after.get_mut(padding..).unwrap_or_default();
+        }
+        Ok(())
+    }
+}
+
+impl AsRawFd for Nfnetlink {
+    fn as_raw_fd(&self) -> RawFd {
+        self.socket.as_raw_fd()
+    }
+}
+
+/// Sends a request without waiting for the kernel's word on it.
+pub(super) fn send(socket: &Socket, Request(mut bytes): Request, flags: u16) -> io::Result<()> {
+    let len = bytes.len() as u32;
+    put(&mut bytes, 0, &len.to_ne_bytes());
+    put(&mut bytes, 6, &(REQUEST | flags).to_ne_bytes());
+    retry(|| socket.send_to(&bytes, &SocketAddr::new(KERNEL_PORT, 0), 0)).map(drop)
+}
+
+/// Where the value of an attribute is among `attributes`.
+pub(super) fn find(attributes: &[u8], wanted: u16) -> Option<std::ops::Range<usize>> {
+    let mut at = 0;
+    loop {
+        let header = attributes.get(at..)?.first_chunk::<4>()?;
+        let len = usize::from(u16::from_ne_bytes([header[0], header[1]]));
+        if len < 4 || at + len > attributes.len() {
+            return None;
+        }
+        if u16::from_ne_bytes([header[2], header[3]]) & !FLAGS == wanted {
+            return Some(at + 4..at + len);
+        }
+        at += len.next_multiple_of(4);
+    }
+}
+
+/// A number of four bytes in network order that begins an attribute.
+pub(super) fn number(attributes: &[u8], wanted: u16) -> Option<u32> {
+    let value = attributes.get(find(attributes, wanted)?)?;
+    value.first_chunk().map(|bytes| u32::from_be_bytes(*bytes))
+}
+
+fn first_len(datagram: &[u8]) -> Option<usize> {
+    messages(datagram).next().map(<[u8]>::len)
+}
+
+fn kind(message: &[u8]) -> u16 {
+    message.get(4..).and_then(<[u8]>::first_chunk).map_or(0, |bytes| u16::from_ne_bytes(*bytes))
+}
+
+fn put(bytes: &mut [u8], at: usize, value: &[u8]) {
+    if let Some(place) = bytes.get_mut(at..at + value.len()) {
+        place.copy_from_slice(value);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn attributes_are_found_and_lying_lengths_end_the_search() {
+        let target = Target { subsystem: 3, resource: 7 };
+        let Request(bytes) = Request::new(target, 2).attribute(1, &[&[9]]).attribute(0x8005, &[&[1, 2], &[3, 4, 5]]);
+        let attributes = &bytes[HEADERS_LEN..];
+        assert_eq!(bytes[4..6], 0x0302_u16.to_ne_bytes());
+        assert_eq!(find(attributes, 1), Some(4..5));
+        assert_eq!((find(attributes, 5), number(attributes, 5)), (Some(12..17), Some(0x0102_0304)));
+        assert_eq!((find(attributes, 2), number(attributes, 1)), (None, None));
+        for lie in [0, 3, 200] {
+            let mut broken = attributes.to_vec();
+            broken[0] = lie;
+            assert_eq!(find(&broken, 5), None, "{lie}");
+        }
+    }
+}

@@ -1,0 +1,22 @@
+//! `weft signal`.
+
+use crate::config;
+use crate::daemon::Level;
+use crate::host;
+use crate::outcome::{Failure, Outcome};
+use std::path::Path;
+
+/// Checks the configuration in `file`; warnings do not make it bad.
+pub fn check(file: &Path) -> Result<Outcome, Failure> {
+    let (host, report) = config::host::load(file).map_err(Failure::new)?;
+    eprint!("{report}");
+    let count = host.signal.rules.len();
+    println!("{}: well ({count} rule{})", file.display(), if count == 1 { "" } else { "s" });
+    Ok(Outcome::Well)
+}
+
+/// Signals for the interface that `file` names until it is told to stop.
+pub fn run(file: &Path, level: Level) -> Result<Outcome, Failure> {
+    host::run(file, level)?;
+    Ok(Outcome::Well)
+}

@@ -1,0 +1,95 @@
+//! The configuration of a host that signals without a node: `[signal]` with the interface it is for, its rules, and `[tcp-er]`.
+
+use super::check_signal::{self, Carried};
+use super::diagnose::{Report, Severity};
+use super::parse::interface_name;
+use super::read::{At, Section};
+use super::{Signal, TcpEr, signal, tcp_er};
+use std::path::Path;
+use toml::de::DeTable;
+use weft_units::{Rate, parse_rate};
+
+/// A whole configuration.
+#[derive(Clone, Debug)]
+pub struct Host {
+    /// The interface whose packets carry signals.
+    pub interface: String,
+    /// What it carries away, IP bytes.
+    pub rate: Rate,
+    /// What it brings.
+    pub rate_down: Rate,
+    /// As a node's.
+    pub signal: Signal,
+    /// What this machine's sockets are granted besides.
+    pub tcp_er: TcpEr,
+}
+
+/// Reads and checks the configuration in `file`; with it, what there is to warn of.
+///
+/// # Errors
+/// What is wrong with it, as text for people.
+pub fn load(file: &Path) -> Result<(Host, Report), String> {
+    let name = file.display().to_string();
+    let text = std::fs::read_to_string(file).map_err(|why| format!("{name}: {why}\n"))?;
+    let report = Report::new(name, text);
+    let mut host = parse(&report, file.parent().unwrap_or(Path::new(".")));
+    if let Some(host) = &mut host {
+        let least = host.rate.min(host.rate_down);
+        check_signal::check_signal(&mut host.signal, Some(Carried::Interface(least)), &report);
+    }
+    match host {
+        Some(host) if report.count(Severity::Error) == 0 => Ok((host, report)),
+        _ => Err(report.to_string()),
+    }
+}
+
+/// Reads the report's text; a relative path of the key is relative to `directory`.
+pub fn parse(report: &Report, directory: &Path) -> Option<Host> {
+    let root = match DeTable::parse(report.text()) {
+        Ok(root) => root,
+        Err(why) => {
+            report.error(why.span().unwrap_or(0..0), why.message().replace('\n', ", "), None);
+            return None;
+        }
+    };
+    let mut root = Section::new("the file", root.get_ref(), 0..0, report);
+    let table = root.section("signal", "[signal]");
+    if !root.has("signal") {
+        root.missing("[signal]", "it names the interface: [signal] interface = \"eth0\"");
+    }
+    let tcp_er = root.section("tcp-er", "[tcp-er]").map(tcp_er::read).unwrap_or_default();
+    let host = table.and_then(|section| read(section, tcp_er, directory, report));
+    root.finish();
+    host
+}
+
+fn read(mut section: Section<'_, '_>, tcp_er: TcpEr, directory: &Path, report: &Report) -> Option<Host> {
+    let interface = section.parsed("interface", "\"eth0\"", quotable);
+    let rate = section.parsed("rate", "\"100 Mbit/s\"", some_rate);
+    let rate_down = section.parsed("rate-down", "\"100 Mbit/s\"", some_rate);
+    let helps = [
+        ("interface", "whose packets are to carry signals, such as \"eth0\""),
+        ("rate", "what the interface carries, such as \"100 Mbit/s\""),
+    ];
+    for (key, help) in helps {
+        if !section.has(key) {
+            section.missing(key, help);
+        }
+    }
+    let signal = signal::read(section, directory, report);
+    let (At { value: interface, .. }, At { value: rate, .. }) = (interface?, rate?);
+    Some(Host { interface, rate, rate_down: rate_down.map_or(rate, |at| at.value), signal, tcp_er })
+}
+
+/// It goes into the text of nftables' rules.
+fn quotable(text: &str) -> Result<String, &'static str> {
+    if text.contains(['"', '\\', '*']) { Err("nftables cannot name it") } else { interface_name(text) }
+}
+
+fn some_rate(text: &str) -> Result<Rate, String> {
+    match parse_rate(text) {
+        Ok(Rate::ZERO) => Err("nothing could be granted".to_owned()),
+        Ok(rate) => Ok(rate),
+        Err(why) => Err(why.to_string()),
+    }
+}

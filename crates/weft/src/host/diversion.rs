@@ -1,0 +1,49 @@
+//! What sends the packets of an interface to this process, as long as it lives.
+
+use super::redirection::Redirection;
+use super::rules::{self, Handover};
+use crate::config::host::Host;
+use std::io;
+use weft_io::netfilter::{Copies, Queue};
+use weft_tcp_er::nft::Session;
+
+/// Packets that wait for a verdict at most.
+const MOST_WAITING: u32 = 1_024;
+/// Numbers of queues and groups, so as not to meet others'; the interface index is added.
+const NUMBERS: u16 = 0x7000;
+
+/// Queue, copies, and the rules that lead to them. The rules go first.
+pub struct Diversion {
+    _table: Session,
+    _redirection: Option<Redirection>,
+    pub queue: Queue,
+    pub copies: Copies,
+    pub handover: Handover,
+}
+
+impl Diversion {
+    /// For the interface with this index.
+    ///
+    /// # Errors
+    /// Why the kernel, nft or iptables will not.
+    pub fn begin(config: &Host, index: u32) -> io::Result<Diversion> {
+        let number = NUMBERS | (index & 0xfff) as u16;
+        let what = |what: &'static str| move |why: io::Error| io::Error::new(why.kind(), format!("{what}: {why}"));
+        let queue = Queue::open(number, MOST_WAITING).map_err(what("NFQUEUE"))?;
+        let copies = Copies::open(number, rules::COPIED).map_err(what("NFLOG"))?;
+        let table = |handover| {
+            let text = rules::table(&config.interface, number, handover, &config.signal.rules);
+            Session::create(&rules::name(&config.interface), rules::CHAIN, &text)
+        };
+        match table(Handover::Queue) {
+            Ok(table) => Ok(Diversion { _table: table, _redirection: None, queue, copies, handover: Handover::Queue }),
+            Err(why) => {
+                let also = |more: io::Error| io::Error::other(format!("{why}; instead of it {more}"));
+                let redirection = Redirection::add(&config.interface, number).map_err(also)?;
+                let table = table(Handover::Mark)?;
+                let (handover, _redirection) = (Handover::Mark, Some(redirection));
+                Ok(Diversion { _table: table, _redirection, queue, copies, handover })
+            }
+        }
+    }
+}

@@ -1,0 +1,233 @@
+//! Rates signalled in band for one interface, on a machine without a node: `weft signal`.
+//!
+//! One thread. It sees what begins and ends the connections that its rules name, what arrives with options, and a few copies; all else
+//! passes without it, and everything does when it has gone.
+
+mod diversion;
+mod redirection;
+mod rules;
+
+use crate::config::host::{self, Host};
+use crate::daemon::tcp_er::Keeper;
+use crate::daemon::{self, Clock, Level, Log};
+use crate::entropy;
+use crate::outcome::Failure;
+use diversion::Diversion;
+use nix::net::if_::if_nametoindex;
+use rules::Handover;
+use std::collections::BTreeSet;
+use std::io;
+use std::net::IpAddr;
+use std::os::fd::AsRawFd as _;
+use std::path::Path;
+use std::sync::Arc;
+use std::thread;
+use weft_engine::{Event, FlowKey, HostLink, Leaving, SignalHost, SignalTotals};
+use weft_io::netfilter::{Hook, Queued, Verdicts};
+use weft_io::netlink::{self, LinkWatch, Meter};
+use weft_io::raw::RawSender;
+use weft_io::wait::{Poller, Waker};
+use weft_units::{Instant, Rate};
+
+/// Datagrams read from one socket before others are looked at.
+const TURN: usize = 64;
+
+const QUEUE: u64 = 0;
+const COPIES: u64 = 1;
+const ADDRESSES: u64 = 2;
+const STOP: u64 = 3;
+
+/// Signals for the interface that `file` names, until it is told to stop.
+///
+/// # Errors
+/// Why it could not start or go on.
+pub fn run(file: &Path, level: Level) -> Result<(), Failure> {
+    let log = Log::new(level);
+    let (config, report) = host::load(file).map_err(Failure::new)?;
+    eprint!("{report}");
+    let failed = |what: &'static str| move |why: io::Error| Failure::new(format!("{what}: {why}"));
+    let signals = daemon::block_signals().map_err(failed("signals"))?;
+    let stop = Arc::new(Waker::new().map_err(failed("waker"))?);
+    let mut agent = Agent::start(&config, log).map_err(failed("signal"))?;
+    let stops = Arc::clone(&stop);
+    let wait = move || daemon::wait_for_signal(&signals).and_then(|()| stops.wake());
+    thread::Builder::new().name("weft-signals".to_owned()).spawn(wait).map_err(failed("signals"))?;
+    let by = match agent.diversion.handover {
+        Handover::Queue => "nftables",
+        Handover::Mark => "nftables and iptables",
+    };
+    log.info(format_args!("signals for {} at {}, by {by}", config.interface, config.rate));
+    agent.run(&stop).map_err(failed("signal"))?;
+    let SignalTotals { asked, granted, refused, given_up, forged, quick_start_answered, .. } =
+        agent.host.status(agent.clock.now()).totals;
+    log.info(format_args!(
+        "ended: asked {asked}, granted {granted}, refused {refused}, given up {given_up}, wrong tags {forged}, \
+         Quick-Start answered {quick_start_answered}"
+    ));
+    Ok(())
+}
+
+/// All of it.
+struct Agent {
+    host: SignalHost,
+    diversion: Diversion,
+    raw: RawSender,
+    meter: Meter,
+    watch: LinkWatch,
+    index: u32,
+    addresses: BTreeSet<IpAddr>,
+    rates: [Rate; 2],
+    keeper: Keeper,
+    clock: Clock,
+    log: Log,
+}
+
+impl Agent {
+    fn start(config: &Host, log: Log) -> io::Result<Agent> {
+        let interface = config.interface.as_str();
+        let index = if_nametoindex(interface).map_err(|_| io::Error::other(format!("there is no {interface}")))?;
+        let (clock, mut meter) = (Clock::start(), Meter::open(index)?);
+        let rates = [config.rate, config.rate_down];
+        let seed = entropy::seed()?.first_chunk().map_or(0, |bytes| u64::from_ne_bytes(*bytes));
+        let host = SignalHost::new(clock.now(), config.signal.engine(Vec::new()), link(rates, meter.read()?), seed);
+        let keeper = Keeper::start(config.tcp_er.clone(), log)?;
+        let what = |why: io::Error| io::Error::new(why.kind(), format!("raw sockets: {why}"));
+        let raw = RawSender::open(interface, rules::OWN).map_err(what)?;
+        let diversion = Diversion::begin(config, index)?;
+        let watch = LinkWatch::open()?;
+        let mut agent =
+            Agent { host, diversion, raw, meter, watch, index, addresses: BTreeSet::new(), rates, keeper, clock, log };
+        agent.hear_of_addresses()?;
+        Ok(agent)
+    }
+
+    fn run(&mut self, stop: &Waker) -> io::Result<()> {
+        let (mut poller, mut ready) = (Poller::new()?, Vec::new());
+        poller.add(self.diversion.queue.as_raw_fd(), QUEUE)?;
+        poller.add(self.diversion.copies.as_raw_fd(), COPIES)?;
+        poller.add(self.watch.as_raw_fd(), ADDRESSES)?;
+        poller.add(stop.as_raw_fd(), STOP)?;
+        loop {
+            let now = self.clock.now();
+            poller.wait(self.host.next_timeout().map(|due| due - now), &mut ready)?;
+            if ready.iter().any(|ready| ready.token == STOP) {
+                return Ok(());
+            }
+            if ready.iter().any(|ready| ready.token == ADDRESSES) {
+                self.hear_of_addresses()?;
+            }
+            let now = self.clock.now();
+            if self.host.wants_look(now) {
+                self.host.look(now, link(self.rates, self.meter.read()?));
+            }
+            for ready in &ready {
+                match ready.token {
+                    QUEUE => turn(|| self.decide())?,
+                    COPIES => turn(|| self.follow())?,
+                    _ => {}
+                }
+            }
+            self.host.handle_timeout(self.clock.now());
+            self.tell();
+        }
+    }
+
+    /// Packets that wait.
+    fn decide(&mut self) -> io::Result<()> {
+        let Agent { host, diversion, raw, clock, log, .. } = self;
+        diversion.queue.receive(|verdicts, queued| {
+            if let Err(why) = decide(host, raw, clock.now(), verdicts, queued) {
+                log.debug(format_args!("verdict: {why}"));
+            }
+        })
+    }
+
+    /// Copies of packets that have left.
+    fn follow(&mut self) -> io::Result<()> {
+        let Agent { host, diversion, raw, clock, log, .. } = self;
+        diversion.copies.receive(|copied| {
+            if let Some(ack) = host.left(clock.now(), copied.head)
+                && let Err(why) = send(raw, ack)
+            {
+                log.debug(format_args!("ACK: {why}"));
+            }
+        })
+    }
+
+    /// Hands grants on.
+    fn tell(&mut self) {
+        while let Some(event) = self.host.poll_event() {
+            let now = self.clock.now();
+            match event {
+                Event::Granted(grant) => {
+                    self.log.debug(daemon::signal::granted(&grant, now));
+                    self.keeper.granted(&grant.flow, grant.bytes_per_second, grant.ends - now);
+                }
+                Event::Withdrawn(flow) => {
+                    self.log.debug(daemon::signal::withdrawn(&flow));
+                    self.keeper.withdrawn(&flow);
+                }
+                _ => {}
+            }
+        }
+    }
+
+    fn hear_of_addresses(&mut self) -> io::Result<()> {
+        let mut events = Vec::new();
+        self.watch.poll(&mut events)?;
+        for event in events {
+            match event {
+                netlink::Event::Address(address) => _ = self.addresses.insert(address.address),
+                netlink::Event::AddressRemoved { address, .. } => _ = self.addresses.remove(&address),
+                netlink::Event::LinkRemoved { index } if index == self.index => {
+                    return Err(io::Error::other("the interface is gone"));
+                }
+                _ => {}
+            }
+        }
+        self.host.set_addresses(self.addresses.iter().copied().collect());
+        Ok(())
+    }
+}
+
+fn decide(
+    host: &mut SignalHost,
+    raw: &RawSender,
+    now: Instant,
+    verdicts: &Verdicts<'_>,
+    Queued { id, hook, mark, packet }: Queued<'_>,
+) -> io::Result<()> {
+    let mark = mark & !rules::HAND_OVER;
+    match hook {
+        Hook::Arriving => {
+            let is_changed = host.arrives(now, packet);
+            verdicts.accept(id, mark, is_changed.then_some(packet))
+        }
+        Hook::Leaving => {
+            let Leaving { before, instead } = host.leaves(now, packet);
+            let sent = before.map_or(Ok(()), |ack| send(raw, ack));
+            verdicts.accept(id, mark, instead).and(sent)
+        }
+    }
+}
+
+fn send(raw: &RawSender, packet: &[u8]) -> io::Result<()> {
+    let to = FlowKey::of(packet).map_err(io::Error::other)?.dst;
+    raw.send(packet, to)
+}
+
+/// Reads until there is no more, or others have waited long enough.
+fn turn(mut receive: impl FnMut() -> io::Result<()>) -> io::Result<()> {
+    for _ in 0..TURN {
+        match receive() {
+            Err(why) if why.kind() == io::ErrorKind::WouldBlock => break,
+            result => result?,
+        }
+    }
+    Ok(())
+}
+
+fn link([up, down]: [Rate; 2], load: netlink::Load) -> HostLink {
+    let netlink::Load { mtu, sent_bytes, received_bytes, queued_bytes } = load;
+    HostLink { up, down, sent_bytes, received_bytes, queued_bytes, mtu: mtu as usize }
+}
