@@ -2,7 +2,7 @@
 
 use super::earlier::{Earlier, HEADING};
 use super::row::{Figure, Measured};
-use super::{Estimate, Picture, Reproduction, RowResult, ids};
+use super::{Estimate, Reproduction, RowResult, ids};
 use std::fmt::Write;
 
 /// What the papers leave open or say in two ways, and what it means here.
@@ -54,7 +54,10 @@ pub fn document(reproduction: &Reproduction, pictures: &str, earlier: &str) -> S
             let _ = writeln!(lines, "| [{id}](#{}) | {} | {} | {} |", anchor(row), row.figure, row.claim, verdict(row));
             section(&mut sections, row, reproduction.seeds);
             for picture in reproduction.pictures.iter().filter(|picture| picture.row == row.id) {
-                image(&mut sections, picture, pictures);
+                image(&mut sections, picture.title, pictures, picture.file);
+            }
+            for picture in reproduction.surfaces.iter().filter(|picture| picture.row == row.id) {
+                image(&mut sections, picture.title, pictures, picture.file);
             }
         } else if let Some((line, section)) = earlier.lines.get(id).zip(earlier.sections.get(id)) {
             let _ = writeln!(lines, "{line}");
@@ -109,8 +112,8 @@ fn section(text: &mut String, row: &RowResult, seeds: u64) {
     }
 }
 
-fn image(text: &mut String, picture: &Picture, pictures: &str) {
-    let _ = writeln!(text, "![{}]({pictures}/{})", picture.title, picture.file);
+fn image(text: &mut String, title: &str, pictures: &str, file: &str) {
+    let _ = writeln!(text, "![{title}]({pictures}/{file})");
 }
 
 /// Neighbours with the same columns make a table.

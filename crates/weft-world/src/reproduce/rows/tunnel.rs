@@ -1,0 +1,114 @@
+//! C7 and C8: the engine itself, beneath an explicit rate that follows its paths, and what it costs.
+
+use super::super::Estimate;
+use super::super::case::{CLEAN, STEP, read_pair};
+use super::super::checks::Checks;
+use super::super::laboratory::Laboratory;
+use super::super::row::{Chart, Curve, Finding, Measured, Picture, Row};
+use crate::pair::EngineSettings;
+use weft_engine::{Policy, Recovery, Reorder, Schedule};
+use weft_scenario::{Kind, RunSeries, Scenario, Series, Variant};
+
+pub(super) const ROWS: [Row; 2] = [
+    Row {
+        id: "C7",
+        figure: "Paper 002, §II",
+        claim: "weights can be changed in real time; the sum of the paths' rates is TCP-ER's rate",
+        accept: "when the link of 100 Mbit/s falls to 50, goodput is back at 90 % of the new optimum in less than 5 s, and stays there",
+        setup: "the engine over 50, 75 and 100 Mbit/s with 0.005 loss, packets by weights and no repeats; the weights are the capacities that the engine measures, and the explicit rate is 1.04 of what its paths carry; the step comes after 12 s of 24; optimum: Σ rates × 1448/1500 × (1 − loss); goodput over each second",
+        examine: step,
+    },
+    Row {
+        id: "C8",
+        figure: "Paper 002, §III",
+        claim: "the tunnel's own cost is negligible",
+        accept: "recorded: goodput through the engine over that of the links without it",
+        setup: "one CUBIC connection over 50, 75 and 100 Mbit/s without loss; the tunnel as it is by default, over each link alone and over all of them",
+        examine: overhead,
+    },
+];
+
+const STEP_S: f64 = 12.0;
+const RATES_AFTER_MBPS: f64 = 175.0;
+const LOSS: f64 = 0.005;
+const PAYLOAD: f64 = 1_448.0 / 1_500.0;
+const WINDOW_S: f64 = 1.0;
+
+fn step(lab: &mut Laboratory) -> Result<Finding, String> {
+    let policy = Policy {
+        schedule: Schedule::WeightedRoundRobin,
+        recovery: Recovery::Off,
+        reorder: Reorder::Off,
+        ..Policy::default()
+    };
+    let played = lab.play(&read_pair(STEP)?, &EngineSettings { policy, ..EngineSettings::default() })?;
+    let optimum_mbps = RATES_AFTER_MBPS * PAYLOAD * (1.0 - LOSS);
+    let goodput: Vec<Vec<(f64, f64)>> = played.get("weft").into_iter().flatten().filter_map(seconds).collect();
+    let before = goodput.iter().map(|run| mean(run.iter().filter(|(at, _)| *at <= STEP_S)));
+    let end = goodput.iter().map(|run| mean(run.iter().rev().take(5)));
+    let back = Estimate::of(goodput.iter().map(|run| back_after(run, 0.9 * optimum_mbps)));
+    let (mut measured, mut checks) = (Measured::default(), Checks::default());
+    measured.add("before the step, Mbit/s", "", Estimate::of(before));
+    measured.add("the last 5 s, Mbit/s", "", Estimate::of(end));
+    measured.add("90 % of the new optimum, Mbit/s", "", Estimate::exact(0.9 * optimum_mbps));
+    measured.add("back after, s", "", back);
+    let slowest = goodput.iter().map(|run| back_after(run, 0.9 * optimum_mbps)).fold(0.0, f64::max);
+    checks.check(!goodput.is_empty() && slowest < 5.0, || format!("the slowest run is back after {slowest:.1} s"));
+    let curves = goodput.iter().zip(1..).map(|(run, seed)| Curve {
+        name: format!("seed {seed}"),
+        points: run.iter().map(|(at, mbps)| (*at, Estimate::exact(*mbps))).collect(),
+    });
+    let chart = Chart {
+        title: "goodput of each second, Mbit/s; one link falls from 100 to 50 Mbit/s at 12 s".into(),
+        x_label: "seconds".into(),
+        curves: curves.collect(),
+    };
+    let picture = Picture {
+        row: "C7",
+        file: "paper-002-step.svg",
+        title: "Paper 002, §II: a link loses half of its rate",
+        charts: vec![chart],
+    };
+    Ok(Finding { picture: Some(picture), ..checks.finding(measured) })
+}
+
+/// Goodput of each second after the warm-up in Mbit/s, at the second's end.
+fn seconds(run: &RunSeries) -> Option<Vec<(f64, f64)>> {
+    let flow: &Series = run.series.iter().find(|series| series.name == "bulk")?;
+    Some(flow.averaged(WINDOW_S).into_iter().map(|(at, bps)| (at, bps / 1e6)).filter(|(at, _)| *at > 6.0).collect())
+}
+
+fn mean<'a>(points: impl Iterator<Item = &'a (f64, f64)>) -> f64 {
+    let (sum, count) = points.fold((0.0, 0.0), |(sum, count), (_, value)| (sum + value, count + 1.0));
+    sum / count
+}
+
+/// Time from the step to the end of the last second below `least_mbps`.
+fn back_after(run: &[(f64, f64)], least_mbps: f64) -> f64 {
+    let below = run.iter().rev().find(|(at, mbps)| *at > STEP_S && *mbps < least_mbps);
+    below.map_or(0.0, |(at, _)| at - STEP_S)
+}
+
+fn overhead(lab: &mut Laboratory) -> Result<Finding, String> {
+    let kinds = [Kind::EachLink, Kind::WeftEachLink, Kind::Weft];
+    let scenario = Scenario { variants: kinds.map(Variant::plain).into(), ..read_pair(CLEAN)? };
+    let played = lab.play(&scenario, &EngineSettings::default())?;
+    let mbps =
+        |name: &str| -> Vec<f64> { played.get(name).into_iter().flatten().map(|run| run.goodput_bps / 1e6).collect() };
+    let mut measured = Measured::default();
+    let mut add = |row: &str, plain: &[f64], tunnel: &[f64]| {
+        measured.add(row, "without, Mbit/s", Estimate::of(plain.iter().copied()));
+        measured.add(row, "through it, Mbit/s", Estimate::of(tunnel.iter().copied()));
+        let cost = plain.iter().zip(tunnel).map(|(plain, tunnel)| (1.0 - tunnel / plain) * 100.0);
+        measured.add(row, "cost, %", Estimate::of(cost));
+    };
+    let mut sum: Vec<f64> = Vec::new();
+    for link in &scenario.links {
+        let plain = mbps(&format!("link:{}", link.name));
+        add(&link.name, &plain, &mbps(&format!("weft:{}", link.name)));
+        sum.resize(plain.len(), 0.0);
+        sum.iter_mut().zip(&plain).for_each(|(sum, plain)| *sum += plain);
+    }
+    add("all three; without: their sum", &sum, &mbps("weft"));
+    Ok(Finding { measured, pass: true, ..Finding::default() })
+}
