@@ -5,7 +5,7 @@ use crate::PathState;
 use crate::config::{Bundle, Weights};
 use crate::path::{Lane, Path};
 use weft_core::sched::PathView;
-use weft_units::{Duration, Instant};
+use weft_units::{Duration, Instant, Rate};
 
 /// Schedules that do not look at backlogs keep at most this much on a path, so that a full path holds the others back soon.
 const SHALLOW: Duration = Duration::from_millis(1);
@@ -36,12 +36,16 @@ impl Peer {
         (0..self.paths.len()).filter(|i| self.paths[*i].is_usable()).max_by_key(|i| rank(&self.paths[*i]))
     }
 
-    /// Weights by link name: as configured or told at run time, else the measured capacities.
+    /// Weights by link name: as configured or told at run time, else the measured capacities. A path shows its capacity only while it is
+    /// full: one that has not shown it weighs twice as much as the best that has.
     pub(super) fn refresh_weights(&mut self) {
+        let weight_of = |capacity: Rate| (capacity.bps() / 100_000).clamp(1, 1 << 20) as u32;
+        let known = self.paths.iter().filter(|path| path.is_usable()).filter_map(|path| path.rate.capacity()).max();
+        let unknown = known.map_or(100, |most| 2 * weight_of(most));
         for path in &mut self.paths {
             path.weight = match &self.config.policy.weights {
                 Weights::Static(list) => list.iter().find(|(name, _)| *name == path.link_name).map_or(0, |(_, w)| *w),
-                Weights::Measured => path.rate.capacity().map_or(100, |c| (c.bps() / 100_000).clamp(1, 1 << 20) as u32),
+                Weights::Measured => path.rate.capacity().map_or(unknown, weight_of),
             };
         }
     }
