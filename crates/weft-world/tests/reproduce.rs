@@ -80,7 +80,8 @@ fn surfaces_are_drawn_and_the_engine_has_rows_of_its_own() {
     };
     assert!(cell(er, "75", "100") > 4.0 * cell(bic, "75", "100"), "{surfaces:?}");
     assert!(cell(er, "75", "100") > 1.2 * cell(er, "110", "50"), "{surfaces:?}");
-    let back = result.rows[1].measured.0.iter().find(|figure| figure.row == "back after, s").unwrap();
+    let back =
+        result.rows[1].measured.0.iter().find(|figure| figure.row == "first second at that, s after the step").unwrap();
     assert!(back.value.mean < 5.0, "{back:?}");
     assert!(document(&result, "figures", "").contains("](figures/paper-002-figure-3.svg)"));
 }
