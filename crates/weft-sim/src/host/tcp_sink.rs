@@ -110,7 +110,7 @@ impl TcpSink {
         {
             self.longest_gap = self.longest_gap.max(now - last);
         }
-        while self.marks.len() as u64 + 1 <= delivered / self.mark_every_bytes {
+        while (self.marks.len() as u64) < delivered / self.mark_every_bytes {
             self.marks.push(now);
         }
         let trigger = self.trigger.filter(|_| delivered >= self.next_trigger)?;

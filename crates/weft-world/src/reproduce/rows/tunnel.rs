@@ -94,7 +94,7 @@ fn mean<'a>(points: impl Iterator<Item = &'a (f64, f64)>) -> f64 {
 /// Time from the step to the end of the first second that has at least so much; the rest of the run, if none has.
 fn back_after(run: &[(f64, f64)], least_mbps: f64) -> f64 {
     let after = || run.iter().filter(|(at, _)| *at > STEP_S);
-    let back = after().find(|(_, mbps)| *mbps >= least_mbps).or(after().last());
+    let back = after().find(|(_, mbps)| *mbps >= least_mbps).or(after().next_back());
     back.map_or(f64::INFINITY, |(at, _)| at - STEP_S)
 }
 
