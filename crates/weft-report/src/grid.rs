@@ -1,6 +1,7 @@
 //! A grid's results: a row for each point, a column for each variant.
 
 use crate::table::Table;
+use std::collections::BTreeMap;
 use weft_scenario::{App, RunResult, Scenario};
 
 /// Goodput in Mbit/s at each point of the scenario's grid; of transfers, their mean time in milliseconds instead.
@@ -27,10 +28,10 @@ pub fn grid_table(scenario: &Scenario, cells: &[RunResult]) -> String {
     }
     let what = if is_transfer { "ms from connect to last byte" } else { "Mbit/s" };
     let mut text = format!("{}: {what}\n\n{}", scenario.name, table.render());
-    let mut skipped: Vec<_> = cells.iter().flat_map(|cell| &cell.skipped).collect();
-    skipped.dedup_by_key(|skipped| &skipped.name);
-    for skipped in skipped {
-        text += &format!("{} was skipped: {}\n", skipped.name, skipped.reason);
+    let skipped: BTreeMap<&str, &str> =
+        cells.iter().flat_map(|cell| &cell.skipped).map(|skipped| (&*skipped.name, &*skipped.reason)).collect();
+    for (name, reason) in skipped {
+        text += &format!("{name} was skipped: {reason}\n");
     }
     text
 }

@@ -4,7 +4,7 @@ use weft_core::control_loop::LoopConfig;
 use weft_core::control_loop::aimd_window::AimdConfig;
 use weft_core::queue::QueueKind;
 use weft_core::service::Service;
-use weft_engine::{Entry, Policy};
+use weft_engine::{Entry, Policy, Schedule};
 use weft_scenario::{RunResult, Scenario, VariantResult};
 use weft_units::Rate;
 use weft_world::Eyes;
@@ -195,4 +195,102 @@ fn what_is_not_there_is_said() {
     assert!(error.contains("lasts 5.6 hours; simulated time ends after 4.9"), "{error}");
     let no_flow = looking(Eyes { traced: Some("ftp".into()), ..Eyes::default() });
     assert!(run(&scenario, &traces, &no_flow, &default, &|_, _| ()).unwrap_err().contains("there is no flow `ftp`"));
+}
+
+#[test]
+fn the_receive_buffer_bounds_goodput() {
+    let text = format!("{LINKS}{BULK}")
+        .replace("variants = [\"each-link\", \"best-link\", \"weft\", \"weft-each-link\"]\n", "");
+    let text =
+        format!("{text}[[variant]]\nname = \"narrow\"\nkind = \"link\"\ntcp = {{ receive-buffer = \"10 kB\" }}\n");
+    let result = simulate(&text, &PairOptions { repeat: Some(1), ..PairOptions::default() });
+    let mbps = variant(&result, "narrow").goodput_bps / 1e6;
+    // 10 kB, in whole segments, every round trip of 10 ms.
+    assert!((5.0..8.0).contains(&mbps), "{mbps}");
+}
+
+const TRANSFERS: &str = "
+name = \"t\"
+duration = \"6 s\"
+[grid]
+size = [\"100 kB\", \"1 MB\"]
+[[link]]
+name = \"line\"
+rate = \"100 Mbit/s\"
+delay = \"100 ms\"
+[[flow]]
+name = \"transfers\"
+app = \"transfer\"
+[[variant]]
+name = \"granted\"
+kind = \"link\"
+tcp = { congestion = \"weft_er\", pacing = \"98 Mbit/s\" }
+[[variant]]
+name = \"granted, 8 MB\"
+kind = \"link\"
+tcp = { congestion = \"weft_er\", pacing = \"98 Mbit/s\", receive-buffer = \"8 MB\" }
+[[variant]]
+name = \"proxied\"
+weft = { proxy = [{}] }
+";
+
+#[test]
+fn a_grid_of_transfers_is_timed_from_connect_to_last_byte() {
+    let cells = Scenario::parse(TRANSFERS, "t").unwrap().cells();
+    let results = cells.iter().map(|cell| {
+        let traces = cell.load_traces(None).unwrap();
+        run(cell, &traces, &PairOptions::default(), &|_| Ok(EngineSettings::default()), &|_, _| ()).unwrap().result
+    });
+    let results: Vec<RunResult> = results.collect();
+    let ms = |cell: usize, name: &str| {
+        cells[cell].flows[0].size_bytes as f64 * 8e3 / variant(&results[cell], name).goodput_bps
+    };
+    // Two and a half round trips: connect, the window that fits a SYN, and the way of the rest. A buffer that grows takes two more.
+    assert!((500.0..510.0).contains(&ms(0, "granted")), "{}", ms(0, "granted"));
+    assert!((575.0..590.0).contains(&ms(1, "granted, 8 MB")), "{}", ms(1, "granted, 8 MB"));
+    assert!((890.0..940.0).contains(&ms(1, "granted")), "{}", ms(1, "granted"));
+    for result in &results {
+        assert_eq!(result.skipped.len(), 1);
+        assert_eq!((&*result.skipped[0].name, &*result.skipped[0].reason), ("proxied", "the simulator has no proxies"));
+    }
+}
+
+const FOLLOWED: &str = "
+name = \"t\"
+duration = \"10 s\"
+warmup = \"2 s\"
+[[link]]
+name = \"a\"
+rate = \"20 Mbit/s\"
+delay = \"5 ms\"
+[[link]]
+name = \"b\"
+rate = \"10 Mbit/s\"
+delay = \"5 ms\"
+[[flow]]
+name = \"bulk\"
+app = \"iperf3\"
+congestion = \"weft_er\"
+[[event]]
+at = \"5 s\"
+link = \"a\"
+rate = \"10 Mbit/s\"
+[[variant]]
+name = \"weft\"
+";
+
+#[test]
+fn an_explicit_rate_and_measured_weights_follow_the_paths() {
+    let scenario = Scenario::parse(FOLLOWED, "t").unwrap();
+    let policy = Policy { schedule: Schedule::WeightedRoundRobin, ..Policy::default() };
+    let settings = |_: &_| Ok(EngineSettings { policy: policy.clone(), ..EngineSettings::default() });
+    let traces = scenario.load_traces(None).unwrap();
+    let played = run(&scenario, &traces, &PairOptions::default(), &settings, &|_, _| ()).unwrap();
+    let goodput = played.series["weft"][0].series[0].averaged(1.0);
+    let mean = |from: f64, to: f64| {
+        let within: Vec<f64> = goodput.iter().filter(|(at, _)| *at > from && *at <= to).map(|(_, bps)| *bps).collect();
+        within.iter().sum::<f64>() / within.len() as f64 / 1e6
+    };
+    assert!(mean(2.0, 5.0) > 0.85 * 30.0, "{goodput:?}");
+    assert!((0.8 * 20.0..20.0).contains(&mean(7.0, 10.0)), "{goodput:?}");
 }

@@ -66,3 +66,22 @@ fn an_unknown_row_is_refused_with_the_known_ones() {
     let refusal = reproduce(&["A99".into()], nothing, &Count::default(), |_| Ok(())).unwrap_err();
     assert!(refusal.contains("A99") && ids().iter().all(|id| refusal.contains(id)));
 }
+
+#[test]
+fn surfaces_are_drawn_and_the_engine_has_rows_of_its_own() {
+    let (result, count) = quick(&["C3", "C7"], 2);
+    assert_eq!([&count.announced, &count.ended].map(|n| n.load(Ordering::Relaxed)), [result.runs; 2]);
+    let [surfaces] = &result.surfaces[..] else { panic!("{:?}", result.surfaces) };
+    assert_eq!((surfaces.row, surfaces.axes), ("C3", ["w₃", "w₂"]));
+    let [bic, er] = &surfaces.surfaces[..] else { panic!("{surfaces:?}") };
+    let cell = |surface: &weft_world::reproduce::Surface, w2: &str, w3: &str| {
+        let column = surface.columns.iter().position(|name| name == w3).unwrap();
+        surface.rows.iter().find(|(name, _)| name == w2).unwrap().1[column]
+    };
+    assert!(cell(er, "75", "100") > 4.0 * cell(bic, "75", "100"), "{surfaces:?}");
+    assert!(cell(er, "75", "100") > 1.2 * cell(er, "110", "50"), "{surfaces:?}");
+    let back =
+        result.rows[1].measured.0.iter().find(|figure| figure.row == "first second at that, s after the step").unwrap();
+    assert!(back.value.mean < 5.0, "{back:?}");
+    assert!(document(&result, "figures", "").contains("](figures/paper-002-figure-3.svg)"));
+}

@@ -5,12 +5,12 @@ use crate::PathState;
 use crate::config::{Bundle, Weights};
 use crate::path::{Lane, Path};
 use weft_core::sched::PathView;
-use weft_units::{Duration, Instant};
+use weft_units::{Duration, Instant, Rate};
 
 /// Schedules that do not look at backlogs keep at most this much on a path, so that a full path holds the others back soon.
 const SHALLOW: Duration = Duration::from_millis(1);
 
-/// The measured weight of a path that has carried nothing yet.
+/// The measured weight of a path while none has carried anything yet.
 const UNSEEN: u32 = 100;
 
 impl Peer {
@@ -39,15 +39,19 @@ impl Peer {
         (0..self.paths.len()).filter(|i| self.paths[*i].is_usable()).max_by_key(|i| rank(&self.paths[*i]))
     }
 
-    /// Weights by link name: as configured or told at run time, else what each path is offered (002 §IV).
+    /// Weights by link name: as configured or told at run time, else what each path is offered (002 §IV). A path shows its capacity only
+    /// while it is full: one that has carried nothing yet weighs twice as much as the best that has.
     pub(super) fn refresh_weights(&mut self) {
+        let weight_of = |rate: Rate| (rate.bps() / 100_000).clamp(1, 1 << 20) as u32;
+        let known = self.paths.iter().filter(|path| path.is_usable()).filter_map(|path| path.rate.capacity()).max();
+        let unseen = known.map_or(UNSEEN, |most| 2 * weight_of(most));
         for path in &mut self.paths {
-            path.weight = match &self.config.policy.weights {
-                Weights::Static(list) => list.iter().find(|(name, _)| *name == path.link_name).map_or(0, |(_, w)| *w),
-                Weights::Measured => match path.rate.offered().bps() {
-                    0 => UNSEEN,
-                    bps => (bps / 100_000).clamp(1, 1 << 20) as u32,
-                },
+            path.weight = match (&self.config.policy.weights, path.rate.offered()) {
+                (Weights::Static(list), _) => {
+                    list.iter().find(|(name, _)| *name == path.link_name).map_or(0, |(_, w)| *w)
+                }
+                (Weights::Measured, Rate::ZERO) => unseen,
+                (Weights::Measured, offered) => weight_of(offered),
             };
         }
     }

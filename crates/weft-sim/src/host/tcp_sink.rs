@@ -31,6 +31,9 @@ pub struct TcpSink {
     lateness: Lateness,
     /// Segments that came since the acknowledgment number moved.
     duplicates: usize,
+    /// Each time so many bytes are complete is noted.
+    mark_every_bytes: u64,
+    marks: Vec<Instant>,
 }
 
 impl TcpSink {
@@ -46,7 +49,21 @@ impl TcpSink {
             longest_gap: Duration::ZERO,
             lateness: Lateness::default(),
             duplicates: 0,
+            mark_every_bytes: u64::MAX,
+            marks: Vec::new(),
         }
+    }
+
+    /// Notes when each transfer of `bytes` is complete.
+    #[must_use]
+    pub fn marking(mut self, bytes: u64) -> TcpSink {
+        self.mark_every_bytes = bytes.max(1);
+        self
+    }
+
+    /// When the transfers noted so far were complete.
+    pub fn marks(&self) -> &[Instant] {
+        &self.marks
     }
 
     /// Bytes that reached the application in order.
@@ -92,6 +109,9 @@ impl TcpSink {
             && let Some(last) = self.last.replace(now)
         {
             self.longest_gap = self.longest_gap.max(now - last);
+        }
+        while (self.marks.len() as u64) < delivered / self.mark_every_bytes {
+            self.marks.push(now);
         }
         let trigger = self.trigger.filter(|_| delivered >= self.next_trigger)?;
         self.next_trigger += trigger.every_bytes;

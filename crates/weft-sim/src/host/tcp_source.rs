@@ -6,7 +6,7 @@ use crate::source::{exponential, geometric};
 use crate::tcp::{Flags, Segment, Sender, SenderConfig, SenderCounters};
 use crate::{Body, Ecn, Packet};
 use std::collections::VecDeque;
-use weft_units::{Duration, Instant, Rng};
+use weft_units::{Duration, Instant, Rate, Rng};
 
 /// What a source has to send.
 #[derive(Clone, Debug)]
@@ -15,8 +15,13 @@ pub enum Supply {
     Endless,
     /// One connection with so many bytes.
     Bytes(u64),
-    /// Connections of so many bytes, one after another.
-    Transfers(u64),
+    /// Connections one after another.
+    Transfers {
+        /// Bytes of each.
+        bytes: u64,
+        /// Between one's end and the next one's beginning.
+        pause: Duration,
+    },
     /// Short connections that begin at random (Poisson), their lengths geometric; one that comes while another runs waits.
     ShortFlows {
         /// Mean length in full segments.
@@ -35,6 +40,8 @@ pub struct TransferStats {
     pub completed: u64,
     /// The sum of their durations, in seconds.
     pub total_s: f64,
+    /// When each connection of a row of transfers was asked for, the one that runs included.
+    pub began: Vec<Instant>,
 }
 
 /// One line of a sender's story.
@@ -111,6 +118,11 @@ impl TcpSource {
         }
     }
 
+    /// Its explicit rate is `rate` from now on.
+    pub fn grant(&mut self, now: Instant, rate: Rate) {
+        self.sender.grant(now, rate);
+    }
+
     /// The sender of the connection that runs.
     pub fn sender(&self) -> &Sender {
         &self.sender
@@ -152,7 +164,7 @@ impl TcpSource {
     fn begin(&mut self, now: Instant) {
         let bytes = match self.supply {
             Supply::Endless => return self.sender.write(u64::MAX),
-            Supply::Bytes(bytes) | Supply::Transfers(bytes) | Supply::OnDemand(bytes) => bytes,
+            Supply::Bytes(bytes) | Supply::Transfers { bytes, .. } | Supply::OnDemand(bytes) => bytes,
             Supply::ShortFlows { .. } => return self.plan_short_flow(now),
         };
         self.due.push_back((now, bytes));
@@ -194,7 +206,7 @@ impl TcpSource {
     }
 
     fn has_connection_per_transfer(&self) -> bool {
-        matches!(self.supply, Supply::Transfers(_) | Supply::ShortFlows { .. })
+        matches!(self.supply, Supply::Transfers { .. } | Supply::ShortFlows { .. })
     }
 
     fn start_transfer(&mut self, now: Instant, asked: Instant, bytes: u64) {
@@ -204,6 +216,9 @@ impl TcpSource {
                 self.sender = self.sender.successor(now);
             }
             self.plan_short_flow(asked);
+        }
+        if let Supply::Transfers { .. } = self.supply {
+            self.transfers.began.push(asked);
         }
         self.began = Some(asked);
         self.end_of_transfer = self.end_of_transfer.max(self.sender.acked_bytes()) + bytes;
@@ -215,10 +230,10 @@ impl TcpSource {
         self.began = None;
         self.transfers.completed += 1;
         self.transfers.total_s += (now - began).as_secs_f64();
-        if let Supply::Transfers(bytes) = self.supply
-            && now < self.stop
+        if let Supply::Transfers { bytes, pause } = self.supply
+            && now + pause < self.stop
         {
-            self.due.push_back((now, bytes));
+            self.due.push_back((now + pause, bytes));
         }
     }
 

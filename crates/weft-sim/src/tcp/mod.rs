@@ -15,6 +15,6 @@ mod sender;
 mod undo;
 
 pub use config::{Recovery, SenderConfig, dup_thresh};
-pub use receiver::{DelayedAck, Receiver, ReceiverConfig};
+pub use receiver::{DelayedAck, Receiver, ReceiverConfig, WindowOpening};
 pub use segment::{Flags, SackBlock, Segment};
 pub use sender::{Sender, SenderCounters};

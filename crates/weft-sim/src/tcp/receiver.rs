@@ -11,6 +11,21 @@ use reassembly::Reassembly;
 use std::time::Duration;
 use weft_units::Instant;
 
+/// What fits the window field of a SYN, which knows no scale (RFC 7323 §2.2).
+const SYN_WINDOW_BYTES: u32 = 0xffff;
+
+/// How the receive window opens when a connection begins.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum WindowOpening {
+    /// All of it at once.
+    #[default]
+    AtOnce,
+    /// First what fits a SYN, then all of it: a buffer that the program has set.
+    AfterHandshake,
+    /// What fits a SYN, and twice what has come: a buffer that grows with what the application reads, as Linux has it.
+    WithData,
+}
+
 /// A receiver's settings.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ReceiverConfig {
@@ -18,6 +33,8 @@ pub struct ReceiverConfig {
     pub mss: u32,
     /// The receive window in segments; at least 1. The application reads at once, so that it is always open.
     pub window_segments: u32,
+    /// How it opens.
+    pub opening: WindowOpening,
     /// When acknowledgments leave.
     pub delayed_ack: DelayedAck,
     /// Report what arrived out of order, and what arrived twice (RFC 2018, RFC 2883).
@@ -29,7 +46,8 @@ pub struct ReceiverConfig {
 impl Default for ReceiverConfig {
     fn default() -> ReceiverConfig {
         let delayed_ack = DelayedAck::Standard { delay: Duration::from_millis(200) };
-        ReceiverConfig { mss: 1448, window_segments: 100, delayed_ack, sack: true, ecn: false }
+        let opening = WindowOpening::AtOnce;
+        ReceiverConfig { mss: 1448, window_segments: 100, opening, delayed_ack, sack: true, ecn: false }
     }
 }
 
@@ -39,7 +57,10 @@ pub struct Receiver {
     sack: bool,
     ecn: bool,
     window_bytes: u32,
+    opening: WindowOpening,
     rcv_nxt: u64,
+    /// Where the connection began; another may follow on the same numbers.
+    began_at: u64,
     reassembly: Reassembly,
     timing: AckTiming,
     syn_ack_due: bool,
@@ -58,7 +79,9 @@ impl Receiver {
             sack: config.sack,
             ecn: config.ecn,
             window_bytes: config.mss.max(1).saturating_mul(config.window_segments.max(1)),
+            opening: config.opening,
             rcv_nxt: 0,
+            began_at: 0,
             reassembly: Reassembly::default(),
             timing: AckTiming::new(config.delayed_ack, config.mss.max(1)),
             syn_ack_due: false,
@@ -72,6 +95,7 @@ impl Receiver {
     pub fn receive(&mut self, now: Instant, segment: &Segment, ce: bool) {
         if segment.flags.has(Flags::SYN) {
             self.syn_ack_due = true;
+            self.began_at = self.rcv_nxt;
             return;
         }
         self.note_ecn(segment, ce);
@@ -145,8 +169,19 @@ impl Receiver {
         Some(ack)
     }
 
+    /// The window to announce.
+    fn window(&self) -> u32 {
+        let come = self.rcv_nxt - self.began_at;
+        let open = match self.opening {
+            WindowOpening::AfterHandshake if come == 0 => u64::from(SYN_WINDOW_BYTES),
+            WindowOpening::WithData => come.saturating_mul(2).saturating_add(SYN_WINDOW_BYTES.into()),
+            WindowOpening::AtOnce | WindowOpening::AfterHandshake => u64::MAX,
+        };
+        u32::try_from(open).unwrap_or(u32::MAX).min(self.window_bytes)
+    }
+
     fn acknowledgment(&self, flags: Flags) -> Segment {
-        Segment { ack: self.rcv_nxt, window: self.window_bytes, flags: flags.with(Flags::ACK), ..Segment::default() }
+        Segment { ack: self.rcv_nxt, window: self.window(), flags: flags.with(Flags::ACK), ..Segment::default() }
     }
 
     fn add_sacks(&mut self, ack: &mut Segment) {

@@ -15,7 +15,7 @@ use super::undo::Undo;
 use super::{Flags, Recovery, Segment, SenderConfig};
 use std::time::Duration;
 use timers::Timers;
-use weft_units::Instant;
+use weft_units::{Instant, Rate};
 
 /// What a sender has done so far.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -163,6 +163,14 @@ impl Sender {
     /// The application writes no more: FIN follows the data.
     pub fn close(&mut self) {
         self.closed = true;
+    }
+
+    /// Its explicit rate is `rate` from now on, that of a successor too; a sender with another congestion control has none.
+    pub fn grant(&mut self, now: Instant, rate: Rate) {
+        if let CongestionKind::ExplicitRate { rate: granted } = &mut self.config.congestion {
+            *granted = rate;
+            self.congestion.grant(now, rate);
+        }
     }
 
     /// Payload bytes acknowledged in order.

@@ -76,6 +76,7 @@ proptest! {
             delayed_ack,
             sack: sender.recovery != Recovery::NewReno,
             ecn: sender.ecn,
+            ..ReceiverConfig::default()
         };
         let outcome = transfer(sender, receiver, faults, bytes, seed);
         prop_assert!(outcome.finished, "{:?}", outcome);

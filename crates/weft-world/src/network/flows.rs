@@ -86,6 +86,7 @@ pub fn receiver_config(tcp: &TcpSpec) -> ReceiverConfig {
         },
         sack: tcp.recovery != Recovery::NewReno,
         ecn: tcp.ecn,
+        ..ReceiverConfig::default()
     }
 }
 
@@ -109,7 +110,7 @@ pub(super) fn agents(flow: &NetworkFlow, tcp: &TcpSpec, paths: u32, this: FlowNo
     match flow.traffic {
         Traffic::Ftp { size_bytes: None } => tcp(Supply::Endless),
         Traffic::Ftp { size_bytes: Some(bytes) } => tcp(Supply::Bytes(bytes)),
-        Traffic::Http { size_bytes } => tcp(Supply::Transfers(size_bytes)),
+        Traffic::Http { size_bytes } => tcp(Supply::Transfers { bytes: size_bytes, pause: Duration::ZERO }),
         Traffic::ShortFlows { mean_packets, interval } => {
             tcp(Supply::ShortFlows { mean_segments: mean_packets, interval })
         }

@@ -7,9 +7,9 @@ use weft_scenario::{App, Flow, FlowDirection, FlowResult, Scenario, Series};
 use weft_sim::host::{Agent, DatagramSink, DatagramSource, Echo, EchoAnswer, Ends, Supply, TcpSink, TcpSource};
 use weft_sim::source::Pattern;
 use weft_sim::tcp::congestion::{CongestionKind, CubicGrowth, HyStartKind};
-use weft_sim::tcp::{DelayedAck, ReceiverConfig, Recovery, SenderConfig};
+use weft_sim::tcp::{DelayedAck, ReceiverConfig, Recovery, SenderConfig, WindowOpening};
 use weft_sim::{FlowNo, NodeId};
-use weft_units::{Duration, Instant, Rng};
+use weft_units::{Duration, Instant, Rate, Rng};
 
 /// IPv4, TCP, timestamps.
 const TCP_HEADERS_LEN: u32 = 52;
@@ -23,12 +23,15 @@ const WINDOW_BYTES: u32 = 16 << 20;
 const MAX_ACK_DELAY: Duration = Duration::from_millis(40);
 const MIN_RTO: Duration = Duration::from_millis(200);
 const MAX_RTO: Duration = Duration::from_secs(120);
+/// Between two transfers, as the lab has it.
+const PAUSE: Duration = Duration::from_millis(200);
 /// Linux: `tcp_reordering`.
 const DUP_THRESH: u32 = 3;
 /// Known congestion controls, by the kernel's names.
 const CONGESTION: [&str; 5] = ["reno", "cubic", "bic", "bbr", "weft_er"];
 
-fn congestion(flow: &Flow, seed: u64) -> Result<CongestionKind, String> {
+/// `has_paths`: a tunnel carries the flow, whose paths' rates stand for a rate that the flow does not name.
+fn congestion(flow: &Flow, has_paths: bool, seed: u64) -> Result<CongestionKind, String> {
     match flow.congestion.as_str() {
         "reno" => Ok(CongestionKind::Reno { abc_limit_segments: 1 }),
         "cubic" => Ok(CongestionKind::Cubic {
@@ -40,6 +43,7 @@ fn congestion(flow: &Flow, seed: u64) -> Result<CongestionKind, String> {
         "bbr" => Ok(CongestionKind::Bbr { seed }),
         "weft_er" => match flow.pacing {
             Some(rate) => Ok(CongestionKind::ExplicitRate { rate }),
+            None if has_paths => Ok(CongestionKind::ExplicitRate { rate: Rate::ZERO }),
             None => Err(format!("flow `{}` has no `pacing`, which is its explicit rate", flow.name)),
         },
         name => Err(format!("the simulator has no congestion control `{name}`: it knows {}", CONGESTION.join(", "))),
@@ -65,9 +69,23 @@ fn sender_config(mss: u32, congestion: CongestionKind, dup_thresh: u32) -> Sende
     }
 }
 
-fn receiver_config(mss: u32) -> ReceiverConfig {
-    let window_segments = WINDOW_BYTES / mss.max(1);
-    ReceiverConfig { mss, window_segments, delayed_ack: DelayedAck::Quick, sack: true, ecn: false }
+/// A TCP receiver as Linux has it. The kernel doubles what iperf3 asks for and announces half of the buffer; a transfer's is as said.
+fn receiver_config(flow: &Flow, mss: u32) -> ReceiverConfig {
+    let window_of = |buffer: u64| if flow.app == App::Transfer { buffer / 2 } else { buffer };
+    let set = flow.receive_buffer_bytes.map(|buffer| u32::try_from(window_of(buffer)).unwrap_or(u32::MAX));
+    ReceiverConfig {
+        mss,
+        window_segments: set.unwrap_or(WINDOW_BYTES) / mss.max(1),
+        opening: if set.is_some() { WindowOpening::AfterHandshake } else { WindowOpening::WithData },
+        delayed_ack: DelayedAck::Quick,
+        sack: true,
+        ecn: false,
+    }
+}
+
+/// One subflow's receiver: MPTCP's window is that of the whole connection.
+fn subflow_receiver_config(flow: &Flow, mss: u32) -> ReceiverConfig {
+    ReceiverConfig { opening: WindowOpening::AtOnce, ..receiver_config(flow, mss) }
 }
 
 /// A flow's place in the world.
@@ -140,10 +158,10 @@ impl Seat {
         }
         let (start, stop) = (self.epoch + self.flow.start, self.epoch + self.flow.stop);
         let mss = world.mss(self.from);
-        let sender = sender_config(mss, congestion(&self.flow, rng.split(2).next_u64())?, DUP_THRESH);
+        let sender = sender_config(mss, congestion(&self.flow, false, rng.split(2).next_u64())?, DUP_THRESH);
         self.add(world, self.to, |site, ends| {
             if let Some(site) = site.multipath_mut() {
-                site.add_receiver(ends, receiver_config(mss));
+                site.add_receiver(ends, subflow_receiver_config(&self.flow, mss));
             }
         });
         self.add(world, self.from, |site, ends| {
@@ -172,16 +190,33 @@ impl Seat {
                 return Ok([Agent::DatagramSource(source), Agent::DatagramSink(Box::default())]);
             }
             App::Iperf3 => Supply::Endless,
-            App::Http | App::Transfer => Supply::Transfers(self.flow.size_bytes),
+            App::Http => Supply::Transfers { bytes: self.flow.size_bytes, pause: Duration::ZERO },
+            App::Transfer => Supply::Transfers { bytes: self.flow.size_bytes, pause: PAUSE },
         };
         let mss = world.mss(self.from);
         let site = world.simulator.nodes().get(self.from.index());
         let dup_thresh = site.and_then(|site| site.engine()?.reordering_metric()).unwrap_or(DUP_THRESH);
-        let congestion = congestion(&self.flow, rng.split(2).next_u64())?;
+        let has_paths = site.is_some_and(|site| site.engine().is_some());
+        let congestion = congestion(&self.flow, has_paths, rng.split(2).next_u64())?;
         let sender = sender_config(mss, congestion, dup_thresh);
         let source = TcpSource::new(sender, TCP_HEADERS_LEN, supply, start, stop, rng.split(3));
-        let sink = TcpSink::new(receiver_config(mss), TCP_HEADERS_LEN, None);
+        let sink = TcpSink::new(receiver_config(&self.flow, mss), TCP_HEADERS_LEN, None).marking(self.flow.size_bytes);
         Ok([Agent::TcpSource(Box::new(source)), Agent::TcpSink(Box::new(sink))])
+    }
+
+    /// Whether the rates of the tunnel's paths are the flow's explicit rate.
+    pub(super) fn goes_by_paths(&self) -> bool {
+        self.flow.app.is_tcp() && self.flow.congestion == "weft_er" && self.flow.pacing.is_none()
+    }
+
+    /// The flow's explicit rate is `rate` from now on.
+    pub(super) fn grant(&self, world: &mut World, rate: Rate) {
+        world.simulator.with_node(self.from, |site, now, ports| {
+            if let Some(Agent::TcpSource(source)) = site.host_mut(self.number).agent_mut(self.number) {
+                source.grant(now, rate);
+            }
+            weft_sim::Node::wake(site, now, ports);
+        });
     }
 
     /// The flow's name.
@@ -246,9 +281,8 @@ impl Seat {
     pub(super) fn report(&self, world: &World, warmup: Duration) -> (FlowResult, Series) {
         let series = |unit, points| Series { name: self.flow.name.clone(), unit, points };
         match self.flow.app {
-            App::Iperf3 | App::Http | App::Transfer | App::Cbr => {
-                (self.bulk_result(warmup), series("bit/s", self.rates()))
-            }
+            App::Iperf3 | App::Http | App::Cbr => (self.bulk_result(warmup), series("bit/s", self.rates())),
+            App::Transfer => (self.transfer_result(world, warmup), series("bit/s", self.rates())),
             App::Probe => {
                 let arrivals = self.arrivals(world);
                 let sent = match self.agent(world, self.from) {
@@ -289,6 +323,22 @@ impl Seat {
             tcp_resets: (self.flow.app != App::Cbr).then_some(0.0),
             ..FlowResult::default()
         }
+    }
+
+    /// Goodput is that of the transfers that began after the warm-up, over their own time: from connect to the last byte.
+    fn transfer_result(&self, world: &World, warmup: Duration) -> FlowResult {
+        let (Some(Agent::TcpSource(source)), Some(Agent::TcpSink(sink))) =
+            (self.agent(world, self.from), self.agent(world, self.to))
+        else {
+            return self.bulk_result(warmup);
+        };
+        let counted_from = self.epoch + warmup.max(self.flow.start);
+        let transfers = source.transfers().began.iter().zip(sink.marks());
+        let counted = transfers.filter(|(began, _)| **began >= counted_from);
+        let times: Vec<f64> = counted.map(|(began, ended)| (*ended - *began).as_secs_f64()).collect();
+        let bits = self.flow.size_bytes as f64 * 8.0 * times.len() as f64;
+        let all_s: f64 = times.iter().sum();
+        FlowResult { goodput_bps: Some(if all_s > 0.0 { bits / all_s } else { 0.0 }), ..self.bulk_result(warmup) }
     }
 
     fn rates(&self) -> Vec<(f64, f64)> {

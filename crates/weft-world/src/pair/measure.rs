@@ -5,7 +5,7 @@ use super::events;
 use super::lane::Lane;
 use super::vpns::Entries;
 use super::watch::Watch;
-use super::world::{World, described};
+use super::world::{HOME, HUB, World, described};
 use crate::eyes::Eyes;
 use std::path::PathBuf;
 use weft_scenario::measure::{
@@ -14,12 +14,15 @@ use weft_scenario::measure::{
 };
 use weft_scenario::{Capacity, FlowDirection, LinkResult, Scenario, Series, Traces, VariantRun};
 use weft_sim::link::LinkSpec;
-use weft_units::{Duration, Instant, Rng};
+use weft_units::{Duration, Instant, Rate, Rng};
 
 /// Time between a tunnel's being ready and the beginning of the run.
 const LEAD: Duration = Duration::from_millis(700);
 /// How long after the end of a run what was sent may still arrive.
 const DRAIN: Duration = Duration::from_secs(2);
+
+/// Of what the paths are known to carry, in percent: more than all of it, since a path that is kept below its capacity never shows it.
+const USED_PERCENT: u64 = 104;
 
 /// What is the same in all runs.
 pub(super) struct Bench<'a> {
@@ -204,6 +207,18 @@ impl Stage<'_> {
         self.carried.steps.push((self.at, step));
         for seat in &mut self.seats {
             seat.look(&self.world, self.at);
+        }
+        self.grant_paths();
+    }
+
+    /// Flows whose explicit rate is that of the tunnel's paths share it, as a proxy would have them.
+    fn grant_paths(&mut self) {
+        for node in [HOME, HUB] {
+            let own = |seat: &&Seat| seat.goes_by_paths() && seat.sender().0 == node;
+            let flows = self.seats.iter().filter(own).count() as u64;
+            let Some(rate) = self.world.paths_rate(node).filter(|_| flows > 0) else { continue };
+            let each = Rate::from_bps(rate.bps() * USED_PERCENT / 100 / flows);
+            self.seats.iter().filter(own).for_each(|seat| seat.grant(&mut self.world, each));
         }
     }
 

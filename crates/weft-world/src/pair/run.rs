@@ -74,9 +74,8 @@ pub fn run(
         let best = campaign.best_link();
         let mut planned = Vec::new();
         for variant in stage {
-            if variant.openvpn.is_some() && variant.kind.is_weft() {
-                let reason = "the simulator has no OpenVPN inside of weft".to_owned();
-                campaign.skipped.push(Skipped { name: variant.name.clone(), reason });
+            if let Some(reason) = lacking(variant) {
+                campaign.skipped.push(Skipped { name: variant.name.clone(), reason: reason.to_owned() });
                 continue;
             }
             planned.extend(lanes(variant, scenario, settings_for(variant), best));
@@ -84,6 +83,20 @@ pub fn run(
         campaign.run(&planned, done);
     }
     Ok(campaign.finish(&wanted, &to_run, first_seed, repeats))
+}
+
+/// What a variant needs and the simulator does not have.
+fn lacking(variant: &Variant) -> Option<&'static str> {
+    if !variant.kind.is_weft() {
+        return None;
+    }
+    let has = |section| variant.weft.contains_key(section);
+    match () {
+        () if variant.openvpn.is_some() => Some("the simulator has no OpenVPN inside of weft"),
+        () if has("proxy") => Some("the simulator has no proxies"),
+        () if has("signal") => Some("the simulator's two nodes do not signal rates"),
+        () => None,
+    }
 }
 
 /// Whether all that is to be looked at is there.

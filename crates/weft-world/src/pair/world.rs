@@ -10,7 +10,7 @@ use weft_scenario::{Discipline, LinkDirection, PAYLOAD_BYTES, Scenario, Traces};
 use weft_session::{Cipher, Identity};
 use weft_sim::link::{Capacity, LinkSpec};
 use weft_sim::{LinkId, NodeId, Simulator};
-use weft_units::{Duration, Instant, Rng, VpnId};
+use weft_units::{Duration, Instant, Rate, Rng, VpnId};
 
 /// The scenario's first node.
 pub const HOME: NodeId = NodeId(0);
@@ -125,6 +125,12 @@ impl World {
         let peer = snapshot.peers.first().filter(|peer| peer.established_for.is_some());
         let carries = |state| !matches!(state, PathState::Opening | PathState::Down);
         peer.map_or(0, |peer| peer.paths.iter().filter(|path| path.active && carries(path.state)).count())
+    }
+
+    /// What the usable paths of `node`'s engine carry together, IP bytes of inner packets; none while one's is not known.
+    pub(super) fn paths_rate(&self, node: NodeId) -> Option<Rate> {
+        let site = self.simulator.nodes().get(node.index()).and_then(Site::engine)?;
+        site.engine().payload_rates().next()?.rate
     }
 
     /// TCP payload bytes of a full packet that `node` sends, as its route and device say when a connection begins.

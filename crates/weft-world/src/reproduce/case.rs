@@ -1,7 +1,7 @@
 //! The scenarios, and the cases made of them.
 
 use super::laboratory::Case;
-use weft_scenario::Network;
+use weft_scenario::{Network, Scenario};
 
 /// A scenario file that is part of the program.
 #[derive(Clone, Copy)]
@@ -34,12 +34,19 @@ scenario_files! {
     OVERLAY = "paper-001-figure-6.toml";
     ACCESS = "paper-002-access-sim.toml";
     HETEROGENEOUS = "paper-002-heterogeneous-sim.toml";
+    STEP = "paper-002-step-sim.toml";
+    CLEAN = "clean-links.toml";
 }
 
 impl ScenarioFile {
     pub fn read(self) -> Result<Network, String> {
         Network::parse(self.text, self.name).map_err(|error| error.to_string())
     }
+}
+
+/// A scenario of two nodes.
+pub(super) fn read_pair(file: ScenarioFile) -> Result<Scenario, String> {
+    Scenario::parse(file.text, file.name).map_err(|error| error.to_string())
 }
 
 /// One variant of a network that `label` tells from the other networks of its name.

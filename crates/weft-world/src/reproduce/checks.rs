@@ -28,7 +28,7 @@ impl Checks {
 
     /// What was measured, with whether all was met.
     pub fn finding(self, measured: Measured) -> Finding {
-        Finding { measured, pass: self.pass(), remarks: self.into_remarks(), picture: None }
+        Finding { measured, pass: self.pass(), remarks: self.into_remarks(), ..Finding::default() }
     }
 
     /// Whether all were met.

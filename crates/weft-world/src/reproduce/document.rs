@@ -2,7 +2,7 @@
 
 use super::earlier::{Earlier, HEADING};
 use super::row::{Figure, Measured};
-use super::{Estimate, Picture, Reproduction, RowResult, ids};
+use super::{Estimate, Reproduction, RowResult, ids};
 use std::fmt::Write;
 
 /// What the papers leave open or say in two ways, and what it means here.
@@ -54,7 +54,10 @@ pub fn document(reproduction: &Reproduction, pictures: &str, earlier: &str) -> S
             let _ = writeln!(lines, "| [{id}](#{}) | {} | {} | {} |", anchor(row), row.figure, row.claim, verdict(row));
             section(&mut sections, row, reproduction.seeds);
             for picture in reproduction.pictures.iter().filter(|picture| picture.row == row.id) {
-                image(&mut sections, picture, pictures);
+                image(&mut sections, picture.title, pictures, picture.file);
+            }
+            for picture in reproduction.surfaces.iter().filter(|picture| picture.row == row.id) {
+                image(&mut sections, picture.title, pictures, picture.file);
             }
         } else if let Some((line, section)) = earlier.lines.get(id).zip(earlier.sections.get(id)) {
             let _ = writeln!(lines, "{line}");
@@ -73,9 +76,9 @@ const HEAD: &str = "# Papers 000 to 004, reproduced
 
 Written by `weft sim reproduce`, row by row; do not edit. A row stays as it is until it is run again. Same program, same bytes.
 
-Rows A, B and C are runs of 30 simulated seconds, the first 10 of them not counted; rows D and E as long as their scenarios say. A figure is \
+Rows A, B and C are runs of 30 simulated seconds, the first 10 of them not counted; rows C7, C8, D and E as long as their scenarios say. A figure is \
 the mean over the seeds ± half its 95 % confidence interval (Student's t). Ratios are taken seed by seed. The setups are the files \
-`scenarios/paper-000-*.toml`, `paper-001-figure-6.toml`, `paper-002-*-sim.toml`, `paper-003-*.toml`, `paper-004-*.toml` and `fair-vpns.toml`, which also say what \
+`scenarios/paper-000-*.toml`, `paper-001-figure-6.toml`, `paper-002-*-sim.toml`, `paper-003-*.toml`, `paper-004-*.toml`, `clean-links.toml` and `fair-vpns.toml`, which also say what \
 they assume. Rows D7 to D10 are of processor and memory: `make bench` measures them ([scale.md](scale.md)).
 ";
 
@@ -109,8 +112,8 @@ fn section(text: &mut String, row: &RowResult, seeds: u64) {
     }
 }
 
-fn image(text: &mut String, picture: &Picture, pictures: &str) {
-    let _ = writeln!(text, "![{}]({pictures}/{})", picture.title, picture.file);
+fn image(text: &mut String, title: &str, pictures: &str, file: &str) {
+    let _ = writeln!(text, "![{title}]({pictures}/{file})");
 }
 
 /// Neighbours with the same columns make a table.

@@ -1,11 +1,12 @@
 //! Runs cases over all seeds on all cores, each once.
 
 use crate::network::{NetworkRun, run};
+use crate::pair::{self, EngineSettings, PairOptions};
 use std::collections::BTreeMap;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
-use weft_scenario::{Network, NetworkVariant, Traces};
+use weft_scenario::{Network, NetworkVariant, RunSeries, Scenario, Traces};
 use weft_units::Duration;
 
 /// How thoroughly, and on how many threads.
@@ -96,6 +97,38 @@ impl<'a> Laboratory<'a> {
             self.known.insert(case.name, outcomes);
         }
         Ok(cases.iter().map(|case| self.known.get(&case.name).cloned().unwrap_or_default()).collect())
+    }
+
+    /// Runs a scenario of two nodes over all seeds, as long as it says; what each run gave, by the names of results. Every engine is
+    /// set to `settings`.
+    ///
+    /// # Errors
+    /// When it cannot be run.
+    pub fn play(
+        &mut self,
+        scenario: &Scenario,
+        settings: &EngineSettings,
+    ) -> Result<BTreeMap<String, Vec<RunSeries>>, String> {
+        let options = PairOptions {
+            repeat: Some(self.effort.seeds as u32),
+            seed: Some(1),
+            threads: self.effort.threads,
+            ..PairOptions::default()
+        };
+        let done = |done: usize, all: usize| {
+            if done == 1 {
+                self.progress.begin(self.row, all);
+            }
+            self.progress.advance();
+        };
+        let played = pair::run(scenario, &Traces::new(), &options, &|_| Ok(settings.clone()), &done)?;
+        if let Some(skipped) = played.result.skipped.first() {
+            return Err(format!("{}: {}: {}", scenario.name, skipped.name, skipped.reason));
+        }
+        let runs = played.series.values().map(Vec::len).sum::<usize>();
+        self.runs += runs;
+        self.simulated += scenario.duration * runs as u32;
+        Ok(played.series)
     }
 
     fn of_run_length(&self, case: &Case) -> Case {

@@ -19,7 +19,7 @@ pub use estimate::Estimate;
 use estimate::r_squared;
 use laboratory::Laboratory;
 pub use laboratory::{Effort, Progress, RUN_LENGTH, WARMUP};
-pub use row::{Chart, Curve, Figure, Measured, Picture, RowResult};
+pub use row::{Chart, Curve, Figure, Measured, Picture, RowResult, Surface, Surfaces};
 use serde::Serialize;
 
 /// What a reproduction gave.
@@ -44,6 +44,9 @@ pub struct Reproduction {
     /// Pictures of the figures.
     #[serde(skip)]
     pub pictures: Vec<Picture>,
+    /// Pictures of surfaces.
+    #[serde(skip)]
+    pub surfaces: Vec<Surfaces>,
 }
 
 /// Rows of the checklist that no simulation shows.
@@ -78,6 +81,7 @@ pub fn reproduce(
         lab.turn_to(row.id);
         let finding = (row.examine)(&mut lab)?;
         so_far.pictures.extend(finding.picture.clone());
+        so_far.surfaces.extend(finding.surfaces.clone());
         so_far.rows.push(row.result(finding));
         (so_far.runs, so_far.simulated_s) = (lab.runs, lab.simulated.as_secs_f64());
         keep(&so_far)?;
@@ -98,6 +102,7 @@ impl Reproduction {
             simulated_s: 0.0,
             rows: Vec::new(),
             pictures: Vec::new(),
+            surfaces: Vec::new(),
         }
     }
 }

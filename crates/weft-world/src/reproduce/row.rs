@@ -44,6 +44,7 @@ pub(super) struct Finding {
     /// What else there is to say, with its numbers: why a row misses, what other assumptions give.
     pub remarks: Vec<String>,
     pub picture: Option<Picture>,
+    pub surfaces: Option<Surfaces>,
 }
 
 /// A picture of a figure.
@@ -57,6 +58,42 @@ pub struct Picture {
     pub title: &'static str,
     /// Its panels.
     pub charts: Vec<Chart>,
+}
+
+/// A picture of surfaces.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Surfaces {
+    /// The row it belongs to.
+    pub row: &'static str,
+    /// The name of its file.
+    pub file: &'static str,
+    /// What it shows.
+    pub title: &'static str,
+    /// What columns and rows are, with their units.
+    pub axes: [&'static str; 2],
+    /// The surfaces, in Mbit/s.
+    pub surfaces: Vec<Surface>,
+}
+
+/// What something is at each of two settings.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Surface {
+    /// Its name.
+    pub name: String,
+    /// The columns' settings.
+    pub columns: Vec<String>,
+    /// The rows' settings, and a value for each column.
+    pub rows: Vec<(String, Vec<f64>)>,
+}
+
+impl Surface {
+    /// A surface with the values of one row after another.
+    pub(super) fn new(name: &str, columns: &[String], rows: &[String], values: &[Estimate]) -> Surface {
+        let row =
+            |(row, values): (&String, &[Estimate])| (row.clone(), values.iter().map(|value| value.mean).collect());
+        let rows = rows.iter().zip(values.chunks(columns.len().max(1))).map(row).collect();
+        Surface { name: name.to_owned(), columns: columns.to_vec(), rows }
+    }
 }
 
 /// One panel of a picture.

@@ -8,7 +8,7 @@ use std::path::Path;
 use toml::{Table, Value};
 use weft_config::config::{Config, Mtu, Report, Severity, parse};
 use weft_engine::LinkConfig;
-use weft_report::{Chart, charts_picture};
+use weft_report::{Chart, charts_picture, grid_table, run_table};
 use weft_scenario::{AnyScenario, Network, RunResult, Scenario, Series, Variant};
 use weft_session::Identity;
 use weft_world::Eyes;
@@ -22,12 +22,26 @@ const SHOWN: usize = 6;
 pub fn run(file: &Path, options: &SimOptions) -> Result<Outcome, Failure> {
     let name = file.display().to_string();
     let text = std::fs::read_to_string(file).map_err(|why| Failure::new(format!("{name}: {why}")))?;
-    let result = match AnyScenario::parse(&text, &name).map_err(refused)? {
-        AnyScenario::Pair(scenario) => run_pair(&scenario, &name, options)?,
-        AnyScenario::Network(network) => run_network(&network, options)?,
-    };
-    print!("{}", if options.run.json { json(&result)? } else { weft_report::run_table(&result) });
+    match AnyScenario::parse(&text, &name).map_err(refused)? {
+        AnyScenario::Pair(scenario) => print!("{}", run_cells(&scenario, &name, options)?),
+        AnyScenario::Network(network) => {
+            let result = run_network(&network, options)?;
+            print!("{}", if options.run.json { json(&result)? } else { run_table(&result) });
+        }
+    }
     Ok(Outcome::Well)
+}
+
+/// Runs a scenario of two nodes at each point of its grid; the results as text.
+fn run_cells(scenario: &Scenario, file: &str, options: &SimOptions) -> Result<String, Failure> {
+    let results =
+        scenario.cells().iter().map(|cell| run_pair(cell, file, options)).collect::<Result<Vec<RunResult>, _>>()?;
+    Ok(match &results[..] {
+        [result] if options.run.json => json(result)?,
+        results if options.run.json => json(&results)?,
+        [result] => run_table(result),
+        results => grid_table(scenario, results),
+    })
 }
 
 /// Runs a scenario of two nodes; `file` names it in errors.

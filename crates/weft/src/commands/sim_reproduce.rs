@@ -10,8 +10,8 @@ use std::path::Path;
 use std::sync::Mutex;
 use std::time::Duration;
 use std::{fs, io, thread};
-use weft_report::{Chart, Curve, charts_picture};
-use weft_world::reproduce::{self, Effort, Progress, Reproduction, document, reproduce};
+use weft_report::{Chart, Curve, HeatMap, charts_picture, heat_maps_picture};
+use weft_world::reproduce::{self, Effort, Progress, Reproduction, Surface, document, reproduce};
 
 /// Seeds where nothing else is said.
 const SEEDS: u64 = 5;
@@ -47,6 +47,12 @@ fn write(directory: &Path, result: &Reproduction) -> Result<(), String> {
         charts_picture(&pictures.join(picture.file), picture.title, &subtitle, &charts)
             .map_err(|why| why.to_string())?;
     }
+    for picture in &result.surfaces {
+        let maps: Vec<HeatMap> = picture.surfaces.iter().map(|surface| heat_map(surface, picture.axes)).collect();
+        let subtitle = format!("goodput in Mbit/s, means of {} seeds", result.seeds);
+        heat_maps_picture(&pictures.join(picture.file), picture.title, &subtitle, "Mbit/s", &maps)
+            .map_err(|why| why.to_string())?;
+    }
     let file = directory.join("reproduction.md");
     let earlier = match fs::read_to_string(&file) {
         Err(why) if why.kind() == io::ErrorKind::NotFound => String::new(),
@@ -65,6 +71,16 @@ fn chart(chart: &reproduce::Chart) -> Chart {
         title: chart.title.clone(),
         x_label: chart.x_label.clone(),
         curves: chart.curves.iter().map(curve).collect(),
+    }
+}
+
+fn heat_map(surface: &Surface, [x_label, y_label]: [&str; 2]) -> HeatMap {
+    HeatMap {
+        title: surface.name.clone(),
+        x_label: x_label.to_owned(),
+        y_label: y_label.to_owned(),
+        columns: surface.columns.clone(),
+        rows: surface.rows.clone(),
     }
 }
 

@@ -26,6 +26,12 @@ impl ExplicitRate {
         ExplicitRate { law, mss: mss.max(1).into(), granted, acked_bytes: 0, lost_bytes: 0 }
     }
 
+    /// Another rate holds from now on.
+    pub fn grant(&mut self, now: Instant, rate: Rate) {
+        self.granted = rate;
+        self.law.on_grant(now.as_nanos() / 1_000, rate.bps() / 8);
+    }
+
     /// Whole packets of `bytes` and of what was left over before.
     fn packets(left: &mut u64, bytes: u64, mss: u64) -> u32 {
         *left += bytes;

@@ -181,6 +181,13 @@ impl Congestion {
         })
     }
 
+    /// Another rate is granted to a law that goes by one; others do not listen.
+    pub fn grant(&mut self, now: Instant, rate: Rate) {
+        if let Laws::ExplicitRate(law) = &mut self.0 {
+            law.grant(now, rate);
+        }
+    }
+
     /// An acknowledgment delivered something or declared something lost.
     pub fn on_ack(&mut self, ack: &AckEvent) {
         self.law_mut().on_ack(ack);

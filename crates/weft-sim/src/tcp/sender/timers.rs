@@ -38,6 +38,9 @@ impl Sender {
 
     /// Its deadline has come. Poll [`transmit`](Self::transmit) after it.
     pub fn wake(&mut self, now: Instant) {
+        if self.timers.pace <= now {
+            self.timers.pace = Instant::FAR_FUTURE;
+        }
         if self.timers.reorder <= now {
             self.rack_detect(now, 0);
             self.update_window(0);

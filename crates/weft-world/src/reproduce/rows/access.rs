@@ -4,7 +4,7 @@ use super::super::Estimate;
 use super::super::case::{ACCESS, HETEROGENEOUS, case, weighted};
 use super::super::checks::Checks;
 use super::super::laboratory::{Case, Laboratory};
-use super::super::row::{Chart, Curve, Finding, Measured, Picture, Row};
+use super::super::row::{Finding, Measured, Row, Surface, Surfaces};
 use super::super::sweep::goodput_mbps;
 use super::weights::bound;
 use weft_scenario::{CongestionControl, Network, Recovery};
@@ -49,6 +49,13 @@ pub(super) const ROWS: [Row; 4] = [
 const RATES_MBPS: [f64; 3] = [50.0, 75.0, 100.0];
 const W2: [u32; 5] = [30, 50, 75, 90, 110];
 const W3: [u32; 5] = [50, 75, 100, 125, 150];
+/// What Figure 5 sweeps, about ⟨450, 675, 900⟩.
+const SWEPT_W2: [u32; 5] = [525, 600, 675, 750, 825];
+const SWEPT_W3: [u32; 5] = [750, 825, 900, 975, 1_050];
+/// Of Figure 6, with w₁ = 7.
+const SLOW_MBPS: [f64; 3] = [7.0, 6.0, 5.0];
+const SLOW_W2: [u32; 5] = [4, 5, 6, 7, 8];
+const SLOW_W3: [u32; 5] = [3, 4, 5, 6, 7];
 
 fn with_loss(loss: f64) -> Result<Network, String> {
     let mut network = ACCESS.read()?;
@@ -73,12 +80,7 @@ fn explicit(mut case: Case, capacities_mbps: [f64; 3], weights: [u32; 3]) -> Cas
 fn surface(lab: &mut Laboratory) -> Result<Finding, String> {
     let network = ACCESS.read()?;
     let grid: Vec<[u32; 2]> = W2.iter().flat_map(|w2| W3.map(|w3| [*w2, w3])).collect();
-    let bic =
-        grid.iter().map(|[w2, w3]| weighted(&network, [50, *w2, *w3], "smooth")).collect::<Result<Vec<_>, _>>()?;
-    let with_rate = |(case, [w2, w3]): (&Case, &[u32; 2])| explicit(case.clone(), RATES_MBPS, [50, *w2, *w3]);
-    let er: Vec<Case> = bic.iter().zip(&grid).map(with_rate).collect();
-    let mut mbps = |cases: &[Case]| Ok::<_, String>(lab.measure(cases)?.iter().map(goodput_mbps).collect::<Vec<_>>());
-    let (bic, er) = (mbps(&bic)?, mbps(&er)?);
+    let [bic, er] = weight_surfaces(lab, &network, RATES_MBPS, (50, &W2, &W3))?;
     let (mut measured, mut checks) = (Measured::default(), Checks::default());
     for (name, found) in [("BIC", &bic), ("TCP-ER", &er)] {
         for ([w2, w3], found) in grid.iter().zip(found) {
@@ -95,26 +97,41 @@ fn surface(lab: &mut Laboratory) -> Result<Finding, String> {
     checks.check(most.mean >= 140.0, || format!("TCP-ER's best is {:.1}", most.mean));
     let is_near = |weight: u32, wanted: f64| (f64::from(weight) / wanted - 1.0).abs() <= 0.1;
     checks.check(is_near(*w2, 75.0) && is_near(*w3, 100.0), || format!("TCP-ER's best is at ⟨50, {w2}, {w3}⟩"));
-    let chart = |name: &str, found: &[Estimate]| Chart {
-        title: format!("{name}, Mbit/s, w₁ = 50"),
-        x_label: "w₃".into(),
-        curves: curves_of(found),
-    };
-    let picture = Picture {
-        row: "C3",
-        file: "paper-002-figure-3.svg",
-        title: "Paper 002, Figures 3 and 4: 50, 75 and 100 Mbit/s with 0.005 loss",
-        charts: vec![chart("BIC", &bic), chart("TCP-ER", &er)],
-    };
-    Ok(Finding { picture: Some(picture), ..checks.finding(measured) })
+    let surfaces = surfaces_of(
+        "C3",
+        "paper-002-figure-3.svg",
+        "Paper 002, Figures 3 and 4: 50, 75 and 100 Mbit/s with 0.005 loss, w₁ = 50",
+        [&W2, &W3],
+        [&bic, &er],
+    );
+    Ok(Finding { surfaces: Some(surfaces), ..checks.finding(measured) })
 }
 
-fn curves_of(found: &[Estimate]) -> Vec<Curve> {
-    let curve = |(w2, found): (&u32, &[Estimate])| Curve {
-        name: format!("w₂ = {w2}"),
-        points: W3.iter().zip(found).map(|(w3, found)| (f64::from(*w3), *found)).collect(),
-    };
-    W2.iter().zip(found.chunks(W3.len())).map(curve).collect()
+fn surfaces_of(
+    row: &'static str,
+    file: &'static str,
+    title: &'static str,
+    [w2, w3]: [&[u32]; 2],
+    [bic, er]: [&[Estimate]; 2],
+) -> Surfaces {
+    let [columns, rows] = [w3, w2].map(|weights| weights.iter().map(u32::to_string).collect::<Vec<_>>());
+    let surface = |name: &str, found: &[Estimate]| Surface::new(name, &columns, &rows, found);
+    Surfaces { row, file, title, axes: ["w₃", "w₂"], surfaces: vec![surface("BIC", bic), surface("TCP-ER", er)] }
+}
+
+/// BIC and TCP-ER over links of these rates by weights, the first of them `w1`.
+fn weight_surfaces(
+    lab: &mut Laboratory,
+    network: &Network,
+    capacities_mbps: [f64; 3],
+    (w1, w2, w3): (u32, &[u32], &[u32]),
+) -> Result<[Vec<Estimate>; 2], String> {
+    let grid = w2.iter().flat_map(|w2| w3.iter().map(move |w3| [w1, *w2, *w3]));
+    let bic = grid.clone().map(|weights| weighted(network, weights, "smooth")).collect::<Result<Vec<_>, _>>()?;
+    let er: Vec<Case> =
+        bic.iter().zip(grid).map(|(case, weights)| explicit(case.clone(), capacities_mbps, weights)).collect();
+    let mut mbps = |cases: &[Case]| Ok::<_, String>(lab.measure(cases)?.iter().map(goodput_mbps).collect::<Vec<_>>());
+    Ok([mbps(&bic)?, mbps(&er)?])
 }
 
 fn both_losses(lab: &mut Laboratory) -> Result<Finding, String> {
@@ -164,7 +181,17 @@ fn swept_weights(lab: &mut Laboratory) -> Result<Finding, String> {
     let least = at(er.iter().enumerate().min_by(|(_, a), (_, b)| a.mean.total_cmp(&b.mean)));
     checks.check(most == Some(0), || format!("TCP-ER has its most at number {most:?} of the weights"));
     checks.check(least == Some(4), || format!("TCP-ER has its least at number {least:?} of the weights"));
-    Ok(checks.finding(measured))
+    let mut network = with_loss(0.001)?;
+    network.name += ", loss 0.001";
+    let found = weight_surfaces(lab, &network, RATES_MBPS, (450, &SWEPT_W2, &SWEPT_W3))?;
+    let surfaces = surfaces_of(
+        "C5",
+        "paper-002-figure-5.svg",
+        "Paper 002, Figure 5: 50, 75 and 100 Mbit/s with 0.001 loss, w₁ = 450",
+        [&SWEPT_W2, &SWEPT_W3],
+        [&found[0], &found[1]],
+    );
+    Ok(Finding { surfaces: Some(surfaces), ..checks.finding(measured) })
 }
 
 fn slow_links(lab: &mut Laboratory) -> Result<Finding, String> {
@@ -184,7 +211,7 @@ fn slow_links(lab: &mut Laboratory) -> Result<Finding, String> {
     let (mut best_bic, mut best_er) = (0.0f64, 0.0f64);
     for weights in WEIGHTS {
         let bic = weighted(&network, weights, "smooth")?;
-        let er = explicit(bic.clone(), [7.0, 6.0, 5.0], weights);
+        let er = explicit(bic.clone(), SLOW_MBPS, weights);
         let [bic, er] = [bic, er].map(|case| lab.measure(&[case]).map(|outcomes| goodput_mbps(&outcomes[0])));
         let ([a, b, c], bic, er) = (weights, bic?, er?);
         measured.add(format!("⟨{a}, {b}, {c}⟩"), "BIC, Mbit/s", bic);
@@ -193,5 +220,13 @@ fn slow_links(lab: &mut Laboratory) -> Result<Finding, String> {
     }
     checks.check(best_er >= 15.3, || format!("TCP-ER's best is {best_er:.2}"));
     checks.check(best_bic < best_er, || format!("BIC's best is {best_bic:.2}, TCP-ER's {best_er:.2}"));
-    Ok(checks.finding(measured))
+    let found = weight_surfaces(lab, &network, SLOW_MBPS, (7, &SLOW_W2, &SLOW_W3))?;
+    let surfaces = surfaces_of(
+        "C6",
+        "paper-002-figure-6.svg",
+        "Paper 002, Figure 6: 7, 6 and 5 Mbit/s with their own losses and delays, w₁ = 7",
+        [&SLOW_W2, &SLOW_W3],
+        [&found[0], &found[1]],
+    );
+    Ok(Finding { surfaces: Some(surfaces), ..checks.finding(measured) })
 }

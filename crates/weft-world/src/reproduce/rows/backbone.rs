@@ -169,7 +169,7 @@ fn gains(lab: &mut Laboratory) -> Result<Finding, String> {
         title: "Paper 000, Figure 8: a backbone under three loads",
         charts: (0..GAINS.len()).map(|variant| chart(variant, &readings)).collect(),
     };
-    Ok(Finding { measured, pass, remarks, picture: Some(picture) })
+    Ok(Finding { measured, pass, remarks, picture: Some(picture), ..Finding::default() })
 }
 
 /// Where the gains come from, in numbers.

@@ -40,7 +40,7 @@ fn examine(lab: &mut Laboratory) -> Result<Finding, String> {
         title: "Paper 000, Figure 5: forwarding by flow",
         charts: vec![flows.chart("hash of addresses and ports"), sources.chart("hash of the source address")],
     };
-    Ok(Finding { measured, pass, remarks, picture: Some(picture) })
+    Ok(Finding { measured, pass, remarks, picture: Some(picture), ..Finding::default() })
 }
 
 /// What the advertised window allows at most, and how it is where the slowest path is at most twice as slow as the fastest.

@@ -14,6 +14,7 @@ mod receivers;
 mod services;
 mod spraying;
 mod threshold;
+mod tunnel;
 mod weights;
 mod windows;
 
@@ -31,6 +32,7 @@ pub(super) fn all() -> Vec<Row> {
     rows.extend(overlay::ROWS);
     rows.extend(weights::ROWS);
     rows.extend(access::ROWS);
+    rows.extend(tunnel::ROWS);
     rows.extend(windows::ROWS);
     rows.extend(prototype::ROWS);
     rows.extend(bottlenecks::ROWS);

@@ -4,7 +4,7 @@ use super::super::Estimate;
 use super::super::case::{OVERLAY, case};
 use super::super::checks::Checks;
 use super::super::laboratory::{Case, Laboratory};
-use super::super::row::{Chart, Curve, Finding, Measured, Picture, Row};
+use super::super::row::{Finding, Measured, Row, Surface, Surfaces};
 use super::super::sweep::goodput_mbps;
 use weft_scenario::{CongestionControl, Recovery};
 use weft_units::{Duration, Rate};
@@ -93,18 +93,16 @@ fn surfaces(lab: &mut Laboratory, window: u32, measured: &mut Measured) -> Resul
     Ok(both)
 }
 
-fn picture(row: &'static str, file: &'static str, title: &'static str, [legacy, er]: &[Vec<Estimate>; 2]) -> Picture {
-    let chart = |name: &str, found: &Vec<Estimate>| Chart {
-        title: format!("{name}, Mbit/s"),
-        x_label: "one-way delay, ms".into(),
-        curves: (LOSSES.iter().zip(found.chunks(DELAYS_MS.len())))
-            .map(|(loss, found)| Curve {
-                name: format!("{} % lost", loss * 100.0),
-                points: DELAYS_MS.iter().zip(found).map(|(ms, found)| (*ms as f64, *found)).collect(),
-            })
-            .collect(),
-    };
-    Picture { row, file, title, charts: vec![chart("legacy TCP", legacy), chart("TCP-ER", er)] }
+fn surfaces_of(
+    row: &'static str,
+    file: &'static str,
+    title: &'static str,
+    [legacy, er]: &[Vec<Estimate>; 2],
+) -> Surfaces {
+    let [columns, rows] = [DELAYS_MS.map(|ms| ms.to_string()), LOSSES.map(|loss| (loss * 100.0).to_string())];
+    let surface = |name: &str, found: &[Estimate]| Surface::new(name, &columns, &rows, found);
+    let surfaces = vec![surface("legacy TCP", legacy), surface("TCP-ER", er)];
+    Surfaces { row, file, title, axes: ["one-way delay, ms", "loss each way, %"], surfaces }
 }
 
 fn small_window(lab: &mut Laboratory) -> Result<Finding, String> {
@@ -131,9 +129,9 @@ fn small_window(lab: &mut Laboratory) -> Result<Finding, String> {
         }
     }
     let remarks = vec![WINDOW_BOUND.to_owned()];
-    let picture = picture("B3", "paper-001-figure-6.svg", "Paper 001, Figure 6: a window of 64 KB", &found);
+    let surfaces = surfaces_of("B3", "paper-001-figure-6.svg", "Paper 001, Figure 6: a window of 64 KB", &found);
     let finding = checks.finding(measured);
-    Ok(Finding { picture: Some(picture), remarks: [finding.remarks, remarks].concat(), ..finding })
+    Ok(Finding { surfaces: Some(surfaces), remarks: [finding.remarks, remarks].concat(), ..finding })
 }
 
 fn large_window(lab: &mut Laboratory) -> Result<Finding, String> {
@@ -146,9 +144,9 @@ fn large_window(lab: &mut Laboratory) -> Result<Finding, String> {
         });
     }
     let remarks = vec![WINDOW_BOUND.to_owned()];
-    let picture = picture("B4", "paper-001-figure-7.svg", "Paper 001, Figure 7: a window of 1 MB", &found);
+    let surfaces = surfaces_of("B4", "paper-001-figure-7.svg", "Paper 001, Figure 7: a window of 1 MB", &found);
     let finding = checks.finding(measured);
-    Ok(Finding { picture: Some(picture), remarks: [finding.remarks, remarks].concat(), ..finding })
+    Ok(Finding { surfaces: Some(surfaces), remarks: [finding.remarks, remarks].concat(), ..finding })
 }
 
 fn ten_times(lab: &mut Laboratory) -> Result<Finding, String> {

@@ -206,5 +206,5 @@ fn call(lab: &mut Laboratory) -> Result<Finding, String> {
         measured.add(&name, "p99, ms", of(|flow| flow.one_way_ms_p99));
         measured.add(&name, "lost, %", lost);
     }
-    Ok(Finding { measured, pass: true, remarks: Vec::new(), picture: None })
+    Ok(Finding { measured, pass: true, ..Finding::default() })
 }

@@ -66,5 +66,6 @@ fn modified_receiver(lab: &mut Laboratory) -> Result<Finding, String> {
         pass: checks.pass(),
         remarks: checks.into_remarks(),
         picture: Some(picture),
+        ..Finding::default()
     })
 }

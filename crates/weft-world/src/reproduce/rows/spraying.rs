@@ -63,6 +63,7 @@ fn default_threshold(lab: &mut Laboratory) -> Result<Finding, String> {
         pass: checks.pass(),
         remarks: checks.into_remarks(),
         picture: Some(picture),
+        ..Finding::default()
     })
 }
 
@@ -128,7 +129,7 @@ fn quarter_beats_none(lab: &mut Laboratory) -> Result<Finding, String> {
         let ahead = if better.is_empty() { "none of these".into() } else { better.join(", ") };
         remarks.push(format!("Assumptions under which 25 % is ahead: {ahead}."));
     }
-    Ok(Finding { measured, pass, remarks, picture: None })
+    Ok(Finding { measured, pass, remarks, ..Finding::default() })
 }
 
 fn why_not(gain: Estimate, outcomes: &[Outcomes]) -> String {

@@ -72,7 +72,7 @@ fn table(lab: &mut Laboratory) -> Result<Finding, String> {
     }
     let (pass, mut remarks) = (checks.pass(), checks.into_remarks());
     remarks.push(QUEUES.into());
-    Ok(Finding { measured, pass, remarks, picture: None })
+    Ok(Finding { measured, pass, remarks, ..Finding::default() })
 }
 
 /// Why the queues are as long as they are.

@@ -234,5 +234,5 @@ fn intervals(lab: &mut Laboratory) -> Result<Finding, String> {
          window that hears once or twice in a round trip sends in bursts of that size, and the buffer has 50 packets."
             .to_owned(),
     ];
-    Ok(Finding { measured, pass: true, remarks, picture: Some(picture) })
+    Ok(Finding { measured, pass: true, remarks, picture: Some(picture), ..Finding::default() })
 }
