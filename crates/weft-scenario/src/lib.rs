@@ -34,9 +34,9 @@ pub use flow::{App, Flow, FlowDirection};
 pub use grid::Grid;
 pub use link::{Capacity, DirectionSpec, Directions, Link, PACKET_BYTES, PAYLOAD_BYTES, QueueSize};
 pub use network::{
-    CongestionControl, CostMetric, DelayedAck, Discipline, DupThresh, ExplicitPath, Forwarding, HashKey, IngressChange,
+    BundleWeights, CongestionControl, CostMetric, DelayedAck, Discipline, DupThresh, ExplicitPath, Forwarding, Grant, GrantLaw, HashKey, IngressChange,
     IngressSpec, LinkDirection, LoopLaw, Markers, Network, NetworkEdge, NetworkEvent, NetworkFlow, NetworkLink,
-    NetworkVariant, NetworkVpn, RandomEarly, Recovery, Routes, Routing, Steering, Target, TcpChange, TcpSpec, Traffic,
+    NetworkVariant, NetworkVpn, PATHS_SLACK, RandomEarly, Recovery, Routes, Routing, SignallingSpec, Steering, Target, TcpChange, TcpSpec, Traffic,
     VpnService, WeightBy,
 };
 pub use result::{

@@ -28,6 +28,13 @@ pub enum Forwarding {
     FlowHash(HashKey),
 }
 
+impl Forwarding {
+    /// Whether each packet takes the next way by weight, so that a flow goes over all of them.
+    pub(crate) fn is_weighted(self) -> bool {
+        matches!(self, Forwarding::Weighted | Forwarding::WeightedBlock)
+    }
+}
+
 /// Spreads the packets to one destination.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Spreader {

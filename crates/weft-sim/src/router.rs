@@ -1,6 +1,7 @@
 //! A router: looks a packet's destination or label up and sends it on.
 
 use crate::forward::{Forwarding, Spreader};
+use crate::signalling::Controllers;
 use crate::topology::{NextHop, RouteTable};
 use crate::{LinkId, Node, Packet, Ports};
 use weft_units::{Instant, Rng};
@@ -24,20 +25,32 @@ impl Route {
 }
 
 /// A router.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct Router {
     /// By destination.
     routes: Vec<Route>,
     by_label: Vec<Option<LinkId>>,
     forwarding: Forwarding,
     rng: Rng,
+    /// Where explicit rates are signalled.
+    controllers: Option<Box<Controllers>>,
 }
 
 impl Router {
     /// A router with these routes.
     pub fn new(table: RouteTable, forwarding: Forwarding, rng: Rng) -> Router {
         let routes = table.by_destination.into_iter().map(Route::new).collect();
-        Router { routes, by_label: table.by_label, forwarding, rng }
+        Router { routes, by_label: table.by_label, forwarding, rng, controllers: None }
+    }
+
+    /// Explicit rates are signalled through it.
+    pub fn set_controllers(&mut self, controllers: Controllers) {
+        self.controllers = Some(Box::new(controllers));
+    }
+
+    /// Its part in signalling explicit rates, if it has one.
+    pub fn controllers(&self) -> Option<&Controllers> {
+        self.controllers.as_deref()
     }
 
     /// Sends a packet on its way; where there is none it vanishes.
@@ -45,7 +58,7 @@ impl Router {
     pub(crate) fn forward(&mut self, mut packet: Box<Packet>, ports: &mut Ports<'_>) {
         if packet.label != 0 {
             match self.by_label.get(usize::from(packet.label)).copied().flatten() {
-                Some(link) => return ports.send(link, packet),
+                Some(link) => return self.depart(link, packet, ports),
                 None => packet.label = 0,
             }
         }
@@ -53,12 +66,29 @@ impl Router {
             Some(Route::One(way)) => *way,
             Some(Route::Several(several)) => {
                 let (ways, spreader) = &mut **several;
-                ways[spreader.pick(self.forwarding, ways, &packet, &mut self.rng)]
+                if let Some(controllers) = &mut self.controllers {
+                    controllers.weigh(ports.now, ways, &packet, ports.links);
+                }
+                let way = ways[spreader.pick(self.forwarding, ways, &packet, &mut self.rng)];
+                if let Some(controllers) = self.controllers.as_mut().filter(|_| self.forwarding.is_weighted()) {
+                    controllers.pass(ports.now, way.link, ways, &mut packet, ports.links);
+                    packet.label = way.label;
+                    return ports.send(way.link, packet);
+                }
+                way
             }
             Some(Route::None) | None => return,
         };
         packet.label = way.label;
-        ports.send(way.link, packet);
+        self.depart(way.link, packet, ports);
+    }
+
+    #[inline]
+    fn depart(&mut self, link: LinkId, mut packet: Box<Packet>, ports: &mut Ports<'_>) {
+        if let Some(controllers) = &mut self.controllers {
+            controllers.pass(ports.now, link, &[], &mut packet, ports.links);
+        }
+        ports.send(link, packet);
     }
 }
 

@@ -47,6 +47,16 @@ impl Station {
         self.edge.as_deref_mut()
     }
 
+    /// Its router.
+    pub fn router(&self) -> &Router {
+        &self.router
+    }
+
+    /// Its router, to change.
+    pub fn router_mut(&mut self) -> &mut Router {
+        &mut self.router
+    }
+
     /// Its host.
     pub fn host(&self) -> &Host {
         &self.host

@@ -6,6 +6,7 @@ use serde::de::{Deserializer, Error, Visitor};
 use std::fmt;
 use std::num::NonZeroU32;
 use std::time::Duration;
+use weft_units::{Rate, parse_rate};
 
 /// Loss recovery.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize)]
@@ -31,7 +32,23 @@ pub enum CongestionControl {
     Bic,
     /// Bottleneck bandwidth and round-trip propagation time.
     Bbr,
+    /// TCP-ER (paper 001): at the rate that is granted.
+    ExplicitRate,
 }
+
+/// Who grants a rate to TCP-ER, in IP bytes.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub enum Grant {
+    /// The routers on the way, who are asked.
+    Signalled,
+    /// The scenario: what the flow's explicit paths carry by their weights, min Cᵢ·Σw/wᵢ, less [`PATHS_SLACK`].
+    Paths,
+    /// The scenario.
+    Fixed(Rate),
+}
+
+/// This part of what paths carry is not granted, so that what queues drains.
+pub const PATHS_SLACK: f64 = 0.04;
 
 /// When a receiver acknowledges.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize)]
@@ -89,6 +106,10 @@ pub struct TcpSpec {
     pub handshake: bool,
     /// The least retransmission timeout.
     pub min_rto: Duration,
+    /// Who grants a rate, to those that go by one.
+    pub grant: Grant,
+    /// What is asked for beside the available rate, to be reserved.
+    pub guaranteed: Rate,
 }
 
 impl Default for TcpSpec {
@@ -109,6 +130,8 @@ impl Default for TcpSpec {
             ecn: false,
             handshake: true,
             min_rto: Duration::from_millis(200),
+            grant: Grant::Signalled,
+            guaranteed: Rate::ZERO,
         }
     }
 }
@@ -132,6 +155,8 @@ pub struct TcpChange {
     ecn: Option<bool>,
     handshake: Option<bool>,
     min_rto: Option<Quantity<Duration>>,
+    grant: Option<Grant>,
+    guaranteed: Option<Quantity<Rate>>,
 }
 
 impl TcpChange {
@@ -153,6 +178,21 @@ impl TcpChange {
             ecn: self.ecn.unwrap_or(spec.ecn),
             handshake: self.handshake.unwrap_or(spec.handshake),
             min_rto: self.min_rto.map_or(spec.min_rto, |q| q.0),
+            grant: self.grant.unwrap_or(spec.grant),
+            guaranteed: self.guaranteed.map_or(spec.guaranteed, |q| q.0),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for Grant {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Grant, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        match text.as_str() {
+            "signalled" => Ok(Grant::Signalled),
+            "paths" => Ok(Grant::Paths),
+            rate => parse_rate(rate).map(Grant::Fixed).map_err(|why| {
+                D::Error::custom(format!("`grant` is \"signalled\", \"paths\" or a rate like \"10 Mbit/s\": {why}"))
+            }),
         }
     }
 }

@@ -6,6 +6,7 @@
 use super::endpoints;
 use super::ip_packet::{Headers, IpFields, TcpDirection, udp_headers, window_shift};
 use crate::tcp::Segment;
+use crate::signalling::SIGNAL_BYTES;
 use crate::{Body, FlowNo, NodeId, Packet};
 use std::collections::BTreeMap;
 use std::io::{self, Write};
@@ -83,6 +84,12 @@ impl<W: Write> PcapngWriter<W> {
             Body::Raw(bytes) => self.enhanced_packet(interface, now, bytes, bytes.len()),
             Body::Tcp(segment) => {
                 let headers = self.tcp_headers(packet, segment)?;
+                self.enhanced_packet(interface, now, &headers, headers.total_len())
+            }
+            // Without the structure, which may not fit beside the segment's options.
+            Body::Signalled(signalled) => {
+                let bare = Packet { bytes: packet.bytes - SIGNAL_BYTES, ..packet.clone() };
+                let headers = self.tcp_headers(&bare, &signalled.segment)?;
                 self.enhanced_packet(interface, now, &headers, headers.total_len())
             }
             Body::Udp { number, sent_at } => self.udp_packet(interface, now, packet, *number, *sent_at),

@@ -6,6 +6,7 @@
 mod bbr;
 mod bic;
 mod cubic;
+mod explicit_rate;
 mod hystart;
 mod reno;
 #[cfg(test)]
@@ -15,6 +16,7 @@ mod window;
 use bbr::Bbr;
 use bic::Bic;
 use cubic::Cubic;
+use explicit_rate::ExplicitRate;
 use reno::Reno;
 use std::time::Duration;
 use weft_units::{Instant, Rate};
@@ -43,6 +45,13 @@ pub enum CongestionKind {
     Bbr {
         /// Where in its gain cycle the flow begins depends on it.
         seed: u64,
+    },
+    /// TCP-ER (paper 001 §IV-A): at the rate that was granted; without a grant by AIMD.
+    ExplicitRate {
+        /// IP and TCP headers of a segment, which count toward the rate.
+        header_bytes: u32,
+        /// A grant that holds throughout; without it [`Congestion::on_grant`] gives them.
+        fixed: Option<Rate>,
     },
 }
 
@@ -122,6 +131,7 @@ enum Laws {
     Cubic(Cubic),
     Bic(Bic),
     Bbr(Bbr),
+    ExplicitRate(ExplicitRate),
 }
 
 /// What a law has to answer; [`Congestion`] documents each.
@@ -143,6 +153,11 @@ trait Law {
     fn reduces_in_proportion(&self) -> bool {
         false
     }
+    fn on_grant(&mut self, _now: Instant, _rate: Rate) {}
+    fn on_lost(&mut self, _bytes: u64) {}
+    fn counts_all_arrivals(&self) -> bool {
+        false
+    }
 }
 
 macro_rules! law {
@@ -152,6 +167,7 @@ macro_rules! law {
             Laws::Cubic(law) => law,
             Laws::Bic(law) => law,
             Laws::Bbr(law) => law,
+            Laws::ExplicitRate(law) => law,
         }
     };
 }
@@ -168,7 +184,25 @@ impl Congestion {
             }
             CongestionKind::Bic => Laws::Bic(Bic::new(mss, initial_window_bytes)),
             CongestionKind::Bbr { seed } => Laws::Bbr(Bbr::new(seed, mss, initial_window_bytes)),
+            CongestionKind::ExplicitRate { header_bytes, fixed } => {
+                Laws::ExplicitRate(ExplicitRate::new(header_bytes, fixed, mss))
+            }
         })
+    }
+
+    /// The network grants so much, IP headers included; only TCP-ER listens.
+    pub fn on_grant(&mut self, now: Instant, rate: Rate) {
+        self.law_mut().on_grant(now, rate);
+    }
+
+    /// Time, and no acknowledgment, showed that so many bytes are lost; only TCP-ER listens.
+    pub fn on_lost(&mut self, bytes: u64) {
+        self.law_mut().on_lost(bytes);
+    }
+
+    /// Whether [`AckEvent::acked_bytes`] has what arrived out of order, too.
+    pub fn counts_all_arrivals(&self) -> bool {
+        self.law().counts_all_arrivals()
     }
 
     /// An acknowledgment delivered something or declared something lost.

@@ -178,7 +178,8 @@ impl Sender {
         let min_rtt = self.rtt.shortest();
         let delivery = self.delivery_rate.as_mut().and_then(|rate| rate.sample(min_rtt));
         // A window opens for what is acknowledged in order (RFC 5681 §3.1), a rate is about whatever arrives.
-        let acked_bytes = if self.delivery_rate.is_some() { news.delivered } else { news.advanced };
+        let all = self.delivery_rate.is_some() || self.congestion.counts_all_arrivals();
+        let acked_bytes = if all { news.delivered } else { news.advanced };
         self.congestion.on_ack(&AckEvent {
             now,
             acked_bytes,

@@ -39,7 +39,8 @@ impl Sender {
     /// Its deadline has come. Poll [`transmit`](Self::transmit) after it.
     pub fn wake(&mut self, now: Instant) {
         if self.timers.reorder <= now {
-            self.rack_detect(now, 0);
+            let lost = self.rack_detect(now, 0);
+            self.congestion.on_lost(lost);
             self.update_window(0);
         }
         if self.timers.probe <= now {
