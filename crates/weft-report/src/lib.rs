@@ -5,6 +5,7 @@
 
 mod charts;
 mod grid;
+mod heat_map;
 mod parity;
 mod run_picture;
 mod save;
@@ -14,6 +15,7 @@ mod table;
 
 pub use charts::{Chart, Curve, charts_picture};
 pub use grid::grid_table;
+pub use heat_map::{HeatMap, heat_maps_picture};
 pub use parity::{ParityRow, parity, parity_table};
 pub use run_picture::run_picture;
 pub use save::save_run;

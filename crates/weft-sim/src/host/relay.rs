@@ -13,8 +13,8 @@ pub(super) struct Relay {
 }
 
 impl Host {
-    /// What the sink of `from` receives goes on as what the source of `to` sends; the sink's window is what its buffer has left of bytes that
-    /// the source has no acknowledgement of.
+    /// What the sink of `from` receives goes on as what the source of `to` sends; the source has a buffer of its window, and what
+    /// that does not take fills the sink's until its window closes.
     pub fn join(&mut self, from: FlowNo, to: FlowNo) {
         self.relays.push(Relay { from, to, written: 0 });
     }
@@ -31,7 +31,9 @@ impl Host {
             sending.write(now, *ends, received - written, Duration::ZERO, out);
             self.relays[number].written = received;
         }
-        let unread = received.saturating_sub(sending.sender().acked_bytes());
+        // What the onward connection may have in flight waits in its own buffer.
+        let buffered = u64::from(sending.sender().config().max_window_segments) * u64::from(sending.sender().config().mss);
+        let unread = received.saturating_sub(sending.sender().acked_bytes() + buffered);
         if let (ends, Agent::TcpSink(receiving)) = &mut self.agents[sink] {
             receiving.hold(now, *ends, unread, out);
         }

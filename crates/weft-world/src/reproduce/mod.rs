@@ -19,7 +19,7 @@ pub use estimate::Estimate;
 use estimate::r_squared;
 use laboratory::Laboratory;
 pub use laboratory::{Effort, Progress, RUN_LENGTH, WARMUP};
-pub use row::{Chart, Curve, Figure, Measured, Picture, RowResult};
+pub use row::{Chart, Curve, Figure, Measured, Panels, Picture, RowResult, Surface};
 use serde::Serialize;
 
 /// What a reproduction gave.

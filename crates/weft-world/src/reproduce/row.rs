@@ -56,7 +56,29 @@ pub struct Picture {
     /// What it shows.
     pub title: &'static str,
     /// Its panels.
-    pub charts: Vec<Chart>,
+    pub panels: Panels,
+}
+
+/// What a picture is made of.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Panels {
+    /// Curves, one below the other.
+    Charts(Vec<Chart>),
+    /// Surfaces on one scale of colours, side by side.
+    Surfaces(Vec<Surface>),
+}
+
+/// A figure over two parameters.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Surface {
+    /// What is shown, with its unit.
+    pub title: String,
+    /// What runs to the right, with its unit, and its values.
+    pub x: (String, Vec<String>),
+    /// What runs up, with its unit, and its values.
+    pub y: (String, Vec<String>),
+    /// A line for each value of y, a figure in it for each of x.
+    pub values: Vec<Vec<f64>>,
 }
 
 /// One panel of a picture.

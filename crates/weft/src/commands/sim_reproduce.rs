@@ -10,8 +10,8 @@ use std::path::Path;
 use std::sync::Mutex;
 use std::time::Duration;
 use std::{fs, io, thread};
-use weft_report::{Chart, Curve, charts_picture};
-use weft_world::reproduce::{self, Effort, Progress, Reproduction, document, reproduce};
+use weft_report::{Chart, Curve, HeatMap, charts_picture, heat_maps_picture};
+use weft_world::reproduce::{self, Effort, Panels, Progress, Reproduction, document, reproduce};
 
 /// Seeds where nothing else is said.
 const SEEDS: u64 = 5;
@@ -43,9 +43,18 @@ fn write(directory: &Path, result: &Reproduction) -> Result<(), String> {
     fs::create_dir_all(&pictures).map_err(|why| failed(&pictures, why))?;
     let subtitle = format!("{} seeds; means with 95 % confidence intervals", result.seeds);
     for picture in &result.pictures {
-        let charts: Vec<Chart> = picture.charts.iter().map(chart).collect();
-        charts_picture(&pictures.join(picture.file), picture.title, &subtitle, &charts)
-            .map_err(|why| why.to_string())?;
+        let file = pictures.join(picture.file);
+        match &picture.panels {
+            Panels::Charts(charts) => {
+                let charts: Vec<Chart> = charts.iter().map(chart).collect();
+                charts_picture(&file, picture.title, &subtitle, &charts)
+            }
+            Panels::Surfaces(surfaces) => {
+                let maps: Vec<HeatMap> = surfaces.iter().map(heat_map).collect();
+                heat_maps_picture(&file, picture.title, &subtitle, &maps)
+            }
+        }
+        .map_err(|why| why.to_string())?;
     }
     let file = directory.join("reproduction.md");
     let earlier = match fs::read_to_string(&file) {
@@ -65,6 +74,15 @@ fn chart(chart: &reproduce::Chart) -> Chart {
         title: chart.title.clone(),
         x_label: chart.x_label.clone(),
         curves: chart.curves.iter().map(curve).collect(),
+    }
+}
+
+fn heat_map(surface: &reproduce::Surface) -> HeatMap {
+    HeatMap {
+        title: surface.title.clone(),
+        x: surface.x.clone(),
+        y: surface.y.clone(),
+        values: surface.values.clone(),
     }
 }
 

@@ -4,7 +4,7 @@ use super::super::Estimate;
 use super::super::case::{ACCESS, HETEROGENEOUS, case, weighted};
 use super::super::checks::Checks;
 use super::super::laboratory::{Case, Laboratory};
-use super::super::row::{Chart, Curve, Finding, Measured, Picture, Row};
+use super::super::row::{Chart, Curve, Finding, Measured, Panels, Picture, Row};
 use super::super::sweep::goodput_mbps;
 use weft_scenario::Network;
 
@@ -74,7 +74,7 @@ fn surface(lab: &mut Laboratory) -> Result<Finding, String> {
         row: "C3",
         file: "paper-002-figure-3.svg",
         title: "Paper 002, Figure 3: BIC over 50, 75 and 100 Mbit/s with 0.005 loss",
-        charts: vec![chart],
+        panels: Panels::Charts(vec![chart]),
     };
     Ok(Finding { picture: Some(picture), ..checks.finding(measured) })
 }

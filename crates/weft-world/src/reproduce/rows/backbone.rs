@@ -5,7 +5,7 @@ mod readings;
 use super::super::Estimate;
 use super::super::checks::Checks;
 use super::super::laboratory::{Laboratory, Outcomes};
-use super::super::row::{Chart, Curve, Finding, Measured, Picture, Row};
+use super::super::row::{Chart, Curve, Finding, Measured, Panels, Picture, Row};
 use super::super::sweep::{goodput_mbps, ratio};
 use readings::{BESIDE, JUDGED, LOADS, Reading};
 
@@ -167,7 +167,7 @@ fn gains(lab: &mut Laboratory) -> Result<Finding, String> {
         row: "A9",
         file: "paper-000-figure-8.svg",
         title: "Paper 000, Figure 8: a backbone under three loads",
-        charts: (0..GAINS.len()).map(|variant| chart(variant, &readings)).collect(),
+        panels: Panels::Charts((0..GAINS.len()).map(|variant| chart(variant, &readings)).collect()),
     };
     Ok(Finding { measured, pass, remarks, picture: Some(picture) })
 }

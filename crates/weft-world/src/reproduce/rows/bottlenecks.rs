@@ -5,7 +5,7 @@ use super::super::case::{LINEAR, THREE_BOTTLENECKS, whole_case};
 use super::super::checks::Checks;
 use super::super::fairness::{index_curve, mean_index, rate_mbps, settling};
 use super::super::laboratory::{Case, Laboratory, Outcomes};
-use super::super::row::{Chart, Curve, Finding, Measured, Picture, Row};
+use super::super::row::{Chart, Curve, Finding, Measured, Panels, Picture, Row};
 use crate::network::NetworkRun;
 use weft_scenario::{Network, NetworkVpn};
 use weft_units::{Duration, Rate};
@@ -98,7 +98,7 @@ fn max_min(lab: &mut Laboratory) -> Result<Finding, String> {
         charts.push(Chart { title, x_label: "time, s".into(), curves });
     }
     let title = "Paper 003, Figure 8: max-min fairness over three bottlenecks";
-    let picture = Picture { row: "D4", file: "paper-003-figure-8.svg", title, charts };
+    let picture = Picture { row: "D4", file: "paper-003-figure-8.svg", title, panels: Panels::Charts(charts) };
     Ok(Finding { picture: Some(picture), ..checks.finding(measured) })
 }
 
@@ -176,7 +176,7 @@ fn long_loop(lab: &mut Laboratory) -> Result<Finding, String> {
     let chart = Chart { title: "the long loop's rate, Mbit/s".into(), x_label: "bottlenecks".into(), curves };
     measured.add("M = 4, the long loop's H and L a third, Mbit/s", "", long_rate(&sees_early[0]));
     let title = "Paper 004, Figure 6a: between proportional and minimum-potential-delay fairness";
-    let picture = Picture { row: "E1", file: "paper-004-figure-6.svg", title, charts: vec![chart] };
+    let picture = Picture { row: "E1", file: "paper-004-figure-6.svg", title, panels: Panels::Charts(vec![chart]) };
     let mut finding = Finding { picture: Some(picture), ..checks.finding(measured) };
     finding.remarks.push(
         "Proportional fairness follows where a loop sees a queue whatever its own rate. With H in packets the long loop, which has a \

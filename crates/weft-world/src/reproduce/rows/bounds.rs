@@ -5,7 +5,7 @@ use super::super::case::{FLOOD, LINEAR, QUEUES, whole_case};
 use super::super::checks::Checks;
 use super::super::fairness::{of_link, of_queue, rate_mbps};
 use super::super::laboratory::{Case, Laboratory, Outcomes};
-use super::super::row::{Chart, Curve, Finding, Measured, Picture, Row};
+use super::super::row::{Chart, Curve, Finding, Measured, Panels, Picture, Row};
 use crate::network::NetworkRun;
 use weft_scenario::{Discipline, Network, QueueSize, Traffic};
 use weft_units::{Duration, Rate};
@@ -180,7 +180,7 @@ fn starvation(lab: &mut Laboratory) -> Result<Finding, String> {
     let curves = vec![Curve { name: "here".into(), points }];
     let chart = Chart { title: "the long loop over its proportional share".into(), x_label: "β".into(), curves };
     let title = "Paper 004, §6.2: β and starvation";
-    let picture = Picture { row: "E9", file: "paper-004-beta.svg", title, charts: vec![chart] };
+    let picture = Picture { row: "E9", file: "paper-004-beta.svg", title, panels: Panels::Charts(vec![chart]) };
     let mut finding = Finding { picture: Some(picture), ..checks.finding(measured) };
     finding.remarks.push(
         "The paper warns that the long loop *could* be in congestion for ever when its bottlenecks fill in turn. Here it is not, whatever β: a \

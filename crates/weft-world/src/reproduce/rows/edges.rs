@@ -5,7 +5,7 @@ use super::super::case::{QUEUES, whole_case};
 use super::super::checks::Checks;
 use super::super::fairness::{goodputs, of_link, of_queue, variation};
 use super::super::laboratory::{Case, Laboratory, Outcomes};
-use super::super::row::{Chart, Curve, Finding, Measured, Picture, Row};
+use super::super::row::{Chart, Curve, Finding, Measured, Panels, Picture, Row};
 use weft_scenario::{Discipline, LoopLaw, Network, NetworkFlow, QueueSize, RandomEarly, Traffic};
 
 pub(super) const ROWS: [Row; 3] = [
@@ -153,7 +153,7 @@ fn spread(lab: &mut Laboratory) -> Result<Finding, String> {
     };
     let charts = vec![panel("FIFO", fifo), panel("FRED", fred)];
     let title = "Paper 004, Figures 7c and 7d: queues at the edges, FIFO and FRED";
-    let picture = Picture { row: "E4", file: "paper-004-figure-7.svg", title, charts };
+    let picture = Picture { row: "E4", file: "paper-004-figure-7.svg", title, panels: Panels::Charts(charts) };
     Ok(Finding { picture: Some(picture), ..checks.finding(measured) })
 }
 

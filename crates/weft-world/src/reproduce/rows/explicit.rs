@@ -4,7 +4,7 @@ use super::super::Estimate;
 use super::super::case::{FIGURE_6, case};
 use super::super::checks::Checks;
 use super::super::laboratory::Laboratory;
-use super::super::row::{Chart, Curve, Finding, Measured, Picture, Row};
+use super::super::row::{Chart, Curve, Finding, Measured, Panels, Picture, Row};
 use super::super::sweep::{goodput_mbps, ratio};
 
 pub(super) const A8: Row = Row {
@@ -59,7 +59,7 @@ fn examine(lab: &mut Laboratory) -> Result<Finding, String> {
         row: "A8",
         file: "paper-000-figure-6.svg",
         title: "Paper 000, Figure 6: explicit paths against equal-cost multipath",
-        charts: vec![chart],
+        panels: Panels::Charts(vec![chart]),
     };
     Ok(Finding { picture: Some(picture), ..checks.finding(measured) })
 }

@@ -3,7 +3,7 @@
 use super::super::Estimate;
 use super::super::checks::Checks;
 use super::super::laboratory::{Laboratory, Outcomes};
-use super::super::row::{Finding, Measured, Picture, Row};
+use super::super::row::{Finding, Measured, Panels, Picture, Row};
 use super::super::sweep::{DIFFERENCES, PATHS, Sweep};
 
 pub(super) const A7: Row = Row {
@@ -38,7 +38,7 @@ fn examine(lab: &mut Laboratory) -> Result<Finding, String> {
         row: "A7",
         file: "paper-000-figure-5.svg",
         title: "Paper 000, Figure 5: forwarding by flow",
-        charts: vec![flows.chart("hash of addresses and ports"), sources.chart("hash of the source address")],
+        panels: Panels::Charts(vec![flows.chart("hash of addresses and ports"), sources.chart("hash of the source address")]),
     };
     Ok(Finding { measured, pass, remarks, picture: Some(picture) })
 }

@@ -5,7 +5,7 @@ use super::super::case::{FAIR_VPNS, PROTOTYPE, whole_case};
 use super::super::checks::Checks;
 use super::super::fairness::{goodputs, index_between, index_curve, of_link, of_queue, rate_mbps, rates};
 use super::super::laboratory::{Case, Laboratory, Outcomes};
-use super::super::row::{Chart, Curve, Finding, Measured, Picture, Row};
+use super::super::row::{Chart, Curve, Finding, Measured, Panels, Picture, Row};
 use weft_core::fair::index;
 use weft_scenario::{Discipline, NetworkFlow, QueueSize, Traffic};
 use weft_units::Duration;
@@ -71,7 +71,7 @@ fn staggered(lab: &mut Laboratory) -> Result<Finding, String> {
         });
     }
     let title = "Paper 003, Figure 11: four VPNs start one after another";
-    let picture = Picture { row: "D6", file: "paper-003-figure-11.svg", title, charts };
+    let picture = Picture { row: "D6", file: "paper-003-figure-11.svg", title, panels: Panels::Charts(charts) };
     Ok(Finding { picture: Some(picture), ..checks.finding(measured) })
 }
 
@@ -152,7 +152,7 @@ fn eight_weights(lab: &mut Laboratory) -> Result<Finding, String> {
     }
     let chart = Chart { title: "weighted fairness index F of each second".into(), x_label: "time, s".into(), curves };
     let title = "Eight VPNs of weights 1 to 8; 50 → 20 Mbit/s at 25 s";
-    let picture = Picture { row: "D-weights", file: "fair-vpns.svg", title, charts: vec![chart] };
+    let picture = Picture { row: "D-weights", file: "fair-vpns.svg", title, panels: Panels::Charts(vec![chart]) };
     let mut finding = Finding { picture: Some(picture), ..checks.finding(measured) };
     finding.remarks.push(
         "The window law finds the capacity by loss, so it fills a drop-tail queue whatever its length; what it can do is share it by \

@@ -2,7 +2,7 @@
 
 use super::super::checks::Checks;
 use super::super::laboratory::Laboratory;
-use super::super::row::{Finding, Picture, Row};
+use super::super::row::{Finding, Panels, Picture, Row};
 use super::super::sweep::Sweep;
 
 const SETUP: &str = "Figure 2, packet by packet in turn, T = 3; each receiver over its own single path; acknowledgements wait 200 ms at most";
@@ -39,7 +39,7 @@ fn usual_receivers(lab: &mut Laboratory) -> Result<Finding, String> {
         row: "A5",
         file: "paper-000-figure-4-usual.svg",
         title: "Paper 000, Figure 4 (a), (b): the usual receivers",
-        charts: vec![none.chart("(a) not delayed"), standard.chart("(b) standard delayed acknowledgements")],
+        panels: Panels::Charts(vec![none.chart("(a) not delayed"), standard.chart("(b) standard delayed acknowledgements")]),
     };
     Ok(Finding { picture: Some(picture), ..checks.finding(measured) })
 }
@@ -59,7 +59,7 @@ fn modified_receiver(lab: &mut Laboratory) -> Result<Finding, String> {
         row: "A6",
         file: "paper-000-figure-4-modified.svg",
         title: "Paper 000, Figure 4 (c): the modified receiver",
-        charts: vec![sweep.chart("(c) modified delayed acknowledgements")],
+        panels: Panels::Charts(vec![sweep.chart("(c) modified delayed acknowledgements")]),
     };
     Ok(Finding {
         measured: sweep.ratios(""),

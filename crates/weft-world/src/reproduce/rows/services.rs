@@ -5,7 +5,7 @@ use super::super::case::{FLOOD, LEASED_LINE, whole_case};
 use super::super::checks::Checks;
 use super::super::fairness::{goodputs, of_link, of_queue, rate_mbps};
 use super::super::laboratory::{Laboratory, Outcomes};
-use super::super::row::{Chart, Curve, Finding, Measured, Picture, Row};
+use super::super::row::{Chart, Curve, Finding, Measured, Panels, Picture, Row};
 use weft_scenario::{Traffic, VpnService};
 use weft_units::Rate;
 
@@ -137,7 +137,7 @@ fn leased_line(lab: &mut Laboratory) -> Result<Finding, String> {
     let curves = vec![Curve { name: "here".into(), points: peaks }, Curve { name: "b/(1 − b)".into(), points: law }];
     let chart = Chart { title: "peak of the queue, Cτ".into(), x_label: "leased fraction b".into(), curves };
     let title = "Paper 004, Figure 10: a quasi-leased line appears";
-    let picture = Picture { row: "E7", file: "paper-004-figure-10.svg", title, charts: vec![chart] };
+    let picture = Picture { row: "E7", file: "paper-004-figure-10.svg", title, panels: Panels::Charts(vec![chart]) };
     let mut finding = Finding { picture: Some(picture), ..checks.finding(measured) };
     finding.remarks.push(
         "Above b = 0.5 best effort needs longer: what arrives of it shrinks step by step, since it still has its share of an overloaded \

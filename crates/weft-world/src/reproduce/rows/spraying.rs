@@ -4,7 +4,7 @@ use super::super::Estimate;
 use super::super::case::figure_2;
 use super::super::checks::Checks;
 use super::super::laboratory::{Case, Laboratory, Outcomes};
-use super::super::row::{Finding, Measured, Picture, Row};
+use super::super::row::{Finding, Measured, Panels, Picture, Row};
 use super::super::sweep::{DIFFERENCES, PATHS, Sweep, goodput_mbps, ratio};
 use weft_scenario::{Discipline, QueueSize};
 
@@ -56,7 +56,7 @@ fn default_threshold(lab: &mut Laboratory) -> Result<Finding, String> {
         row: "A2",
         file: "paper-000-figure-3-default.svg",
         title: "Paper 000, Figure 3: fast retransmit after 3 duplicates",
-        charts: vec![sweep.chart("T = 3")],
+        panels: Panels::Charts(vec![sweep.chart("T = 3")]),
     };
     Ok(Finding {
         measured: sweep.ratios(""),
@@ -83,7 +83,7 @@ fn paper_threshold(lab: &mut Laboratory) -> Result<Finding, String> {
         row: "A3",
         file: "paper-000-figure-3-threshold.svg",
         title: "Paper 000, Figure 3: fast retransmit after T(N) duplicates",
-        charts: vec![sweep.chart("T(N)")],
+        panels: Panels::Charts(vec![sweep.chart("T(N)")]),
     };
     Ok(Finding { picture: Some(picture), ..checks.finding(measured) })
 }

@@ -5,7 +5,7 @@ use super::super::case::{FIVE_VPNS, whole_case};
 use super::super::checks::Checks;
 use super::super::fairness::{by_second, index_curve, mean_index, of_link, settling};
 use super::super::laboratory::{Case, Laboratory, Outcomes};
-use super::super::row::{Chart, Curve, Finding, Measured, Picture, Row};
+use super::super::row::{Chart, Curve, Finding, Measured, Panels, Picture, Row};
 use weft_core::fair::index;
 use weft_scenario::{Network, Steering, Traffic};
 
@@ -99,7 +99,7 @@ fn weighted(lab: &mut Laboratory) -> Result<Finding, String> {
         row: "D1",
         file: "paper-003-figure-3.svg",
         title: "Paper 003, Figures 3 and 4: fairness between VPNs",
-        charts: panels.collect(),
+        panels: Panels::Charts(panels.collect()),
     };
     let mut finding = Finding { picture: Some(picture), ..checks.finding(measured) };
     finding.remarks.push(
@@ -174,7 +174,7 @@ fn picture(row: &'static str, file: &'static str, none: Estimate, cells: &[Cell]
     let mut curves: Vec<Curve> = BS.map(|b| Curve { name: format!("b = {b}"), points: of(b) }).into();
     curves.push(Curve { name: "without".into(), points: AS.map(|a| (a.log10(), none)).into() });
     let chart = Chart { title: "fairness index F inside VPNs".into(), x_label: "log₁₀ a".into(), curves };
-    Picture { row, file, title: "Paper 003: fairness inside VPNs", charts: vec![chart] }
+    Picture { row, file, title: "Paper 003: fairness inside VPNs", panels: Panels::Charts(vec![chart]) }
 }
 
 fn inside_finding(row: &'static str, file: &'static str, none: Estimate, cells: &[Cell], checks: Checks) -> Finding {
@@ -227,7 +227,7 @@ fn intervals(lab: &mut Laboratory) -> Result<Finding, String> {
         row: "D-delta",
         file: "paper-003-delta.svg",
         title: "Beyond paper 003: the interval of management packets",
-        charts: vec![chart],
+        panels: Panels::Charts(vec![chart]),
     };
     let remarks = vec![
         "Up to Δ = 8 neither shares nor utilisation depend on it; it must be well below the windows, which are of 24 to 73 packets here. A \
