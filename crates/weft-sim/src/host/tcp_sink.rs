@@ -2,6 +2,7 @@
 
 use super::tcp_source::acknowledgment_bytes;
 use super::{Egress, Ends, Lateness};
+use crate::signalling::{Answerer, SIGNAL_BYTES};
 use crate::tcp::{Flags, Receiver, ReceiverConfig, Segment};
 use crate::{Body, Ecn, FlowNo, Packet};
 use weft_units::{Duration, Instant};
@@ -31,6 +32,7 @@ pub struct TcpSink {
     lateness: Lateness,
     /// Segments that came since the acknowledgment number moved.
     duplicates: usize,
+    answerer: Answerer,
 }
 
 impl TcpSink {
@@ -46,6 +48,7 @@ impl TcpSink {
             longest_gap: Duration::ZERO,
             lateness: Lateness::default(),
             duplicates: 0,
+            answerer: Answerer::default(),
         }
     }
 
@@ -82,7 +85,8 @@ impl TcpSink {
         packet: &Packet,
         out: &mut impl Egress,
     ) -> Option<Trigger> {
-        let Body::Tcp(segment) = &packet.body else { return None };
+        let segment = packet.body.segment()?;
+        self.answerer.hear(packet);
         let before = self.receiver.delivered_bytes();
         self.receiver.receive(now, segment, packet.ecn == Ecn::Ce);
         self.transmit(now, ends, out);
@@ -109,6 +113,12 @@ impl TcpSink {
         }
     }
 
+    /// What the application has not read yet.
+    pub(super) fn hold(&mut self, now: Instant, ends: Ends, unread: u64, out: &mut impl Egress) {
+        self.receiver.hold(now, unread);
+        self.transmit(now, ends, out);
+    }
+
     pub(super) fn wake(&mut self, now: Instant, ends: Ends, out: &mut impl Egress) {
         self.receiver.wake(now);
         self.transmit(now, ends, out);
@@ -118,7 +128,10 @@ impl TcpSink {
         while let Some(segment) = self.receiver.transmit(now) {
             self.acknowledgments += 1;
             let bytes = acknowledgment_bytes(self.header_bytes, &segment);
-            out.send(ends.packet(bytes, Ecn::NotEct, Body::Tcp(segment)));
+            out.send(match self.answerer.sign(ends, &segment) {
+                None => ends.packet(bytes, Ecn::NotEct, Body::Tcp(segment)),
+                Some(signed) => ends.packet(bytes + SIGNAL_BYTES, Ecn::NotEct, Body::Signalled(signed)),
+            });
         }
     }
 

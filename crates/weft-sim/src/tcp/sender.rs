@@ -15,7 +15,7 @@ use super::undo::Undo;
 use super::{Flags, Recovery, Segment, SenderConfig};
 use std::time::Duration;
 use timers::Timers;
-use weft_units::Instant;
+use weft_units::{Instant, Rate};
 
 /// What a sender has done so far.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -158,6 +158,12 @@ impl Sender {
         if !self.closed {
             self.written = self.written.saturating_add(bytes);
         }
+    }
+
+    /// The network grants the connection so much, IP headers included; only TCP-ER listens.
+    pub fn grant(&mut self, now: Instant, rate: Rate) {
+        self.congestion.on_grant(now, rate);
+        self.update_window(0);
     }
 
     /// The application writes no more: FIN follows the data.

@@ -48,7 +48,7 @@ pub enum CongestionKind {
     },
     /// TCP-ER: at a rate that it was told (paper 001 §IV-A). It needs pacing.
     ExplicitRate {
-        /// IP bytes.
+        /// IP bytes; zero: none but what [`Congestion::on_grant`] says.
         rate: Rate,
     },
 }
@@ -151,6 +151,7 @@ trait Law {
     fn reduces_in_proportion(&self) -> bool {
         false
     }
+    fn on_grant(&mut self, _now: Instant, _rate: Rate) {}
 }
 
 macro_rules! law {
@@ -179,6 +180,11 @@ impl Congestion {
             CongestionKind::Bbr { seed } => Laws::Bbr(Bbr::new(seed, mss, initial_window_bytes)),
             CongestionKind::ExplicitRate { rate } => Laws::ExplicitRate(ExplicitRate::new(rate, mss)),
         })
+    }
+
+    /// The network grants so much, IP headers included; only TCP-ER listens.
+    pub fn on_grant(&mut self, now: Instant, rate: Rate) {
+        self.law_mut().on_grant(now, rate);
     }
 
     /// An acknowledgment delivered something or declared something lost.

@@ -1,0 +1,199 @@
+//! What one link of a router grants: its law, what it looks at, and what it has promised.
+
+use super::Sensor;
+use crate::link::Link;
+use crate::{FlowNo, LinkId};
+use std::collections::BTreeMap;
+use weft_core::explicit_rate::bookings::{Bookings, Verdict};
+use weft_core::explicit_rate::erica::{Erica, EricaConfig};
+use weft_core::explicit_rate::pi::{LinkState, PiConfig, PiRate};
+use weft_units::{Duration, Instant, Rate};
+use weft_wire::er_sig::{Direction, Message, Signal};
+
+/// Flows with a booking at most.
+const MOST_BOOKINGS: usize = 65_536;
+/// Looks that are made up for after a silence; an idle law has settled long before.
+const MOST_MISSED: u32 = 1_000;
+
+/// What a link goes by.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum LawKind {
+    /// Each flow may have all that is not guaranteed: exact where one flow passes.
+    Capacity,
+    /// One rate for all flows, by a PI controller of the queue.
+    Pi,
+    /// A rate for each flow by what it uses: ERICA+.
+    Erica,
+}
+
+#[derive(Clone, Debug)]
+enum Law {
+    Capacity(Rate),
+    Pi(PiRate),
+    Erica { law: Erica, flows: BTreeMap<FlowNo, FlowUse> },
+}
+
+/// What a flow sent in the interval that runs, and in the one before.
+#[derive(Clone, Copy, Debug, Default)]
+struct FlowUse {
+    bytes: u64,
+    rate: Rate,
+}
+
+/// What a link has to give, and how.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct LinkGrants {
+    /// What it goes by.
+    pub law: LawKind,
+    /// What it carries.
+    pub capacity: Rate,
+    /// Of that so much may be guaranteed.
+    pub reservable: Rate,
+    /// Where flows are kept depends on it.
+    pub seed: u64,
+}
+
+/// The controller of one link.
+#[derive(Debug)]
+pub struct Controller {
+    law: Law,
+    bookings: Bookings<u32>,
+    capacity: Rate,
+    round_trip: Duration,
+    interval: Duration,
+    next_look: Instant,
+    arrived_bytes: u64,
+    /// Of flows that pass here, over as long as the sensor's averages reach back.
+    own_bps: f64,
+    /// A sensor's path has said too little to grant anything.
+    is_unknown: bool,
+}
+
+impl Controller {
+    /// A controller of a link whose flows' mean round trip is `round_trip`, which looks at it each `interval`.
+    pub fn new(grants: LinkGrants, round_trip: Duration, interval: Duration) -> Controller {
+        let LinkGrants { law, capacity, reservable, seed } = grants;
+        let config = PiConfig::default();
+        let law = match law {
+            LawKind::Capacity => Law::Capacity(capacity),
+            LawKind::Pi => Law::Pi(PiRate::new(config, capacity.scaled(config.utilization), Instant::ZERO)),
+            LawKind::Erica => Law::Erica { law: Erica::new(EricaConfig::default()), flows: BTreeMap::new() },
+        };
+        Controller {
+            law,
+            bookings: Bookings::new(reservable, MOST_BOOKINGS, seed),
+            capacity,
+            round_trip,
+            interval: interval.max(Duration::from_micros(100)),
+            next_look: Instant::ZERO,
+            arrived_bytes: 0,
+            own_bps: 0.0,
+            is_unknown: false,
+        }
+    }
+
+    /// What is guaranteed in all.
+    pub fn booked(&self) -> Rate {
+        self.bookings.booked()
+    }
+
+    /// What it grants a flow beside what it guarantees.
+    fn available(&mut self, flow: FlowNo) -> Rate {
+        if self.is_unknown {
+            return Rate::ZERO;
+        }
+        match &mut self.law {
+            Law::Capacity(rate) => *rate,
+            Law::Pi(law) => law.rate(),
+            Law::Erica { law, flows } => law.grant(flows.get(&flow).map_or(Rate::ZERO, |used| used.rate)),
+        }
+    }
+
+    /// A packet comes for the link.
+    pub(super) fn count(&mut self, flow: FlowNo, bytes: u32) {
+        self.arrived_bytes += u64::from(bytes);
+        if let Law::Erica { flows, .. } = &mut self.law {
+            flows.entry(flow).or_default().bytes += u64::from(bytes);
+        }
+    }
+
+    /// A structure comes for the link, which was checked; one that asks for what must be met and cannot be goes on as a refusal.
+    pub(super) fn answer(&mut self, now: Instant, flow: FlowNo, signal: &mut Signal, node: u16) {
+        let direction = match signal.message {
+            Message::Response => Direction::Reverse,
+            _ => Direction::Forward,
+        };
+        let available = self.available(flow);
+        if self.bookings.on_signal(now, flow.0, signal, direction, available, node) == Verdict::Reject {
+            signal.message = Message::Reject;
+        }
+    }
+
+    /// Looks at the link `at`, if it is time to.
+    pub(super) fn look(&mut self, now: Instant, links: &mut [Link], at: LinkId, sensor: Option<&Sensor>) {
+        if now < self.next_look {
+            return;
+        }
+        let missed = (now - self.next_look).as_nanos() / self.interval.as_nanos();
+        let missed = u32::try_from(missed).unwrap_or(u32::MAX);
+        let since = self.interval * (missed + 1);
+        let capacity = match sensor {
+            None => carried(&mut links[at.index()], now, since),
+            Some(sensor) => self.sensed(sensor, since),
+        };
+        let (_, queued_bytes) = links[at.index()].backlog(now);
+        let booked = self.booked();
+        let arrived = std::mem::take(&mut self.arrived_bytes);
+        let intervals = missed.min(MOST_MISSED) + 1;
+        // What came since the last look came at its end, as far as anybody knows.
+        for left in (0..intervals).rev() {
+            let (arrived, queued_bytes) = if left == 0 { (arrived, queued_bytes) } else { (0, 0) };
+            let arriving = less(Rate::from_bytes_over(arrived, self.interval), booked);
+            let state =
+                LinkState { capacity: less(capacity, booked), arriving, queued_bytes, round_trip: self.round_trip };
+            let before_now = u64::try_from((self.interval * left).as_nanos()).unwrap_or(u64::MAX);
+            self.update(Instant::from_nanos(now.as_nanos().saturating_sub(before_now)), &state, left == 0);
+        }
+        self.bookings.expire(now);
+        self.next_look += since;
+    }
+
+    fn update(&mut self, at: Instant, state: &LinkState, is_last: bool) {
+        match &mut self.law {
+            Law::Capacity(rate) => *rate = state.capacity,
+            Law::Pi(law) => {
+                law.update(at, state);
+            }
+            Law::Erica { law, flows } => {
+                if is_last {
+                    flows.retain(|_, used| used.bytes > 0 || used.rate > Rate::ZERO);
+                    for used in flows.values_mut() {
+                        used.rate = Rate::from_bytes_over(std::mem::take(&mut used.bytes), self.interval);
+                    }
+                }
+                let active = flows.values().filter(|used| used.rate > Rate::ZERO).count();
+                law.on_interval(state, active as u32);
+            }
+        }
+    }
+
+    /// C of a legacy path: what others leave idle of it, and what flows that pass here use.
+    fn sensed(&mut self, sensor: &Sensor, since: Duration) -> Rate {
+        let own = Rate::from_bytes_over(self.arrived_bytes, since).bps() as f64;
+        self.own_bps += (own - self.own_bps) * (since.as_secs_f64() / sensor.memory().as_secs_f64()).min(1.0);
+        let idle_bps = sensor.idle_bps();
+        self.is_unknown = idle_bps.is_none();
+        let all = idle_bps.map_or(self.capacity.bps() as f64, |idle| idle + self.own_bps);
+        Rate::from_bps(all.max(0.0) as u64).min(self.capacity)
+    }
+}
+
+/// What a link can have carried for so long, as a rate.
+fn carried(link: &mut Link, now: Instant, since: Duration) -> Rate {
+    let from = now.as_nanos().saturating_sub(u64::try_from(since.as_nanos()).unwrap_or(u64::MAX));
+    Rate::from_bytes_over(link.capacity_bytes(Instant::from_nanos(from), now), since)
+}
+
+fn less(rate: Rate, taken: Rate) -> Rate {
+    Rate::from_bps(rate.bps().saturating_sub(taken.bps()))
+}
