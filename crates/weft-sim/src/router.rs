@@ -110,7 +110,7 @@ impl Router {
         }
         match &mut self.meddler {
             Some(meddler) if matches!(packet.body, Body::Signalled(_)) => {
-                meddler.meddle(packet).into_iter().for_each(|packet| ports.send(link, packet));
+                meddler.meddle(packet, |packet| ports.send(link, packet));
             }
             _ => ports.send(link, packet),
         }

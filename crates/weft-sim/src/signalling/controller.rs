@@ -8,7 +8,7 @@ use weft_core::explicit_rate::bookings::{Bookings, Verdict};
 use weft_core::explicit_rate::erica::{Erica, EricaConfig};
 use weft_core::explicit_rate::pi::{LinkState, PiConfig, PiRate};
 use weft_units::{Duration, Instant, Rate};
-use weft_wire::er_sig::{Direction, Message, Signal};
+use weft_wire::er_sig::{Direction, Message, Service, Signal};
 
 /// Flows with a booking at most.
 const MOST_BOOKINGS: usize = 65_536;
@@ -63,10 +63,14 @@ pub struct Controller {
     interval: Duration,
     next_look: Instant,
     arrived_bytes: u64,
-    /// Of flows that pass here, over as long as the sensor's averages reach back.
+    /// What came, over a round trip.
     own_bps: f64,
     /// A sensor's path has said too little to grant anything.
     is_unknown: bool,
+    /// What arrives, with what new flows were granted that has not yet come, which is forgotten after two round trips.
+    arriving: Rate,
+    promised: Rate,
+    forget_at: Instant,
 }
 
 impl Controller {
@@ -89,7 +93,15 @@ impl Controller {
             arrived_bytes: 0,
             own_bps: 0.0,
             is_unknown: false,
+            arriving: Rate::ZERO,
+            promised: Rate::ZERO,
+            forget_at: Instant::ZERO,
         }
+    }
+
+    /// What came for the link, over a round trip.
+    pub(super) fn own(&self) -> Rate {
+        Rate::from_bps(self.own_bps as u64)
     }
 
     /// What is guaranteed in all.
@@ -123,10 +135,38 @@ impl Controller {
             Message::Response => Direction::Reverse,
             _ => Direction::Forward,
         };
-        let available = self.available(flow);
+        if signal.message == Message::Request {
+            self.admit(now);
+        }
+        let available = self.available_beside(flow, signal, direction);
         if self.bookings.on_signal(now, flow.0, signal, direction, available, node) == Verdict::Reject {
             signal.message = Message::Reject;
         }
+    }
+
+    /// A flow begins.
+    fn admit(&mut self, now: Instant) {
+        if let Law::Pi(law) = &mut self.law {
+            if now >= self.forget_at {
+                self.promised = Rate::ZERO;
+            }
+            let arriving = self.arriving.bps().saturating_add(self.promised.bps());
+            let granted = law.on_new_flow(Rate::from_bps(arriving));
+            self.promised = Rate::from_bps(self.promised.bps().saturating_add(granted.bps()));
+            self.forget_at = now + self.round_trip * 2;
+        }
+    }
+
+    /// What is available to a flow beside what it will be guaranteed, which the law does not know of yet.
+    fn available_beside(&mut self, flow: FlowNo, signal: &Signal, direction: Direction) -> Rate {
+        let asked = match direction {
+            Direction::Forward => signal.forward.guaranteed,
+            Direction::Reverse => signal.reverse.guaranteed,
+        };
+        let is_reserved = matches!(signal.service, Service::Guaranteed | Service::Variable);
+        let will_be = if is_reserved { self.bookings.would_guarantee(&flow.0, signal.preemption, asked) } else { Rate::ZERO };
+        let more = less(will_be, self.bookings.of(&flow.0));
+        less(self.available(flow), more)
     }
 
     /// Looks at the link `at`, if it is time to.
@@ -139,16 +179,23 @@ impl Controller {
         let since = self.interval * (missed + 1);
         let capacity = match sensor {
             None => carried(&mut links[at.index()], now, since),
-            Some(sensor) => self.sensed(sensor, since),
+            Some(sensor) => {
+                self.is_unknown = sensor.available().is_none();
+                sensor.available().unwrap_or(self.capacity)
+            }
         };
-        let (_, queued_bytes) = links[at.index()].backlog(now);
+        let (_, here_bytes) = links[at.index()].backlog(now);
+        let queued_bytes = here_bytes + sensor.map_or(0, Sensor::queued_bytes);
         let booked = self.booked();
         let arrived = std::mem::take(&mut self.arrived_bytes);
+        let gain = (since.as_secs_f64() / self.round_trip.as_secs_f64()).min(1.0);
+        self.own_bps += (Rate::from_bytes_over(arrived, since).bps() as f64 - self.own_bps) * gain;
         let intervals = missed.min(MOST_MISSED) + 1;
         // What came since the last look came at its end, as far as anybody knows.
         for left in (0..intervals).rev() {
             let (arrived, queued_bytes) = if left == 0 { (arrived, queued_bytes) } else { (0, 0) };
             let arriving = less(Rate::from_bytes_over(arrived, self.interval), booked);
+            self.arriving = arriving;
             let state =
                 LinkState { capacity: less(capacity, booked), arriving, queued_bytes, round_trip: self.round_trip };
             let before_now = u64::try_from((self.interval * left).as_nanos()).unwrap_or(u64::MAX);
@@ -175,16 +222,6 @@ impl Controller {
                 law.on_interval(state, active as u32);
             }
         }
-    }
-
-    /// C of a legacy path: what others leave idle of it, and what flows that pass here use.
-    fn sensed(&mut self, sensor: &Sensor, since: Duration) -> Rate {
-        let own = Rate::from_bytes_over(self.arrived_bytes, since).bps() as f64;
-        self.own_bps += (own - self.own_bps) * (since.as_secs_f64() / sensor.memory().as_secs_f64()).min(1.0);
-        let idle_bps = sensor.idle_bps();
-        self.is_unknown = idle_bps.is_none();
-        let all = idle_bps.map_or(self.capacity.bps() as f64, |idle| idle + self.own_bps);
-        Rate::from_bps(all.max(0.0) as u64).min(self.capacity)
     }
 }
 

@@ -94,13 +94,16 @@ impl Controllers {
                 self.pairs.push((from, pair, now));
                 None
             }
-            Probe::Second(pair) => {
+            Probe::Second(pair, left) => {
                 let (.., came) = self.pairs.iter().find(|(sender, first, _)| (*sender, *first) == (from, pair))?;
-                Some(packet(self.node, from, Probe::Gap(now - *came)))
+                Some(packet(self.node, from, Probe::Gap { gap: now - *came, delay: now - left }))
             }
-            Probe::Gap(gap) => {
-                let sensors = self.by_link.iter_mut().filter_map(|own| own.sensor.as_mut());
-                sensors.filter(|sensor| sensor.to() == from).for_each(|sensor| sensor.hear(gap));
+            Probe::Gap { gap, delay } => {
+                for Controlled { controller, sensor, .. } in &mut self.by_link {
+                    if let Some(sensor) = sensor.as_mut().filter(|sensor| sensor.to() == from) {
+                        sensor.hear(gap, delay, controller.own());
+                    }
+                }
                 None
             }
         }
@@ -108,7 +111,7 @@ impl Controllers {
 }
 
 fn packet(source: NodeId, destination: NodeId, probe: Probe) -> Box<Packet> {
-    let bytes = if matches!(probe, Probe::Gap(_)) { ANSWER_BYTES } else { PROBE_BYTES };
+    let bytes = if matches!(probe, Probe::Gap { .. }) { ANSWER_BYTES } else { PROBE_BYTES };
     Box::new(Packet { flow: NO_FLOW, source, destination, bytes, label: 0, ecn: Ecn::NotEct, body: Body::Probe(probe) })
 }
 

@@ -5,7 +5,8 @@ use crate::{Body, Packet};
 use weft_units::{Rate, Rng};
 use weft_wire::er_sig::{Message, Rate16, Rates};
 
-/// Of the signals that pass so many are lost, so many repeated, so many overtaken by the next, and as many forged ones added.
+/// Of the signals that pass so many are lost, so many repeated, so many overtaken by the next, and before so many a forged one
+/// comes.
 const SHARE: f64 = 0.1;
 
 /// See the module.
@@ -21,23 +22,23 @@ impl Meddler {
         Meddler { rng, held_back: None }
     }
 
-    /// What goes on in place of a packet with a signal, in this order.
-    pub(crate) fn meddle(&mut self, packet: Box<Packet>) -> Vec<Box<Packet>> {
-        let drawn = self.rng.unit();
-        let forged = (drawn >= 3.0 * SHARE && drawn < 4.0 * SHARE).then(|| self.forged(&packet));
-        let before = self.held_back.take();
-        let mut out: Vec<Box<Packet>> = match drawn {
-            _ if drawn < SHARE => Vec::new(),
-            _ if drawn < 2.0 * SHARE => vec![packet.clone(), packet],
-            _ if drawn < 3.0 * SHARE => {
-                self.held_back = Some(packet);
-                Vec::new()
+    /// Sends on what becomes of a packet with a signal.
+    pub(crate) fn meddle(&mut self, packet: Box<Packet>, mut send: impl FnMut(Box<Packet>)) {
+        let overtaken = self.held_back.take();
+        match (self.rng.unit() / SHARE) as u32 {
+            0 => {}
+            1 => {
+                send(packet.clone());
+                send(packet);
             }
-            _ => vec![packet],
-        };
-        out.extend(forged);
-        out.extend(before);
-        out
+            2 => self.held_back = Some(packet),
+            3 => {
+                send(self.forged(&packet));
+                send(packet);
+            }
+            _ => send(packet),
+        }
+        overtaken.into_iter().for_each(send);
     }
 
     /// The flow releases all it has, or is granted the world, under a tag that is guessed.
