@@ -17,11 +17,24 @@ fn play(network: &Network, variant: &str) -> NetworkRun {
 #[test]
 fn explore() {
     for ms in (13000..60000).step_by(4000) {
-    let mut network = scenario("paper-001-overlay.toml");
-    network.duration = std::time::Duration::from_millis(ms);
-    network.warmup = std::time::Duration::from_millis(ms - 200);
+        let mut network = scenario("paper-001-overlay.toml");
+        network.duration = std::time::Duration::from_millis(ms);
+        network.warmup = std::time::Duration::from_millis(ms - 200);
         let r = play(&network, "sensed");
-        let l = |name: &str| r.run.links.iter().filter(|l| l.name == name && l.direction == "up").map(|l| format!("{:.2} drop {:.1} q{:.1}", l.utilisation, l.dropped, l.queue_ms_p95)).collect::<Vec<_>>();
-        eprintln!("{ms} {:?} {:?} {:?} {:?}", r.granted_bps.iter().map(|f| f.map(|x| (x / 100000) as u32)).collect::<Vec<_>>(), r.run.flows.iter().map(|f| f.goodput_bps.map(|x| (x / 1e5) as u32)).collect::<Vec<_>>(), l("legacy"), l("overlay"));
+        let l = |name: &str| {
+            r.run
+                .links
+                .iter()
+                .filter(|l| l.name == name && l.direction == "up")
+                .map(|l| format!("{:.2} drop {:.1} q{:.1}", l.utilisation, l.dropped, l.queue_ms_p95))
+                .collect::<Vec<_>>()
+        };
+        eprintln!(
+            "{ms} {:?} {:?} {:?} {:?}",
+            r.granted_bps.iter().map(|f| f.map(|x| (x / 100000) as u32)).collect::<Vec<_>>(),
+            r.run.flows.iter().map(|f| f.goodput_bps.map(|x| (x / 1e5) as u32)).collect::<Vec<_>>(),
+            l("legacy"),
+            l("overlay")
+        );
     }
 }

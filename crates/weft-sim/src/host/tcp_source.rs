@@ -259,6 +259,11 @@ impl TcpSource {
     }
 
     pub(super) fn deadline(&self) -> Option<Instant> {
+        // After its end it sends nothing that could be due.
+        self.next().filter(|at| *at < self.stop)
+    }
+
+    fn next(&self) -> Option<Instant> {
         if !self.is_started {
             return Some(self.start);
         }

@@ -3,9 +3,7 @@
 use super::Sensor;
 use crate::link::Link;
 use crate::{FlowNo, LinkId};
-use std::collections::BTreeMap;
 use weft_core::explicit_rate::bookings::{Bookings, Verdict};
-use weft_core::explicit_rate::erica::{Erica, EricaConfig};
 use weft_core::explicit_rate::pi::{LinkState, PiConfig, PiRate};
 use weft_units::{Duration, Instant, Rate};
 use weft_wire::er_sig::{Direction, Message, Service, Signal};
@@ -22,22 +20,12 @@ pub enum LawKind {
     Capacity,
     /// One rate for all flows, by a PI controller of the queue.
     Pi,
-    /// A rate for each flow by what it uses: ERICA+.
-    Erica,
 }
 
 #[derive(Clone, Debug)]
 enum Law {
     Capacity(Rate),
     Pi(PiRate),
-    Erica { law: Erica, flows: BTreeMap<FlowNo, FlowUse> },
-}
-
-/// What a flow sent in the interval that runs, and in the one before.
-#[derive(Clone, Copy, Debug, Default)]
-struct FlowUse {
-    bytes: u64,
-    rate: Rate,
 }
 
 /// What a link has to give, and how.
@@ -81,7 +69,6 @@ impl Controller {
         let law = match law {
             LawKind::Capacity => Law::Capacity(capacity),
             LawKind::Pi => Law::Pi(PiRate::new(config, capacity.scaled(config.utilization), Instant::ZERO)),
-            LawKind::Erica => Law::Erica { law: Erica::new(EricaConfig::default()), flows: BTreeMap::new() },
         };
         Controller {
             law,
@@ -110,23 +97,19 @@ impl Controller {
     }
 
     /// What it grants a flow beside what it guarantees.
-    fn available(&mut self, flow: FlowNo) -> Rate {
+    fn available(&self) -> Rate {
         if self.is_unknown {
             return Rate::ZERO;
         }
-        match &mut self.law {
+        match &self.law {
             Law::Capacity(rate) => *rate,
             Law::Pi(law) => law.rate(),
-            Law::Erica { law, flows } => law.grant(flows.get(&flow).map_or(Rate::ZERO, |used| used.rate)),
         }
     }
 
     /// A packet comes for the link.
-    pub(super) fn count(&mut self, flow: FlowNo, bytes: u32) {
+    pub(super) fn count(&mut self, bytes: u32) {
         self.arrived_bytes += u64::from(bytes);
-        if let Law::Erica { flows, .. } = &mut self.law {
-            flows.entry(flow).or_default().bytes += u64::from(bytes);
-        }
     }
 
     /// A structure comes for the link, which was checked; one that asks for what must be met and cannot be goes on as a refusal.
@@ -158,15 +141,16 @@ impl Controller {
     }
 
     /// What is available to a flow beside what it will be guaranteed, which the law does not know of yet.
-    fn available_beside(&mut self, flow: FlowNo, signal: &Signal, direction: Direction) -> Rate {
+    fn available_beside(&self, flow: FlowNo, signal: &Signal, direction: Direction) -> Rate {
         let asked = match direction {
             Direction::Forward => signal.forward.guaranteed,
             Direction::Reverse => signal.reverse.guaranteed,
         };
         let is_reserved = matches!(signal.service, Service::Guaranteed | Service::Variable);
-        let will_be = if is_reserved { self.bookings.would_guarantee(&flow.0, signal.preemption, asked) } else { Rate::ZERO };
+        let will_be =
+            if is_reserved { self.bookings.would_guarantee(&flow.0, signal.preemption, asked) } else { Rate::ZERO };
         let more = less(will_be, self.bookings.of(&flow.0));
-        less(self.available(flow), more)
+        less(self.available(), more)
     }
 
     /// Looks at the link `at`, if it is time to.
@@ -199,27 +183,17 @@ impl Controller {
             let state =
                 LinkState { capacity: less(capacity, booked), arriving, queued_bytes, round_trip: self.round_trip };
             let before_now = u64::try_from((self.interval * left).as_nanos()).unwrap_or(u64::MAX);
-            self.update(Instant::from_nanos(now.as_nanos().saturating_sub(before_now)), &state, left == 0);
+            self.update(Instant::from_nanos(now.as_nanos().saturating_sub(before_now)), &state);
         }
         self.bookings.expire(now);
         self.next_look += since;
     }
 
-    fn update(&mut self, at: Instant, state: &LinkState, is_last: bool) {
+    fn update(&mut self, at: Instant, state: &LinkState) {
         match &mut self.law {
             Law::Capacity(rate) => *rate = state.capacity,
             Law::Pi(law) => {
                 law.update(at, state);
-            }
-            Law::Erica { law, flows } => {
-                if is_last {
-                    flows.retain(|_, used| used.bytes > 0 || used.rate > Rate::ZERO);
-                    for used in flows.values_mut() {
-                        used.rate = Rate::from_bytes_over(std::mem::take(&mut used.bytes), self.interval);
-                    }
-                }
-                let active = flows.values().filter(|used| used.rate > Rate::ZERO).count();
-                law.on_interval(state, active as u32);
             }
         }
     }

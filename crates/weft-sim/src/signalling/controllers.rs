@@ -59,7 +59,7 @@ impl Controllers {
             return;
         };
         controller.look(now, ports.links, link, sensor.as_ref());
-        controller.count(flow, packet.bytes);
+        controller.count(packet.bytes);
         if let Body::Signalled(signalled) = &mut packet.body {
             let Signalled { signal, ttl, is_encapsulated, .. } = &mut **signalled;
             *ttl = ttl.wrapping_sub(1);

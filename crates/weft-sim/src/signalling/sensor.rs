@@ -49,7 +49,18 @@ impl Sensor {
     /// A sensor of the path to `to`, whose narrowest link has this capacity.
     pub fn new(to: NodeId, capacity: Rate, seed: u64) -> Sensor {
         let (rng, next) = (Rng::new(seed), Instant::ZERO);
-        Sensor { to, capacity, rng, pair: 0, next, is_between: false, answers: 0, left_bps: 0.0, least_delay: Duration::MAX, queueing: Duration::ZERO }
+        Sensor {
+            to,
+            capacity,
+            rng,
+            pair: 0,
+            next,
+            is_between: false,
+            answers: 0,
+            left_bps: 0.0,
+            least_delay: Duration::MAX,
+            queueing: Duration::ZERO,
+        }
     }
 
     /// The path's far end.

@@ -162,7 +162,7 @@ impl Sender {
 
     /// The network grants the connection so much, IP headers included; only TCP-ER listens.
     pub fn grant(&mut self, now: Instant, rate: Rate) {
-        self.congestion.on_grant(now, rate);
+        self.congestion.on_grant(now, rate, self.srtt());
         self.update_window(0);
     }
 

@@ -41,8 +41,11 @@ fn micros(now: Instant) -> u64 {
 }
 
 impl Law for ExplicitRate {
-    fn on_grant(&mut self, now: Instant, rate: Rate) {
+    fn on_grant(&mut self, now: Instant, rate: Rate, srtt: Option<Duration>) {
         self.law.on_grant(micros(now), rate.bps() / 8);
+        if let Some(srtt) = srtt {
+            self.law.on_ack(micros(now), 0, 0, u64::try_from(srtt.as_micros()).unwrap_or(u64::MAX));
+        }
     }
 
     fn on_ack(&mut self, ack: &AckEvent) {

@@ -151,7 +151,7 @@ trait Law {
     fn reduces_in_proportion(&self) -> bool {
         false
     }
-    fn on_grant(&mut self, _now: Instant, _rate: Rate) {}
+    fn on_grant(&mut self, _now: Instant, _rate: Rate, _srtt: Option<Duration>) {}
 }
 
 macro_rules! law {
@@ -182,9 +182,9 @@ impl Congestion {
         })
     }
 
-    /// The network grants so much, IP headers included; only TCP-ER listens.
-    pub fn on_grant(&mut self, now: Instant, rate: Rate) {
-        self.law_mut().on_grant(now, rate);
+    /// The network grants so much, IP headers included, and the round trip is smoothed so far; only TCP-ER listens.
+    pub fn on_grant(&mut self, now: Instant, rate: Rate, srtt: Option<Duration>) {
+        self.law_mut().on_grant(now, rate, srtt);
     }
 
     /// An acknowledgment delivered something or declared something lost.
