@@ -162,7 +162,7 @@ impl Controller {
         let missed = u32::try_from(missed).unwrap_or(u32::MAX);
         let since = self.interval * (missed + 1);
         let capacity = match sensor {
-            None => carried(&mut links[at.index()], now, since),
+            None => carried(&mut links[at.index()], now, since).unwrap_or(self.capacity),
             Some(sensor) => {
                 self.is_unknown = sensor.available().is_none();
                 sensor.available().unwrap_or(self.capacity)
@@ -199,10 +199,11 @@ impl Controller {
     }
 }
 
-/// What a link can have carried for so long, as a rate.
-fn carried(link: &mut Link, now: Instant, since: Duration) -> Rate {
-    let from = now.as_nanos().saturating_sub(u64::try_from(since.as_nanos()).unwrap_or(u64::MAX));
-    Rate::from_bytes_over(link.capacity_bytes(Instant::from_nanos(from), now), since)
+/// What a link can have carried for so long, or since the beginning, as a rate; none at the beginning.
+fn carried(link: &mut Link, now: Instant, since: Duration) -> Option<Rate> {
+    let before = now.as_nanos().saturating_sub(u64::try_from(since.as_nanos()).unwrap_or(u64::MAX));
+    let from = Instant::from_nanos(before);
+    (now > from).then(|| Rate::from_bytes_over(link.capacity_bytes(from, now), now - from))
 }
 
 fn less(rate: Rate, taken: Rate) -> Rate {

@@ -80,6 +80,7 @@ fn exchange(lab: &mut Laboratory) -> Result<Finding, String> {
     };
     let stopped = |network: &mut Network| {
         network.duration = Duration::from_secs(45);
+        network.flows_mut("ping").for_each(|flow| flow.stop = Duration::from_secs(45));
         network.flows_mut("bulk").for_each(|flow| flow.stop = Duration::from_secs(5));
     };
     let cases = [
