@@ -34,10 +34,10 @@ pub use flow::{App, Flow, FlowDirection};
 pub use grid::Grid;
 pub use link::{Capacity, DirectionSpec, Directions, Link, PACKET_BYTES, PAYLOAD_BYTES, QueueSize};
 pub use network::{
-    CongestionControl, CostMetric, DelayedAck, Discipline, DupThresh, ExplicitPath, Forwarding, HashKey, IngressChange,
-    IngressSpec, LinkDirection, LoopLaw, Markers, Network, NetworkEdge, NetworkEvent, NetworkFlow, NetworkLink,
-    NetworkVariant, NetworkVpn, RandomEarly, Recovery, Routes, Routing, Steering, Target, TcpChange, TcpSpec, Traffic,
-    VpnService, WeightBy,
+    CongestionControl, CostMetric, DelayedAck, Discipline, DupThresh, ExplicitPath, Forwarding, GrantLaw, HashKey,
+    IngressChange, IngressSpec, LinkDirection, LoopLaw, Markers, Network, NetworkEdge, NetworkEvent, NetworkFlow,
+    NetworkLink, NetworkVariant, NetworkVpn, RandomEarly, Recovery, Routes, Routing, SignallingSpec, Steering, SubPath,
+    Target, TcpChange, TcpSpec, Traffic, VpnService, WeightBy,
 };
 pub use result::{
     EventResult, EventSummary, FlowResult, LinkResult, Prediction, RunResult, SCHEMA, Skipped, VariantResult,

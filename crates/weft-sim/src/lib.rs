@@ -13,6 +13,7 @@ mod packet;
 pub mod record;
 mod router;
 mod schedule;
+pub mod signalling;
 mod simulator;
 pub mod source;
 mod station;

@@ -1,6 +1,7 @@
 //! What travels.
 
 use crate::edge::EdgeBody;
+use crate::signalling::{Probe, Signalled};
 use crate::tcp::Segment;
 use weft_units::Instant;
 
@@ -68,6 +69,10 @@ pub struct Packet {
 pub enum Body {
     /// A TCP segment.
     Tcp(Segment),
+    /// A TCP segment that asks for an explicit rate, or answers.
+    Signalled(Box<Signalled>),
+    /// What sensors at the two ends of a legacy path say to each other.
+    Probe(Probe),
     /// A datagram of a source that does not listen.
     Udp {
         /// Counts the source's datagrams from 0.
@@ -79,4 +84,16 @@ pub enum Body {
     Raw(Box<[u8]>),
     /// What edges say to each other.
     Edge(Box<EdgeBody>),
+}
+
+impl Body {
+    /// The TCP segment, where there is one in the clear.
+    #[inline]
+    pub fn segment(&self) -> Option<&Segment> {
+        match self {
+            Body::Tcp(segment) => Some(segment),
+            Body::Signalled(signalled) => Some(&signalled.segment),
+            Body::Probe(_) | Body::Udp { .. } | Body::Raw(_) | Body::Edge(_) => None,
+        }
+    }
 }

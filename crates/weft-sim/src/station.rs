@@ -47,6 +47,16 @@ impl Station {
         self.edge.as_deref_mut()
     }
 
+    /// Its router.
+    pub fn router(&self) -> &Router {
+        &self.router
+    }
+
+    /// Its router, to change.
+    pub fn router_mut(&mut self) -> &mut Router {
+        &mut self.router
+    }
+
     /// Its host.
     pub fn host(&self) -> &Host {
         &self.host
@@ -70,6 +80,8 @@ impl Node for Station {
 
     #[inline]
     fn receive(&mut self, now: Instant, _: LinkId, packet: Box<Packet>, ports: &mut Ports<'_>) {
+        let packet = if packet.destination == self.id { self.router.hear(packet, ports) } else { Some(packet) };
+        let Some(packet) = packet else { return };
         let uplink = &mut Uplink { router: &mut self.router, ports };
         let packet = match &mut self.edge {
             None => packet,
@@ -86,6 +98,7 @@ impl Node for Station {
     }
 
     fn wake(&mut self, now: Instant, ports: &mut Ports<'_>) {
+        self.router.wake(ports);
         let uplink = &mut Uplink { router: &mut self.router, ports };
         if let Some(edge) = &mut self.edge {
             edge.wake(now, uplink);
@@ -95,6 +108,6 @@ impl Node for Station {
 
     fn deadline(&self) -> Option<Instant> {
         let edge = self.edge.as_ref().and_then(|edge| edge.deadline());
-        edge.into_iter().chain(self.host.deadline()).min()
+        edge.into_iter().chain(self.host.deadline()).chain(self.router.deadline()).min()
     }
 }

@@ -74,7 +74,7 @@ impl Initiator {
                 // One that was not answered is not waited for: the next asks the same.
                 (*asked_at, *is_waiting) = (now, true);
                 self.ttl_difference = ttl_difference(ttl, qttl);
-                Some(self.say(Message::Update, qttl))
+                Some(self.update(qttl))
             }
             State::Granted { .. } | State::GivenUp => None,
         }
@@ -138,6 +138,13 @@ impl Initiator {
         let had = matches!(self.state, State::Granted { .. });
         self.state = State::GivenUp;
         had.then(|| self.say(Message::Release, qttl))
+    }
+
+    /// Of the guaranteed rate it asks what it has: to book more each time only to release it would keep that from others.
+    fn update(&self, qttl: u8) -> Signal {
+        let update = self.say(Message::Update, qttl);
+        let forward = Rates { guaranteed: self.granted.guaranteed.min(update.forward.guaranteed), ..update.forward };
+        Signal { forward, ..update }
     }
 
     fn say(&self, message: Message, qttl: u8) -> Signal {

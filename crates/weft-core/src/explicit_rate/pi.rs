@@ -63,6 +63,16 @@ impl PiRate {
         Rate::from_bps(self.rate_bps as u64)
     }
 
+    /// A flow more begins, beside those that send `arriving`, N = y/R of them: at once each may send N/(N + 1) of what it could, instead
+    /// of after a round trip that is too much.
+    pub fn on_new_flow(&mut self, arriving: Rate) -> Rate {
+        let arriving = arriving.bps() as f64;
+        if arriving > 0.0 {
+            self.rate_bps *= (arriving / (arriving + self.rate_bps)).max(0.5);
+        }
+        self.rate()
+    }
+
     /// Takes a look at the link, at least once each τ; gives the new rate.
     pub fn update(&mut self, now: Instant, link: &LinkState) -> Rate {
         let PiConfig { alpha, beta, utilization, queue, packet_bytes } = self.config;
@@ -174,6 +184,16 @@ mod tests {
         assert!(queue < 3.0, "{queue}");
         let (utilization, queue) = link.run(5.0);
         assert!((0.9..=1.0).contains(&utilization) && queue < 0.1, "{utilization} {queue}");
+    }
+
+    #[test]
+    fn who_begins_shares_with_those_who_are_there() {
+        let initial = Rate::from_mbps(90);
+        let mut law = PiRate::new(PiConfig::default(), initial, Instant::ZERO);
+        assert_eq!(law.on_new_flow(Rate::ZERO), initial, "there is nobody");
+        assert_eq!(law.on_new_flow(initial), Rate::from_mbps(45), "there is one");
+        assert_eq!(law.on_new_flow(initial), Rate::from_mbps(30), "there are two");
+        assert_eq!(law.on_new_flow(Rate::from_bps(1)), Rate::from_mbps(15), "somebody who sends little counts as one");
     }
 
     #[test]

@@ -56,7 +56,8 @@ impl Network {
         keep(&mut self.nodes, &nodes);
         keep(&mut self.links, &links);
         keep(&mut self.paths, &paths);
-        self.flows.retain(|flow| nodes[flow.from].is_some() && nodes[flow.to].is_some());
+        let proxies = |flow: &NetworkFlow| flow.proxies.into_iter().flatten().all(|node| nodes[node].is_some());
+        self.flows.retain(|flow| nodes[flow.from].is_some() && nodes[flow.to].is_some() && proxies(flow));
         self.events.retain(|event| match event.target {
             Target::Link(link) => links[link].is_some(),
             Target::Node(node) => nodes[node].is_some(),
@@ -82,6 +83,7 @@ impl Network {
         for flow in &mut self.flows {
             renumber(&mut flow.from, &nodes);
             renumber(&mut flow.to, &nodes);
+            flow.proxies.iter_mut().flatten().for_each(|node| renumber(node, &nodes));
         }
         for event in &mut self.events {
             match &mut event.target {

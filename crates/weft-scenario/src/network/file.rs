@@ -4,6 +4,7 @@ use super::flow::AppWord;
 use super::ingress::IngressFile;
 use super::queue::QueueFile;
 use super::routing::RoutingFile;
+use super::signalling::SignallingFile;
 use super::tcp::TcpChange;
 use crate::file::{DirectionFile, EventFile, first_seed, one_repeat};
 use crate::quantity::{Bytes, Fraction, Quantity};
@@ -31,6 +32,8 @@ pub(super) struct NetworkFile {
     pub routing: RoutingFile,
     #[serde(default)]
     pub ingress: IngressFile,
+    #[serde(default)]
+    pub signalling: SignallingFile,
     #[serde(rename = "node", default)]
     pub nodes: Vec<NodeFile>,
     #[serde(rename = "link", default)]
@@ -138,6 +141,7 @@ pub(super) struct FlowFile {
     pub mean_packets: Option<Spanned<f64>>,
     pub interval: Option<Spanned<Quantity<Duration>>>,
     pub tcp: Option<Spanned<TcpChange>>,
+    pub proxies: Option<Spanned<[Spanned<String>; 2]>>,
 }
 
 #[derive(Deserialize)]
@@ -150,4 +154,7 @@ pub(super) struct VariantFile {
     pub tcp: TcpChange,
     #[serde(default)]
     pub ingress: IngressFile,
+    #[serde(default)]
+    pub signalling: SignallingFile,
+    pub proxy: Option<TcpChange>,
 }

@@ -2,7 +2,7 @@
 
 use super::file::FlowFile;
 use super::link::NetworkLink;
-use super::pattern::{Unique, numbered, pairs, sound_name};
+use super::pattern::{Unique, node, numbered, pairs, sound_name};
 use super::tcp::{TcpChange, TcpSpec};
 use crate::error::{Checked, Source};
 use crate::quantity::{Bytes, Quantity};
@@ -32,6 +32,8 @@ pub struct NetworkFlow {
     pub traffic: Traffic,
     /// How its TCP works, if it uses TCP; [`super::NetworkVariant::tcp_of`] says what a variant makes of it.
     pub tcp: TcpSpec,
+    /// Two nodes on its way that end its TCP and go on with their own, in variants with a proxy.
+    pub proxies: Option<[usize; 2]>,
 }
 
 impl NetworkFlow {
@@ -163,8 +165,8 @@ impl AppWord {
     /// The keys that say what it sends.
     fn keys(self) -> &'static [&'static str] {
         match self {
-            AppWord::Iperf3 => &["tcp"],
-            AppWord::Ftp | AppWord::Http => &["tcp", "size"],
+            AppWord::Iperf3 => &["tcp", "proxies"],
+            AppWord::Ftp | AppWord::Http => &["tcp", "size", "proxies"],
             AppWord::ShortFlows => &["tcp", "mean-packets", "interval"],
             AppWord::RequestResponse => &["tcp", "request", "size", "interval"],
             AppWord::Pareto => &["packet-size", "peak", "on", "off", "shape"],
@@ -199,6 +201,7 @@ pub(super) fn read(
         let (start, spread, stop) = file.times(source, duration)?;
         let own = file.tcp.as_ref().map_or(TcpChange::default(), |tcp| *tcp.get_ref());
         let tcp = own.apply(base.apply(TcpSpec::default()));
+        let proxies = file.proxies(source, nodes, &islands)?;
         let pairs = pairs(source, &file.from, &file.to, nodes)?;
         if let Some((from, to)) = pairs.iter().find(|(from, to)| islands[*from] != islands[*to]) {
             return Err(source.at(&file.to, format!("no links lead from `{}` to `{}`", nodes[*from], nodes[*to])));
@@ -209,7 +212,7 @@ pub(super) fn read(
         for (number, (from, to)) in each.enumerate() {
             let name = numbered(name, number, count);
             names.take(source, place, &name)?;
-            flows.push(NetworkFlow { name, group, from, to, start, spread, stop, traffic, tcp });
+            flows.push(NetworkFlow { name, group, from, to, start, spread, stop, traffic, tcp, proxies });
         }
     }
     Ok(flows)
@@ -244,6 +247,16 @@ impl FlowFile {
             return Err(source.error(place, "a flow must start before it stops, and stop before the run ends"));
         }
         Ok((start, spread, stop))
+    }
+
+    fn proxies(&self, source: &Source<'_>, nodes: &[String], islands: &[usize]) -> Checked<Option<[usize; 2]>> {
+        let Some(given) = &self.proxies else { return Ok(None) };
+        let [first, second] = given.get_ref();
+        let found = [node(source, first, nodes)?, node(source, second, nodes)?];
+        if found[0] == found[1] || islands[found[0]] != islands[found[1]] {
+            return Err(source.at(given, "proxies are two nodes between which links lead"));
+        }
+        Ok(Some(found))
     }
 
     fn traffic(&self, source: &Source<'_>) -> Checked<Traffic> {
@@ -293,6 +306,7 @@ impl FlowFile {
         }
         let given = [
             ("tcp", start(self.tcp.as_ref())),
+            ("proxies", start(self.proxies.as_ref())),
             ("size", start(self.size.as_ref())),
             ("request", start(self.request.as_ref())),
             ("packet-size", start(self.packet_size.as_ref())),

@@ -13,6 +13,7 @@ mod path;
 mod pattern;
 mod queue;
 mod routing;
+mod signalling;
 mod tcp;
 mod variant;
 mod vpn;
@@ -24,6 +25,7 @@ pub use link::{LinkDirection, NetworkLink};
 pub use path::ExplicitPath;
 pub use queue::{Discipline, RandomEarly};
 pub use routing::{CostMetric, Forwarding, HashKey, Routes, Routing};
+pub use signalling::{GrantLaw, SignallingSpec, SubPath};
 pub use tcp::{CongestionControl, DelayedAck, DupThresh, Recovery, TcpChange, TcpSpec};
 pub use variant::NetworkVariant;
 pub use vpn::{NetworkEdge, NetworkVpn, VpnService};
@@ -91,7 +93,9 @@ impl Network {
         let flows = flow::read(source, &read.flows, &read.tcp, duration, &nodes, &links)?;
         vpn::check_flows(source, &read.flows, &flows, &vpns, &nodes)?;
         let events = event::read(source, &read.events, duration, &nodes, &links)?;
-        let variants = variant::read(source, &read.variants, &read.routing, &paths)?;
+        let signalling = read.signalling.apply(source, &SignallingSpec::default(), &nodes, &links)?;
+        let around = variant::Surroundings { nodes: &nodes, links: &links, paths: &paths };
+        let variants = variant::read(source, &read.variants, &read.routing, &signalling, &around)?;
         Ok(Network {
             name: read.name,
             description: read.description,

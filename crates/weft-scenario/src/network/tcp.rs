@@ -72,7 +72,7 @@ pub struct TcpSpec {
     pub recovery: Recovery,
     /// Congestion control.
     pub congestion: CongestionControl,
-    /// IP bytes, for [`CongestionControl::ExplicitRate`].
+    /// IP bytes, for [`CongestionControl::ExplicitRate`]; zero: whatever routers grant, which are asked if the variant signals.
     pub explicit_rate: Rate,
     /// Duplicate acknowledgements that mean a loss.
     pub dup_thresh: DupThresh,
@@ -94,6 +94,8 @@ pub struct TcpSpec {
     pub handshake: bool,
     /// The least retransmission timeout.
     pub min_rto: Duration,
+    /// What is asked of routers beside the available rate, to be reserved.
+    pub guaranteed: Rate,
 }
 
 impl Default for TcpSpec {
@@ -115,6 +117,7 @@ impl Default for TcpSpec {
             ecn: false,
             handshake: true,
             min_rto: Duration::from_millis(200),
+            guaranteed: Rate::ZERO,
         }
     }
 }
@@ -139,6 +142,7 @@ pub struct TcpChange {
     ecn: Option<bool>,
     handshake: Option<bool>,
     min_rto: Option<Quantity<Duration>>,
+    guaranteed: Option<Quantity<Rate>>,
 }
 
 impl TcpChange {
@@ -161,6 +165,7 @@ impl TcpChange {
             ecn: self.ecn.unwrap_or(spec.ecn),
             handshake: self.handshake.unwrap_or(spec.handshake),
             min_rto: self.min_rto.map_or(spec.min_rto, |q| q.0),
+            guaranteed: self.guaranteed.map_or(spec.guaranteed, |q| q.0),
         }
     }
 }

@@ -3,9 +3,11 @@
 use super::NetworkFlow;
 use super::file::VariantFile;
 use super::ingress::{IngressChange, IngressSpec};
+use super::link::NetworkLink;
 use super::path::ExplicitPath;
 use super::pattern::{Unique, sound_name};
 use super::routing::{Routing, RoutingFile};
+use super::signalling::SignallingSpec;
 use super::tcp::{TcpChange, TcpSpec};
 use super::vpn::NetworkVpn;
 use crate::error::{Checked, Source};
@@ -21,12 +23,29 @@ pub struct NetworkVariant {
     pub tcp: TcpChange,
     /// What it changes in the way all VPNs enter the tunnel.
     pub ingress: IngressChange,
+    /// How explicit rates are signalled.
+    pub signalling: SignallingSpec,
+    /// Flows that have proxies go through them: what is changed in the TCP between the two.
+    pub proxy: Option<TcpChange>,
+}
+
+/// What a variant may refer to.
+pub(super) struct Surroundings<'a> {
+    pub nodes: &'a [String],
+    pub links: &'a [NetworkLink],
+    pub paths: &'a [ExplicitPath],
 }
 
 impl NetworkVariant {
     /// How a flow's TCP works in this variant.
     pub fn tcp_of(&self, flow: &NetworkFlow) -> TcpSpec {
         self.tcp.apply(flow.tcp)
+    }
+
+    /// How a flow's TCP works between its proxies in this variant, if it goes through them.
+    pub fn proxy_tcp_of(&self, flow: &NetworkFlow) -> Option<([usize; 2], TcpSpec)> {
+        let (proxies, change) = (flow.proxies?, self.proxy?);
+        Some((proxies, change.apply(self.tcp_of(flow))))
     }
 
     /// How a VPN enters the tunnel in this variant.
@@ -40,13 +59,16 @@ pub(super) fn read(
     source: &Source<'_>,
     files: &[VariantFile],
     base: &RoutingFile,
-    paths: &[ExplicitPath],
+    signalling: &SignallingSpec,
+    around: &Surroundings<'_>,
 ) -> Checked<Vec<NetworkVariant>> {
+    let Surroundings { nodes, links, paths } = *around;
     base.check(source)?;
     if files.is_empty() {
         let routing = base.whole(source, paths)?;
         let (tcp, ingress) = (TcpChange::default(), IngressChange::default());
-        return Ok(vec![NetworkVariant { name: "plain".into(), routing, tcp, ingress }]);
+        let (name, signalling) = ("plain".into(), signalling.clone());
+        return Ok(vec![NetworkVariant { name, routing, tcp, ingress, signalling, proxy: None }]);
     }
     let mut names = Unique::new("variant");
     let mut variants = Vec::new();
@@ -56,7 +78,8 @@ pub(super) fn read(
         file.routing.check(source)?;
         let routing = file.routing.over(base).whole(source, paths)?;
         let (name, ingress) = (file.name.get_ref().clone(), file.ingress.change(source)?);
-        variants.push(NetworkVariant { name, routing, tcp: file.tcp, ingress });
+        let signalling = file.signalling.apply(source, signalling, nodes, links)?;
+        variants.push(NetworkVariant { name, routing, tcp: file.tcp, ingress, signalling, proxy: file.proxy });
     }
     Ok(variants)
 }

@@ -2,6 +2,7 @@
 
 mod datagrams;
 mod lateness;
+mod relay;
 mod tcp_sink;
 mod tcp_source;
 
@@ -12,6 +13,7 @@ pub use tcp_source::{Supply, TcpSource, Told, TransferStats};
 
 use crate::schedule::Schedule;
 use crate::{Body, Ecn, FlowNo, NodeId, Packet};
+use relay::Relay;
 use weft_units::Instant;
 
 /// Takes what a host sends.
@@ -84,6 +86,7 @@ pub struct Host {
     timers: Schedule,
     /// The agent of each flow.
     by_flow: Vec<u32>,
+    relays: Vec<Relay>,
 }
 
 impl Host {
@@ -137,6 +140,9 @@ impl Host {
             Agent::EchoAnswer(answer) => answer.receive(ends, &packet, out),
         }
         self.reschedule(seat);
+        if !self.relays.is_empty() {
+            self.relay(now, packet.flow, out);
+        }
     }
 
     /// A sink got what it waited for: the flow it names has something to send.

@@ -2,6 +2,7 @@
 
 use super::tcp_source::acknowledgment_bytes;
 use super::{Egress, Ends, Lateness};
+use crate::signalling::{Answerer, SIGNAL_BYTES};
 use crate::tcp::{Flags, Receiver, ReceiverConfig, Segment};
 use crate::{Body, Ecn, FlowNo, Packet};
 use weft_units::{Duration, Instant};
@@ -34,6 +35,7 @@ pub struct TcpSink {
     /// Each time so many bytes are complete is noted.
     mark_every_bytes: u64,
     marks: Vec<Instant>,
+    answerer: Answerer,
 }
 
 impl TcpSink {
@@ -51,6 +53,7 @@ impl TcpSink {
             duplicates: 0,
             mark_every_bytes: u64::MAX,
             marks: Vec::new(),
+            answerer: Answerer::default(),
         }
     }
 
@@ -99,7 +102,8 @@ impl TcpSink {
         packet: &Packet,
         out: &mut impl Egress,
     ) -> Option<Trigger> {
-        let Body::Tcp(segment) = &packet.body else { return None };
+        let segment = packet.body.segment()?;
+        self.answerer.hear(packet);
         let before = self.receiver.delivered_bytes();
         self.receiver.receive(now, segment, packet.ecn == Ecn::Ce);
         self.transmit(now, ends, out);
@@ -129,6 +133,12 @@ impl TcpSink {
         }
     }
 
+    /// What the application has not read yet.
+    pub(super) fn hold(&mut self, now: Instant, ends: Ends, unread: u64, out: &mut impl Egress) {
+        self.receiver.hold(now, unread);
+        self.transmit(now, ends, out);
+    }
+
     pub(super) fn wake(&mut self, now: Instant, ends: Ends, out: &mut impl Egress) {
         self.receiver.wake(now);
         self.transmit(now, ends, out);
@@ -138,7 +148,10 @@ impl TcpSink {
         while let Some(segment) = self.receiver.transmit(now) {
             self.acknowledgments += 1;
             let bytes = acknowledgment_bytes(self.header_bytes, &segment);
-            out.send(ends.packet(bytes, Ecn::NotEct, Body::Tcp(segment)));
+            out.send(match self.answerer.sign(ends, &segment) {
+                None => ends.packet(bytes, Ecn::NotEct, Body::Tcp(segment)),
+                Some(signed) => ends.packet(bytes + SIGNAL_BYTES, Ecn::NotEct, Body::Signalled(signed)),
+            });
         }
     }
 

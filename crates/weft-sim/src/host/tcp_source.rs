@@ -2,6 +2,7 @@
 
 use super::{Egress, Ends};
 use crate::record::TcpState;
+use crate::signalling::{Asker, SIGNAL_BYTES};
 use crate::source::{exponential, geometric};
 use crate::tcp::{Flags, Segment, Sender, SenderConfig, SenderCounters};
 use crate::{Body, Ecn, Packet};
@@ -70,6 +71,8 @@ pub struct TcpSource {
     transfers: TransferStats,
     earlier: SenderCounters,
     story: Option<Vec<(Instant, Told)>>,
+    /// Asks for explicit rates.
+    asker: Option<Box<Asker>>,
 }
 
 impl TcpSource {
@@ -96,7 +99,18 @@ impl TcpSource {
             transfers: TransferStats::default(),
             earlier: SenderCounters::default(),
             story: None,
+            asker: None,
         }
+    }
+
+    /// Each connection asks for an explicit rate.
+    pub fn ask(&mut self, asker: Asker) {
+        self.asker = Some(Box::new(asker));
+    }
+
+    /// What it asks with, if it asks for explicit rates.
+    pub fn asker(&self) -> Option<&Asker> {
+        self.asker.as_deref()
     }
 
     /// Keeps the sender's story from now on.
@@ -119,8 +133,8 @@ impl TcpSource {
     }
 
     /// Its explicit rate is `rate` from now on.
-    pub fn grant(&mut self, now: Instant, rate: Rate) {
-        self.sender.grant(now, rate);
+    pub fn set_rate(&mut self, now: Instant, rate: Rate) {
+        self.sender.set_rate(now, rate);
     }
 
     /// The sender of the connection that runs.
@@ -139,8 +153,11 @@ impl TcpSource {
     }
 
     pub(super) fn receive(&mut self, now: Instant, ends: Ends, packet: &Packet, out: &mut impl Egress) {
-        let Body::Tcp(segment) = &packet.body else { return };
+        let Some(segment) = packet.body.segment() else { return };
         self.sender.receive(now, segment);
+        if let Some(rate) = self.asker.as_mut().and_then(|asker| asker.hear(now, packet)) {
+            self.sender.grant(now, rate);
+        }
         self.go_on(now, ends, out);
     }
 
@@ -214,6 +231,9 @@ impl TcpSource {
             if self.sender.acked_bytes() > 0 {
                 self.earlier = self.counters();
                 self.sender = self.sender.successor(now);
+                if let Some(asker) = &mut self.asker {
+                    asker.begin_anew();
+                }
             }
             self.plan_short_flow(asked);
         }
@@ -243,11 +263,22 @@ impl TcpSource {
                 story.push((now, Told::Retransmission(segment.seq)));
             }
             let ecn = if self.sender.is_ecn_capable(&segment) { Ecn::Ect } else { Ecn::NotEct };
-            out.send(ends.packet(self.header_bytes + segment.len, ecn, Body::Tcp(segment)));
+            let bytes = self.header_bytes + segment.len;
+            let sign = |asker: &mut Box<Asker>| asker.sign(now, ends, self.sender.srtt(), &segment);
+            let signed = self.asker.as_mut().and_then(sign);
+            out.send(match signed {
+                None => ends.packet(bytes, ecn, Body::Tcp(segment)),
+                Some(signed) => ends.packet(bytes + SIGNAL_BYTES, ecn, Body::Signalled(signed)),
+            });
         }
     }
 
     pub(super) fn deadline(&self) -> Option<Instant> {
+        // After its end it sends nothing that could be due.
+        self.next().filter(|at| *at < self.stop)
+    }
+
+    fn next(&self) -> Option<Instant> {
         if !self.is_started {
             return Some(self.start);
         }

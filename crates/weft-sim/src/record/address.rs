@@ -1,6 +1,6 @@
 //! Addresses for what has only numbers in the simulator.
 
-use crate::{NodeId, Packet};
+use crate::{FlowNo, NodeId, Packet};
 use std::net::{Ipv4Addr, SocketAddrV4};
 
 /// The dynamic ports (RFC 6335 §6), which belong to no application that a dissector would look for.
@@ -10,12 +10,15 @@ const PORTS: u32 = 16_384;
 /// Source and destination of a packet. A flow has the same 5-tuple in both directions, and no two of the first 2²⁸ flows
 /// between two nodes share one.
 pub fn endpoints(packet: &Packet) -> (SocketAddrV4, SocketAddrV4) {
-    let low_port = port(packet.flow.0);
-    let high_port = port(packet.flow.0 / PORTS);
+    endpoints_of(packet.flow, packet.source, packet.destination)
+}
+
+/// The same of what a flow's one end sends to the other.
+pub(crate) fn endpoints_of(flow: FlowNo, source: NodeId, destination: NodeId) -> (SocketAddrV4, SocketAddrV4) {
+    let (low_port, high_port) = (port(flow.0), port(flow.0 / PORTS));
     let (source_port, destination_port) =
-        if packet.source <= packet.destination { (low_port, high_port) } else { (high_port, low_port) };
-    let source = SocketAddrV4::new(address(packet.source), source_port);
-    (source, SocketAddrV4::new(address(packet.destination), destination_port))
+        if source <= destination { (low_port, high_port) } else { (high_port, low_port) };
+    (SocketAddrV4::new(address(source), source_port), SocketAddrV4::new(address(destination), destination_port))
 }
 
 fn port(number: u32) -> u16 {
@@ -31,7 +34,7 @@ fn address(node: NodeId) -> Ipv4Addr {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Body, Ecn, FlowNo};
+    use crate::{Body, Ecn};
     use weft_units::Instant;
 
     #[test]

@@ -8,6 +8,7 @@ mod series;
 mod tcp_trace;
 
 pub use address::endpoints;
+pub(crate) use address::endpoints_of;
 pub use capture::Capture;
 pub use pcapng::{Interface, PcapngWriter};
 pub use series::{FlowSnapshot, LinkSnapshot, LoopSnapshot, Sampler};

@@ -5,6 +5,7 @@
 
 use super::endpoints;
 use super::ip_packet::{Headers, IpFields, TcpDirection, udp_headers, window_shift};
+use crate::signalling::SIGNAL_BYTES;
 use crate::tcp::Segment;
 use crate::{Body, FlowNo, NodeId, Packet};
 use std::collections::BTreeMap;
@@ -85,9 +86,15 @@ impl<W: Write> PcapngWriter<W> {
                 let headers = self.tcp_headers(packet, segment)?;
                 self.enhanced_packet(interface, now, &headers, headers.total_len())
             }
+            // Without the structure, which may not fit beside the segment's options.
+            Body::Signalled(signalled) => {
+                let bare = Packet { bytes: packet.bytes - SIGNAL_BYTES, ..packet.clone() };
+                let headers = self.tcp_headers(&bare, &signalled.segment)?;
+                self.enhanced_packet(interface, now, &headers, headers.total_len())
+            }
             Body::Udp { number, sent_at } => self.udp_packet(interface, now, packet, *number, *sent_at),
-            // As long as it is; what edges say to each other has no form on the simulator's wire.
-            Body::Edge(_) => self.udp_packet(interface, now, packet, 0, now),
+            // As long as it is; what edges and sensors say to each other has no form on the simulator's wire.
+            Body::Edge(_) | Body::Probe(_) => self.udp_packet(interface, now, packet, 0, now),
         }
     }
 

@@ -26,12 +26,15 @@ pub enum WindowOpening {
     WithData,
 }
 
+/// How long a closed window stays unsaid.
+const ANNOUNCE_AGAIN: Duration = Duration::from_millis(500);
+
 /// A receiver's settings.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ReceiverConfig {
     /// Payload bytes of a full segment, as the sender has them.
     pub mss: u32,
-    /// The receive window in segments; at least 1. The application reads at once, so that it is always open.
+    /// The receive window in segments; at least 1. The application reads at once, unless [`Receiver::hold`] says otherwise.
     pub window_segments: u32,
     /// How it opens.
     pub opening: WindowOpening,
@@ -56,6 +59,7 @@ impl Default for ReceiverConfig {
 pub struct Receiver {
     sack: bool,
     ecn: bool,
+    mss: u32,
     window_bytes: u32,
     opening: WindowOpening,
     rcv_nxt: u64,
@@ -70,6 +74,12 @@ pub struct Receiver {
     echo: bool,
     /// What arrived a second time, to be reported once: first byte and length.
     duplicate: Option<(u64, u32)>,
+    /// What the application has not read yet.
+    unread: u32,
+    /// The window as it was announced last.
+    announced: u32,
+    /// A closed window is announced again, for the case that the next one is lost.
+    announce_again: Instant,
 }
 
 impl Receiver {
@@ -78,6 +88,7 @@ impl Receiver {
         Receiver {
             sack: config.sack,
             ecn: config.ecn,
+            mss: config.mss.max(1),
             window_bytes: config.mss.max(1).saturating_mul(config.window_segments.max(1)),
             opening: config.opening,
             rcv_nxt: 0,
@@ -88,6 +99,9 @@ impl Receiver {
             fin_at: None,
             echo: false,
             duplicate: None,
+            unread: 0,
+            announced: u32::MAX,
+            announce_again: Instant::FAR_FUTURE,
         }
     }
 
@@ -146,9 +160,25 @@ impl Receiver {
         self.duplicate = u32::try_from(end - seq).ok().map(|len| (seq, len));
     }
 
+    /// The application has so much that it has not read: the window is what is left. It is announced anew when it has opened well
+    /// (RFC 9293 §3.8.6.2.2).
+    pub fn hold(&mut self, now: Instant, unread: u64) {
+        self.unread = u32::try_from(unread).unwrap_or(u32::MAX).min(self.window_bytes);
+        let window = self.window_bytes - self.unread;
+        if window >= self.announced.saturating_mul(2).max(2 * self.mss) {
+            self.timing.set_due();
+        } else if window < self.mss {
+            self.announce_again = now + ANNOUNCE_AGAIN;
+        }
+    }
+
     /// Its deadline has come: a delayed acknowledgment leaves.
     pub fn wake(&mut self, now: Instant) {
         self.timing.wake(now);
+        if self.announce_again <= now {
+            self.announce_again = if self.announced < self.mss { now + ANNOUNCE_AGAIN } else { Instant::FAR_FUTURE };
+            self.timing.set_due();
+        }
     }
 
     /// The next segment to send; poll until none.
@@ -177,11 +207,12 @@ impl Receiver {
             WindowOpening::WithData => come.saturating_mul(2).saturating_add(SYN_WINDOW_BYTES.into()),
             WindowOpening::AtOnce | WindowOpening::AfterHandshake => u64::MAX,
         };
-        u32::try_from(open).unwrap_or(u32::MAX).min(self.window_bytes)
+        u32::try_from(open).unwrap_or(u32::MAX).min(self.window_bytes - self.unread)
     }
 
-    fn acknowledgment(&self, flags: Flags) -> Segment {
-        Segment { ack: self.rcv_nxt, window: self.window(), flags: flags.with(Flags::ACK), ..Segment::default() }
+    fn acknowledgment(&mut self, flags: Flags) -> Segment {
+        self.announced = self.window();
+        Segment { ack: self.rcv_nxt, window: self.announced, flags: flags.with(Flags::ACK), ..Segment::default() }
     }
 
     fn add_sacks(&mut self, ack: &mut Segment) {
@@ -206,7 +237,8 @@ impl Receiver {
 
     /// When it wants to be woken.
     pub fn deadline(&self) -> Option<Instant> {
-        self.timing.deadline()
+        let again = Some(self.announce_again).filter(|at| *at != Instant::FAR_FUTURE);
+        self.timing.deadline().into_iter().chain(again).min()
     }
 
     /// Payload bytes that the application has, in order.

@@ -160,16 +160,22 @@ impl Sender {
         }
     }
 
+    /// The network grants the connection so much, IP headers included; only TCP-ER listens.
+    pub fn grant(&mut self, now: Instant, rate: Rate) {
+        self.congestion.on_grant(now, rate, self.srtt());
+        self.update_window(0);
+    }
+
     /// The application writes no more: FIN follows the data.
     pub fn close(&mut self) {
         self.closed = true;
     }
 
     /// Its explicit rate is `rate` from now on, that of a successor too; a sender with another congestion control has none.
-    pub fn grant(&mut self, now: Instant, rate: Rate) {
-        if let CongestionKind::ExplicitRate { rate: granted } = &mut self.config.congestion {
-            *granted = rate;
-            self.congestion.grant(now, rate);
+    pub fn set_rate(&mut self, now: Instant, rate: Rate) {
+        if let CongestionKind::ExplicitRate { rate: fixed } = &mut self.config.congestion {
+            *fixed = rate;
+            self.congestion.set_rate(now, rate);
         }
     }
 

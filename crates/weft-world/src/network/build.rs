@@ -1,13 +1,15 @@
 //! From a scenario to a simulator with all its nodes, links and flows.
 
-use super::flows::{Agents, agents};
+use super::flows::{Agents, agents, onward};
 use super::loops::{BuiltLoop, Steering, loops, seat_edges};
 use super::offered::Offered;
+use super::signalling::{demand, seat_controllers};
 use weft_core::queue::{FredConfig, Measure, QueueConfig, QueueKind, RedConfig};
 use weft_scenario::{Capacity, Network, PACKET_BYTES, QueueSize, Traces};
-use weft_scenario::{Discipline, LinkDirection, NetworkFlow, NetworkVariant, RandomEarly, Traffic};
+use weft_scenario::{Discipline, LinkDirection, NetworkFlow, NetworkVariant, RandomEarly, TcpSpec, Traffic};
 use weft_sim::host::{Ends, Host};
 use weft_sim::link::{self, LinkSpec, QueueSpec};
+use weft_sim::signalling::Demand;
 use weft_sim::topology::{graph_of, network_routes, path_count};
 use weft_sim::{FlowNo, LinkId, NodeId, Router, Simulator, Station};
 use weft_units::{Duration, Rate, Rng};
@@ -25,6 +27,8 @@ pub struct BuiltFlow {
     pub to: NodeId,
     /// How many paths its data has.
     pub paths: u32,
+    /// The number of the connection that brings its data to `to`: another one behind proxies.
+    pub arrives: FlowNo,
 }
 
 /// A network ready to run.
@@ -52,12 +56,15 @@ pub fn build(network: &Network, variant: &NetworkVariant, seed: u64, traces: &Tr
     let graph = graph_of(network, variant.routing.cost);
     let tables = network_routes(network, &graph, &variant.routing).map_err(|error| error.to_string())?;
     let paths = |flow: &NetworkFlow| path_count(&graph, &tables, node_id(flow.from), node_id(flow.to));
-    let flows: Vec<BuiltFlow> =
+    let mut flows: Vec<BuiltFlow> =
         (0..).zip(&network.flows).map(|(number, flow)| built_flow(number, flow, paths(flow))).collect();
     let mut hosts: Vec<Host> = network.nodes.iter().map(|_| Host::new()).collect();
     for (built, flow) in flows.iter().zip(&network.flows) {
-        seat(&mut hosts, built, flow, variant, &rng.split(1).split(u64::from(built.number.0)));
+        let tcp = variant.tcp_of(flow);
+        let own = rng.split(1).split(u64::from(built.number.0));
+        seat(&mut hosts, built, flow, first_end(variant, flow), &tcp, demand(&tcp, &variant.signalling), &own);
     }
+    seat_proxies(network, variant, &mut hosts, &mut flows, &rng.split(1));
     let mut simulator = Simulator::new(seed);
     let forwarding = forwarding(variant);
     for ((number, host), table) in (0..).zip(hosts).zip(tables) {
@@ -72,6 +79,7 @@ pub fn build(network: &Network, variant: &NetworkVariant, seed: u64, traces: &Tr
         let down = simulator.add_link(b, a, link_spec(&link.down, base_rtt, traces)?);
         links.push([up, down]);
     }
+    seat_controllers(network, variant, &links, &mut simulator, traces, seed);
     let steering = seat_edges(network, variant, &mut simulator, &rng.split(3))?;
     let mut offered = Offered::default();
     offered.clear(&simulator);
@@ -84,22 +92,56 @@ pub(super) fn node_id(node: usize) -> NodeId {
 
 fn built_flow(number: u32, flow: &NetworkFlow, paths: u64) -> BuiltFlow {
     let paths = u32::try_from(paths).unwrap_or(u32::MAX);
-    BuiltFlow { number: FlowNo(2 * number), from: node_id(flow.from), to: node_id(flow.to), paths }
+    let number = FlowNo(2 * number);
+    BuiltFlow { number, from: node_id(flow.from), to: node_id(flow.to), paths, arrives: number }
 }
 
-fn seat(hosts: &mut [Host], built: &BuiltFlow, flow: &NetworkFlow, variant: &NetworkVariant, rng: &Rng) {
+fn seat(
+    hosts: &mut [Host],
+    built: &BuiltFlow,
+    flow: &NetworkFlow,
+    to: NodeId,
+    tcp: &TcpSpec,
+    demand: Option<Demand>,
+    rng: &Rng,
+) {
     let back = FlowNo(built.number.0 + 1);
     let Agents { ends: [source, sink], back: responses } =
-        agents(flow, &variant.tcp_of(flow), built.paths, built.number, back, rng);
+        agents(flow, tcp, demand, built.paths, built.number, back, rng);
     let mut add = |flow, here: NodeId, there, agent| {
         hosts[here.index()].add(Ends { flow, here, there }, agent);
     };
-    add(built.number, built.from, built.to, source);
-    add(built.number, built.to, built.from, sink);
+    add(built.number, built.from, to, source);
+    add(built.number, to, built.from, sink);
     if let Some([source, sink]) = responses {
         add(back, built.to, built.from, source);
         add(back, built.from, built.to, sink);
     }
+}
+
+/// Where a variant has proxies, a flow's first connection ends at the first of them: joins the others to it.
+fn seat_proxies(network: &Network, variant: &NetworkVariant, hosts: &mut [Host], flows: &mut [BuiltFlow], rng: &Rng) {
+    let mut next = 2 * flows.len() as u32;
+    for (built, flow) in flows.iter_mut().zip(&network.flows) {
+        let Some(([first, second], between)) = variant.proxy_tcp_of(flow) else { continue };
+        let legs = [(between, node_id(first), node_id(second)), (variant.tcp_of(flow), node_id(second), built.to)];
+        for (tcp, here, there) in legs {
+            let this = FlowNo(next);
+            next += 2;
+            let asks = demand(&tcp, &variant.signalling);
+            let [source, sink] = onward(flow, &tcp, asks, built.paths, &rng.split(u64::from(this.0)));
+            let host = &mut hosts[here.index()];
+            host.add(Ends { flow: this, here, there }, source);
+            host.join(built.arrives, this);
+            hosts[there.index()].add(Ends { flow: this, here: there, there: here }, sink);
+            built.arrives = this;
+        }
+    }
+}
+
+/// The node at which a flow's first connection ends.
+fn first_end(variant: &NetworkVariant, flow: &NetworkFlow) -> NodeId {
+    node_id(variant.proxy_tcp_of(flow).map_or(flow.to, |([first, _], _)| first))
 }
 
 /// Whether a flow's responses are what counts.

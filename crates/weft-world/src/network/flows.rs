@@ -3,11 +3,14 @@
 use weft_scenario::{CongestionControl, DelayedAck, DupThresh, NetworkFlow, Recovery, TcpSpec, Traffic};
 use weft_sim::FlowNo;
 use weft_sim::host::{Agent, DatagramSource, Echo, EchoAnswer, Supply, TcpSink, TcpSource, Trigger};
+use weft_sim::signalling::{Asker, Demand};
 use weft_sim::source::{ParetoBursts, Pattern};
 use weft_sim::tcp::congestion::{CongestionKind, CubicGrowth, HyStartKind};
 use weft_sim::tcp::{self, ReceiverConfig, SenderConfig};
 use weft_units::{Duration, Instant, Rate, Rng};
 
+/// Apart from what a source draws otherwise.
+const ASKING: u64 = 16;
 /// IP bytes of a `ping`: 56 of payload, as by default.
 const PING_BYTES: u32 = 84;
 /// IP bytes of a `probe`: 12 of payload.
@@ -91,7 +94,15 @@ pub fn receiver_config(tcp: &TcpSpec) -> ReceiverConfig {
 }
 
 /// The agents of a flow; `back` is the number of the flow that responses would take.
-pub(super) fn agents(flow: &NetworkFlow, tcp: &TcpSpec, paths: u32, this: FlowNo, back: FlowNo, rng: &Rng) -> Agents {
+pub(super) fn agents(
+    flow: &NetworkFlow,
+    tcp: &TcpSpec,
+    demand: Option<Demand>,
+    paths: u32,
+    this: FlowNo,
+    back: FlowNo,
+    rng: &Rng,
+) -> Agents {
     let mut draw = rng.split(1);
     let start = Instant::ZERO + flow.start + flow.spread.mul_f64(draw.unit());
     let stop = Instant::ZERO + flow.stop;
@@ -102,7 +113,10 @@ pub(super) fn agents(flow: &NetworkFlow, tcp: &TcpSpec, paths: u32, this: FlowNo
     };
     let tcp_ends = |supply, trigger, label| {
         let (sender, header) = (sender_config(tcp, paths, draw.clone().next_u64()), header_bytes(tcp));
-        let source = TcpSource::new(sender, header, supply, start, stop, rng.split(label));
+        let mut source = TcpSource::new(sender, header, supply, start, stop, rng.split(label));
+        if let Some(demand) = demand {
+            source.ask(Asker::new(demand, rng.split(label + ASKING)));
+        }
         let sink = TcpSink::new(receiver_config(tcp), header, trigger);
         [Agent::TcpSource(Box::new(source)), Agent::TcpSink(Box::new(sink))]
     };
@@ -137,6 +151,12 @@ pub(super) fn agents(flow: &NetworkFlow, tcp: &TcpSpec, paths: u32, this: FlowNo
         },
         Traffic::Probe { interval } => datagrams(Pattern::Even { interval }, PROBE_BYTES),
     }
+}
+
+/// The agents of a connection between or behind proxies, which sends what another brings.
+pub(super) fn onward(flow: &NetworkFlow, tcp: &TcpSpec, demand: Option<Demand>, paths: u32, rng: &Rng) -> [Agent; 2] {
+    let traffic = NetworkFlow { traffic: Traffic::Ftp { size_bytes: Some(0) }, ..flow.clone() };
+    agents(&traffic, tcp, demand, paths, FlowNo(0), FlowNo(0), rng).ends
 }
 
 fn constant(rate: Rate, bytes: u32) -> Pattern {

@@ -8,6 +8,7 @@ mod flows;
 mod loops;
 mod offered;
 mod run;
+mod signalling;
 
 pub use build::{Built, BuiltFlow, build, link_spec};
 pub use campaign::run_all;

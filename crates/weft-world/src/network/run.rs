@@ -3,13 +3,15 @@
 use super::build::{Built, BuiltFlow, build, counts_responses};
 use super::events::Timeline;
 use super::loops::{self, LoopRun};
+use super::signalling::booked_bps;
 use weft_scenario::{FlowResult, LinkResult, Network, Traces, VariantRun};
 use weft_scenario::{NetworkFlow, NetworkVariant};
-use weft_sim::host::{Agent, Lateness};
+use weft_sim::host::{Agent, Lateness, TcpSource, TransferStats};
 use weft_sim::link::Histogram;
+use weft_sim::signalling::Asker;
 use weft_sim::tcp::SenderCounters;
 use weft_sim::{FlowNo, NodeId, Simulator, Station};
-use weft_units::{Duration, Instant};
+use weft_units::{Duration, Instant, Rate};
 
 /// What a run gave.
 #[derive(Clone, Debug, Default)]
@@ -32,6 +34,12 @@ pub struct NetworkRun {
     pub queues: Vec<[LinkQueue; 2]>,
     /// What VPNs' loops carried.
     pub loops: Vec<LoopRun>,
+    /// What became of each flow's transfers.
+    pub transfers: Vec<TransferStats>,
+    /// The rate that each flow was granted at the end, if it asks for one, in bit/s.
+    pub granted_bps: Vec<Option<u64>>,
+    /// What is guaranteed to flows at the end on both directions of each link, up first, in bit/s.
+    pub booked_bps: Vec<[u64; 2]>,
 }
 
 /// A link's queue.
@@ -112,6 +120,9 @@ pub(super) fn run_watched(
         packet_hops: hops_before + hops_so_far(built),
         queues: link_queues(built, end, counted),
         loops,
+        transfers: sources(built, |source| source.transfers().clone()),
+        granted_bps: sources(built, |source| source.asker().and_then(Asker::rate).map(Rate::bps)),
+        booked_bps: booked_bps(&built.simulator, &built.links),
         run: VariantRun { goodput_bps, flows, links, vpns, ..VariantRun::default() },
     }
 }
@@ -132,7 +143,8 @@ fn start_counting(built: &mut Built) -> u64 {
     built.offered.clear(&built.simulator);
     for flow in &built.flows {
         for node in [flow.from, flow.to] {
-            built.simulator.with_node(node, |station, _, _| match station.host_mut().agent_mut(flow.number) {
+            let number = if node == flow.to { flow.arrives } else { flow.number };
+            built.simulator.with_node(node, |station, _, _| match station.host_mut().agent_mut(number) {
                 Some(Agent::DatagramSink(sink)) => sink.clear(),
                 Some(Agent::Echo(echo)) => echo.clear(),
                 Some(Agent::TcpSink(sink)) => sink.clear(),
@@ -151,12 +163,21 @@ pub(super) fn agent(simulator: &Simulator<Station>, node: NodeId, flow: FlowNo) 
 pub(super) fn delivered(built: &Built, flow: &BuiltFlow, spec: &NetworkFlow) -> u64 {
     let (node, number) = match counts_responses(spec) {
         true => (flow.from, FlowNo(flow.number.0 + 1)),
-        false => (flow.to, flow.number),
+        false => (flow.to, flow.arrives),
     };
     match agent(&built.simulator, node, number) {
         Some(Agent::TcpSink(sink)) => sink.delivered_bytes(),
         _ => 0,
     }
+}
+
+/// Something of each flow's TCP source; the default where it has none.
+fn sources<T: Default>(built: &Built, of: impl Fn(&TcpSource) -> T) -> Vec<T> {
+    let one = |flow: &BuiltFlow| match agent(&built.simulator, flow.from, flow.number) {
+        Some(Agent::TcpSource(source)) => of(source),
+        _ => T::default(),
+    };
+    built.flows.iter().map(one).collect()
 }
 
 fn sender(simulator: &Simulator<Station>, flow: &BuiltFlow) -> SenderCounters {
@@ -167,7 +188,7 @@ fn sender(simulator: &Simulator<Station>, flow: &BuiltFlow) -> SenderCounters {
 }
 
 fn acknowledgments(simulator: &Simulator<Station>, flow: &BuiltFlow) -> u64 {
-    match agent(simulator, flow.to, flow.number) {
+    match agent(simulator, flow.to, flow.arrives) {
         Some(Agent::TcpSink(sink)) => sink.acknowledgments(),
         _ => 0,
     }
@@ -176,7 +197,7 @@ fn acknowledgments(simulator: &Simulator<Station>, flow: &BuiltFlow) -> u64 {
 fn lateness(built: &Built) -> Lateness {
     let mut all = Lateness::default();
     for flow in &built.flows {
-        if let Some(Agent::TcpSink(sink)) = agent(&built.simulator, flow.to, flow.number) {
+        if let Some(Agent::TcpSink(sink)) = agent(&built.simulator, flow.to, flow.arrives) {
             all.add(sink.lateness());
         }
     }
@@ -190,7 +211,7 @@ fn flow_result(built: &Built, flow: &BuiltFlow, spec: &NetworkFlow, before: u64,
     let gap_ms = |gap: Duration| Some(gap.as_secs_f64() * 1e3);
     if spec.traffic.is_tcp() {
         let goodput_bps = bps(delivered(built, flow, spec) - before);
-        let longest_gap_ms = match agent(&built.simulator, flow.to, flow.number) {
+        let longest_gap_ms = match agent(&built.simulator, flow.to, flow.arrives) {
             Some(Agent::TcpSink(sink)) => gap_ms(sink.longest_gap()),
             _ => None,
         };
@@ -200,7 +221,7 @@ fn flow_result(built: &Built, flow: &BuiltFlow, spec: &NetworkFlow, before: u64,
         let (rtt_ms_p50, rtt_ms_p95) = (ms(echo.rtt(), 0.5), ms(echo.rtt(), 0.95));
         return FlowResult { name, rtt_ms_p50, rtt_ms_p95, ..FlowResult::default() };
     }
-    let Some(Agent::DatagramSink(sink)) = agent(&built.simulator, flow.to, flow.number) else {
+    let Some(Agent::DatagramSink(sink)) = agent(&built.simulator, flow.to, flow.arrives) else {
         return FlowResult { name, ..FlowResult::default() };
     };
     FlowResult {

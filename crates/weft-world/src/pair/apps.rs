@@ -213,7 +213,7 @@ impl Seat {
     pub(super) fn grant(&self, world: &mut World, rate: Rate) {
         world.simulator.with_node(self.from, |site, now, ports| {
             if let Some(Agent::TcpSource(source)) = site.host_mut(self.number).agent_mut(self.number) {
-                source.grant(now, rate);
+                source.set_rate(now, rate);
             }
             weft_sim::Node::wake(site, now, ports);
         });

@@ -32,6 +32,9 @@ scenario_files! {
     FAIR_VPNS = "fair-vpns.toml";
     TABLE_1 = "paper-002-table1-sim.toml";
     OVERLAY = "paper-001-figure-6.toml";
+    EXCHANGE = "paper-001-figure-2.toml";
+    THREE_ROUTERS = "paper-001-max-min.toml";
+    OVER_LEGACY = "paper-001-overlay.toml";
     ACCESS = "paper-002-access-sim.toml";
     HETEROGENEOUS = "paper-002-heterogeneous-sim.toml";
     STEP = "paper-002-step-sim.toml";

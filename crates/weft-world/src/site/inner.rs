@@ -61,7 +61,8 @@ impl InnerCodec {
                 self.flush(device);
                 self.send_udp(packet, *number, *sent_at, device);
             }
-            Body::Raw(_) | Body::Edge(_) => {}
+            // Structures are signalled between hosts of networks only, which have no engine.
+            Body::Signalled(_) | Body::Probe(_) | Body::Raw(_) | Body::Edge(_) => {}
         }
     }
 

@@ -8,28 +8,29 @@ use weft_units::{Instant, Rate};
 /// IP and TCP headers of a segment with timestamps, which the rate counts.
 const HEADERS_BYTES: u32 = 52;
 
-/// A sender with a grant that renews itself.
+/// The law, in bytes.
 #[derive(Clone, Debug)]
 pub(super) struct ExplicitRate {
     law: TcpEr,
     mss: u64,
-    granted: Rate,
+    /// A grant that renews itself; zero: there is none.
+    fixed: Rate,
     /// What an acknowledgement did not fill a packet with.
     acked_bytes: u64,
     lost_bytes: u64,
 }
 
 impl ExplicitRate {
-    pub fn new(granted: Rate, mss: u32) -> ExplicitRate {
+    pub fn new(fixed: Rate, mss: u32) -> ExplicitRate {
         let mut law = TcpEr::new(mss + HEADERS_BYTES);
-        law.on_grant(0, granted.bps() / 8);
-        ExplicitRate { law, mss: mss.max(1).into(), granted, acked_bytes: 0, lost_bytes: 0 }
+        law.on_grant(0, fixed.bps() / 8);
+        ExplicitRate { law, mss: mss.max(1).into(), fixed, acked_bytes: 0, lost_bytes: 0 }
     }
 
     /// Another rate holds from now on.
-    pub fn grant(&mut self, now: Instant, rate: Rate) {
-        self.granted = rate;
-        self.law.on_grant(now.as_nanos() / 1_000, rate.bps() / 8);
+    pub fn set_rate(&mut self, now: Instant, rate: Rate) {
+        self.fixed = rate;
+        self.law.on_grant(micros(now), rate.bps() / 8);
     }
 
     /// Whole packets of `bytes` and of what was left over before.
@@ -41,13 +42,26 @@ impl ExplicitRate {
     }
 }
 
+fn micros(now: Instant) -> u64 {
+    now.as_nanos() / 1_000
+}
+
 impl Law for ExplicitRate {
+    fn on_grant(&mut self, now: Instant, rate: Rate, srtt: Option<Duration>) {
+        self.law.on_grant(micros(now), rate.bps() / 8);
+        if let Some(srtt) = srtt {
+            self.law.on_ack(micros(now), 0, 0, u64::try_from(srtt.as_micros()).unwrap_or(u64::MAX));
+        }
+    }
+
     fn on_ack(&mut self, ack: &AckEvent) {
         let Some(srtt) = ack.srtt else { return };
-        let now_us = ack.now.as_nanos() / 1_000;
+        let now_us = micros(ack.now);
         let delivered = Self::packets(&mut self.acked_bytes, ack.acked_bytes, self.mss);
         let lost = Self::packets(&mut self.lost_bytes, ack.lost_bytes, self.mss);
-        self.law.on_grant(now_us, self.granted.bps() / 8);
+        if self.fixed > Rate::ZERO {
+            self.law.on_grant(now_us, self.fixed.bps() / 8);
+        }
         self.law.on_ack(now_us, delivered, lost, u64::try_from(srtt.as_micros()).unwrap_or(u64::MAX));
     }
 

@@ -48,7 +48,7 @@ pub enum CongestionKind {
     },
     /// TCP-ER: at a rate that it was told (paper 001 §IV-A). It needs pacing.
     ExplicitRate {
-        /// IP bytes.
+        /// IP bytes; zero: none but what [`Congestion::on_grant`] says.
         rate: Rate,
     },
 }
@@ -151,6 +151,7 @@ trait Law {
     fn reduces_in_proportion(&self) -> bool {
         false
     }
+    fn on_grant(&mut self, _now: Instant, _rate: Rate, _srtt: Option<Duration>) {}
 }
 
 macro_rules! law {
@@ -181,11 +182,16 @@ impl Congestion {
         })
     }
 
-    /// Another rate is granted to a law that goes by one; others do not listen.
-    pub fn grant(&mut self, now: Instant, rate: Rate) {
+    /// Another rate holds for a law that goes by one; others do not listen.
+    pub fn set_rate(&mut self, now: Instant, rate: Rate) {
         if let Laws::ExplicitRate(law) = &mut self.0 {
-            law.grant(now, rate);
+            law.set_rate(now, rate);
         }
+    }
+
+    /// The network grants so much, IP headers included, and the round trip is smoothed so far; only TCP-ER listens.
+    pub fn on_grant(&mut self, now: Instant, rate: Rate, srtt: Option<Duration>) {
+        self.law_mut().on_grant(now, rate, srtt);
     }
 
     /// An acknowledgment delivered something or declared something lost.

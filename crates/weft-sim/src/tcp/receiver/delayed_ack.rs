@@ -111,6 +111,11 @@ impl AckTiming {
         self.due |= self.deadline <= now;
     }
 
+    /// An acknowledgment leaves, whatever came.
+    pub fn set_due(&mut self) {
+        self.due = true;
+    }
+
     /// Whether an acknowledgment leaves now; then the counting starts anew.
     pub fn take(&mut self) -> bool {
         if !self.due {

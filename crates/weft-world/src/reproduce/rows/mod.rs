@@ -12,6 +12,7 @@ mod overlay;
 mod prototype;
 mod receivers;
 mod services;
+mod signalled;
 mod spraying;
 mod threshold;
 mod tunnel;
@@ -30,6 +31,7 @@ pub(super) fn all() -> Vec<Row> {
     rows.extend(backbone::ROWS);
     rows.push(asymmetry::ASYMMETRIC);
     rows.extend(overlay::ROWS);
+    rows.extend(signalled::ROWS);
     rows.extend(weights::ROWS);
     rows.extend(access::ROWS);
     rows.extend(tunnel::ROWS);

@@ -1,0 +1,77 @@
+//! Explicit rates in a network: who takes part, and what came of it.
+
+use super::build::node_id;
+use weft_scenario::{
+    Capacity, CongestionControl, GrantLaw, Network, NetworkLink, NetworkVariant, SignallingSpec, SubPath, TcpSpec,
+    Traces,
+};
+use weft_sim::signalling::{Controller, Controllers, Demand, LawKind, LinkGrants, Meddler, Sensor};
+use weft_sim::{LinkId, Simulator, Station};
+use weft_units::{Rate, Rng};
+
+/// What a flow asks of the routers, if it asks.
+pub(super) fn demand(tcp: &TcpSpec, signalling: &SignallingSpec) -> Option<Demand> {
+    let asks = tcp.congestion == CongestionControl::ExplicitRate
+        && tcp.explicit_rate == Rate::ZERO
+        && signalling.law != GrantLaw::Off;
+    asks.then_some(Demand { guaranteed: tcp.guaranteed, path_takes_part: signalling.whole_path })
+}
+
+/// The mean rates of a link, up first.
+fn link_rates(link: &NetworkLink, traces: &Traces) -> [Rate; 2] {
+    [&link.up, &link.down].map(|direction| match &direction.spec.capacity {
+        Capacity::Rate(rate) => *rate,
+        Capacity::Trace(name) => traces.get(name).map_or(Rate::ZERO, |trace| trace.mean_rate()),
+    })
+}
+
+/// Gives each router that takes part its controllers, and the others what they do to TTLs.
+pub(super) fn seat_controllers(
+    network: &Network,
+    variant: &NetworkVariant,
+    links: &[[LinkId; 2]],
+    simulator: &mut Simulator<Station>,
+    traces: &Traces,
+    seed: u64,
+) {
+    let spec = &variant.signalling;
+    let law = match spec.law {
+        GrantLaw::Off => return,
+        GrantLaw::Capacity => LawKind::Capacity,
+        GrantLaw::Pi => LawKind::Pi,
+    };
+    for (number, name) in network.nodes.iter().enumerate() {
+        let mut controllers = Controllers::new(node_id(number));
+        let outgoing = network.links.iter().zip(links).flat_map(|(link, ids)| {
+            let rates = link_rates(link, traces);
+            (0..2).map(move |way| (link, way, ids[way], rates[way]))
+        });
+        for (link, _, id, rate) in outgoing.filter(|(link, way, ..)| spec.has(name) && link.ends[*way] == number) {
+            let seed = seed ^ u64::from(id.0);
+            let below = spec.over.get(&link.name).filter(|below| below.to != *name);
+            let rate = below.map_or(rate, |below| below.capacity);
+            let far = |below: &SubPath| network.nodes.iter().position(|node| *node == below.to).map(node_id);
+            let sensor = below.and_then(|below| Some(Sensor::new(far(below)?, below.capacity, seed)));
+            let grants = LinkGrants { law, capacity: rate, reservable: rate.scaled(spec.reservable), seed };
+            let controller = Controller::new(grants, spec.round_trip, spec.interval);
+            controllers.add(id, controller, sensor);
+        }
+        simulator.with_node(node_id(number), |station, _, _| {
+            let router = station.router_mut();
+            router.set_controllers(controllers);
+            if spec.meddler.as_ref() == Some(name) {
+                router.set_meddler(Meddler::new(Rng::new(seed)));
+            }
+        });
+    }
+}
+
+/// What is guaranteed to flows on each link, up first.
+pub(super) fn booked_bps(simulator: &Simulator<Station>, links: &[[LinkId; 2]]) -> Vec<[u64; 2]> {
+    let booked = |link: LinkId| {
+        let routers = simulator.nodes().iter().filter_map(|station| station.router().controllers());
+        let own = routers.filter_map(|controllers| controllers.of(link)).next();
+        own.map_or(0, |controller| controller.booked().bps())
+    };
+    links.iter().map(|pair| pair.map(booked)).collect()
+}

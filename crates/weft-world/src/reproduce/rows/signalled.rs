@@ -1,0 +1,223 @@
+//! B1, B2, B6 and B11: rates that routers grant in band, what they come to, and what layers cost.
+
+use super::super::Estimate;
+use super::super::case::{EXCHANGE, OVER_LEGACY, OVERLAY, ScenarioFile, THREE_ROUTERS, case, whole_case};
+use super::super::checks::Checks;
+use super::super::laboratory::{Case, Laboratory, Outcomes};
+use super::super::row::{Finding, Measured, Row};
+use super::super::sweep::goodput_mbps;
+use crate::network::NetworkRun;
+use weft_core::fair::solve::max_min;
+use weft_scenario::{Capacity, CongestionControl, Network, Recovery, Traffic};
+use weft_units::{Duration, Rate};
+
+pub(super) const ROWS: [Row; 4] = [
+    Row {
+        id: "B1",
+        figure: "Paper 001, Figure 2",
+        claim: "request, response and confirmation: AR is the least of the routers', 32 Mbit/s, and what was booked beyond is released",
+        accept: "exact, also when signals are lost, repeated, reordered and forged; state goes when nobody speaks of it; four flows over three links within 10 % of max-min",
+        setup: "routers of 64, 32 and 40 Mbit/s; guaranteed: 24 Mbit/s are asked for, of which 32, 16 and 20 may be; meddled: at one router a tenth of all signals is lost, a tenth repeated, a tenth overtaken, and as many come with rates and messages changed under a tag that is guessed; lost: 2 % of all packets, both ways, on each link; stopped: the flow ends without a word after 5 s, and a ping goes on",
+        examine: exchange,
+    },
+    Row {
+        id: "B2",
+        figure: "Paper 001, §IV-A",
+        claim: "a sender jumps to GR + AR within a round trip",
+        accept: "at least 95 % of ER in the second round trip; 1 MB over 200 ms at least 3 times faster than by CUBIC",
+        setup: "Figure 2's path with a round trip of 200 ms, and links of 32 and of 100 Mbit/s; the second round trip is the first of data, looked at from 1.5 to 2.5 round trips after the SYN, at the receiver",
+        examine: jump,
+    },
+    Row {
+        id: "B6",
+        figure: "Paper 001, §V",
+        claim: "without loss or delay 94 Mbit/s of 100 were expected, and 72 with three encapsulations",
+        accept: "at least 72 % of the raw link with three",
+        setup: "Ethernet of 100 Mbit/s with 38 B around each packet of 1500; each layer takes the 60 B that a full datagram of weft has over its packet; TCP-ER at the link's rate, 2 ms round trip",
+        examine: layers,
+    },
+    Row {
+        id: "B11",
+        figure: "Paper 001, §IV-B",
+        claim: "an overlay grants explicit rates with GR = 0 over what it senses; Quick-Start over it",
+        accept: "AR within 15 % of max-min, also over a legacy path; Quick-Start accepted end to end",
+        setup: "three overlay nodes; behind the first a legacy path of 50 Mbit/s, of which datagrams take 20, sensed by pairs of probes (Spruce; 2.5 % of it) and their delay; the second link has 40",
+        examine: overlay,
+    },
+];
+
+const MBPS: f64 = 1e6;
+/// Of the rate asked for, which is IP bytes, TCP's payload.
+const PAYLOAD: f64 = 1_448.0 / 1_500.0;
+
+fn variant(file: ScenarioFile, name: &str, label: &str, change: impl FnOnce(&mut Network)) -> Result<Case, String> {
+    let mut network = file.read()?;
+    change(&mut network);
+    whole_case(&network, label, name)
+}
+
+/// Something of each run.
+fn each(outcomes: &Outcomes, of: impl Fn(&NetworkRun) -> f64) -> Estimate {
+    Estimate::of(outcomes.iter().map(of))
+}
+
+fn granted_mbps(outcomes: &Outcomes, flow: usize) -> Estimate {
+    each(outcomes, |run| run.granted_bps.get(flow).copied().flatten().unwrap_or(0) as f64 / MBPS)
+}
+
+fn booked_mbps(outcomes: &Outcomes, link: usize) -> Estimate {
+    each(outcomes, |run| run.booked_bps.get(link).map_or(0, |[up, _]| *up) as f64 / MBPS)
+}
+
+fn is_exactly(found: Estimate, value: f64) -> bool {
+    let [low, high] = found.interval();
+    low == value && high == value
+}
+
+fn exchange(lab: &mut Laboratory) -> Result<Finding, String> {
+    let lossy = |network: &mut Network| {
+        network.links_mut("*").flat_map(|link| link.directions_mut()).for_each(|way| way.spec.loss = 0.02);
+    };
+    let stopped = |network: &mut Network| {
+        network.duration = Duration::from_secs(45);
+        network.flows_mut("ping").for_each(|flow| flow.stop = Duration::from_secs(45));
+        network.flows_mut("bulk").for_each(|flow| flow.stop = Duration::from_secs(5));
+    };
+    let cases = [
+        ("available", variant(EXCHANGE, "available", "as in the file", |_| {})?, 0.0),
+        ("guaranteed", variant(EXCHANGE, "guaranteed", "as in the file", |_| {})?, 16.0),
+        ("lost", variant(EXCHANGE, "guaranteed", "2 % lost", lossy)?, 16.0),
+        ("meddled", variant(EXCHANGE, "meddled", "as in the file", |_| {})?, 16.0),
+        ("stopped", variant(EXCHANGE, "guaranteed", "stopped", stopped)?, 0.0),
+    ];
+    let outcomes = lab.measure(&cases.each_ref().map(|(_, case, _)| case.clone()))?;
+    let (mut measured, mut checks) = (Measured::default(), Checks::default());
+    for ((name, _, booked), outcomes) in cases.iter().zip(&outcomes) {
+        let granted = granted_mbps(outcomes, 0);
+        measured.add(*name, "granted, Mbit/s", granted);
+        checks.check(is_exactly(granted, 32.0), || format!("{name} is granted {:.3} Mbit/s", granted.mean));
+        for (link, router) in [(1, "R0"), (2, "R1"), (3, "R2")] {
+            let found = booked_mbps(outcomes, link);
+            measured.add(*name, format!("booked at {router}, Mbit/s"), found);
+            checks.check(is_exactly(found, *booked), || format!("{name} has {:.2} booked at {router}", found.mean));
+        }
+    }
+    let fair = max_min(&[40.0, 30.0, 60.0], &[&[0, 1, 2], &[0], &[1], &[2]], &[1.0; 4]);
+    let names = ["left-alone", "meddled"];
+    let several = names.map(|name| variant(THREE_ROUTERS, name, "as in the file", |_| {}));
+    let several = several.into_iter().collect::<Result<Vec<_>, _>>()?;
+    for (name, outcomes) in names.iter().zip(lab.measure(&several)?) {
+        near(&fair, &outcomes, 0.1, name, &mut measured, &mut checks);
+    }
+    Ok(checks.finding(measured))
+}
+
+/// What each flow is granted beside what is fair.
+fn near(fair: &[f64], outcomes: &Outcomes, within: f64, name: &str, measured: &mut Measured, checks: &mut Checks) {
+    for (flow, fair) in fair.iter().enumerate() {
+        let granted = granted_mbps(outcomes, flow);
+        measured.add(format!("{name}, granted, Mbit/s"), format!("flow {} (max-min {fair:.1})", flow + 1), granted);
+        checks.check((granted.mean / fair - 1.0).abs() <= within, || {
+            format!("{name}: flow {} is granted {:.2}, max-min {fair:.2}", flow + 1, granted.mean)
+        });
+    }
+}
+
+const ROUND_TRIP: Duration = Duration::from_millis(200);
+const MEGABYTE: u64 = 1_000_000;
+
+/// Figure 2's path with a round trip of 200 ms; all links beyond the first have this rate, if one is given.
+fn long_path(rate: Option<Rate>, size_bytes: Option<u64>, name: &str) -> Result<Case, String> {
+    let mut network = EXCHANGE.read()?;
+    for link in network.links_mut("*").filter(|link| link.name != "access") {
+        for way in link.directions_mut() {
+            way.spec.delay = Duration::from_millis(33);
+            if let Some(rate) = rate {
+                way.spec.capacity = Capacity::Rate(rate);
+            }
+        }
+    }
+    network.flows_mut("bulk").for_each(|flow| flow.traffic = Traffic::Ftp { size_bytes });
+    let label = format!("{} Mbit/s, {size_bytes:?}", rate.map_or(32, |rate| rate.bps() / 1_000_000));
+    case(&network, &label, name)
+}
+
+fn jump(lab: &mut Laboratory) -> Result<Finding, String> {
+    let (mut measured, mut checks) = (Measured::default(), Checks::default());
+    let second = Some([ROUND_TRIP * 5 / 2, ROUND_TRIP * 3 / 2]);
+    let minute = Some([Duration::from_secs(60), Duration::ZERO]);
+    for (mbps, rate, least) in [(32.0, None, 0.0), (100.0, Some(Rate::from_mbps(100)), 3.0)] {
+        let begun = Case { length: second, ..long_path(rate, None, "available")? };
+        let transfer = |name| Ok::<_, String>(Case { length: minute, ..long_path(rate, Some(MEGABYTE), name)? });
+        let outcomes = lab.measure(&[begun, transfer("available")?, transfer("cubic")?])?;
+        let [begun, explicit, cubic] = &outcomes[..] else { return Err("a case is missing".into()) };
+        let share = goodput_mbps(begun).mean / (mbps * PAYLOAD);
+        let took = |outcomes: &Outcomes| {
+            each(outcomes, |run| run.transfers.first().map_or(0.0, |sum| sum.total_s / (sum.completed as f64)))
+        };
+        let [explicit, cubic] = [took(explicit), took(cubic)];
+        let times = cubic.mean / explicit.mean;
+        let row = format!("{mbps} Mbit/s");
+        measured.add(&row, "of ER in the second round trip", Estimate::exact(share));
+        measured.add(&row, "1 MB, s", explicit);
+        measured.add(&row, "1 MB by CUBIC, s", cubic);
+        measured.add(&row, "times faster", Estimate::exact(times));
+        checks.at_least(&format!("the share of {mbps} Mbit/s"), share, 0.95);
+        checks.at_least(&format!("1 MB over {mbps} Mbit/s, times faster,"), times, least);
+    }
+    let finding = checks.finding(measured);
+    let bound = "1 MB takes a round trip for the handshake, one for the last acknowledgement, and 0.26 s at 32 Mbit/s: CUBIC's eight round trips cannot be three times that, so that it is asked of 100 Mbit/s.";
+    Ok(Finding { remarks: [finding.remarks, vec![bound.to_owned()]].concat(), ..finding })
+}
+
+/// Around a packet on Ethernet: preamble, header, checksum, gap.
+const FRAME_BYTES: f64 = 38.0;
+/// Hop header, inner header, tag, and UDP over IPv4.
+const LAYER_BYTES: u32 = 60;
+const RAW_MBPS: f64 = 100.0;
+const MTU_BYTES: u32 = 1_500;
+
+fn layers(lab: &mut Laboratory) -> Result<Finding, String> {
+    let (mut measured, mut checks) = (Measured::default(), Checks::default());
+    let cases = (0..=3u32).map(with_layers).collect::<Result<Vec<_>, _>>()?;
+    let mut before = None;
+    for (layers, outcomes) in lab.measure(&cases)?.iter().enumerate() {
+        let found = goodput_mbps(outcomes);
+        measured.add(format!("{layers} encapsulations"), "Mbit/s", found);
+        if let Some(before) = before {
+            let cost = Estimate::exact(before - found.mean);
+            measured.add(format!("{layers} encapsulations"), "cost of the last, Mbit/s", cost);
+        }
+        before = Some(found.mean);
+        if layers == 3 {
+            checks.at_least("goodput with three encapsulations", found.mean, 0.72 * RAW_MBPS);
+        }
+    }
+    Ok(checks.finding(measured))
+}
+
+fn with_layers(layers: u32) -> Result<Case, String> {
+    let mut network = OVERLAY.read()?;
+    let inside = f64::from(MTU_BYTES - layers * LAYER_BYTES);
+    let rate = Rate::from_bps((RAW_MBPS * MBPS * inside / (f64::from(MTU_BYTES) + FRAME_BYTES)) as u64);
+    for way in network.links_mut("path").flat_map(|link| link.directions_mut()) {
+        (way.spec.delay, way.spec.loss) = (Duration::from_millis(1), 0.0);
+        way.spec.capacity = Capacity::Rate(rate);
+    }
+    for flow in &mut network.flows {
+        flow.tcp.mss_bytes -= layers * LAYER_BYTES;
+        (flow.tcp.congestion, flow.tcp.recovery) = (CongestionControl::ExplicitRate, Recovery::Rack);
+        flow.tcp.explicit_rate = rate;
+    }
+    case(&network, &format!("{layers} layers"), "plain")
+}
+
+fn overlay(lab: &mut Laboratory) -> Result<Finding, String> {
+    let (mut measured, mut checks) = (Measured::default(), Checks::default());
+    let fair = max_min(&[30.0, 40.0], &[&[0, 1], &[0], &[1]], &[1.0; 3]);
+    let cases = [variant(OVER_LEGACY, "sensed", "as in the file", |_| {})?];
+    let outcomes = lab.measure(&cases)?;
+    near(&fair, &outcomes[0], 0.15, "sensed", &mut measured, &mut checks);
+    checks.check(false, || "Quick-Start is not in the simulator's networks, only in the engine".to_owned());
+    Ok(checks.finding(measured))
+}

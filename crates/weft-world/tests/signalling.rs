@@ -1,0 +1,120 @@
+//! Explicit rates in networks: what routers grant, what becomes of what they booked, and what senders and proxies make of it.
+#![allow(missing_docs)]
+
+use std::path::PathBuf;
+use std::time::Duration;
+use weft_core::fair::solve::max_min;
+use weft_scenario::{Network, Traces};
+use weft_world::network::{NetworkRun, run};
+
+fn scenario(name: &str) -> Network {
+    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../scenarios").join(name);
+    Network::parse(&std::fs::read_to_string(path).unwrap(), name).unwrap()
+}
+
+fn play(network: &Network, variant: &str) -> NetworkRun {
+    run(network, network.variant(variant).unwrap(), 1, &Traces::new()).unwrap()
+}
+
+fn booked_mbps(run: &NetworkRun) -> Vec<u64> {
+    run.booked_bps.iter().skip(1).map(|[up, _]| up / 1_000_000).collect()
+}
+
+#[test]
+fn the_least_of_three_routers_is_granted_and_the_rest_is_released() {
+    let network = scenario("paper-001-figure-2.toml");
+    for (variant, booked) in [("available", 0), ("guaranteed", 16), ("meddled", 16)] {
+        let run = play(&network, variant);
+        assert_eq!(run.granted_bps[0], Some(32_000_000), "{variant}");
+        assert_eq!(booked_mbps(&run), [booked; 3], "{variant}");
+    }
+    assert_eq!(play(&network, "legacy-router").granted_bps[0], None, "one that takes no part shows");
+}
+
+#[test]
+fn what_nobody_speaks_of_is_forgotten() {
+    let mut network = scenario("paper-001-figure-2.toml");
+    network.flows_mut("bulk").for_each(|flow| flow.stop = Duration::from_secs(5));
+    for (seconds, booked) in [(20, 16), (45, 0)] {
+        network.duration = Duration::from_secs(seconds);
+        network.flows_mut("ping").for_each(|flow| flow.stop = Duration::from_secs(seconds));
+        assert_eq!(booked_mbps(&play(&network, "guaranteed")), [booked; 3], "{seconds} s");
+    }
+}
+
+#[test]
+fn four_flows_over_three_links_have_what_is_max_min() {
+    let fair = max_min(&[40e6, 30e6, 60e6], &[&[0, 1, 2], &[0], &[1], &[2]], &[1.0; 4]);
+    let network = scenario("paper-001-max-min.toml");
+    for variant in ["left-alone", "meddled"] {
+        for (granted, fair) in play(&network, variant).granted_bps.iter().zip(&fair) {
+            let granted = granted.unwrap() as f64;
+            assert!((granted / fair - 1.0).abs() < 0.1, "{variant}: {granted} of {fair}");
+        }
+    }
+}
+
+#[test]
+fn a_legacy_path_grants_what_others_leave_of_it() {
+    let run = play(&scenario("paper-001-overlay.toml"), "sensed");
+    for (granted, fair) in run.granted_bps.iter().zip([15e6, 15e6, 25e6]) {
+        let granted = granted.unwrap() as f64;
+        assert!((granted / fair - 1.0).abs() < 0.15, "{granted} of {fair}");
+    }
+}
+
+/// 50 Mbit/s over 50 ms with 1 % lost, and a host at either side of it.
+const LOSSY: &str = r#"
+name = "lossy"
+duration = "20 s"
+warmup = "5 s"
+
+[[node]]
+name = "s"
+[[node]]
+name = "p"
+count = 2
+[[node]]
+name = "d"
+
+[[link]]
+name = "in"
+between = ["s", "p0"]
+rate = "1 Gbit/s"
+delay = "1 ms"
+[[link]]
+name = "middle"
+between = ["p0", "p1"]
+rate = "50 Mbit/s"
+delay = "50 ms"
+loss = "1 %"
+[[link]]
+name = "out"
+between = ["p1", "d"]
+rate = "1 Gbit/s"
+delay = "1 ms"
+
+[[flow]]
+name = "bulk"
+app = "ftp"
+from = "s"
+to = "d"
+proxies = ["p0", "p1"]
+
+[[variant]]
+name = "cubic"
+[[variant]]
+name = "explicit"
+tcp = { congestion = "explicit-rate", explicit-rate = "48 Mbit/s" }
+[[variant]]
+name = "proxied"
+proxy = { congestion = "explicit-rate", explicit-rate = "48 Mbit/s" }
+"#;
+
+#[test]
+fn a_plain_sender_through_two_proxies_has_what_an_explicit_rate_has() {
+    let network = Network::parse(LOSSY, "lossy.toml").unwrap();
+    let [cubic, explicit, proxied] = ["cubic", "explicit", "proxied"].map(|name| play(&network, name).run.goodput_bps);
+    assert!(proxied > 0.95 * explicit && explicit > 0.8 * 48e6, "{proxied} and {explicit}");
+    assert!(cubic < 0.2 * explicit, "{cubic}");
+}
