@@ -18,12 +18,12 @@
 //! at, so that this costs nothing a packet either.
 
 mod change;
+mod grants;
 mod timers;
 mod vpn;
 
 pub use vpn::{Profile, RETIRE_AFTER, VpnStatus};
 
-use crate::control_loop::explicit_rate::{Ask, Grant};
 use crate::control_loop::{ControlLoop, Credit, Marker, Report};
 use crate::queue::{Arrival, Dequeued, HeadView, QueueCounters};
 use crate::service::Share;
@@ -226,17 +226,6 @@ impl<T> Ingress<T> {
     /// A report on one of a VPN's markers came back.
     pub fn on_report(&mut self, now: Instant, vpn: VpnNo, report: &Report) {
         self.with_loop(now, vpn, |control| control.on_report(now, report));
-    }
-
-    /// What a VPN's loop tells the nodes on its way, if it goes by what they grant.
-    pub fn ask(&self, vpn: VpnNo) -> Option<Ask> {
-        let slot = self.vpns.get(vpn.0 as usize)?.slot;
-        self.awake.get(slot as usize)?.control.as_ref()?.ask()
-    }
-
-    /// What the nodes on the way grant a VPN's loop.
-    pub fn on_grant(&mut self, now: Instant, vpn: VpnNo, grant: Grant) {
-        self.with_loop(now, vpn, |control| control.on_grant(now, grant));
     }
 
     /// A first transmission of a VPN was lost or came with a CE mark, as known from below the loop.

@@ -23,23 +23,34 @@ const MOST_ACTIVE: usize = 256;
 impl Peer {
     /// What the paths toward the peer carry now, as far as they were seen to.
     pub(super) fn bundle(&self, now: Instant) -> Bundle {
-        let best = if self.bundles() { None } else { self.best_single() };
-        let carries = |at: usize| best.map_or_else(|| self.scheduler.carries_bulk(at), |best| best == at);
-        let usable = |(at, path): &(usize, &Path)| path.is_usable() && path.health.answers() && carries(*at);
-        let (mut sum, mut least, mut round_trips, mut count) = (0, u64::MAX, Duration::ZERO, 0);
-        for (_, path) in self.paths.iter().enumerate().filter(usable) {
-            let capacity = inner_capacity(path).bps();
-            (sum, least, round_trips, count) =
-                (sum + capacity, capacity.min(least), round_trips + path.rtt().smoothed(), count + 1);
+        let (mut round_trips, mut count) = (Duration::ZERO, 0);
+        for path in self.carrying_paths() {
+            (round_trips, count) = (round_trips + path.rtt().smoothed(), count + 1);
         }
-        let copies = self.config.policy.schedule == Schedule::Redundant;
         Bundle {
-            capacity: Rate::from_bps(if copies && count > 0 { least } else { sum }),
+            capacity: self.inner_capacity(self.carrying_paths(), |path| path.rate.carried()),
             sent_bytes: self.totals.sent_bytes,
             queued_bytes: self.backlog_bytes(),
             round_trip: round_trips / count.max(1),
             flows: self.active_flows(now),
         }
+    }
+
+    /// The paths that what is not sparse goes by.
+    pub(super) fn carrying_paths(&self) -> impl Iterator<Item = &Path> {
+        let best = if self.bundles() { None } else { self.best_single() };
+        let carries = move |at: usize| best.map_or_else(|| self.scheduler.carries_bulk(at), |best| best == at);
+        let usable = move |(at, path): &(usize, &Path)| path.is_usable() && path.health.answers() && carries(*at);
+        self.paths.iter().enumerate().filter(usable).map(|(_, path)| path)
+    }
+
+    /// How much of inner packets goes by these paths together, where each carries so much `of` all packets.
+    pub(super) fn inner_capacity<'a>(&self, paths: impl Iterator<Item = &'a Path>, of: impl Fn(&Path) -> Rate) -> Rate {
+        let inner =
+            |path: &Path| of(path).scaled(path.inner_limit() as f64 / f64::from(path.mtu.current().max(1))).bps();
+        let each = paths.map(inner);
+        let copies = self.config.policy.schedule == Schedule::Redundant;
+        Rate::from_bps(if copies { each.min().unwrap_or(0) } else { each.sum() })
     }
 
     /// Flows that lately sent, where the queue keeps them apart.
@@ -109,11 +120,6 @@ impl Peer {
         }
         self.look_at_bundle(now);
     }
-}
-
-/// What a path carries of inner packets, as far as its controller knows.
-fn inner_capacity(path: &Path) -> Rate {
-    path.rate.carried().scaled(path.inner_limit() as f64 / f64::from(path.mtu.current().max(1)))
 }
 
 /// Puts a signal into a packet, or into an ACK of its own, which is given.
