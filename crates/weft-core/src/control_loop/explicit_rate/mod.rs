@@ -35,7 +35,8 @@ pub struct ExplicitRateConfig {
     pub interval: Option<Duration>,
     /// How it comes to know of losses.
     pub losses: Losses,
-    /// How late a waiting packet may be let go without the rate being missed for it.
+    /// How late a waiting packet may be let go without the rate being missed for it: the processor is busy, or it is another's turn. What
+    /// has been missed leaves at once, for the paths below to pace.
     pub late: Duration,
     /// The rate at the start, until it has been granted one.
     pub initial: Rate,
@@ -51,7 +52,7 @@ impl Default for ExplicitRateConfig {
             burst_bytes: 1_500,
             interval: None,
             losses: Losses::Counted,
-            late: Duration::from_micros(500),
+            late: Duration::from_millis(5),
             initial: Rate::from_bps(256_000),
             floor: Rate::from_bps(16_000),
             cap: Rate::from_mbps(100_000),
