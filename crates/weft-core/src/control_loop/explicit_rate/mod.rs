@@ -217,8 +217,11 @@ impl ExplicitRate {
         self.ledger.rtt.smoothed().max(LEAST_ROUND)
     }
 
-    /// Who was idle for long begins with less, down to the initial rate.
+    /// Who was idle for long begins with less, down to the initial rate. What the bucket made others wait for is no idling.
     fn shrink_after_idling(&mut self, now: Instant) {
+        if self.backlogged {
+            return;
+        }
         let round = self.round();
         let periods = (self.ledger.idle(now).as_nanos() / round.as_nanos().max(1)).min(40);
         if periods >= 2 {
