@@ -75,6 +75,7 @@ fn a_packet_costs_no_allocation() {
         None,
         Some(LoopConfig::AimdWindow(AimdConfig::default())),
         Some(LoopConfig::Accumulation(Arc::new(AccumulationConfig::default()))),
+        Some(LoopConfig::ExplicitRate(Arc::default())),
     ];
     let kinds = [QueueKind::DropTail, QueueKind::FqCodel, QueueKind::Codel, QueueKind::Red, QueueKind::Fred];
     let sizes = QueueConfig { limit_units: 64, ..QueueConfig::default() };

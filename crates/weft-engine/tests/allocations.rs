@@ -9,7 +9,6 @@ use std::backtrace::Backtrace;
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 use weft_core::control_loop::LoopConfig;
-use weft_core::control_loop::accumulation::AccumulationConfig;
 use weft_core::control_loop::aimd_window::AimdConfig;
 use weft_core::queue;
 use weft_core::service::Service;
@@ -262,8 +261,9 @@ fn no_packet_of_a_window_costs_an_allocation() {
 #[test]
 fn no_packet_of_a_rate_costs_an_allocation() {
     for queue in [queue::QueueKind::FqCodel, queue::QueueKind::DropTail, queue::QueueKind::Red] {
-        let control = Some(LoopConfig::Accumulation(Arc::new(AccumulationConfig::default())));
-        in_steady_state_of_a_vpn(&Entry { queue, control, ..Entry::default() });
+        for law in [LoopConfig::Accumulation(Arc::default()), LoopConfig::ExplicitRate(Arc::default())] {
+            in_steady_state_of_a_vpn(&Entry { queue, control: Some(law), ..Entry::default() });
+        }
     }
 }
 

@@ -6,7 +6,7 @@ mod net;
 mod tenants;
 
 use net::{Direction, Meddler, World, config, direction, inner, udp};
-use tenants::{PAYLOAD, SHARE_OF_IP, accumulation, entry, fill, ms, of, vpn, window, world};
+use tenants::{PAYLOAD, SHARE_OF_IP, accumulation, entry, explicit_rate, fill, ms, of, vpn, window, world};
 use weft_core::control_loop::LoopConfig;
 use weft_core::queue::QueueKind;
 use weft_core::service::Service;
@@ -15,8 +15,8 @@ use weft_session::KEY_LIFETIME;
 use weft_units::{Duration, Rate, Rng, VpnId};
 use weft_wire::hop::PacketType;
 
-fn both_laws() -> [Option<LoopConfig>; 2] {
-    [window(), accumulation(Rate::from_mbps(1_000))]
+fn all_laws() -> [Option<LoopConfig>; 3] {
+    [window(), accumulation(Rate::from_mbps(1_000)), explicit_rate()]
 }
 
 /// Does something to units with markers, which node 0 sends, or to all that node 1 says, reports among it.
@@ -54,7 +54,7 @@ fn markers_and_reports_that_are_lost_repeated_or_late_cost_time_only() {
         ("all come twice", |rng| vec![Duration::ZERO, later(rng)]),
         ("all are late", |rng| vec![later(rng)]),
     ];
-    for law in both_laws() {
+    for law in all_laws() {
         let mut world = world(&[direction(10, 10, 0.0)], &Policy::default(), &[(1, Service::BestEffort, law.clone())]);
         fill(&mut world, [1], ms(2_000));
         for (name, fault) in faults {
@@ -78,7 +78,7 @@ fn markers_and_reports_that_are_lost_repeated_or_late_cost_time_only() {
 
 #[test]
 fn loops_outlive_restarts_of_either_end() {
-    for law in both_laws() {
+    for law in all_laws() {
         let tenants = [(1, Service::BestEffort, law.clone())];
         let mut world = world(&[direction(10, 10, 0.0)], &Policy::default(), &tenants);
         fill(&mut world, [1], ms(2_000));
@@ -99,7 +99,7 @@ fn loops_outlive_restarts_of_either_end() {
 
 #[test]
 fn loops_outlive_rekeys() {
-    for law in both_laws() {
+    for law in all_laws() {
         let links = [direction(10, 10, 0.0)];
         let mut world = world(&links, &Policy::default(), &[(1, Service::BestEffort, law.clone())]);
         let end = world.now + KEY_LIFETIME * 2;
@@ -120,7 +120,7 @@ fn loops_outlive_rekeys() {
 
 #[test]
 fn a_path_that_goes_takes_no_loop_with_it() {
-    for law in both_laws() {
+    for law in all_laws() {
         let links = [direction(10, 10, 0.0), direction(10, 20, 0.0)];
         let mut world = world(&links, &Policy::default(), &[(1, Service::BestEffort, law.clone())]);
         fill(&mut world, [1], ms(3_000));
@@ -142,7 +142,7 @@ fn a_path_that_goes_takes_no_loop_with_it() {
 /// A VPN is taken away at one end, at the other, at both, and given back, while it and another are loaded.
 #[test]
 fn vpns_come_and_go_while_they_are_loaded() {
-    for law in both_laws() {
+    for law in all_laws() {
         let tenants = [(1, Service::BestEffort, law.clone()), (1, Service::BestEffort, law.clone())];
         let mut world = world(&[direction(10, 10, 0.0)], &Policy::default(), &tenants);
         let set = |world: &mut World, node: usize, numbers: &[u32]| {
@@ -178,7 +178,7 @@ fn vpns_come_and_go_while_they_are_loaded() {
 #[test]
 fn no_vpn_starves_under_any_law_and_queue() {
     const WEIGHTS: [u32; 3] = [1, 2, 5];
-    for law in both_laws() {
+    for law in all_laws() {
         for queue in [QueueKind::DropTail, QueueKind::Codel, QueueKind::FqCodel] {
             for loss in [0.0, 0.01] {
                 let links = [Direction { loss, ..direction(8, 10, 0.0) }, Direction { loss, ..direction(4, 25, 0.0) }];

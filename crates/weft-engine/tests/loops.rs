@@ -5,7 +5,7 @@ mod net;
 mod tenants;
 
 use net::{Direction, World, config, direction, inner, udp};
-use tenants::{PAYLOAD, SHARE_OF_IP, accumulation, entry, fill, laws, ms, of, vpn, window, world};
+use tenants::{PAYLOAD, SHARE_OF_IP, accumulation, entry, explicit_rate, fill, laws, ms, of, vpn, window, world};
 use weft_core::control_loop::LoopConfig;
 use weft_core::service::Service;
 use weft_engine::{Command, CommandError, ConfigError, Entry, Policy, Recovery, Reorder, VpnChange, VpnError};
@@ -53,12 +53,28 @@ fn loops_measure_what_is_there() {
     }
 }
 
+/// The paths' node grants what they have: to who is alone all, beside a VPN without a loop no less than turns give.
+#[test]
+fn explicit_rates_follow_what_the_link_becomes_and_what_others_take() {
+    let best_effort = |weight, law| (weight, Service::BestEffort, law);
+    let tenants = [best_effort(2, explicit_rate()), best_effort(1, None)];
+    let mut world = world(&[direction(40, 15, 0.0)], &Policy::default(), &tenants);
+    let [alone] = fill(&mut world, [1], ms(4_000));
+    assert!(alone > 40e6 * SHARE_OF_IP * 0.95, "{alone}");
+    world.set(0, 0, |link| link.rate = Rate::from_mbps(10));
+    world.run_for(ms(1_000));
+    let [heavy, free] = fill(&mut world, [1, 2], ms(6_000));
+    assert!((heavy / free - 2.0).abs() < 0.1 && heavy + free > 10e6 * SHARE_OF_IP * 0.95, "{heavy} and {free}");
+    let control = entry(&world, 0, 1).control.unwrap();
+    assert!((control.rate.bps() as f64) < 12.5e6, "no more than is there: {control:?}");
+}
+
 /// *sent = delivered + finally lost + in flight*, in unique units: what was repeated is no loss.
 #[test]
 fn no_unit_is_lost_from_the_books() {
     let off = Policy { recovery: Recovery::Off, reorder: Reorder::Off, ..Policy::default() };
     for (policy, loss) in [(Policy::default(), 0.03), (off, 0.01)] {
-        for law in [window(), accumulation(Rate::from_mbps(1_000))] {
+        for law in [window(), accumulation(Rate::from_mbps(1_000)), explicit_rate()] {
             let links = [direction(20, 10, loss), direction(10, 30, loss)];
             let mut world = world(&links, &policy, &[(1, Service::BestEffort, law.clone())]);
             fill(&mut world, [1], ms(4_000));
@@ -112,7 +128,7 @@ fn promises_are_kept_on_the_way_in() {
         for (got, promised) in got.into_iter().zip([8e6, 6e6, 0.0]) {
             // A rate stays what it is while its packets see a queue, be it short.
             let tolerance = match law {
-                None => 0.4e6,
+                None | Some(LoopConfig::ExplicitRate(_)) => 0.4e6,
                 Some(LoopConfig::AimdWindow(_)) => 1e6,
                 Some(LoopConfig::Accumulation(_)) => 2e6,
             };
@@ -294,8 +310,8 @@ fn what_is_said_of_loops_that_hold_nothing_back_goes_in_company() {
         }
         sent(&world) - before
     };
-    let [without, window, rate] = laws().map(datagrams);
-    for with in [window, rate] {
+    let [without, with @ ..] = laws().map(datagrams);
+    for with in with {
         assert!(with < without + without / 20, "{with} beside {without} without loops");
     }
 }

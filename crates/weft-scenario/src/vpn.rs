@@ -124,6 +124,7 @@ impl Vpn {
             LoopLaw::None => "none",
             LoopLaw::AimdWindow => "aimd-window",
             LoopLaw::Accumulation => "accumulation",
+            LoopLaw::ExplicitRate => "explicit-rate",
         });
         let queue = entry.queue.map(|queue| match queue {
             VpnQueue::Fifo => "fifo",

@@ -253,7 +253,7 @@ fn every_queue_loop_and_promise_has_its_key() {
     let keys = "queue-packets = 2\nqueue-bytes = 3000\nweight = 1000000";
     let mut all = Vec::new();
     for queue in ["fq-codel", "fifo", "codel", "red", "fred"] {
-        for law in ["none", "aimd-window", "accumulation"] {
+        for law in ["none", "aimd-window", "accumulation", "explicit-rate"] {
             for promise in ["", "assured = \"4 Mbit/s\"", "leased = \"1 Mbit/s\""] {
                 let (id, device) = (100 + all.len(), all.len());
                 all.push(format!(
@@ -263,8 +263,8 @@ fn every_queue_loop_and_promise_has_its_key() {
             }
         }
     }
-    // Fifteen leased lines in all.
-    let (status, message) = check(&with_peer(&format!("[policy]\nleasable = \"15 Mbit/s\"\n{}", all.join("\n"))));
+    // Twenty leased lines in all.
+    let (status, message) = check(&with_peer(&format!("[policy]\nleasable = \"20 Mbit/s\"\n{}", all.join("\n"))));
     assert_eq!((status, message.as_str()), (0, ""));
 }
 
@@ -274,7 +274,7 @@ fn queues_and_loops_that_are_unknown_or_out_of_bounds_are_refused() {
     for (line, expected) in [
         (
             "loop = \"aimd\"",
-            "weft.toml:9:8: error: `loop` cannot be `aimd`; it is one of none, aimd-window, accumulation",
+            "weft.toml:9:8: error: `loop` cannot be `aimd`; it is one of none, aimd-window, accumulation, explicit-rate",
         ),
         ("loop = 3", "weft.toml:9:8: error: `loop` must be a string, not integer"),
         (
@@ -289,6 +289,10 @@ fn queues_and_loops_that_are_unknown_or_out_of_bounds_are_refused() {
         refused(&with_vpn(&format!("{line}\n{members}")), &[expected]);
     }
     refused(&with_vpn(&format!("loop = \"acumulation\"\n{members}")), &["did you mean `accumulation`?"]);
+    refused(
+        &with_vpn(&format!("loop = \"explicit-rates\"\n{members}")),
+        &["weft.toml:9:8: error:", "did you mean `explicit-rate`?"],
+    );
     refused(&with_vpn(&format!("queue = \"codl\"\n{members}")), &["did you mean `codel`?"]);
     refused(&with_vpn(&format!("quue = \"fifo\"\n{members}")), &["unknown key `quue`", "did you mean `queue`?"]);
 }

@@ -1,5 +1,5 @@
 //! Closed loops from edge to edge: how much may this VPN send toward that egress? ([`aimd_window`], paper 003; [`accumulation`],
-//! paper 004.)
+//! paper 004; [`explicit_rate`], what the nodes on the way grant.)
 //!
 //! **Who measures what, where.** A loop is one VPN's traffic from one ingress edge to one egress edge. The egress ([`LoopEgress`])
 //! only counts what came and answers markers; it has no timer and knows no law. Everything is decided at the ingress
@@ -11,7 +11,7 @@
 //! that arrived from the difference of two reports; and from the last two the accumulation. All counts are cumulative: a lost
 //! marker or report costs time and nothing else, and a marker settles everything before it, so that nothing is kept per packet.
 //!
-//! **Time scales.** Markers: every Δ packets (window), every T ≈ RTT (accumulation); half as often for a loop that holds nothing back,
+//! **Time scales.** Markers: every Δ packets (window), every T ≈ RTT (accumulation), every RTT/4 (explicit rate); half as often for a loop that holds nothing back,
 //! where losses are told. The law: a window changes by a ≪ 1 packet a round trip and by b ≪ ½ at a loss event, a rate by α each τ ≥ RTT, so
 //! a loop takes tens of round trips and stays slower than TCP inside and paths below. Weights become b and α; [`crate::fair`] corrects them every 20 to 100 round trips.
 //!
@@ -33,6 +33,7 @@
 pub mod accumulation;
 pub mod aimd_window;
 mod egress;
+pub mod explicit_rate;
 mod ledger;
 mod loss_intervals;
 mod marker;
@@ -46,6 +47,7 @@ use crate::service::Share;
 use accumulation::{Accumulation, AccumulationConfig};
 use aimd_window::{AimdConfig, AimdWindow};
 use alloc::sync::Arc;
+use explicit_rate::{Ask, ExplicitRate, ExplicitRateConfig, Grant};
 use weft_units::{Duration, Instant, Rate};
 
 /// Whether a packet may leave.
@@ -116,6 +118,8 @@ pub enum LoopConfig {
     AimdWindow(AimdConfig),
     /// Paper 004. Shared by its loops, so that each stays small.
     Accumulation(Arc<AccumulationConfig>),
+    /// What nodes grant; likewise.
+    ExplicitRate(Arc<ExplicitRateConfig>),
 }
 
 /// The ingress's half of a loop.
@@ -125,6 +129,8 @@ pub enum ControlLoop {
     AimdWindow(AimdWindow),
     /// Paper 004.
     Accumulation(Accumulation),
+    /// What nodes grant.
+    ExplicitRate(ExplicitRate),
 }
 
 impl ControlLoop {
@@ -133,6 +139,7 @@ impl ControlLoop {
         match config {
             LoopConfig::AimdWindow(config) => ControlLoop::AimdWindow(AimdWindow::new(config, share)),
             LoopConfig::Accumulation(config) => ControlLoop::Accumulation(Accumulation::new(config, share)),
+            LoopConfig::ExplicitRate(config) => ControlLoop::ExplicitRate(ExplicitRate::new(config, share)),
         }
     }
 
@@ -141,6 +148,7 @@ impl ControlLoop {
         match self {
             ControlLoop::AimdWindow(law) => law.credit(bytes),
             ControlLoop::Accumulation(law) => law.credit(now, bytes),
+            ControlLoop::ExplicitRate(law) => law.credit(now, bytes),
         }
     }
 
@@ -149,6 +157,7 @@ impl ControlLoop {
         match self {
             ControlLoop::AimdWindow(law) => law.on_sent(now, bytes, more),
             ControlLoop::Accumulation(law) => law.on_sent(now, bytes, more),
+            ControlLoop::ExplicitRate(law) => law.on_sent(now, bytes, more),
         }
     }
 
@@ -157,6 +166,7 @@ impl ControlLoop {
         match self {
             ControlLoop::AimdWindow(law) => law.on_report(now, report),
             ControlLoop::Accumulation(law) => law.on_report(now, report),
+            ControlLoop::ExplicitRate(law) => law.on_report(now, report),
         }
     }
 
@@ -165,6 +175,7 @@ impl ControlLoop {
         match self {
             ControlLoop::AimdWindow(law) => law.on_congestion(),
             ControlLoop::Accumulation(law) => law.on_congestion(now),
+            ControlLoop::ExplicitRate(_) => {}
         }
     }
 
@@ -173,6 +184,19 @@ impl ControlLoop {
         match self {
             ControlLoop::AimdWindow(law) => law.on_loss(packets),
             ControlLoop::Accumulation(law) => law.on_loss(now, packets),
+            ControlLoop::ExplicitRate(law) => law.on_loss(packets),
+        }
+    }
+
+    /// What a loop that goes by grants tells the nodes on its way, with each marker; `None` of one that does not.
+    pub fn ask(&self) -> Option<Ask> {
+        if let ControlLoop::ExplicitRate(law) = self { Some(law.ask()) } else { None }
+    }
+
+    /// What the nodes on the way grant; nothing to a loop that did not ask.
+    pub fn on_grant(&mut self, now: Instant, grant: Grant) {
+        if let ControlLoop::ExplicitRate(law) = self {
+            law.on_grant(now, grant);
         }
     }
 
@@ -181,6 +205,7 @@ impl ControlLoop {
         match self {
             ControlLoop::AimdWindow(law) => law.deadline(),
             ControlLoop::Accumulation(law) => law.deadline(),
+            ControlLoop::ExplicitRate(law) => law.deadline(),
         }
     }
 
@@ -189,6 +214,7 @@ impl ControlLoop {
         match self {
             ControlLoop::AimdWindow(law) => law.on_deadline(now),
             ControlLoop::Accumulation(law) => law.on_deadline(now),
+            ControlLoop::ExplicitRate(law) => law.on_deadline(now),
         }
     }
 
@@ -197,6 +223,7 @@ impl ControlLoop {
         match self {
             ControlLoop::AimdWindow(law) => law.set_share(share),
             ControlLoop::Accumulation(law) => law.set_share(now, share),
+            ControlLoop::ExplicitRate(law) => law.set_share(now, share),
         }
     }
 
@@ -204,7 +231,7 @@ impl ControlLoop {
     pub fn loss_events(&self) -> u32 {
         match self {
             ControlLoop::AimdWindow(law) => law.loss_events(),
-            ControlLoop::Accumulation(_) => 0,
+            ControlLoop::Accumulation(_) | ControlLoop::ExplicitRate(_) => 0,
         }
     }
 
@@ -213,6 +240,7 @@ impl ControlLoop {
         match self {
             ControlLoop::AimdWindow(law) => law.status(),
             ControlLoop::Accumulation(law) => law.status(),
+            ControlLoop::ExplicitRate(law) => law.status(),
         }
     }
 }

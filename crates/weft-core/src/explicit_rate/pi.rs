@@ -73,6 +73,11 @@ impl PiRate {
         self.rate()
     }
 
+    /// Holds the rate within bounds: nobody could use more, or wants less. It goes on from there.
+    pub fn bound(&mut self, least: Rate, most: Rate) {
+        self.rate_bps = self.rate_bps.max(least.bps() as f64).min(most.bps() as f64);
+    }
+
     /// Takes a look at the link, at least once each τ; gives the new rate.
     pub fn update(&mut self, now: Instant, link: &LinkState) -> Rate {
         let PiConfig { alpha, beta, utilization, queue, packet_bytes } = self.config;

@@ -18,6 +18,7 @@
 //! at, so that this costs nothing a packet either.
 
 mod change;
+mod grants;
 mod timers;
 mod vpn;
 

@@ -2,6 +2,7 @@
 
 mod accumulation;
 mod aimd;
+mod explicit_rate;
 mod fluid;
 mod network;
 mod robustness;

@@ -3,6 +3,7 @@
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
+use weft_core::control_loop::explicit_rate::{Ask, LinkConfig, LoopLink};
 use weft_core::control_loop::{ControlLoop, Credit, LoopConfig, LoopEgress, Marker, Report};
 use weft_core::service::Share;
 use weft_units::{Duration, Instant, Rate, Rng};
@@ -15,6 +16,9 @@ pub struct Link {
     pub buffer_packets: usize,
     free_at: Instant,
     departures: std::collections::VecDeque<Instant>,
+    waiting_bytes: std::collections::VecDeque<u32>,
+    /// What it grants to loops that ask.
+    grants: LoopLink,
     /// The longest queue since the statistics were reset, packets.
     pub peak_packets: usize,
     pub dropped: u64,
@@ -32,6 +36,8 @@ impl Link {
             buffer_packets,
             free_at: Instant::ZERO,
             departures: Default::default(),
+            waiting_bytes: Default::default(),
+            grants: LoopLink::new(LinkConfig::default(), Instant::ZERO),
             peak_packets: 0,
             dropped: 0,
             passed_bytes: 0,
@@ -44,7 +50,9 @@ impl Link {
     fn pass(&mut self, now: Instant, bytes: u32) -> Option<Instant> {
         while self.departures.front().is_some_and(|t| *t <= now) {
             self.departures.pop_front();
+            self.waiting_bytes.pop_front();
         }
+        self.grants.on_arrival(bytes.into());
         // Every packet's share of the time-weighted queue is its own stay.
         if self.departures.len() >= self.buffer_packets {
             self.dropped += 1;
@@ -53,9 +61,16 @@ impl Link {
         self.free_at = self.free_at.max(now) + self.rate.time_for(u64::from(bytes));
         self.queue_seconds += (self.free_at - now).as_secs_f64();
         self.departures.push_back(self.free_at);
+        self.waiting_bytes.push_back(bytes);
         self.peak_packets = self.peak_packets.max(self.departures.len());
         self.passed_bytes += u64::from(bytes);
         Some(self.free_at + self.delay)
+    }
+
+    /// Grants a loop whose marker has just passed what it may have.
+    fn stamp(&mut self, now: Instant, ask: &mut Ask) {
+        let queued_bytes = self.waiting_bytes.iter().map(|bytes| u64::from(*bytes)).sum();
+        self.grants.stamp(now, self.rate, queued_bytes, ask);
     }
 
     fn reset(&mut self, now: Instant) {
@@ -141,14 +156,17 @@ pub struct Ends {
     pub received_bytes: u64,
 }
 
+/// A marker and what goes with it.
+type Asking = (Marker, Option<Ask>);
+
 enum What {
     /// A packet of the flow comes to the hop of this number; a marker by itself has no bytes.
     Arrive {
         hop: usize,
         bytes: u32,
-        marker: Option<Marker>,
+        marker: Option<Asking>,
     },
-    Report(Report),
+    Report(Report, Option<Ask>),
     Wake,
 }
 
@@ -273,7 +291,7 @@ impl Network {
         let flow = event.flow;
         match event.what {
             What::Arrive { hop, bytes, marker } => return self.arrive(flow, hop, bytes, marker),
-            What::Report(report) => self.report(flow, &report),
+            What::Report(report, ask) => self.report(flow, &report, ask),
             What::Wake => {
                 if self.ends[flow].wake_at <= self.now {
                     self.ends[flow].wake_at = Instant::FAR_FUTURE;
@@ -286,7 +304,10 @@ impl Network {
         self.send(flow);
     }
 
-    fn report(&mut self, flow: usize, report: &Report) {
+    fn report(&mut self, flow: usize, report: &Report, ask: Option<Ask>) {
+        if let Some(ask) = ask {
+            self.ends[flow].ingress.on_grant(self.now, ask.granted);
+        }
         let before = self.ends[flow].ingress.loss_events();
         self.ends[flow].ingress.on_report(self.now, report);
         if self.shared_events && self.ends[flow].ingress.loss_events() != before {
@@ -328,6 +349,7 @@ impl Network {
             return;
         }
         let marker = if self.unlucky(flow, faults.marker_loss) { None } else { marker };
+        let marker = marker.map(|marker| (marker, self.ends[flow].ingress.ask()));
         if bytes == 0 && marker.is_none() {
             return;
         }
@@ -339,10 +361,14 @@ impl Network {
         self.push(at, flow, What::Arrive { hop: 0, bytes, marker });
     }
 
-    fn arrive(&mut self, flow: usize, hop: usize, bytes: u32, marker: Option<Marker>) {
+    fn arrive(&mut self, flow: usize, hop: usize, bytes: u32, mut marker: Option<Asking>) {
         if let Some(link) = self.flows[flow].route.get(hop).copied() {
             // A marker by itself is a small packet.
-            match self.links[link].pass(self.now, bytes.max(60)) {
+            let passed = self.links[link].pass(self.now, bytes.max(60));
+            if let Some((_, Some(ask))) = &mut marker {
+                self.links[link].stamp(self.now, ask);
+            }
+            match passed {
                 Some(at) => self.push(at, flow, What::Arrive { hop: hop + 1, bytes, marker }),
                 None => self.ends[flow].lost += u64::from(bytes > 0),
             }
@@ -357,11 +383,11 @@ impl Network {
         let faults = self.flows[flow].faults;
         let nanos = self.now.as_nanos() as i64;
         let egress_clock = Instant::from_nanos((nanos + nanos / 1_000_000 * faults.drift_ppm + 77_000_000_000) as u64);
-        let report = marker.and_then(|marker| self.ends[flow].egress.on_marker(egress_clock, marker));
-        if let Some(report) = report
+        let Some((marker, ask)) = marker else { return };
+        if let Some(report) = self.ends[flow].egress.on_marker(egress_clock, marker)
             && !self.unlucky(flow, faults.report_loss)
         {
-            self.push(self.now + self.flows[flow].back, flow, What::Report(report));
+            self.push(self.now + self.flows[flow].back, flow, What::Report(report, ask));
         }
     }
 }

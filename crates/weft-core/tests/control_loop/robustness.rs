@@ -11,10 +11,11 @@ use weft_core::control_loop::{ControlLoop, Credit, LoopConfig, LoopEgress, Repor
 use weft_core::service::{Service, Share};
 use weft_units::{Duration, Instant, Rate};
 
-fn laws() -> [LoopConfig; 2] {
+fn laws() -> [LoopConfig; 3] {
     [
         LoopConfig::AimdWindow(AimdConfig { packet_bytes: 1_000, ..AimdConfig::default() }),
         law(AccumulationConfig { startup: true, cap: Rate::from_mbps(1_000), ..paper(ms(40)) }),
+        LoopConfig::ExplicitRate(Arc::default()),
     ]
 }
 

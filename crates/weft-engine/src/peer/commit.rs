@@ -27,6 +27,7 @@ impl Peer {
         if !self.way_in.is_ready() && self.way_in.deadline().is_none_or(|at| at > cx.now) {
             return;
         }
+        self.grant_loops(cx.now);
         self.refresh_views(cx.now);
         while self.commit_next(cx) {}
     }

@@ -3,6 +3,7 @@
 mod arrive;
 mod commit;
 mod control;
+mod grants;
 mod ingress;
 mod loops;
 mod recovery;
@@ -29,6 +30,7 @@ use crate::vpn::{Openings, VpnFlow, Vpns};
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
+use grants::Grants;
 use loops::Loops;
 use way_in::WayIn;
 use weft_core::fair::controller::Controller;
@@ -101,6 +103,8 @@ pub(crate) struct Peer {
     pub(crate) flows: FlowTable<VpnFlow>,
     way_in: WayIn,
     loops: Loops,
+    /// While there are loops that go by grants.
+    grants: Option<Box<Grants>>,
     /// Draws for the queues of VPNs.
     rng: Rng,
     pub(super) openings: Openings,
@@ -146,6 +150,7 @@ impl Peer {
             scheduler: scheduler(&config, rng.split(1)),
             way_in: WayIn::new(queue_kind(config.policy.queue)),
             loops: Loops::new(rng.split(2).next_u64()),
+            grants: None,
             rng: rng.split(3),
             openings: Openings::default(),
             joins: Joins::default(),

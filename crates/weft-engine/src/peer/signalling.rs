@@ -6,7 +6,6 @@ use crate::egress::Arrived;
 use crate::path::Path;
 use crate::signal::{self, Bundle, Carrier, Offer, Place, Room};
 use alloc::boxed::Box;
-use weft_core::control::PathRate;
 use weft_core::pool::{BufId, Pool};
 use weft_units::{Duration, FlowId, Instant, Rate, VpnId};
 use weft_wire::er_sig::Signal;
@@ -25,25 +24,35 @@ const MOST_ACTIVE: usize = 256;
 impl Peer {
     /// The paths toward the peer as they are now.
     pub(super) fn bundle(&self, now: Instant) -> Bundle {
-        let best = if self.bundles() { None } else { self.best_single() };
-        let carries = |at: usize| best.map_or_else(|| self.scheduler.carries_bulk(at), |best| best == at);
-        let usable = |(at, path): &(usize, &Path)| path.is_usable() && path.health.answers() && carries(*at);
-        let paths = || self.paths.iter().enumerate().filter(usable).map(|(_, path)| path);
-        let copies = self.config.policy.schedule == Schedule::Redundant;
-        let all = |rate: fn(&PathRate) -> Rate| {
-            let rates = paths().map(|path| inner_rate(path, rate(&path.rate)).bps());
-            Rate::from_bps(if copies { rates.min().unwrap_or(0) } else { rates.sum() })
-        };
-        let (round_trips, count) =
-            paths().fold((Duration::ZERO, 0), |(sum, count), path| (sum + path.rtt().smoothed(), count + 1));
+        let (mut round_trips, mut count) = (Duration::ZERO, 0);
+        for path in self.carrying_paths() {
+            (round_trips, count) = (round_trips + path.rtt().smoothed(), count + 1);
+        }
         Bundle {
-            carried: all(PathRate::carried),
-            offered: all(PathRate::offered),
+            carried: self.inner_capacity(self.carrying_paths(), |path| path.rate.carried()),
+            offered: self.inner_capacity(self.carrying_paths(), |path| path.rate.offered()),
             sent_bytes: self.totals.sent_bytes,
             queued_bytes: self.backlog_bytes(),
             round_trip: round_trips / count.max(1),
             flows: self.active_flows(now),
         }
+    }
+
+    /// The paths that what is not sparse goes by.
+    pub(super) fn carrying_paths(&self) -> impl Iterator<Item = &Path> {
+        let best = if self.bundles() { None } else { self.best_single() };
+        let carries = move |at: usize| best.map_or_else(|| self.scheduler.carries_bulk(at), |best| best == at);
+        let usable = move |(at, path): &(usize, &Path)| path.is_usable() && path.health.answers() && carries(*at);
+        self.paths.iter().enumerate().filter(usable).map(|(_, path)| path)
+    }
+
+    /// How much of inner packets goes by these paths together, where each carries so much `of` all packets.
+    pub(super) fn inner_capacity<'a>(&self, paths: impl Iterator<Item = &'a Path>, of: impl Fn(&Path) -> Rate) -> Rate {
+        let inner =
+            |path: &Path| of(path).scaled(path.inner_limit() as f64 / f64::from(path.mtu.current().max(1))).bps();
+        let each = paths.map(inner);
+        let copies = self.config.policy.schedule == Schedule::Redundant;
+        Rate::from_bps(if copies { each.min().unwrap_or(0) } else { each.sum() })
     }
 
     /// Flows that lately sent, where the queue keeps them apart.
@@ -120,11 +129,6 @@ impl Peer {
         }
         self.look_at_bundle(now);
     }
-}
-
-/// What of a path's rate is left to inner packets.
-fn inner_rate(path: &Path, rate: Rate) -> Rate {
-    rate.scaled(path.inner_limit() as f64 / f64::from(path.mtu.current().max(1)))
 }
 
 /// Puts a signal into a packet, or into an ACK of its own, which is given.

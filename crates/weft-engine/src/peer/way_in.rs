@@ -6,6 +6,7 @@ use alloc::boxed::Box;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use hashbrown::HashMap;
+use weft_core::control_loop::explicit_rate::{Ask, Grant};
 use weft_core::control_loop::{ControlLoop, LoopConfig, Marker, Report};
 use weft_core::flow::hash::SeededState;
 use weft_core::ingress::{Ingress, IngressConfig, Profile, VpnNo, VpnStatus};
@@ -43,6 +44,8 @@ pub(super) struct Shared {
     vpns: Vec<VpnId>,
     /// VPNs whose loop counts the first transmission's loss, though it may be repeated, as a loss (paper 003).
     windows: usize,
+    /// VPNs whose loop goes by what the paths grant.
+    granted: usize,
 }
 
 impl WayIn {
@@ -162,6 +165,32 @@ impl WayIn {
         matches!(self, WayIn::Shared(shared) if shared.windows > 0 && shared.ingress.awake() > 0)
     }
 
+    /// Whether there are loops that go by what the paths grant.
+    pub(super) fn goes_by_grants(&self) -> bool {
+        matches!(self, WayIn::Shared(shared) if shared.granted > 0)
+    }
+
+    /// What those VPNs ask that go by grants and have a queue at present.
+    pub(super) fn asks(&self) -> impl Iterator<Item = Ask> {
+        self.ingress().into_iter().flat_map(Ingress::asks)
+    }
+
+    /// The shares of the VPNs that have packets, by a loop or not.
+    pub(super) fn waiting(&self) -> impl Iterator<Item = Share> {
+        self.ingress().into_iter().flat_map(Ingress::waiting)
+    }
+
+    fn ingress(&self) -> Option<&Ingress<Segment>> {
+        if let WayIn::Shared(shared) = self { Some(&shared.ingress) } else { None }
+    }
+
+    /// Grants all loops that ask the same.
+    pub(super) fn grant_all(&mut self, now: Instant, grant: Grant) {
+        if let WayIn::Shared(shared) = self {
+            shared.ingress.grant_all(now, grant);
+        }
+    }
+
     /// All loops begin anew.
     pub(super) fn restart_loops(&mut self) {
         if let WayIn::Shared(shared) = self {
@@ -273,7 +302,7 @@ impl Shared {
         let mut ingress = Ingress::new(config, rng.split(1));
         ingress.add(Share::default(), default_profile(kind));
         let numbers = HashMap::with_hasher(SeededState::new(rng.next_u64()));
-        Shared { ingress, numbers, vpns: alloc::vec![VpnId::DEFAULT], windows: 0 }
+        Shared { ingress, numbers, vpns: alloc::vec![VpnId::DEFAULT], windows: 0, granted: 0 }
     }
 
     fn enqueue(&mut self, now: Instant, arrival: Arrival, segment: Segment, dropped: &mut impl FnMut(Segment)) {
@@ -315,6 +344,8 @@ impl Shared {
         }
         let is_window = |this: &&Admitted| matches!(this.profile.control, Some(LoopConfig::AimdWindow(_)));
         self.windows = vpns.iter().filter(is_window).count();
+        let is_granted = |this: &&Admitted| matches!(this.profile.control, Some(LoopConfig::ExplicitRate(_)));
+        self.granted = vpns.iter().filter(is_granted).count();
         begun
     }
 }

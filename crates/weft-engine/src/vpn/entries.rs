@@ -7,6 +7,7 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use weft_core::control_loop::accumulation::AccumulationConfig;
 use weft_core::control_loop::aimd_window::AimdConfig;
+use weft_core::control_loop::explicit_rate::ExplicitRateConfig;
 use weft_core::control_loop::{LoopConfig, Losses};
 use weft_core::fair::aimd::Knob;
 use weft_core::fair::controller::{Controller, ControllerConfig, Steering};
@@ -89,6 +90,10 @@ impl Profiles {
             (Some(LoopConfig::Accumulation(law)), _) => {
                 let (losses, floor) = (Losses::Told, law.floor.max(LEAST_RATE));
                 Some(LoopConfig::Accumulation(Arc::new(AccumulationConfig { losses, floor, ..**law })))
+            }
+            (Some(LoopConfig::ExplicitRate(law)), _) => {
+                let (losses, floor) = (Losses::Told, law.floor.max(LEAST_RATE));
+                Some(LoopConfig::ExplicitRate(Arc::new(ExplicitRateConfig { losses, floor, ..**law })))
             }
             (control, _) => control.clone(),
         };

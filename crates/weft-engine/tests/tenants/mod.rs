@@ -28,8 +28,12 @@ pub fn accumulation(cap: Rate) -> Option<LoopConfig> {
     Some(LoopConfig::Accumulation(Arc::new(AccumulationConfig { cap, ..AccumulationConfig::default() })))
 }
 
-pub fn laws() -> [Option<LoopConfig>; 3] {
-    [None, window(), accumulation(Rate::from_mbps(1_000))]
+pub fn explicit_rate() -> Option<LoopConfig> {
+    Some(LoopConfig::ExplicitRate(Arc::default()))
+}
+
+pub fn laws() -> [Option<LoopConfig>; 4] {
+    [None, window(), accumulation(Rate::from_mbps(1_000)), explicit_rate()]
 }
 
 /// VPN `number`, counted from one, as `node` is told of it.

@@ -19,6 +19,8 @@ pub enum LoopLaw {
     AimdWindow,
     /// Accumulation-based rate (paper 004).
     Accumulation,
+    /// The rate that the nodes on the way grant.
+    ExplicitRate,
 }
 
 /// How markers travel.

@@ -16,6 +16,7 @@ pub use meter::{LoopMeter, TICK};
 use crate::host::Egress;
 use crate::{Body, Ecn, FlowNo, NodeId, Packet};
 use std::sync::Arc;
+use weft_core::control_loop::explicit_rate::{Ask, Grant};
 use weft_core::control_loop::{ControlLoop, LoopConfig, LoopEgress, Marker, Report};
 use weft_core::ingress::{Ingress, IngressConfig, Profile, VpnNo, VpnStatus};
 use weft_core::queue::{Arrival, QueueConfig, QueueKind};
@@ -24,6 +25,10 @@ use weft_units::{FlowId, Instant, Rng};
 
 /// A marker on a packet: VPN and type besides its four numbers.
 const CARRIED_BYTES: u32 = 20;
+/// What a loop asks the nodes on its way: weight and delay; share, promise and bound.
+const ASK_BYTES: u32 = 14;
+/// What they granted, on a report.
+const GRANT_BYTES: u32 = 9;
 /// A marker by itself: with IP, UDP, hop header and tag.
 const MARKER_BYTES: u32 = 74;
 /// A report.
@@ -31,22 +36,48 @@ const REPORT_BYTES: u32 = 90;
 /// Edges' own packets belong to no flow of a host.
 const NO_FLOW: FlowNo = FlowNo(u32::MAX);
 
+/// What a loop sends along its way.
+#[derive(Clone, Debug)]
+pub struct Tag {
+    /// Its marker.
+    pub marker: Marker,
+    /// What it asks, if it goes by what it is granted.
+    pub ask: Option<Ask>,
+}
+
+impl Tag {
+    fn ask_bytes(&self) -> u32 {
+        if self.ask.is_some() { ASK_BYTES } else { 0 }
+    }
+}
+
 /// What edges say to each other.
 #[derive(Clone, Debug)]
 pub enum EdgeBody {
     /// A host's packet with something of the edge on it.
     Wrapped {
-        /// Its loop's marker.
-        marker: Option<Marker>,
+        /// That of its loop.
+        tag: Option<Tag>,
         /// What it said of congestion when it entered.
         inner_ecn: Ecn,
         /// What is in it.
         body: Body,
     },
     /// A marker of a VPN's loop.
-    Marker(u32, Marker),
-    /// The answer to one.
-    Report(u32, Report),
+    Marker(u32, Tag),
+    /// The answer to one, and what the way granted.
+    Report(u32, Report, Option<Grant>),
+}
+
+impl EdgeBody {
+    /// What a loop asks the nodes that this passes.
+    pub fn ask_mut(&mut self) -> Option<&mut Ask> {
+        match self {
+            EdgeBody::Wrapped { tag, .. } => tag.as_mut()?.ask.as_mut(),
+            EdgeBody::Marker(_, tag) => tag.ask.as_mut(),
+            EdgeBody::Report(..) => None,
+        }
+    }
 }
 
 /// How a VPN enters the tunnel at an edge.
@@ -177,10 +208,13 @@ impl Edge {
         let way = (*self.way_to.get(packet.source.index())?)? as usize;
         match &**body {
             EdgeBody::Wrapped { .. } => {}
-            EdgeBody::Marker(vpn, marker) => self.answer(now, way, *vpn, *marker, out),
-            EdgeBody::Report(vpn, report) => {
+            EdgeBody::Marker(vpn, tag) => self.answer(now, way, *vpn, tag, out),
+            EdgeBody::Report(vpn, report, granted) => {
                 let Way { ingress, places, .. } = &mut self.ways[way];
                 if let Some(place) = places[*vpn as usize] {
+                    if let Some(grant) = granted {
+                        ingress.on_grant(now, place, *grant);
+                    }
                     ingress.on_report(now, place, report);
                     self.pump(now, way, out);
                 }
@@ -204,19 +238,18 @@ impl Edge {
         let (here, plans) = (self.here, &self.plans);
         let Way { edge, ingress, vpns, meters, .. } = &mut self.ways[way];
         while let Some((place, marker)) = ingress.next_marker(now) {
-            out.send(own(here, *edge, MARKER_BYTES, EdgeBody::Marker(vpns[place.0 as usize], marker)));
+            let tag = Tag { marker, ask: ingress.ask(place) };
+            out.send(lone(here, *edge, vpns[place.0 as usize], tag));
         }
         while ingress.head(now, &mut drop).is_some() {
             let Some(gone) = ingress.pop(now) else { break };
             let vpn = vpns[gone.vpn.0 as usize];
             meters[vpn as usize].queued(gone.unit.sojourn);
-            let (carried, alone) = match plans[vpn as usize].carried {
-                true => (gone.marker, None),
-                false => (None, gone.marker),
-            };
+            let tag = gone.marker.map(|marker| Tag { marker, ask: ingress.ask(gone.vpn) });
+            let (carried, alone) = if plans[vpn as usize].carried { (tag, None) } else { (None, tag) };
             out.send(wrapped(gone.unit.item, carried, gone.unit.mark_ce));
-            if let Some(marker) = alone {
-                out.send(own(here, *edge, MARKER_BYTES, EdgeBody::Marker(vpn, marker)));
+            if let Some(tag) = alone {
+                out.send(lone(here, *edge, vpn, tag));
             }
         }
     }
@@ -224,30 +257,32 @@ impl Edge {
     /// A host's packet leaves the tunnel.
     fn leave(&mut self, now: Instant, from: Member, mut packet: Box<Packet>, out: &mut impl Egress) -> Box<Packet> {
         let Some(way) = self.way_to.get(from.edge.index()).copied().flatten() else { return packet };
-        let (mut marker, mut inner_ecn) = (None, packet.ecn);
+        let (mut tag, mut inner_ecn) = (None, packet.ecn);
         if let Body::Edge(wrapping) = packet.body {
-            let EdgeBody::Wrapped { marker: carried, inner_ecn: entered, body } = *wrapping else {
+            let EdgeBody::Wrapped { tag: carried, inner_ecn: entered, body } = *wrapping else {
                 packet.body = Body::Edge(wrapping);
                 return packet;
             };
-            packet.bytes -= if carried.is_some() { CARRIED_BYTES } else { 0 };
-            (packet.body, marker, inner_ecn) = (body, carried, entered);
+            packet.bytes -= carried_bytes(&carried);
+            (packet.body, tag, inner_ecn) = (body, carried, entered);
         }
         // What the way marked, and not the edge's own queue or the sender.
         let ce = packet.ecn == Ecn::Ce && inner_ecn != Ecn::Ce;
         let Way { arriving, meters, .. } = &mut self.ways[way as usize];
         arriving[from.vpn as usize].on_packet(packet.bytes, ce);
         meters[from.vpn as usize].arrived(now, packet.bytes);
-        if let Some(marker) = marker {
-            self.answer(now, way as usize, from.vpn, marker, out);
+        if let Some(tag) = tag {
+            self.answer(now, way as usize, from.vpn, &tag, out);
         }
         packet
     }
 
-    fn answer(&mut self, now: Instant, way: usize, vpn: u32, marker: Marker, out: &mut impl Egress) {
+    fn answer(&mut self, now: Instant, way: usize, vpn: u32, tag: &Tag, out: &mut impl Egress) {
         let Way { edge, arriving, .. } = &mut self.ways[way];
-        if let Some(report) = arriving[vpn as usize].on_marker(now, marker) {
-            out.send(own(self.here, *edge, REPORT_BYTES, EdgeBody::Report(vpn, report)));
+        if let Some(report) = arriving[vpn as usize].on_marker(now, tag.marker) {
+            let granted = tag.ask.map(|ask| ask.granted);
+            let bytes = REPORT_BYTES + if granted.is_some() { GRANT_BYTES } else { 0 };
+            out.send(own(self.here, *edge, bytes, EdgeBody::Report(vpn, report, granted)));
         }
     }
 }
@@ -258,16 +293,25 @@ fn own(source: NodeId, destination: NodeId, bytes: u32, body: EdgeBody) -> Box<P
     Box::new(Packet { flow: NO_FLOW, source, destination, bytes, label: 0, ecn: Ecn::NotEct, body })
 }
 
+/// A marker by itself.
+fn lone(source: NodeId, destination: NodeId, vpn: u32, tag: Tag) -> Box<Packet> {
+    own(source, destination, MARKER_BYTES + tag.ask_bytes(), EdgeBody::Marker(vpn, tag))
+}
+
+fn carried_bytes(tag: &Option<Tag>) -> u32 {
+    tag.as_ref().map_or(0, |tag| CARRIED_BYTES + tag.ask_bytes())
+}
+
 /// A host's packet with what it carries for the edge; as it is where that is nothing.
-fn wrapped(mut packet: Box<Packet>, marker: Option<Marker>, mark_ce: bool) -> Box<Packet> {
+fn wrapped(mut packet: Box<Packet>, tag: Option<Tag>, mark_ce: bool) -> Box<Packet> {
     if mark_ce {
         packet.ecn = Ecn::Ce;
     }
-    if marker.is_none() && packet.ecn != Ecn::Ce {
+    if tag.is_none() && packet.ecn != Ecn::Ce {
         return packet;
     }
-    packet.bytes += if marker.is_some() { CARRIED_BYTES } else { 0 };
+    packet.bytes += carried_bytes(&tag);
     let inner_ecn = packet.ecn;
-    packet.body = Body::Edge(Box::new(EdgeBody::Wrapped { marker, inner_ecn, body: packet.body }));
+    packet.body = Body::Edge(Box::new(EdgeBody::Wrapped { tag, inner_ecn, body: packet.body }));
     packet
 }

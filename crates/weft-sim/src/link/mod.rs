@@ -3,6 +3,7 @@
 //! A drop-tail queue needs no event of its own: when a packet is taken in, its departure is already known, so the only event
 //! of a packet on a link is its arrival. Other disciplines decide when a packet leaves, so they have a second one.
 
+mod grants;
 mod histogram;
 mod managed;
 mod stats;
@@ -16,6 +17,7 @@ use crate::{NodeId, Packet};
 use managed::Managed;
 use std::collections::VecDeque;
 use transmitter::Transmitter;
+use weft_core::control_loop::explicit_rate::LoopLink;
 use weft_core::queue::{QueueConfig, QueueKind};
 use weft_scenario::jitter::Wander;
 use weft_scenario::measure::Lengths;
@@ -105,6 +107,8 @@ pub struct Link {
     mtu: u32,
     kind: Kind,
     is_managed: bool,
+    /// Whether it grants loops their rates.
+    grants: bool,
     last_due: Instant,
     /// Those at the end of the line that had not departed when the queue was last served.
     waiting: VecDeque<Waiting>,
@@ -136,6 +140,7 @@ struct Rest {
     managed: Option<Managed>,
     loss: Rng,
     jitter: Wander,
+    grants: Option<LoopLink>,
 }
 
 impl Link {
@@ -144,6 +149,7 @@ impl Link {
             managed: Managed::for_spec(&spec.queue, rng.split(3)),
             loss: rng.split(1),
             jitter: Wander::new(rng.split(2), spec.jitter, now),
+            grants: None,
             spec: spec.clone(),
         };
         let mut link = Link {
@@ -161,6 +167,7 @@ impl Link {
             mtu: 0,
             kind: Kind::Plain,
             is_managed: rest.managed.is_some(),
+            grants: false,
             stats: LinkStats::default(),
             rest: Box::new(rest),
         };
@@ -233,7 +240,10 @@ impl Link {
 
     /// Takes a packet in, or drops it.
     #[inline]
-    pub(crate) fn offer(&mut self, now: Instant, packet: Box<Packet>) {
+    pub(crate) fn offer(&mut self, now: Instant, mut packet: Box<Packet>) {
+        if self.grants {
+            self.grant(now, &mut packet);
+        }
         if self.kind == Kind::Cut || packet.bytes > self.mtu {
             self.stats.cut_packets += 1;
         } else if self.kind == Kind::Managed {

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use weft_core::control_loop::accumulation::AccumulationConfig;
 use weft_core::control_loop::aimd_window::{AimdConfig, AimdWindow};
+use weft_core::control_loop::explicit_rate::ExplicitRateConfig;
 use weft_core::control_loop::{ControlLoop, LoopConfig};
 use weft_core::fair::aimd::Knob;
 use weft_core::fair::controller::{self, Controller, ControllerConfig};
@@ -13,7 +14,7 @@ use weft_scenario::{IngressSpec, LoopLaw, Markers, Network, NetworkVariant, Netw
 use weft_scenario::{Steering as SteeringWord, VpnResult, VpnService, WeightBy};
 use weft_sim::edge::{Edge, LoopMeter, Member, Membership, VpnPlan};
 use weft_sim::record::LoopSnapshot;
-use weft_sim::{NodeId, Simulator, Station};
+use weft_sim::{LinkId, NodeId, Simulator, Station};
 use weft_units::{Duration, Instant, Rate, Rng};
 
 /// The paper's a.
@@ -91,6 +92,10 @@ pub(super) fn seat_edges(
         let seat = Edge::new(here, members.clone(), plans.clone(), shared_events, &rng.split(u64::from(here.0)));
         simulator.with_node(here, |station, _, _| station.set_edge(seat));
     }
+    if network.vpns.iter().any(|vpn| variant.ingress_of(vpn).law == LoopLaw::ExplicitRate) {
+        let now = simulator.now();
+        (0..simulator.links().len() as u32).for_each(|link| simulator.link_mut(LinkId(link)).grant_to_loops(now));
+    }
     Ok(steering)
 }
 
@@ -128,6 +133,7 @@ fn plan(vpn: &NetworkVpn, mean_weight: f64, spec: &IngressSpec, steering: &Steer
         LoopLaw::None => None,
         LoopLaw::AimdWindow => Some(LoopConfig::AimdWindow(window(spec, steering.initial(vpn.weight)))),
         LoopLaw::Accumulation => Some(LoopConfig::Accumulation(Arc::new(accumulation(spec)))),
+        LoopLaw::ExplicitRate => Some(LoopConfig::ExplicitRate(Arc::new(explicit_rate(spec)))),
     };
     Ok(VpnPlan { share, queue, sizes, ecn, control, carried: spec.markers == Markers::Carried })
 }
@@ -161,6 +167,17 @@ fn accumulation(spec: &IngressSpec) -> AccumulationConfig {
         initial: spec.initial,
         cap: spec.cap,
         ..AccumulationConfig::default()
+    }
+}
+
+fn explicit_rate(spec: &IngressSpec) -> ExplicitRateConfig {
+    ExplicitRateConfig {
+        burst_bytes: spec.packet_bytes,
+        interval: spec.interval,
+        late: Duration::ZERO,
+        initial: spec.initial,
+        cap: spec.cap,
+        ..ExplicitRateConfig::default()
     }
 }
 

@@ -138,9 +138,10 @@ impl Plan {
     /// How a VPN's packets enter the tunnel, at all nodes: most often by a loop.
     pub(super) fn entry(&self, vpn: VpnId) -> Entry {
         let mut rng = Rng::new(self.seed ^ 0x6c_6f_6f_70).split(u64::from(vpn.0));
-        let control = match rng.below(5) {
+        let control = match rng.below(7) {
             0 | 1 => Some(LoopConfig::AimdWindow(AimdConfig::default())),
             2 | 3 => Some(LoopConfig::Accumulation(Arc::new(AccumulationConfig::default()))),
+            4 | 5 => Some(LoopConfig::ExplicitRate(Arc::default())),
             _ => None,
         };
         // A window gives way to loss, so that what waits in one long queue before it would be late.

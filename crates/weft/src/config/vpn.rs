@@ -8,6 +8,7 @@ use std::sync::Arc;
 use weft_core::control_loop::LoopConfig;
 use weft_core::control_loop::accumulation::AccumulationConfig;
 use weft_core::control_loop::aimd_window::AimdConfig;
+use weft_core::control_loop::explicit_rate::ExplicitRateConfig;
 use weft_core::queue::QueueKind;
 use weft_core::service::{DEFAULT_GAMMA, Service};
 use weft_engine::{Entry, Prefix};
@@ -23,9 +24,16 @@ pub enum LoopLaw {
     AimdWindow,
     /// Paper 004.
     Accumulation,
+    /// What the paths toward the member are found to have.
+    ExplicitRate,
 }
 
-names!(LoopLaw { None = "none", AimdWindow = "aimd-window", Accumulation = "accumulation" });
+names!(LoopLaw {
+    None = "none",
+    AimdWindow = "aimd-window",
+    Accumulation = "accumulation",
+    ExplicitRate = "explicit-rate",
+});
 names!(QueueKind {
     FqCodel = "fq-codel",
     DropTail = "fifo",
@@ -191,6 +199,7 @@ fn entry(section: &mut Section<'_, '_>) -> Entry {
         LoopLaw::None => None,
         LoopLaw::AimdWindow => Some(LoopConfig::AimdWindow(AimdConfig::default())),
         LoopLaw::Accumulation => Some(LoopConfig::Accumulation(Arc::new(AccumulationConfig::default()))),
+        LoopLaw::ExplicitRate => Some(LoopConfig::ExplicitRate(Arc::new(ExplicitRateConfig::default()))),
     };
     Entry { queue, limit_packets, limit_bytes, control }
 }

@@ -3,7 +3,7 @@
 use super::super::Estimate;
 use super::super::case::{LINEAR, THREE_BOTTLENECKS, whole_case};
 use super::super::checks::Checks;
-use super::super::fairness::{index_curve, mean_index, rate_mbps, settling};
+use super::super::fairness::{index_curve, mean_index, of_link, rate_mbps, settling};
 use super::super::laboratory::{Case, Laboratory, Outcomes};
 use super::super::row::{Chart, Curve, Finding, Measured, Picture, Row};
 use crate::network::NetworkRun;
@@ -124,8 +124,12 @@ const CAPACITY_MBPS: f64 = 100.0;
 
 /// So many bottlenecks; what comes after them is fast and nobody crosses it.
 fn linear(bottlenecks: usize, label: &str, change: impl Fn(&mut Network)) -> Result<Case, String> {
+    linear_of(bottlenecks, label, "loops", change)
+}
+
+fn linear_of(m: usize, label: &str, variant: &str, change: impl Fn(&mut Network)) -> Result<Case, String> {
     let mut network = LINEAR.read()?;
-    for number in bottlenecks + 1..=MOST {
+    for number in m + 1..=MOST {
         network.remove_nodes(&format!("c{number}-*"));
         for link in network.links_mut(&format!("b{number}")) {
             link.set_rate(Rate::from_mbps(1_000));
@@ -133,7 +137,7 @@ fn linear(bottlenecks: usize, label: &str, change: impl Fn(&mut Network)) -> Res
         }
     }
     change(&mut network);
-    whole_case(&network, &format!("{bottlenecks} bottlenecks{label}"), "loops")
+    whole_case(&network, &format!("{m} bottlenecks{label}"), variant)
 }
 
 fn all_lengths(lab: &mut Laboratory) -> Result<Vec<Outcomes>, String> {
@@ -173,6 +177,7 @@ fn long_loop(lab: &mut Laboratory) -> Result<Finding, String> {
         let nearer = if m == 1.0 { 1.05 * least } else { 1.05 * (least + most) / 2.0 };
         checks.below(&format!("M = {m}: the long loop, Mbit/s"), rate.mean, nearer);
     }
+    beside(lab, &mut measured)?;
     let chart = Chart { title: "the long loop's rate, Mbit/s".into(), x_label: "bottlenecks".into(), curves };
     measured.add("M = 4, the long loop's H and L a third, Mbit/s", "", long_rate(&sees_early[0]));
     let title = "Paper 004, Figure 6a: between proportional and minimum-potential-delay fairness";
@@ -185,6 +190,22 @@ fn long_loop(lab: &mut Laboratory) -> Result<Finding, String> {
             .into(),
     );
     Ok(finding)
+}
+
+/// The other laws over two and four bottlenecks: max-min fairness would be 20 Mbit/s for the long loop.
+fn beside(lab: &mut Laboratory, measured: &mut Measured) -> Result<(), String> {
+    for m in [2, 4] {
+        let names = ["loops", "windows", "explicit-rate"];
+        let cases = names.iter().map(|variant| linear_of(m, "", variant, |_| ())).collect::<Result<Vec<_>, _>>()?;
+        for (name, runs) in ["accumulation", "windows", "explicit-rate"].iter().zip(&lab.measure(&cases)?) {
+            let name = format!("M = {m}, law: {name}");
+            measured.add(&name, "the long loop, Mbit/s", long_rate(runs));
+            measured.add(&name, "utilisation of the first", of_link(runs, "b1", |link| link.utilisation));
+            measured.add(&name, "queue at the first, p95, ms", of_link(runs, "b1", |link| link.queue_ms_p95));
+            measured.add(&name, "lost at the first", of_link(runs, "b1", |link| link.lost));
+        }
+    }
+    Ok(())
 }
 
 fn short_queues(lab: &mut Laboratory) -> Result<Finding, String> {

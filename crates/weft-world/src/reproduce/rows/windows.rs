@@ -95,6 +95,7 @@ fn weighted(lab: &mut Laboratory) -> Result<Finding, String> {
         x_label: "time, s".into(),
         curves: curves.iter().take(1).chain(own).cloned().collect(),
     });
+    beside(lab, &mut measured)?;
     let picture = Picture {
         row: "D1",
         file: "paper-003-figure-3.svg",
@@ -108,6 +109,22 @@ fn weighted(lab: &mut Laboratory) -> Result<Finding, String> {
             .to_owned(),
     );
     Ok(finding)
+}
+
+/// The other laws with their own defaults, and what all of them leave in the core.
+fn beside(lab: &mut Laboratory, measured: &mut Measured) -> Result<(), String> {
+    let names = ["windows", "accumulation", "explicit-rate"];
+    let cases = names.iter().map(|name| whole_case(&FIVE_VPNS.read()?, "as in the file", name));
+    let outcomes = lab.measure(&cases.collect::<Result<Vec<_>, _>>()?)?;
+    for (name, runs) in names.iter().zip(&outcomes) {
+        let name = format!("law: {name}");
+        measured.add(&name, "F, last 30 s", mean_index(runs, &WEIGHTS, 1.0, LATE_S, END_S));
+        measured.add(&name, "settled (F ≥ 0.9), s", settling(runs, &WEIGHTS, 0.9, END_S));
+        measured.add(&name, "utilisation", of_link(runs, "bottleneck", |link| link.utilisation));
+        measured.add(&name, "queue at the bottleneck, p95, ms", of_link(runs, "bottleneck", |link| link.queue_ms_p95));
+        measured.add(&name, "lost at the bottleneck", of_link(runs, "bottleneck", |link| link.lost));
+    }
+    Ok(())
 }
 
 const AS: [f64; 4] = [0.1, 0.5, 1.0, 5.0];

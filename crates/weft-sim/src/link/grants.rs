@@ -1,0 +1,40 @@
+//! What a link grants the loops that go over it: nodes that take part in explicit rates.
+
+use super::{Capacity, Link};
+use crate::{Body, Packet};
+use weft_core::control_loop::explicit_rate::{LinkConfig, LoopLink};
+use weft_units::{Duration, Instant, Rate};
+
+/// What a link carried for so long says what it can carry, where that changes.
+const CAPACITY_OVER: Duration = Duration::from_secs(1);
+
+impl Link {
+    /// From now on the node before the link grants loops their rates over it.
+    pub fn grant_to_loops(&mut self, now: Instant) {
+        self.grants = true;
+        self.rest.grants = Some(LoopLink::new(LinkConfig::default(), now));
+    }
+
+    /// Counts a packet that comes for the link, and stamps what it asks.
+    pub(super) fn grant(&mut self, now: Instant, packet: &mut Packet) {
+        let Some(mut grants) = self.rest.grants.take() else { return };
+        grants.on_arrival(packet.bytes.into());
+        if let Body::Edge(body) = &mut packet.body
+            && let Some(ask) = body.ask_mut()
+        {
+            let queued_bytes = if grants.is_due(now) { self.backlog(now).1 } else { 0 };
+            grants.stamp(now, self.rate_now(now), queued_bytes, ask);
+        }
+        self.rest.grants = Some(grants);
+    }
+
+    fn rate_now(&self, now: Instant) -> Rate {
+        match self.rest.spec.capacity {
+            Capacity::Rate(rate) => rate,
+            Capacity::Trace(_) => {
+                let since = Instant::from_nanos(now.as_nanos().saturating_sub(CAPACITY_OVER.as_nanos() as u64));
+                Rate::from_bytes_over(self.capacity_bytes(since, now), now - since)
+            }
+        }
+    }
+}
