@@ -70,7 +70,9 @@ impl Peer {
             Choice::Path(index) => self.push(cx.now, cx.pool, index, lane, unit),
             _ => {
                 for index in 0..self.paths.len() {
-                    if self.paths[index].is_usable() {
+                    // Of bulk a slower path carries what it can; its queue would grow without end.
+                    let has_room = urgent || self.views.get(index).is_none_or(|view| view.room);
+                    if self.paths[index].is_usable() && has_room {
                         self.push(cx.now, cx.pool, index, lane, unit);
                     }
                 }
