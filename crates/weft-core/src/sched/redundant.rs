@@ -1,4 +1,4 @@
-//! Redundant: a copy on every usable path; the far end keeps what comes first.
+//! Redundant: a copy on every usable path, of bulk on those that have room; the far end keeps what comes first.
 
 use super::{Choice, Eligible, PathView, UnitView};
 
