@@ -88,8 +88,10 @@ const MORE_AT_FIRST: f64 = 2.0;
 const IDLE: Duration = Duration::from_secs(1);
 /// The doubt halves the rate after so long.
 const IDLE_DOUBT: Duration = Duration::from_secs(60);
-/// Packets a round must settle before it is judged.
+/// Packets a round must settle before it is judged,
 const ROUND_PACKETS: u64 = 20;
+/// unless it has lasted so long: at the lowest rates so many take seconds, and looking for more would take minutes.
+const LONGEST_ROUND: Duration = Duration::from_millis(250);
 
 /// What happened in the current round: about one round trip.
 #[derive(Clone, Copy, Debug)]
@@ -303,7 +305,9 @@ impl PathRate {
             self.round.queued = true;
             self.growth = 0;
         }
-        if sample.largest_sent_at >= self.round.started && self.round.delivered + self.round.lost >= ROUND_PACKETS {
+        let is_over =
+            self.round.delivered + self.round.lost >= ROUND_PACKETS || now - self.round.started >= LONGEST_ROUND;
+        if sample.largest_sent_at >= self.round.started && is_over {
             self.judge_round(now);
             self.round = Round {
                 started: now,

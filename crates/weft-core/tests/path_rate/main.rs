@@ -103,6 +103,22 @@ fn a_step_of_the_capacity_is_followed() {
     }
 }
 
+/// What was learnt while next to nothing passed is mended in seconds, though so many packets as make a round take seconds each time then.
+#[test]
+fn a_path_that_was_next_to_nothing_is_found_wide_again() {
+    let steps = vec![(Duration::ZERO, Rate::from_bps(100_000)), (s(12.0), Rate::from_mbps(2))];
+    let link = Link {
+        capacity: Capacity::Steps(steps),
+        queue_bytes: 200_000,
+        busy: vec![s(0.0)..=s(8.0), s(13.0)..=s(21.0)],
+        duration: s(21.0),
+        ..Link::fixed(2.0, 40)
+    };
+    let run = link.run();
+    let used = run.utilisation(s(18.0), s(21.0));
+    assert!(used > 0.9, "{used:.3}");
+}
+
 #[test]
 fn jitter_does_not_pass_for_a_queue() {
     for (mbps, rtt, jitter, reorders) in
