@@ -18,6 +18,7 @@ fn engine(signals: Option<Vec<SignalRule>>) -> Engine {
             name: "hub".into(),
             public_key: Identity::from_secret([2; 32]).public_key(),
             endpoints: Vec::new(),
+            routes: Vec::new(),
             prefixes: vec![Prefix { address: THERE.into(), length: 32 }],
             policy: Policy::default(),
         }],

@@ -79,6 +79,7 @@ fn engine() -> Engine {
         name: format!("peer{n}"),
         public_key: identity(n).public_key(),
         endpoints: vec![SocketAddr::new(address(n).into(), 51_900)],
+        routes: Vec::new(),
         prefixes: vec![Prefix { address: address(n).into(), length: 32 }],
         policy: Policy::default(),
     };

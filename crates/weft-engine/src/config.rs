@@ -49,6 +49,8 @@ pub struct PeerConfig {
     pub public_key: PublicKey,
     /// Addresses to reach it at; empty for a peer that only calls in.
     pub endpoints: Vec<SocketAddr>,
+    /// Ways to reach it over relays: the nodes between, the first of which is a peer.
+    pub routes: Vec<Vec<PublicKey>>,
     /// Destinations behind it in the default VPN.
     pub prefixes: Vec<Prefix>,
     /// How to send to it.

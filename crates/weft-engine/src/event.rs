@@ -139,3 +139,14 @@ pub enum CommandError {
     /// The peer has no session now.
     NotEstablished,
 }
+
+/// What a node has passed on between others.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RelayTotals {
+    /// Datagrams passed on.
+    pub datagrams: u64,
+    /// Their bytes, without IP and UDP headers.
+    pub bytes: u64,
+    /// Datagrams not passed on: this node is no relay, or the next one is no peer of it or cannot be reached.
+    pub refused_datagrams: u64,
+}

@@ -16,6 +16,7 @@ mod links;
 mod node;
 mod path;
 mod peer;
+mod relay;
 mod signal;
 mod snapshot;
 mod unit;
@@ -25,9 +26,10 @@ pub use config::{
     AckPolicy, Bundle, Dscp, EngineConfig, Entry, LinkConfig, MemberConfig, PeerConfig, Policy, Prefix, QueueKind,
     Recovery, Reorder, Schedule, VpnConfig, Weights, WrrOrder,
 };
-pub use event::{Command, CommandError, Event, PathState, VpnChange};
+pub use event::{Command, CommandError, Event, PathState, RelayTotals, VpnChange};
 pub use interface::{LinkEvent, Received, Transmit};
 pub use node::Engine;
+pub use relay::{MAX_RELAYS, RouteError, relays_to};
 pub use signal::{
     Grant, HostLink, Leaving, RateController, SignalConfig, SignalFlow, SignalHost, SignalPeer, SignalRule,
     SignalStatus, SignalTotals,

@@ -4,10 +4,14 @@ use crate::config::LinkConfig;
 use crate::interface::LinkEvent;
 use crate::path::Ends;
 use crate::peer::{Context, Peer};
+use crate::relay::is_route;
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::net::SocketAddr;
 use weft_units::{Instant, LinkId, Rate};
+
+/// The MTU of a link that is not known (yet), or leads over relays.
+pub(crate) const ETHERNET_MTU: u16 = 1500;
 
 /// A local link.
 #[derive(Clone, Debug)]
@@ -19,9 +23,16 @@ pub(crate) struct Link {
     pub(crate) ipv6: bool,
     pub(crate) cap: Option<Rate>,
     pub(crate) send: bool,
+    /// It is a route, which leads to this address only.
+    route: Option<SocketAddr>,
 }
 
 impl Link {
+    /// A route over relays. How much its paths carry is found out as on any link.
+    pub(crate) fn of_route(id: LinkId, name: String, address: SocketAddr) -> Link {
+        Link { id, name, mtu: ETHERNET_MTU, ipv4: false, ipv6: false, cap: None, send: true, route: Some(address) }
+    }
+
     /// Takes its settings from the configuration; a link not named there has none.
     fn configure(&mut self, configs: &[LinkConfig]) {
         let config = configs.iter().find(|c| c.name == self.name);
@@ -29,7 +40,11 @@ impl Link {
     }
 
     fn reaches(&self, address: &SocketAddr) -> bool {
-        if address.is_ipv4() { self.ipv4 } else { self.ipv6 }
+        match self.route {
+            Some(route) => route == *address,
+            None if address.is_ipv4() => self.ipv4,
+            None => self.ipv6 && !is_route(address),
+        }
     }
 }
 
@@ -67,7 +82,8 @@ impl Links {
         self.list.retain(|l| l.id != id);
         let LinkEvent::Up { link, name, mtu, ipv4, ipv6 } = event else { return None };
         let (cap, send) = (None, true);
-        let mut link = Link { id: *link, name: name.clone(), mtu: *mtu, ipv4: *ipv4, ipv6: *ipv6, cap, send };
+        let (ipv4, ipv6) = (*ipv4, *ipv6);
+        let mut link = Link { id: *link, name: name.clone(), mtu: *mtu, ipv4, ipv6, cap, send, route: None };
         link.configure(&self.configs);
         self.list.push(link.clone());
         Some(link)
@@ -87,7 +103,7 @@ impl Peer {
                 }
             }
         }
-        let endpoints = if link.send { self.config.endpoints.clone() } else { Vec::new() };
+        let endpoints: Vec<_> = if link.send { self.endpoints().copied().collect() } else { Vec::new() };
         for remote in endpoints.into_iter().filter(|e| link.reaches(e)) {
             match self.paths.iter().position(|p| p.ours && p.link_name == link.name && p.remote == remote) {
                 Some(index) => self.reopen_path(cx.now, index, link),
@@ -121,7 +137,8 @@ impl Peer {
     pub(crate) fn bar_unwanted(&mut self, cx: &mut Context<'_>, link: Option<&Link>) {
         for index in 0..self.paths.len() {
             let path = &mut self.paths[index];
-            let is_wanted = self.config.endpoints.contains(&path.remote)
+            let remote = path.remote;
+            let is_wanted = self.config.endpoints.iter().chain(&self.routes).any(|endpoint| *endpoint == remote)
                 && link.is_none_or(|link| link.send || link.name != path.link_name);
             if path.ours && !path.barred && !is_wanted {
                 path.barred = true;

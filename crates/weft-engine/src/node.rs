@@ -6,6 +6,7 @@ use crate::event::{Command, CommandError, Event, VpnChange};
 use crate::interface::{LinkEvent, Received, Transmit};
 use crate::links::{Link, Links};
 use crate::peer::{Context, Datagram, Peer};
+use crate::relay::{Relaying, check_routes, outer_header_len};
 use crate::signal::{SignalConfig, Signalling};
 use crate::vpn::{ConfigError, Leases, Vpn, VpnError, Vpns, check_vpns};
 use alloc::collections::VecDeque;
@@ -41,6 +42,7 @@ pub struct Engine {
     links: Links,
     pub(crate) vpns: Vpns,
     pub(crate) signal: Signalling,
+    pub(crate) relaying: Relaying,
     events: VecDeque<Event>,
     output: Output,
     handshakes: VecDeque<(Transmit, Vec<u8>)>,
@@ -63,6 +65,7 @@ impl Engine {
     /// When two peers share a key, a peer's key is the node's own, or a VPN makes no sense.
     pub fn new(config: EngineConfig, now: Instant, seed: [u8; 32]) -> Result<Engine, ConfigError> {
         check_vpns(&config.peers, &config.vpns)?;
+        check_routes(&config.identity.public_key(), &config.peers)?;
         let session_peers: Vec<SessionPeer> = config.peers.iter().map(|p| SessionPeer::from(p.public_key)).collect();
         let mut sessions = Sessions::new(config.identity, &session_peers, config.cipher, seed, now)?;
         for (key, stamp) in &config.accepted_stamps {
@@ -83,6 +86,7 @@ impl Engine {
             links: Links::new(config.links),
             vpns: Vpns::new(rng.split(u64::from(u32::MAX)).next_u64()),
             signal: Signalling::default(),
+            relaying: Relaying::default(),
             events: VecDeque::new(),
             output: Output::default(),
             handshakes: VecDeque::new(),
@@ -101,6 +105,7 @@ impl Engine {
             let first_path = u16::from(engine.sessions.public_key() > peer.public_key);
             engine.peers.push(Peer::new(now, PeerId(index as u16), peer, &engine.rng, first_path));
         }
+        engine.set_routes(now);
         engine.set_vpns(now, config.vpns);
         Ok(engine)
     }
@@ -139,6 +144,7 @@ impl Engine {
     ) -> Result<(), ConfigError> {
         self.check_peers(&peers)?;
         check_vpns(&peers, &vpns)?;
+        check_routes(&self.sessions.public_key(), &peers)?;
         self.links.configure(links);
         self.inner_mtu_limit = inner_mtu.unwrap_or(u16::MAX);
         self.set_inner_mtu(self.widest_inner_mtu().unwrap_or(INNER_MTU_DEFAULT));
@@ -160,8 +166,9 @@ impl Engine {
                 self.add_peer(now, config)?;
             }
         }
+        self.set_routes(now);
         self.set_vpns(now, vpns);
-        let links: Vec<_> = self.links.iter().cloned().collect();
+        let links: Vec<_> = self.links.iter().chain(self.relaying.routes.up()).cloned().collect();
         for link in links {
             self.open_paths(now, &link);
         }
@@ -211,7 +218,7 @@ impl Engine {
         self.sessions.remove_peer(id);
     }
 
-    fn open_paths(&mut self, now: Instant, link: &Link) {
+    pub(crate) fn open_paths(&mut self, now: Instant, link: &Link) {
         for index in 0..self.peers.len() {
             self.with_peer(now, index, |p, cx| p.on_link_up(cx, link));
         }
@@ -229,7 +236,7 @@ impl Engine {
         }
     }
 
-    fn with_peer<T>(
+    pub(crate) fn with_peer<T>(
         &mut self,
         now: Instant,
         index: usize,
@@ -261,8 +268,8 @@ impl Engine {
     }
 
     /// Calls every peer that has an address and no session.
-    fn start_handshakes(&mut self, now: Instant) {
-        for peer in self.peers.iter().filter(|p| !p.is_established() && !p.config.endpoints.is_empty()) {
+    pub(crate) fn start_handshakes(&mut self, now: Instant) {
+        for peer in self.peers.iter().filter(|p| !p.is_established() && p.endpoints().next().is_some()) {
             let _ = self.sessions.force_initiate(now, peer.id);
         }
     }
@@ -316,13 +323,14 @@ impl Engine {
         self.pool.release(received.buf);
     }
 
-    fn handle_datagram(&mut self, now: Instant, received: &Received, start: usize, end: usize) {
+    pub(crate) fn handle_datagram(&mut self, now: Instant, received: &Received, start: usize, end: usize) {
         let Some(bytes) = self.pool.bytes_mut(received.buf).get_mut(start..end) else { return };
         match PacketType::of(bytes) {
             Ok(packet_type) if packet_type.is_sealed() => match self.sessions.open(bytes) {
                 Ok(opened) => self.on_opened(now, received, start, end, opened),
                 Err(_) => self.rejected_datagrams += 1,
             },
+            Ok(PacketType::Relayed) => self.on_relayed(now, received, start, end),
             Ok(_) if bytes.len() <= HANDSHAKE_MAX => {
                 let mut copy = [0u8; HANDSHAKE_MAX];
                 copy[..bytes.len()].copy_from_slice(bytes);
@@ -334,18 +342,14 @@ impl Engine {
     }
 
     fn on_opened(&mut self, now: Instant, received: &Received, start: usize, end: usize, opened: weft_session::Opened) {
-        let index = usize::from(opened.peer.0);
-        let Some(peer) = self.peers.get(index) else { return };
-        if opened.fresh || (opened.first_with_this_key && !peer.is_established()) {
-            self.with_peer(now, index, |p, cx| p.on_established(cx, opened.fresh));
-        } else if !peer.is_established() {
-            // On its way since before the peer said goodbye.
+        if !self.on_authentic(now, opened.peer, opened.first_with_this_key, opened.fresh) {
             return;
         }
-        let outer = if received.source.is_ipv4() { 28 } else { 48 };
+        let index = usize::from(opened.peer.0);
+        let outer = outer_header_len(&received.source);
         let plaintext = start + opened.plaintext.start..start + opened.plaintext.end;
         let datagram = Datagram { opened, plaintext, wire_bytes: (end - start + outer) as u32 };
-        let link = self.links.get(received.link);
+        let link = self.links.get(received.link).or_else(|| self.relaying.routes.link(received.link));
         let mut cx = Context {
             now,
             pool: &mut self.pool,
@@ -358,6 +362,21 @@ impl Engine {
         if let Some(peer) = self.peers.get_mut(index) {
             peer.on_datagram(&mut cx, received, &datagram, link);
         }
+    }
+
+    /// Something authentic came from a peer; false if it was on its way since before the peer said goodbye.
+    pub(crate) fn on_authentic(&mut self, now: Instant, peer: PeerId, is_first: bool, fresh: bool) -> bool {
+        let index = usize::from(peer.0);
+        let Some(peer) = self.peers.get_mut(index) else { return false };
+        let was_established = peer.is_established();
+        if fresh || (is_first && !was_established) {
+            self.with_peer(now, index, |p, cx| p.on_established(cx, fresh));
+            return true;
+        }
+        if was_established {
+            peer.heard_at = Some(now);
+        }
+        was_established
     }
 
     fn on_handshake(&mut self, now: Instant, received: &Received, datagram: &[u8]) {
@@ -418,6 +437,7 @@ impl Engine {
         for index in 0..self.peers.len() {
             self.with_peer(now, index, |p, cx| p.on_timeout(cx));
         }
+        self.refresh_routes(now);
         self.signal.handle_timeout(now, &mut self.events);
         self.refresh_inner_mtu();
         self.refresh_reordering();
@@ -426,7 +446,7 @@ impl Engine {
     /// Sends a handshake over every path there could be.
     fn initiate(&mut self, now: Instant, peer: PeerId) {
         let Some(p) = self.peers.get(usize::from(peer.0)) else { return };
-        if p.config.endpoints.is_empty() && p.paths.is_empty() {
+        if p.endpoints().next().is_none() && p.paths.is_empty() {
             return;
         }
         let mut out = [0u8; HANDSHAKE_MAX];
@@ -555,6 +575,19 @@ impl Engine {
 
     /// The next send, if any: written to `out`, which should hold 65,536 bytes.
     pub fn poll_transmit(&mut self, now: Instant, out: &mut [u8]) -> Option<Transmit> {
+        if let Some(transmit) = self.poll_forward(out) {
+            return Some(transmit);
+        }
+        while let Some(transmit) = self.poll_own(now, out) {
+            if let Some(transmit) = self.wrap(transmit, out) {
+                return Some(transmit);
+            }
+        }
+        None
+    }
+
+    /// The next send of this node's own, to be wrapped where it leaves by a route.
+    fn poll_own(&mut self, now: Instant, out: &mut [u8]) -> Option<Transmit> {
         if let Some((transmit, datagram)) = self.handshakes.pop_front() {
             out.get_mut(..datagram.len())?.copy_from_slice(&datagram);
             return Some(transmit);
@@ -581,7 +614,7 @@ impl Engine {
 
     /// When [`Engine::handle_timeout`] is to be called next.
     pub fn next_timeout(&self, now: Instant) -> Option<Instant> {
-        if !self.handshakes.is_empty() {
+        if !self.handshakes.is_empty() || self.has_forwards() {
             return Some(now);
         }
         let peers = self.peers.iter().filter_map(|p| p.next_timeout(now));

@@ -7,6 +7,9 @@ use aws_lc_rs::error::Unspecified;
 use aws_lc_rs::hkdf::{HKDF_SHA256, Prk, Salt};
 use weft_units::{Duration, Instant, PathId, VpnId};
 use weft_wire::hop::{HOP_HEADER_LEN, TAG_LEN};
+
+/// The numbers of relayed datagrams, whichever path they take to the next node.
+pub(crate) const RELAYED: PathId = PathId(u8::MAX);
 use zeroize::Zeroize;
 
 /// The AEAD that seals packets.
@@ -210,6 +213,23 @@ impl SessionKey {
     ) -> Result<(), Unspecified> {
         let (header, sealed) = datagram.split_first_chunk_mut::<HOP_HEADER_LEN>().ok_or(Unspecified)?;
         self.opening_in(vpn)?.open_in_place(nonce(path, number), Aad::from(&*header), sealed).map(|_| ())
+    }
+
+    /// Seals a relayed datagram in place: its way, `way_len` bytes before the tag; all before that is associated data.
+    pub(crate) fn seal_relayed(&mut self, number: u64, datagram: &mut [u8], way_len: usize) -> Result<(), Unspecified> {
+        let (rest, tag) = datagram.split_last_chunk_mut::<TAG_LEN>().ok_or(Unspecified)?;
+        let at = rest.len().checked_sub(way_len).ok_or(Unspecified)?;
+        let (within, way) = rest.split_at_mut(at);
+        let made = self.sealing.seal_in_place_separate_tag(nonce(RELAYED, number), Aad::from(&*within), way)?;
+        tag.copy_from_slice(made.as_ref());
+        Ok(())
+    }
+
+    /// Opens a relayed datagram's way in place.
+    pub(crate) fn open_relayed(&mut self, number: u64, datagram: &mut [u8], way_len: usize) -> Result<(), Unspecified> {
+        let at = datagram.len().checked_sub(way_len + TAG_LEN).ok_or(Unspecified)?;
+        let (within, sealed) = datagram.split_at_mut(at);
+        self.opening.open_in_place(nonce(RELAYED, number), Aad::from(&*within), sealed).map(|_| ())
     }
 }
 

@@ -28,5 +28,5 @@ mod vpn_keys;
 pub use error::{HandshakeError, InitiateError, OpenError, ParseKeyError, PeerError, SealError};
 pub use identity::{Identity, NodeId, PresharedKey, PublicKey};
 pub use keys::Cipher;
-pub use sessions::{Action, Opened, Outcome, PeerConfig, Sessions, VpnStanding};
+pub use sessions::{Action, Opened, Outcome, PeerConfig, Relayed, Sessions, VpnStanding};
 pub use timers::{GIVE_UP_AFTER, KEY_LIFETIME, REKEY_AFTER, RETRY_INTERVAL, SLOW_RETRY_INTERVAL};

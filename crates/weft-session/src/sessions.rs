@@ -19,7 +19,7 @@ use std::collections::BTreeMap;
 use weft_units::{Instant, PeerId};
 
 pub use exchange::Outcome;
-pub use packets::Opened;
+pub use packets::{Opened, Relayed};
 pub use timeouts::Action;
 pub use vpns::VpnStanding;
 

@@ -32,6 +32,8 @@ pub enum PacketType {
     Data = 4,
     /// Sealed: frames.
     Control = 5,
+    /// Authenticated, for a relay: a datagram and its way.
+    Relayed = 6,
     /// Sealed: markers and reports of a VPN's loops, with a unit behind them or alone.
     LoopData = 7,
     /// Sealed: a part of a unit that is too long for its path.
@@ -57,13 +59,19 @@ impl PacketType {
             3 => Ok(PacketType::CookieReply),
             4 => Ok(PacketType::Data),
             5 => Ok(PacketType::Control),
+            6 => Ok(PacketType::Relayed),
             7 => Ok(PacketType::LoopData),
             8 => Ok(PacketType::DataPart),
             _ => Err(WireError::UnknownType),
         }
     }
 
-    /// Whether datagrams of this type have a hop header and are sealed.
+    /// Whether datagrams of this type have a hop header and a tag.
+    pub const fn has_hop_header(self) -> bool {
+        self.is_sealed() || matches!(self, PacketType::Relayed)
+    }
+
+    /// Whether datagrams of this type are for the node they come to, sealed as a whole.
     pub const fn is_sealed(self) -> bool {
         matches!(self, PacketType::Data | PacketType::Control | PacketType::LoopData | PacketType::DataPart)
     }
@@ -74,12 +82,12 @@ impl PacketType {
     }
 }
 
-/// The clear, authenticated header of a sealed datagram.
+/// The clear, authenticated header of a sealed or relayed datagram.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct HopHeader {
-    /// A type that is sealed.
+    /// A type that has such a header.
     pub packet_type: PacketType,
-    /// The path, as the sender numbers it.
+    /// The path, as the sender numbers it; of a relayed datagram the code of its [`Way`](crate::relay::Way).
     pub path: PathId,
     /// The index by which the receiver finds the session.
     pub receiver: u32,
@@ -88,15 +96,15 @@ pub struct HopHeader {
 }
 
 impl HopHeader {
-    /// Reads the header of a whole sealed datagram.
+    /// Reads the header of a whole datagram.
     ///
     /// # Errors
     /// [`WireError::Truncated`] when header and tag do not fit, [`WireError::Version`], and
-    /// [`WireError::UnknownType`] for every type that is not sealed.
+    /// [`WireError::UnknownType`] for every type without it.
     pub fn parse(datagram: &[u8]) -> Result<HopHeader, WireError> {
         let mut r = Reader::new(datagram);
         let packet_type = PacketType::from_byte(r.u8()?)?;
-        if !packet_type.is_sealed() {
+        if !packet_type.has_hop_header() {
             return Err(WireError::UnknownType);
         }
         let header = HopHeader { packet_type, path: PathId(r.u8()?), receiver: r.u32()?, packet_number_low: r.u32()? };

@@ -16,6 +16,7 @@ pub mod inner;
 pub mod ip;
 pub mod loop_data;
 pub mod quick_start;
+pub mod relay;
 pub mod super_packet;
 pub mod varint;
 pub mod virtio;

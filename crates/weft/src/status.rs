@@ -38,6 +38,9 @@ pub struct Status {
     pub signal: Option<Signal>,
     /// The proxy beside the node; absent: none is configured.
     pub proxy: Option<Proxy>,
+    /// What is passed on between other nodes; absent: this node is no relay.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub relay: Option<Relay>,
     /// Datagrams dropped before authentication.
     pub rejected_datagrams: u64,
     /// Packets for which no peer has a prefix.
@@ -50,6 +53,17 @@ pub struct Status {
     pub no_buffer_drops: u64,
     /// Datagrams the kernel did not take because a socket's buffer was full.
     pub socket_full_drops: u64,
+}
+
+/// What a relay has passed on.
+#[derive(Clone, PartialEq, Serialize, Deserialize, Debug)]
+pub struct Relay {
+    /// Datagrams passed on.
+    pub datagrams: u64,
+    /// Their bytes, without IP and UDP headers.
+    pub bytes: u64,
+    /// Datagrams not passed on: the next node is no peer, or cannot be reached.
+    pub refused_datagrams: u64,
 }
 
 /// What sockets with an explicit rate get.

@@ -2,42 +2,12 @@
 
 mod common;
 
-use common::{Dir, WEFT, stderr, stdout};
+use common::{Dir, WEFT, has_tun, is_root, script, stderr, stdout};
 use std::fs;
-use std::os::unix::fs::{MetadataExt, chown};
+use std::os::unix::fs::chown;
 use std::os::unix::net::UnixDatagram;
 use std::path::Path;
-use std::process::{Command, Output};
-
-/// Whether this machine lets us do what these tests need; says what is missing.
-fn has_tun() -> bool {
-    let tun = fs::OpenOptions::new().read(true).write(true).open("/dev/net/tun");
-    let probe = namespace().args(["bash", "-c", PRELUDE]).output();
-    match (tun, probe) {
-        (Ok(_), Ok(probe)) if probe.status.success() => true,
-        (tun, probe) => {
-            eprintln!("skipped: no network namespace with a TUN device here ({tun:?}, {probe:?})");
-            false
-        }
-    }
-}
-
-fn is_root() -> bool {
-    fs::metadata("/proc/self").unwrap().uid() == 0
-}
-
-/// A command in namespaces of its own, ended after a minute with everything it started.
-fn namespace() -> Command {
-    let mut command = Command::new("timeout");
-    command.args(["--kill-after=5", "60", "unshare", "--pid", "--fork", "--kill-child", "--mount-proc", "-nm"]);
-    if !is_root() {
-        command.arg("-Ur");
-    }
-    command
-}
-
-const PRELUDE: &str = "set -u; export PATH=$PATH:/usr/sbin:/sbin
-    mount --make-rprivate / && mount -t tmpfs none /run && mkdir -p /run/netns && ip link set lo up";
+use std::process::Command;
 
 /// Two namespaces, `home` and `hub`, with two links between them. `run NODE ARGUMENT…` runs weft there with that node's socket.
 const TWO_NODES: &str = r#"
@@ -52,11 +22,6 @@ const TWO_NODES: &str = r#"
     settled() { for _ in $(seq 100); do run home status >/dev/null && return; sleep 0.1; done; echo "not settled"; }
     logged() { for _ in $(seq 100); do grep -q "$2" $1.log && return; sleep 0.1; done; echo "not logged: $2"; cat $1.log; }
 "#;
-
-fn script(dir: &Dir, text: &str) -> Output {
-    let text = format!("{PRELUDE}\ncd {}\nWEFT={WEFT}\n{text}", dir.0.display());
-    namespace().args(["bash", "-c", &text]).output().unwrap()
-}
 
 /// Writes the configurations of `home` and `hub`; `known_as` is the key by which the hub knows home.
 fn two_nodes(dir: &Dir, known_as: Option<&str>) {

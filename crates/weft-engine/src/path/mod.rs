@@ -14,6 +14,7 @@ pub(crate) use waiting::Waiting;
 
 use crate::PathState;
 use crate::peer::LoneMarker;
+use crate::relay;
 use crate::unit::{Part, UnitId};
 use alloc::collections::VecDeque;
 use alloc::string::String;
@@ -168,7 +169,8 @@ pub(crate) struct Ends {
 
 impl Path {
     pub(crate) fn new(now: Instant, id: PathId, ends: Ends, ours: bool) -> Path {
-        let floor = if ends.remote.is_ipv4() { PathMtu::FLOOR_IPV4 } else { PathMtu::FLOOR_IPV6 };
+        let is_wide = ends.remote.is_ipv6() && !relay::is_route(&ends.remote);
+        let floor = if is_wide { PathMtu::FLOOR_IPV6 } else { PathMtu::FLOOR_IPV4 };
         Path {
             id,
             link: ends.link,
@@ -236,9 +238,9 @@ impl Path {
         self.active && self.link_up && !self.barred && self.health.is_usable()
     }
 
-    /// IP and UDP header bytes of a datagram on this path.
+    /// IP and UDP header bytes of a datagram on this path, and what its relays need.
     pub(crate) fn outer_header_len(&self) -> usize {
-        if self.remote.is_ipv4() { 28 } else { 48 }
+        relay::outer_header_len(&self.remote)
     }
 
     /// The largest payload a datagram may have.

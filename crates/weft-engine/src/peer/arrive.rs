@@ -7,7 +7,7 @@ use crate::egress::{Arrived, Heads, Output};
 use crate::event::Event;
 use crate::interface::Received;
 use crate::join::Joined;
-use crate::links::Link;
+use crate::links::{ETHERNET_MTU, Link};
 use crate::path::{Ends, Path};
 use crate::signal::{Offer, Place, Room};
 use crate::vpn::{News, Vpns};
@@ -23,9 +23,6 @@ use weft_wire::frame::{Frame, Frames};
 use weft_wire::hop::PacketType;
 use weft_wire::inner::{GRANULE, INNER_LEN, InnerHeader, MAX_GRANULES, PART_HEADER_LEN, PartHeader, UnitKind};
 use weft_wire::ip::{Ecn, IpView};
-
-/// The MTU of a link that is not known (yet).
-const ETHERNET_MTU: u16 = 1500;
 
 /// An authentic datagram and where its plaintext lies.
 pub(crate) struct Datagram {
@@ -43,7 +40,6 @@ impl Peer {
         link: Option<&Link>,
     ) {
         let now = cx.now;
-        self.heard_at = Some(now);
         let Some(index) = self.path_of(cx, received, datagram, link) else { return };
         let is_data = datagram.opened.packet_type != PacketType::Control;
         let ce = Ecn::of(received.tos) == Ecn::Ce;

@@ -195,7 +195,7 @@ impl Peer {
     }
 
     /// The healthiest path with the least round-trip time.
-    pub(super) fn fastest_path(&self) -> Option<usize> {
+    pub(crate) fn fastest_path(&self) -> Option<usize> {
         (0..self.paths.len())
             .filter(|i| self.paths[*i].is_usable())
             .min_by_key(|i| (self.paths[*i].state(), self.paths[*i].rtt().smoothed()))

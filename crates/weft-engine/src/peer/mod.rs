@@ -30,6 +30,7 @@ use crate::vpn::{Openings, VpnFlow, Vpns};
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
+use core::net::SocketAddr;
 use grants::Grants;
 use loops::Loops;
 use way_in::WayIn;
@@ -99,6 +100,8 @@ pub(crate) struct Totals {
 pub(crate) struct Peer {
     pub(crate) id: PeerId,
     pub(crate) config: PeerConfig,
+    /// Its addresses behind relays.
+    pub(crate) routes: Vec<SocketAddr>,
     pub(crate) paths: Vec<Path>,
     pub(crate) flows: FlowTable<VpnFlow>,
     way_in: WayIn,
@@ -156,6 +159,7 @@ impl Peer {
             joins: Joins::default(),
             arrivals: arrivals(config.policy.reorder),
             config,
+            routes: Vec::new(),
             paths: Vec::new(),
             flows: FlowTable::new(seed, MAX_FLOWS),
             last_slices: Vec::new(),
@@ -186,6 +190,11 @@ impl Peer {
 
     pub(crate) fn is_established(&self) -> bool {
         self.established_at.is_some()
+    }
+
+    /// Where it can be reached, directly and behind relays.
+    pub(crate) fn endpoints(&self) -> impl Iterator<Item = &SocketAddr> {
+        self.config.endpoints.iter().chain(&self.routes)
     }
 
     pub(crate) fn path_index(&self, id: PathId) -> Option<usize> {
@@ -229,7 +238,7 @@ impl Peer {
 
     /// Nothing reaches the peer: it may have started anew, and then only a handshake will.
     pub(crate) fn call_again(&self, cx: &mut Context<'_>) {
-        if !self.config.endpoints.is_empty() && self.usable_paths().next().is_none() {
+        if self.endpoints().next().is_some() && self.usable_paths().next().is_none() {
             let _ = cx.sessions.force_initiate(cx.now, self.id);
         }
     }
@@ -288,6 +297,7 @@ impl Peer {
         self.on_lost(cx, "no longer configured");
         self.config.prefixes.clear();
         self.config.endpoints.clear();
+        self.routes.clear();
         self.paths.clear();
         self.openings.clear(|segment| cx.pool.release(segment.buf));
         self.way_in.empty(cx.now, &mut |_, segment| cx.pool.release(segment.buf));

@@ -81,8 +81,10 @@ impl Peer {
             return None;
         }
         let rate = path.rate.pacing_rate(now);
-        let limit = usize::try_from(rate.bytes_in(BATCH_TIME)).unwrap_or(BATCH_BYTES);
         let overhead = path.outer_header_len();
+        // What relays need is put in afterwards, and must have room.
+        let most = BATCH_BYTES.saturating_sub(BATCH_DATAGRAMS * overhead);
+        let limit = usize::try_from(rate.bytes_in(BATCH_TIME)).unwrap_or(most).min(most);
         let (path_id, has_window) = (path.id, path.has_window());
         let mut batch = Batch::default();
         while let Some((lane, id)) = self.next_unit(cx.pool, index) {

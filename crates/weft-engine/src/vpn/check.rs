@@ -2,6 +2,7 @@
 
 use super::{Leases, Refusal};
 use crate::config::{PeerConfig, Prefix, VpnConfig};
+use crate::relay::RouteError;
 use alloc::collections::BTreeSet;
 use alloc::string::String;
 use core::fmt;
@@ -17,6 +18,8 @@ pub enum ConfigError {
     Peer(PeerError),
     /// For a VPN, by its name.
     Vpn(String, VpnError),
+    /// For a route to a peer, by the peer's name.
+    Route(String, RouteError),
 }
 
 /// Why a VPN was refused.
@@ -60,6 +63,7 @@ impl fmt::Display for ConfigError {
         match self {
             ConfigError::Peer(why) => why.fmt(f),
             ConfigError::Vpn(name, why) => write!(f, "VPN `{name}`: {why}"),
+            ConfigError::Route(name, why) => write!(f, "route to `{name}`: {why}"),
         }
     }
 }

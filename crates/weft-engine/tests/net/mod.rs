@@ -151,6 +151,7 @@ pub fn config(node: usize, links: usize, policy: &Policy, stamp_base: u64) -> En
             name: ["home", "hub"][1 - node].into(),
             public_key: identity(1 - node).public_key(),
             endpoints,
+            routes: Vec::new(),
             prefixes: vec![Prefix { address: inner(1 - node).into(), length: 32 }],
             policy: policy.clone(),
         }],

@@ -12,6 +12,7 @@ mod golden;
 mod handshakes;
 mod properties;
 mod rekeys;
+mod relayed;
 mod seals;
 mod vpns;
 

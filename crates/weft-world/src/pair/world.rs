@@ -211,6 +211,7 @@ fn engine_pair(
             name: if there == HOME { "home" } else { "hub" }.into(),
             public_key: identities[there.index()].public_key(),
             endpoints,
+            routes: Vec::new(),
             prefixes: vec![EVERYWHERE],
             policy: settings.policy.clone(),
         };

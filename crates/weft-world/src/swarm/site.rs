@@ -199,6 +199,7 @@ impl Site {
             name: peer.to_string(),
             public_key: identity(peer).public_key(),
             endpoints,
+            routes: Vec::new(),
             prefixes: vec![behind(peer)],
             policy: node.policy.clone(),
         });

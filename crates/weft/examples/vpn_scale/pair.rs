@@ -239,6 +239,7 @@ fn engine(node: usize, now: Instant, vpns: Vec<VpnConfig>) -> Engine {
         name: "other".to_owned(),
         public_key: identity(1 - node).public_key(),
         endpoints: if node == 0 { vec![SocketAddr::new(address(1), PORT)] } else { Vec::new() },
+        routes: Vec::new(),
         prefixes: Vec::new(),
         policy: Policy::default(),
     };

@@ -3,7 +3,7 @@
 use crate::cli::Reading;
 use crate::control::{Request, Response, ask};
 use crate::outcome::{Failure, Outcome};
-use crate::status::{Proxy, Status, TcpEr, VpnMember};
+use crate::status::{Proxy, Relay, Status, TcpEr, VpnMember};
 use crate::table::{Table, bytes, dash, millis, percent, rate, span};
 use std::io::{IsTerminal, Write as _};
 use std::time::Duration;
@@ -67,6 +67,9 @@ pub fn status(status: &Status) -> String {
     if let Some(TcpEr { congestion, because, grants }) = &status.tcp_er {
         let because = because.as_ref().map_or_else(String::new, |why| format!(" ({why})"));
         text += &format!("\nexplicit rates: {congestion}{because}; {grants} destinations granted\n");
+    }
+    if let Some(Relay { datagrams, bytes: passed, refused_datagrams }) = &status.relay {
+        text += &format!("\nrelay: {datagrams} datagrams passed on, {}; {refused_datagrams} refused\n", bytes(*passed));
     }
     text += &status.proxy.as_ref().map_or_else(String::new, proxy);
     let mut links = Table::new(&["LINK", ">MTU", "ADDRESSES"]);

@@ -2,7 +2,7 @@
 
 use super::diagnose::{Report, did_you_mean};
 use super::read::At;
-use super::{Config, Peer, check_proxies, check_vpns, matches, prefix};
+use super::{Config, Peer, check_proxies, check_vpns, matches, prefix, route};
 use crate::keys;
 use weft_engine::Prefix;
 use weft_session::Identity;
@@ -16,6 +16,7 @@ pub fn check(config: &Config, report: &Report) -> Option<Identity> {
     check_vpns::check(config, report);
     check_proxies::check(config, report);
     let key = key(config, report)?;
+    route::check(config, &key.public_key(), report);
     for peer in config.peers.iter().filter(|peer| peer.public_key.value == key.public_key()) {
         let message = format!("peer `{}` has this node's own key", peer.name.value);
         report.error(peer.public_key.span.clone(), message, Some("put the peer's public key here".to_owned()));
@@ -72,7 +73,7 @@ fn peers(config: &Config, report: &Report) {
                 report.error(peer.public_key.span.clone(), message, None);
             }
         }
-        if peer.endpoints.is_empty() && config.node.listen.is_none() {
+        if peer.endpoints.is_empty() && peer.via.is_empty() && config.node.listen.is_none() {
             let message =
                 format!("peer `{}` has no endpoints and [node] no `listen`: nobody can begin", peer.name.value);
             let help = "give one of the two";

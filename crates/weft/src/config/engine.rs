@@ -12,6 +12,7 @@ impl Config {
             name: peer.name.value.clone(),
             public_key: peer.public_key.value,
             endpoints: peer.endpoints.clone(),
+            routes: peer.via.iter().filter_map(|route| route.value.keys(&self.peers)).collect(),
             prefixes: values(&peer.prefixes),
             policy: peer.policy.clone(),
         };

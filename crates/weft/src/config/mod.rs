@@ -14,6 +14,7 @@ mod policy;
 pub mod prefix;
 mod proxy;
 pub mod read;
+mod route;
 mod signal;
 mod tcp_er;
 mod vpn;
@@ -22,6 +23,7 @@ pub use diagnose::{Report, Severity, did_you_mean};
 pub use metrics::MetricsAddress;
 pub use parse::parse;
 pub use proxy::{Proxies, Proxy, proxy_prefix};
+pub use route::Route;
 pub use signal::{Signal, SignalledFlows};
 pub use tcp_er::{Grant, TcpEr};
 pub use vpn::{Member, Vpn};
@@ -60,6 +62,8 @@ pub struct Node {
     pub control: PathBuf,
     /// Cipher this node proposes.
     pub cipher: Cipher,
+    /// Whether it passes datagrams on between its peers.
+    pub relay: bool,
 }
 
 /// `[tun]`: the network device.
@@ -122,6 +126,8 @@ pub struct Peer {
     pub public_key: At<PublicKey>,
     /// Where it can be reached; empty: it reaches us.
     pub endpoints: Vec<SocketAddr>,
+    /// Ways to it over relays.
+    pub via: Vec<At<Route>>,
     /// Inner addresses behind it, outside all `[[vpn]]`.
     pub prefixes: Vec<At<Prefix>>,
     /// How to send to it: `[policy]` with the peer's overrides.

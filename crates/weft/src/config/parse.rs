@@ -2,7 +2,9 @@
 
 use super::diagnose::Report;
 use super::read::{At, Section};
-use super::{Config, Link, LinkChoice, Mtu, Node, Peer, Tun, metrics, policy, prefix, proxy, signal, tcp_er, vpn};
+use super::{
+    Config, Link, LinkChoice, Mtu, Node, Peer, Tun, metrics, policy, prefix, proxy, route, signal, tcp_er, vpn,
+};
 use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -60,6 +62,7 @@ fn node(mut section: Section<'_, '_>, directory: &Path) -> Option<Node> {
     let state = section.parsed("state", "/var/lib/weft", path).map(|at| at.value);
     let control = section.parsed("control", "/run/weft/control.sock", path).map(|at| at.value);
     let cipher = section.choice("cipher").unwrap_or(Cipher::Aes256Gcm);
+    let relay = section.flag("relay").unwrap_or(false);
     if key.is_none() && !section.has("key") {
         section.missing("key", "make one with: weft keygen --out weft.key");
     }
@@ -70,6 +73,7 @@ fn node(mut section: Section<'_, '_>, directory: &Path) -> Option<Node> {
         state: state.unwrap_or_else(|| PathBuf::from("/var/lib/weft")),
         control: control.unwrap_or_else(|| PathBuf::from(super::DEFAULT_SOCKET)),
         cipher,
+        relay,
     })
 }
 
@@ -130,6 +134,7 @@ fn peer(
     let name = section.parsed("name", "\"hub\"", peer_name);
     let public_key = section.parsed("public-key", "what `weft pubkey` prints there", public_key);
     let endpoints = section.list("endpoints", "[\"192.0.2.1:51900\"]", endpoint).unwrap_or_default();
+    let via = section.list("via", "[\"hub\"], or over two [\"hub > far\"]", route::parse).unwrap_or_default();
     let prefixes = section.list("prefixes", "[\"10.9.0.2/32\"]", prefix::parse).unwrap_or_default();
     let policy = match section.section("policy", "[peer.policy]") {
         Some(overrides) => policy::read(overrides, base, weighted_links, report),
@@ -142,7 +147,7 @@ fn peer(
     }
     section.finish();
     let endpoints = endpoints.into_iter().map(|at| at.value).collect();
-    Some(Peer { name: name?, public_key: public_key?, endpoints, prefixes, policy })
+    Some(Peer { name: name?, public_key: public_key?, endpoints, via, prefixes, policy })
 }
 
 fn public_key(text: &str) -> Result<PublicKey, &'static str> {

@@ -99,6 +99,7 @@ impl Node {
         let Parts { file, config, identity, clock, stamp_base, accepted, keeper, log } = parts;
         let mut engine = engine(&config, &identity, &accepted, stamp_base, clock.now())?;
         engine.set_signalling(clock.now(), config.engine_signal());
+        engine.set_relaying(config.node.relay);
         let devices = Devices::open(&config, engine.inner_mtu()).map_err(|why| Failure::new(why.to_string()))?;
         let links = Links::new(config.links.clone(), config.node.listen.unwrap_or(0), devices.indices());
         let mut node = Node {
@@ -291,6 +292,7 @@ impl Node {
         let changed = self.engine.reconfigure(self.clock.now(), peers, vpns, links, inner_mtu);
         changed.map_err(|why| why.to_string())?;
         self.engine.set_signalling(self.clock.now(), config.engine_signal());
+        self.engine.set_relaying(config.node.relay);
         self.devices.change(&loaded.config, opened);
         self.links.add_own(self.devices.indices());
         self.config = loaded.config;
@@ -340,8 +342,8 @@ impl Node {
                 self.log.info(format_args!("peer {}: session lost: {cause}", self.peer_name(peer)));
             }
             Event::Path { peer, path, link, remote, state, cause } => {
-                let link = self.links.name(link);
-                let peer = self.peer_name(peer);
+                let link = self.engine.route_name(link).unwrap_or_else(|| self.links.name(link));
+                let (peer, remote) = (self.peer_name(peer), view::remote(&remote));
                 self.log.info(format_args!("peer {peer}: path {path} ({link} → {remote}) {state}: {cause}"));
             }
             Event::InnerMtu(mtu) => self.set_mtu(mtu),
@@ -426,6 +428,7 @@ impl Node {
             tcp_er: self.tcp_er.as_ref().map(|keeper| view::tcp_er(&keeper.choice(), self.config.tcp_er.as_ref())),
             signal: signal::status(&self.engine, &snapshot, now),
             proxy: self.proxy.as_ref().map(|(proxy, _)| proxy.shown()),
+            relay: self.config.node.relay.then(|| view::relay(self.engine.relay_totals())),
             rejected_datagrams: snapshot.rejected_datagrams,
             unroutable_packets: snapshot.unroutable_packets,
             buffers_in_use: snapshot.buffers_in_use,

@@ -2,10 +2,11 @@
 
 use super::device::Device;
 use crate::config;
-use crate::status::{Flow, Path, Peer, TcpEr, Vpn, VpnLoop, VpnMember};
+use crate::status::{Flow, Path, Peer, Relay, TcpEr, Vpn, VpnLoop, VpnMember};
+use std::net::SocketAddr;
 use std::time::Duration;
 use weft_core::service::Service;
-use weft_engine::{FlowSnapshot, MemberSnapshot, PathSnapshot, PeerSnapshot, VpnSnapshot, VpnTotals};
+use weft_engine::{FlowSnapshot, MemberSnapshot, PathSnapshot, PeerSnapshot, RelayTotals, VpnSnapshot, VpnTotals};
 use weft_tcp_er::congestion::Choice;
 use weft_units::VpnId;
 
@@ -24,6 +25,12 @@ fn micros(time: Duration) -> u64 {
 
 fn millis(time: Duration) -> u64 {
     u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
+}
+
+/// What is passed on between others.
+pub fn relay(totals: RelayTotals) -> Relay {
+    let RelayTotals { datagrams, bytes, refused_datagrams } = totals;
+    Relay { datagrams, bytes, refused_datagrams }
 }
 
 /// A peer as it is shown.
@@ -106,11 +113,20 @@ fn vpn_member(member: &MemberSnapshot) -> VpnMember {
     }
 }
 
+/// Where a path leads: an address, or over how many relays.
+pub fn remote(address: &SocketAddr) -> String {
+    match weft_engine::relays_to(address) {
+        None => address.to_string(),
+        Some(1) => "1 relay".to_owned(),
+        Some(relays) => format!("{relays} relays"),
+    }
+}
+
 fn path(path: &PathSnapshot) -> Path {
     Path {
         id: path.id.0,
         link: path.link_name.clone(),
-        remote: path.remote.to_string(),
+        remote: remote(&path.remote),
         state: path.state.to_string(),
         cause: path.cause.to_owned(),
         in_bundle: path.in_bundle,

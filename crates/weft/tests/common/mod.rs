@@ -2,7 +2,7 @@
 #![allow(dead_code, reason = "each test file uses its own part")]
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -64,4 +64,41 @@ pub fn mode(path: &Path) -> u32 {
 
 pub fn chmod(path: &Path, mode: u32) {
     fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+}
+
+/// Whether this machine lets us do what these tests need; says what is missing.
+pub fn has_tun() -> bool {
+    let tun = fs::OpenOptions::new().read(true).write(true).open("/dev/net/tun");
+    let probe = namespace().args(["bash", "-c", PRELUDE]).output();
+    match (tun, probe) {
+        (Ok(_), Ok(probe)) if probe.status.success() => true,
+        (tun, probe) => {
+            eprintln!("skipped: no network namespace with a TUN device here ({tun:?}, {probe:?})");
+            false
+        }
+    }
+}
+
+pub fn is_root() -> bool {
+    fs::metadata("/proc/self").unwrap().uid() == 0
+}
+
+/// A command in namespaces of its own, ended after a minute with everything it started.
+pub fn namespace() -> Command {
+    let mut command = Command::new("timeout");
+    command.args(["--kill-after=5", "60", "unshare", "--pid", "--fork", "--kill-child", "--mount-proc", "-nm"]);
+    if !is_root() {
+        command.arg("-Ur");
+    }
+    command
+}
+
+/// What every script begins with.
+pub const PRELUDE: &str = "set -u; export PATH=$PATH:/usr/sbin:/sbin
+    mount --make-rprivate / && mount -t tmpfs none /run && mkdir -p /run/netns && ip link set lo up";
+
+/// Runs a script in namespaces of its own, in `dir`.
+pub fn script(dir: &Dir, text: &str) -> Output {
+    let text = format!("{PRELUDE}\ncd {}\nWEFT={WEFT}\n{text}", dir.0.display());
+    namespace().args(["bash", "-c", &text]).output().unwrap()
 }

@@ -40,6 +40,15 @@ const NODE: &[Family<Status>] = &[
     }),
     gauge("weft_buffers", "Packet buffers in use.", |n| number(n.buffers_in_use as u64)),
     gauge("weft_buffers_peak", "The most packet buffers there have been in use.", |n| number(n.buffers_peak as u64)),
+    counter("weft_relayed_datagrams_total", "Datagrams passed on between other nodes.", |n| {
+        number(n.relay.as_ref()?.datagrams)
+    }),
+    counter("weft_relayed_bytes_total", "Bytes passed on between other nodes, without IP and UDP headers.", |n| {
+        number(n.relay.as_ref()?.bytes)
+    }),
+    counter("weft_relay_refused_datagrams_total", "Datagrams for others that were not passed on.", |n| {
+        number(n.relay.as_ref()?.refused_datagrams)
+    }),
     counter("weft_no_buffer_drops_total", "Packets and datagrams that came while no buffer was left.", |n| {
         number(n.no_buffer_drops)
     }),
@@ -273,6 +282,7 @@ mod tests {
             unroutable_packets: 0,
             buffers_in_use: 0,
             buffers_peak: 0,
+            relay: None,
             no_buffer_drops: 0,
             socket_full_drops: 0,
         };

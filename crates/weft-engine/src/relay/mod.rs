@@ -1,0 +1,179 @@
+//! Relays: datagrams for others are passed on, and routes over relays are links like any other to those who use them.
+//!
+//! What is relayed is sealed between the ends of its route, with everything they do on a path: their session, numbers, reports,
+//! rates and repeats are of that route. Between here and the next node it is authenticated once more, and says its way
+//! ([`Way`](weft_wire::relay::Way)). A relay keeps nothing of what it passes on.
+
+mod address;
+mod forward;
+mod routes;
+mod wrap;
+
+pub use address::relays_to;
+pub(crate) use address::{is_route, outer_header_len};
+pub(crate) use routes::Routes;
+
+use crate::config::PeerConfig;
+use crate::event::RelayTotals;
+use crate::links::Link;
+use crate::node::Engine;
+use crate::peer::Peer;
+use crate::vpn::ConfigError;
+use alloc::collections::VecDeque;
+use alloc::vec::Vec;
+use core::fmt;
+use core::net::SocketAddr;
+use forward::Forward;
+use weft_session::PublicKey;
+use weft_units::{Instant, LinkId, PeerId};
+pub use weft_wire::relay::MAX_RELAYS;
+use weft_wire::relay::{Label, Way};
+
+/// What a node knows as a relay and of relays.
+#[derive(Default)]
+pub(crate) struct Relaying {
+    /// Whether datagrams are passed on between other nodes.
+    pub(crate) is_relay: bool,
+    /// The peers' labels, and the peers by them, in order.
+    labels: Vec<Label>,
+    by_label: Vec<(Label, PeerId)>,
+    pub(crate) routes: Routes,
+    forwards: VecDeque<Forward>,
+    pub(crate) totals: RelayTotals,
+}
+
+/// Why a route was refused.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum RouteError {
+    /// No relay on it.
+    Empty,
+    /// More than [`MAX_RELAYS`].
+    TooLong,
+    /// It comes by a node twice, or by one of its ends.
+    Loop,
+    /// This node has no session with the first relay.
+    FirstIsNoPeer,
+}
+
+impl fmt::Display for RouteError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            RouteError::Empty => f.write_str("no relay on it"),
+            RouteError::TooLong => write!(f, "more than {MAX_RELAYS} relays"),
+            RouteError::Loop => f.write_str("it comes by a node twice"),
+            RouteError::FirstIsNoPeer => f.write_str("its first relay is not among the peers"),
+        }
+    }
+}
+
+/// The name of a node on ways.
+fn label(key: &PublicKey) -> Label {
+    let [a, b, c, d, ..] = key.node_id().0;
+    Label(u32::from_be_bytes([a, b, c, d]))
+}
+
+impl Relaying {
+    /// The peer of that label; none where two have it.
+    fn peer(&self, label: Label) -> Option<PeerId> {
+        let first = self.by_label.partition_point(|(other, _)| *other < label);
+        let mut found = self.by_label.get(first..)?.iter().take_while(|(other, _)| *other == label);
+        let (_, peer) = found.next()?;
+        found.next().is_none().then_some(*peer)
+    }
+}
+
+/// Whether every route to a peer makes sense.
+pub(crate) fn check_routes(own: &PublicKey, peers: &[PeerConfig]) -> Result<(), ConfigError> {
+    for peer in peers {
+        for relays in &peer.routes {
+            check_route(own, peer, relays, peers).map_err(|why| ConfigError::Route(peer.name.clone(), why))?;
+        }
+    }
+    Ok(())
+}
+
+fn check_route(own: &PublicKey, to: &PeerConfig, relays: &[PublicKey], peers: &[PeerConfig]) -> Result<(), RouteError> {
+    let first = relays.first().ok_or(RouteError::Empty)?;
+    if relays.len() > MAX_RELAYS {
+        return Err(RouteError::TooLong);
+    }
+    let is_again = |(index, relay): (usize, &PublicKey)| {
+        relay == own || *relay == to.public_key || relays[..index].contains(relay)
+    };
+    if relays.iter().enumerate().any(is_again) {
+        return Err(RouteError::Loop);
+    }
+    let is_peer = peers.iter().any(|peer| peer.public_key == *first);
+    if is_peer { Ok(()) } else { Err(RouteError::FirstIsNoPeer) }
+}
+
+impl Engine {
+    /// Whether this node passes datagrams on between its peers. It cannot read them.
+    pub fn set_relaying(&mut self, is_relay: bool) {
+        self.relaying.is_relay = is_relay;
+    }
+
+    /// What the link of a route is called: `via` and its first relay.
+    pub fn route_name(&self, link: LinkId) -> Option<&str> {
+        self.relaying.routes.link(link).map(|link| link.name.as_str())
+    }
+
+    /// What this node has passed on.
+    pub fn relay_totals(&self) -> RelayTotals {
+        self.relaying.totals
+    }
+
+    /// Takes the peers' labels, and the routes to them that are asked for.
+    pub(crate) fn set_routes(&mut self, now: Instant) {
+        let present = |peer: &&Peer| self.sessions.peer_by_key(&peer.config.public_key) == Some(peer.id);
+        let of = |peer: &Peer| (label(&peer.config.public_key), peer.id);
+        self.relaying.labels = self.peers.iter().map(|peer| of(peer).0).collect();
+        self.relaying.by_label = self.peers.iter().filter(present).map(of).collect();
+        self.relaying.by_label.sort_unstable();
+        self.relaying.routes.forget_configured();
+        for index in 0..self.peers.len() {
+            let config = self.peers[index].config.clone();
+            let routes = config.routes.iter().filter_map(|relays| self.configure_route(now, &config, relays)).collect();
+            self.peers[index].routes = routes;
+        }
+    }
+
+    fn configure_route(&mut self, now: Instant, to: &PeerConfig, relays: &[PublicKey]) -> Option<SocketAddr> {
+        let (first, others) = relays.split_first()?;
+        let via = self.sessions.peer_by_key(first)?;
+        let labels: Vec<Label> = others.iter().chain([&to.public_key]).map(label).collect();
+        let way = Way::new(&labels).ok()?;
+        let name = &self.peers.get(usize::from(via.0))?.config.name;
+        Some(self.relaying.routes.configure(now, via, way, name))
+    }
+
+    /// A route is up while its first relay can be reached.
+    pub(crate) fn refresh_routes(&mut self, now: Instant) {
+        let peers = &self.peers;
+        let reaches = |via: PeerId| {
+            let peer = peers.get(usize::from(via.0));
+            peer.is_some_and(|peer| peer.is_established() && peer.usable_paths().next().is_some())
+        };
+        let mut changed: Vec<(Link, bool)> = Vec::new();
+        for route in self.relaying.routes.iter_mut() {
+            let is_up = reaches(route.via);
+            if is_up != route.is_up {
+                route.is_up = is_up;
+                changed.push((route.link.clone(), is_up));
+            }
+        }
+        let any_up = changed.iter().any(|(_, is_up)| *is_up);
+        for (link, is_up) in changed {
+            if is_up {
+                self.open_paths(now, &link);
+            } else {
+                for index in 0..self.peers.len() {
+                    self.with_peer(now, index, |p, cx| p.on_link_down(cx, link.id, "the relay cannot be reached"));
+                }
+            }
+        }
+        if any_up {
+            self.start_handshakes(now);
+        }
+    }
+}

@@ -1,0 +1,141 @@
+//! Routes: the ways to other nodes that lead over peers.
+
+use super::address::{address_of, link_of};
+use crate::links::Link;
+use alloc::collections::BTreeMap;
+use alloc::format;
+use alloc::string::String;
+use core::net::SocketAddr;
+use weft_units::{Instant, LinkId, PeerId};
+use weft_wire::relay::Way;
+
+/// So many routes that others came by are remembered; then those unused for longest go.
+const MAX_FOUND: usize = 1_024;
+
+/// A way over a peer.
+#[derive(Debug)]
+pub(crate) struct Route {
+    pub(super) via: PeerId,
+    pub(super) way: Way,
+    pub(super) address: SocketAddr,
+    /// What it is to paths.
+    pub(super) link: Link,
+    pub(super) is_up: bool,
+    /// Asked for by the configuration, not found as the way of what came in.
+    is_configured: bool,
+    used_at: Instant,
+}
+
+/// All routes known here.
+#[derive(Debug, Default)]
+pub(crate) struct Routes {
+    by_link: BTreeMap<LinkId, Route>,
+    by_way: BTreeMap<(PeerId, Way), LinkId>,
+    serial: u32,
+}
+
+impl Routes {
+    pub(crate) fn link(&self, id: LinkId) -> Option<&Link> {
+        self.by_link.get(&id).map(|route| &route.link)
+    }
+
+    pub(super) fn get(&self, id: LinkId) -> Option<&Route> {
+        self.by_link.get(&id)
+    }
+
+    pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = &mut Route> {
+        self.by_link.values_mut()
+    }
+
+    /// Those that can be used now.
+    pub(crate) fn up(&self) -> impl Iterator<Item = &Link> {
+        self.by_link.values().filter(|route| route.is_up).map(|route| &route.link)
+    }
+
+    /// The route by which a datagram came; a new one if there is none yet. `ipv4`: how it came from `via`.
+    pub(super) fn found(&mut self, now: Instant, via: PeerId, way: Way, ipv4: bool) -> &Route {
+        let route = self.at(now, via, way, ipv4);
+        route.used_at = now;
+        route
+    }
+
+    /// A route that is asked for. Its relay is reached over IPv4, as far as sizes go, unless it was found otherwise.
+    pub(super) fn configure(&mut self, now: Instant, via: PeerId, way: Way, name: &str) -> SocketAddr {
+        let route = self.at(now, via, way, true);
+        route.is_configured = true;
+        route.link.name = format!("via {name}");
+        route.address
+    }
+
+    /// None is asked for any more.
+    pub(super) fn forget_configured(&mut self) {
+        self.by_link.values_mut().for_each(|route| route.is_configured = false);
+    }
+
+    fn at(&mut self, now: Instant, via: PeerId, way: Way, ipv4: bool) -> &mut Route {
+        let link = match self.by_way.get(&(via, way)) {
+            Some(link) => *link,
+            None => self.next_link(via, way),
+        };
+        self.by_link.entry(link).or_insert_with(|| {
+            let address = address_of(link, way.labels().len(), ipv4);
+            let link = Link::of_route(link, String::from("relay"), address);
+            Route { via, way, address, link, is_up: false, is_configured: false, used_at: now }
+        })
+    }
+
+    /// The link of a route not known before. Numbers are not given again, so that nobody takes a route for another.
+    fn next_link(&mut self, via: PeerId, way: Way) -> LinkId {
+        self.make_room();
+        let link = link_of(self.serial);
+        self.serial += 1;
+        self.by_way.insert((via, way), link);
+        link
+    }
+
+    fn make_room(&mut self) {
+        let found = self.by_link.values().filter(|route| !route.is_configured);
+        if found.clone().count() < MAX_FOUND {
+            return;
+        }
+        let oldest = found.min_by_key(|route| route.used_at).map(|route| (route.link.id, route.via, route.way));
+        if let Some((link, via, way)) = oldest {
+            self.by_link.remove(&link);
+            self.by_way.remove(&(via, way));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use weft_wire::relay::Label;
+
+    const VIA: PeerId = PeerId(3);
+
+    fn way(number: u32) -> Way {
+        Way::new(&[Label(number)]).unwrap_or_else(|why| panic!("{why:?}"))
+    }
+
+    #[test]
+    fn a_route_is_the_same_each_time_and_none_of_another_relay() {
+        let mut routes = Routes::default();
+        let first = routes.found(Instant::ZERO, VIA, way(1), true).address;
+        assert_eq!(routes.found(Instant::ZERO, VIA, way(1), false).address, first);
+        assert_eq!(routes.configure(Instant::ZERO, VIA, way(1), "hub"), first);
+        assert_ne!(routes.found(Instant::ZERO, PeerId(4), way(1), true).address, first);
+        assert_ne!(routes.found(Instant::ZERO, VIA, way(2), true).address, first);
+    }
+
+    #[test]
+    fn strangers_ways_push_each_other_out_but_none_that_is_asked_for() {
+        let mut routes = Routes::default();
+        let at = |number: u32| Instant::from_millis(number.into());
+        routes.configure(Instant::ZERO, VIA, way(u32::MAX), "hub");
+        for number in 0..MAX_FOUND as u32 * 2 {
+            routes.found(at(number), VIA, way(number), true);
+        }
+        assert_eq!((routes.by_link.len(), routes.by_way.len()), (MAX_FOUND + 1, MAX_FOUND + 1));
+        assert!(routes.by_way.contains_key(&(VIA, way(u32::MAX))) && !routes.by_way.contains_key(&(VIA, way(0))));
+    }
+}

@@ -1,0 +1,200 @@
+//! Edges that reach each other over relays: what goes in comes out, routes fail over, and relays can neither read nor forge.
+#![allow(missing_docs)]
+
+mod mesh;
+mod net;
+
+use mesh::{Knows, Mesh, config, key, wire};
+use weft_engine::{Engine, PathState, Policy, RouteError};
+use weft_session::{Identity, PublicKey};
+use weft_units::{Duration, Instant};
+
+const A: usize = 0;
+const B: usize = 1;
+const C: usize = 2;
+const D: usize = 3;
+
+fn ms(n: u64) -> Duration {
+    Duration::from_millis(n)
+}
+
+/// A and D, which reach each other over B and over C only. A calls.
+fn diamond() -> Mesh {
+    let wires = [wire(A, B), wire(A, C), wire(B, D), wire(C, D)];
+    let relay = |a, d| Knows { direct: vec![a, d], is_relay: true, ..Knows::default() };
+    let knows = [
+        Knows { direct: vec![B, C], routed: vec![(D, vec![vec![B], vec![C]])], is_relay: false },
+        relay(A, D),
+        relay(A, D),
+        Knows { direct: vec![B, C], routed: vec![(A, Vec::new())], is_relay: false },
+    ];
+    Mesh::new(&wires, &knows)
+}
+
+/// A chain of relays between the first and the last node.
+fn chain(relays: usize) -> Mesh {
+    let last = relays + 1;
+    let wires: Vec<_> = (0..last).map(|n| wire(n, n + 1)).collect();
+    let knows = (0..=last).map(|n| match n {
+        0 => Knows { direct: vec![1], routed: vec![(last, vec![(1..last).collect()])], is_relay: false },
+        n if n == last => Knows { direct: vec![n - 1], routed: vec![(0, Vec::new())], is_relay: false },
+        n => Knows { direct: vec![n - 1, n + 1], is_relay: true, ..Knows::default() },
+    });
+    Mesh::new(&wires, &knows.collect::<Vec<_>>())
+}
+
+fn established(mesh: &Mesh, node: usize, peer: usize) -> bool {
+    let snapshot = mesh.nodes[node].snapshot(mesh.now);
+    snapshot.peers.iter().any(|p| p.public_key == key(peer).to_string() && p.established_for.is_some())
+}
+
+fn exchange(mesh: &mut Mesh, a: usize, b: usize, len: usize) {
+    mesh.take_numbers(a);
+    mesh.take_numbers(b);
+    for number in 0..50 {
+        mesh.send(a, b, number, len);
+        mesh.send(b, a, number, len);
+        mesh.run_for(ms(2));
+    }
+    mesh.run_for(ms(500));
+    for node in [a, b] {
+        assert_eq!(mesh.take_numbers(node), (0..50).collect::<Vec<_>>(), "at node {node}");
+    }
+}
+
+#[test]
+fn edges_meet_over_relays_and_packets_cross_both_ways() {
+    let mut mesh = diamond();
+    mesh.run_for(Duration::from_secs(3));
+    assert!(established(&mesh, A, D) && established(&mesh, D, A));
+    exchange(&mut mesh, A, D, 1000);
+    let snapshot = mesh.nodes[A].snapshot(mesh.now);
+    let mut paths: Vec<_> = snapshot.peers[2].paths.iter().map(|p| (p.link_name.as_str(), p.state)).collect();
+    paths.sort();
+    assert_eq!(paths, [("via n1", PathState::Good), ("via n2", PathState::Good)]);
+}
+
+#[test]
+fn every_number_of_relays_carries_full_packets() {
+    for relays in 1..=6 {
+        let mut mesh = chain(relays);
+        mesh.run_for(Duration::from_secs(5));
+        assert!(established(&mesh, 0, relays + 1), "over {relays}");
+        let mtu = usize::from(mesh.nodes[0].inner_mtu());
+        let longest = 1500 - 60 - 26 - 4 * relays;
+        assert!((longest - 40..=longest).contains(&mtu), "{mtu} of {longest} over {relays}");
+        exchange(&mut mesh, 0, relays + 1, mtu - 28);
+        let passed: Vec<u64> = (1..=relays).map(|n| mesh.nodes[n].relay_totals().datagrams).collect();
+        assert!(passed.iter().all(|count| *count >= 100), "{passed:?}");
+    }
+}
+
+#[test]
+fn a_node_that_is_no_relay_passes_nothing_on() {
+    let mut mesh = chain(1);
+    mesh.nodes[1].set_relaying(false);
+    mesh.run_for(Duration::from_secs(3));
+    assert!(!established(&mesh, 0, 2));
+    let totals = mesh.nodes[1].relay_totals();
+    assert_eq!(totals.datagrams, 0);
+    assert!(totals.refused_datagrams > 0);
+}
+
+/// With a packet each millisecond, how long nothing new comes out after `harm`.
+fn gap_after(mesh: &mut Mesh, harm: impl FnOnce(&mut Mesh)) -> Duration {
+    let mut harm = Some(harm);
+    let mut seen = 0;
+    let mut last = mesh.now;
+    let mut longest = Duration::ZERO;
+    for number in 0..3_000 {
+        mesh.send(A, D, number, 100);
+        mesh.run_for(ms(1));
+        if number == 1_000 {
+            harm.take().into_iter().for_each(|harm| harm(mesh));
+        }
+        for (at, _) in mesh.delivered[D].drain(..) {
+            seen += 1;
+            longest = if number > 900 { longest.max(at - last) } else { Duration::ZERO };
+            last = at;
+        }
+    }
+    assert!(seen > 2_900, "{seen} of 3000");
+    longest
+}
+
+#[test]
+fn a_silent_cut_anywhere_on_the_way_is_over_within_fifty_milliseconds() {
+    for cut in 0..4 {
+        let mut mesh = diamond();
+        mesh.run_for(Duration::from_secs(3));
+        let gap = gap_after(&mut mesh, |mesh| mesh.wires[cut].cut = true);
+        assert!(gap <= ms(50), "wire {cut}: {gap:?}");
+    }
+}
+
+#[test]
+fn a_relay_that_dies_is_replaced() {
+    let mut mesh = diamond();
+    mesh.run_for(Duration::from_secs(3));
+    let gap = gap_after(&mut mesh, |mesh| {
+        mesh.wires.iter_mut().filter(|w| w.ends.0 == B || w.ends.1 == B).for_each(|w| w.cut = true);
+    });
+    assert!(gap <= ms(50), "{gap:?}");
+    assert!(established(&mesh, A, D));
+}
+
+#[test]
+fn relays_see_nothing_of_what_they_pass_on() {
+    let mut mesh = chain(1);
+    mesh.run_for(Duration::from_secs(3));
+    mesh.seen = Some(Vec::new());
+    mesh.send(0, 2, 0x7765_6674_7765_6674, 400);
+    mesh.run_for(ms(100));
+    assert_eq!(mesh.take_numbers(2), [0x7765_6674_7765_6674]);
+    let seen = mesh.seen.take().unwrap();
+    assert!(seen.iter().any(|(from, bytes)| *from == 1 && bytes.len() > 400), "it passed the relay");
+    assert!(!seen.iter().any(|(_, bytes)| bytes.windows(8).any(|w| w == b"weftweft")));
+}
+
+#[test]
+fn what_a_relay_loses_is_repeated() {
+    let mut mesh = chain(1);
+    mesh.run_for(Duration::from_secs(3));
+    let mut rng = weft_units::Rng::new(5);
+    mesh.meddler = Some(Box::new(move |from, bytes| {
+        let is_lost = from == 1 && bytes[0] & 0x0f == 6 && rng.chance(0.1);
+        (!is_lost).then(|| bytes.to_vec())
+    }));
+    for number in 0..400 {
+        mesh.send(0, 2, number, 600);
+        mesh.run_for(ms(2));
+    }
+    mesh.run_for(ms(500));
+    assert_eq!(mesh.take_numbers(2), (0..400).collect::<Vec<_>>());
+    assert!(mesh.nodes[0].snapshot(mesh.now).peers[1].repeated_units > 20);
+}
+
+#[test]
+fn a_route_that_makes_no_sense_is_refused() {
+    let wires = [wire(A, B)];
+    let refused = |relays: Vec<PublicKey>| {
+        let mut config = config(
+            A,
+            &Knows { direct: vec![B], routed: vec![(D, Vec::new())], is_relay: false },
+            &wires,
+            &Policy::default(),
+        );
+        config.peers[1].routes = vec![relays];
+        Engine::new(config, Instant::ZERO, [7; 32]).map(|_| ()).map_err(|why| why.to_string())
+    };
+    let said = |why: RouteError| Err(format!("route to `n3`: {why}"));
+    let stranger = |n: u8| Identity::from_secret([n; 32]).public_key();
+    assert_eq!(refused(vec![key(B)]), Ok(()));
+    assert_eq!(refused(Vec::new()), said(RouteError::Empty));
+    assert_eq!(refused(vec![stranger(9)]), said(RouteError::FirstIsNoPeer));
+    for looped in [vec![key(B), key(B)], vec![key(B), key(A)], vec![key(B), key(D)]] {
+        assert_eq!(refused(looped), said(RouteError::Loop));
+    }
+    let long = [key(B)].into_iter().chain((20..26).map(stranger)).collect();
+    assert_eq!(refused(long), said(RouteError::TooLong));
+}
