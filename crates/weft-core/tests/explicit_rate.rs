@@ -250,17 +250,38 @@ fn a_router_that_takes_no_part_is_found_and_the_flow_is_plain() {
     net.deaf = Some(2);
     net.run(Duration::from_millis(800));
     assert!(net.initiator.has_given_up() && net.initiator.rate().is_none());
-    net.run(Duration::from_secs(5));
+    // It asked again after 10 s, and will after 20.
+    net.run(Duration::from_secs(15));
+    assert!(net.initiator.has_given_up() && net.initiator.rate().is_none());
     assert_eq!(net.booked(), [Rate::ZERO; 3], "tentative bookings are forgotten");
 }
 
 #[test]
-fn who_gets_no_answer_gives_up_after_three_requests() {
+fn who_gets_no_answer_is_plain_after_three_requests_and_granted_when_one_is_heard() {
     let faults = Faults { loss: 1.0, ..Faults::default() };
     let mut net = Net::new(1, faults, &[(64, 10)], wish(1_000, 8));
     net.run(Duration::from_secs(2));
-    assert!(net.initiator.has_given_up());
-    assert!(net.initiator.on_packet(net.now, 64, 1, ROUND_TRIP).is_none());
+    assert!(net.initiator.has_given_up() && net.initiator.rate().is_none());
+    net.faults = Faults::default();
+    net.run(Duration::from_secs(2));
+    assert!(!net.initiator.has_given_up());
+    let granted = [64, 8].map(|rate| Rate16::floor(mbps(rate)).rate().unwrap().bps());
+    assert_eq!(net.initiator.rate(), Some(Rate::from_bps(granted.iter().sum())));
+}
+
+#[test]
+fn without_an_answer_requests_become_ever_rarer() {
+    let mut asker = Initiator::new(Wish { signal: wish(1_000, 8), path_takes_part: true }, 1);
+    let mut asked = Vec::new();
+    for ms in 0..300_000 {
+        if asker.on_packet(Instant::from_millis(ms), 64, 1, ROUND_TRIP).is_some() {
+            asked.push(ms);
+        }
+    }
+    let intervals: Vec<u64> =
+        asked.windows(2).map(|pair| (pair[1] - pair[0]) / ROUND_TRIP.as_millis() as u64).collect();
+    assert_eq!(intervals[..10], [2, 4, 8, 16, 32, 64, 128, 256, 512, 1_024]);
+    assert!(intervals[10..].iter().all(|interval| *interval == 1_024), "{intervals:?}");
 }
 
 proptest! {

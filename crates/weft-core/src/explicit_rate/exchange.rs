@@ -1,15 +1,17 @@
 //! The two ends of a flow that ask for explicit rates: REQUEST, RESPONSE, CONFIRM, then UPDATEs (paper 001, Figure 2).
 //!
 //! Neither end does more than one thing a round trip, and every message may be lost, repeated, late or forged: a request is asked again
-//! until its answer comes or it is given up, which leaves plain TCP; a confirmation goes with every packet after the answer until the next
+//! until its answer comes, after three at ever longer intervals, and until then the flow is plain TCP; a confirmation goes with every packet after the answer until the next
 //! update; an answer counts only with the request's nonce, with rates that were asked for, and, where the path is not known to take part as a
 //! whole, with the TTL difference that says that each router did.
 
 use weft_units::{Duration, Instant, Rate};
 use weft_wire::er_sig::{Direction, Message, Rate16, Rates, Signal, ttl_difference};
 
-/// A request is asked so often.
+/// After so many requests without an answer the flow is taken for plain.
 const ATTEMPTS: u8 = 3;
+/// The time to the next request is doubled so often at most: it comes about a thousand round trips later.
+const MOST_DOUBLINGS: u8 = 10;
 
 /// What the sender wants, and for whom.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -56,12 +58,9 @@ impl Initiator {
                 if now < *until {
                     return None;
                 }
-                if *attempts == ATTEMPTS {
-                    self.state = State::GivenUp;
-                    return None;
-                }
-                *attempts += 1;
-                *until = now + round_trip * (1 << *attempts);
+                // Silence may be chance, and the flow long: one that never asked again would be plain TCP for its whole life.
+                *attempts = attempts.saturating_add(1);
+                *until = now + round_trip * (1 << (*attempts).min(MOST_DOUBLINGS));
                 self.ttl_difference = ttl_difference(ttl, qttl);
                 Some(self.say(Message::Request, qttl))
             }
@@ -101,7 +100,7 @@ impl Initiator {
         }
         let asked = self.wish.signal.forward;
         let exceeds = signal.echoed.available > asked.available || signal.echoed.guaranteed > asked.guaranteed;
-        // It may answer an earlier packet; if some router takes no part, all do as if, and it gives up in the end.
+        // It may answer an earlier packet; if some router takes no part, all do as if, and the flow stays plain.
         if exceeds || (!self.wish.path_takes_part && arrived_difference != self.ttl_difference) {
             return None;
         }
@@ -128,9 +127,13 @@ impl Initiator {
         self.nonce
     }
 
-    /// Whether it will ask no more: the flow is plain TCP.
+    /// Whether the flow is plain TCP: it was refused, or is over, or three requests were not answered, after which it asks now and then.
     pub fn has_given_up(&self) -> bool {
-        self.state == State::GivenUp
+        match self.state {
+            State::Asking { attempts, .. } => attempts > ATTEMPTS,
+            State::Granted { .. } => false,
+            State::GivenUp => true,
+        }
     }
 
     /// The flow ends: what to say, if anything was granted.

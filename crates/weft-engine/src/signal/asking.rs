@@ -56,7 +56,7 @@ impl Asked {
         }
     }
 
-    /// Whether nothing will be asked for it any more.
+    /// Whether it is plain, and asks now and then at most.
     pub(super) fn has_given_up(&self) -> bool {
         self.initiator.has_given_up()
     }
