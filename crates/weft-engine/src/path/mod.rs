@@ -77,6 +77,7 @@ pub(crate) struct Pending {
     pub(crate) close: bool,
     pub(crate) skips: bool,
     pub(crate) vpns: bool,
+    pub(crate) neighbours: bool,
     /// Paths whose reports leave by this one, a bit each.
     pub(crate) reports: u64,
 }
@@ -90,6 +91,7 @@ impl Pending {
             && !self.close
             && !self.skips
             && !self.vpns
+            && !self.neighbours
             && self.reports == 0
     }
 
@@ -126,6 +128,10 @@ pub(crate) struct Path {
     pub(crate) active: bool,
     /// The configuration wants nothing to be sent on it: reports are all that leaves, while the peer still tries it.
     pub(crate) barred: bool,
+    /// It is to carry data only while no other path answers;
+    pub(crate) standby: bool,
+    /// others do.
+    pub(crate) spare: bool,
     /// Opened here, not by the peer.
     pub(crate) ours: bool,
     pub(crate) health: Health,
@@ -165,6 +171,7 @@ pub(crate) struct Ends {
     pub(crate) local: Option<IpAddr>,
     pub(crate) cap: Option<Rate>,
     pub(crate) barred: bool,
+    pub(crate) standby: bool,
 }
 
 impl Path {
@@ -180,6 +187,8 @@ impl Path {
             local: ends.local,
             active: false,
             barred: ends.barred,
+            standby: ends.standby,
+            spare: ends.standby,
             ours,
             health: Health::new(now),
             mtu: PathMtu::new(now, ends.link_mtu, floor),
@@ -235,7 +244,12 @@ impl Path {
 
     /// May carry data.
     pub(crate) fn is_usable(&self) -> bool {
-        self.active && self.link_up && !self.barred && self.health.is_usable()
+        !self.spare && self.carries() && self.health.is_usable()
+    }
+
+    /// Is there to carry data, as far as both ends are concerned.
+    pub(crate) fn carries(&self) -> bool {
+        self.active && self.link_up && !self.barred
     }
 
     /// IP and UDP header bytes of a datagram on this path, and what its relays need.

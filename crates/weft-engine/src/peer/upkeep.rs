@@ -29,6 +29,7 @@ impl Peer {
         if !self.is_established() {
             return;
         }
+        self.choose_spares(cx);
         for index in 0..self.paths.len() {
             self.check_silence(cx, index);
             self.probe(cx, index);
@@ -82,19 +83,22 @@ impl Peer {
         if path.waiting.suspect_at(threshold).is_none_or(|at| at > cx.now) {
             return;
         }
-        let link = path.link;
         if let Some(cause) = path.health.on_silence(cx.now, since, threshold) {
             self.log_path(cx.events, index, cause);
+            self.doubt_link(cx, index, since);
+            self.choose_spares(cx);
             self.rescue_path(cx, index, Rescue::Urgent);
-            self.doubt_link(cx, link, since);
         }
     }
 
-    /// It may be the link that fell silent: before one of its other paths takes over, it must have answered.
-    fn doubt_link(&mut self, cx: &mut Context<'_>, link: LinkId, since: Instant) {
+    /// It may be the link that fell silent: before one of its other paths takes over, it must have answered. The path that the peer
+    /// opened between the same two addresses is no other.
+    fn doubt_link(&mut self, cx: &mut Context<'_>, silent: usize, since: Instant) {
+        let Some((link, remote)) = self.paths.get(silent).map(|path| (path.link, path.remote)) else { return };
         for index in 0..self.paths.len() {
             let path = &mut self.paths[index];
-            if path.link != link || !path.ours || path.active || path.barred {
+            let takes_over = path.ours && !path.active;
+            if path.link != link || path.barred || !(takes_over || path.remote == remote) {
                 continue;
             }
             let threshold = path.suspect_after();
@@ -179,6 +183,7 @@ impl Peer {
             path.link_up = false;
             if let Some(cause) = path.health.on_link_down(cx.now, cause) {
                 self.log_path(cx.events, index, cause);
+                self.choose_spares(cx);
                 if !planted::is(Fault::LinkDownNotRescued) {
                     self.close_books(cx, index);
                 }

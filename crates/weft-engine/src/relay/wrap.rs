@@ -17,7 +17,7 @@ impl Engine {
         let route = self.relaying.routes.get(transmit.link)?;
         let (via, way) = (route.via, route.way);
         let peer = self.peers.get(usize::from(via.0))?;
-        let path = peer.paths.get(peer.fastest_path()?).filter(|path| path.is_usable())?;
+        let path = peer.fastest_direct_path()?;
         let (link, destination, source) = (path.link, path.remote, path.local);
         let len = self.wrap_each(via, &way, &transmit, out)?;
         let longer = overhead(way.labels().len());
