@@ -98,6 +98,8 @@ pub struct PathSnapshot {
     pub cause: &'static str,
     /// Bulk may use it now.
     pub in_bundle: bool,
+    /// It carries data only when no other path answers, and one does.
+    pub standby: bool,
     /// Smoothed round-trip time.
     pub rtt: Option<Duration>,
     /// Least round-trip time.
@@ -304,6 +306,7 @@ impl Path {
             link: self.link,
             link_name: self.link_name.clone(),
             remote: self.remote,
+            standby: self.spare,
             active: self.active,
             state: self.health.state(),
             cause: self.health.cause(),

@@ -147,6 +147,9 @@ pub struct Path {
     pub cause: String,
     /// Whether bulk may use it now.
     pub in_bundle: bool,
+    /// It carries data only when no other path answers, and one does.
+    #[serde(default)]
+    pub standby: bool,
     /// Smoothed round-trip time.
     pub rtt_us: Option<u64>,
     /// Least round-trip time.

@@ -128,7 +128,11 @@ pub fn paths(status: &Status) -> String {
             rate(Some(path.delivery_bps)),
             bytes(path.sent_bytes),
             bytes(path.received_bytes),
-            if path.in_bundle { "yes" } else { "no" }.to_owned(),
+            match (path.in_bundle, path.standby) {
+                (true, _) => "yes".to_owned(),
+                (_, true) => "standby".to_owned(),
+                _ => "no".to_owned(),
+            },
             path.cause.clone(),
         ]);
     }

@@ -130,6 +130,7 @@ fn path(path: &PathSnapshot) -> Path {
         state: path.state.to_string(),
         cause: path.cause.to_owned(),
         in_bundle: path.in_bundle,
+        standby: path.standby,
         rtt_us: path.rtt.map(micros),
         rtt_min_us: path.rtt_min.map(micros),
         queue_delay_us: micros(path.queue_delay),
