@@ -147,6 +147,8 @@ pub(crate) struct Path {
     pub(crate) waiting: Waiting,
     pub(crate) log: ReceiveLog,
     pub(crate) rate: PathRate,
+    /// So many questions in a row without an answer are silence.
+    pub(crate) misses: u32,
     pub(crate) delivery: Rate,
     pub(crate) weight: u32,
     /// More waited when the last datagram left: what was sent shows the path, not the traffic.
@@ -201,6 +203,7 @@ impl Path {
             waiting: Waiting::default(),
             log: ReceiveLog::new(),
             rate: PathRate::new(PathRateConfig { initial: INITIAL_RATE, floor: FLOOR_RATE, cap: ends.cap }),
+            misses: liveness::misses_that_matter(0.0),
             delivery: Rate::ZERO,
             weight: 1,
             limited: false,
@@ -301,6 +304,7 @@ impl Path {
     /// Takes in what a report taught.
     pub(crate) fn on_sample(&mut self, now: Instant, sample: &Sample) {
         self.rate.on_sample(now, sample);
+        self.misses = liveness::misses_that_matter(self.loss().fraction());
         self.totals.lost_datagrams += sample.lost_packets;
         if let Some(rate) = sample.delivery_rate() {
             self.delivery = rate;

@@ -74,16 +74,16 @@ impl Peer {
         if !path.active || path.barred || !path.health.answers() {
             return;
         }
-        if path.waiting.ask_at(path.answer_after()).is_some_and(|at| at <= cx.now) {
+        if path.waiting.ask_at(path.answer_after(), path.misses).is_some_and(|at| at <= cx.now) {
             path.pending.ping.get_or_insert(self.next_token);
             self.next_token = self.next_token.wrapping_add(1);
         }
-        let threshold = path.suspect_after();
+        let (threshold, misses) = (path.suspect_after(), path.misses);
         let Some(since) = path.waiting.since() else { return };
-        if path.waiting.suspect_at(threshold).is_none_or(|at| at > cx.now) {
+        if path.waiting.suspect_at(threshold, misses).is_none_or(|at| at > cx.now) {
             return;
         }
-        if let Some(cause) = path.health.on_silence(cx.now, since, threshold) {
+        if let Some(cause) = path.health.on_silence(cx.now, since, threshold, misses) {
             self.log_path(cx.events, index, cause);
             self.doubt_link(cx, index, since);
             self.choose_spares(cx);
@@ -101,8 +101,8 @@ impl Peer {
             if path.link != link || path.barred || !(takes_over || path.remote == remote) {
                 continue;
             }
-            let threshold = path.suspect_after();
-            if let Some(cause) = path.health.on_silence(cx.now, since, threshold) {
+            let (threshold, misses) = (path.suspect_after(), path.misses);
+            if let Some(cause) = path.health.on_silence(cx.now, since, threshold, misses) {
                 self.log_path(cx.events, index, cause);
             }
         }
@@ -258,8 +258,8 @@ fn path_timeout(path: &Path, now: Instant) -> Option<Instant> {
     let may_probe = !path.barred && (path.ours || path.health.state() != PathState::Opening);
     let probe = may_probe.then(|| path.health.next_probe());
     let judged = path.active && !path.barred && path.health.answers();
-    let silence = path.waiting.suspect_at(path.suspect_after()).filter(|_| judged);
-    let ask = path.waiting.ask_at(path.answer_after()).filter(|_| judged);
+    let silence = path.waiting.suspect_at(path.suspect_after(), path.misses).filter(|_| judged);
+    let ask = path.waiting.ask_at(path.answer_after(), path.misses).filter(|_| judged);
     let next_lane = path.queues.front().filter(|_| path.is_usable()).map(|(lane, _)| lane);
     let data = next_lane.filter(|lane| *lane != Lane::Bulk || path.has_window()).map(|_| path.pacer.ready_at());
     let data = data.filter(|_| !planted::is(Fault::PacerTimerNotSet));

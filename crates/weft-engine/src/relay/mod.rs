@@ -23,6 +23,7 @@ use crate::node::Engine;
 use crate::peer::Peer;
 use crate::vpn::ConfigError;
 use alloc::collections::VecDeque;
+use alloc::string::String;
 use alloc::vec::Vec;
 use core::fmt;
 use core::net::SocketAddr;
@@ -83,6 +84,11 @@ fn label(key: &PublicKey) -> Label {
 }
 
 impl Relaying {
+    /// What a node is called here, if it is a peer.
+    pub(crate) fn name_of(&self, node: Label, peers: &[Peer]) -> Option<String> {
+        peers.get(usize::from(self.peer(node)?.0)).map(|peer| peer.config.name.clone())
+    }
+
     /// When [`Engine::refresh_relaying`] has something to do without events.
     pub(crate) fn next_timeout(&self) -> Option<Instant> {
         self.tell_at.into_iter().chain(self.look_at).min()

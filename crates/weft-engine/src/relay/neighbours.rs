@@ -43,6 +43,11 @@ impl Reach {
         (now - *at < FORGET_AFTER).then_some(*neighbour)
     }
 
+    /// All that was heard lately.
+    pub(crate) fn iter(&self, now: Instant) -> impl Iterator<Item = Neighbour> {
+        self.nodes.values().filter(move |(_, at)| now - *at < FORGET_AFTER).map(|(neighbour, _)| *neighbour)
+    }
+
     pub(super) fn is_empty(&self) -> bool {
         self.nodes.is_empty()
     }
