@@ -147,7 +147,8 @@ pub(crate) struct Path {
     pub(crate) waiting: Waiting,
     pub(crate) log: ReceiveLog,
     pub(crate) rate: PathRate,
-    /// So many questions in a row without an answer are silence.
+    /// What it loses while it works, and so many questions in a row without an answer are silence.
+    usual_loss: LossRate,
     pub(crate) misses: u32,
     pub(crate) delivery: Rate,
     pub(crate) weight: u32,
@@ -203,6 +204,7 @@ impl Path {
             waiting: Waiting::default(),
             log: ReceiveLog::new(),
             rate: PathRate::new(PathRateConfig { initial: INITIAL_RATE, floor: FLOOR_RATE, cap: ends.cap }),
+            usual_loss: LossRate::of_all_times(),
             misses: liveness::misses_that_matter(0.0),
             delivery: Rate::ZERO,
             weight: 1,
@@ -304,7 +306,11 @@ impl Path {
     /// Takes in what a report taught.
     pub(crate) fn on_sample(&mut self, now: Instant, sample: &Sample) {
         self.rate.on_sample(now, sample);
-        self.misses = liveness::misses_that_matter(self.loss().fraction());
+        if self.health.answers() {
+            self.usual_loss.on_fates(now, sample.delivered_packets, sample.lost_packets);
+            let loss = self.usual_loss.fraction().max(self.loss().fraction());
+            self.misses = liveness::misses_that_matter(loss);
+        }
         self.totals.lost_datagrams += sample.lost_packets;
         if let Some(rate) = sample.delivery_rate() {
             self.delivery = rate;
