@@ -156,6 +156,8 @@ pub struct Policy {
     pub leasable: Option<Rate>,
     /// What data datagrams say of their class on the way.
     pub dscp: Dscp,
+    /// Whether relays that reach the peer stand by for when no other path answers.
+    pub detours: bool,
 }
 
 impl Default for Policy {
@@ -171,6 +173,7 @@ impl Default for Policy {
             weights: Weights::Measured,
             leasable: None,
             dscp: Dscp::Copy,
+            detours: true,
         }
     }
 }

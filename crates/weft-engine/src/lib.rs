@@ -34,7 +34,9 @@ pub use signal::{
     Grant, HostLink, Leaving, RateController, SignalConfig, SignalFlow, SignalHost, SignalPeer, SignalRule,
     SignalStatus, SignalTotals,
 };
-pub use snapshot::{FlowSnapshot, MemberSnapshot, PathSnapshot, PayloadRate, PeerSnapshot, Snapshot, VpnSnapshot};
+pub use snapshot::{
+    FlowSnapshot, MemberSnapshot, PathSnapshot, PayloadRate, PeerSnapshot, ReachSnapshot, Snapshot, VpnSnapshot,
+};
 pub use vpn::{ConfigError, Refusal, VpnError, VpnTotals};
 pub use weft_core::ingress::VpnStatus;
 pub use weft_wire::er_sig::{KEY_LEN as SIGNAL_KEY_LEN, SignalKey};

@@ -116,6 +116,7 @@ impl Peer {
                         local: None,
                         cap: link.cap,
                         barred: false,
+                        standby: self.detours.contains(&remote),
                     };
                     self.open_path(cx.now, ends);
                 }
@@ -136,10 +137,10 @@ impl Peer {
     /// nothing is to be sent on it.
     pub(crate) fn bar_unwanted(&mut self, cx: &mut Context<'_>, link: Option<&Link>) {
         for index in 0..self.paths.len() {
-            let path = &mut self.paths[index];
-            let remote = path.remote;
-            let is_wanted = self.config.endpoints.iter().chain(&self.routes).any(|endpoint| *endpoint == remote)
+            let path = &self.paths[index];
+            let is_wanted = self.endpoints().any(|endpoint| *endpoint == path.remote)
                 && link.is_none_or(|link| link.send || link.name != path.link_name);
+            let path = &mut self.paths[index];
             if path.ours && !path.barred && !is_wanted {
                 path.barred = true;
                 path.pending.policy |= path.active;

@@ -44,6 +44,7 @@ pub struct Engine {
     pub(crate) signal: Signalling,
     pub(crate) relaying: Relaying,
     events: VecDeque<Event>,
+    events_taken: u64,
     output: Output,
     handshakes: VecDeque<(Transmit, Vec<u8>)>,
     handshake_load: (Instant, u32),
@@ -88,6 +89,7 @@ impl Engine {
             signal: Signalling::default(),
             relaying: Relaying::default(),
             events: VecDeque::new(),
+            events_taken: 0,
             output: Output::default(),
             handshakes: VecDeque::new(),
             handshake_load: (now, 0),
@@ -437,7 +439,7 @@ impl Engine {
         for index in 0..self.peers.len() {
             self.with_peer(now, index, |p, cx| p.on_timeout(cx));
         }
-        self.refresh_routes(now);
+        self.refresh_relaying(now);
         self.signal.handle_timeout(now, &mut self.events);
         self.refresh_inner_mtu();
         self.refresh_reordering();
@@ -609,7 +611,14 @@ impl Engine {
 
     /// The next event.
     pub fn poll_event(&mut self) -> Option<Event> {
-        self.events.pop_front()
+        let event = self.events.pop_front();
+        self.events_taken += u64::from(event.is_some());
+        event
+    }
+
+    /// How many events there have been.
+    pub(crate) fn event_count(&self) -> u64 {
+        self.events_taken + self.events.len() as u64
     }
 
     /// When [`Engine::handle_timeout`] is to be called next.
@@ -618,7 +627,8 @@ impl Engine {
             return Some(now);
         }
         let peers = self.peers.iter().filter_map(|p| p.next_timeout(now));
-        peers.chain(self.sessions.next_timeout()).chain(self.signal.next_timeout()).min()
+        let others = [self.sessions.next_timeout(), self.signal.next_timeout(), self.relaying.next_timeout()];
+        peers.chain(others.into_iter().flatten()).min()
     }
 
     /// The kernel refused a send, and why.

@@ -15,6 +15,7 @@ use weft_core::ingress::VpnStatus;
 use weft_core::service::Service;
 use weft_session::{PublicKey, VpnStanding};
 use weft_units::{FlowId, Instant, LinkId, PathId, PeerId, Rate, VpnId};
+use weft_wire::frame::Neighbour;
 use weft_wire::ip::FlowKey;
 
 /// Everything `weft status`, `paths` and `flows` show.
@@ -77,6 +78,21 @@ pub struct PeerSnapshot {
     pub hold: Duration,
     /// Flows seen lately.
     pub flows: Vec<FlowSnapshot>,
+    /// Whom it passes datagrams on to, as it says.
+    pub reaches: Vec<ReachSnapshot>,
+}
+
+/// What a relay says of a node beside it.
+#[derive(Clone, Debug)]
+pub struct ReachSnapshot {
+    /// The node: the first 32 bits of its id.
+    pub node: u32,
+    /// What it is called here, if it is a peer.
+    pub name: Option<String>,
+    /// Round-trip time from the relay.
+    pub rtt: Duration,
+    /// What is lost on the way there, 0…1.
+    pub loss: f64,
 }
 
 /// One path, as the sender here sees it.
@@ -98,6 +114,8 @@ pub struct PathSnapshot {
     pub cause: &'static str,
     /// Bulk may use it now.
     pub in_bundle: bool,
+    /// It carries data only when no other path answers, and one does.
+    pub standby: bool,
     /// Smoothed round-trip time.
     pub rtt: Option<Duration>,
     /// Least round-trip time.
@@ -187,7 +205,11 @@ impl Engine {
     pub fn snapshot(&self, now: Instant) -> Snapshot {
         let (small, large) = (self.pool.small_usage(), self.pool.large_usage());
         Snapshot {
-            peers: self.peers.iter().map(|p| p.snapshot(now)).collect(),
+            peers: self
+                .peers
+                .iter()
+                .map(|p| PeerSnapshot { reaches: self.reaches(now, p), ..p.snapshot(now) })
+                .collect(),
             inner_mtu: self.inner_mtu,
             rejected_datagrams: self.rejected_datagrams,
             unroutable_packets: self.unroutable_packets,
@@ -232,6 +254,18 @@ impl Engine {
     /// What the paths to each peer carry. Cheap: nothing is copied.
     pub fn payload_rates(&self) -> impl Iterator<Item = PayloadRate<'_>> {
         self.peers.iter().map(|peer| PayloadRate { public_key: &peer.config.public_key, rate: peer.payload_rate() })
+    }
+}
+
+impl Engine {
+    fn reaches(&self, now: Instant, relay: &Peer) -> Vec<ReachSnapshot> {
+        let of = |neighbour: Neighbour| ReachSnapshot {
+            node: neighbour.node.0,
+            name: self.relaying.name_of(neighbour.node, &self.peers),
+            rtt: Duration::from_micros(neighbour.rtt_us.into()),
+            loss: f64::from(neighbour.loss) / 256.0,
+        };
+        relay.reach.iter(now).map(of).collect()
     }
 }
 
@@ -292,6 +326,7 @@ impl Peer {
                     idle: now - f.last_used,
                 })
                 .collect(),
+            reaches: Vec::new(),
         }
     }
 }
@@ -304,6 +339,7 @@ impl Path {
             link: self.link,
             link_name: self.link_name.clone(),
             remote: self.remote,
+            standby: self.spare,
             active: self.active,
             state: self.health.state(),
             cause: self.health.cause(),

@@ -69,7 +69,8 @@ fn edges_meet_over_relays_and_packets_cross_both_ways() {
     assert!(established(&mesh, A, D) && established(&mesh, D, A));
     exchange(&mut mesh, A, D, 1000);
     let snapshot = mesh.nodes[A].snapshot(mesh.now);
-    let mut paths: Vec<_> = snapshot.peers[2].paths.iter().map(|p| (p.link_name.as_str(), p.state)).collect();
+    let paths = snapshot.peers[2].paths.iter().filter(|path| path.active);
+    let mut paths: Vec<_> = paths.map(|p| (p.link_name.as_str(), p.state)).collect();
     paths.sort();
     assert_eq!(paths, [("via n1", PathState::Good), ("via n2", PathState::Good)]);
 }
@@ -197,4 +198,89 @@ fn a_route_that_makes_no_sense_is_refused() {
     }
     let long = [key(B)].into_iter().chain((20..26).map(stranger)).collect();
     assert_eq!(refused(long), said(RouteError::TooLong));
+}
+
+/// A, D and the relays B and C, all of them peers where there is a wire; A and D have one between them too, but name no routes.
+fn square() -> Mesh {
+    let wires = [wire(A, B), wire(A, C), wire(B, D), wire(C, D), wire(A, D)];
+    let end = |other| Knows { direct: vec![B, C, other], ..Knows::default() };
+    let relay = || Knows { direct: vec![A, D], is_relay: true, ..Knows::default() };
+    Mesh::new(&wires, &[end(D), relay(), relay(), end(A)])
+}
+
+fn sent(mesh: &Mesh, wires: std::ops::Range<usize>) -> u64 {
+    mesh.wires[wires].iter().map(|wire| wire.sent.iter().sum::<u64>()).sum()
+}
+
+#[test]
+fn relays_stand_by_and_take_over_when_the_direct_way_falls_silent() {
+    let mut mesh = square();
+    mesh.run_for(Duration::from_secs(12));
+    let before = sent(&mesh, 0..4);
+    for number in 0..1_000 {
+        mesh.send(A, D, number, 1_000);
+        mesh.run_for(ms(1));
+    }
+    assert!(sent(&mesh, 0..4) - before < 20_000, "{} bytes over relays in a second", sent(&mesh, 0..4) - before);
+    mesh.delivered[D].clear();
+    let gap = gap_after(&mut mesh, |mesh| mesh.wires[4].cut = true);
+    assert!(gap <= ms(50), "{gap:?}");
+    assert!(established(&mesh, A, D));
+    // The direct way is back: the relays are left again.
+    mesh.wires[4].cut = false;
+    mesh.run_for(Duration::from_secs(3));
+    let before = sent(&mesh, 0..4);
+    for number in 0..1_000 {
+        mesh.send(A, D, number, 1_000);
+        mesh.run_for(ms(1));
+    }
+    assert!(sent(&mesh, 0..4) - before < 20_000, "{} bytes over relays in a second", sent(&mesh, 0..4) - before);
+}
+
+#[test]
+fn nodes_that_nobody_can_call_meet_over_a_relay_they_both_called() {
+    // Each calls the relay; neither has an address of the other.
+    let wires = [wire(A, B), wire(B, C)];
+    let end = |other| Knows { direct: vec![B], routed: vec![(other, Vec::new())], is_relay: false };
+    let relay = Knows { direct: vec![A, C], is_relay: true, ..Knows::default() };
+    let mut mesh = Mesh::new(&wires, &[end(C), relay, end(A)]);
+    mesh.run_for(Duration::from_secs(3));
+    assert!(established(&mesh, A, C) && established(&mesh, C, A));
+    exchange(&mut mesh, A, C, 500);
+}
+
+#[test]
+fn a_relay_that_lies_about_its_reach_does_no_harm() {
+    let mut mesh = square();
+    // It says that it passes datagrams on, and drops them all.
+    mesh.meddler = Some(Box::new(|from, bytes| (from != B || bytes[0] & 0x0f != 6).then(|| bytes.to_vec())));
+    mesh.run_for(Duration::from_secs(12));
+    let gap = gap_after(&mut mesh, |mesh| mesh.wires[4].cut = true);
+    assert!(gap <= ms(50), "{gap:?}");
+}
+
+#[test]
+fn bulk_fills_both_routes_and_comes_in_order() {
+    let mut mesh = diamond();
+    mesh.run_for(Duration::from_secs(3));
+    mesh.take_numbers(D);
+    let (mut number, mut received) = (0, Vec::new());
+    let end = mesh.now + Duration::from_secs(6);
+    while mesh.now < end {
+        let queued = mesh.nodes[A].snapshot(mesh.now).peers[2].queue_bytes;
+        for _ in 0..(300_000_u64.saturating_sub(queued) / 1_400).min(20) {
+            mesh.send(A, D, number, 1_350);
+            number += 1;
+        }
+        mesh.run_for(ms(2));
+        if end - mesh.now <= Duration::from_secs(3) {
+            received.extend(mesh.take_numbers(D));
+        } else {
+            mesh.take_numbers(D);
+        }
+    }
+    assert!(received.is_sorted(), "in order");
+    let mbps = received.len() as f64 * 1_378.0 * 8.0 / 3e6;
+    // Two routes of 20 Mbit/s, 90 bytes of each full packet for the tunnel.
+    assert!(mbps > 40.0 * 0.92 * 0.93, "{mbps:.1} Mbit/s");
 }

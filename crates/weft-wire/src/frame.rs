@@ -3,6 +3,7 @@
 use crate::WireError;
 use crate::bytes::{Reader, Writer};
 use crate::loop_data::{self, MARKER_LEN, Marker, OfRun, Report as LoopReport};
+use crate::relay::Label;
 use core::ops::RangeInclusive;
 use weft_units::{FlowId, FlowSeq, PathId, VpnId};
 
@@ -20,6 +21,7 @@ const CLOSE: u8 = 7;
 const VPN: u8 = 8;
 const LOOP_MARKER: u8 = 9;
 const LOOP_REPORT: u8 = 10;
+const NEIGHBOUR: u8 = 12;
 
 /// Bytes of a [`Frame::LoopMarker`].
 pub const LOOP_MARKER_LEN: usize = 1 + 4 + MARKER_LEN;
@@ -63,6 +65,8 @@ pub enum Frame<'a> {
         bundle_toward_me: bool,
         /// The path this frame comes by is one the sender uses for data, not one it only tries.
         path_active: bool,
+        /// It is to carry data only while no other path answers.
+        path_standby: bool,
     },
     /// The sender ends the session.
     Close {
@@ -92,6 +96,21 @@ pub enum Frame<'a> {
         /// The report.
         report: OfRun<LoopReport>,
     },
+    /// A node that the sender passes datagrams on to. Flags not known are ignored.
+    Neighbour(Neighbour),
+}
+
+/// What a relay says of a node beside it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Neighbour {
+    /// The node.
+    pub node: Label,
+    /// Whether it can be reached; if not, the rest means nothing.
+    pub is_reachable: bool,
+    /// Round-trip time from the relay, in microseconds.
+    pub rtt_us: u32,
+    /// What is lost on the way there, in 1/256.
+    pub loss: u8,
 }
 
 /// A report's counters. All but `held_us` are totals since the session began, which survive the loss of a report.
@@ -230,12 +249,17 @@ fn parse_frame<'a>(r: &mut Reader<'a>) -> Result<Frame<'a>, WireError> {
         }
         POLICY => {
             let flags = r.u8()?;
-            Frame::Policy { bundle_toward_me: flags & 1 != 0, path_active: flags & 2 != 0 }
+            let [bundle_toward_me, path_active, path_standby] = [1, 2, 4].map(|bit| flags & bit != 0);
+            Frame::Policy { bundle_toward_me, path_active, path_standby }
         }
         CLOSE => Frame::Close { reason: r.u8()? },
         VPN => Frame::Vpn { vpn: vpn_id(r.u32()?)?, index: r.u32()?, wants_index: r.u8()? & 1 != 0 },
         LOOP_MARKER => Frame::LoopMarker { vpn: vpn_id(r.u32()?)?, marker: loop_data::read_marker(r)? },
         LOOP_REPORT => Frame::LoopReport { vpn: vpn_id(r.u32()?)?, report: loop_data::read_report(r)? },
+        NEIGHBOUR => {
+            let (node, flags) = (Label(r.u32()?), r.u8()?);
+            Frame::Neighbour(Neighbour { node, is_reachable: flags & 1 != 0, rtt_us: r.u32()?, loss: r.u8()? })
+        }
         _ => return Err(WireError::UnknownType),
     })
 }
@@ -300,8 +324,9 @@ impl<'a> FrameWriter<'a> {
                 w.u24(first.get())?;
                 w.varint(skip_count(u64::from(count))?.into())
             }
-            Frame::Policy { bundle_toward_me, path_active } => {
-                w.put(&[POLICY, u8::from(bundle_toward_me) | u8::from(path_active) << 1])
+            Frame::Policy { bundle_toward_me, path_active, path_standby } => {
+                let flags = u8::from(bundle_toward_me) | u8::from(path_active) << 1 | u8::from(path_standby) << 2;
+                w.put(&[POLICY, flags])
             }
             Frame::Close { reason } => w.put(&[CLOSE, reason]),
             Frame::Vpn { vpn, index, wants_index } => {
@@ -319,6 +344,13 @@ impl<'a> FrameWriter<'a> {
                 w.u8(LOOP_REPORT)?;
                 w.u32(vpn_id(vpn.0)?.0)?;
                 loop_data::write_report(w, run, &what)
+            }
+            Frame::Neighbour(Neighbour { node, is_reachable, rtt_us, loss }) => {
+                w.u8(NEIGHBOUR)?;
+                w.u32(node.0)?;
+                w.u8(is_reachable.into())?;
+                w.u32(rtt_us)?;
+                w.u8(loss)
             }
         })
     }

@@ -5,7 +5,7 @@ mod common;
 use common::{hex, unhex};
 use weft_units::{FlowId, FlowSeq, PathId, VpnId};
 use weft_wire::WireError;
-use weft_wire::frame::{Arrivals, Frame, FrameWriter, Frames, LOOP_MARKER_LEN};
+use weft_wire::frame::{Arrivals, Frame, FrameWriter, Frames, LOOP_MARKER_LEN, Neighbour};
 use weft_wire::handshake::{
     COOKIE_REPLY_LEN, CookieReply, INITIATION_LEN, Initiation, InitiationPayload, MessageWriter, RESPONSE_LEN,
     Response, ResponsePayload,
@@ -13,6 +13,7 @@ use weft_wire::handshake::{
 use weft_wire::hop::{HopHeader, PacketType};
 use weft_wire::inner::{GRANULE, InnerHeader, PartHeader, UnitKind};
 use weft_wire::loop_data::{MARKER_LEN, Marker, OfRun, Report};
+use weft_wire::relay::Label;
 use weft_wire::virtio::{GsoType, VnetHeader};
 
 #[test]
@@ -192,8 +193,12 @@ fn frames() {
         (Frame::Pong { token: 0x0102_0304, path: PathId(5) }, "03 01020304 05"),
         (Frame::Hold { hold_us: 250_000 }, "04 0003d090"),
         (Frame::Skip { flow: FlowId(7), first: FlowSeq::new(0xffff), count: 300 }, "05 0007 00ffff 412c"),
-        (Frame::Policy { bundle_toward_me: true, path_active: false }, "06 01"),
-        (Frame::Policy { bundle_toward_me: false, path_active: true }, "06 02"),
+        (Frame::Policy { bundle_toward_me: true, path_active: false, path_standby: false }, "06 01"),
+        (Frame::Policy { bundle_toward_me: false, path_active: true, path_standby: true }, "06 06"),
+        (
+            Frame::Neighbour(Neighbour { node: Label(0x0102_0304), is_reachable: true, rtt_us: 0x1122, loss: 3 }),
+            "0c 01020304 01 00001122 03",
+        ),
         (Frame::Close { reason: 2 }, "07 02"),
         (Frame::Vpn { vpn: VpnId(0x0001_86a0), index: 0xa1b2_c3d4, wants_index: true }, "08 000186a0 a1b2c3d4 01"),
         (Frame::Vpn { vpn: VpnId(7), index: 0, wants_index: false }, "08 00000007 00000000 00"),

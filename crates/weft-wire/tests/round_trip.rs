@@ -3,12 +3,13 @@
 use core::ops::RangeInclusive;
 use proptest::prelude::*;
 use weft_units::{FlowId, FlowSeq, PathId, VpnId};
-use weft_wire::frame::{Arrivals, Frame, FrameWriter, Frames};
+use weft_wire::frame::{Arrivals, Frame, FrameWriter, Frames, Neighbour};
 use weft_wire::handshake::{CookieReply, Initiation, InitiationPayload, Response, ResponsePayload};
 use weft_wire::hop::{HopHeader, MAX_PACKET_NUMBER, PacketType, reconstruct_packet_number};
 use weft_wire::inner::{InnerHeader, PartHeader, UnitKind};
 use weft_wire::ip::{self, Ecn, FlowKey, IpView, L4Checksum, TcpOption, clamp_mss};
 use weft_wire::loop_data::{MARKER_LEN, Marker, OfRun, Report};
+use weft_wire::relay::Label;
 use weft_wire::super_packet::{Run, SegmentRole, SuperPacket, partial_l4_checksum};
 use weft_wire::varint;
 use weft_wire::virtio::VnetHeader;
@@ -28,7 +29,17 @@ fn plain_frames() -> impl Strategy<Value = Frame<'static>> {
             first: FlowSeq::new(first),
             count
         }),
-        any::<[bool; 2]>().prop_map(|[bundle_toward_me, path_active]| Frame::Policy { bundle_toward_me, path_active }),
+        any::<[bool; 3]>().prop_map(|[bundle_toward_me, path_active, path_standby]| Frame::Policy {
+            bundle_toward_me,
+            path_active,
+            path_standby
+        }),
+        any::<(u32, bool, u32, u8)>().prop_map(|(node, is_reachable, rtt_us, loss)| Frame::Neighbour(Neighbour {
+            node: Label(node),
+            is_reachable,
+            rtt_us,
+            loss
+        })),
         any::<u8>().prop_map(|reason| Frame::Close { reason }),
         (1u32.., any::<u32>(), any::<bool>()).prop_map(|(vpn, index, wants_index)| Frame::Vpn {
             vpn: VpnId(vpn),

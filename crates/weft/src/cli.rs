@@ -164,6 +164,12 @@ Examples:
         #[command(flatten)]
         reading: Reading,
     },
+    /// What is known of the network: each path from here, and what relays say of nodes beside them
+    #[command(after_help = "\
+Examples:
+  weft sense --watch
+  weft sense --json | jq '.peers[] | {name, paths, reaches}'")]
+    Sense(Reading),
     /// Measure the round-trip time to a peer through each path
     #[command(after_help = "Example:\n  weft ping hub")]
     Ping {

@@ -55,6 +55,17 @@ pub struct Status {
     pub socket_full_drops: u64,
 }
 
+/// What a relay says of a node beside it.
+#[derive(Clone, PartialEq, Serialize, Deserialize, Debug)]
+pub struct Reach {
+    /// The node's name here, or the first 32 bits of its id.
+    pub node: String,
+    /// Round-trip time from the relay.
+    pub rtt_us: u64,
+    /// What is lost on the way there, 0…1.
+    pub loss: f64,
+}
+
 /// What a relay has passed on.
 #[derive(Clone, PartialEq, Serialize, Deserialize, Debug)]
 pub struct Relay {
@@ -130,6 +141,9 @@ pub struct Peer {
     pub paths: Vec<Path>,
     /// Flows seen lately.
     pub flows: Vec<Flow>,
+    /// Whom it passes datagrams on to, as it says.
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    pub reaches: Vec<Reach>,
 }
 
 /// A path.
@@ -147,6 +161,9 @@ pub struct Path {
     pub cause: String,
     /// Whether bulk may use it now.
     pub in_bundle: bool,
+    /// It carries data only when no other path answers, and one does.
+    #[serde(default)]
+    pub standby: bool,
     /// Smoothed round-trip time.
     pub rtt_us: Option<u64>,
     /// Least round-trip time.

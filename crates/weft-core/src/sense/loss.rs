@@ -4,10 +4,12 @@ use weft_units::{Duration, Instant};
 const WINDOW_PACKETS: f64 = 200.0;
 const WINDOW_TIME: Duration = Duration::from_secs(10);
 
-/// The share of a path's packets that are lost: an average over a number of packets, and at most about ten seconds.
+/// The share of a path's packets that are lost: an average over a number of packets, and at most about ten seconds, or however long they
+/// take.
 #[derive(Clone, Copy, Debug)]
 pub struct LossRate {
     window_packets: f64,
+    window_time: Duration,
     packets: f64,
     lost: f64,
     last: Instant,
@@ -22,14 +24,19 @@ impl Default for LossRate {
 impl LossRate {
     /// An average over about the last `window_packets`.
     pub fn over_packets(window_packets: f64) -> LossRate {
-        LossRate { window_packets, packets: 0.0, lost: 0.0, last: Instant::ZERO }
+        LossRate { window_packets, window_time: WINDOW_TIME, packets: 0.0, lost: 0.0, last: Instant::ZERO }
+    }
+
+    /// An average over the last packets, be they hours apart.
+    pub fn of_all_times() -> LossRate {
+        LossRate { window_time: Duration::MAX, ..LossRate::default() }
     }
 
     /// Takes in packets whose fate was settled by `now`.
     pub fn on_fates(&mut self, now: Instant, delivered: u64, lost: u64) {
         let settled = (delivered + lost) as f64;
         let by_packets = self.window_packets / (self.window_packets + settled);
-        let by_time = 1.0 - ((now - self.last).as_secs_f64() / WINDOW_TIME.as_secs_f64()).min(1.0);
+        let by_time = 1.0 - ((now - self.last).as_secs_f64() / self.window_time.as_secs_f64()).min(1.0);
         let keep = by_packets * by_time;
         self.packets = self.packets * keep + settled;
         self.lost = self.lost * keep + lost as f64;

@@ -11,7 +11,6 @@ use weft_units::{Duration, Instant};
 const DEGRADE_ABOVE: f64 = 0.08;
 const RESTORE_BELOW: f64 = 0.04;
 const RESTORE_AFTER: Duration = Duration::from_secs(2);
-const SUSPECT_PROBES: u32 = 3;
 const DOWN_PROBE_MIN: Duration = Duration::from_millis(100);
 const DOWN_PROBE_MAX: Duration = Duration::from_secs(1);
 const OPENING_PROBE_MIN: Duration = Duration::from_millis(200);
@@ -28,6 +27,8 @@ pub(crate) struct Health {
     next_probe: Instant,
     probe_interval: Duration,
     probes: u32,
+    /// So many unanswered probes confirm a suspicion.
+    probes_to_confirm: u32,
     lossless_since: Instant,
     /// Sending time of what should have been answered when the path became suspect.
     doubted: Instant,
@@ -41,6 +42,7 @@ impl Health {
             next_probe: now,
             probe_interval: OPENING_PROBE_MIN,
             probes: 0,
+            probes_to_confirm: 0,
             lossless_since: now,
             doubted: Instant::ZERO,
         }
@@ -101,11 +103,12 @@ impl Health {
         }
     }
 
-    /// The oldest thing sent and not heard of, at `since`, has waited longer than `threshold`.
-    pub(crate) fn on_silence(&mut self, now: Instant, since: Instant, threshold: Duration) -> Change {
+    /// The oldest thing sent and not heard of, at `since`, has waited longer than `threshold`; `misses` more in a row are no chance.
+    pub(crate) fn on_silence(&mut self, now: Instant, since: Instant, threshold: Duration, misses: u32) -> Change {
         match self.state {
             PathState::Good | PathState::Degraded => {
                 self.probes = 0;
+                self.probes_to_confirm = misses;
                 self.doubted = since;
                 self.next_probe = now;
                 self.probe_interval = (threshold / 4).max(Duration::from_millis(5));
@@ -153,12 +156,12 @@ impl Health {
     pub(crate) fn on_probe_sent(&mut self, now: Instant, keepalive: Duration, confirm: Duration) -> Change {
         self.probes += 1;
         let change = match self.state {
-            PathState::Suspect if self.probes > SUSPECT_PROBES => {
+            PathState::Suspect if self.probes > self.probes_to_confirm => {
                 self.start_down(now);
                 return self.enter(PathState::Down, "no answer to probes");
             }
             PathState::Suspect => {
-                if self.probes == SUSPECT_PROBES {
+                if self.probes == self.probes_to_confirm {
                     self.probe_interval = confirm;
                 }
                 None
@@ -202,7 +205,7 @@ mod tests {
     fn silence_is_suspected_then_confirmed_then_probed() {
         let mut now = Instant::from_millis(1000);
         let mut h = good(now);
-        assert!(h.on_silence(now, now, Duration::from_millis(40)).is_some());
+        assert!(h.on_silence(now, now, Duration::from_millis(40), 3).is_some());
         assert_eq!(h.state(), PathState::Suspect);
         while h.state() == PathState::Suspect {
             now = h.next_probe();
@@ -222,7 +225,7 @@ mod tests {
     fn an_answer_clears_suspicion() {
         let now = Instant::from_millis(1000);
         let mut h = good(now);
-        h.on_silence(now, now, Duration::from_millis(40));
+        h.on_silence(now, now, Duration::from_millis(40), 3);
         assert!(h.is_usable());
         assert_eq!(h.on_confirmed(now, now, KEEPALIVE), Some("answers again"));
         assert_eq!(h.state(), PathState::Good);

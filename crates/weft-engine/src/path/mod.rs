@@ -77,6 +77,7 @@ pub(crate) struct Pending {
     pub(crate) close: bool,
     pub(crate) skips: bool,
     pub(crate) vpns: bool,
+    pub(crate) neighbours: bool,
     /// Paths whose reports leave by this one, a bit each.
     pub(crate) reports: u64,
 }
@@ -90,6 +91,7 @@ impl Pending {
             && !self.close
             && !self.skips
             && !self.vpns
+            && !self.neighbours
             && self.reports == 0
     }
 
@@ -126,6 +128,10 @@ pub(crate) struct Path {
     pub(crate) active: bool,
     /// The configuration wants nothing to be sent on it: reports are all that leaves, while the peer still tries it.
     pub(crate) barred: bool,
+    /// It is to carry data only while no other path answers;
+    pub(crate) standby: bool,
+    /// others do.
+    pub(crate) spare: bool,
     /// Opened here, not by the peer.
     pub(crate) ours: bool,
     pub(crate) health: Health,
@@ -141,6 +147,9 @@ pub(crate) struct Path {
     pub(crate) waiting: Waiting,
     pub(crate) log: ReceiveLog,
     pub(crate) rate: PathRate,
+    /// What it loses while it works, and so many questions in a row without an answer are silence.
+    usual_loss: LossRate,
+    pub(crate) misses: u32,
     pub(crate) delivery: Rate,
     pub(crate) weight: u32,
     /// More waited when the last datagram left: what was sent shows the path, not the traffic.
@@ -165,6 +174,7 @@ pub(crate) struct Ends {
     pub(crate) local: Option<IpAddr>,
     pub(crate) cap: Option<Rate>,
     pub(crate) barred: bool,
+    pub(crate) standby: bool,
 }
 
 impl Path {
@@ -180,6 +190,8 @@ impl Path {
             local: ends.local,
             active: false,
             barred: ends.barred,
+            standby: ends.standby,
+            spare: ends.standby,
             ours,
             health: Health::new(now),
             mtu: PathMtu::new(now, ends.link_mtu, floor),
@@ -192,6 +204,8 @@ impl Path {
             waiting: Waiting::default(),
             log: ReceiveLog::new(),
             rate: PathRate::new(PathRateConfig { initial: INITIAL_RATE, floor: FLOOR_RATE, cap: ends.cap }),
+            usual_loss: LossRate::of_all_times(),
+            misses: liveness::misses_that_matter(0.0),
             delivery: Rate::ZERO,
             weight: 1,
             limited: false,
@@ -235,7 +249,12 @@ impl Path {
 
     /// May carry data.
     pub(crate) fn is_usable(&self) -> bool {
-        self.active && self.link_up && !self.barred && self.health.is_usable()
+        !self.spare && self.carries() && self.health.is_usable()
+    }
+
+    /// Is there to carry data, as far as both ends are concerned.
+    pub(crate) fn carries(&self) -> bool {
+        self.active && self.link_up && !self.barred
     }
 
     /// IP and UDP header bytes of a datagram on this path, and what its relays need.
@@ -287,6 +306,11 @@ impl Path {
     /// Takes in what a report taught.
     pub(crate) fn on_sample(&mut self, now: Instant, sample: &Sample) {
         self.rate.on_sample(now, sample);
+        if self.health.answers() {
+            self.usual_loss.on_fates(now, sample.delivered_packets, sample.lost_packets);
+            let loss = self.usual_loss.fraction().max(self.loss().fraction());
+            self.misses = liveness::misses_that_matter(loss);
+        }
         self.totals.lost_datagrams += sample.lost_packets;
         if let Some(rate) = sample.delivery_rate() {
             self.delivery = rate;

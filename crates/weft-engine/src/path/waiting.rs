@@ -6,9 +6,9 @@ use weft_units::{Duration, Instant};
 /// Marks are at least this far apart: enough to time silence, and few to keep.
 const SPACING: Duration = Duration::from_millis(3);
 
-/// Silence is judged by this many unanswered marks, so that a lost datagram or a lost report is none.
-const MARKS: usize = 3;
-/// Where traffic does not set that many, pings do, this far apart.
+/// Silence is judged by this many unanswered marks, so that a lost datagram or a lost report is none; by more where much is lost.
+const MARKS: u32 = 3;
+/// Where traffic does not set that many, pings do, this far apart; nor are reports closer to each other.
 const ASK_SPACING: Duration = Duration::from_millis(10);
 
 /// Sending times of datagrams that ask for a report and have none yet, thinned out.
@@ -36,16 +36,18 @@ impl Waiting {
         self.marks.front().map(|(_, at)| *at)
     }
 
-    /// When the path becomes suspect, if nothing is heard and an answer takes `threshold` at most.
-    pub(crate) fn suspect_at(&self, threshold: Duration) -> Option<Instant> {
-        self.marks.get(MARKS - 1).map(|(_, at)| *at + threshold)
+    /// When the path becomes suspect, if nothing is heard, an answer takes `threshold` at most, and `misses` in a row matter.
+    pub(crate) fn suspect_at(&self, threshold: Duration, misses: u32) -> Option<Instant> {
+        let (_, third) = self.marks.get(MARKS as usize - 1)?;
+        let (_, last) = self.marks.get(misses.max(MARKS) as usize - 1)?;
+        Some((*third + ASK_SPACING * misses.saturating_sub(MARKS)).max(*last) + threshold)
     }
 
     /// When to ask again because an answer usually takes `patience` and too little was sent to judge by. Not before the question
     /// makes a mark of its own, or a late timer would ask without end.
-    pub(crate) fn ask_at(&self, patience: Duration) -> Option<Instant> {
+    pub(crate) fn ask_at(&self, patience: Duration, misses: u32) -> Option<Instant> {
         let asked = self.marks.len();
-        let first = self.since().filter(|_| asked < MARKS)?;
+        let first = self.since().filter(|_| asked < misses.max(MARKS) as usize)?;
         let last = self.marks.back().map_or(first, |(_, at)| *at);
         Some((first + patience + ASK_SPACING * (asked as u32 - 1)).max(last + SPACING))
     }
@@ -66,7 +68,9 @@ mod tests {
             w.on_sent(n, Instant::from_millis(n));
         }
         assert_eq!(w.since(), Some(Instant::ZERO));
-        assert_eq!(w.suspect_at(Duration::from_millis(30)), Some(Instant::from_millis(36)), "the third mark counts");
+        assert_eq!(w.suspect_at(Duration::from_millis(30), 3), Some(Instant::from_millis(36)), "the third mark counts");
+        let patient = w.suspect_at(Duration::from_millis(30), 6);
+        assert_eq!(patient, Some(Instant::from_millis(66)), "three more, as far apart as reports");
         w.on_report(50);
         assert_eq!(w.since(), Some(Instant::from_millis(51)));
         w.on_report(99);
@@ -77,13 +81,13 @@ mod tests {
     fn asks_again_before_it_doubts() {
         let (mut w, patience) = (Waiting::default(), Duration::from_millis(20));
         w.on_sent(0, Instant::from_millis(100));
-        assert_eq!(w.suspect_at(patience), None);
-        assert_eq!(w.ask_at(patience), Some(Instant::from_millis(120)));
+        assert_eq!(w.suspect_at(patience, 3), None);
+        assert_eq!(w.ask_at(patience, 3), Some(Instant::from_millis(120)));
         w.on_sent(1, Instant::from_millis(120));
-        assert_eq!(w.ask_at(patience), Some(Instant::from_millis(130)));
+        assert_eq!(w.ask_at(patience, 3), Some(Instant::from_millis(130)));
         w.on_sent(2, Instant::from_millis(130));
-        assert_eq!(w.ask_at(patience), None);
-        assert_eq!(w.suspect_at(patience), Some(Instant::from_millis(150)));
+        assert_eq!(w.ask_at(patience, 3), None);
+        assert_eq!(w.suspect_at(patience, 3), Some(Instant::from_millis(150)));
     }
 
     #[test]
@@ -93,6 +97,6 @@ mod tests {
         w.on_sent(1, Instant::from_millis(199));
         // Asked at 200 ms, too close to the mark before to make one of its own.
         w.on_sent(2, Instant::from_millis(200));
-        assert_eq!(w.ask_at(patience), Some(Instant::from_millis(202)));
+        assert_eq!(w.ask_at(patience, 3), Some(Instant::from_millis(202)));
     }
 }

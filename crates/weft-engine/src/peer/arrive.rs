@@ -116,6 +116,7 @@ impl Peer {
             local: received.destination,
             cap: link.and_then(|link| link.cap),
             barred: link.is_some_and(|link| !link.send),
+            standby: false,
         };
         self.paths.push(Path::new(cx.now, datagram.opened.path, ends, false));
         Some(self.paths.len() - 1)
@@ -162,11 +163,12 @@ impl Peer {
             Frame::Pong { token, path } => self.on_pong(cx, token, path),
             Frame::Hold { hold_us } => self.on_hold(Duration::from_micros(u64::from(hold_us))),
             Frame::Skip { flow, first, count } => self.on_skip(cx, flow, first, count),
-            Frame::Policy { bundle_toward_me, path_active } => {
+            Frame::Policy { bundle_toward_me, path_active, path_standby } => {
                 let path = &mut self.paths[index];
                 // Older ones say what was.
                 if path.newest_policy < Some(datagram.opened.packet_number) {
                     path.newest_policy = Some(datagram.opened.packet_number);
+                    path.standby = if path.ours { path.standby } else { path_standby };
                     self.on_policy(cx, index, bundle_toward_me, path_active);
                 }
             }
@@ -175,6 +177,7 @@ impl Peer {
             }
             Frame::LoopMarker { vpn, marker } => self.on_marker(cx, at, vpn, marker),
             Frame::LoopReport { vpn, ref report } => self.on_loop_report(cx, vpn, report),
+            Frame::Neighbour(ref neighbour) => self.reach.hear(cx.now, neighbour),
         }
     }
 

@@ -32,6 +32,7 @@ impl Peer {
         self.ask_while_receiving(now, index);
         let said = self.paths.get(index)?.pending.said();
         let mut eliciting = self.write_requests(index, &mut writer) | self.write_vpns(cx, index, &mut writer);
+        eliciting |= self.write_neighbours(index, &mut writer);
         self.write_reports(now, index, &mut writer);
         self.write_loop_reports(now, index, &mut writer);
         eliciting |= self.write_skips(index, &mut writer);
@@ -115,7 +116,8 @@ impl Peer {
             let _ = writer.write(&Frame::Ping { token });
         }
         if core::mem::take(&mut pending.policy) {
-            let _ = writer.write(&Frame::Policy { bundle_toward_me, path_active: path.active });
+            let (path_active, path_standby) = (path.active, path.standby);
+            let _ = writer.write(&Frame::Policy { bundle_toward_me, path_active, path_standby });
         }
         if core::mem::take(&mut pending.hold) && !self.hold_announced.is_zero() {
             let _ = writer.write(&Frame::Hold { hold_us });

@@ -10,6 +10,7 @@ mod recovery;
 mod report;
 mod settle;
 mod signalling;
+mod standby;
 mod transmit;
 mod upkeep;
 mod view;
@@ -24,6 +25,7 @@ use crate::egress::{Arrived, Heads, Output};
 use crate::event::Event;
 use crate::join::Joins;
 use crate::path::{Ends, Path};
+use crate::relay::Reach;
 use crate::signal::{Offer, Signalling};
 use crate::unit::{UnitId, Units};
 use crate::vpn::{Openings, VpnFlow, Vpns};
@@ -49,6 +51,7 @@ use weft_core::service::Share;
 use weft_session::Sessions;
 use weft_units::planted::{self, Fault};
 use weft_units::{Duration, FlowId, FlowSeq, Instant, PathId, PeerId, Rng, VpnId};
+use weft_wire::frame::Neighbour;
 
 const MAX_FLOWS: usize = 16_384;
 /// Paths to one peer: as many as a set of bits holds ([`crate::path::Pending::reports`]).
@@ -102,6 +105,12 @@ pub(crate) struct Peer {
     pub(crate) config: PeerConfig,
     /// Its addresses behind relays.
     pub(crate) routes: Vec<SocketAddr>,
+    /// Those that stand by.
+    pub(crate) detours: Vec<SocketAddr>,
+    /// Where it passes datagrams on to, as it says.
+    pub(crate) reach: Reach,
+    /// What it is to be told of nodes beside this one.
+    pub(crate) news: VecDeque<Neighbour>,
     pub(crate) paths: Vec<Path>,
     pub(crate) flows: FlowTable<VpnFlow>,
     way_in: WayIn,
@@ -160,6 +169,9 @@ impl Peer {
             arrivals: arrivals(config.policy.reorder),
             config,
             routes: Vec::new(),
+            detours: Vec::new(),
+            reach: Reach::default(),
+            news: VecDeque::new(),
             paths: Vec::new(),
             flows: FlowTable::new(seed, MAX_FLOWS),
             last_slices: Vec::new(),
@@ -194,7 +206,7 @@ impl Peer {
 
     /// Where it can be reached, directly and behind relays.
     pub(crate) fn endpoints(&self) -> impl Iterator<Item = &SocketAddr> {
-        self.config.endpoints.iter().chain(&self.routes)
+        self.config.endpoints.iter().chain(&self.routes).chain(&self.detours)
     }
 
     pub(crate) fn path_index(&self, id: PathId) -> Option<usize> {
@@ -255,6 +267,8 @@ impl Peer {
         for index in 0..self.paths.len() {
             self.forget_in_flight(cx.pool, index);
         }
+        self.reach = Reach::default();
+        self.news.clear();
         self.paths.retain(|p| p.ours);
         for path in &mut self.paths {
             path.restart(cx.now);
@@ -298,6 +312,7 @@ impl Peer {
         self.config.prefixes.clear();
         self.config.endpoints.clear();
         self.routes.clear();
+        self.detours.clear();
         self.paths.clear();
         self.openings.clear(|segment| cx.pool.release(segment.buf));
         self.way_in.empty(cx.now, &mut |_, segment| cx.pool.release(segment.buf));

@@ -12,6 +12,8 @@ use weft_wire::hop::DATA_OVERHEAD;
 /// How much of what is in flight on a path to send again.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Rescue {
+    /// Nothing: what has left is on its way.
+    Queued,
     /// Sparse flows: on a suspicion, which may be wrong.
     Urgent,
     /// Everything: the path is down.
@@ -97,7 +99,7 @@ impl Peer {
                 self.lost.push(id);
             }
         }
-        if self.config.policy.recovery == Recovery::Arq {
+        if self.config.policy.recovery == Recovery::Arq && rescue != Rescue::Queued {
             let (units, lost) = (&mut self.units, &mut self.lost);
             self.paths[index].book.for_each_outstanding(|sent| {
                 let Some(id) = sent.unit() else { return };

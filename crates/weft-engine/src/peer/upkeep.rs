@@ -29,6 +29,7 @@ impl Peer {
         if !self.is_established() {
             return;
         }
+        self.choose_spares(cx);
         for index in 0..self.paths.len() {
             self.check_silence(cx, index);
             self.probe(cx, index);
@@ -73,32 +74,35 @@ impl Peer {
         if !path.active || path.barred || !path.health.answers() {
             return;
         }
-        if path.waiting.ask_at(path.answer_after()).is_some_and(|at| at <= cx.now) {
+        if path.waiting.ask_at(path.answer_after(), path.misses).is_some_and(|at| at <= cx.now) {
             path.pending.ping.get_or_insert(self.next_token);
             self.next_token = self.next_token.wrapping_add(1);
         }
-        let threshold = path.suspect_after();
+        let (threshold, misses) = (path.suspect_after(), path.misses);
         let Some(since) = path.waiting.since() else { return };
-        if path.waiting.suspect_at(threshold).is_none_or(|at| at > cx.now) {
+        if path.waiting.suspect_at(threshold, misses).is_none_or(|at| at > cx.now) {
             return;
         }
-        let link = path.link;
-        if let Some(cause) = path.health.on_silence(cx.now, since, threshold) {
+        if let Some(cause) = path.health.on_silence(cx.now, since, threshold, misses) {
             self.log_path(cx.events, index, cause);
+            self.doubt_link(cx, index, since);
+            self.choose_spares(cx);
             self.rescue_path(cx, index, Rescue::Urgent);
-            self.doubt_link(cx, link, since);
         }
     }
 
-    /// It may be the link that fell silent: before one of its other paths takes over, it must have answered.
-    fn doubt_link(&mut self, cx: &mut Context<'_>, link: LinkId, since: Instant) {
+    /// It may be the link that fell silent: before one of its other paths takes over, it must have answered. The path that the peer
+    /// opened between the same two addresses is no other.
+    fn doubt_link(&mut self, cx: &mut Context<'_>, silent: usize, since: Instant) {
+        let Some((link, remote)) = self.paths.get(silent).map(|path| (path.link, path.remote)) else { return };
         for index in 0..self.paths.len() {
             let path = &mut self.paths[index];
-            if path.link != link || !path.ours || path.active || path.barred {
+            let takes_over = path.ours && !path.active;
+            if path.link != link || path.barred || !(takes_over || path.remote == remote) {
                 continue;
             }
-            let threshold = path.suspect_after();
-            if let Some(cause) = path.health.on_silence(cx.now, since, threshold) {
+            let (threshold, misses) = (path.suspect_after(), path.misses);
+            if let Some(cause) = path.health.on_silence(cx.now, since, threshold, misses) {
                 self.log_path(cx.events, index, cause);
             }
         }
@@ -179,6 +183,7 @@ impl Peer {
             path.link_up = false;
             if let Some(cause) = path.health.on_link_down(cx.now, cause) {
                 self.log_path(cx.events, index, cause);
+                self.choose_spares(cx);
                 if !planted::is(Fault::LinkDownNotRescued) {
                     self.close_books(cx, index);
                 }
@@ -253,8 +258,8 @@ fn path_timeout(path: &Path, now: Instant) -> Option<Instant> {
     let may_probe = !path.barred && (path.ours || path.health.state() != PathState::Opening);
     let probe = may_probe.then(|| path.health.next_probe());
     let judged = path.active && !path.barred && path.health.answers();
-    let silence = path.waiting.suspect_at(path.suspect_after()).filter(|_| judged);
-    let ask = path.waiting.ask_at(path.answer_after()).filter(|_| judged);
+    let silence = path.waiting.suspect_at(path.suspect_after(), path.misses).filter(|_| judged);
+    let ask = path.waiting.ask_at(path.answer_after(), path.misses).filter(|_| judged);
     let next_lane = path.queues.front().filter(|_| path.is_usable()).map(|(lane, _)| lane);
     let data = next_lane.filter(|lane| *lane != Lane::Bulk || path.has_window()).map(|_| path.pacer.ready_at());
     let data = data.filter(|_| !planted::is(Fault::PacerTimerNotSet));

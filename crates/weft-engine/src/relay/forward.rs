@@ -77,8 +77,7 @@ impl Engine {
             self.relaying.totals.refused_datagrams += 1;
             return;
         };
-        let path = self.peers.get(usize::from(next.0)).and_then(|peer| peer.paths.get(peer.fastest_path()?));
-        let Some(path) = path.filter(|path| path.is_usable()) else {
+        let Some(path) = self.peers.get(usize::from(next.0)).and_then(|peer| peer.fastest_direct_path()) else {
             self.relaying.totals.refused_datagrams += 1;
             return;
         };

@@ -5,12 +5,15 @@
 //! ([`Way`](weft_wire::relay::Way)). A relay keeps nothing of what it passes on.
 
 mod address;
+mod detours;
 mod forward;
+mod neighbours;
 mod routes;
 mod wrap;
 
 pub use address::relays_to;
 pub(crate) use address::{is_route, outer_header_len};
+pub(crate) use neighbours::Reach;
 pub(crate) use routes::Routes;
 
 use crate::config::PeerConfig;
@@ -20,6 +23,7 @@ use crate::node::Engine;
 use crate::peer::Peer;
 use crate::vpn::ConfigError;
 use alloc::collections::VecDeque;
+use alloc::string::String;
 use alloc::vec::Vec;
 use core::fmt;
 use core::net::SocketAddr;
@@ -39,6 +43,13 @@ pub(crate) struct Relaying {
     by_label: Vec<(Label, PeerId)>,
     pub(crate) routes: Routes,
     forwards: VecDeque<Forward>,
+    /// Which peers the others were last told can be reached, and when they are told all again.
+    told: Vec<bool>,
+    tell_at: Option<Instant>,
+    /// When it is looked for better detours.
+    look_at: Option<Instant>,
+    /// How many events there had been when all was last looked at.
+    seen_events: u64,
     pub(crate) totals: RelayTotals,
 }
 
@@ -73,6 +84,16 @@ fn label(key: &PublicKey) -> Label {
 }
 
 impl Relaying {
+    /// What a node is called here, if it is a peer.
+    pub(crate) fn name_of(&self, node: Label, peers: &[Peer]) -> Option<String> {
+        peers.get(usize::from(self.peer(node)?.0)).map(|peer| peer.config.name.clone())
+    }
+
+    /// When [`Engine::refresh_relaying`] has something to do without events.
+    pub(crate) fn next_timeout(&self) -> Option<Instant> {
+        self.tell_at.into_iter().chain(self.look_at).min()
+    }
+
     /// The peer of that label; none where two have it.
     fn peer(&self, label: Label) -> Option<PeerId> {
         let first = self.by_label.partition_point(|(other, _)| *other < label);
@@ -125,17 +146,23 @@ impl Engine {
 
     /// Takes the peers' labels, and the routes to them that are asked for.
     pub(crate) fn set_routes(&mut self, now: Instant) {
-        let present = |peer: &&Peer| self.sessions.peer_by_key(&peer.config.public_key) == Some(peer.id);
         let of = |peer: &Peer| (label(&peer.config.public_key), peer.id);
+        let present = self.peers.iter().filter(|peer| self.is_present(peer));
+        let mut by_label: Vec<_> = present.map(of).collect();
+        by_label.sort_unstable();
+        self.relaying.by_label = by_label;
         self.relaying.labels = self.peers.iter().map(|peer| of(peer).0).collect();
-        self.relaying.by_label = self.peers.iter().filter(present).map(of).collect();
-        self.relaying.by_label.sort_unstable();
         self.relaying.routes.forget_configured();
         for index in 0..self.peers.len() {
             let config = self.peers[index].config.clone();
             let routes = config.routes.iter().filter_map(|relays| self.configure_route(now, &config, relays)).collect();
             self.peers[index].routes = routes;
         }
+    }
+
+    /// Whether a peer is configured still.
+    fn is_present(&self, peer: &Peer) -> bool {
+        self.sessions.peer_by_key(&peer.config.public_key) == Some(peer.id)
     }
 
     fn configure_route(&mut self, now: Instant, to: &PeerConfig, relays: &[PublicKey]) -> Option<SocketAddr> {
@@ -147,12 +174,25 @@ impl Engine {
         Some(self.relaying.routes.configure(now, via, way, name))
     }
 
+    /// What depends on which peers can be reached, when that may have changed, and from time to time.
+    pub(crate) fn refresh_relaying(&mut self, now: Instant) {
+        let has_heard = self.peers.iter_mut().any(|peer| core::mem::take(&mut peer.reach.has_changed));
+        let events = self.event_count();
+        if !has_heard && events == self.relaying.seen_events && self.relaying.next_timeout().is_none_or(|at| at > now) {
+            return;
+        }
+        self.relaying.seen_events = events;
+        self.refresh_routes(now);
+        self.tell_neighbours(now);
+        self.refresh_detours(now);
+    }
+
     /// A route is up while its first relay can be reached.
-    pub(crate) fn refresh_routes(&mut self, now: Instant) {
+    fn refresh_routes(&mut self, now: Instant) {
         let peers = &self.peers;
         let reaches = |via: PeerId| {
             let peer = peers.get(usize::from(via.0));
-            peer.is_some_and(|peer| peer.is_established() && peer.usable_paths().next().is_some())
+            peer.is_some_and(|peer| peer.is_established() && peer.fastest_direct_path().is_some())
         };
         let mut changed: Vec<(Link, bool)> = Vec::new();
         for route in self.relaying.routes.iter_mut() {

@@ -67,6 +67,11 @@ impl Routes {
         route.address
     }
 
+    /// Whether one of these addresses is that of a route over this relay.
+    pub(super) fn leads_over(&self, via: PeerId, addresses: &[SocketAddr]) -> bool {
+        self.by_link.values().any(|route| route.via == via && addresses.contains(&route.address))
+    }
+
     /// None is asked for any more.
     pub(super) fn forget_configured(&mut self) {
         self.by_link.values_mut().for_each(|route| route.is_configured = false);

@@ -2,7 +2,6 @@
 
 use crate::interface::Transmit;
 use crate::node::Engine;
-use core::ops::Range;
 use weft_units::PeerId;
 use weft_wire::hop::HOP_HEADER_LEN;
 use weft_wire::relay::{Way, overhead};
@@ -17,7 +16,7 @@ impl Engine {
         let route = self.relaying.routes.get(transmit.link)?;
         let (via, way) = (route.via, route.way);
         let peer = self.peers.get(usize::from(via.0))?;
-        let path = peer.paths.get(peer.fastest_path()?).filter(|path| path.is_usable())?;
+        let path = peer.fastest_direct_path()?;
         let (link, destination, source) = (path.link, path.remote, path.local);
         let len = self.wrap_each(via, &way, &transmit, out)?;
         let longer = overhead(way.labels().len());
@@ -25,21 +24,20 @@ impl Engine {
         Some(Transmit { link, destination, source, len, segment_size, ..transmit })
     }
 
-    /// The last first, so that none is written over before it has moved; gives the bytes of all.
+    /// Moves the last first, so that none is written over before, and seals the first first; gives the bytes of all.
     fn wrap_each(&mut self, via: PeerId, way: &Way, transmit: &Transmit, out: &mut [u8]) -> Option<usize> {
         let longer = overhead(way.labels().len());
         let size = transmit.segment_size.map_or(transmit.len, usize::from).max(1);
         let count = transmit.len.div_ceil(size);
+        let total = transmit.len + count * longer;
+        let out = out.get_mut(..total)?;
         for number in (0..count).rev() {
             let from = number * size..transmit.len.min((number + 1) * size);
-            let to = number * (size + longer)..from.end + (number + 1) * longer;
-            self.wrap_one(via, way, from, out.get_mut(..to.end)?, to.start)?;
+            out.copy_within(from, number * (size + longer) + HOP_HEADER_LEN);
         }
-        Some(transmit.len + count * longer)
-    }
-
-    fn wrap_one(&mut self, via: PeerId, way: &Way, from: Range<usize>, out: &mut [u8], to: usize) -> Option<()> {
-        out.copy_within(from, to + HOP_HEADER_LEN);
-        self.sessions.seal_relayed(via, way, out.get_mut(to..)?).ok()
+        for datagram in out.chunks_mut(size + longer) {
+            self.sessions.seal_relayed(via, way, datagram).ok()?;
+        }
+        Some(total)
     }
 }

@@ -43,6 +43,8 @@ pub(super) struct Plan {
     pub(super) has_vpns: bool,
     /// Someone was out of reach for so long that keys end and calls become rare.
     pub(super) is_long: bool,
+    /// Nodes pass datagrams on between the others.
+    pub(super) has_relays: bool,
 }
 
 /// The run's phases.
@@ -121,7 +123,8 @@ impl Plan {
         let times = Times::draw(&mut rng, is_long);
         let (flows, talks, faults) = Default::default();
         let has_vpns = root.split(5).chance(0.5);
-        let mut plan = Plan { seed, nodes, pairs, flows, talks, faults, times, has_vpns, is_long };
+        let has_relays = is_mesh && root.split(7).chance(0.5);
+        let mut plan = Plan { seed, nodes, pairs, flows, talks, faults, times, has_vpns, is_long, has_relays };
         plan.draw_traffic(&mut root.split(2));
         plan.draw_faults(&mut root.split(3));
         if plan.faults.iter().any(|fault| matches!(fault.kind, FaultKind::Mtu { .. })) {
@@ -325,6 +328,7 @@ impl NodePlan {
             weights,
             leasable: None,
             dscp: Dscp::Copy,
+            detours: true,
         };
         NodePlan {
             links,

@@ -144,6 +144,9 @@ impl Site {
         let config = self.config(plan);
         // The plan gives each node a key of its own, so there is nothing to refuse.
         self.engine = Engine::new(config, self.local(now), seed).ok();
+        if let Some(engine) = &mut self.engine {
+            engine.set_relaying(plan.has_relays);
+        }
         self.inner_mtu = self.engine.as_ref().map_or(1280, Engine::inner_mtu);
         for link in 0..self.is_unplugged.len() {
             if !self.is_unplugged[link] {

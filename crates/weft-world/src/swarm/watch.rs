@@ -10,7 +10,9 @@ use weft_units::{Duration, Instant, Rng};
 const KEY_LIFETIME: Duration = Duration::from_secs(180);
 /// For so long the copy of an initiation is answered again.
 const REPEAT_FOR: Duration = Duration::from_secs(6);
-const SEALED: [u8; 4] = [4, 5, 7, 8];
+const SEALED: [u8; 5] = [4, 5, RELAYED, 7, 8];
+/// Its second byte is no path: all of these between two nodes share their numbers.
+const RELAYED: u8 = 6;
 const INITIATION: u8 = 1;
 const RESPONSE: u8 = 2;
 /// Datagrams kept for each node, to be replayed.
@@ -24,6 +26,16 @@ pub(super) fn type_of(datagram: &[u8]) -> u8 {
 /// Whether it is encrypted under a session's key.
 pub(super) fn is_sealed(datagram: &[u8]) -> bool {
     datagram.len() >= 10 && SEALED.contains(&type_of(datagram))
+}
+
+/// The path a sealed datagram is numbered on.
+fn path_of(datagram: &[u8]) -> u8 {
+    if type_of(datagram) == RELAYED { u8::MAX } else { datagram[1] }
+}
+
+/// Whether it is for a relay, or from one.
+pub(super) fn is_relayed(datagram: &[u8]) -> bool {
+    type_of(datagram) == RELAYED
 }
 
 fn u32_at(datagram: &[u8], at: usize) -> u32 {
@@ -67,7 +79,7 @@ impl Watch {
         if !is_sealed(datagram) {
             return Ok(());
         }
-        let (path, receiver, number) = (datagram[1], u32_at(datagram, 2), u32_at(datagram, 6));
+        let (path, receiver, number) = (path_of(datagram), u32_at(datagram, 2), u32_at(datagram, 6));
         if self.numbers.insert((from, receiver, path), number).is_some_and(|last| number <= last) {
             let what = format!("node {from}, key {receiver:08x}, path {path}: {number} again or out of order");
             return Err(Violation::new("packet number", now, what));

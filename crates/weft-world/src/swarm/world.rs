@@ -6,7 +6,7 @@ use super::packet::{self, Offload, Segment, VNET};
 use super::plan::Plan;
 use super::site::{Site, Waiting, public_key};
 use super::violation::Violation;
-use super::watch::{Taken, Watch, is_sealed, type_of};
+use super::watch::{Taken, Watch, is_relayed, is_sealed, type_of};
 use super::wire::{Sent, Wire, corrupt};
 use std::cmp::{Ordering, Reverse};
 use std::collections::BinaryHeap;
@@ -402,6 +402,7 @@ impl<'a> World<'a> {
             if let Some(sender) = datagram.sender
                 && rejected == 0
                 && is_sealed(&datagram.bytes)
+                && !is_relayed(&datagram.bytes)
             {
                 self.watch.on_accepted(node, sender, datagram.source, &datagram.bytes);
             }
@@ -498,6 +499,9 @@ impl<'a> World<'a> {
         let Some((peer, _)) = self.wire.behind(to.ip()).filter(|_| is_sealed(datagram)) else { return Ok(()) };
         if !self.peers[node].contains(&peer) {
             return Err(Violation::new("wrong peer", self.now, format!("node {node} sends to node {peer}")));
+        }
+        if is_relayed(datagram) {
+            return Ok(());
         }
         let is_even = datagram[1].is_multiple_of(2);
         // The node with the lower key opens paths with even numbers.

@@ -37,6 +37,7 @@ pub fn run(cli: Cli) -> Result<Outcome, Failure> {
         Command::Down(control) => act::down(&control),
         Command::Status(reading) => show::show(&reading, show::status),
         Command::Paths(reading) => show::show(&reading, show::paths),
+        Command::Sense(reading) => show::show(&reading, show::sense),
         Command::Flows(reading) => show::show(&reading, show::flows),
         Command::Weights { set: Some(WeightsCommand::Set { weights, control }), .. } => {
             act::set_weights(&weights, &control)

@@ -128,7 +128,11 @@ pub fn paths(status: &Status) -> String {
             rate(Some(path.delivery_bps)),
             bytes(path.sent_bytes),
             bytes(path.received_bytes),
-            if path.in_bundle { "yes" } else { "no" }.to_owned(),
+            match (path.in_bundle, path.standby) {
+                (true, _) => "yes".to_owned(),
+                (_, true) => "standby".to_owned(),
+                _ => "no".to_owned(),
+            },
             path.cause.clone(),
         ]);
     }
@@ -216,6 +220,32 @@ pub fn vpns(status: &Status) -> String {
     format!(
         "{table}\n*: open. STRAYS: refused, the source is not behind who sent them. NO ROUTE: no member has a prefix.\n{loops}"
     )
+}
+
+/// What is known of the network: paths from here, and what relays say.
+pub fn sense(status: &Status) -> String {
+    let mut table = Table::new(&["FROM", "TO", "BY", ">RTT", ">JITTER", ">LOSS", ">CAPACITY", ">USED", "STATE"]);
+    for peer in &status.peers {
+        for path in &peer.paths {
+            table.row([
+                "here".to_owned(),
+                peer.name.clone(),
+                path.link.clone(),
+                path.rtt_us.map_or_else(dash, millis),
+                millis(path.jitter_us),
+                percent(path.loss),
+                rate(path.capacity_bps),
+                rate(Some(path.delivery_bps)),
+                if path.standby { "standby".to_owned() } else { path.state.clone() },
+            ]);
+        }
+    }
+    for (relay, reach) in status.peers.iter().flat_map(|peer| peer.reaches.iter().map(move |reach| (peer, reach))) {
+        let said = "it says so".to_owned();
+        let (rtt, loss) = (millis(reach.rtt_us), percent(reach.loss));
+        table.row([relay.name.clone(), reach.node.clone(), dash(), rtt, dash(), loss, dash(), dash(), said]);
+    }
+    if table.is_empty() { "nothing: no peer has been reached\n".to_owned() } else { table.to_string() }
 }
 
 /// The weights of the paths.

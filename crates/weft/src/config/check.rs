@@ -73,7 +73,9 @@ fn peers(config: &Config, report: &Report) {
                 report.error(peer.public_key.span.clone(), message, None);
             }
         }
-        if peer.endpoints.is_empty() && peer.via.is_empty() && config.node.listen.is_none() {
+        let may_be_relayed = peer.policy.detours
+            && config.peers.iter().any(|other| other.name != peer.name && !other.endpoints.is_empty());
+        if peer.endpoints.is_empty() && peer.via.is_empty() && !may_be_relayed && config.node.listen.is_none() {
             let message =
                 format!("peer `{}` has no endpoints and [node] no `listen`: nobody can begin", peer.name.value);
             let help = "give one of the two";

@@ -2,11 +2,13 @@
 
 use super::device::Device;
 use crate::config;
-use crate::status::{Flow, Path, Peer, Relay, TcpEr, Vpn, VpnLoop, VpnMember};
+use crate::status::{Flow, Path, Peer, Reach, Relay, TcpEr, Vpn, VpnLoop, VpnMember};
 use std::net::SocketAddr;
 use std::time::Duration;
 use weft_core::service::Service;
-use weft_engine::{FlowSnapshot, MemberSnapshot, PathSnapshot, PeerSnapshot, RelayTotals, VpnSnapshot, VpnTotals};
+use weft_engine::{
+    FlowSnapshot, MemberSnapshot, PathSnapshot, PeerSnapshot, ReachSnapshot, RelayTotals, VpnSnapshot, VpnTotals,
+};
 use weft_tcp_er::congestion::Choice;
 use weft_units::VpnId;
 
@@ -54,7 +56,13 @@ pub fn peer(peer: &PeerSnapshot) -> Peer {
         hold_us: micros(peer.hold),
         paths: peer.paths.iter().map(path).collect(),
         flows: peer.flows.iter().map(flow).collect(),
+        reaches: peer.reaches.iter().map(reach).collect(),
     }
+}
+
+fn reach(reach: &ReachSnapshot) -> Reach {
+    let node = reach.name.clone().unwrap_or_else(|| format!("{:08x}", reach.node));
+    Reach { node, rtt_us: micros(reach.rtt), loss: reach.loss }
 }
 
 /// A VPN as it is shown.
@@ -130,6 +138,7 @@ fn path(path: &PathSnapshot) -> Path {
         state: path.state.to_string(),
         cause: path.cause.to_owned(),
         in_bundle: path.in_bundle,
+        standby: path.standby,
         rtt_us: path.rtt.map(micros),
         rtt_min_us: path.rtt_min.map(micros),
         queue_delay_us: micros(path.queue_delay),

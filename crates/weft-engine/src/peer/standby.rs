@@ -1,0 +1,46 @@
+//! Paths that stand by: over relays nobody asked for, they are kept measured, and carry data while nothing else answers.
+
+use super::recovery::Rescue;
+use super::{Context, Peer};
+use crate::path::Path;
+use weft_wire::frame::{Frame, FrameWriter};
+
+impl Peer {
+    /// A path that stands by is spare as long as another answers.
+    pub(super) fn choose_spares(&mut self, cx: &mut Context<'_>) {
+        if !self.paths.iter().any(|path| path.standby || path.spare) {
+            return;
+        }
+        let suffices = |path: &Path| !path.standby && path.carries() && path.health.answers();
+        let has_other = self.paths.iter().any(suffices);
+        for index in 0..self.paths.len() {
+            let path = &mut self.paths[index];
+            let is_spare = path.standby && has_other;
+            let was_spare = core::mem::replace(&mut path.spare, is_spare);
+            if is_spare && !was_spare {
+                self.rescue_path(cx, index, Rescue::Queued);
+            }
+        }
+    }
+
+    /// What the peer is to be told of nodes beside this one. True if there was something.
+    pub(super) fn write_neighbours(&mut self, index: usize, writer: &mut FrameWriter<'_>) -> bool {
+        let before = writer.len();
+        while let Some(neighbour) = self.news.front() {
+            if writer.write(&Frame::Neighbour(*neighbour)).is_err() {
+                break;
+            }
+            self.news.pop_front();
+        }
+        if let Some(path) = self.paths.get_mut(index) {
+            path.pending.neighbours = !self.news.is_empty();
+        }
+        writer.len() > before
+    }
+
+    /// The healthiest path that leads to the peer without relays.
+    pub(crate) fn fastest_direct_path(&self) -> Option<&Path> {
+        let direct = self.paths.iter().filter(|path| path.is_usable() && !crate::relay::is_route(&path.remote));
+        direct.min_by_key(|path| (path.state(), path.rtt().smoothed()))
+    }
+}

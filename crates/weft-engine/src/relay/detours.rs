@@ -1,0 +1,83 @@
+//! Detours: routes over one relay that nobody asked for, ready for when nothing else reaches a peer.
+
+use super::Label;
+use crate::node::Engine;
+use crate::peer::Peer;
+use alloc::vec::Vec;
+use core::net::SocketAddr;
+use weft_units::{Duration, Instant, PeerId};
+use weft_wire::frame::Neighbour;
+use weft_wire::relay::Way;
+
+/// How many are kept ready for each peer. They have no relay in common.
+const DETOURS: usize = 2;
+/// How often it is looked for better ones.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+/// Another is better only if it takes less than so much of the time.
+const BETTER: f64 = 0.8;
+
+/// How long a datagram takes over a relay, with what is lost counted as repeated.
+fn cost(relay: &Peer, behind: &Neighbour) -> Option<f64> {
+    let path = relay.fastest_direct_path().filter(|path| path.health.answers())?;
+    let lost = path.loss().fraction() + f64::from(behind.loss) / 256.0;
+    let round_trip = path.rtt().smoothed() + Duration::from_micros(behind.rtt_us.into());
+    Some(round_trip.as_secs_f64() * (1.0 + 2.0 * lost))
+}
+
+impl Engine {
+    /// Looks for detours by what relays have said.
+    pub(super) fn refresh_detours(&mut self, now: Instant) {
+        let is_needed = self.peers.iter().any(|peer| !peer.reach.is_empty() || !peer.detours.is_empty());
+        self.relaying.look_at = is_needed.then_some(now + LOOK_EVERY);
+        if !is_needed {
+            return;
+        }
+        for index in 0..self.peers.len() {
+            // One of the two ends looks for both.
+            let peer = &self.peers[index];
+            if self.sessions.public_key() > peer.config.public_key && self.is_present(peer) {
+                self.choose_detours(now, index);
+            }
+        }
+    }
+
+    fn choose_detours(&mut self, now: Instant, to: usize) {
+        let (peer, labels) = (&self.peers[to], &self.relaying.labels);
+        let Some(label) = labels.get(to).copied() else { return };
+        let mut found: Vec<(f64, PeerId)> = Vec::new();
+        for relay in self.peers.iter().filter(|relay| relay.id != peer.id && peer.config.policy.detours) {
+            let cost = relay.reach.of(now, label).and_then(|behind| cost(relay, &behind));
+            let is_used = self.relaying.routes.leads_over(relay.id, &peer.detours);
+            found.extend(cost.map(|cost| (if is_used { cost * BETTER } else { cost }, relay.id)));
+        }
+        found.sort_by(|(one, _), (other, _)| one.total_cmp(other));
+        let chosen = found.iter().take(DETOURS).filter_map(|(_, relay)| self.detour(now, *relay, label)).collect();
+        self.set_detours(now, to, chosen);
+    }
+
+    fn detour(&mut self, now: Instant, relay: PeerId, to: Label) -> Option<SocketAddr> {
+        let way = Way::new(&[to]).ok()?;
+        let name = &self.peers.get(usize::from(relay.0))?.config.name;
+        Some(self.relaying.routes.configure(now, relay, way, name))
+    }
+
+    fn set_detours(&mut self, now: Instant, to: usize, mut chosen: Vec<SocketAddr>) {
+        let peer = &mut self.peers[to];
+        // Nor one that is asked for, here or there.
+        let is_there = |detour| peer.paths.iter().any(|path| !path.ours && path.remote == detour);
+        chosen.retain(|detour| !peer.routes.contains(detour) && !is_there(*detour));
+        if peer.detours.len() == chosen.len() && chosen.iter().all(|detour| peer.detours.contains(detour)) {
+            return;
+        }
+        let is_called = peer.is_established() || !peer.detours.is_empty();
+        peer.detours = chosen;
+        self.with_peer(now, to, |peer, cx| peer.bar_unwanted(cx, None));
+        let links: Vec<_> = self.relaying.routes.up().cloned().collect();
+        for link in links {
+            self.with_peer(now, to, |peer, cx| peer.on_link_up(cx, &link));
+        }
+        if !is_called {
+            self.start_handshakes(now);
+        }
+    }
+}
