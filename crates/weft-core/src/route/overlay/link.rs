@@ -41,8 +41,8 @@ const SLACK: Duration = Duration::from_millis(10);
 const FIRST_PATIENCE: Duration = Duration::from_millis(500);
 /// Echoes later than this are forgotten.
 const MEMORY: Duration = Duration::from_secs(2);
-/// A link that is down is tried again at most this far apart.
-const LONGEST_REST: Duration = Duration::from_secs(60);
+/// A link that is down is tried again at most this far apart: who is cut off is found again so soon.
+const LONGEST_REST: Duration = Duration::from_secs(8);
 
 /// How often a neighbour is probed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -4,18 +4,18 @@ use super::link::Quality;
 use super::neighbour::{Neighbour, Standing};
 use super::{CELL, LeafSet, Overlay};
 use alloc::vec::Vec;
-use weft_units::{Duration, Instant, NodeId};
+use weft_units::{Instant, NodeId};
 
 /// Candidates on trial at a time.
 const MOST_CANDIDATES: usize = 64;
 /// Nodes tried for a cell beyond those it has room for, so that there is a choice.
-const SPARE_CANDIDATES: usize = 2;
-/// A candidate that left as many probes unanswered is refused…
+const SPARE_CANDIDATES: usize = 4;
+/// A candidate that left as many probes unanswered is not on trial any more…
 const TRIES: u32 = 4;
-/// …for as long (Chimera's GRACEPERIOD).
-const REFUSED_FOR: Duration = Duration::from_secs(30);
-const MOST_REFUSED: usize = 64;
-/// Lost nodes that are tried again now and then: those nearest on the ring, by which a network that fell apart finds together.
+/// …and forgotten after as many more, the last ones eight seconds apart.
+const LATE_TRIES: u32 = 8;
+/// Silent nodes that are tried again now and then: of those that ever answered the nearest on the ring, by which a network that fell
+/// apart finds together.
 const MOST_LOST: usize = 32;
 /// Neighbours asked after a row lost a node.
 const ROW_QUESTIONS: u8 = 6;
@@ -23,11 +23,8 @@ const ROW_QUESTIONS: u8 = 6;
 impl Overlay {
     /// Somebody names a node.
     pub(super) fn consider(&mut self, now: Instant, id: NodeId, details: &[u8], anyway: bool) {
-        let is_refused = self.refused.get(&id).is_some_and(|until| now < *until);
-        if id == self.own.id || self.table.get(id).is_some() || is_refused || !(anyway || self.is_wanted(id)) {
-            return;
-        }
-        if self.census().candidates < MOST_CANDIDATES {
+        let is_news = id != self.own.id && self.table.get(id).is_none();
+        if is_news && (anyway || self.is_wanted(id)) && self.census().candidates < MOST_CANDIDATES {
             self.table.insert(id, Neighbour::candidate(details));
             self.set_timer(now, id);
         }
@@ -56,9 +53,10 @@ impl Overlay {
         let (link, quality) = (&neighbour.link, neighbour.link.quality());
         match neighbour.standing {
             Standing::Candidate if link.is_measured() => self.admit(now, id),
-            Standing::Candidate if link.missed() >= TRIES => self.refuse(now, id),
+            Standing::Candidate if link.missed() >= TRIES => self.put_off(now, id),
             Standing::Member if quality == Quality::Down => self.lose(now, id),
             Standing::Lost if quality != Quality::Down => self.admit(now, id),
+            Standing::Lost if !link.is_measured() && link.missed() >= LATE_TRIES => self.forget(now, id),
             _ => {}
         }
     }
@@ -72,32 +70,30 @@ impl Overlay {
         self.state.table_news = before.wrapping_add(1);
         self.renew_leaves(now);
         self.trim_cell_of(id);
-        if self.table.get(id).is_none() {
+        if self.table.get(id).is_some() {
+            self.gossip_wait = self.timing.gossip;
+        } else {
             self.state.table_news = before;
         }
     }
 
-    fn refuse(&mut self, now: Instant, id: NodeId) {
-        self.table.remove(id);
-        if self.refused.len() >= MOST_REFUSED {
-            self.refused.retain(|_, until| now < *until);
-        }
-        if self.refused.len() < MOST_REFUSED {
-            self.refused.insert(id, now + REFUSED_FOR);
-        }
+    fn lose(&mut self, now: Instant, id: NodeId) {
+        self.losses += 1;
+        self.put_off(now, id);
+        self.mend_after(now, id);
     }
 
-    fn lose(&mut self, now: Instant, id: NodeId) {
+    /// From now on it is only tried now and then.
+    fn put_off(&mut self, now: Instant, id: NodeId) {
         if let Some(neighbour) = self.table.get_mut(id) {
             neighbour.standing = Standing::Lost;
+            neighbour.link.mark_down(now);
         }
-        self.mend_after(now, id);
         let own = self.own.id;
         let lost = || self.table.iter().filter(|(_, neighbour)| neighbour.standing == Standing::Lost);
-        if lost().count() > MOST_LOST
-            && let Some(farthest) = lost().map(|(id, _)| id).max_by_key(|id| own.distance_to(id))
-        {
-            self.table.remove(farthest);
+        let worst = lost().max_by_key(|(id, neighbour)| (!neighbour.link.is_measured(), own.distance_to(id)));
+        if let Some((worst, _)) = worst.filter(|_| lost().count() > MOST_LOST) {
+            self.table.remove(worst);
         }
     }
 

@@ -32,7 +32,7 @@ pub use prefix_table::PrefixTable;
 pub use select::{Choice, NextHop, select};
 
 use alloc::boxed::Box;
-use alloc::collections::{BTreeMap, VecDeque};
+use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use neighbour::{Neighbour, Standing};
 use timers::Timers;
@@ -53,7 +53,7 @@ pub struct Timing {
     pub used: Pace,
     /// All others.
     pub idle: Pace,
-    /// Between two looks for nearer nodes, and for what was missed; a third more or less.
+    /// Between two looks for nearer nodes, and for what was missed, a third more or less; up to 32 times as long while nothing changes.
     pub gossip: Duration,
 }
 
@@ -61,7 +61,7 @@ impl Default for Timing {
     fn default() -> Timing {
         let pace =
             |calm, in_doubt| Pace { calm: Duration::from_millis(calm), in_doubt: Duration::from_millis(in_doubt) };
-        Timing { used: pace(25, 10), idle: pace(1_000, 50), gossip: Duration::from_secs(15) }
+        Timing { used: pace(25, 10), idle: pace(1_000, 50), gossip: Duration::from_secs(2) }
     }
 }
 
@@ -100,6 +100,8 @@ pub struct Census {
     pub candidates: usize,
     /// Silent.
     pub lost: usize,
+    /// How often a member has fallen silent since the start.
+    pub losses: u64,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -121,14 +123,14 @@ pub struct Overlay {
     bootstrap: Vec<Contact>,
     table: PrefixTable<Neighbour>,
     leaves: LeafSet,
-    /// Candidates that did not answer, and until when nobody may name them again.
-    refused: BTreeMap<NodeId, Instant>,
     state: NodeState,
     /// By row: how many more neighbours to ask for nodes after a loss.
     row_questions: Vec<u8>,
     alone_at: Instant,
     gossip_at: Instant,
+    gossip_wait: Duration,
     gossips_with: Option<NodeId>,
+    losses: u64,
     duplicates: Duplicates,
     timers: Timers,
     outgoing: VecDeque<(NodeId, Outgoing)>,
@@ -145,13 +147,14 @@ impl Overlay {
             own,
             timing,
             rng,
-            refused: BTreeMap::new(),
             state: NodeState { is_ready: bootstrap.is_empty(), ..NodeState::default() },
             bootstrap,
             row_questions: Vec::new(),
             alone_at: now + ALONE_AFTER,
             gossip_at: now,
+            gossip_wait: timing.gossip,
             gossips_with: None,
+            losses: 0,
             duplicates: Duplicates::default(),
             timers: Timers::default(),
             outgoing: VecDeque::new(),
@@ -192,7 +195,7 @@ impl Overlay {
 
     /// How many nodes it knows.
     pub fn census(&self) -> Census {
-        let mut census = Census::default();
+        let mut census = Census { losses: self.losses, ..Census::default() };
         for (_, neighbour) in self.table.iter() {
             *match neighbour.standing {
                 Standing::Member => &mut census.members,

@@ -11,6 +11,8 @@ use weft_wire::overlay::{Contact, Contacts, MAX_CONTACTS, Query, emit_found};
 const SEARCH: Duration = Duration::from_secs(1);
 /// Nodes that a look for nearer ones tries.
 const GOSSIP_TRIALS: usize = 4;
+/// How much longer gossip rests at most when it found nothing.
+const LONGEST_GOSSIP: u32 = 32;
 const ALL_COLUMNS: u16 = u16::MAX;
 
 impl Overlay {
@@ -105,21 +107,26 @@ impl Overlay {
         ids
     }
 
-    /// Members of the wanted cells, in turns, of each from anywhere in it.
+    /// Members of the wanted cells, of each from anywhere in it: up to half of them of this node's own cell, which nobody knows better, the
+    /// others in turns.
     fn spread(&mut self, of: NodeId, row: usize, columns: u16) -> Vec<NodeId> {
-        let mut cells: Vec<Vec<NodeId>> = Vec::new();
+        let own_column = self.own.id.digit(row);
+        let (mut ids, mut cells) = (Vec::new(), Vec::new());
         for column in (0..16).filter(|column| columns >> column & 1 == 1) {
             let told = self.table.cell(of, row, column).filter(|(_, neighbour)| neighbour.is_worth_telling());
-            let mut ids: Vec<NodeId> = told.map(|(id, _)| id).collect();
-            if !ids.is_empty() {
-                let start = self.rng.below(ids.len() as u64) as usize;
-                ids.rotate_left(start);
-                cells.push(ids);
+            let mut cell: Vec<NodeId> = told.map(|(id, _)| id).collect();
+            let start = self.rng.below(cell.len() as u64) as usize;
+            cell.rotate_left(start);
+            if column == own_column && self.own.id.common_digits(&of) >= row {
+                ids.extend(cell.into_iter().take(MAX_CONTACTS / 2));
+            } else {
+                cells.push(cell);
             }
         }
-        let turns = (0..MAX_CONTACTS).flat_map(|turn| cells.iter().filter_map(move |cell| cell.get(turn).copied()));
+        let turns = (0..MAX_CONTACTS).flat_map(|turn| cells.iter().filter_map(move |cell| cell.get(turn)));
         // One more than fits: the asker may be among them.
-        turns.take(MAX_CONTACTS + 1).collect()
+        ids.extend(turns.take(MAX_CONTACTS + 1 - ids.len()));
+        ids
     }
 
     /// Now and then: asks one member for others in its row, some of which may be nearer, and for its neighbourhood if it is a leaf.
@@ -129,13 +136,13 @@ impl Overlay {
         let Some(id) = chosen else {
             self.gossip_at = now + SEARCH;
             for contact in self.bootstrap.clone() {
-                self.refused.remove(&contact.id);
                 self.consider(now, contact.id, &contact.details, true);
             }
             self.check_ready(now);
             return;
         };
-        self.gossip_at = now + self.timing.gossip.mul_f64(2.0 / 3.0 + self.rng.unit() * 2.0 / 3.0);
+        self.gossip_at = now + self.gossip_wait.mul_f64(2.0 / 3.0 + self.rng.unit() * 2.0 / 3.0);
+        self.gossip_wait = (self.gossip_wait * 2).min(self.timing.gossip * LONGEST_GOSSIP);
         self.gossips_with = Some(id);
         let row = self.own.id.common_digits(&id) as u8;
         let is_leaf = self.leaves.contains(id);

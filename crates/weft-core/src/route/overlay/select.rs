@@ -70,12 +70,11 @@ impl Overlay {
         if header.was_duplicated && !self.duplicates.is_new(now, header.source, header.run, header.seq) {
             return NextHop::Drop;
         }
-        let choices = self.choices(header.key);
-        let Some(next) = select(&choices, !header.was_duplicated) else {
-            return if self.is_ready() { NextHop::Deliver } else { NextHop::Drop };
-        };
-        let Some(hops_left) = header.hops_left.checked_sub(1) else { return NextHop::Drop };
-        header.hops_left = hops_left;
+        let next = self.way_to(header.key, !header.was_duplicated);
+        if matches!(next, NextHop::Forward(_) | NextHop::Duplicate(..)) {
+            let Some(hops_left) = header.hops_left.checked_sub(1) else { return NextHop::Drop };
+            header.hops_left = hops_left;
+        }
         match next {
             NextHop::Forward(id) => self.on_use(now, id),
             NextHop::Duplicate(first, second) => {
@@ -86,6 +85,15 @@ impl Overlay {
             NextHop::Deliver | NextHop::Drop => {}
         }
         next
+    }
+
+    /// Where a packet with this key would go now.
+    pub fn way_to(&self, key: NodeId, may_duplicate: bool) -> NextHop {
+        match select(&self.choices(key), may_duplicate) {
+            Some(next) => next,
+            None if self.is_ready() => NextHop::Deliver,
+            None => NextHop::Drop,
+        }
     }
 
     fn on_use(&mut self, now: Instant, id: NodeId) {
