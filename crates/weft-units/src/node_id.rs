@@ -6,7 +6,7 @@ use core::ops::RangeInclusive;
 ///
 /// Also a key that is to be routed: its root is the node nearest to it. Ordered as a number; a digit is four bits, the first one the
 /// most significant.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct NodeId([u8; NodeId::LEN]);
 
 /// How far apart two places on the ring are, modulo 2^160.
@@ -90,6 +90,19 @@ impl NodeId {
     }
 }
 
+/// As derived, in two comparisons of numbers.
+impl Ord for NodeId {
+    fn cmp(&self, other: &NodeId) -> core::cmp::Ordering {
+        self.parts().cmp(&other.parts())
+    }
+}
+
+impl PartialOrd for NodeId {
+    fn partial_cmp(&self, other: &NodeId) -> Option<core::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
 impl fmt::Display for NodeId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
@@ -132,6 +145,7 @@ mod tests {
             let other = near(&id, common, &mut rng);
             let alike = digits(&id).iter().zip(digits(&other)).take_while(|(a, b)| **a == *b).count();
             assert_eq!(id.common_digits(&other), alike);
+            assert_eq!(id.cmp(&other), digits(&id).cmp(&digits(&other)));
         }
     }
 

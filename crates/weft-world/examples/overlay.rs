@@ -59,14 +59,20 @@ fn show_churn(seeds: Range<u64>) -> bool {
     for outcome in all.iter().filter(|outcome| outcome.is_broken()) {
         is_well = false;
         println!(
-            "seed {}: {} nodes, astray {}, lost after healing {:?}, after deaths {:?}, missing {:?}",
-            outcome.seed, outcome.nodes, outcome.astray, outcome.healed, outcome.mended, outcome.missing
+            "seed {}: {} nodes, astray {}, followed and lost after healing {:?}, deaths {:?}, cuts {:?}; missing {:?}",
+            outcome.seed,
+            outcome.nodes,
+            outcome.astray,
+            outcome.healed,
+            outcome.mended,
+            outcome.around,
+            outcome.missing
         );
     }
     let sum = |what: fn(&churn::Outcome) -> u64| all.iter().map(what).sum::<u64>();
     println!(
         "{} topologies: {} packets followed in disturbed networks, {} lost; {} after healing, {} lost; {} after deaths, {} lost; \
-         {} sent to nodes no nearer",
+         {} with cuts that stay, {} lost; {} sent to nodes no nearer",
         all.len(),
         sum(|o| o.disturbed.0),
         sum(|o| o.disturbed.1),
@@ -74,6 +80,8 @@ fn show_churn(seeds: Range<u64>) -> bool {
         sum(|o| o.healed.1),
         sum(|o| o.mended.0),
         sum(|o| o.mended.1),
+        sum(|o| o.around.0),
+        sum(|o| o.around.1),
         sum(|o| o.astray),
     );
     let within = all.iter().filter(|outcome| outcome.has_few_hops()).count();

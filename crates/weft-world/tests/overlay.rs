@@ -43,7 +43,7 @@ fn loss_and_jitter_alarm_nobody() {
 
 #[test]
 fn state_grows_with_the_logarithm() {
-    let [few, many] = [60, 600].map(|nodes| scale::run(1, nodes, 1_000));
+    let [few, many] = [60, 400].map(|nodes| scale::run(1, nodes, 1_000));
     let mean = |outcome: &scale::Outcome| outcome.members.iter().sum::<u32>() as f64 / outcome.members.len() as f64;
     assert!(mean(&many) < 2.5 * mean(&few), "{} and {} members", mean(&few), mean(&many));
     for outcome in [few, many] {

@@ -28,10 +28,10 @@ pub fn run(seed: u64, nodes: u32, duration: Duration, both_ways: bool) -> Outcom
     let mut terrain = Terrain::new(Shape::Plane, rng.split(2));
     terrain.jitter = Duration::from_millis(2);
     let mut world = World::new(terrain, Timing::default(), rng.split(3));
-    world.add(None);
+    world.add(&[]);
     for _ in 1..nodes {
         world.run_until(world.now() + Duration::from_millis(100));
-        world.add(Some(0));
+        world.add(&[0]);
     }
     world.run_until(Instant::ZERO + SETTLE);
     let (key, next) = loop {

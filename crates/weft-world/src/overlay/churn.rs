@@ -9,13 +9,15 @@ use std::collections::BTreeMap;
 use weft_core::route::overlay::Timing;
 use weft_units::{Duration, Instant, NodeId, Rng};
 
-const JOIN: Duration = Duration::from_secs(4);
-const SETTLE: Duration = Duration::from_secs(8);
-const CHURN: Duration = Duration::from_secs(12);
+const JOIN: Duration = Duration::from_secs(3);
+const SETTLE: Duration = Duration::from_secs(4);
+const CHURN: Duration = Duration::from_secs(8);
 /// From the last fault until every packet must find its root again.
-const HEAL: Duration = Duration::from_secs(15);
+const HEAL: Duration = Duration::from_secs(12);
 /// From a death until the cells must be full again.
 const REPAIR: Duration = Duration::from_secs(5);
+/// From a cut until there must be a way around.
+const AROUND: Duration = Duration::from_secs(10);
 const STEP: Duration = Duration::from_millis(100);
 const KEYS_PER_NODE: usize = 3;
 
@@ -34,6 +36,8 @@ pub struct Outcome {
     pub healed: (u64, u64),
     /// The same after the last deaths.
     pub mended: (u64, u64),
+    /// The same after cuts between neighbours on the ring and others, which stay.
+    pub around: (u64, u64),
     /// Hops of all packets that reached their root after the time to heal.
     pub hops: Vec<u32>,
     /// Entries that cells lacked five seconds after the last deaths, tables looked at, and tables that lacked any.
@@ -47,7 +51,7 @@ pub struct Outcome {
 impl Outcome {
     /// A packet went astray, or was lost when all should have been mended, or a cell was not full again.
     pub fn is_broken(&self) -> bool {
-        self.astray + self.healed.1 + self.mended.1 + self.missing.0 > 0
+        self.astray + self.healed.1 + self.mended.1 + self.around.1 + self.missing.0 > 0
     }
 
     /// 95 % of the packets made no more than log₁₆ N + 2 hops.
@@ -81,24 +85,25 @@ pub fn run(seed: u64) -> Outcome {
     terrain.loss = [0.0, 0.0, 0.002, 0.01][rng.below(4) as usize];
     terrain.jitter = Duration::from_millis(rng.below(10));
     let world = World::new(terrain, Timing::default(), rng.split(3));
-    let most = 4 + rng.below(60) as usize;
+    let most = 4 + rng.below(37) as usize;
     let outcome = Outcome { seed, ..Outcome::default() };
     let mut run = Run { world, rng, pending: Vec::new(), outcome, most };
     run.join();
     run.churn();
     run.heal();
     run.deaths();
+    run.cuts();
     run.finish()
 }
 
 impl Run {
     fn join(&mut self) {
-        self.world.add(None);
+        self.world.add(&[]);
         let apart = JOIN / self.most as u32;
         for _ in 1..self.most {
             self.world.run_until(self.world.now() + apart);
-            let via = self.any_alive();
-            self.world.add(via);
+            let via = self.some_alive();
+            self.world.add(&via);
         }
         self.world.run_until(Instant::ZERO + JOIN + SETTLE);
     }
@@ -107,6 +112,11 @@ impl Run {
         let ready: Vec<u32> =
             self.world.alive().into_iter().filter(|n| self.world.overlay(*n).is_some_and(|o| o.is_ready())).collect();
         ready.get(self.rng.below(ready.len() as u64) as usize).copied()
+    }
+
+    /// Whom a node knows at its start: three, of whom some may die before they answer.
+    fn some_alive(&mut self) -> Vec<u32> {
+        (0..3).filter_map(|_| self.any_alive()).collect()
     }
 
     fn churn(&mut self) {
@@ -134,7 +144,8 @@ impl Run {
                 self.pending.push((until, Pending::Start(a)));
             }
             2 => {
-                self.world.add(Some(a));
+                let via = self.some_alive();
+                self.world.add(&via);
             }
             3 => {
                 self.world.terrain.spoil(a, b, 1.0);
@@ -171,8 +182,8 @@ impl Run {
                     self.world.terrain.mend(b, a);
                 }
                 Pending::Start(node) => {
-                    let via = self.any_alive();
-                    self.world.start(node, via);
+                    let via = self.some_alive();
+                    self.world.start(node, &via);
                 }
                 Pending::Merge => self.world.alive().into_iter().for_each(|n| self.world.terrain.put_on_side(n, 0)),
                 Pending::Flap { left: 0, .. } => {}
@@ -190,8 +201,8 @@ impl Run {
         self.world.terrain.heal();
         for (_, what) in std::mem::take(&mut self.pending) {
             if let Pending::Start(node) = what {
-                let via = self.any_alive();
-                self.world.start(node, via);
+                let via = self.some_alive();
+                self.world.start(node, &via);
             }
         }
         self.world.run_until(self.world.now() + HEAL);
@@ -216,6 +227,25 @@ impl Run {
             self.outcome.missing.2 += u64::from(missing > 0);
         }
         self.outcome.mended = self.follow(KEYS_PER_NODE, true);
+    }
+
+    /// Cuts for good, one way or both: a fifth of the nodes lose the next one on the ring, as many another one.
+    fn cuts(&mut self) {
+        let mut ring = self.world.alive();
+        ring.sort_by_key(|node| self.world.id(*node));
+        for _ in 0..ring.len() / 5 {
+            let at = self.rng.below(ring.len() as u64) as usize;
+            let (a, next, other) =
+                (ring[at], ring[(at + 1) % ring.len()], ring[self.rng.below(ring.len() as u64) as usize]);
+            for b in [next, other] {
+                self.world.terrain.spoil(a, b, 1.0);
+                if self.rng.chance(0.5) {
+                    self.world.terrain.spoil(b, a, 1.0);
+                }
+            }
+        }
+        self.world.run_until(self.world.now() + AROUND);
+        self.outcome.around = self.follow(KEYS_PER_NODE, false);
     }
 
     /// Follows packets of random keys from every node that is ready; gives how many there were, and how many did not reach their root.

@@ -40,10 +40,10 @@ pub fn run(seed: u64, nodes: usize, deaths: usize) -> Vec<Gap> {
     let mut terrain = Terrain::new(Shape::Plane, rng.split(2));
     terrain.jitter = Duration::from_millis(2);
     let mut world = World::new(terrain, Timing::default(), rng.split(3));
-    world.add(None);
+    world.add(&[]);
     for _ in 1..nodes {
         world.run_until(world.now() + Duration::from_millis(100));
-        world.add(Some(0));
+        world.add(&[0]);
     }
     world.run_until(Instant::ZERO + SETTLE);
     let mut gaps = Vec::new();
@@ -64,7 +64,7 @@ fn one_death(world: &mut World, rng: &mut Rng, nodes: u32) -> Vec<Gap> {
     send_until(world, &mut flows, end);
     let arrivals = world.take_arrivals();
     let gaps = flows.iter().filter_map(|flow| gap(world, flow, victim, kill_at, &arrivals)).collect();
-    world.start(victim, Some((victim + 1) % nodes));
+    world.start(victim, &[(victim + 1) % nodes]);
     world.run_until(world.now() + RETURN);
     gaps
 }

@@ -59,10 +59,14 @@ fn follow(world: &World, node: u32, key: NodeId, may_duplicate: bool, hops: usiz
             return Walk::Astray;
         }
         let next = world.node(to);
-        if world.terrain.is_cut(node, next) {
+        let relay = overlay.via(to).map(|via| world.node(via));
+        let hands_on = |relay: u32| world.overlay(relay).is_some_and(|relay| relay.relays_to(to));
+        let stations: Vec<u32> = [Some(node), relay, Some(next)].into_iter().flatten().collect();
+        let is_cut = stations.windows(2).any(|hop| world.terrain.is_cut(hop[0], hop[1]));
+        if is_cut || !relay.is_none_or(hands_on) {
             return Walk::Lost;
         }
-        follow(world, next, key, may_duplicate, hops + 1)
+        follow(world, next, key, may_duplicate, hops + stations.len() - 1)
     };
     match overlay.way_to(key, may_duplicate) {
         NextHop::Deliver => Walk::Ends(overlay.id(), hops),

@@ -27,10 +27,10 @@ pub fn run(seed: u64, nodes: u32, duration: Duration, loss: f64, jitter: Duratio
     (terrain.loss, terrain.jitter) = (loss, jitter);
     let mut world = World::new(terrain, Timing::default(), rng.split(3));
     let mut keys = rng.split(4);
-    world.add(None);
+    world.add(&[]);
     for _ in 1..nodes {
         world.run_until(world.now() + Duration::from_millis(200));
-        world.add(Some(0));
+        world.add(&[0]);
     }
     let flows: Vec<(u32, NodeId)> = (0..nodes / 5).map(|source| (source, NodeId::random(&mut keys))).collect();
     let mut outcome = Outcome::default();

@@ -6,9 +6,9 @@ use super::world::World;
 use weft_core::route::overlay::Timing;
 use weft_units::{Duration, NodeId, Rng};
 
-const GROWTH: f64 = 0.1;
-const SETTLE: Duration = Duration::from_secs(30);
-const MEASURE: Duration = Duration::from_secs(10);
+const GROWTH: f64 = 0.5;
+const SETTLE: Duration = Duration::from_secs(15);
+const MEASURE: Duration = Duration::from_secs(5);
 
 /// What an overlay of one size came to.
 #[derive(Clone, Debug, Default)]
@@ -19,7 +19,7 @@ pub struct Outcome {
     pub members: Vec<u32>,
     /// Bits a second that each node sends for the overlay's sake, packet headers included, while nothing changes.
     pub bps: Vec<f64>,
-    /// Bytes that one more node sends in its first ten seconds.
+    /// Bytes that one more node sends in its first five seconds.
     pub join_bytes: f64,
     /// Hops of packets that reached their root.
     pub hops: Vec<u32>,
@@ -31,17 +31,17 @@ pub struct Outcome {
     pub events: u64,
 }
 
-/// Grows an overlay to `nodes` nodes, a tenth more each second, lets it settle and measures.
+/// Grows an overlay to `nodes` nodes, half as many more each second, lets it settle and measures.
 pub fn run(seed: u64, nodes: u32, lookups: u32) -> Outcome {
     let mut rng = Rng::new(seed).split(1);
     let terrain = Terrain::new(Shape::Plane, rng.split(2));
     let mut world = World::new(terrain, Timing::default(), rng.split(3));
-    world.add(None);
+    world.add(&[]);
     for known in 1..nodes {
         let apart = Duration::from_secs_f64(1.0 / (5.0 + GROWTH * f64::from(known)));
         world.run_until(world.now() + apart);
         let via = rng.below(known.into()) as u32;
-        world.add(Some(via));
+        world.add(&[via]);
     }
     let total = |world: &World, node| world.traffic(node).bytes as f64;
     world.run_until(world.now() + SETTLE);
@@ -67,7 +67,7 @@ pub fn run(seed: u64, nodes: u32, lookups: u32) -> Outcome {
         outcome.missing.1 += 1;
     }
     outcome.events = world.events();
-    let newcomer = world.add(Some(0));
+    let newcomer = world.add(&[0]);
     world.run_until(world.now() + MEASURE);
     outcome.join_bytes = total(&world, newcomer);
     outcome

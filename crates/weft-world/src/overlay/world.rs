@@ -3,8 +3,8 @@
 use super::terrain::Terrain;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
-use weft_core::route::overlay::{Contact, Header, NextHop, Overlay, Timing};
-use weft_units::{Instant, NodeId, Rng};
+use weft_core::route::overlay::{Contact, Header, NextHop, Overlay, Timing, Transmit};
+use weft_units::{Duration, Instant, NodeId, Rng};
 use weft_wire::overlay::MAX_MESSAGE;
 
 /// A public key and an IPv4 address.
@@ -58,7 +58,7 @@ struct Packet {
 
 enum Event {
     Wake,
-    Message { from: u32, run: u32, bytes: Box<[u8]> },
+    Message { from: u32, via: Option<NodeId>, run: u32, bytes: Box<[u8]> },
     Packet(Box<Packet>),
 }
 
@@ -146,8 +146,8 @@ impl World {
         self.nodes[node as usize].traffic
     }
 
-    /// A new node, which knows `via` only; gives its number.
-    pub fn add(&mut self, via: Option<u32>) -> u32 {
+    /// A new node, which knows `via` and no others; gives its number.
+    pub fn add(&mut self, via: &[u32]) -> u32 {
         let node = self.nodes.len() as u32;
         let mut bytes = *NodeId::random(&mut self.rng).as_bytes();
         bytes[NodeId::LEN - 4..].copy_from_slice(&node.to_be_bytes());
@@ -160,8 +160,8 @@ impl World {
     }
 
     /// Starts a node anew, with its old identifier and nothing else.
-    pub fn start(&mut self, node: u32, via: Option<u32>) {
-        let bootstrap = via.map(|via| self.nodes[via as usize].contact.clone()).into_iter().collect();
+    pub fn start(&mut self, node: u32, via: &[u32]) {
+        let bootstrap = via.iter().map(|via| self.nodes[*via as usize].contact.clone()).collect();
         let rng = Rng::new(self.rng.next_u64());
         let this = &mut self.nodes[node as usize];
         this.run += 1;
@@ -214,11 +214,11 @@ impl World {
                     overlay.handle_timeout(now);
                 }
             }
-            Event::Message { from, run, bytes } => {
+            Event::Message { from, via, run, bytes } => {
                 let (id, is_old) = (self.id(from), self.nodes[from as usize].run != run);
                 // A session ends with its process: what an earlier one said is refused.
                 if let Some(overlay) = self.nodes[node as usize].overlay.as_mut().filter(|_| !is_old) {
-                    overlay.handle_message(now, id, &bytes).expect("nodes write what nodes can read");
+                    overlay.handle_message(now, id, via, &bytes).expect("nodes write what nodes can read");
                 }
             }
             Event::Packet(packet) => return self.route(node, *packet),
@@ -245,10 +245,20 @@ impl World {
     }
 
     fn forward(&mut self, from: u32, to: NodeId, packet: Packet) {
+        let via = self.overlay(from).and_then(|overlay| overlay.via(to));
         let to = self.node(to);
-        if let Some(delay) = self.terrain.cross(from, to) {
+        if let Some(delay) = self.cross(from, via, to) {
             self.schedule(self.now + delay, to, Event::Packet(Box::new(packet)));
         }
+    }
+
+    /// How long what is sent is under way, directly or by a third node that hands it on; none if it is lost.
+    fn cross(&mut self, from: u32, via: Option<NodeId>, to: u32) -> Option<Duration> {
+        let Some(via) = via else { return self.terrain.cross(from, to) };
+        let relay = self.node(via);
+        let first = self.terrain.cross(from, relay)?;
+        self.overlay(relay).filter(|overlay| overlay.relays_to(self.id(to)))?;
+        Some(first + self.terrain.cross(relay, to)?)
     }
 
     /// Takes a node's messages, and sees when it wants to be woken.
@@ -257,14 +267,16 @@ impl World {
         let this = &mut self.nodes[node as usize];
         let run = this.run;
         let Some(mut overlay) = this.overlay.take() else { return };
-        while let Some((to, len)) = overlay.poll_transmit(&mut out) {
-            let traffic = &mut self.nodes[node as usize].traffic;
-            traffic.messages += 1;
-            traffic.bytes += len as u64 + OVERHEAD;
+        while let Some(Transmit { to, via, len }) = overlay.poll_transmit(&mut out) {
+            for sender in std::iter::once(node).chain(via.map(|via| self.node(via))) {
+                let traffic = &mut self.nodes[sender as usize].traffic;
+                traffic.messages += 1;
+                traffic.bytes += len as u64 + OVERHEAD;
+            }
             let to = self.node(to);
-            if let Some(delay) = self.terrain.cross(node, to) {
+            if let Some(delay) = self.cross(node, via, to) {
                 let bytes = out[..len].into();
-                self.schedule(self.now + delay, to, Event::Message { from: node, run, bytes });
+                self.schedule(self.now + delay, to, Event::Message { from: node, via, run, bytes });
             }
         }
         let wake = overlay.next_timeout().max(self.now);

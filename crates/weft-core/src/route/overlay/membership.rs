@@ -11,9 +11,11 @@ const MOST_CANDIDATES: usize = 64;
 /// Nodes tried for a cell beyond those it has room for, so that there is a choice.
 const SPARE_CANDIDATES: usize = 4;
 /// A candidate that left as many probes unanswered is not on trial any more…
-const TRIES: u32 = 4;
+pub(super) const TRIES: u32 = 4;
 /// …and forgotten after as many more, the last ones eight seconds apart.
 const LATE_TRIES: u32 = 8;
+/// Candidates that never answered, of which one a second is forgiven, before others' words count no more.
+const MOST_GHOSTS: u64 = 32;
 /// Silent nodes that are tried again now and then: of those that ever answered the nearest on the ring, by which a network that fell
 /// apart finds together.
 const MOST_LOST: usize = 32;
@@ -28,6 +30,15 @@ impl Overlay {
             self.table.insert(id, Neighbour::candidate(details));
             self.set_timer(now, id);
         }
+    }
+
+    /// Too many of those who were named never answered: somebody lies, or the network has just fallen apart.
+    pub(super) fn is_misled(&self, now: Instant) -> bool {
+        self.recent_ghosts(now) >= MOST_GHOSTS
+    }
+
+    fn recent_ghosts(&self, now: Instant) -> u64 {
+        self.ghosts.saturating_sub((now - self.last_ghost).as_secs())
     }
 
     fn is_wanted(&self, id: NodeId) -> bool {
@@ -49,13 +60,18 @@ impl Overlay {
 
     /// Sees what has become of a neighbour.
     pub(super) fn judge(&mut self, now: Instant, id: NodeId) {
+        self.judge_detour(now, id);
         let Some(neighbour) = self.table.get(id) else { return };
-        let (link, quality) = (&neighbour.link, neighbour.link.quality());
+        let (link, quality, is_measured) = (&neighbour.link, neighbour.way().quality(), neighbour.way().is_measured());
         match neighbour.standing {
             Standing::Candidate if link.is_measured() => self.admit(now, id),
-            Standing::Candidate if link.missed() >= TRIES => self.put_off(now, id),
-            Standing::Member if quality == Quality::Down => self.lose(now, id),
-            Standing::Lost if quality != Quality::Down => self.admit(now, id),
+            Standing::Candidate if link.missed() >= TRIES => {
+                self.ghosts = self.recent_ghosts(now) + 1;
+                self.last_ghost = now;
+                self.put_off(now, id);
+            }
+            Standing::Member if quality == Quality::Down || !is_measured => self.lose(now, id),
+            Standing::Lost if quality != Quality::Down && is_measured => self.admit(now, id),
             Standing::Lost if !link.is_measured() && link.missed() >= LATE_TRIES => self.forget(now, id),
             _ => {}
         }
@@ -83,12 +99,14 @@ impl Overlay {
         self.mend_after(now, id);
     }
 
-    /// From now on it is only tried now and then.
+    /// From now on it is only tried now and then; a detour is looked for if it is missed.
     fn put_off(&mut self, now: Instant, id: NodeId) {
         if let Some(neighbour) = self.table.get_mut(id) {
             neighbour.standing = Standing::Lost;
             neighbour.link.mark_down(now);
+            (neighbour.detour, neighbour.detours_tried) = (None, 0);
         }
+        self.start_detour(now, id);
         let own = self.own.id;
         let lost = || self.table.iter().filter(|(_, neighbour)| neighbour.standing == Standing::Lost);
         let worst = lost().max_by_key(|(id, neighbour)| (!neighbour.link.is_measured(), own.distance_to(id)));

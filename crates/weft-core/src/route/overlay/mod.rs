@@ -6,6 +6,8 @@
 //!
 //! - **Probed before use.** What others say of third nodes makes candidates; only a node's own echoes admit it, only its own silence, or
 //!   its own word, removes it. Who lies about others costs a few probes.
+//! - **Around a cut.** A node on the ring's next places that cannot be reached directly is reached by a third one, if that works
+//!   ([`Overlay::via`]); else two neighbours would both take themselves for the root of the keys between them.
 //! - **Soft state.** Every echo carries counters of what changed at its sender. Who misses something that the sender may know asks until it is
 //!   answered. Joining is no more than repair that begins with one known node.
 //! - **No loops.** A packet goes to nodes strictly nearer to the key only ([`select`]).
@@ -13,6 +15,7 @@
 //! The layer below carries messages between authenticated nodes, and may report what it sees of their paths
 //! ([`Overlay::handle_unreachable`]), quicker than probes could.
 
+mod detour;
 mod duplicates;
 mod leaf_set;
 mod link;
@@ -104,6 +107,17 @@ pub struct Census {
     pub losses: u64,
 }
 
+/// A message to be sent.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Transmit {
+    /// For whom.
+    pub to: NodeId,
+    /// By whom, if not directly.
+    pub via: Option<NodeId>,
+    /// Its bytes.
+    pub len: usize,
+}
+
 #[derive(Clone, Copy, Debug)]
 enum Outgoing {
     Probe(u32),
@@ -131,9 +145,11 @@ pub struct Overlay {
     gossip_wait: Duration,
     gossips_with: Option<NodeId>,
     losses: u64,
+    ghosts: u64,
+    last_ghost: Instant,
     duplicates: Duplicates,
     timers: Timers,
-    outgoing: VecDeque<(NodeId, Outgoing)>,
+    outgoing: VecDeque<(NodeId, Option<NodeId>, Outgoing)>,
 }
 
 impl Overlay {
@@ -155,6 +171,8 @@ impl Overlay {
             gossip_wait: timing.gossip,
             gossips_with: None,
             losses: 0,
+            ghosts: 0,
+            last_ghost: now,
             duplicates: Duplicates::default(),
             timers: Timers::default(),
             outgoing: VecDeque::new(),
@@ -206,19 +224,36 @@ impl Overlay {
         census
     }
 
-    /// Takes in a message of the authenticated node `from`.
+    /// The third node that messages and packets for `id` go by, if its own link is down. What goes that way is sealed for `id`, as
+    /// what goes directly.
+    pub fn via(&self, id: NodeId) -> Option<NodeId> {
+        self.table.get(id).and_then(Neighbour::via)
+    }
+
+    /// Whether this node hands on what others send to `id` by it.
+    pub fn relays_to(&self, id: NodeId) -> bool {
+        self.table.get(id).is_some_and(Neighbour::is_close)
+    }
+
+    /// Takes in a message of the authenticated node `from`, which came directly or by a third node.
     ///
     /// # Errors
     /// As [`Message::parse`]; nothing has changed then.
-    pub fn handle_message(&mut self, now: Instant, from: NodeId, bytes: &[u8]) -> Result<(), WireError> {
+    pub fn handle_message(
+        &mut self,
+        now: Instant,
+        from: NodeId,
+        via: Option<NodeId>,
+        bytes: &[u8],
+    ) -> Result<(), WireError> {
         match Message::parse(bytes)? {
-            Message::Probe { seq } => self.outgoing.push_back((from, Outgoing::Echo(seq))),
+            Message::Probe { seq } => self.outgoing.push_back((from, via, Outgoing::Echo(seq))),
             Message::Introduction { seq, details } => {
-                self.outgoing.push_back((from, Outgoing::Echo(seq)));
+                self.outgoing.push_back((from, via, Outgoing::Echo(seq)));
                 self.on_introduction(now, from, details);
             }
-            Message::Echo { seq, state } => self.on_echo(now, from, seq, state),
-            Message::Find(query) => self.outgoing.push_back((from, Outgoing::Found(query))),
+            Message::Echo { seq, state } => self.on_echo(now, from, via, seq, state),
+            Message::Find(query) => self.outgoing.push_back((from, via, Outgoing::Found(query))),
             Message::Found { query, news, contacts } => self.on_found(now, from, query, news, contacts),
             Message::Leave => self.forget(now, from),
         }
@@ -247,10 +282,9 @@ impl Overlay {
         while let Some(id) = self.timers.pop(now, |at, id| self.table.get(id).is_some_and(|n| n.timer == at)) {
             if let Some(neighbour) = self.table.get_mut(id) {
                 neighbour.timer = Instant::FAR_FUTURE;
-                neighbour.link.settle(now);
-                if let Some(seq) = neighbour.link.poll_probe(now, neighbour.pace(now, &self.timing)) {
+                for (via, seq) in neighbour.on_timeout(now, &self.timing).into_iter().flatten() {
                     let probe = if neighbour.is_member() { Outgoing::Probe(seq) } else { Outgoing::Introduction(seq) };
-                    self.outgoing.push_back((id, probe));
+                    self.outgoing.push_back((id, via, probe));
                 }
             }
             self.review(now, id);
@@ -266,11 +300,11 @@ impl Overlay {
         timer.map_or(self.gossip_at, |at| at.min(self.gossip_at))
     }
 
-    /// Writes the next message into `out`, which has room for [`weft_wire::overlay::MAX_MESSAGE`] bytes; gives whom it is for, and its
-    /// length. To be called until it gives none, after each `handle_*` and [`Overlay::next_hop`].
-    pub fn poll_transmit(&mut self, out: &mut [u8]) -> Option<(NodeId, usize)> {
+    /// Writes the next message into `out`, which has room for [`weft_wire::overlay::MAX_MESSAGE`] bytes; gives whom it is for.
+    /// To be called until it gives none, after each `handle_*` and [`Overlay::next_hop`].
+    pub fn poll_transmit(&mut self, out: &mut [u8]) -> Option<Transmit> {
         loop {
-            let (to, what) = self.outgoing.pop_front()?;
+            let (to, via, what) = self.outgoing.pop_front()?;
             let emitted = match what {
                 Outgoing::Probe(seq) => Message::Probe { seq }.emit(out),
                 Outgoing::Introduction(seq) => Message::Introduction { seq, details: &self.own.details }.emit(out),
@@ -280,7 +314,7 @@ impl Overlay {
                 Outgoing::Leave => Message::Leave.emit(out),
             };
             if let Ok(len) = emitted {
-                return Some((to, len));
+                return Some(Transmit { to, via, len });
             }
         }
     }
@@ -288,16 +322,22 @@ impl Overlay {
     /// Tells all members that this node goes away.
     pub fn leave(&mut self) {
         let members: Vec<NodeId> = self.members().collect();
-        self.outgoing.extend(members.into_iter().map(|id| (id, Outgoing::Leave)));
+        self.outgoing.extend(members.into_iter().map(|id| (id, None, Outgoing::Leave)));
     }
 
-    fn on_echo(&mut self, now: Instant, from: NodeId, seq: u32, state: NodeState) {
-        if let Some(neighbour) = self.table.get_mut(from) {
-            neighbour.link.on_echo(now, seq);
+    fn on_echo(&mut self, now: Instant, from: NodeId, via: Option<NodeId>, seq: u32, state: NodeState) {
+        if let Some(neighbour) = self.table.get_mut(from)
+            && let Some(link) = neighbour.link_via(via)
+        {
+            link.on_echo(now, seq);
             neighbour.state = state;
             self.judge(now, from);
             self.ask(now, from);
         }
+    }
+
+    fn send(&mut self, to: NodeId, what: Outgoing) {
+        self.outgoing.push_back((to, self.via(to), what));
     }
 
     /// Sees what has become of a neighbour, and sets its timer.
@@ -309,7 +349,7 @@ impl Overlay {
 
     fn set_timer(&mut self, now: Instant, id: NodeId) {
         if let Some(neighbour) = self.table.get_mut(id) {
-            let due = neighbour.link.due(neighbour.pace(now, &self.timing));
+            let due = neighbour.due(now, &self.timing);
             if due != neighbour.timer {
                 neighbour.timer = due;
                 self.timers.set(due, id);

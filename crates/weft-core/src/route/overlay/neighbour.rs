@@ -1,7 +1,7 @@
+use super::Timing;
 use super::link::{Link, Pace, Quality};
-use super::{Timing, link};
 use alloc::boxed::Box;
-use weft_units::{Duration, Instant};
+use weft_units::{Duration, Instant, NodeId};
 use weft_wire::overlay::NodeState;
 
 /// A link counts as used for so long after a packet.
@@ -69,12 +69,23 @@ impl Question {
     }
 }
 
-/// Another node, and the link to it.
+/// A way around a link that is down: by a third node, which hands on what it cannot read.
+#[derive(Clone, Debug)]
+pub struct Detour {
+    pub via: NodeId,
+    pub link: Link,
+}
+
+/// Another node, and the links to it.
 #[derive(Clone, Debug)]
 pub struct Neighbour {
     pub details: Box<[u8]>,
     pub standing: Standing,
+    /// The direct one.
     pub link: Link,
+    pub detour: Option<Box<Detour>>,
+    /// Third nodes tried since it fell silent.
+    pub detours_tried: usize,
     /// What it said last.
     pub state: NodeState,
     pub near: Question,
@@ -90,6 +101,8 @@ impl Neighbour {
             details: details.into(),
             standing: Standing::Candidate,
             link: Link::default(),
+            detour: None,
+            detours_tried: 0,
             state: NodeState::default(),
             near: Question::default(),
             row: Question::default(),
@@ -102,27 +115,70 @@ impl Neighbour {
         self.standing == Standing::Member
     }
 
-    /// Packets may be sent by it.
-    pub fn is_usable(&self) -> bool {
-        self.is_member() && self.state.is_ready && self.link.quality() != Quality::Down
+    /// The link that packets take.
+    pub fn way(&self) -> &Link {
+        match &self.detour {
+            Some(detour) if self.link.quality() == Quality::Down => &detour.link,
+            _ => &self.link,
+        }
     }
 
-    /// Others may be told of it.
-    pub fn is_worth_telling(&self) -> bool {
+    /// The third node that packets go by.
+    pub fn via(&self) -> Option<NodeId> {
+        self.detour.as_ref().filter(|_| self.link.quality() == Quality::Down).map(|detour| detour.via)
+    }
+
+    /// The link by which something came.
+    pub fn link_via(&mut self, via: Option<NodeId>) -> Option<&mut Link> {
+        match via {
+            None => Some(&mut self.link),
+            Some(via) => self.detour.as_mut().filter(|detour| detour.via == via).map(|detour| &mut detour.link),
+        }
+    }
+
+    /// Packets may be sent by it.
+    pub fn is_usable(&self) -> bool {
+        self.is_member() && self.state.is_ready && self.way().quality() != Quality::Down
+    }
+
+    /// It is next to this node: others may be told of it, and packets for it may be handed on.
+    pub fn is_close(&self) -> bool {
         self.is_member() && self.link.quality() < Quality::Suspect
     }
 
     /// The best first: what is worth keeping.
-    pub fn rank(&self) -> (link::Quality, Duration) {
-        (self.link.quality(), self.link.latency())
+    pub fn rank(&self) -> (Quality, Duration) {
+        (self.way().quality(), self.way().latency())
+    }
+
+    /// When one of the links has something to do.
+    pub fn due(&self, now: Instant, timing: &Timing) -> Instant {
+        let pace = self.pace(now, timing);
+        let detour = self.detour.as_ref().map_or(Instant::FAR_FUTURE, |detour| detour.link.due(pace));
+        self.link.due(pace).min(detour)
+    }
+
+    /// Gives up what is overdue; gives the probes that are to be sent, with the way each takes.
+    pub fn on_timeout(&mut self, now: Instant, timing: &Timing) -> [Option<(Option<NodeId>, u32)>; 2] {
+        let pace = self.pace(now, timing);
+        self.link.settle(now);
+        let direct = self.link.poll_probe(now, pace).map(|seq| (None, seq));
+        let around = self.detour.as_mut().and_then(|detour| {
+            detour.link.settle(now);
+            detour.link.poll_probe(now, pace).map(|seq| (Some(detour.via), seq))
+        });
+        [direct, around]
     }
 
     pub fn on_use(&mut self, now: Instant) {
         self.last_used = Some(now);
     }
 
-    pub fn pace(&self, now: Instant, timing: &Timing) -> Pace {
-        let is_used = self.last_used.is_some_and(|at| now - at < USED_FOR);
-        if is_used { timing.used } else { timing.idle }
+    pub fn was_used(&self, now: Instant) -> bool {
+        self.last_used.is_some_and(|at| now - at < USED_FOR)
+    }
+
+    fn pace(&self, now: Instant, timing: &Timing) -> Pace {
+        if self.was_used(now) { timing.used } else { timing.idle }
     }
 }

@@ -29,7 +29,7 @@ impl Overlay {
         let Some(neighbour) = self.table.get_mut(id) else { return };
         if neighbour.near.is_worth_asking(now, neighbour.state.leaf_news) {
             neighbour.near.ask(now);
-            self.outgoing.push_back((id, Outgoing::Find(Query::Near(self.own.id))));
+            self.send(id, Outgoing::Find(Query::Near(self.own.id)));
         }
     }
 
@@ -53,7 +53,7 @@ impl Overlay {
         }
         neighbour.row.ask(now);
         let query = Query::Row { of: self.own.id, row: row as u8, columns };
-        self.outgoing.push_back((id, Outgoing::Find(query)));
+        self.send(id, Outgoing::Find(query));
     }
 
     /// The columns of a row, as bits, that have fewer nodes than they could.
@@ -72,7 +72,7 @@ impl Overlay {
             Query::Near(_) => &mut neighbour.near,
             Query::Row { .. } => &mut neighbour.row,
         };
-        if !question.answer(news) {
+        if !question.answer(news) || self.is_misled(now) {
             return;
         }
         let is_gossip = matches!(query, Query::Row { .. }) && self.gossips_with.take_if(|with| *with == from).is_some();
@@ -96,7 +96,7 @@ impl Overlay {
 
     /// Those who would be the leaves of `target`, and one more on either side.
     fn nearest(&self, target: NodeId) -> Vec<NodeId> {
-        let told = |(_, neighbour): &(NodeId, &Neighbour)| neighbour.is_worth_telling();
+        let told = |(_, neighbour): &(NodeId, &Neighbour)| neighbour.is_close();
         let clockwise = self.table.clockwise_from(target).filter(told).take(LEAVES + 1);
         let mut ids: Vec<NodeId> = clockwise.map(|(id, _)| id).collect();
         for (id, _) in self.table.counterclockwise_from(target).filter(told).take(LEAVES + 1) {
@@ -113,7 +113,7 @@ impl Overlay {
         let own_column = self.own.id.digit(row);
         let (mut ids, mut cells) = (Vec::new(), Vec::new());
         for column in (0..16).filter(|column| columns >> column & 1 == 1) {
-            let told = self.table.cell(of, row, column).filter(|(_, neighbour)| neighbour.is_worth_telling());
+            let told = self.table.cell(of, row, column).filter(|(_, neighbour)| neighbour.is_close());
             let mut cell: Vec<NodeId> = told.map(|(id, _)| id).collect();
             let start = self.rng.below(cell.len() as u64) as usize;
             cell.rotate_left(start);
@@ -129,15 +129,18 @@ impl Overlay {
         ids
     }
 
-    /// Now and then: asks one member for others in its row, some of which may be nearer, and for its neighbourhood if it is a leaf.
+    /// Now and then: asks one member for others in its row, some of which may be nearer, and for its neighbourhood if it is a leaf. Tries
+    /// one of the nodes known from the start, so that parts which never met find together.
     pub(super) fn gossip(&mut self, now: Instant) {
+        self.retry_detours(now);
         let members: Vec<NodeId> = self.members().collect();
-        let chosen = members.get(self.rng.below(members.len() as u64) as usize).copied();
-        let Some(id) = chosen else {
+        let start = self.rng.below(self.bootstrap.len() as u64) as usize;
+        let tried = if members.is_empty() { self.bootstrap.len() } else { 1 };
+        for contact in self.bootstrap.iter().cycle().skip(start).take(tried).cloned().collect::<Vec<_>>() {
+            self.consider(now, contact.id, &contact.details, true);
+        }
+        let Some(id) = members.get(self.rng.below(members.len() as u64) as usize).copied() else {
             self.gossip_at = now + SEARCH;
-            for contact in self.bootstrap.clone() {
-                self.consider(now, contact.id, &contact.details, true);
-            }
             self.check_ready(now);
             return;
         };
@@ -148,11 +151,13 @@ impl Overlay {
         let is_leaf = self.leaves.contains(id);
         let Some(neighbour) = self.table.get_mut(id).filter(|n| n.standing == Standing::Member) else { return };
         neighbour.row.ask(now);
-        self.outgoing.push_back((id, Outgoing::Find(Query::Row { of: self.own.id, row, columns: ALL_COLUMNS })));
         if is_leaf {
             neighbour.near.renew();
             neighbour.near.ask(now);
-            self.outgoing.push_back((id, Outgoing::Find(Query::Near(self.own.id))));
+        }
+        self.send(id, Outgoing::Find(Query::Row { of: self.own.id, row, columns: ALL_COLUMNS }));
+        if is_leaf {
+            self.send(id, Outgoing::Find(Query::Near(self.own.id)));
         }
     }
 }

@@ -118,9 +118,9 @@ impl Overlay {
             near.sort_by_key(|(id, _)| remoteness(*id, key));
             near.dedup_by_key(|(id, _)| *id);
         } else {
-            near.sort_by_key(|(id, neighbour)| (neighbour.link.latency(), *id));
+            near.sort_by_key(|(id, neighbour)| (neighbour.way().latency(), *id));
         }
-        if !near.iter().any(|(_, neighbour)| neighbour.link.quality() == Quality::Good) {
+        if !near.iter().any(|(_, neighbour)| neighbour.way().quality() == Quality::Good) {
             let known = near.iter().map(|(id, _)| *id).collect::<Vec<_>>();
             let mut others: Vec<_> =
                 self.table.iter().filter(is_nearer).filter(|(id, _)| !known.contains(id)).collect();
@@ -128,7 +128,7 @@ impl Overlay {
             near.extend(others);
         }
         let choice = |(id, neighbour): (NodeId, &Neighbour)| {
-            let link = &neighbour.link;
+            let link = neighbour.way();
             Choice { id, quality: link.quality(), loss: link.loss() }
         };
         near.into_iter().map(choice).collect()
