@@ -188,7 +188,7 @@ impl Run {
                 Pending::Merge => self.world.alive().into_iter().for_each(|n| self.world.terrain.put_on_side(n, 0)),
                 Pending::Flap { left: 0, .. } => {}
                 Pending::Flap { a, b, left } => {
-                    let loss = f64::from(left % 2 ^ 1);
+                    let loss = f64::from((left + 1) % 2);
                     self.world.terrain.spoil(a, b, loss);
                     self.world.terrain.spoil(b, a, loss);
                     self.pending.push((now + Duration::from_millis(500), Pending::Flap { a, b, left: left - 1 }));

@@ -101,13 +101,15 @@ pub struct World {
     order: u64,
     arrivals: Vec<Arrival>,
     events: u64,
+    buffer: Box<[u8; MAX_MESSAGE]>,
 }
 
 impl World {
     /// A world without nodes.
     pub fn new(terrain: Terrain, timing: Timing, rng: Rng) -> World {
         let (nodes, agenda, arrivals) = (Vec::new(), BinaryHeap::new(), Vec::new());
-        World { terrain, now: Instant::ZERO, timing, rng, nodes, agenda, order: 0, arrivals, events: 0 }
+        let buffer = Box::new([0; MAX_MESSAGE]);
+        World { terrain, now: Instant::ZERO, timing, rng, nodes, agenda, order: 0, arrivals, events: 0, buffer }
     }
 
     /// The time.
@@ -263,11 +265,10 @@ impl World {
 
     /// Takes a node's messages, and sees when it wants to be woken.
     fn settle(&mut self, node: u32) {
-        let mut out = [0; MAX_MESSAGE];
         let this = &mut self.nodes[node as usize];
         let run = this.run;
         let Some(mut overlay) = this.overlay.take() else { return };
-        while let Some(Transmit { to, via, len }) = overlay.poll_transmit(&mut out) {
+        while let Some(Transmit { to, via, len }) = overlay.poll_transmit(&mut *self.buffer) {
             for sender in std::iter::once(node).chain(via.map(|via| self.node(via))) {
                 let traffic = &mut self.nodes[sender as usize].traffic;
                 traffic.messages += 1;
@@ -275,7 +276,7 @@ impl World {
             }
             let to = self.node(to);
             if let Some(delay) = self.cross(node, via, to) {
-                let bytes = out[..len].into();
+                let bytes = self.buffer[..len].into();
                 self.schedule(self.now + delay, to, Event::Message { from: node, via, run, bytes });
             }
         }

@@ -251,13 +251,19 @@ impl Overlay {
             Message::Introduction { seq, details } => {
                 self.outgoing.push_back((from, via, Outgoing::Echo(seq)));
                 self.on_introduction(now, from, details);
+                self.set_timer(now, from);
             }
-            Message::Echo { seq, state } => self.on_echo(now, from, via, seq, state),
+            Message::Echo { seq, state } => {
+                self.on_echo(now, from, via, seq, state);
+                self.review(now, from);
+            }
             Message::Find(query) => self.outgoing.push_back((from, via, Outgoing::Found(query))),
-            Message::Found { query, news, contacts } => self.on_found(now, from, query, news, contacts),
+            Message::Found { query, news, contacts } => {
+                self.on_found(now, from, query, news, contacts);
+                self.check_ready(now);
+            }
             Message::Leave => self.forget(now, from),
         }
-        self.review(now, from);
         Ok(())
     }
 

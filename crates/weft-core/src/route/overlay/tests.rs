@@ -22,7 +22,7 @@ fn overlay(first: u8, bootstrap: &[u8]) -> Overlay {
 struct World {
     nodes: Vec<Overlay>,
     now: Instant,
-    under_way: VecDeque<(Instant, NodeId, NodeId, Option<NodeId>, Vec<u8>)>,
+    under_way: VecDeque<(Instant, NodeId, Transmit, Vec<u8>)>,
     is_cut: fn(NodeId, NodeId) -> bool,
 }
 
@@ -36,10 +36,11 @@ impl World {
         loop {
             for node in &mut self.nodes {
                 let mut out = [0; MAX_MESSAGE];
-                while let Some(Transmit { to, via, len }) = node.poll_transmit(&mut out) {
-                    let hops = [node.id(), via.unwrap_or(to), to];
+                while let Some(transmit) = node.poll_transmit(&mut out) {
+                    let hops = [node.id(), transmit.via.unwrap_or(transmit.to), transmit.to];
                     if !hops.windows(2).any(|hop| (self.is_cut)(hop[0], hop[1])) {
-                        self.under_way.push_back((self.now + DELAY, node.id(), to, via, out[..len].to_vec()));
+                        let bytes = out[..transmit.len].to_vec();
+                        self.under_way.push_back((self.now + DELAY, node.id(), transmit, bytes));
                     }
                 }
             }
@@ -50,7 +51,9 @@ impl World {
                 return;
             }
             self.now = next.max(self.now);
-            while let Some((_, from, to, via, bytes)) = self.under_way.pop_front_if(|(at, ..)| *at <= self.now) {
+            while let Some((_, from, Transmit { to, via, .. }, bytes)) =
+                self.under_way.pop_front_if(|(at, ..)| *at <= self.now)
+            {
                 if let Some(node) = self.nodes.iter_mut().find(|node| node.id() == to) {
                     node.handle_message(self.now, from, via, &bytes).unwrap();
                 }
