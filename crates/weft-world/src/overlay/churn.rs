@@ -18,6 +18,7 @@ const HEAL: Duration = Duration::from_secs(12);
 const REPAIR: Duration = Duration::from_secs(5);
 /// From a cut until there must be a way around.
 const AROUND: Duration = Duration::from_secs(10);
+const FIRST: u32 = 0;
 const STEP: Duration = Duration::from_millis(100);
 const KEYS_PER_NODE: usize = 3;
 
@@ -114,9 +115,10 @@ impl Run {
         ready.get(self.rng.below(ready.len() as u64) as usize).copied()
     }
 
-    /// Whom a node knows at its start: three, of whom some may die before they answer.
+    /// Whom a node knows at its start: two that may die before they answer, and the first node. That one stays: a node that only ever knew
+    /// dead ones, and is known to none, is lost to any protocol.
     fn some_alive(&mut self) -> Vec<u32> {
-        (0..3).filter_map(|_| self.any_alive()).collect()
+        (0..2).filter_map(|_| self.any_alive()).chain([FIRST]).collect()
     }
 
     fn churn(&mut self) {
@@ -138,8 +140,8 @@ impl Run {
         let until = self.world.now() + Duration::from_millis(200 + self.rng.below(4_000));
         let is_many = self.world.alive().len() > 3;
         match self.rng.below(8) {
-            0 if is_many => self.world.kill(a),
-            1 if is_many => {
+            0 if is_many && a != FIRST => self.world.kill(a),
+            1 if is_many && a != FIRST => {
                 self.world.kill(a);
                 self.pending.push((until, Pending::Start(a)));
             }
@@ -214,7 +216,7 @@ impl Run {
         for _ in 0..(alive.len() / 12).max(1) {
             if self.world.alive().len() > 3 {
                 let dead = self.any_alive();
-                dead.into_iter().for_each(|node| self.world.kill(node));
+                dead.into_iter().filter(|node| *node != FIRST).for_each(|node| self.world.kill(node));
             }
         }
         self.world.run_until(self.world.now() + REPAIR);

@@ -11,8 +11,9 @@
 //! seconds. A link that nothing is known of begins with half of 20 probes lost, which 100 answers make up for.
 //!
 //! - *Degraded* above 10 % of the last twenty or so.
-//! - *Back* after as many answers in a row as chance would give with 10⁻⁴ if the loss were what it was: (1 − L)ⁿ ≤ 10⁻⁴, 57 at
-//!   15 %, ten at least. Each further fall within ten minutes doubles it, up to 64-fold.
+//! - *Good again* after as many answers in a row as chance would give with 10⁻⁴ if the loss were what it was: (1 − L)ⁿ ≤ 10⁻⁴, 57 at
+//!   15 %, ten at least. Each further fall within ten minutes doubles it, up to 64-fold. A link that was down is degraded after ten,
+//!   however often it fell: where there is no other, it is used.
 
 use super::loss::{Loss, run_length};
 use crate::sense::Rtt;
@@ -94,6 +95,8 @@ pub struct Link {
     answered: u32,
     is_degraded: bool,
     is_down: bool,
+    /// Degraded because it has been down, not because it loses.
+    was_down: bool,
     falls: u32,
     last_fall: Instant,
     last_sent: Option<Instant>,
@@ -114,6 +117,7 @@ impl Default for Link {
             answered: 0,
             is_degraded: false,
             is_down: false,
+            was_down: false,
             falls: 0,
             last_fall: Instant::ZERO,
             last_sent: None,
@@ -242,15 +246,16 @@ impl Link {
     }
 
     fn judge(&mut self, now: Instant) {
-        if self.is_down || self.is_degraded {
-            if self.answered >= self.back_run(now) {
-                (self.is_down, self.is_degraded) = (false, false);
-                self.loss = Loss::default();
-                return;
-            }
-        } else if self.loss.recent() > DEGRADED_ABOVE {
+        if self.is_down && self.answered >= LEAST_BACK_RUN {
+            (self.is_down, self.is_degraded, self.was_down) = (false, true, true);
+            self.loss = Loss::default();
+        }
+        if self.is_degraded && !self.is_down && self.answered >= self.back_run(now) {
+            self.is_degraded = false;
+            self.loss = Loss::default();
+        } else if !self.is_degraded && !self.is_down && self.loss.recent() > DEGRADED_ABOVE {
             self.fall(now);
-            self.is_degraded = true;
+            (self.is_degraded, self.was_down) = (true, false);
         }
         let down_run = || run_length(self.loss.cautious(), DOWN_BOUND).max(LEAST_DOWN_RUN);
         if !self.is_down && self.missed >= LEAST_DOWN_RUN && self.missed >= down_run() {
@@ -270,7 +275,7 @@ impl Link {
     }
 
     fn back_run(&self, now: Instant) -> u32 {
-        let run = if self.is_down {
+        let run = if self.was_down {
             LEAST_BACK_RUN
         } else {
             run_length(1.0 - self.loss.average(LEAST_DEGRADED_LOSS), BACK_BOUND).max(LEAST_BACK_RUN)

@@ -112,10 +112,12 @@ fn a_link_that_flaps_stays_away_longer_each_time() {
     for n in 0..5 {
         world.loss = 0.0;
         let back = world.quality(Quality::Good).unwrap();
-        assert!(n < 2 || back > before + before / 2, "{before:?}, {back:?}");
+        assert!(n < 3 || back > before + before / 2, "{before:?}, {back:?}");
         before = back;
         world.link.mark_down(world.now);
         assert_eq!(world.link.quality(), Quality::Down, "told by the layer below");
+        let usable = world.run(Duration::from_secs(120), |link| link.quality() < Quality::Suspect).unwrap();
+        assert!(usable < ms(2_000), "{usable:?}");
     }
     world.run(FLAP_MEMORY * 5, |_| false);
     world.link.mark_down(world.now);
