@@ -5,6 +5,7 @@
 extern crate alloc;
 
 mod id;
+mod node_id;
 mod parse;
 pub mod planted;
 mod rate;
@@ -14,6 +15,7 @@ mod time;
 
 pub use core::time::Duration;
 pub use id::{FlowId, LinkId, PathId, PeerId, VpnId};
+pub use node_id::{NodeId, RingDistance};
 pub use parse::{ParseUnitError, parse_duration, parse_fraction, parse_rate};
 pub use rate::Rate;
 pub use rng::Rng;

@@ -21,6 +21,12 @@ impl<'a> Reader<'a> {
         Ok(field)
     }
 
+    pub(crate) fn slice(&mut self, len: usize) -> Result<&'a [u8], WireError> {
+        let (field, rest) = self.0.split_at_checked(len).ok_or(WireError::Truncated)?;
+        self.0 = rest;
+        Ok(field)
+    }
+
     pub(crate) fn u8(&mut self) -> Result<u8, WireError> {
         self.array().map(|&[byte]| byte)
     }

@@ -15,6 +15,7 @@ pub mod hop;
 pub mod inner;
 pub mod ip;
 pub mod loop_data;
+pub mod overlay;
 pub mod quick_start;
 pub mod relay;
 pub mod super_packet;

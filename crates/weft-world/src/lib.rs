@@ -3,6 +3,7 @@
 
 mod eyes;
 pub mod network;
+pub mod overlay;
 pub mod pair;
 pub mod reproduce;
 mod side_by_side;

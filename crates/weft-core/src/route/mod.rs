@@ -1,3 +1,4 @@
-//! Which way a packet goes, by its destination.
+//! Which way a packet goes: by its destination's address, or by a key in the overlay.
 
+pub mod overlay;
 pub mod prefix_map;

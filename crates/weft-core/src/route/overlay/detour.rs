@@ -1,0 +1,64 @@
+//! Ways around links that are down, by one third node: most failures of the Internet between two nodes leave one (Gummadi et al., OSDI
+//! 2004).
+
+use super::Overlay;
+use super::link::{Link, Quality};
+use super::membership::TRIES;
+use super::neighbour::{Detour, Neighbour, Standing};
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+use weft_units::{Instant, NodeId};
+
+/// Third nodes tried for one silent node, one after the other.
+const MOST_TRIED: usize = 3;
+
+impl Overlay {
+    /// Looks for a way around to a node that would be a leaf, or has just been used.
+    pub(super) fn start_detour(&mut self, now: Instant, id: NodeId) {
+        let is_leaf = self.leaves.is_place_for(id);
+        let Some(neighbour) = self.table.get(id) else { return };
+        if !(is_leaf || neighbour.was_used(now)) || neighbour.detours_tried >= MOST_TRIED {
+            return;
+        }
+        // Who is next to it on the ring is the likeliest to know it.
+        let mut others: Vec<NodeId> =
+            self.table.iter().filter(|(_, other)| other.is_close()).map(|(id, _)| id).collect();
+        others.sort_by_key(|other| other.distance_to(&id));
+        let via = others.get(neighbour.detours_tried).copied();
+        if let Some(neighbour) = self.table.get_mut(id) {
+            neighbour.detours_tried += 1;
+            neighbour.detour = via.map(|via| Box::new(Detour { via, link: Link::default() }));
+        }
+        self.set_timer(now, id);
+    }
+
+    /// Ends a detour that is not needed, and replaces one that does not work.
+    pub(super) fn judge_detour(&mut self, now: Instant, id: NodeId) {
+        let Some(neighbour) = self.table.get(id) else { return };
+        let Some(detour) = &neighbour.detour else { return };
+        let is_needed = neighbour.link.quality() == Quality::Down;
+        let never_worked = !detour.link.is_measured() && detour.link.missed() >= TRIES;
+        let has_ended = detour.link.quality() == Quality::Down || !self.relays_to(detour.via);
+        if is_needed && !never_worked && !has_ended {
+            return;
+        }
+        if let Some(neighbour) = self.table.get_mut(id) {
+            neighbour.detour = None;
+        }
+        if is_needed {
+            self.start_detour(now, id);
+        }
+    }
+
+    /// Now and then: what did not work may work.
+    pub(super) fn retry_detours(&mut self, now: Instant) {
+        let is_without = |(_, n): &(NodeId, &Neighbour)| n.standing == Standing::Lost && n.detour.is_none();
+        let silent: Vec<NodeId> = self.table.iter().filter(is_without).map(|(id, _)| id).collect();
+        for id in silent {
+            if let Some(neighbour) = self.table.get_mut(id) {
+                neighbour.detours_tried = 0;
+            }
+            self.start_detour(now, id);
+        }
+    }
+}

@@ -1,0 +1,86 @@
+//! The nodes next to this one on the ring (Pastry's and Chimera's leaf set): who is the root of a key is decided among them.
+
+use alloc::vec::Vec;
+use weft_units::NodeId;
+
+/// Leaves on either side.
+pub const LEAVES: usize = 4;
+
+/// Up to [`LEAVES`] nodes on either side.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct LeafSet {
+    own: NodeId,
+    clockwise: Vec<NodeId>,
+    counterclockwise: Vec<NodeId>,
+}
+
+impl LeafSet {
+    /// The leaves of `own`, of all nodes it may use: in clockwise and in counterclockwise order.
+    pub fn new(
+        own: NodeId,
+        clockwise: impl Iterator<Item = NodeId>,
+        counterclockwise: impl Iterator<Item = NodeId>,
+    ) -> LeafSet {
+        let (clockwise, counterclockwise) = (clockwise.take(LEAVES).collect(), counterclockwise.take(LEAVES).collect());
+        LeafSet { own, clockwise, counterclockwise }
+    }
+
+    /// Every leaf; in a network of few nodes one may be on both sides.
+    pub fn iter(&self) -> impl Iterator<Item = NodeId> {
+        self.clockwise.iter().chain(&self.counterclockwise).copied()
+    }
+
+    /// Whether `id` is a leaf.
+    pub fn contains(&self, id: NodeId) -> bool {
+        self.iter().any(|leaf| leaf == id)
+    }
+
+    /// Whether `id` is a leaf, or would be one if it could be used.
+    pub fn is_place_for(&self, id: NodeId) -> bool {
+        let own = self.own;
+        self.clockwise.get(LEAVES - 1).is_none_or(|last| own.clockwise_to(&id) <= own.clockwise_to(last))
+            || self.counterclockwise.get(LEAVES - 1).is_none_or(|last| id.clockwise_to(&own) <= last.clockwise_to(&own))
+    }
+
+    /// Whether the root of `key` is a leaf or this node, as far as is known: the key lies between the outermost leaves.
+    pub fn covers(&self, key: NodeId) -> bool {
+        self.is_place_for(key) || self.closes_the_ring()
+    }
+
+    /// The sides meet: there are no other nodes.
+    fn closes_the_ring(&self) -> bool {
+        self.clockwise.iter().any(|leaf| self.counterclockwise.contains(leaf))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn sides(own: NodeId, ids: &[NodeId]) -> LeafSet {
+        let mut ring: Vec<NodeId> = ids.iter().copied().filter(|id| *id != own).collect();
+        ring.sort_by_key(|id| own.clockwise_to(id));
+        ring.dedup();
+        LeafSet::new(own, ring.iter().copied(), ring.iter().rev().copied())
+    }
+
+    proptest! {
+        #[test]
+        fn whom_it_has_and_would_have(seed: u64, nodes in 0usize..14) {
+            let mut rng = weft_units::Rng::new(seed);
+            let ids: Vec<NodeId> = (0..nodes).map(|_| NodeId::random(&mut rng)).collect();
+            let (own, other) = (NodeId::random(&mut rng), NodeId::random(&mut rng));
+            let leaves = sides(own, &ids);
+            prop_assert!(leaves.iter().all(|leaf| leaves.is_place_for(leaf)));
+            let with_other: Vec<NodeId> = ids.iter().copied().chain([other]).collect();
+            prop_assert_eq!(leaves.is_place_for(other), sides(own, &with_other).contains(other));
+            let nearest = ids.iter().chain([&own]).min_by_key(|id| id.distance_to(&other)).unwrap();
+            let knows_root = *nearest == own || leaves.contains(*nearest);
+            prop_assert!(knows_root || !leaves.covers(other), "what it covers has its root here");
+            let spans_all = nodes <= 2 * LEAVES;
+            prop_assert!(!spans_all || leaves.iter().collect::<alloc::collections::BTreeSet<_>>().len() == nodes);
+            prop_assert!(nodes >= 2 * LEAVES || leaves.covers(other));
+        }
+    }
+}

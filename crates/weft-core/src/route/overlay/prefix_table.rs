@@ -1,0 +1,117 @@
+//! The routing table of Tapestry and Chimera: row r holds nodes that share r digits with this one, column c those whose next digit is c.
+//!
+//! One ordered map is all rows and cells at once: a cell is a range of identifiers. Empty rows take no memory.
+
+use alloc::collections::BTreeMap;
+use weft_units::NodeId;
+
+/// Other nodes, by identifier.
+#[derive(Clone, Debug)]
+pub struct PrefixTable<T> {
+    own: NodeId,
+    nodes: BTreeMap<NodeId, T>,
+}
+
+impl<T> PrefixTable<T> {
+    /// The table of the node `own`, which is never in it.
+    pub fn new(own: NodeId) -> PrefixTable<T> {
+        PrefixTable { own, nodes: BTreeMap::new() }
+    }
+
+    /// What is known of a node.
+    pub fn get(&self, id: NodeId) -> Option<&T> {
+        self.nodes.get(&id)
+    }
+
+    /// As [`PrefixTable::get`].
+    pub fn get_mut(&mut self, id: NodeId) -> Option<&mut T> {
+        self.nodes.get_mut(&id)
+    }
+
+    /// Takes in a node, unless it is this one.
+    pub fn insert(&mut self, id: NodeId, value: T) {
+        if id != self.own {
+            self.nodes.insert(id, value);
+        }
+    }
+
+    /// Takes a node out.
+    pub fn remove(&mut self, id: NodeId) -> Option<T> {
+        self.nodes.remove(&id)
+    }
+
+    /// All nodes in the order of their identifiers.
+    pub fn iter(&self) -> impl Iterator<Item = (NodeId, &T)> {
+        self.nodes.iter().map(|(id, node)| (*id, node))
+    }
+
+    /// Rows down to the last one that holds a node.
+    pub fn rows(&self) -> usize {
+        let neighbours = [self.clockwise_from(self.own).next(), self.counterclockwise_from(self.own).next()];
+        neighbours.into_iter().flatten().map(|(id, _)| self.own.common_digits(&id) + 1).max().unwrap_or(0)
+    }
+
+    /// The nodes that share `row` digits with `of` and go on with `column`.
+    pub fn cell(&self, of: NodeId, row: usize, column: u8) -> impl Iterator<Item = (NodeId, &T)> {
+        self.nodes.range(of.cell(row, column)).map(|(id, node)| (*id, node))
+    }
+
+    /// The nodes in the cell of this node's table that `id` belongs to.
+    pub fn cell_of(&self, id: NodeId) -> impl Iterator<Item = (NodeId, &T)> {
+        let row = self.own.common_digits(&id);
+        self.cell(self.own, row, id.digit(row))
+    }
+
+    /// All nodes but `id`, the next one around the ring first.
+    pub fn clockwise_from(&self, id: NodeId) -> impl Iterator<Item = (NodeId, &T)> {
+        let (after, before) = (self.nodes.range(id..), self.nodes.range(..id));
+        after.chain(before).map(|(id, node)| (*id, node)).filter(move |(other, _)| *other != id)
+    }
+
+    /// All nodes but `id`, the one before it on the ring first.
+    pub fn counterclockwise_from(&self, id: NodeId) -> impl Iterator<Item = (NodeId, &T)> {
+        let (after, before) = (self.nodes.range(id..), self.nodes.range(..id));
+        before.rev().chain(after.rev()).map(|(id, node)| (*id, node)).filter(move |(other, _)| *other != id)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::vec::Vec;
+    use proptest::prelude::*;
+
+    /// Identifiers that differ in their first three digits and the last one only, so that they meet.
+    fn few() -> impl Strategy<Value = NodeId> {
+        (0u16..0x400, 0u8..2).prop_map(|(first, last)| {
+            let mut bytes = [0; 20];
+            bytes[..2].copy_from_slice(&(first << 2).to_be_bytes());
+            bytes[19] = last;
+            NodeId::new(bytes)
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn views_are_as_looking_at_every_node(own in few(), ids in prop::collection::vec(few(), 0..60), of in few()) {
+            let mut table = PrefixTable::new(own);
+            ids.iter().for_each(|id| table.insert(*id, ()));
+            let mut all: Vec<NodeId> = ids.into_iter().filter(|id| *id != own).collect();
+            all.sort();
+            all.dedup();
+            prop_assert_eq!(table.rows(), all.iter().map(|id| own.common_digits(id) + 1).max().unwrap_or(0));
+            for row in [0, 1, 2, 3, 4, 38, 39] {
+                for column in 0..16 {
+                    let cell: Vec<_> = table.cell(of, row, column).map(|(id, ())| id).collect();
+                    let naive = all.iter().filter(|id| id.common_digits(&of) >= row && id.digit(row) == column);
+                    prop_assert!(cell.iter().eq(naive));
+                }
+            }
+            let around: Vec<_> = table.clockwise_from(of).map(|(id, ())| id).collect();
+            let mut naive: Vec<NodeId> = all.iter().copied().filter(|id| *id != of).collect();
+            naive.sort_by_key(|id| of.clockwise_to(id));
+            prop_assert_eq!(&around, &naive);
+            prop_assert!(table.counterclockwise_from(of).map(|(id, ())| id).eq(around.into_iter().rev()));
+        }
+    }
+}

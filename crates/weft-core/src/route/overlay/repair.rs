@@ -1,0 +1,163 @@
+//! Whom to ask for nodes that are missing, and what to answer. A join is the repair of an empty table.
+
+use super::neighbour::{Neighbour, Standing};
+use super::{CELL, LEAVES, Outgoing, Overlay};
+use alloc::vec::Vec;
+use weft_units::{Duration, Instant, NodeId};
+use weft_wire::WireError;
+use weft_wire::overlay::{Contact, Contacts, MAX_CONTACTS, Query, emit_found};
+
+/// Gossip while nobody is known.
+const SEARCH: Duration = Duration::from_secs(1);
+/// Nodes that a look for nearer ones tries.
+const GOSSIP_TRIALS: usize = 4;
+/// How much longer gossip rests at most when it found nothing.
+const LONGEST_GOSSIP: u32 = 32;
+const ALL_COLUMNS: u16 = u16::MAX;
+
+impl Overlay {
+    /// After an echo of `id`: asks it for what is missing here, if it may know it.
+    pub(super) fn ask(&mut self, now: Instant, id: NodeId) {
+        self.ask_near(now, id);
+        self.ask_row(now, id);
+    }
+
+    fn ask_near(&mut self, now: Instant, id: NodeId) {
+        if !self.leaves.contains(id) {
+            return;
+        }
+        let Some(neighbour) = self.table.get_mut(id) else { return };
+        if neighbour.near.is_worth_asking(now, neighbour.state.leaf_news) {
+            neighbour.near.ask(now);
+            self.send(id, Outgoing::Find(Query::Near(self.own.id)));
+        }
+    }
+
+    fn ask_row(&mut self, now: Instant, id: NodeId) {
+        let Some(neighbour) = self.table.get(id).filter(|neighbour| neighbour.is_member()) else { return };
+        let (question, news) = (neighbour.row, neighbour.state.table_news);
+        if !question.may_ask(now) {
+            return;
+        }
+        let own_row = self.own.id.common_digits(&id);
+        let after_loss = (0..=own_row).find(|row| self.row_questions.get(*row).is_some_and(|left| *left > 0));
+        let Some(row) = after_loss.or(question.is_worth_asking(now, news).then_some(own_row)) else { return };
+        let columns = self.wanted_columns(row);
+        if let Some(left) = self.row_questions.get_mut(row) {
+            *left = if columns == 0 { 0 } else { left.saturating_sub(1) };
+        }
+        let Some(neighbour) = self.table.get_mut(id) else { return };
+        if columns == 0 {
+            neighbour.row.skip(news);
+            return;
+        }
+        neighbour.row.ask(now);
+        let query = Query::Row { of: self.own.id, row: row as u8, columns };
+        self.send(id, Outgoing::Find(query));
+    }
+
+    /// The columns of a row, as bits, that have fewer nodes than they could.
+    fn wanted_columns(&self, row: usize) -> u16 {
+        let own = self.own.id;
+        let has_few = |column: &u8| {
+            let cell = self.table.cell(own, row, *column);
+            cell.filter(|(_, neighbour)| neighbour.is_member()).take(CELL).count() < CELL
+        };
+        (0..16).filter(|column| *column != own.digit(row)).filter(has_few).map(|column| 1 << column).sum()
+    }
+
+    pub(super) fn on_found(&mut self, now: Instant, from: NodeId, query: Query, news: u8, contacts: Contacts<'_>) {
+        let Some(neighbour) = self.table.get_mut(from) else { return };
+        let question = match query {
+            Query::Near(_) => &mut neighbour.near,
+            Query::Row { .. } => &mut neighbour.row,
+        };
+        if !question.answer(news) || self.is_misled(now) {
+            return;
+        }
+        let is_gossip = matches!(query, Query::Row { .. }) && self.gossips_with.take_if(|with| *with == from).is_some();
+        let mut trials = GOSSIP_TRIALS;
+        for contact in contacts {
+            let anyway = is_gossip && trials > 0 && self.rng.chance(0.5);
+            trials -= usize::from(anyway);
+            self.consider(now, contact.id, contact.details, anyway);
+        }
+    }
+
+    /// Writes the answer to a question of `asker`.
+    pub(super) fn answer(&mut self, asker: NodeId, query: Query, out: &mut [u8]) -> Result<usize, WireError> {
+        let (ids, news) = match query {
+            Query::Near(target) => (self.nearest(target), self.state.leaf_news),
+            Query::Row { of, row, columns } => (self.spread(of, row.into(), columns), self.state.table_news),
+        };
+        let contact = |id: NodeId| Some(Contact { id, details: &self.table.get(id)?.details });
+        emit_found(query, news, ids.into_iter().filter(|id| *id != asker).filter_map(contact), out)
+    }
+
+    /// Those who would be the leaves of `target`, and one more on either side.
+    fn nearest(&self, target: NodeId) -> Vec<NodeId> {
+        let told = |(_, neighbour): &(NodeId, &Neighbour)| neighbour.is_close();
+        let clockwise = self.table.clockwise_from(target).filter(told).take(LEAVES + 1);
+        let mut ids: Vec<NodeId> = clockwise.map(|(id, _)| id).collect();
+        for (id, _) in self.table.counterclockwise_from(target).filter(told).take(LEAVES + 1) {
+            if !ids.contains(&id) {
+                ids.push(id);
+            }
+        }
+        ids
+    }
+
+    /// Members of the wanted cells, of each from anywhere in it: up to half of them of this node's own cell, which nobody knows better, the
+    /// others in turns.
+    fn spread(&mut self, of: NodeId, row: usize, columns: u16) -> Vec<NodeId> {
+        let own_column = self.own.id.digit(row);
+        let (mut ids, mut cells) = (Vec::new(), Vec::new());
+        for column in (0..16).filter(|column| columns >> column & 1 == 1) {
+            let told = self.table.cell(of, row, column).filter(|(_, neighbour)| neighbour.is_close());
+            let mut cell: Vec<NodeId> = told.map(|(id, _)| id).collect();
+            let start = self.rng.below(cell.len() as u64) as usize;
+            cell.rotate_left(start);
+            if column == own_column && self.own.id.common_digits(&of) >= row {
+                ids.extend(cell.into_iter().take(MAX_CONTACTS / 2));
+            } else {
+                cells.push(cell);
+            }
+        }
+        let turns = (0..MAX_CONTACTS).flat_map(|turn| cells.iter().filter_map(move |cell| cell.get(turn)));
+        // One more than fits: the asker may be among them.
+        ids.extend(turns.take(MAX_CONTACTS + 1 - ids.len()));
+        ids
+    }
+
+    /// Now and then: asks one member for others in its row, some of which may be nearer, and for its neighbourhood if it is a leaf. Tries
+    /// one of the nodes known from the start, so that parts which never met find together.
+    pub(super) fn gossip(&mut self, now: Instant) {
+        self.retry_detours(now);
+        let members: Vec<NodeId> = self.members().collect();
+        let start = self.rng.below(self.bootstrap.len() as u64) as usize;
+        let tried = if members.is_empty() { self.bootstrap.len() } else { 1 };
+        for contact in self.bootstrap.iter().cycle().skip(start).take(tried).cloned().collect::<Vec<_>>() {
+            self.consider(now, contact.id, &contact.details, true);
+        }
+        let Some(id) = members.get(self.rng.below(members.len() as u64) as usize).copied() else {
+            self.gossip_at = now + SEARCH;
+            self.check_ready(now);
+            return;
+        };
+        self.gossip_at = now + self.gossip_wait.mul_f64(2.0 / 3.0 + self.rng.unit() * 2.0 / 3.0);
+        self.gossip_wait = (self.gossip_wait * 2).min(self.timing.gossip * LONGEST_GOSSIP);
+        self.gossips_with = Some(id);
+        let row = self.own.id.common_digits(&id) as u8;
+        let is_leaf = self.leaves.contains(id);
+        let Some(neighbour) = self.table.get_mut(id).filter(|n| n.standing == Standing::Member) else { return };
+        neighbour.row.ask(now);
+        if is_leaf {
+            neighbour.near.renew();
+            neighbour.near.ask(now);
+        }
+        self.send(id, Outgoing::Find(Query::Row { of: self.own.id, row, columns: ALL_COLUMNS }));
+        if is_leaf {
+            self.send(id, Outgoing::Find(Query::Near(self.own.id)));
+        }
+    }
+}

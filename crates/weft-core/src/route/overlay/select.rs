@@ -1,0 +1,136 @@
+//! First reachable link selection (paper 001 §II; Zhao et al., ICNP 2003): the first choice that is good; while it is not clear which
+//! is, the best two at once, once on a packet's way.
+//!
+//! Every choice is strictly nearer to the key on the ring than this node. All nodes measure that alike, so no packet ever comes back.
+
+use super::link::Quality;
+use super::neighbour::Neighbour;
+use super::{Header, Overlay};
+use alloc::vec::Vec;
+use weft_units::{Instant, NodeId, RingDistance};
+
+/// Links that lose more are no better than suspect ones: T = 70 % (SPECS §6.2).
+const MOST_LOSS: f64 = 0.3;
+
+/// Where a packet goes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum NextHop {
+    /// This node is the root of the key.
+    Deliver,
+    /// To one node.
+    Forward(NodeId),
+    /// To both: it is not clear which one can be reached.
+    Duplicate(NodeId, NodeId),
+    /// Nowhere: it came before, or has made too many hops, or this node has not found its place yet.
+    Drop,
+}
+
+/// A node that could come next.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Choice {
+    /// The node.
+    pub id: NodeId,
+    /// What its link is worth.
+    pub quality: Quality,
+    /// What its link loses, as a share of one.
+    pub loss: f64,
+}
+
+impl Choice {
+    fn is_sure(&self) -> bool {
+        self.quality == Quality::Good || self.quality == Quality::Degraded && self.loss <= MOST_LOSS
+    }
+}
+
+/// The first good choice, the preferred ones first; together with a suspect one before it, which may be well. Without a good one the
+/// best, and the next one too if the best is suspect or loses more than 30 %.
+pub fn select(choices: &[Choice], may_duplicate: bool) -> Option<NextHop> {
+    let (at, best) = choices.iter().enumerate().min_by_key(|(at, choice)| (choice.quality, *at))?;
+    let is_doubtful = |choice: &&Choice| choice.quality == Quality::Suspect;
+    let second = if best.is_sure() {
+        choices.iter().take(at).find(is_doubtful)
+    } else {
+        let others = choices.iter().enumerate().filter(|(other, _)| *other != at);
+        others.min_by_key(|(other, choice)| (choice.quality, *other)).map(|(_, choice)| choice)
+    };
+    Some(match second {
+        Some(second) if may_duplicate => NextHop::Duplicate(best.id, second.id),
+        _ => NextHop::Forward(best.id),
+    })
+}
+
+/// How far a node is from a key. Of two nodes at the same distance the one with the lower identifier counts as nearer.
+fn remoteness(id: NodeId, key: NodeId) -> (RingDistance, NodeId) {
+    (id.distance_to(&key), id)
+}
+
+impl Overlay {
+    /// Where a packet goes that came here, or starts here. Marks its header for the next node.
+    pub fn next_hop(&mut self, now: Instant, header: &mut Header) -> NextHop {
+        if header.was_duplicated && !self.duplicates.is_new(now, header.source, header.run, header.seq) {
+            return NextHop::Drop;
+        }
+        let next = self.way_to(header.key, !header.was_duplicated);
+        if matches!(next, NextHop::Forward(_) | NextHop::Duplicate(..)) {
+            let Some(hops_left) = header.hops_left.checked_sub(1) else { return NextHop::Drop };
+            header.hops_left = hops_left;
+        }
+        match next {
+            NextHop::Forward(id) => self.on_use(now, id),
+            NextHop::Duplicate(first, second) => {
+                header.was_duplicated = true;
+                self.on_use(now, first);
+                self.on_use(now, second);
+            }
+            NextHop::Deliver | NextHop::Drop => {}
+        }
+        next
+    }
+
+    /// Where a packet with this key would go now.
+    pub fn way_to(&self, key: NodeId, may_duplicate: bool) -> NextHop {
+        match select(&self.choices(key), may_duplicate) {
+            Some(next) => next,
+            None if self.is_ready() => NextHop::Deliver,
+            None => NextHop::Drop,
+        }
+    }
+
+    fn on_use(&mut self, now: Instant, id: NodeId) {
+        if let Some(neighbour) = self.table.get_mut(id) {
+            neighbour.on_use(now);
+            self.set_timer(now, id);
+        }
+    }
+
+    /// The nodes that could come next, the preferred ones first; none: this node is the root.
+    fn choices(&self, key: NodeId) -> Vec<Choice> {
+        let own = self.own.id;
+        if key == own {
+            return Vec::new();
+        }
+        let here = remoteness(own, key);
+        let is_nearer = |(id, neighbour): &(NodeId, &Neighbour)| neighbour.is_usable() && remoteness(*id, key) < here;
+        let knows_root = self.leaves.covers(key) || self.table.get(key).is_some_and(Neighbour::is_usable);
+        let mut near: Vec<_> = self.table.cell_of(key).filter(is_nearer).collect();
+        if knows_root {
+            near.extend(self.leaves.iter().filter_map(|id| Some((id, self.table.get(id)?))).filter(is_nearer));
+            near.sort_by_key(|(id, _)| remoteness(*id, key));
+            near.dedup_by_key(|(id, _)| *id);
+        } else {
+            near.sort_by_key(|(id, neighbour)| (neighbour.way().latency(), *id));
+        }
+        if !near.iter().any(|(_, neighbour)| neighbour.way().quality() == Quality::Good) {
+            let known = near.iter().map(|(id, _)| *id).collect::<Vec<_>>();
+            let mut others: Vec<_> =
+                self.table.iter().filter(is_nearer).filter(|(id, _)| !known.contains(id)).collect();
+            others.sort_by_key(|(id, _)| remoteness(*id, key));
+            near.extend(others);
+        }
+        let choice = |(id, neighbour): (NodeId, &Neighbour)| {
+            let link = neighbour.way();
+            Choice { id, quality: link.quality(), loss: link.loss() }
+        };
+        near.into_iter().map(choice).collect()
+    }
+}

@@ -1,0 +1,184 @@
+use crate::Rng;
+use core::fmt;
+use core::ops::RangeInclusive;
+
+/// A node's place on the overlay's ring of 2^160: the first 160 bits of SHA-256 of its static public key.
+///
+/// Also a key that is to be routed: its root is the node nearest to it. Ordered as a number; a digit is four bits, the first one the
+/// most significant.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub struct NodeId([u8; NodeId::LEN]);
+
+/// How far apart two places on the ring are, modulo 2^160.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+pub struct RingDistance {
+    high: u32,
+    low: u128,
+}
+
+impl NodeId {
+    /// Bytes of an identifier.
+    pub const LEN: usize = 20;
+    /// Digits of an identifier, base 16.
+    pub const DIGITS: usize = 2 * NodeId::LEN;
+
+    /// The identifier with these bytes, big-endian.
+    pub const fn new(bytes: [u8; NodeId::LEN]) -> NodeId {
+        NodeId(bytes)
+    }
+
+    /// Its bytes, big-endian.
+    pub const fn as_bytes(&self) -> &[u8; NodeId::LEN] {
+        &self.0
+    }
+
+    /// A place anywhere on the ring, as even as a hash's.
+    pub fn random(rng: &mut Rng) -> NodeId {
+        let mut bytes = [0; NodeId::LEN];
+        for chunk in bytes.chunks_mut(8) {
+            chunk.copy_from_slice(&rng.next_u64().to_be_bytes()[..chunk.len()]);
+        }
+        NodeId(bytes)
+    }
+
+    /// The digit at `place`, from the left; zero beyond the last.
+    pub fn digit(&self, place: usize) -> u8 {
+        let byte = self.0.get(place / 2).copied().unwrap_or(0);
+        if place.is_multiple_of(2) { byte >> 4 } else { byte & 0xf }
+    }
+
+    /// How many leading digits both have alike, up to [`NodeId::DIGITS`].
+    pub fn common_digits(&self, other: &NodeId) -> usize {
+        let (a, b) = (self.parts(), other.parts());
+        let bits = match (a.0 ^ b.0).leading_zeros() {
+            32 => 32 + (a.1 ^ b.1).leading_zeros(),
+            fewer => fewer,
+        };
+        bits as usize / 4
+    }
+
+    /// All identifiers that begin with the first `row` digits of this one and then `column`; those of its last digit's row for rows
+    /// beyond.
+    pub fn cell(&self, row: usize, column: u8) -> RangeInclusive<NodeId> {
+        let row = row.min(NodeId::DIGITS - 1);
+        let (mut first, mut last) = (self.0, self.0);
+        for (bytes, rest) in [(&mut first, 0), (&mut last, 0xff)] {
+            let (at, digit) = (row / 2, column & 0xf);
+            bytes[at] = if row.is_multiple_of(2) { digit << 4 | rest & 0x0f } else { bytes[at] & 0xf0 | digit };
+            bytes[at + 1..].fill(rest);
+        }
+        NodeId(first)..=NodeId(last)
+    }
+
+    /// The way from here to `other` in the direction of growing numbers.
+    pub fn clockwise_to(&self, other: &NodeId) -> RingDistance {
+        let ((from_high, from_low), (to_high, to_low)) = (self.parts(), other.parts());
+        let (low, borrow) = to_low.overflowing_sub(from_low);
+        RingDistance { high: to_high.wrapping_sub(from_high).wrapping_sub(borrow.into()), low }
+    }
+
+    /// The shorter way between the two.
+    pub fn distance_to(&self, other: &NodeId) -> RingDistance {
+        self.clockwise_to(other).min(other.clockwise_to(self))
+    }
+
+    fn parts(&self) -> (u32, u128) {
+        let (mut high, mut low) = ([0; 4], [0; 16]);
+        high.copy_from_slice(&self.0[..4]);
+        low.copy_from_slice(&self.0[4..]);
+        (u32::from_be_bytes(high), u128::from_be_bytes(low))
+    }
+}
+
+/// As derived, in two comparisons of numbers.
+impl Ord for NodeId {
+    fn cmp(&self, other: &NodeId) -> core::cmp::Ordering {
+        self.parts().cmp(&other.parts())
+    }
+}
+
+impl PartialOrd for NodeId {
+    fn partial_cmp(&self, other: &NodeId) -> Option<core::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl fmt::Display for NodeId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
+
+impl fmt::Debug for NodeId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::string::ToString;
+    use alloc::vec::Vec;
+
+    fn digits(id: &NodeId) -> Vec<u8> {
+        (0..NodeId::DIGITS).map(|place| id.digit(place)).collect()
+    }
+
+    /// An identifier that shares `common` digits with `id`, at least.
+    fn near(id: &NodeId, common: usize, rng: &mut Rng) -> NodeId {
+        let mut other = *NodeId::random(rng).as_bytes();
+        for place in 0..common {
+            let (at, digit) = (place / 2, id.digit(place));
+            other[at] = if place.is_multiple_of(2) { digit << 4 | other[at] & 0xf } else { other[at] & 0xf0 | digit };
+        }
+        NodeId::new(other)
+    }
+
+    #[test]
+    fn digits_are_those_of_the_text() {
+        let mut rng = Rng::new(1);
+        for common in (0..=40).cycle().take(1_000) {
+            let id = NodeId::random(&mut rng);
+            let text: Vec<u8> = id.to_string().chars().map(|c| c.to_digit(16).unwrap() as u8).collect();
+            assert_eq!(digits(&id), text);
+            let other = near(&id, common, &mut rng);
+            let alike = digits(&id).iter().zip(digits(&other)).take_while(|(a, b)| **a == *b).count();
+            assert_eq!(id.common_digits(&other), alike);
+            assert_eq!(id.cmp(&other), digits(&id).cmp(&digits(&other)));
+        }
+    }
+
+    #[test]
+    fn a_cell_holds_what_begins_alike() {
+        let mut rng = Rng::new(2);
+        for n in 0..2_000 {
+            let (id, row, column) = (NodeId::random(&mut rng), n % 40, rng.below(16) as u8);
+            let cell = id.cell(row, column);
+            let other = near(&id, (row + n / 40 % 2).min(40), &mut rng);
+            let belongs = id.common_digits(&other) >= row && other.digit(row) == column;
+            assert_eq!(cell.contains(&other), belongs);
+            assert!(cell.start().common_digits(cell.end()) == row + 1 || row == 39);
+            assert!(digits(cell.end())[row + 1..].iter().all(|digit| *digit == 15));
+        }
+    }
+
+    #[test]
+    fn ways_around_the_ring_add_up() {
+        let mut rng = Rng::new(3);
+        let whole = RingDistance::default();
+        let one = NodeId::new(core::array::from_fn(|n| u8::from(n == 19)));
+        let last = NodeId::new([0xff; 20]);
+        assert_eq!(last.clockwise_to(&NodeId::default()), NodeId::default().clockwise_to(&one), "around the end");
+        for common in (0..=40).cycle().take(1_000) {
+            let a = NodeId::random(&mut rng);
+            let b = near(&a, common, &mut rng);
+            let (there, back) = (a.clockwise_to(&b), b.clockwise_to(&a));
+            let (low, carry) = there.low.overflowing_add(back.low);
+            let sum = RingDistance { high: there.high.wrapping_add(back.high).wrapping_add(carry.into()), low };
+            assert_eq!(sum, whole, "once around is nowhere");
+            assert_eq!(a.distance_to(&b), b.distance_to(&a));
+            assert_eq!(a.distance_to(&b) == whole, a == b);
+        }
+    }
+}

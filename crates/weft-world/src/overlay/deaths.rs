@@ -1,0 +1,127 @@
+//! Nodes die on the way of running flows: for how long is nothing delivered?
+
+use super::judge::Roots;
+use super::terrain::{Shape, Terrain};
+use super::world::{Arrival, World};
+use weft_core::route::overlay::{NextHop, Timing};
+use weft_units::{Duration, Instant, NodeId, Rng};
+
+const SETTLE: Duration = Duration::from_secs(120);
+const WARM_UP: Duration = Duration::from_secs(3);
+const AFTER: Duration = Duration::from_secs(2);
+/// Until the dead node, started anew, is one of them again.
+const RETURN: Duration = Duration::from_secs(8);
+const SPACING: Duration = Duration::from_millis(2);
+/// Flows through each node that dies, and flows to it.
+const FLOWS: usize = 3;
+const TRIES: usize = 400;
+
+/// The longest silence of a flow while a node died on its way.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Gap {
+    /// Milliseconds between two packets that arrived.
+    pub ms: f64,
+    /// The round-trip time of the way it had, in milliseconds.
+    pub rtt_ms: f64,
+    /// The dead node was the root of the flow's key, and another one had to take over.
+    pub of_root: bool,
+}
+
+struct Flow {
+    source: u32,
+    key: NodeId,
+    path: Vec<u32>,
+    first_seq: u32,
+}
+
+/// Lets `deaths` nodes out of `nodes` die, one after the other, each with a few flows through it and to it.
+pub fn run(seed: u64, nodes: usize, deaths: usize) -> Vec<Gap> {
+    let mut rng = Rng::new(seed).split(1);
+    let mut terrain = Terrain::new(Shape::Plane, rng.split(2));
+    terrain.jitter = Duration::from_millis(2);
+    let mut world = World::new(terrain, Timing::default(), rng.split(3));
+    world.add(&[]);
+    for _ in 1..nodes {
+        world.run_until(world.now() + Duration::from_millis(100));
+        world.add(&[0]);
+    }
+    world.run_until(Instant::ZERO + SETTLE);
+    let mut gaps = Vec::new();
+    for _ in 0..deaths {
+        gaps.extend(one_death(&mut world, &mut rng, nodes as u32));
+    }
+    gaps
+}
+
+fn one_death(world: &mut World, rng: &mut Rng, nodes: u32) -> Vec<Gap> {
+    let victim = rng.below(nodes.into()) as u32;
+    let mut flows = flows_by(world, rng, victim);
+    world.take_arrivals();
+    let kill_at = world.now() + WARM_UP + Duration::from_micros(rng.below(100_000));
+    send_until(world, &mut flows, kill_at);
+    world.kill(victim);
+    let end = world.now() + AFTER;
+    send_until(world, &mut flows, end);
+    let arrivals = world.take_arrivals();
+    let gaps = flows.iter().filter_map(|flow| gap(world, flow, victim, kill_at, &arrivals)).collect();
+    world.start(victim, &[(victim + 1) % nodes]);
+    world.run_until(world.now() + RETURN);
+    gaps
+}
+
+/// Flows of which `victim` forwards packets, and flows to it. Each has a source of its own.
+fn flows_by(world: &World, rng: &mut Rng, victim: u32) -> Vec<Flow> {
+    let mut flows: Vec<Flow> = Vec::new();
+    let nodes = world.alive();
+    for _ in 0..TRIES {
+        let source = nodes[rng.below(nodes.len() as u64) as usize];
+        let key = NodeId::random(rng);
+        let path = path(world, source, key);
+        let is_root = path.last() == Some(&victim);
+        let is_on_way = path.contains(&victim) && source != victim;
+        let alike = flows.iter().filter(|flow| (flow.path.last() == Some(&victim)) == is_root).count();
+        if is_on_way && alike < FLOWS && flows.iter().all(|flow| flow.source != source) {
+            flows.push(Flow { source, key, path, first_seq: 0 });
+        }
+    }
+    flows
+}
+
+fn path(world: &World, source: u32, key: NodeId) -> Vec<u32> {
+    let mut path = vec![source];
+    let mut at = source;
+    while let Some(NextHop::Forward(to)) = world.overlay(at).map(|overlay| overlay.way_to(key, false)) {
+        at = world.node(to);
+        path.push(at);
+    }
+    path
+}
+
+fn send_until(world: &mut World, flows: &mut [Flow], end: Instant) {
+    while world.now() < end {
+        for flow in &mut *flows {
+            let seq = world.send(flow.source, flow.key);
+            if flow.first_seq == 0 {
+                flow.first_seq = seq;
+            }
+        }
+        world.run_until((world.now() + SPACING).min(end));
+    }
+}
+
+fn gap(world: &World, flow: &Flow, victim: u32, kill_at: Instant, arrivals: &[Arrival]) -> Option<Gap> {
+    let before = *flow.path.last()?;
+    let after = world.node(Roots::beside(world, flow.source).of(flow.key)?);
+    let is_right = |a: &&Arrival| {
+        let root = if a.sent_at < kill_at { a.root == before || a.root == after } else { a.root == after };
+        a.source == flow.source && a.seq >= flow.first_seq && root
+    };
+    let mut at: Vec<Instant> = arrivals.iter().filter(is_right).map(|a| a.at).collect();
+    at.sort();
+    // Nothing ever came again: the gap lasts as long as was waited.
+    at.push(world.now());
+    let longest = at.windows(2).filter(|pair| pair[1] >= kill_at).map(|pair| pair[1] - pair[0]).max()?;
+    let one_way: Duration = flow.path.windows(2).map(|hop| world.terrain.delay(hop[0], hop[1])).sum();
+    let ms = |duration: Duration| duration.as_secs_f64() * 1e3;
+    Some(Gap { ms: ms(longest), rtt_ms: 2.0 * ms(one_way), of_root: before == victim })
+}

@@ -1,0 +1,50 @@
+//! Whole overlays in virtual time: many [`weft_core::route::overlay::Overlay`]s over a network that delays, loses and falls apart, held to what
+//! `docs/overlay.md` promises. No engine and no packets' contents: the protocol's real bytes, and headers of packets.
+
+pub mod brownout;
+pub mod churn;
+pub mod deaths;
+mod judge;
+pub mod quiet;
+pub mod scale;
+mod terrain;
+mod world;
+
+pub use judge::{Roots, Walk, missing_in_cells, walk};
+pub use terrain::{Shape, Terrain};
+pub use world::{Arrival, Traffic, World};
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Runs `one` for each of `seeds` on `threads` threads; what they give, in the order of the seeds.
+pub fn for_seeds<T: Send>(seeds: std::ops::Range<u64>, threads: usize, one: impl Fn(u64) -> T + Sync) -> Vec<T> {
+    let next = AtomicU64::new(seeds.start);
+    let all = Mutex::new(Vec::new());
+    std::thread::scope(|scope| {
+        for _ in 0..threads.max(1) {
+            scope.spawn(|| {
+                loop {
+                    let seed = next.fetch_add(1, Ordering::Relaxed);
+                    if seed >= seeds.end {
+                        return;
+                    }
+                    let result = one(seed);
+                    let Ok(mut all) = all.lock() else { return };
+                    all.push((seed, result));
+                }
+            });
+        }
+    });
+    let mut all = all.into_inner().unwrap_or_default();
+    all.sort_by_key(|(seed, _)| *seed);
+    all.into_iter().map(|(_, result)| result).collect()
+}
+
+/// The value that a share `p` of `values` does not exceed; zero of none.
+pub fn percentile<T: Copy + PartialOrd + Default>(values: &[T], p: f64) -> T {
+    let mut sorted = values.to_vec();
+    sorted.sort_by(|a, b| a.partial_cmp(b).unwrap_or(std::cmp::Ordering::Equal));
+    let rank = (p * sorted.len() as f64).ceil() as usize;
+    sorted.get(rank.saturating_sub(1)).copied().unwrap_or_default()
+}

@@ -1,0 +1,51 @@
+//! A network that loses and delays, but in which nobody dies: no link may be called down.
+
+use super::terrain::{Shape, Terrain};
+use super::world::World;
+use weft_core::route::overlay::Timing;
+use weft_units::{Duration, Instant, NodeId, Rng};
+
+const SPACING: Duration = Duration::from_millis(200);
+
+/// What a quiet time came to.
+#[derive(Clone, Copy, PartialEq, Debug, Default)]
+pub struct Outcome {
+    /// Members that were called down, though nobody died.
+    pub false_alarms: u64,
+    /// Messages that nodes sent for the overlay's sake.
+    pub messages: u64,
+    /// Packets sent, and those that reached a root.
+    pub packets: (u64, u64),
+    /// Events of the simulation.
+    pub events: u64,
+}
+
+/// `nodes` nodes over links that lose a share `loss` each way and delay by up to `jitter` more; a few flows of five packets a second.
+pub fn run(seed: u64, nodes: u32, duration: Duration, loss: f64, jitter: Duration) -> Outcome {
+    let rng = Rng::new(seed).split(1);
+    let mut terrain = Terrain::new(Shape::Plane, rng.split(2));
+    (terrain.loss, terrain.jitter) = (loss, jitter);
+    let mut world = World::new(terrain, Timing::default(), rng.split(3));
+    let mut keys = rng.split(4);
+    world.add(&[]);
+    for _ in 1..nodes {
+        world.run_until(world.now() + Duration::from_millis(200));
+        world.add(&[0]);
+    }
+    let flows: Vec<(u32, NodeId)> = (0..nodes / 5).map(|source| (source, NodeId::random(&mut keys))).collect();
+    let mut outcome = Outcome::default();
+    while world.now() < Instant::ZERO + duration {
+        world.run_until(world.now() + SPACING);
+        for (source, key) in &flows {
+            world.send(*source, *key);
+            outcome.packets.0 += 1;
+        }
+        outcome.packets.1 += world.take_arrivals().len() as u64;
+    }
+    for node in world.alive() {
+        outcome.messages += world.traffic(node).messages;
+        outcome.false_alarms += world.overlay(node).map_or(0, |overlay| overlay.census().losses);
+    }
+    outcome.events = world.events();
+    outcome
+}

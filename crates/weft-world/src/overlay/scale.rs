@@ -1,0 +1,74 @@
+//! Overlays of any size: what a node has to know and to send, and how far packets go.
+
+use super::judge::{Roots, Walk, missing_in_cells, walk};
+use super::terrain::{Shape, Terrain};
+use super::world::World;
+use weft_core::route::overlay::Timing;
+use weft_units::{Duration, NodeId, Rng};
+
+const GROWTH: f64 = 0.5;
+const SETTLE: Duration = Duration::from_secs(15);
+const MEASURE: Duration = Duration::from_secs(5);
+
+/// What an overlay of one size came to.
+#[derive(Clone, Debug, Default)]
+pub struct Outcome {
+    /// Nodes.
+    pub nodes: u32,
+    /// Members of each node.
+    pub members: Vec<u32>,
+    /// Bits a second that each node sends for the overlay's sake, packet headers included, while nothing changes.
+    pub bps: Vec<f64>,
+    /// Bytes that one more node sends in its first five seconds.
+    pub join_bytes: f64,
+    /// Hops of packets that reached their root.
+    pub hops: Vec<u32>,
+    /// Packets followed that did not.
+    pub lost: u64,
+    /// Entries that cells lack of all nodes looked at, and how many nodes those were.
+    pub missing: (u64, u64),
+    /// Events of the simulation.
+    pub events: u64,
+}
+
+/// Grows an overlay to `nodes` nodes, half as many more each second, lets it settle and measures.
+pub fn run(seed: u64, nodes: u32, lookups: u32) -> Outcome {
+    let mut rng = Rng::new(seed).split(1);
+    let terrain = Terrain::new(Shape::Plane, rng.split(2));
+    let mut world = World::new(terrain, Timing::default(), rng.split(3));
+    world.add(&[]);
+    for known in 1..nodes {
+        let apart = Duration::from_secs_f64(1.0 / (5.0 + GROWTH * f64::from(known)));
+        world.run_until(world.now() + apart);
+        let via = rng.below(known.into()) as u32;
+        world.add(&[via]);
+    }
+    let total = |world: &World, node| world.traffic(node).bytes as f64;
+    world.run_until(world.now() + SETTLE);
+    let before: Vec<f64> = (0..nodes).map(|node| total(&world, node)).collect();
+    world.run_until(world.now() + MEASURE);
+    let mut outcome = Outcome { nodes, ..Outcome::default() };
+    outcome.bps = (0..nodes)
+        .zip(&before)
+        .map(|(node, before)| 8.0 * (total(&world, node) - before) / MEASURE.as_secs_f64())
+        .collect();
+    let members = |node| world.overlay(node).map_or(0, |overlay| overlay.census().members as u32);
+    outcome.members = (0..nodes).map(members).collect();
+    let roots = Roots::beside(&world, 0);
+    for _ in 0..lookups {
+        let (from, key) = (rng.below(nodes.into()) as u32, NodeId::random(&mut rng));
+        match walk(&world, from, key) {
+            Walk::Ends(root, hops) if Some(root) == roots.of(key) => outcome.hops.push(hops as u32),
+            _ => outcome.lost += 1,
+        }
+    }
+    for node in (0..nodes).step_by((nodes as usize / 200).max(1)) {
+        outcome.missing.0 += missing_in_cells(&world, node, &roots) as u64;
+        outcome.missing.1 += 1;
+    }
+    outcome.events = world.events();
+    let newcomer = world.add(&[0]);
+    world.run_until(world.now() + MEASURE);
+    outcome.join_bytes = total(&world, newcomer);
+    outcome
+}

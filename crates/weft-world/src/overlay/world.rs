@@ -1,0 +1,296 @@
+//! Many overlays and a network in virtual time.
+
+use super::terrain::Terrain;
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use weft_core::route::overlay::{Contact, Header, NextHop, Overlay, Timing, Transmit};
+use weft_units::{Duration, Instant, NodeId, Rng};
+use weft_wire::overlay::MAX_MESSAGE;
+
+/// A public key and an IPv4 address.
+const DETAILS: [u8; 39] = [0; 39];
+/// What surrounds a message on the wire: IPv4, UDP, hop header and tag.
+const OVERHEAD: u64 = 28 + 10 + 16;
+/// Hops a packet may make.
+const MOST_HOPS: u8 = 32;
+
+/// What a node sent for the overlay's sake.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Traffic {
+    /// Messages.
+    pub messages: u64,
+    /// Bytes on the wire, headers included.
+    pub bytes: u64,
+}
+
+/// A packet that reached the root of its key.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Arrival {
+    /// As its source numbered it.
+    pub seq: u32,
+    /// The source.
+    pub source: u32,
+    /// The root.
+    pub root: u32,
+    /// When it was sent.
+    pub sent_at: Instant,
+    /// When it came.
+    pub at: Instant,
+    /// Nodes that sent it on.
+    pub hops: u32,
+}
+
+struct Node {
+    contact: Contact,
+    overlay: Option<Overlay>,
+    run: u32,
+    next_seq: u32,
+    wake: Instant,
+    traffic: Traffic,
+}
+
+#[derive(Clone, Copy)]
+struct Packet {
+    header: Header,
+    source: u32,
+    sent_at: Instant,
+}
+
+enum Event {
+    Wake,
+    Message { from: u32, via: Option<NodeId>, run: u32, bytes: Box<[u8]> },
+    Packet(Box<Packet>),
+}
+
+struct Entry {
+    at: Instant,
+    order: u64,
+    node: u32,
+    event: Event,
+}
+
+impl PartialEq for Entry {
+    fn eq(&self, other: &Entry) -> bool {
+        self.cmp(other).is_eq()
+    }
+}
+
+impl Eq for Entry {}
+
+impl PartialOrd for Entry {
+    fn partial_cmp(&self, other: &Entry) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Entry {
+    fn cmp(&self, other: &Entry) -> std::cmp::Ordering {
+        (self.at, self.order).cmp(&(other.at, other.order))
+    }
+}
+
+/// Nodes, numbered from zero, and what is under way between them.
+pub struct World {
+    /// The network.
+    pub terrain: Terrain,
+    now: Instant,
+    timing: Timing,
+    rng: Rng,
+    nodes: Vec<Node>,
+    agenda: BinaryHeap<Reverse<Entry>>,
+    order: u64,
+    arrivals: Vec<Arrival>,
+    events: u64,
+    buffer: Box<[u8; MAX_MESSAGE]>,
+}
+
+impl World {
+    /// A world without nodes.
+    pub fn new(terrain: Terrain, timing: Timing, rng: Rng) -> World {
+        let (nodes, agenda, arrivals) = (Vec::new(), BinaryHeap::new(), Vec::new());
+        let buffer = Box::new([0; MAX_MESSAGE]);
+        World { terrain, now: Instant::ZERO, timing, rng, nodes, agenda, order: 0, arrivals, events: 0, buffer }
+    }
+
+    /// The time.
+    pub fn now(&self) -> Instant {
+        self.now
+    }
+
+    /// Messages, packets and timers so far.
+    pub fn events(&self) -> u64 {
+        self.events
+    }
+
+    /// All nodes that are alive.
+    pub fn alive(&self) -> Vec<u32> {
+        (0..self.nodes.len() as u32).filter(|node| self.overlay(*node).is_some()).collect()
+    }
+
+    /// A node's identifier.
+    pub fn id(&self, node: u32) -> NodeId {
+        self.nodes[node as usize].contact.id
+    }
+
+    /// The node with an identifier: its last four bytes.
+    pub fn node(&self, id: NodeId) -> u32 {
+        let [.., a, b, c, d] = *id.as_bytes();
+        u32::from_be_bytes([a, b, c, d])
+    }
+
+    /// A node's overlay, while it is alive.
+    pub fn overlay(&self, node: u32) -> Option<&Overlay> {
+        self.nodes.get(node as usize)?.overlay.as_ref()
+    }
+
+    /// What a node has sent.
+    pub fn traffic(&self, node: u32) -> Traffic {
+        self.nodes[node as usize].traffic
+    }
+
+    /// A new node, which knows `via` and no others; gives its number.
+    pub fn add(&mut self, via: &[u32]) -> u32 {
+        let node = self.nodes.len() as u32;
+        let mut bytes = *NodeId::random(&mut self.rng).as_bytes();
+        bytes[NodeId::LEN - 4..].copy_from_slice(&node.to_be_bytes());
+        let contact = Contact { id: NodeId::new(bytes), details: DETAILS.into() };
+        let (wake, traffic) = (Instant::FAR_FUTURE, Traffic::default());
+        self.nodes.push(Node { contact, overlay: None, run: 0, next_seq: 0, wake, traffic });
+        self.terrain.add();
+        self.start(node, via);
+        node
+    }
+
+    /// Starts a node anew, with its old identifier and nothing else.
+    pub fn start(&mut self, node: u32, via: &[u32]) {
+        let bootstrap = via.iter().map(|via| self.nodes[*via as usize].contact.clone()).collect();
+        let rng = Rng::new(self.rng.next_u64());
+        let this = &mut self.nodes[node as usize];
+        this.run += 1;
+        this.overlay = Some(Overlay::new(self.now, this.contact.clone(), bootstrap, self.timing, rng));
+        this.wake = Instant::FAR_FUTURE;
+        self.settle(node);
+    }
+
+    /// A node falls silent.
+    pub fn kill(&mut self, node: u32) {
+        self.nodes[node as usize].overlay = None;
+    }
+
+    /// Sends a packet toward the root of `key`; gives its number.
+    pub fn send(&mut self, source: u32, key: NodeId) -> u32 {
+        let node = &mut self.nodes[source as usize];
+        node.next_seq += 1;
+        let (seq, run, id) = (node.next_seq, node.run, node.contact.id);
+        let header = Header { key, source: id, run, seq, hops_left: MOST_HOPS, was_duplicated: false };
+        self.route(source, Packet { header, source, sent_at: self.now });
+        seq
+    }
+
+    /// What has arrived since the last call.
+    pub fn take_arrivals(&mut self) -> Vec<Arrival> {
+        std::mem::take(&mut self.arrivals)
+    }
+
+    /// Lets time pass.
+    pub fn run_until(&mut self, end: Instant) {
+        while self.agenda.peek().is_some_and(|Reverse(entry)| entry.at <= end) {
+            let Some(Reverse(entry)) = self.agenda.pop() else { break };
+            self.now = entry.at;
+            self.events += 1;
+            self.handle(entry.node, entry.event);
+        }
+        self.now = end;
+    }
+
+    fn handle(&mut self, node: u32, event: Event) {
+        let now = self.now;
+        match event {
+            Event::Wake => {
+                let this = &mut self.nodes[node as usize];
+                if this.wake != now {
+                    return;
+                }
+                this.wake = Instant::FAR_FUTURE;
+                if let Some(overlay) = &mut this.overlay {
+                    overlay.handle_timeout(now);
+                }
+            }
+            Event::Message { from, via, run, bytes } => {
+                let (id, is_old) = (self.id(from), self.nodes[from as usize].run != run);
+                // A session ends with its process: what an earlier one said is refused.
+                if let Some(overlay) = self.nodes[node as usize].overlay.as_mut().filter(|_| !is_old) {
+                    overlay.handle_message(now, id, via, &bytes).expect("nodes write what nodes can read");
+                }
+            }
+            Event::Packet(packet) => return self.route(node, *packet),
+        }
+        self.settle(node);
+    }
+
+    fn route(&mut self, at: u32, mut packet: Packet) {
+        let Some(overlay) = &mut self.nodes[at as usize].overlay else { return };
+        match overlay.next_hop(self.now, &mut packet.header) {
+            NextHop::Deliver => {
+                let hops = u32::from(MOST_HOPS - packet.header.hops_left);
+                let Packet { source, sent_at, header } = packet;
+                self.arrivals.push(Arrival { seq: header.seq, source, root: at, sent_at, at: self.now, hops });
+            }
+            NextHop::Forward(to) => self.forward(at, to, packet),
+            NextHop::Duplicate(first, second) => {
+                self.forward(at, first, packet);
+                self.forward(at, second, packet);
+            }
+            NextHop::Drop => {}
+        }
+        self.settle(at);
+    }
+
+    fn forward(&mut self, from: u32, to: NodeId, packet: Packet) {
+        let via = self.overlay(from).and_then(|overlay| overlay.via(to));
+        let to = self.node(to);
+        if let Some(delay) = self.cross(from, via, to) {
+            self.schedule(self.now + delay, to, Event::Packet(Box::new(packet)));
+        }
+    }
+
+    /// How long what is sent is under way, directly or by a third node that hands it on; none if it is lost.
+    fn cross(&mut self, from: u32, via: Option<NodeId>, to: u32) -> Option<Duration> {
+        let Some(via) = via else { return self.terrain.cross(from, to) };
+        let relay = self.node(via);
+        let first = self.terrain.cross(from, relay)?;
+        self.overlay(relay).filter(|overlay| overlay.relays_to(self.id(to)))?;
+        Some(first + self.terrain.cross(relay, to)?)
+    }
+
+    /// Takes a node's messages, and sees when it wants to be woken.
+    fn settle(&mut self, node: u32) {
+        let this = &mut self.nodes[node as usize];
+        let run = this.run;
+        let Some(mut overlay) = this.overlay.take() else { return };
+        while let Some(Transmit { to, via, len }) = overlay.poll_transmit(&mut *self.buffer) {
+            for sender in std::iter::once(node).chain(via.map(|via| self.node(via))) {
+                let traffic = &mut self.nodes[sender as usize].traffic;
+                traffic.messages += 1;
+                traffic.bytes += len as u64 + OVERHEAD;
+            }
+            let to = self.node(to);
+            if let Some(delay) = self.cross(node, via, to) {
+                let bytes = self.buffer[..len].into();
+                self.schedule(self.now + delay, to, Event::Message { from: node, via, run, bytes });
+            }
+        }
+        let wake = overlay.next_timeout().max(self.now);
+        let this = &mut self.nodes[node as usize];
+        this.overlay = Some(overlay);
+        if wake < this.wake {
+            this.wake = wake;
+            self.schedule(wake, node, Event::Wake);
+        }
+    }
+
+    fn schedule(&mut self, at: Instant, node: u32, event: Event) {
+        self.order += 1;
+        self.agenda.push(Reverse(Entry { at, order: self.order, node, event }));
+    }
+}

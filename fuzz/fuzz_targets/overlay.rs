@@ -1,0 +1,17 @@
+//! Messages of the overlay: what is understood can be written, and read again as the same.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use weft_wire::overlay::{MAX_CONTACTS, MAX_DETAILS, MAX_MESSAGE, Message};
+
+fuzz_target!(|payload: &[u8]| {
+    let Ok(message) = Message::parse(payload) else { return };
+    if let Message::Found { contacts, .. } = message {
+        assert!(contacts.count() <= MAX_CONTACTS);
+        assert!(contacts.into_iter().all(|contact| contact.details.len() <= MAX_DETAILS));
+    }
+    let mut out = [0; MAX_MESSAGE];
+    let len = message.emit(&mut out).expect("what is parsed can be written");
+    assert_eq!(len, payload.len());
+    assert_eq!(Message::parse(&out[..len]), Ok(message));
+});
