@@ -10,7 +10,8 @@ mod routes;
 mod wrap;
 
 pub use address::relays_to;
-pub(crate) use address::{is_route, outer_header_len};
+pub(crate) use address::{is_route, outer_header_len, room_for_relays};
+pub use forward::Forward;
 pub(crate) use routes::Routes;
 
 use crate::config::PeerConfig;
@@ -23,7 +24,7 @@ use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use core::fmt;
 use core::net::SocketAddr;
-use forward::Forward;
+use forward::{Arrival, Segment};
 use weft_session::PublicKey;
 use weft_units::{Instant, LinkId, PeerId};
 pub use weft_wire::relay::MAX_RELAYS;
@@ -39,6 +40,9 @@ pub(crate) struct Relaying {
     by_label: Vec<(Label, PeerId)>,
     pub(crate) routes: Routes,
     forwards: VecDeque<Forward>,
+    /// Where the batch that is taken in goes, and by which route it came.
+    segment: Option<Segment>,
+    arrival: Option<Arrival>,
     pub(crate) totals: RelayTotals,
 }
 

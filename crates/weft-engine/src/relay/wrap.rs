@@ -1,10 +1,8 @@
-//! What leaves by a route is wrapped for its first relay.
+//! What leaves by a route is wrapped for its first relay, where it was written: see [`room_for_relays`](super::room_for_relays).
 
 use crate::interface::Transmit;
 use crate::node::Engine;
-use core::ops::Range;
 use weft_units::PeerId;
-use weft_wire::hop::HOP_HEADER_LEN;
 use weft_wire::relay::{Way, overhead};
 
 impl Engine {
@@ -25,21 +23,14 @@ impl Engine {
         Some(Transmit { link, destination, source, len, segment_size, ..transmit })
     }
 
-    /// The last first, so that none is written over before it has moved; gives the bytes of all.
+    /// Seals each datagram in its place, where there is room for what relays need; gives the bytes of all.
     fn wrap_each(&mut self, via: PeerId, way: &Way, transmit: &Transmit, out: &mut [u8]) -> Option<usize> {
         let longer = overhead(way.labels().len());
         let size = transmit.segment_size.map_or(transmit.len, usize::from).max(1);
-        let count = transmit.len.div_ceil(size);
-        for number in (0..count).rev() {
-            let from = number * size..transmit.len.min((number + 1) * size);
-            let to = number * (size + longer)..from.end + (number + 1) * longer;
-            self.wrap_one(via, way, from, out.get_mut(..to.end)?, to.start)?;
+        let len = transmit.len + transmit.len.div_ceil(size) * longer;
+        for datagram in out.get_mut(..len)?.chunks_mut(size + longer) {
+            self.sessions.seal_relayed(via, way, datagram).ok()?;
         }
-        Some(transmit.len + count * longer)
-    }
-
-    fn wrap_one(&mut self, via: PeerId, way: &Way, from: Range<usize>, out: &mut [u8], to: usize) -> Option<()> {
-        out.copy_within(from, to + HOP_HEADER_LEN);
-        self.sessions.seal_relayed(via, way, out.get_mut(to..)?).ok()
+        Some(len)
     }
 }
