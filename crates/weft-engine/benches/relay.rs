@@ -100,8 +100,9 @@ impl Relay {
 
     fn pass_on(&mut self, batch: Box<[u8]>) -> Box<[u8]> {
         let other = self.receive(batch, BATCH * DATAGRAM, DATAGRAM);
-        let transmit = self.node.poll_transmit(self.now, &mut self.out).unwrap();
-        assert_eq!(transmit.len, BATCH * DATAGRAM);
+        let forward = self.node.poll_forward().unwrap();
+        assert_eq!(forward.transmit.len, BATCH * DATAGRAM);
+        self.node.pool().release(forward.buf);
         other
     }
 }
