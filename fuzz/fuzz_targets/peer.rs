@@ -11,6 +11,7 @@ use weft_session::{Cipher, Identity, PeerConfig, Sessions};
 use weft_units::{Duration, Instant, LinkId, PathId, PeerId, VpnId};
 use weft_wire::frame::{Frame, FrameWriter, Frames};
 use weft_wire::hop::{HOP_HEADER_LEN, PacketType, TAG_LEN};
+use weft_wire::relay::Way;
 
 const PREFIX: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 9, 0, 0));
 /// The peer has part in this VPN, with other addresses.
@@ -41,6 +42,7 @@ impl Node {
             name: "liar".into(),
             public_key: peer.public_key(),
             endpoints: Vec::new(),
+            routes: Vec::new(),
             prefixes: vec![Prefix { address: PREFIX, length: 24 }],
             policy: Policy::default(),
         };
@@ -56,6 +58,7 @@ impl Node {
         };
         let now = Instant::from_millis(1);
         let mut engine = Engine::new(config, now, [2; 32]).unwrap();
+        engine.set_relaying(true);
         let link = LinkEvent::Up { link: LinkId(1), name: "link".into(), mtu: 1500, ipv4: true, ipv6: false };
         engine.handle_link(now, link);
         Node { engine, now, out: vec![0; 65_536] }
@@ -104,6 +107,30 @@ fn open_vpn(sessions: &mut Sessions, node: &mut Node) {
     }
 }
 
+/// A packet of the peer's own, of a type and a VPN that `how` names.
+fn alone(sessions: &mut Sessions, how: u8, plaintext: &[u8]) -> Option<Vec<u8>> {
+    let mut datagram = [&[0; HOP_HEADER_LEN], plaintext, &[0; TAG_LEN]].concat();
+    let packet_type = match how & 3 {
+        0 => PacketType::Data,
+        2 => PacketType::DataPart,
+        3 => PacketType::LoopData,
+        _ => PacketType::Control,
+    };
+    let vpn = if how & 8 != 0 && packet_type != PacketType::Control { VPN } else { VpnId::DEFAULT };
+    sessions.seal_in(PeerId(0), vpn, PathId(how >> 2 & 1), packet_type, &mut datagram).ok()?;
+    Some(datagram)
+}
+
+/// Whatever the peer says it passes on, by a way of its making.
+fn relayed(sessions: &mut Sessions, bytes: &[u8]) -> Option<Vec<u8>> {
+    let (code, rest) = bytes.split_first()?;
+    let (within, labels) = rest.split_at_checked(rest.len().checked_sub(Way::labels_len(*code).ok()?)?)?;
+    let way = Way::parse(*code, labels).ok()?;
+    let mut datagram = [&[0; HOP_HEADER_LEN], within, labels, &[0; TAG_LEN]].concat();
+    sessions.seal_relayed(PeerId(0), &way, &mut datagram).ok()?;
+    Some(datagram)
+}
+
 fuzz_target!(|bytes: &[u8]| {
     let me = Identity::from_secret([1; 32]);
     let mut node = Node::new(&me);
@@ -119,19 +146,9 @@ fuzz_target!(|bytes: &[u8]| {
     while let [how, len, after @ ..] = rest {
         let (plaintext, after) = after.split_at(usize::from(*len).min(after.len()));
         rest = after;
-        let mut datagram = vec![0; HOP_HEADER_LEN];
-        datagram.extend(plaintext);
-        datagram.resize(datagram.len() + TAG_LEN, 0);
-        let packet_type = match how & 3 {
-            0 => PacketType::Data,
-            2 => PacketType::DataPart,
-            3 => PacketType::LoopData,
-            _ => PacketType::Control,
-        };
-        let vpn = if how & 8 != 0 && packet_type != PacketType::Control { VPN } else { VpnId::DEFAULT };
-        if sessions.seal_in(PeerId(0), vpn, PathId(how >> 2 & 1), packet_type, &mut datagram).is_err() {
-            return;
-        }
+        let is_relayed = how & 11 == 9;
+        let sealed = if is_relayed { relayed(&mut sessions, plaintext) } else { alone(&mut sessions, *how, plaintext) };
+        let Some(datagram) = sealed else { return };
         node.turn(&datagram, Duration::from_millis(u64::from(how >> 4)));
     }
 });

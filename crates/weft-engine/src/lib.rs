@@ -29,7 +29,7 @@ pub use config::{
 pub use event::{Command, CommandError, Event, PathState, RelayTotals, VpnChange};
 pub use interface::{LinkEvent, Received, Transmit};
 pub use node::Engine;
-pub use relay::{MAX_RELAYS, RouteError, relays_to};
+pub use relay::{Forward, MAX_RELAYS, RouteError, relays_to};
 pub use signal::{
     Grant, HostLink, Leaving, RateController, SignalConfig, SignalFlow, SignalHost, SignalPeer, SignalRule,
     SignalStatus, SignalTotals,

@@ -6,7 +6,7 @@ use crate::event::{Command, CommandError, Event, VpnChange};
 use crate::interface::{LinkEvent, Received, Transmit};
 use crate::links::{Link, Links};
 use crate::peer::{Context, Datagram, Peer};
-use crate::relay::{Relaying, check_routes, outer_header_len};
+use crate::relay::{Relaying, check_routes, outer_header_len, room_for_relays};
 use crate::signal::{SignalConfig, Signalling};
 use crate::vpn::{ConfigError, Leases, Vpn, VpnError, Vpns, check_vpns};
 use alloc::collections::VecDeque;
@@ -316,6 +316,7 @@ impl Engine {
     /// Takes in datagrams. Takes over the buffer.
     pub fn handle_datagrams(&mut self, now: Instant, received: Received) {
         let stride = if received.stride == 0 { received.len } else { received.stride };
+        self.forget_last_batch();
         let mut start = 0;
         while start < received.len {
             let end = (start + stride).min(received.len);
@@ -577,7 +578,7 @@ impl Engine {
 
     /// The next send, if any: written to `out`, which should hold 65,536 bytes.
     pub fn poll_transmit(&mut self, now: Instant, out: &mut [u8]) -> Option<Transmit> {
-        if let Some(transmit) = self.poll_forward(out) {
+        if let Some(transmit) = self.copy_forward(out) {
             return Some(transmit);
         }
         while let Some(transmit) = self.poll_own(now, out) {
@@ -588,10 +589,11 @@ impl Engine {
         None
     }
 
-    /// The next send of this node's own, to be wrapped where it leaves by a route.
+    /// The next send of this node's own. Where it leaves by a route it is to be wrapped, and lies in `out` with room for that.
     fn poll_own(&mut self, now: Instant, out: &mut [u8]) -> Option<Transmit> {
         if let Some((transmit, datagram)) = self.handshakes.pop_front() {
-            out.get_mut(..datagram.len())?.copy_from_slice(&datagram);
+            let (before, _) = room_for_relays(&transmit.destination);
+            out.get_mut(before..before + datagram.len())?.copy_from_slice(&datagram);
             return Some(transmit);
         }
         for step in 0..self.peers.len() {

@@ -1,8 +1,10 @@
 //! In steady state no packet costs an allocation: a counting allocator watches two engines at work.
 #![allow(missing_docs)]
 
+mod mesh;
 mod net;
 
+use mesh::Mesh;
 use net::{Direction, World, config, direction, inner, is_in_engine, udp};
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::backtrace::Backtrace;
@@ -285,4 +287,32 @@ fn no_schedule_costs_an_allocation() {
         let (recovery, reorder, ack, queue) = (Recovery::Off, Reorder::Off, AckPolicy::Condition, QueueKind::DropTail);
         in_steady_state(0.01, &Policy { schedule, recovery, reorder, ack, queue, ..Policy::default() });
     }
+}
+
+/// The ends of two relays, and the relays themselves: packets of many lengths both ways, so that batches are of many lengths too.
+#[test]
+fn no_relayed_packet_costs_an_allocation() {
+    let mut mesh = Mesh::chain(2);
+    mesh.nodes.iter_mut().for_each(fill_pool);
+    mesh.run_for(Duration::from_secs(3));
+    let mut number = 0;
+    let mut run = |mesh: &mut Mesh, time: Duration, burst: u64| {
+        let (end, passed) = (mesh.now + time, mesh.nodes[1].relay_totals().datagrams);
+        while mesh.now < end {
+            for _ in 0..burst {
+                number += 1;
+                mesh.send(0, 3, number, 100 + number as usize % 1_000);
+                mesh.send(3, 0, number, 60);
+            }
+            mesh.run_for(Duration::from_millis(5));
+            mesh.delivered.iter_mut().for_each(Vec::clear);
+        }
+        mesh.nodes[1].relay_totals().datagrams - passed
+    };
+    run(&mut mesh, Duration::from_secs(10), 30);
+    run(&mut mesh, Duration::from_secs(60), 8);
+    let mut passed = 0;
+    let (count, places) = counted(|| passed = run(&mut mesh, Duration::from_secs(10), 8));
+    assert!(passed > 30_000, "only {passed} datagrams passed the relay");
+    assert_eq!(count, 0, "{passed} datagrams passed, and engines allocated:\n{places}");
 }

@@ -31,18 +31,6 @@ fn diamond() -> Mesh {
     Mesh::new(&wires, &knows)
 }
 
-/// A chain of relays between the first and the last node.
-fn chain(relays: usize) -> Mesh {
-    let last = relays + 1;
-    let wires: Vec<_> = (0..last).map(|n| wire(n, n + 1)).collect();
-    let knows = (0..=last).map(|n| match n {
-        0 => Knows { direct: vec![1], routed: vec![(last, vec![(1..last).collect()])], is_relay: false },
-        n if n == last => Knows { direct: vec![n - 1], routed: vec![(0, Vec::new())], is_relay: false },
-        n => Knows { direct: vec![n - 1, n + 1], is_relay: true, ..Knows::default() },
-    });
-    Mesh::new(&wires, &knows.collect::<Vec<_>>())
-}
-
 fn established(mesh: &Mesh, node: usize, peer: usize) -> bool {
     let snapshot = mesh.nodes[node].snapshot(mesh.now);
     snapshot.peers.iter().any(|p| p.public_key == key(peer).to_string() && p.established_for.is_some())
@@ -78,7 +66,7 @@ fn edges_meet_over_relays_and_packets_cross_both_ways() {
 #[test]
 fn every_number_of_relays_carries_full_packets() {
     for relays in 1..=6 {
-        let mut mesh = chain(relays);
+        let mut mesh = Mesh::chain(relays);
         mesh.run_for(Duration::from_secs(5));
         assert!(established(&mesh, 0, relays + 1), "over {relays}");
         let mtu = usize::from(mesh.nodes[0].inner_mtu());
@@ -92,7 +80,7 @@ fn every_number_of_relays_carries_full_packets() {
 
 #[test]
 fn a_node_that_is_no_relay_passes_nothing_on() {
-    let mut mesh = chain(1);
+    let mut mesh = Mesh::chain(1);
     mesh.nodes[1].set_relaying(false);
     mesh.run_for(Duration::from_secs(3));
     assert!(!established(&mesh, 0, 2));
@@ -146,7 +134,7 @@ fn a_relay_that_dies_is_replaced() {
 
 #[test]
 fn relays_see_nothing_of_what_they_pass_on() {
-    let mut mesh = chain(1);
+    let mut mesh = Mesh::chain(1);
     mesh.run_for(Duration::from_secs(3));
     mesh.seen = Some(Vec::new());
     mesh.send(0, 2, 0x7765_6674_7765_6674, 400);
@@ -159,7 +147,7 @@ fn relays_see_nothing_of_what_they_pass_on() {
 
 #[test]
 fn what_a_relay_loses_is_repeated() {
-    let mut mesh = chain(1);
+    let mut mesh = Mesh::chain(1);
     mesh.run_for(Duration::from_secs(3));
     let mut rng = weft_units::Rng::new(5);
     mesh.meddler = Some(Box::new(move |from, bytes| {

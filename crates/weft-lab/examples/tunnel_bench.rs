@@ -2,13 +2,17 @@
 //!
 //!     cargo run --release -p weft-lab --example tunnel_bench -- [--json] [--weft PROGRAM] [--turns N] [--seconds N] [--conditions N]
 //!         [--only NAME] [--criterion DIRECTORY] [--state FILE] [--scale FILE]
+//!
+//! With `--relays` instead: along a row of nodes, weft over relays beside wireguard-go from node to node.
 
 use serde::Serialize;
 use std::error::Error;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
-use weft_lab::{Condition, TunnelBench, TunnelBenchOptions, tunnel_bench, tunnel_bench_table};
+use weft_lab::{
+    Condition, TunnelBench, TunnelBenchOptions, relay_bench, relay_bench_table, tunnel_bench, tunnel_bench_table,
+};
 
 const WARM_UP: Duration = Duration::from_secs(2);
 
@@ -25,6 +29,7 @@ const STAGES: [(&str, &str); 6] = [
 #[derive(Default)]
 struct Arguments {
     json: bool,
+    relays: bool,
     weft: Option<PathBuf>,
     turns: Option<u32>,
     seconds: Option<u64>,
@@ -81,6 +86,14 @@ fn main() -> Result<(), Box<dyn Error>> {
         only: arguments.only,
         conditions: arguments.conditions.unwrap_or(Condition::ALL.len()),
     };
+    if arguments.relays {
+        let bench = relay_bench(&options, |next| eprintln!("{next}"))?;
+        match arguments.json {
+            true => println!("{}", serde_json::to_string_pretty(&bench)?),
+            false => print!("{}", relay_bench_table(&bench)),
+        }
+        return Ok(());
+    }
     let everything = Everything {
         stages: arguments.criterion.as_deref().map(stages).transpose()?.unwrap_or_default(),
         state: arguments.state.as_deref().map(state).transpose()?.unwrap_or_default(),
@@ -115,6 +128,7 @@ fn arguments() -> Result<Arguments, Box<dyn Error>> {
         let mut value = || words.next().ok_or_else(|| format!("{word} needs a value"));
         match word.as_str() {
             "--json" => read.json = true,
+            "--relays" => read.relays = true,
             "--weft" => read.weft = Some(value()?.into()),
             "--turns" => read.turns = Some(value()?.parse()?),
             "--seconds" => read.seconds = Some(value()?.parse()?),

@@ -28,5 +28,6 @@ pub use options::RunOptions;
 pub use run::run;
 pub use sweep::sweep;
 pub use tunnel_bench::{
-    Competitor, Condition, Machine, Row, TunnelBench, TunnelBenchOptions, Turn, tunnel_bench, tunnel_bench_table,
+    Competitor, Condition, Machine, Over, RelayBench, Row, TunnelBench, TunnelBenchOptions, Turn, relay_bench,
+    relay_bench_table, tunnel_bench, tunnel_bench_table,
 };

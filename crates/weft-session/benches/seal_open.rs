@@ -6,6 +6,7 @@ use weft_session::{Cipher, Identity, Outcome, PeerConfig, Sessions};
 use weft_units::{Instant, PathId, PeerId};
 use weft_wire::handshake::{INITIATION_LEN, RESPONSE_LEN};
 use weft_wire::hop::{HOP_HEADER_LEN, PacketType, TAG_LEN};
+use weft_wire::relay::{Label, Way, overhead};
 
 /// The only peer each of the two has.
 const PEER: PeerId = PeerId(0);
@@ -67,5 +68,33 @@ fn open(c: &mut Criterion) {
     });
 }
 
-criterion_group!(benches, seal, open);
+/// A datagram of another two nodes with so many bytes of plaintext, wrapped for a relay.
+fn wrapped(size: usize) -> Vec<u8> {
+    let mut datagram = vec![0; HOP_HEADER_LEN + size + TAG_LEN + overhead(1)];
+    datagram[HOP_HEADER_LEN] = PacketType::Data.byte();
+    datagram
+}
+
+fn seal_relayed(c: &mut Criterion) {
+    let way = Way::new(&[Label(1)]).unwrap();
+    each(c, "seal relayed", |b, cipher, size| {
+        let ((mut sender, _), mut datagram) = (connected(cipher), wrapped(size));
+        b.iter(|| sender.seal_relayed(PEER, &way, &mut datagram).unwrap());
+    });
+}
+
+fn open_relayed(c: &mut Criterion) {
+    let way = Way::new(&[Label(1)]).unwrap();
+    each(c, "open relayed", |b, cipher, size| {
+        let (mut sender, mut receiver) = connected(cipher);
+        let sealed = || {
+            let mut datagram = wrapped(size);
+            sender.seal_relayed(PEER, &way, &mut datagram).unwrap();
+            datagram
+        };
+        b.iter_batched_ref(sealed, |bytes| receiver.open_relayed(bytes).unwrap(), BatchSize::NumIterations(BATCH));
+    });
+}
+
+criterion_group!(benches, seal, open, seal_relayed, open_relayed);
 criterion_main!(benches);

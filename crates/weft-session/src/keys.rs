@@ -8,9 +8,10 @@ use aws_lc_rs::hkdf::{HKDF_SHA256, Prk, Salt};
 use weft_units::{Duration, Instant, PathId, VpnId};
 use weft_wire::hop::{HOP_HEADER_LEN, TAG_LEN};
 
+use zeroize::Zeroize;
+
 /// The numbers of relayed datagrams, whichever path they take to the next node.
 pub(crate) const RELAYED: PathId = PathId(u8::MAX);
-use zeroize::Zeroize;
 
 /// The AEAD that seals packets.
 ///
@@ -216,6 +217,10 @@ impl SessionKey {
     }
 
     /// Seals a relayed datagram in place: its way, `way_len` bytes before the tag; all before that is associated data.
+    ///
+    /// What is within has a tag that commits to it, and to authenticate no more of it than its header and that tag would be enough for its
+    /// ends, and cheaper. But who listens and injects could then change a copy and have it arrive first: it would pass here, and the true
+    /// one be refused as a repeat. So the whole is authenticated on each segment, and nobody but those on the way can take anything out.
     pub(crate) fn seal_relayed(&mut self, number: u64, datagram: &mut [u8], way_len: usize) -> Result<(), Unspecified> {
         let (rest, tag) = datagram.split_last_chunk_mut::<TAG_LEN>().ok_or(Unspecified)?;
         let at = rest.len().checked_sub(way_len).ok_or(Unspecified)?;

@@ -13,7 +13,7 @@ use weft_wire::handshake::{
 use weft_wire::hop::{HopHeader, PacketType};
 use weft_wire::inner::{GRANULE, InnerHeader, PartHeader, UnitKind};
 use weft_wire::loop_data::{MARKER_LEN, Marker, OfRun, Report};
-use weft_wire::relay::Label;
+use weft_wire::relay::{Label, Way, overhead};
 use weft_wire::virtio::{GsoType, VnetHeader};
 
 #[test]
@@ -21,6 +21,7 @@ fn hop_header() {
     let cases = [
         (PacketType::Data, "14 07 a1b2c3d4 00ff0102"),
         (PacketType::Control, "15 07 a1b2c3d4 00ff0102"),
+        (PacketType::Relayed, "16 07 a1b2c3d4 00ff0102"),
         (PacketType::LoopData, "17 07 a1b2c3d4 00ff0102"),
         (PacketType::DataPart, "18 07 a1b2c3d4 00ff0102"),
     ];
@@ -35,6 +36,29 @@ fn hop_header() {
         assert_eq!(HopHeader::parse(&datagram), Ok(header));
         assert_eq!(PacketType::of(&datagram), Ok(packet_type));
     }
+}
+
+/// A → B → C → D: the datagram within as it leaves each node, without the tag.
+#[test]
+fn relayed() {
+    let [a, b, c, d] = [0xaaaa_0001, 0xbbbb_0002, 0xcccc_0003, 0xdddd_0004].map(Label);
+    let from_a = Way::new(&[c, d]).unwrap();
+    let (from_b, from_c) = (from_a.passed(a), from_a.passed(a).passed(b));
+    let cases = [
+        (from_a, Some(c), "16 02 a1b2c3d4 00ff0102 5555 cccc0003 dddd0004"),
+        (from_b, Some(d), "16 12 a1b2c3d4 00ff0102 5555 aaaa0001 dddd0004"),
+        (from_c, None, "16 22 a1b2c3d4 00ff0102 5555 aaaa0001 bbbb0002"),
+        (from_c.back(), Some(b), "16 02 a1b2c3d4 00ff0102 5555 bbbb0002 aaaa0001"),
+    ];
+    for (way, next, text) in cases {
+        let (path, receiver, packet_number_low) = (PathId(way.code()), 0xa1b2_c3d4, 0x00ff_0102);
+        let header = HopHeader { packet_type: PacketType::Relayed, path, receiver, packet_number_low };
+        let mut datagram = [0x55; 20];
+        assert_eq!((header.emit(&mut datagram), way.emit(&mut datagram[12..])), (Ok(10), Ok(8)));
+        assert_eq!((datagram[..].to_vec(), way.next()), (unhex(text), next));
+        assert_eq!(Way::parse(datagram[1], &datagram), Ok(way));
+    }
+    assert_eq!(overhead(2), 10 + 8 + 16);
 }
 
 #[test]

@@ -4,6 +4,7 @@ use super::{Context, LoneMarker, Peer};
 use crate::Transmit;
 use crate::config::Recovery;
 use crate::path::{Lane, Path, Sent};
+use crate::relay::room_for_relays;
 use crate::unit::{Part, Unit, UnitId};
 use weft_core::pool::Pool;
 use weft_units::planted::{self, Fault};
@@ -27,9 +28,17 @@ struct Batch {
     count: usize,
     tos: u8,
     last_is_short: bool,
+    /// Room behind each datagram for what relays need.
+    gap: usize,
 }
 
 impl Batch {
+    /// Where the next datagram is written.
+    fn room<'a>(&self, datagram: usize, out: &'a mut [u8]) -> Option<&'a mut [u8]> {
+        let at = self.len + self.count * self.gap;
+        out.get_mut(at..at + datagram)
+    }
+
     fn takes(&self, datagram: usize, tos: u8, limit: usize) -> bool {
         self.count == 0
             || ((!self.last_is_short || planted::is(Fault::GsoAfterShort))
@@ -60,6 +69,8 @@ impl Peer {
         let paths = self.paths.len();
         for turn in 0..paths {
             let index = (self.round + turn) % paths;
+            let (before, _) = room_for_relays(&self.paths[index].remote);
+            let out = out.get_mut(before..)?;
             if let Some(transmit) = self.poll_control(cx, index, out) {
                 return Some(transmit);
             }
@@ -82,11 +93,12 @@ impl Peer {
         }
         let rate = path.rate.pacing_rate(now);
         let overhead = path.outer_header_len();
-        // What relays need is put in afterwards, and must have room.
+        // What relays need must have room too.
         let most = BATCH_BYTES.saturating_sub(BATCH_DATAGRAMS * overhead);
         let limit = usize::try_from(rate.bytes_in(BATCH_TIME)).unwrap_or(most).min(most);
         let (path_id, has_window) = (path.id, path.has_window());
-        let mut batch = Batch::default();
+        let (_, gap) = room_for_relays(&path.remote);
+        let mut batch = Batch { gap, ..Batch::default() };
         while let Some((lane, id)) = self.next_unit(cx.pool, index) {
             if lane == Lane::Bulk && !has_window {
                 break;
@@ -111,7 +123,7 @@ impl Peer {
             if !batch.takes(datagram, unit.segment.tos, limit) {
                 break;
             }
-            let room = out.get_mut(batch.len..batch.len + datagram)?;
+            let room = batch.room(datagram, out)?;
             self.paths[index].queues.pop(lane);
             self.uncommit(id);
             if unit.marker.is_some() {
@@ -158,12 +170,13 @@ impl Peer {
         let path = self.paths.get_mut(index)?;
         let (path_id, overhead, limit) = (path.id, path.outer_header_len(), path.granule_limit());
         let rate = path.rate.pacing_rate(cx.now);
+        let (_, gap) = room_for_relays(&path.remote);
         let id = path.queues.pop(lane)?;
         self.uncommit(id);
         self.part_with_marker(cx.now, index, id, false);
         let unit = *self.units.get(id)?;
         let mut body = [0; MAX_GRANULES as usize * GRANULE];
-        let mut batch = Batch::default();
+        let mut batch = Batch { gap, ..Batch::default() };
         if let (Some((missing, of)), Some(len)) = (unit.missing(), write_unit(cx.pool, &unit, &mut body)) {
             let parts = missing.len().div_ceil(limit).max(1);
             let stride = missing.len().div_ceil(parts).max(1);
@@ -172,7 +185,7 @@ impl Peer {
                 let Some(payload) = body.get(part.bytes(len)) else { break };
                 let datagram = payload.len() + PART_OVERHEAD;
                 let header = PartHeader { unit: inner_header(&unit), first, of };
-                let Some(room) = out.get_mut(batch.len..batch.len + datagram) else { break };
+                let Some(room) = batch.room(datagram, out) else { break };
                 let Some(number) = seal_part(cx, self.id, path_id, unit.segment.vpn, &header, payload, room) else {
                     self.abandon(cx.now, id, cx.pool);
                     break;

@@ -2,6 +2,7 @@
 
 use core::net::{IpAddr, Ipv6Addr, SocketAddr};
 use weft_units::LinkId;
+use weft_wire::hop::HOP_HEADER_LEN;
 use weft_wire::relay;
 
 /// Links from here on are routes; the kernel's are below.
@@ -54,6 +55,11 @@ pub(crate) fn outer_header_len(remote: &SocketAddr) -> usize {
         None if remote.is_ipv4() => IPV4_UDP,
         None => IPV6_UDP,
     }
+}
+
+/// Room that relays need in the send buffer: before the datagrams that leave for an address, and between each and the next.
+pub(crate) fn room_for_relays(remote: &SocketAddr) -> (usize, usize) {
+    parts(remote).map_or((0, 0), |(relays, _)| (HOP_HEADER_LEN, relay::overhead(relays)))
 }
 
 #[cfg(test)]

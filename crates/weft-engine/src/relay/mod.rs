@@ -12,7 +12,8 @@ mod routes;
 mod wrap;
 
 pub use address::relays_to;
-pub(crate) use address::{is_route, outer_header_len};
+pub(crate) use address::{is_route, outer_header_len, room_for_relays};
+pub use forward::Forward;
 pub(crate) use neighbours::Reach;
 pub(crate) use routes::Routes;
 
@@ -27,7 +28,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use core::fmt;
 use core::net::SocketAddr;
-use forward::Forward;
+use forward::{Arrival, Segment};
 use weft_session::PublicKey;
 use weft_units::{Instant, LinkId, PeerId};
 pub use weft_wire::relay::MAX_RELAYS;
@@ -50,6 +51,9 @@ pub(crate) struct Relaying {
     look_at: Option<Instant>,
     /// How many events there had been when all was last looked at.
     seen_events: u64,
+    /// Where the batch that is taken in goes, and by which route it came.
+    segment: Option<Segment>,
+    arrival: Option<Arrival>,
     pub(crate) totals: RelayTotals,
 }
 

@@ -6,7 +6,6 @@
 use crate::node::Engine;
 use crate::peer::Peer;
 use alloc::collections::BTreeMap;
-use alloc::vec::Vec;
 use weft_units::{Duration, Instant};
 use weft_wire::frame::Neighbour;
 use weft_wire::relay::Label;
@@ -76,15 +75,18 @@ impl Engine {
         if is_due {
             self.relaying.tell_at = Some(now + TELL_EVERY);
         }
-        let all: Vec<Neighbour> =
-            self.peers.iter().zip(&self.relaying.labels).map(|(peer, label)| neighbour_of(*label, peer)).collect();
-        self.relaying.told.resize(all.len(), false);
-        for (of, neighbour) in all.iter().enumerate() {
-            let has_changed = core::mem::replace(&mut self.relaying.told[of], neighbour.is_reachable);
-            if has_changed != neighbour.is_reachable || (is_due && neighbour.is_reachable) {
-                self.tell_all_but(of, neighbour);
+        self.relaying.told.resize(self.peers.len(), false);
+        for of in 0..self.peers.len() {
+            let Some(neighbour) = self.neighbour(of) else { continue };
+            let was_told = core::mem::replace(&mut self.relaying.told[of], neighbour.is_reachable);
+            if was_told != neighbour.is_reachable || (is_due && neighbour.is_reachable) {
+                self.tell_all_but(of, &neighbour);
             }
         }
+    }
+
+    fn neighbour(&self, of: usize) -> Option<Neighbour> {
+        Some(neighbour_of(*self.relaying.labels.get(of)?, self.peers.get(of)?))
     }
 
     fn tell_all_but(&mut self, of: usize, neighbour: &Neighbour) {

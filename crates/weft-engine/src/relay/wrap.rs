@@ -1,9 +1,8 @@
-//! What leaves by a route is wrapped for its first relay.
+//! What leaves by a route is wrapped for its first relay, where it was written: see [`room_for_relays`](super::room_for_relays).
 
 use crate::interface::Transmit;
 use crate::node::Engine;
 use weft_units::PeerId;
-use weft_wire::hop::HOP_HEADER_LEN;
 use weft_wire::relay::{Way, overhead};
 
 impl Engine {
@@ -24,20 +23,14 @@ impl Engine {
         Some(Transmit { link, destination, source, len, segment_size, ..transmit })
     }
 
-    /// Moves the last first, so that none is written over before, and seals the first first; gives the bytes of all.
+    /// Seals each datagram in its place, where there is room for what relays need; gives the bytes of all.
     fn wrap_each(&mut self, via: PeerId, way: &Way, transmit: &Transmit, out: &mut [u8]) -> Option<usize> {
         let longer = overhead(way.labels().len());
         let size = transmit.segment_size.map_or(transmit.len, usize::from).max(1);
-        let count = transmit.len.div_ceil(size);
-        let total = transmit.len + count * longer;
-        let out = out.get_mut(..total)?;
-        for number in (0..count).rev() {
-            let from = number * size..transmit.len.min((number + 1) * size);
-            out.copy_within(from, number * (size + longer) + HOP_HEADER_LEN);
-        }
-        for datagram in out.chunks_mut(size + longer) {
+        let len = transmit.len + transmit.len.div_ceil(size) * longer;
+        for datagram in out.get_mut(..len)?.chunks_mut(size + longer) {
             self.sessions.seal_relayed(via, way, datagram).ok()?;
         }
-        Some(total)
+        Some(len)
     }
 }

@@ -1,6 +1,7 @@
 //! Many engines joined by emulated links in virtual time, each link between two nodes.
 #![allow(dead_code, missing_docs)]
 
+use super::net::engine;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -129,9 +130,14 @@ pub fn config(node: usize, knows: &Knows, wires: &[Wire], policy: &Policy) -> En
 
 impl Mesh {
     pub fn new(wires: &[Wire], knows: &[Knows]) -> Mesh {
+        Mesh::with(wires, knows, |config| config)
+    }
+
+    /// The same, each node's configuration changed.
+    pub fn with(wires: &[Wire], knows: &[Knows], change: impl Fn(EngineConfig) -> EngineConfig) -> Mesh {
         let now = Instant::from_millis(1);
         let engines = knows.iter().enumerate().map(|(node, knows)| {
-            let config = config(node, knows, wires, &Policy::default());
+            let config = change(config(node, knows, wires, &Policy::default()));
             let mut engine = Engine::new(config, now, [node as u8 + 40; 32]).unwrap();
             engine.set_relaying(knows.is_relay);
             engine
@@ -158,13 +164,25 @@ impl Mesh {
         mesh
     }
 
+    /// A chain of relays between the first and the last node. The first calls.
+    pub fn chain(relays: usize) -> Mesh {
+        let last = relays + 1;
+        let wires: Vec<_> = (0..last).map(|n| wire(n, n + 1)).collect();
+        let knows = (0..=last).map(|n| match n {
+            0 => Knows { direct: vec![1], routed: vec![(last, vec![(1..last).collect()])], is_relay: false },
+            n if n == last => Knows { direct: vec![n - 1], routed: vec![(0, Vec::new())], is_relay: false },
+            n => Knows { direct: vec![n - 1, n + 1], is_relay: true, ..Knows::default() },
+        });
+        Mesh::new(&wires, &knows.collect::<Vec<_>>())
+    }
+
     /// A UDP packet from one node's host to another's.
     pub fn send(&mut self, from: usize, to: usize, number: u64, payload_len: usize) {
         let packet = super::net::udp(inner(from), inner(to), 4000, number, payload_len);
         let node = &mut self.nodes[from];
         let buf = node.pool().alloc_large().unwrap();
         node.pool().bytes_mut(buf)[..packet.len()].copy_from_slice(&packet);
-        node.handle_packet(self.now, VpnId::DEFAULT, buf, packet.len());
+        engine(|| node.handle_packet(self.now, VpnId::DEFAULT, buf, packet.len()));
     }
 
     fn transmit(&mut self, from: usize, transmit: &Transmit, bytes: &[u8]) {
@@ -207,17 +225,15 @@ impl Mesh {
         let buf = node.pool().alloc_large().unwrap();
         node.pool().bytes_mut(buf)[..len].copy_from_slice(&flight.bytes);
         let (source, tos) = (flight.source, flight.tos);
-        node.handle_datagrams(
-            self.now,
-            Received { at: self.now, link, source, destination, tos, buf, len, stride: len },
-        );
+        let received = Received { at: self.now, link, source, destination, tos, buf, len, stride: len };
+        engine(|| node.handle_datagrams(self.now, received));
     }
 
     fn turn(&mut self) {
         let mut buffer = vec![0; 65_536];
         for n in 0..self.nodes.len() {
-            self.nodes[n].handle_timeout(self.now);
-            while let Some(transmit) = self.nodes[n].poll_transmit(self.now, &mut buffer) {
+            engine(|| self.nodes[n].handle_timeout(self.now));
+            while let Some(transmit) = engine(|| self.nodes[n].poll_transmit(self.now, &mut buffer)) {
                 self.transmit(n, &transmit, &buffer[..transmit.len]);
             }
             let (now, out) = (self.now, &mut self.delivered[n]);

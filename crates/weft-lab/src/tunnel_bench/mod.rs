@@ -5,16 +5,19 @@
 
 mod condition;
 mod machine;
+mod relays;
 mod report;
 mod site;
 
 pub use condition::Condition;
 pub use machine::Machine;
+pub use relays::{Over, RelayBench, relay_bench, relay_bench_table};
 pub use report::tunnel_bench_table;
 
 use crate::apps::probe::Arrivals;
 use crate::apps::{self, Place, Schedule};
 use crate::lane::Lane;
+use crate::world::World;
 use crate::{LabError, interrupt, net, scratch};
 use machine::cpu_time;
 use serde::Serialize;
@@ -55,8 +58,11 @@ pub struct TunnelBenchOptions {
 pub struct Turn {
     /// Goodput of the flow in Gbit/s.
     pub gbit_s: f64,
-    /// Processor time of both tunnel programs per 10⁹ bytes of payload; none without a tunnel.
+    /// Processor time of all tunnel programs per 10⁹ bytes of payload; none without a tunnel.
     pub cpu_s_per_gb: Option<f64>,
+    /// The same of each program, from the first node to the last.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub cpu_s_per_gb_each: Vec<f64>,
     /// Median round-trip time of an idle tunnel in milliseconds, where it was asked for.
     pub idle_rtt_ms_p50: Option<f64>,
     /// Its 95th percentile.
@@ -112,6 +118,16 @@ pub struct TunnelBench {
 /// When the lab cannot be built, a program is missing that all need, or the user interrupts. A competitor that fails is no error: its
 /// [`Competitor::failure`] says why.
 pub fn tunnel_bench(options: &TunnelBenchOptions, mut tell: impl FnMut(&str)) -> Result<TunnelBench, LabError> {
+    let machine = prepare()?;
+    let conditions = Condition::ALL.iter().take(options.conditions);
+    let rows = conditions.map(|condition| row(*condition, options, &mut tell));
+    let rows = rows.collect::<Result<_, _>>()?;
+    let seconds = |d: Duration| d.as_secs_f64();
+    Ok(TunnelBench { machine, duration_s: seconds(options.duration), warmup_s: seconds(options.warmup), rows })
+}
+
+/// What every bench needs; gives the machine it runs on.
+fn prepare() -> Result<Machine, LabError> {
     net::acquire_privilege()?;
     interrupt::watch();
     scratch::remove_stale();
@@ -120,12 +136,7 @@ pub fn tunnel_bench(options: &TunnelBenchOptions, mut tell: impl FnMut(&str)) ->
     {
         apps::need(program, package)?;
     }
-    let machine = Machine::read();
-    let conditions = Condition::ALL.iter().take(options.conditions);
-    let rows = conditions.map(|condition| row(*condition, options, &mut tell));
-    let rows = rows.collect::<Result<_, _>>()?;
-    let seconds = |d: Duration| d.as_secs_f64();
-    Ok(TunnelBench { machine, duration_s: seconds(options.duration), warmup_s: seconds(options.warmup), rows })
+    Ok(Machine::read())
 }
 
 fn row(condition: Condition, options: &TunnelBenchOptions, tell: &mut impl FnMut(&str)) -> Result<Row, LabError> {
@@ -134,32 +145,44 @@ fn row(condition: Condition, options: &TunnelBenchOptions, tell: &mut impl FnMut
     };
     let competitors: Vec<(&str, Kind)> =
         COMPETITORS.into_iter().filter(|&(name, kind)| takes_part(name, kind)).collect();
-    let mut series: Vec<Competitor> = competitors
-        .iter()
-        .map(|(name, _)| Competitor { name: (*name).to_owned(), turns: Vec::new(), failure: None })
-        .collect();
-    for number in 0..options.turns {
-        let mut order: Vec<usize> = (0..competitors.len()).collect();
+    let names: Vec<&str> = competitors.iter().map(|(name, _)| *name).collect();
+    let tell = |number: u32, competitor: usize| {
+        tell(&format!("{condition}, turn {} of {}: {}", number + 1, options.turns, names[competitor]));
+    };
+    let turn = |competitor: usize| competitors.get(competitor).map(|(_, kind)| turn(*kind, condition, options));
+    let series = take_turns(&names, options.turns, tell, turn)?;
+    Ok(Row { condition, weft_over_wireguard_go: ratios(&series), series })
+}
+
+/// Has competitors take turns, `turn` one of them by its place; `tell` hears which turn and whose is next.
+fn take_turns(
+    names: &[&str],
+    turns: u32,
+    mut tell: impl FnMut(u32, usize),
+    turn: impl Fn(usize) -> Option<Result<Turn, LabError>>,
+) -> Result<Vec<Competitor>, LabError> {
+    let new = |name: &&str| Competitor { name: (*name).to_owned(), turns: Vec::new(), failure: None };
+    let mut series: Vec<Competitor> = names.iter().map(new).collect();
+    for number in 0..turns {
+        let mut order: Vec<(usize, &mut Competitor)> = series.iter_mut().enumerate().collect();
         // What drifts meanwhile is to favour nobody.
         if number % 2 == 1 {
             order.reverse();
         }
-        for competitor in order {
-            let (Some(&(name, kind)), Some(series)) = (competitors.get(competitor), series.get_mut(competitor)) else {
-                continue;
-            };
-            tell(&format!("{condition}, turn {} of {}: {name}", number + 1, options.turns));
-            match turn(kind, condition, options) {
-                Ok(turn) => series.turns.push(Some(turn)),
-                Err(LabError::Interrupted) => return Err(LabError::Interrupted),
-                Err(error) => {
+        for (place, series) in order {
+            tell(number, place);
+            match turn(place) {
+                Some(Ok(turn)) => series.turns.push(Some(turn)),
+                Some(Err(LabError::Interrupted)) => return Err(LabError::Interrupted),
+                Some(Err(error)) => {
                     series.turns.push(None);
                     series.failure = Some(error.to_string());
                 }
+                None => {}
             }
         }
     }
-    Ok(Row { condition, weft_over_wireguard_go: ratios(&series), series })
+    Ok(series)
 }
 
 /// Goodput of weft over wireguard-go's in each turn that both finished.
@@ -173,19 +196,7 @@ fn turn(kind: Kind, condition: Condition, options: &TunnelBenchOptions) -> Resul
     let site = Site::build(&options.weft_binary)?;
     site.apply(condition)?;
     let lane = site.open(kind)?;
-    let mut turn = Turn::default();
-    if condition.segmentation {
-        let ping = flow(App::Ping, PING_LENGTH);
-        let schedule = Schedule { epoch: Instant::now() + LEAD, warmup: Duration::ZERO };
-        let place = Place { world: site.world(), lane: &lane, flow: &ping, port: PORT, schedule };
-        let result = apps::run(&place, &Arrivals::default())?.result;
-        (turn.idle_rtt_ms_p50, turn.idle_rtt_ms_p95) = (result.rtt_ms_p50, result.rtt_ms_p95);
-    }
-    let (result, cpu) = bulk(&site, &lane, options)?;
-    let goodput_bps = result.goodput_bps.unwrap_or(0.0);
-    let measured_s = (options.duration - options.warmup).as_secs_f64();
-    turn.gbit_s = goodput_bps / 1e9;
-    turn.cpu_s_per_gb = cpu.map(|cpu| cpu.as_secs_f64() / (goodput_bps / 8.0 * measured_s / 1e9));
+    let mut turn = measured(site.world(), &lane, options, condition.segmentation)?;
     if condition.loss_permille.is_some() {
         let counted = site.datagrams()?;
         turn.loss_seen = (counted.seen > 0).then(|| counted.dropped as f64 / counted.seen as f64);
@@ -194,20 +205,42 @@ fn turn(kind: Kind, condition: Condition, options: &TunnelBenchOptions) -> Resul
     Ok(turn)
 }
 
-/// One TCP connection, and the tunnel programs' processor time while it counts.
-fn bulk(site: &Site, lane: &Lane, options: &TunnelBenchOptions) -> Result<(FlowResult, Option<Duration>), LabError> {
+/// The idle tunnel's round-trip time if asked for, then a flow.
+fn measured(world: &World, lane: &Lane, options: &TunnelBenchOptions, pings: bool) -> Result<Turn, LabError> {
+    let mut turn = Turn::default();
+    if pings {
+        let ping = flow(App::Ping, PING_LENGTH);
+        let schedule = Schedule { epoch: Instant::now() + LEAD, warmup: Duration::ZERO };
+        let place = Place { world, lane, flow: &ping, port: PORT, schedule };
+        let result = apps::run(&place, &Arrivals::default())?.result;
+        (turn.idle_rtt_ms_p50, turn.idle_rtt_ms_p95) = (result.rtt_ms_p50, result.rtt_ms_p95);
+    }
+    let (result, cpu) = bulk(world, lane, options)?;
+    let goodput_bps = result.goodput_bps.unwrap_or(0.0);
+    let gigabytes = goodput_bps / 8.0 * (options.duration - options.warmup).as_secs_f64() / 1e9;
+    turn.gbit_s = goodput_bps / 1e9;
+    turn.cpu_s_per_gb_each = cpu.iter().map(|cpu| cpu.as_secs_f64() / gigabytes).collect();
+    turn.cpu_s_per_gb = (!cpu.is_empty()).then(|| turn.cpu_s_per_gb_each.iter().sum());
+    Ok(turn)
+}
+
+/// One TCP connection, and each tunnel program's processor time while it counts.
+fn bulk(world: &World, lane: &Lane, options: &TunnelBenchOptions) -> Result<(FlowResult, Vec<Duration>), LabError> {
     let flow = flow(App::Iperf3, options.duration);
     let schedule = Schedule { epoch: Instant::now() + LEAD, warmup: options.warmup };
-    let place = Place { world: site.world(), lane, flow: &flow, port: PORT, schedule };
-    let cpu_at = |offset: Duration| -> Result<Duration, LabError> {
+    let place = Place { world, lane, flow: &flow, port: PORT, schedule };
+    let cpu_at = |offset: Duration| -> Result<Vec<Duration>, LabError> {
         interrupt::sleep_until(schedule.epoch + offset)?;
-        Ok(lane.daemons.iter().map(|daemon| cpu_time(daemon.id())).sum::<Result<_, _>>()?)
+        Ok(lane.daemons.iter().map(|daemon| cpu_time(daemon.id())).collect::<Result<_, _>>()?)
     };
     thread::scope(|scope| {
         let client = scope.spawn(|| apps::run(&place, &Arrivals::default()));
-        let cpu = cpu_at(options.warmup).and_then(|before| Ok(cpu_at(options.duration)?.saturating_sub(before)));
+        let cpu = cpu_at(options.warmup).and_then(|before| {
+            let after = cpu_at(options.duration)?;
+            Ok(after.iter().zip(before).map(|(after, before)| after.saturating_sub(before)).collect())
+        });
         let report = client.join().unwrap_or(Err(LabError::Interrupted))?;
-        Ok((report.result, (!lane.daemons.is_empty()).then_some(cpu?)))
+        Ok((report.result, cpu?))
     })
 }
 

@@ -1,6 +1,6 @@
 //! The bench as a table for people.
 
-use super::{Competitor, Row, TunnelBench, Turn};
+use super::{Competitor, Machine, Row, TunnelBench, Turn};
 use std::fmt::Write;
 use weft_scenario::median;
 
@@ -9,18 +9,7 @@ const LOSS_TOLERANCE: f64 = 0.2;
 
 /// The bench as a table: medians over the turns.
 pub fn tunnel_bench_table(bench: &TunnelBench) -> String {
-    let machine = &bench.machine;
-    let mut text = format!(
-        "One TCP flow (cubic), {:.0} s, the first {:.0} s not counted, over a veth pair; medians.\n\
-         {} × {}, Linux {}, load before {:.2}{}\n\n",
-        bench.duration_s,
-        bench.warmup_s,
-        machine.processors,
-        machine.processor,
-        machine.kernel,
-        machine.load_before,
-        if machine.load_before > 0.5 { " — BUSY: only the ratios mean anything" } else { "" }
-    );
+    let mut text = heading(&bench.machine, bench.duration_s, bench.warmup_s, "over a veth pair");
     let _ = writeln!(
         text,
         "{:<36}{:>10}{:>12}{:>10}{:>10}{:>12}",
@@ -35,8 +24,25 @@ pub fn tunnel_bench_table(bench: &TunnelBench) -> String {
     text
 }
 
+/// What was measured, and on what.
+pub(super) fn heading(machine: &Machine, duration_s: f64, warmup_s: f64, place: &str) -> String {
+    format!(
+        "One TCP flow (cubic), {duration_s:.0} s, the first {warmup_s:.0} s not counted, {place}; medians.\n\
+         {} × {}, Linux {}, load before {:.2}{}\n\n",
+        machine.processors,
+        machine.processor,
+        machine.kernel,
+        machine.load_before,
+        if machine.load_before > 0.5 { " — BUSY: only the ratios mean anything" } else { "" }
+    )
+}
+
+/// A figure, or that there is none.
+pub(super) fn cell(value: Option<f64>, digits: usize) -> String {
+    value.map_or("–".to_owned(), |value| format!("{value:.digits$}"))
+}
+
 fn line(series: &Competitor) -> String {
-    let cell = |value: Option<f64>, digits: usize| value.map_or("–".to_owned(), |v| format!("{v:.digits$}"));
     let of = |value: fn(&Turn) -> Option<f64>| median(series.turns.iter().flatten().filter_map(value));
     format!(
         "  {:<34}{:>10}{:>12}{:>10}{:>10}{:>12}\n",
@@ -76,7 +82,7 @@ fn warnings(row: &Row, series: &Competitor) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Condition, Machine};
+    use super::super::Condition;
     use super::*;
 
     #[test]

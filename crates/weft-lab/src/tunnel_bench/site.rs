@@ -29,6 +29,13 @@ pub(super) struct Site {
     options: RunOptions,
 }
 
+/// Two nodes and nothing between them.
+pub(super) fn bare_world() -> Result<World, LabError> {
+    let mut frame = Scenario::parse(FRAME, "tunnel bench").map_err(|e| LabError::Scenario(e.to_string()))?;
+    frame.links.clear();
+    World::build(&frame, &Traces::new(), frame.seed)
+}
+
 /// UDP datagrams that came to the receiver's end of the pair.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(super) struct Datagrams {
@@ -40,9 +47,7 @@ pub(super) struct Datagrams {
 
 impl Site {
     pub fn build(weft_binary: &Path) -> Result<Site, LabError> {
-        let mut frame = Scenario::parse(FRAME, "tunnel bench").map_err(|e| LabError::Scenario(e.to_string()))?;
-        frame.links.clear();
-        let mut world = World::build(&frame, &Traces::new(), frame.seed)?;
+        let mut world = bare_world()?;
         world.home.ip(&format!("link add {PAIR} type veth peer name {PAIR} netns {}", world.hub.netns_path()))?;
         for (node, address) in [(&world.home, HOME), (&world.hub, HUB)] {
             node.add_address(PAIR, &format!("{address}/24"))?;

@@ -67,7 +67,7 @@ impl Daemon {
 }
 
 /// Waits until `is_ready`, unless one of the daemons ends or time runs out.
-pub(super) fn wait_until(daemons: &mut [Daemon], is_ready: impl Fn() -> bool) -> Result<(), LabError> {
+pub(crate) fn wait_until(daemons: &mut [Daemon], is_ready: impl Fn() -> bool) -> Result<(), LabError> {
     let deadline = Instant::now() + READY_TIMEOUT;
     while !is_ready() {
         for daemon in daemons.iter_mut() {
@@ -84,7 +84,7 @@ pub(super) fn wait_until(daemons: &mut [Daemon], is_ready: impl Fn() -> bool) ->
 }
 
 /// Whether `address` answers a ping from `node`.
-pub(super) fn is_reachable(node: &Node, address: Ipv4Addr) -> bool {
+pub(crate) fn is_reachable(node: &Node, address: Ipv4Addr) -> bool {
     let mut ping = node.command("ping");
     ping.args(["-n", "-c", "1", "-W", "1", &address.to_string()]);
     node.output(ping, Duration::from_secs(3)).is_ok_and(|output| output.status.success())

@@ -7,8 +7,9 @@ mod raw;
 mod weft;
 mod wireguard_go;
 
-pub(crate) use daemon::Daemon;
-pub(crate) use weft::{VpnState, WeftControl};
+pub(crate) use daemon::{Daemon, is_reachable, wait_until};
+pub(crate) use weft::{VpnState, WeftControl, keygen};
+pub(crate) use wireguard_go::chain as wireguard_go_chain;
 
 use crate::LabError;
 use crate::lane::Lane;
@@ -47,6 +48,6 @@ fn chosen_links(variant: &Variant, world: &World) -> Vec<usize> {
 }
 
 /// A file in the world's scratch directory.
-fn scratch_file(world: &World, name: impl AsRef<Path>) -> PathBuf {
+pub(crate) fn scratch_file(world: &World, name: impl AsRef<Path>) -> PathBuf {
     world.scratch.path().join(name)
 }

@@ -264,7 +264,7 @@ fn pair(
 }
 
 /// Makes a key file; returns the public key.
-fn keygen(binary: &Path, file: &Path) -> Result<String, LabError> {
+pub(crate) fn keygen(binary: &Path, file: &Path) -> Result<String, LabError> {
     let output = Command::new(binary).args(["keygen", "--out"]).arg(file).stdin(Stdio::null()).output()?;
     if !output.status.success() {
         return Err(failed("weft keygen", &output.stderr));

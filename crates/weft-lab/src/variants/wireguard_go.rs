@@ -10,6 +10,7 @@ use crate::scratch::stale;
 use crate::world::World;
 use std::io::{BufRead, BufReader, Write};
 use std::net::Ipv4Addr;
+use std::ops::Range;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -18,13 +19,11 @@ use weft_scenario::Variant;
 
 const MODULE: &str = "golang.zx2c4.com/wireguard@latest";
 const SOCKETS: &str = "/var/run/wireguard";
-const HOME: Ipv4Addr = Ipv4Addr::new(10, 89, 0, 1);
-const HUB: Ipv4Addr = Ipv4Addr::new(10, 89, 0, 2);
-const HUB_PORT: u16 = 51_820;
+const PORT: u16 = 51_820;
 const UAPI_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Names of the devices, before this process's id: no two labs on a machine may share the name of a socket.
-const DEVICES: [&str; 2] = ["wgb", "wga"];
+const DEVICES: [&str; 5] = ["wga", "wgb", "wgc", "wgd", "wge"];
 
 /// A key pair in hex, as the UAPI wants it.
 struct Keys {
@@ -33,23 +32,52 @@ struct Keys {
 }
 
 pub(super) fn open(variant: &Variant, world: &World, best: usize) -> Result<Vec<Lane>, LabError> {
+    let link = world.links.get(best).ok_or_else(|| LabError::Scenario("there is no best link".into()))?;
+    let lane = chain(world, &[&world.home, &world.hub], &[link.hub])?;
+    Ok(vec![Lane { name: variant.name.clone(), link: Some(best), ..lane }])
+}
+
+/// Tunnels from each node to the next, which has the address at the same place in `endpoints`. The nodes between have one device each,
+/// and pass on by the kernel's routes.
+pub(crate) fn chain(world: &World, nodes: &[&Node], endpoints: &[Ipv4Addr]) -> Result<Lane, LabError> {
     need("openssl", "openssl")?;
     let program = program()?;
     remove_stale_sockets();
-    let [hub_device, home_device] = DEVICES.map(|prefix| format!("{prefix}{}", std::process::id()));
-    let link = world.links.get(best).ok_or_else(|| LabError::Scenario("there is no best link".into()))?;
-    let (home, hub) = (keys(world, "home")?, keys(world, "hub")?);
-    let to_home = format!("listen_port={HUB_PORT}\npublic_key={}\nallowed_ip={HOME}/32\n", home.public);
-    let hub_end =
-        start(world, &world.hub, &program, &hub_device, &format!("private_key={}\n{to_home}", hub.private), HUB)?;
-    let to_hub = format!("public_key={}\nendpoint={}:{HUB_PORT}\nallowed_ip={HUB}/32\n", hub.public, link.hub);
-    let home_end =
-        start(world, &world.home, &program, &home_device, &format!("private_key={}\n{to_hub}", home.private), HOME)?;
-    let mut daemons = vec![hub_end, home_end];
-    wait_until(&mut daemons, || is_reachable(&world.home, HUB))?;
-    let mut lane = Lane::plain(variant.name.clone(), Some(best), HOME, HUB);
-    lane.daemons = daemons;
-    Ok(vec![lane])
+    let keys: Vec<Keys> = nodes.iter().map(|node| keys(world, node.name())).collect::<Result<_, _>>()?;
+    let last = nodes.len().saturating_sub(1);
+    let mut daemons = Vec::new();
+    for (number, ((node, own), prefix)) in nodes.iter().zip(&keys).zip(DEVICES).enumerate() {
+        let mut settings = format!("private_key={}\nlisten_port={PORT}\n", own.private);
+        if let Some(before) = number.checked_sub(1).and_then(|before| keys.get(before)) {
+            settings += &peer(before, None, 0..number);
+        }
+        if let (Some(next), Some(endpoint)) = (keys.get(number + 1), endpoints.get(number)) {
+            settings += &peer(next, Some(*endpoint), number + 1..last + 1);
+        }
+        if number > 0 && number < last {
+            node.sysctl("net.ipv4.ip_forward", "1")?;
+            // What comes by a device leaves by the same one.
+            ["all", "default"]
+                .iter()
+                .try_for_each(|of| node.sysctl(&format!("net.ipv4.conf.{of}.send_redirects"), "0"))?;
+        }
+        let device = format!("{prefix}{}", std::process::id());
+        daemons.push(start(world, node, &program, &device, &settings, address(number))?);
+    }
+    wait_until(&mut daemons, || is_reachable(&world.home, address(last)))?;
+    Ok(Lane { daemons, ..Lane::plain("wireguard-go".into(), None, address(0), address(last)) })
+}
+
+/// A node's address in the tunnels.
+fn address(number: usize) -> Ipv4Addr {
+    Ipv4Addr::new(10, 89, 0, number as u8 + 1)
+}
+
+/// A neighbour, for the UAPI, behind which these nodes are.
+fn peer(keys: &Keys, endpoint: Option<Ipv4Addr>, behind: Range<usize>) -> String {
+    let endpoint = endpoint.map_or_else(String::new, |endpoint| format!("endpoint={endpoint}:{PORT}\n"));
+    let allowed: String = behind.map(|number| format!("allowed_ip={}/32\n", address(number))).collect();
+    format!("public_key={}\n{endpoint}{allowed}", keys.public)
 }
 
 /// wireguard-go leaves its sockets behind when it is killed.

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::sync::mpsc::Receiver;
 use std::time::Duration;
 use weft_core::pool::{BufId, LARGE_BYTES, Pool};
-use weft_engine::{Received, Transmit};
+use weft_engine::{Forward, Received, Transmit};
 use weft_io::netlink::LinkWatch;
 use weft_io::tun::MAX_READ_LEN;
 use weft_io::udp::{Outgoing, ReceiveSlot, SendError, SendOutcome};
@@ -204,6 +204,10 @@ impl Datapath {
 
     fn transmit(&mut self, node: &mut Node, now: Instant) -> bool {
         for _ in 0..TRANSMITS_PER_TURN {
+            if let Some(forward) = node.engine.poll_forward() {
+                pass_on(node, now, &forward);
+                continue;
+            }
             let Some(transmit) = node.engine.poll_transmit(now, &mut self.out) else { return false };
             send(node, now, &transmit, &self.out);
         }
@@ -271,6 +275,15 @@ fn take_slot(pool: &mut Pool, slot: &mut ReceiveSlot, len: usize) -> Option<BufI
         }
     }
     Some(buf)
+}
+
+/// Sends what only passes through from the buffer it came in.
+fn pass_on(node: &mut Node, now: Instant, forward: &Forward) {
+    let memory = node.engine.pool().take(forward.buf);
+    send(node, now, &forward.transmit, memory.get(forward.start..).unwrap_or_default());
+    let pool = node.engine.pool();
+    pool.put(forward.buf, memory);
+    pool.release(forward.buf);
 }
 
 fn send(node: &mut Node, now: Instant, transmit: &Transmit, out: &[u8]) {

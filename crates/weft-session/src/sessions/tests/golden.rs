@@ -19,15 +19,17 @@ fn fixed_seeds_give_fixed_datagrams() {
             Cipher::Aes256Gcm,
             ["bfd52beca1cc35d9", "98b0be2665fbcdb1", "1da794785d0dff9e", "7ee743ba7c422b85"],
             ["a04a015d6afbe998", "812340d444081db9", "b43f2e3b14a57545", "d14fac12c9f64ab5"],
+            ["cbf6ede67453df6a", "0c1c2aa3b366908e"],
         ),
         (
             Cipher::ChaCha20Poly1305,
             ["bfd52beca1cc35d9", "dff0de4e3560d183", "089836e640ce2081", "27dec3919529d369"],
             ["ba444b95461730a6", "637bdd9a1411e89a", "cfa2b676e1fad65c", "8240f432fa561050"],
+            ["51e073ccefb9d4b8", "449cba7e3e0e1b72"],
         ),
     ];
     let (left, right) = identities();
-    for (cipher, expected, in_vpns) in expected {
+    for (cipher, expected, in_vpns, relayed) in expected {
         let (mut a, mut b) = (node(&left, &right, 10), node(&right, &left, 20));
         b.cipher = cipher;
         let first = initiation(&mut a, at(0), 0x0102_0304_0506_0708);
@@ -46,6 +48,8 @@ fn fixed_seeds_give_fixed_datagrams() {
             [from_initiator, from_responder].map(|datagram| fingerprint(&datagram))
         });
         assert_eq!(vpns.concat(), in_vpns, "{cipher:?}");
+        let for_relays = [relayed::sealed(&mut a, b"for another"), relayed::sealed(&mut b, b"for another")];
+        assert_eq!(for_relays.map(|datagram| fingerprint(&datagram)), relayed, "{cipher:?}");
     }
 }
 

@@ -7,7 +7,8 @@ fn way() -> Way {
     Way::new(&[Label(0x0102_0304), Label(0x0506_0708)]).unwrap()
 }
 
-fn relayed(from: &mut Sessions, within: &[u8]) -> Vec<u8> {
+/// A datagram over two relays.
+pub(super) fn sealed(from: &mut Sessions, within: &[u8]) -> Vec<u8> {
     let mut datagram = vec![0; within.len() + overhead(2)];
     datagram[HOP_HEADER_LEN..HOP_HEADER_LEN + within.len()].copy_from_slice(within);
     from.seal_relayed(PEER, &way(), &mut datagram).unwrap();
@@ -24,7 +25,7 @@ fn open_relayed(to: &mut Sessions, datagram: &[u8]) -> Result<(Relayed, Vec<u8>)
 #[test]
 fn what_is_within_passes_as_it_is_and_the_way_is_not_readable() {
     let (mut a, mut b) = connected();
-    let datagram = relayed(&mut a, b"sealed for another");
+    let datagram = sealed(&mut a, b"sealed for another");
     assert!(datagram.windows(18).any(|bytes| bytes == b"sealed for another"));
     assert!(!datagram.windows(4).any(|bytes| bytes == [1, 2, 3, 4] || bytes == [5, 6, 7, 8]));
     let (opened, within) = open_relayed(&mut b, &datagram).unwrap();
@@ -36,7 +37,7 @@ fn what_is_within_passes_as_it_is_and_the_way_is_not_readable() {
 #[test]
 fn a_changed_byte_anywhere_is_refused_and_does_no_harm() {
     let (mut a, mut b) = connected();
-    let datagram = relayed(&mut a, b"payload");
+    let datagram = sealed(&mut a, b"payload");
     for position in 0..datagram.len() {
         for bit in 0..8 {
             let mut changed = datagram.clone();
@@ -53,7 +54,7 @@ fn a_changed_byte_anywhere_is_refused_and_does_no_harm() {
 #[test]
 fn neither_kind_opens_as_the_other() {
     let (mut a, mut b) = connected();
-    let relayed = relayed(&mut a, b"for another");
+    let relayed = sealed(&mut a, b"for another");
     assert_eq!(open(&mut b, &relayed), Err(OpenError::Malformed));
     let (_, mut data) = seal(&mut a, PathId(0x02), b"for the node itself").unwrap();
     data[0] = PacketType::Relayed.byte();
@@ -66,7 +67,7 @@ fn neither_kind_opens_as_the_other() {
 fn it_may_be_the_first_under_its_key() {
     let (mut a, mut b) = pair();
     handshake(&mut a, &mut b, Instant::ZERO, 1);
-    let datagram = relayed(&mut a, b"early");
+    let datagram = sealed(&mut a, b"early");
     let (opened, _) = open_relayed(&mut b, &datagram).unwrap();
     assert!(opened.first_with_this_key && opened.fresh && b.is_established(PEER));
 }

@@ -1,0 +1,51 @@
+//! Namespaces in a row, each joined to the next by a veth pair.
+
+use super::super::site::bare_world;
+use crate::LabError;
+use crate::net::Node;
+use crate::world::World;
+use std::net::Ipv4Addr;
+
+/// The pair's name on the node before it, and on the one behind it.
+pub(super) const NEXT: &str = "next";
+pub(super) const BACK: &str = "back";
+
+/// Where the bench takes place: the world's two nodes, and some between them.
+pub(super) struct Chain {
+    pub world: World,
+    between: Vec<Node>,
+}
+
+impl Chain {
+    pub fn build(between: usize) -> Result<Chain, LabError> {
+        let world = bare_world()?;
+        let node = |number: usize| world.home.sibling(&format!("between{number}"));
+        let between = (1..=between).map(node).collect::<Result<_, _>>()?;
+        let chain = Chain { world, between };
+        let nodes = chain.nodes();
+        for (number, (node, next)) in nodes.iter().zip(nodes.iter().skip(1)).enumerate() {
+            node.ip(&format!("link add {NEXT} type veth peer name {BACK} netns {}", next.netns_path()))?;
+            node.add_address(NEXT, &format!("{}/24", address(number, 1)))?;
+            next.add_address(BACK, &format!("{}/24", address(number, 2)))?;
+            node.set_interface(NEXT, true)?;
+            next.set_interface(BACK, true)?;
+        }
+        Ok(chain)
+    }
+
+    /// All nodes, in order.
+    pub fn nodes(&self) -> Vec<&Node> {
+        let ends = (&self.world.home, &self.world.hub);
+        [ends.0].into_iter().chain(&self.between).chain([ends.1]).collect()
+    }
+
+    /// Of each node but the first, the address by which the one before it reaches it.
+    pub fn endpoints(&self) -> Vec<Ipv4Addr> {
+        (0..=self.between.len()).map(|number| address(number, 2)).collect()
+    }
+}
+
+/// An end of the pair behind node `number`.
+fn address(number: usize, host: u8) -> Ipv4Addr {
+    Ipv4Addr::new(10, 77, number as u8, host)
+}

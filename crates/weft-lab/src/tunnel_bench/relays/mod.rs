@@ -1,0 +1,78 @@
+//! One TCP flow along a row of nodes: weft over relays beside wireguard-go from node to node.
+//!
+//! A relay passes on what it cannot read. A node between two tunnels of wireguard-go opens what comes, has its kernel route it, and seals
+//! it again: what chaining tunnels costs without relays.
+
+mod chain;
+mod report;
+mod weft;
+
+pub use report::relay_bench_table;
+
+use super::{Competitor, Machine, TunnelBenchOptions, Turn, measured, prepare, take_turns};
+use crate::LabError;
+use crate::variants::wireguard_go_chain;
+use chain::Chain;
+use serde::Serialize;
+use weft_scenario::Kind;
+
+/// Nodes between the ends.
+const BETWEEN: [usize; 4] = [0, 1, 2, 3];
+const PROGRAMS: [(&str, Kind); 2] = [("weft", Kind::Weft), ("wireguard-go", Kind::WireguardGo)];
+
+/// One program over so many nodes.
+#[derive(Clone, Debug, Serialize)]
+pub struct Over {
+    /// Nodes between the ends: relays, or nodes that open and seal again.
+    pub between: usize,
+    /// What it measured.
+    #[serde(flatten)]
+    pub series: Competitor,
+}
+
+/// The result of the bench.
+#[derive(Clone, Debug, Serialize)]
+pub struct RelayBench {
+    /// Where it was measured.
+    pub machine: Machine,
+    /// Length of a flow in seconds.
+    pub duration_s: f64,
+    /// Its beginning that does not count, in seconds.
+    pub warmup_s: f64,
+    /// Each program over each number of nodes.
+    pub rows: Vec<Over>,
+}
+
+/// Measures everything; `tell` hears what is done next. See [`tunnel_bench`](super::tunnel_bench); conditions are not asked for, trains
+/// of datagrams cross whole.
+///
+/// # Errors
+/// As of [`tunnel_bench`](super::tunnel_bench).
+pub fn relay_bench(options: &TunnelBenchOptions, mut tell: impl FnMut(&str)) -> Result<RelayBench, LabError> {
+    let machine = prepare()?;
+    let takes_part = |(name, _): &(&str, Kind)| options.only.as_deref().is_none_or(|only| only == *name);
+    let competitors: Vec<(&str, Kind, usize)> = PROGRAMS
+        .into_iter()
+        .filter(takes_part)
+        .flat_map(|(name, kind)| BETWEEN.map(|between| (name, kind, between)))
+        .collect();
+    let names: Vec<&str> = competitors.iter().map(|(name, ..)| *name).collect();
+    let turn = |competitor: usize| competitors.get(competitor).map(|(_, kind, between)| turn(*kind, *between, options));
+    let tell = |number: u32, competitor: usize| {
+        let (name, _, between) = competitors[competitor];
+        tell(&format!("turn {} of {}: {name} over {between}", number + 1, options.turns));
+    };
+    let series = take_turns(&names, options.turns, tell, turn)?;
+    let rows = competitors.iter().zip(series).map(|((_, _, between), series)| Over { between: *between, series });
+    let (duration_s, warmup_s) = (options.duration.as_secs_f64(), options.warmup.as_secs_f64());
+    Ok(RelayBench { machine, duration_s, warmup_s, rows: rows.collect() })
+}
+
+fn turn(kind: Kind, between: usize, options: &TunnelBenchOptions) -> Result<Turn, LabError> {
+    let chain = Chain::build(between)?;
+    let lane = match kind {
+        Kind::WireguardGo => wireguard_go_chain(&chain.world, &chain.nodes(), &chain.endpoints())?,
+        _ => weft::open(&chain, &options.weft_binary)?,
+    };
+    measured(&chain.world, &lane, options, true)
+}
