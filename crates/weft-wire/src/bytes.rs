@@ -21,6 +21,12 @@ impl<'a> Reader<'a> {
         Ok(field)
     }
 
+    pub(crate) fn take(&mut self, len: usize) -> Result<&'a [u8], WireError> {
+        let (field, rest) = self.0.split_at_checked(len).ok_or(WireError::Truncated)?;
+        self.0 = rest;
+        Ok(field)
+    }
+
     pub(crate) fn u8(&mut self) -> Result<u8, WireError> {
         self.array().map(|&[byte]| byte)
     }
@@ -66,6 +72,10 @@ impl<'a> Writer<'a> {
 
     pub(crate) fn len(&self) -> usize {
         self.len
+    }
+
+    pub(crate) fn written(&self) -> &[u8] {
+        self.bytes.get(..self.len).unwrap_or_default()
     }
 
     pub(crate) fn room(&self) -> usize {

@@ -2,6 +2,7 @@
 
 use crate::WireError;
 use crate::bytes::{Reader, Writer};
+use crate::certificate::{REVOCATION_LEN, Revocation};
 use crate::loop_data::{self, MARKER_LEN, Marker, OfRun, Report as LoopReport};
 use core::ops::RangeInclusive;
 use weft_units::{FlowId, FlowSeq, PathId, VpnId};
@@ -20,7 +21,10 @@ const CLOSE: u8 = 7;
 const VPN: u8 = 8;
 const LOOP_MARKER: u8 = 9;
 const LOOP_REPORT: u8 = 10;
+const REVOCATION: u8 = 11;
 
+/// Bytes of a [`Frame::Revocation`].
+pub const REVOCATION_FRAME_LEN: usize = 1 + REVOCATION_LEN;
 /// Bytes of a [`Frame::LoopMarker`].
 pub const LOOP_MARKER_LEN: usize = 1 + 4 + MARKER_LEN;
 
@@ -92,6 +96,8 @@ pub enum Frame<'a> {
         /// The report.
         report: OfRun<LoopReport>,
     },
+    /// A node's certificates hold no more: whoever can check it acts by it, and passes it on.
+    Revocation(Revocation),
 }
 
 /// A report's counters. All but `held_us` are totals since the session began, which survive the loss of a report.
@@ -236,6 +242,7 @@ fn parse_frame<'a>(r: &mut Reader<'a>) -> Result<Frame<'a>, WireError> {
         VPN => Frame::Vpn { vpn: vpn_id(r.u32()?)?, index: r.u32()?, wants_index: r.u8()? & 1 != 0 },
         LOOP_MARKER => Frame::LoopMarker { vpn: vpn_id(r.u32()?)?, marker: loop_data::read_marker(r)? },
         LOOP_REPORT => Frame::LoopReport { vpn: vpn_id(r.u32()?)?, report: loop_data::read_report(r)? },
+        REVOCATION => Frame::Revocation(Revocation::read(r)?),
         _ => return Err(WireError::UnknownType),
     })
 }
@@ -320,6 +327,7 @@ impl<'a> FrameWriter<'a> {
                 w.u32(vpn_id(vpn.0)?.0)?;
                 loop_data::write_report(w, run, &what)
             }
+            Frame::Revocation(revocation) => w.u8(REVOCATION).and_then(|()| w.put(&revocation.emit())),
         })
     }
 
