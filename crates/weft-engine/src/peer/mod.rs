@@ -10,6 +10,7 @@ mod recovery;
 mod report;
 mod settle;
 mod signalling;
+mod tidings;
 mod transmit;
 mod upkeep;
 mod view;
@@ -25,6 +26,7 @@ use crate::event::Event;
 use crate::join::Joins;
 use crate::path::{Ends, Path};
 use crate::signal::{Offer, Signalling};
+use crate::trust::Trust;
 use crate::unit::{UnitId, Units};
 use crate::vpn::{Openings, VpnFlow, Vpns};
 use alloc::boxed::Box;
@@ -33,6 +35,7 @@ use alloc::vec::Vec;
 use core::net::SocketAddr;
 use grants::Grants;
 use loops::Loops;
+use tidings::Tidings;
 use way_in::WayIn;
 use weft_core::fair::controller::Controller;
 use weft_core::flow::ack_condition::AckConditioner;
@@ -67,6 +70,7 @@ pub(crate) struct Context<'a> {
     pub(crate) events: &'a mut VecDeque<Event>,
     pub(crate) output: &'a mut Output,
     pub(crate) signal: &'a mut Signalling,
+    pub(crate) trust: &'a mut Trust,
 }
 
 /// How arriving units are put in order.
@@ -142,6 +146,7 @@ pub(crate) struct Peer {
     pub(crate) totals: Totals,
     /// What the paths grant to signalled flows, where signalling is wanted.
     offer: Option<Box<Offer>>,
+    tidings: Tidings,
 }
 
 impl Peer {
@@ -185,6 +190,7 @@ impl Peer {
             hold_asked: HOLD_INITIAL,
             totals: Totals::default(),
             offer: None,
+            tidings: Tidings::default(),
         }
     }
 
@@ -216,6 +222,7 @@ impl Peer {
         self.heard_at = Some(cx.now);
         self.established_at.get_or_insert(cx.now);
         self.openings.on_new_session(cx.now);
+        self.tidings = Tidings::default();
         if fresh {
             self.restart(cx);
             self.restart_loops();
@@ -292,9 +299,9 @@ impl Peer {
         });
     }
 
-    /// No longer configured: nothing is sent to it or taken from it.
-    pub(crate) fn retire(&mut self, cx: &mut Context<'_>) {
-        self.on_lost(cx, "no longer configured");
+    /// It is no peer any more: nothing is sent to it or taken from it.
+    pub(crate) fn retire(&mut self, cx: &mut Context<'_>, cause: &'static str) {
+        self.on_lost(cx, cause);
         self.config.prefixes.clear();
         self.config.endpoints.clear();
         self.routes.clear();
