@@ -33,7 +33,13 @@ fn claims(node: usize) -> Claims {
 }
 
 fn trust(certificate: Option<Certificate>, own: usize) -> TrustConfig {
-    TrustConfig { root: root().public_key(), certificate, own: vec![inner(own).into()], policy: Policy::default() }
+    TrustConfig {
+        root: root().public_key(),
+        certificate,
+        own: vec![inner(own).into()],
+        policy: Policy::default(),
+        revocations: Vec::new(),
+    }
 }
 
 fn certified(claims: &Claims) -> Certificate {
@@ -339,6 +345,19 @@ fn who_was_away_learns_of_revocations_when_it_is_back() {
     assert!(has_session(&mesh, 1, 2) && !has_session(&mesh, 2, 3));
     let known = mesh.events.iter().filter(|(node, _, event)| *node == 2 && matches!(event, Event::Revoked(_)));
     assert_eq!(known.count(), 100);
+}
+
+#[test]
+fn what_was_revoked_before_a_restart_counts_and_is_told_to_others() {
+    let mut mesh = chain();
+    let revoked = vec![root().revoke(&key(3), NOW_UNIX_S), RootKey::from_seed([98; 32]).revoke(&key(1), NOW_UNIX_S)];
+    let now = mesh.now;
+    mesh.nodes[0].set_trust(now, NOW_UNIX_S, Some(TrustConfig { revocations: revoked, ..trust(None, 0) }));
+    assert_eq!(mesh.nodes[0].revocations().len(), 1, "the other root's counts for nothing");
+    mesh.run_for(ms(5_000));
+    assert!(has_session(&mesh, 0, 1) && !has_session(&mesh, 1, 3) && !has_session(&mesh, 2, 3));
+    let told = |node: usize| mesh.events.iter().any(|(of, _, event)| *of == node && matches!(event, Event::Revoked(_)));
+    assert!(!told(0) && told(1) && told(2), "no news to who knew it");
 }
 
 #[test]

@@ -165,6 +165,31 @@ fn what_makes_no_sense_is_not_signed() {
 }
 
 #[test]
+fn what_is_anothers_is_not_signed_until_it_is_revoked() {
+    let dir = Dir::new();
+    done(ca(&dir, &["init", "--out", "@ca"]));
+    let [home, other] = ["home.key", "other.key"].map(|name| dir.key(name));
+    let sign = |name: &str, key: &str, prefix: &str| {
+        let out = ca(&dir, &["sign", "--ca", "@ca", "--name", name, "--public-key", key, "--prefix", prefix]);
+        (out.status.code(), stderr(&out))
+    };
+    assert_eq!(sign("home", &home, "10.9.4.0/24").0, Some(0));
+    assert_eq!(sign("home", &home, "10.9.4.0/24").0, Some(0), "anew for the same key");
+    for (name, prefix, why) in [
+        ("home", "10.9.5.0/24", "the name home is home's until"),
+        ("other", "10.9.4.0/24", "10.9.4.0/24, or a part of it, is home's until"),
+        ("other", "10.9.4.7/32", "10.9.4.7/32, or a part of it, is home's until"),
+        ("other", "10.9.0.0/16", "take it back with: weft ca revoke"),
+    ] {
+        let (code, text) = sign(name, &other, prefix);
+        assert!(code == Some(1) && text.contains(why), "{name} {prefix}: {code:?} {text}");
+    }
+    assert_eq!(sign("other", &other, "0.0.0.0/0").0, Some(0), "a default route lies around all others");
+    done(ca(&dir, &["revoke", "--ca", "@ca", "--public-key", &home]));
+    assert_eq!(sign("home", &other, "10.9.4.0/24").0, Some(0));
+}
+
+#[test]
 fn a_certificate_that_does_not_hold_is_told_with_its_place_and_the_fix() {
     let dir = Dir::new();
     let [a, b] = star(&dir);

@@ -47,14 +47,6 @@ fn prefixes(claims: &Claims) -> impl Iterator<Item = Prefix> {
     claims.prefixes.iter().map(|&(address, length)| Prefix { address, length })
 }
 
-/// Whether one lies within the other. Default routes, which lie around all others, overlap with themselves only.
-fn overlap(a: Prefix, b: Prefix) -> bool {
-    let has_bits = a.length > 0 && b.length > 0;
-    a == b
-        || (has_bits
-            && ((a.length <= b.length && a.contains(b.address)) || b.contains(a.address) && b.length <= a.length))
-}
-
 impl Trust {
     fn peer_config(&self, claims: &Claims) -> Option<PeerConfig> {
         Some(PeerConfig {
@@ -98,7 +90,7 @@ impl Trust {
 impl Engine {
     /// Trusts certificates by `config` from now on, or none. `unix_s` is the wall clock in seconds since 1970. With another root key
     /// all who came by certificate go, and revocations are forgotten; configured peers that were revoked stay barred.
-    pub fn set_trust(&mut self, now: Instant, unix_s: u64, config: Option<TrustConfig>) {
+    pub fn set_trust(&mut self, now: Instant, unix_s: u64, mut config: Option<TrustConfig>) {
         self.set_unix_time(now, unix_s);
         self.sessions.set_certificate(config.as_ref().and_then(|config| config.certificate.as_ref()));
         if self.trust.config.as_ref().map(|config| config.root) != config.as_ref().map(|config| config.root) {
@@ -107,7 +99,9 @@ impl Engine {
             let all: Vec<PeerId> = self.trust.certified.keys().copied().collect();
             all.into_iter().for_each(|peer| self.dismiss(now, peer, "its root key is trusted no more"));
         }
+        let before = config.as_mut().map_or_else(Vec::new, |config| core::mem::take(&mut config.revocations));
         self.trust.config = config;
+        self.restore_revocations(now, &before);
         let configs = self.trust.certified.iter();
         let configs: Vec<_> =
             configs.map(|(peer, of)| (*peer, self.trust.peer_config(of.certificate.claims()))).collect();
@@ -158,7 +152,7 @@ impl Engine {
         }
         let is_certified = self.trust.is_certified(other.id);
         let meets = |prefix: &Prefix| {
-            other.config.prefixes.iter().any(|its| *its == *prefix || (is_certified && overlap(*its, *prefix)))
+            other.config.prefixes.iter().any(|its| *its == *prefix || (is_certified && its.overlaps(*prefix)))
         };
         match prefixes(claims).find(meets) {
             Some(prefix) => Err(Rejection::Overlap { prefix, with: Some(other.config.name.clone()) }),

@@ -15,7 +15,7 @@ use alloc::vec::Vec;
 use certified::{Certified, Refusals};
 use core::fmt;
 use core::net::IpAddr;
-use weft_session::{Certificate, CertificateError, PublicKey, RootPublicKey};
+use weft_session::{Certificate, CertificateError, PublicKey, Revocation, RootPublicKey};
 use weft_units::{Instant, PeerId};
 
 /// What a node needs to know to trust certificates.
@@ -29,6 +29,8 @@ pub struct TrustConfig {
     pub own: Vec<IpAddr>,
     /// How to send to peers that come by certificate.
     pub policy: Policy,
+    /// What was revoked before, as persisted; what the root has not signed counts for nothing.
+    pub revocations: Vec<Revocation>,
 }
 
 /// Why a certificate does not make its owner a peer here. Nothing has changed then.
@@ -101,7 +103,7 @@ impl Trust {
     ///
     /// # Errors
     /// [`RevokeError`].
-    pub(crate) fn take_revocation(&mut self, revocation: &weft_session::Revocation) -> Result<bool, RevokeError> {
+    pub(crate) fn take_revocation(&mut self, revocation: &Revocation) -> Result<bool, RevokeError> {
         let root = self.config.as_ref().ok_or(RevokeError::NoRoot)?.root;
         self.revocations.take(&root, revocation)
     }

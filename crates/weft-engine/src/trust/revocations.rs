@@ -90,19 +90,33 @@ impl Engine {
         self.trust.revocations.list()
     }
 
+    /// Takes in what was revoked before: it is no news.
+    pub(super) fn restore_revocations(&mut self, now: Instant, revocations: &[Revocation]) {
+        for revocation in revocations {
+            if self.trust.take_revocation(revocation) == Ok(true) {
+                self.trust.revocations.done += 1;
+                self.end_all_with(now, &revocation.public_key());
+            }
+        }
+    }
+
+    fn end_all_with(&mut self, now: Instant, key: &PublicKey) {
+        match self.sessions.peer_by_key(key) {
+            Some(peer) if self.trust.is_certified(peer) => self.dismiss(now, peer, CAUSE),
+            Some(peer) => {
+                self.sessions.bar_peer(peer);
+                self.with_peer(now, peer.0.into(), |peer, cx| peer.on_lost(cx, CAUSE));
+            }
+            None => {}
+        }
+    }
+
     /// Ends what was revoked since the last time, and passes the news on.
     pub(crate) fn act_on_revocations(&mut self, now: Instant) {
         while let Some(revocation) = self.trust.revocations.list.get(self.trust.revocations.done).copied() {
             self.trust.revocations.done += 1;
             self.events.push_back(Event::Revoked(revocation));
-            match self.sessions.peer_by_key(&revocation.public_key()) {
-                Some(peer) if self.trust.is_certified(peer) => self.dismiss(now, peer, CAUSE),
-                Some(peer) => {
-                    self.sessions.bar_peer(peer);
-                    self.with_peer(now, peer.0.into(), |peer, cx| peer.on_lost(cx, CAUSE));
-                }
-                None => {}
-            }
+            self.end_all_with(now, &revocation.public_key());
         }
         for index in 0..self.peers.len() {
             self.with_peer(now, index, |peer, cx| peer.tell_revocations(cx));

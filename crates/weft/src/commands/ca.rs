@@ -9,10 +9,11 @@ use crate::{entropy, keys};
 use serde_json::json;
 use std::fmt::Display;
 use std::fs::{self, OpenOptions};
-use std::io::Write as _;
+use std::io::{self, Write as _};
 use std::net::IpAddr;
-use std::os::unix::fs::DirBuilderExt as _;
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::Path;
+use std::str::FromStr;
 use std::time::{SystemTime, UNIX_EPOCH};
 use weft_engine::Prefix;
 use weft_session::{Certificate, Claims, PublicKey, Revocation, RootKey, RootPublicKey};
@@ -21,6 +22,9 @@ const DAY_S: u64 = 86_400;
 /// A certificate holds from a little earlier on, for nodes whose clocks are late, in seconds.
 const EARLIER_S: u64 = 600;
 const ROOT_KEY_FILE: &str = "root.key";
+/// What was signed and what was revoked so far, a line each.
+const ISSUED_FILE: &str = "issued";
+const REVOKED_FILE: &str = "revoked";
 
 /// Does what `weft ca` was asked to.
 pub fn ca(command: CaCommand) -> Result<Outcome, Failure> {
@@ -33,9 +37,8 @@ pub fn ca(command: CaCommand) -> Result<Outcome, Failure> {
 }
 
 fn init(directory: &Path) -> Result<Outcome, Failure> {
-    let failed = |why: &dyn Display| Failure::new(format!("{}: {why}", directory.display()));
-    fs::DirBuilder::new().recursive(true).mode(0o700).create(directory).map_err(|why| failed(&why))?;
-    let seed = entropy::seed().map_err(|why| failed(&format!("the kernel gave no random numbers: {why}")))?;
+    fs::DirBuilder::new().recursive(true).mode(0o700).create(directory).map_err(|why| failed(directory, why))?;
+    let seed = entropy::seed().map_err(|why| Failure::new(format!("the kernel gave no random numbers: {why}")))?;
     let root = RootKey::from_seed(seed);
     keys::store(&root.secret_to_base64(), &directory.join(ROOT_KEY_FILE))
         .map_err(|why| Failure::new(why.to_string()))?;
@@ -54,12 +57,40 @@ fn sign(options: &SignOptions) -> Result<Outcome, Failure> {
         prefixes: options.prefixes.iter().map(|text| network(text)).collect::<Result<_, _>>()?,
     };
     let certificate = root(&options.ca)?.sign(&claims).map_err(|why| Failure::with(Outcome::Usage, why.to_string()))?;
-    give_out(&certificate, options.out.as_deref())
+    others_keep_theirs(&options.ca, &claims, now)?;
+    give_out(&certificate, options.out.as_deref())?;
+    append(&options.ca, ISSUED_FILE, &certificate)
+}
+
+/// Nodes refuse who comes second; better to see it here.
+fn others_keep_theirs(directory: &Path, claims: &Claims, now: u64) -> Result<(), Failure> {
+    let issued: Vec<Certificate> = lines(directory, ISSUED_FILE)?;
+    let revoked: Vec<Revocation> = lines(directory, REVOKED_FILE)?;
+    let is_revoked = |key: &PublicKey| revoked.iter().any(|revocation| revocation.public_key() == *key);
+    let others = issued.iter().map(Certificate::claims).filter(|other| {
+        other.public_key != claims.public_key && other.not_after_unix_s >= now && !is_revoked(&other.public_key)
+    });
+    for other in others {
+        let refuse = |what: String| {
+            let (name, key, until) = (&other.name, &other.public_key, rfc_3339(other.not_after_unix_s));
+            let fix = format!("weft ca revoke --ca {} --public-key {key}", directory.display());
+            Err(Failure::new(format!("{what} is {name}'s until {until}; take it back with: {fix}")))
+        };
+        if other.name == claims.name {
+            return refuse(format!("the name {}", claims.name));
+        }
+        let taken = engine_prefixes(claims).find(|prefix| engine_prefixes(other).any(|its| its.overlaps(*prefix)));
+        if let Some(prefix) = taken {
+            return refuse(format!("{}, or a part of it,", prefix::text(prefix)));
+        }
+    }
+    Ok(())
 }
 
 fn revoke(directory: &Path, key: &str, out: Option<&Path>) -> Result<Outcome, Failure> {
     let revocation = root(directory)?.revoke(&public_key(key)?, unix_s());
-    give_out(&revocation, out)
+    give_out(&revocation, out)?;
+    append(directory, REVOKED_FILE, &revocation)
 }
 
 fn show(file: &Path, root: Option<&str>, as_json: bool) -> Result<Outcome, Failure> {
@@ -110,8 +141,11 @@ fn certificate_json(certificate: &Certificate) -> serde_json::Value {
 }
 
 fn prefixes(certificate: &Certificate) -> Vec<String> {
-    let prefixes = certificate.claims().prefixes.iter();
-    prefixes.map(|&(address, length)| prefix::text(Prefix { address, length })).collect()
+    engine_prefixes(certificate.claims()).map(prefix::text).collect()
+}
+
+fn engine_prefixes(claims: &Claims) -> impl Iterator<Item = Prefix> {
+    claims.prefixes.iter().map(|&(address, length)| Prefix { address, length })
 }
 
 fn revocation_text(revocation: &Revocation) -> String {
@@ -156,15 +190,36 @@ fn wrong(text: &str, why: impl Display) -> Failure {
 }
 
 /// To a new file, or to standard output.
-fn give_out(text: &impl Display, out: Option<&Path>) -> Result<Outcome, Failure> {
+fn give_out(text: &impl Display, out: Option<&Path>) -> Result<(), Failure> {
     let Some(path) = out else {
         println!("{text}");
-        return Ok(Outcome::Well);
+        return Ok(());
     };
-    let failed = |why: std::io::Error| Failure::new(format!("{}: {why}", path.display()));
-    let mut file = OpenOptions::new().write(true).create_new(true).open(path).map_err(failed)?;
-    writeln!(file, "{text}").map_err(failed)?;
+    let mut file = OpenOptions::new().write(true).create_new(true).open(path).map_err(|why| failed(path, why))?;
+    writeln!(file, "{text}").map_err(|why| failed(path, why))
+}
+
+fn append(directory: &Path, name: &str, text: &impl Display) -> Result<Outcome, Failure> {
+    let path = directory.join(name);
+    let mut file =
+        OpenOptions::new().append(true).create(true).mode(0o600).open(&path).map_err(|why| failed(&path, why))?;
+    writeln!(file, "{text}").map_err(|why| failed(&path, why))?;
     Ok(Outcome::Well)
+}
+
+/// What was appended; nothing where there is no such file yet.
+fn lines<T: FromStr<Err: Display>>(directory: &Path, name: &str) -> Result<Vec<T>, Failure> {
+    let path = directory.join(name);
+    let text = match fs::read_to_string(&path) {
+        Ok(text) => text,
+        Err(why) if why.kind() == io::ErrorKind::NotFound => String::new(),
+        Err(why) => return Err(failed(&path, why)),
+    };
+    text.lines().map(|line| line.parse().map_err(|why| failed(&path, why))).collect()
+}
+
+fn failed(path: &Path, why: impl Display) -> Failure {
+    Failure::new(format!("{}: {why}", path.display()))
 }
 
 fn unix_s() -> u64 {

@@ -62,7 +62,8 @@ pub fn check(config: &Config, own: &PublicKey, unix_s: u64, report: &Report) -> 
             error(format!("the certificate {file} has expired, {ago} ago"), sign_anew);
         }
         Err(CertificateError::NotYetValid) => {
-            let message = format!("the certificate {file} holds in {} only", days(claims.not_before_unix_s - unix_s));
+            let message =
+                format!("the certificate {file} is not valid for another {}", days(claims.not_before_unix_s - unix_s));
             report.warning(at.span.clone(), message, Some("perhaps this machine's clock is wrong".to_owned()));
         }
         Err(CertificateError::OtherRoot) => {

@@ -102,8 +102,7 @@ impl Node {
         let Parts { file, config, identity, certificate, clock, stamps, keeper, log } = parts;
         let Stamps { base: stamp_base, accepted, revocations } = stamps;
         let mut engine = engine(&config, &identity, &accepted, stamp_base, clock.now())?;
-        trust::set(&mut engine, clock, &config, certificate);
-        trust::restore(&mut engine, clock, &revocations, log);
+        trust::set(&mut engine, clock, &config, certificate, revocations);
         engine.set_signalling(clock.now(), config.engine_signal());
         engine.set_relaying(config.node.relay);
         let devices = Devices::open(&config, engine.inner_mtu()).map_err(|why| Failure::new(why.to_string()))?;
@@ -304,7 +303,7 @@ impl Node {
         changed.map_err(|why| why.to_string())?;
         self.engine.set_signalling(self.clock.now(), config.engine_signal());
         self.engine.set_relaying(config.node.relay);
-        trust::set(&mut self.engine, self.clock, config, loaded.certificate);
+        trust::set(&mut self.engine, self.clock, config, loaded.certificate, Vec::new());
         self.devices.change(&loaded.config, opened);
         self.links.add_own(self.devices.indices());
         self.config = loaded.config;

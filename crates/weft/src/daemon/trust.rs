@@ -8,24 +8,22 @@ use weft_engine::{CertifiedPeer, Engine, Prefix, TrustConfig};
 use weft_session::{Certificate, PublicKey, Revocation};
 use weft_units::PeerId;
 
-/// Lets the engine trust as `config` says, and show `certificate`.
-pub fn set(engine: &mut Engine, clock: Clock, config: &Config, certificate: Option<Certificate>) {
+/// Lets the engine trust as `config` says, and show `certificate`. `revocations` are those it may not have heard of yet.
+pub fn set(
+    engine: &mut Engine,
+    clock: Clock,
+    config: &Config,
+    certificate: Option<Certificate>,
+    revocations: Vec<Revocation>,
+) {
     let trust = config.network.as_ref().map(|network| TrustConfig {
         root: network.root.value,
         certificate,
         own: config.tun.addresses.iter().map(|prefix| prefix.address).collect(),
         policy: config.policy.clone(),
+        revocations,
     });
     engine.set_trust(clock.now(), clock.unix_s(), trust);
-}
-
-/// Tells the engine what was revoked before this run. Without a root key it is kept and has no effect.
-pub fn restore(engine: &mut Engine, clock: Clock, revocations: &[Revocation], log: Log) {
-    for revocation in revocations {
-        if let Err(why) = engine.revoke(clock.now(), revocation) {
-            log.debug(format_args!("revocation of {} has no effect: {why}", revocation.public_key()));
-        }
-    }
 }
 
 /// Hands in a revocation as text.
