@@ -6,8 +6,10 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use weft_core::control_loop::LoopConfig;
 use weft_core::control_loop::aimd_window::AimdConfig;
 use weft_core::service::Service;
-use weft_engine::{Engine, EngineConfig, Entry, LinkEvent, MemberConfig, Policy, Prefix, Received, VpnConfig};
-use weft_session::{Cipher, Identity, PeerConfig, Sessions};
+use weft_engine::{
+    Engine, EngineConfig, Entry, LinkEvent, MemberConfig, Policy, Prefix, Received, TrustConfig, VpnConfig,
+};
+use weft_session::{Cipher, Identity, PeerConfig, RootKey, Sessions};
 use weft_units::{Duration, Instant, LinkId, PathId, PeerId, VpnId};
 use weft_wire::frame::{Frame, FrameWriter, Frames};
 use weft_wire::hop::{HOP_HEADER_LEN, PacketType, TAG_LEN};
@@ -59,6 +61,9 @@ impl Node {
         let now = Instant::from_millis(1);
         let mut engine = Engine::new(config, now, [2; 32]).unwrap();
         engine.set_relaying(true);
+        let (root, own) = (RootKey::from_seed([3; 32]).public_key(), Vec::new());
+        let trust = TrustConfig { root, certificate: None, own, policy: Policy::default(), revocations: Vec::new() };
+        engine.set_trust(now, 1_800_000_000, Some(trust));
         let link = LinkEvent::Up { link: LinkId(1), name: "link".into(), mtu: 1500, ipv4: true, ipv6: false };
         engine.handle_link(now, link);
         Node { engine, now, out: vec![0; 65_536] }
@@ -82,7 +87,10 @@ impl Node {
         self.engine.deliver(|vpn, pieces| {
             let write = pieces.concat();
             assert!(write.len() <= 10 + 65_535, "no device takes {} bytes", write.len());
-            assert!(write[10] >> 4 != 4 || write[22..25] == [10, if vpn == VPN { 8 } else { 9 }, 0], "a source that is not the peer's");
+            assert!(
+                write[10] >> 4 != 4 || write[22..25] == [10, if vpn == VPN { 8 } else { 9 }, 0],
+                "a source that is not the peer's"
+            );
         });
         while self.engine.poll_event().is_some() {}
         left

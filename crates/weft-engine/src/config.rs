@@ -131,6 +131,12 @@ impl Prefix {
             _ => false,
         }
     }
+
+    /// Whether one lies within the other. Default routes, which lie around all others, overlap with themselves only.
+    pub fn overlaps(&self, other: Prefix) -> bool {
+        let [outer, inner] = if self.length <= other.length { [*self, other] } else { [other, *self] };
+        outer.contains(inner.address) && (outer.length > 0 || inner.length == 0)
+    }
 }
 
 /// How to send to a peer. Each field is one setting of the configuration.

@@ -1,6 +1,7 @@
 //! What the engine tells its user, and what it can be told to do.
 
 use crate::signal::Grant;
+use crate::trust::Rejection;
 use crate::vpn::VpnError;
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -8,6 +9,7 @@ use core::fmt;
 use core::net::SocketAddr;
 use core::time::Duration;
 use weft_core::service::Service;
+use weft_session::{PublicKey, Revocation};
 use weft_units::{LinkId, PathId, PeerId};
 use weft_wire::ip::FlowKey;
 
@@ -43,6 +45,29 @@ pub enum Event {
         /// For the log.
         cause: &'static str,
     },
+    /// A peer came by certificate, or showed a new one: what lies behind it is known now.
+    Joined {
+        /// The peer.
+        peer: PeerId,
+    },
+    /// A peer that came by certificate is no more.
+    Left {
+        /// Its name; the number may soon be another's.
+        name: String,
+        /// For the log.
+        cause: &'static str,
+    },
+    /// A certificate of the network's root did not make its owner a peer. Told once in ten minutes for each.
+    Refused {
+        /// The name it claims.
+        name: String,
+        /// Its owner's key.
+        public_key: PublicKey,
+        /// For the log.
+        why: Rejection,
+    },
+    /// A key was revoked, and was not known to be: to be stored, for it holds for ever.
+    Revoked(Revocation),
     /// The TUN device's MTU should be this many bytes.
     InnerMtu(u16),
     /// Routes to the peers' prefixes should carry this `reordering` metric (paper 000, eq. 1); `None`: the kernel's default.

@@ -19,6 +19,7 @@ mod peer;
 mod relay;
 mod signal;
 mod snapshot;
+mod trust;
 mod unit;
 mod vpn;
 
@@ -37,6 +38,7 @@ pub use signal::{
 pub use snapshot::{
     FlowSnapshot, MemberSnapshot, PathSnapshot, PayloadRate, PeerSnapshot, ReachSnapshot, Snapshot, VpnSnapshot,
 };
+pub use trust::{CertifiedPeer, Rejection, RevokeError, TrustConfig};
 pub use vpn::{ConfigError, Refusal, VpnError, VpnTotals};
 pub use weft_core::ingress::VpnStatus;
 pub use weft_wire::er_sig::{KEY_LEN as SIGNAL_KEY_LEN, SignalKey};

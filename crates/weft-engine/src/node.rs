@@ -8,6 +8,7 @@ use crate::links::{Link, Links};
 use crate::peer::{Context, Datagram, Peer};
 use crate::relay::{Relaying, check_routes, outer_header_len, room_for_relays};
 use crate::signal::{SignalConfig, Signalling};
+use crate::trust::Trust;
 use crate::vpn::{ConfigError, Leases, Vpn, VpnError, Vpns, check_vpns};
 use alloc::collections::VecDeque;
 use alloc::string::String;
@@ -19,6 +20,7 @@ use weft_core::service::{Service, Share};
 use weft_session::{Action, Outcome, PeerConfig as SessionPeer, PeerError, PublicKey, Sessions};
 use weft_units::planted::{self, Fault};
 use weft_units::{Duration, Instant, LinkId, PeerId, Rng, VpnId};
+use weft_wire::handshake::MAX_INITIATION_LEN;
 use weft_wire::hop::PacketType;
 use weft_wire::ip::IpView;
 use weft_wire::super_packet::SuperPacket;
@@ -32,7 +34,7 @@ pub(crate) const INNER_MTU_MIN: u16 = 1280;
 /// Handshakes answered per 100 ms before a cookie is asked for.
 const HANDSHAKES_PER_WINDOW: u32 = 20;
 const HANDSHAKE_WINDOW: Duration = Duration::from_millis(100);
-const HANDSHAKE_MAX: usize = 512;
+const HANDSHAKE_MAX: usize = MAX_INITIATION_LEN;
 
 /// A node. See the crate documentation for how it is driven.
 pub struct Engine {
@@ -43,12 +45,13 @@ pub struct Engine {
     pub(crate) vpns: Vpns,
     pub(crate) signal: Signalling,
     pub(crate) relaying: Relaying,
-    events: VecDeque<Event>,
+    pub(crate) trust: Trust,
+    pub(crate) events: VecDeque<Event>,
     events_taken: u64,
     output: Output,
     handshakes: VecDeque<(Transmit, Vec<u8>)>,
     handshake_load: (Instant, u32),
-    rng: Rng,
+    pub(crate) rng: Rng,
     stamp_base: u64,
     inner_mtu_limit: u16,
     pub(crate) inner_mtu: u16,
@@ -88,6 +91,7 @@ impl Engine {
             vpns: Vpns::new(rng.split(u64::from(u32::MAX)).next_u64()),
             signal: Signalling::default(),
             relaying: Relaying::default(),
+            trust: Trust::new(&config.accepted_stamps),
             events: VecDeque::new(),
             events_taken: 0,
             output: Output::default(),
@@ -147,12 +151,13 @@ impl Engine {
         self.check_peers(&peers)?;
         check_vpns(&peers, &vpns)?;
         check_routes(&self.sessions.public_key(), &peers)?;
+        self.give_way_to_configured(now, &peers);
         self.links.configure(links);
         self.inner_mtu_limit = inner_mtu.unwrap_or(u16::MAX);
         self.set_inner_mtu(self.widest_inner_mtu().unwrap_or(INNER_MTU_DEFAULT));
         for index in 0..self.peers.len() {
-            let key = self.peers[index].config.public_key;
-            if self.sessions.peer_by_key(&key) != Some(self.peers[index].id) {
+            let (key, id) = (self.peers[index].config.public_key, self.peers[index].id);
+            if !self.is_present(&self.peers[index]) || self.trust.is_certified(id) {
                 continue;
             }
             match peers.iter().find(|p| p.public_key == key) {
@@ -160,7 +165,7 @@ impl Engine {
                     let (config, rng) = (config.clone(), self.rng.clone());
                     self.with_peer(now, index, |p, cx| p.set_config(cx, config, &rng));
                 }
-                None => self.remove_peer(now, index),
+                None => self.remove_peer(now, index, "no longer configured"),
             }
         }
         for config in peers {
@@ -203,21 +208,35 @@ impl Engine {
     }
 
     fn add_peer(&mut self, now: Instant, config: PeerConfig) -> Result<(), PeerError> {
-        let id = self.sessions.add_peer(SessionPeer::from(config.public_key))?;
+        let key = config.public_key;
+        let id = self.sessions.add_peer(SessionPeer::from(key))?;
+        self.place_peer(now, id, config);
+        if self.trust.revocations.has(&key) {
+            self.sessions.bar_peer(id);
+        }
+        Ok(())
+    }
+
+    /// Gives a peer that the sessions know its place.
+    pub(crate) fn place_peer(&mut self, now: Instant, id: PeerId, config: PeerConfig) {
         let first_path = u16::from(self.sessions.public_key() > config.public_key);
         let peer = Peer::new(now, id, config, &self.rng, first_path);
         match self.peers.get_mut(usize::from(id.0)) {
             Some(slot) => *slot = peer,
             None => self.peers.push(peer),
         }
-        Ok(())
     }
 
-    /// A peer no longer configured keeps its place, so that the others keep their numbers, but nothing else.
-    fn remove_peer(&mut self, now: Instant, index: usize) {
+    /// A peer that goes keeps its place, so that the others keep their numbers, but nothing else.
+    pub(crate) fn remove_peer(&mut self, now: Instant, index: usize, cause: &'static str) {
         let id = self.peers[index].id;
-        self.with_peer(now, index, |p, cx| p.retire(cx));
+        self.with_peer(now, index, |p, cx| p.retire(cx, cause));
         self.sessions.remove_peer(id);
+    }
+
+    /// Whether a place is a peer's, not only what one left.
+    pub(crate) fn is_present(&self, peer: &Peer) -> bool {
+        self.sessions.peer_by_key(&peer.config.public_key) == Some(peer.id)
     }
 
     pub(crate) fn open_paths(&mut self, now: Instant, link: &Link) {
@@ -231,11 +250,21 @@ impl Engine {
         self.vpns.set_default(self.peers.iter().map(|peer| (peer.id, &peer.config)));
         self.vpns.set_others(vpns, |key| self.sessions.peer_by_key(key));
         for index in 0..self.peers.len() {
-            let peer = &self.peers[index];
-            let (share, entries) = self.vpns.entries(peer.id);
-            let controller = self.vpns.controller(now);
-            self.with_peer(now, index, |peer, cx| peer.set_vpns(cx, share, &entries, controller));
+            self.give_entries(now, PeerId(index as u16));
         }
+    }
+
+    fn give_entries(&mut self, now: Instant, peer: PeerId) {
+        let (share, entries) = self.vpns.entries(peer);
+        let controller = self.vpns.controller(now);
+        self.with_peer(now, peer.0.into(), |peer, cx| peer.set_vpns(cx, share, &entries, controller));
+    }
+
+    /// A peer came or went, or other prefixes are behind it.
+    pub(crate) fn on_peer_changed(&mut self, now: Instant, peer: PeerId) {
+        self.vpns.set_default(self.peers.iter().map(|peer| (peer.id, &peer.config)));
+        self.give_entries(now, peer);
+        self.set_routes(now);
     }
 
     pub(crate) fn with_peer<T>(
@@ -252,6 +281,7 @@ impl Engine {
             events: &mut self.events,
             output: &mut self.output,
             signal: &mut self.signal,
+            trust: &mut self.trust,
         };
         self.peers.get_mut(index).map(|peer| work(peer, &mut cx))
     }
@@ -361,9 +391,13 @@ impl Engine {
             events: &mut self.events,
             output: &mut self.output,
             signal: &mut self.signal,
+            trust: &mut self.trust,
         };
         if let Some(peer) = self.peers.get_mut(index) {
             peer.on_datagram(&mut cx, received, &datagram, link);
+        }
+        if self.trust.revocations.are_new() {
+            self.act_on_revocations(now);
         }
     }
 
@@ -386,9 +420,19 @@ impl Engine {
         let (source, source_len) = address_bytes(&received.source);
         let under_load = self.count_handshake(now);
         let mut out = [0u8; HANDSHAKE_MAX];
-        let outcome = self.sessions.handle(now, datagram, &source[..source_len], under_load, &mut out);
+        let source = &source[..source_len];
+        let mut outcome = self.sessions.handle(now, datagram, source, under_load, &mut out);
+        if let Ok(Outcome::Introduced { certificate }) = outcome {
+            // It has proved its address, where that was asked for.
+            let answer = |node: &mut Engine| node.sessions.handle(now, datagram, source, false, &mut out);
+            outcome = self.introduce(now, *certificate, answer);
+        }
         let reply = match outcome {
-            Ok(Outcome::Reply { len, .. } | Outcome::Cookie { len }) => Some(len),
+            Ok(Outcome::Reply { len, peer, .. }) => {
+                self.renew(now, peer);
+                Some(len)
+            }
+            Ok(Outcome::Cookie { len }) => Some(len),
             Ok(Outcome::CookieReceived { peer }) => {
                 self.initiate(now, peer);
                 None
@@ -400,7 +444,7 @@ impl Engine {
                 }
                 None
             }
-            Err(_) => {
+            Ok(Outcome::Introduced { .. }) | Err(_) => {
                 self.rejected_datagrams += 1;
                 None
             }
@@ -440,6 +484,7 @@ impl Engine {
         for index in 0..self.peers.len() {
             self.with_peer(now, index, |p, cx| p.on_timeout(cx));
         }
+        self.look_after_certified(now);
         self.refresh_relaying(now);
         self.signal.handle_timeout(now, &mut self.events);
         self.refresh_inner_mtu();
@@ -566,7 +611,8 @@ impl Engine {
     }
 
     fn ping(&mut self, now: Instant, name: &str, id: u32) -> Result<(), CommandError> {
-        let Some(peer) = self.peers.iter_mut().find(|p| p.config.name == name) else {
+        let is_present = |p: &&mut Peer| self.sessions.peer_by_key(&p.config.public_key) == Some(p.id);
+        let Some(peer) = self.peers.iter_mut().filter(is_present).find(|p| p.config.name == name) else {
             return Err(CommandError::UnknownPeer(self.peers.iter().map(|p| p.config.name.clone()).collect()));
         };
         if !peer.is_established() {
@@ -629,7 +675,12 @@ impl Engine {
             return Some(now);
         }
         let peers = self.peers.iter().filter_map(|p| p.next_timeout(now));
-        let others = [self.sessions.next_timeout(), self.signal.next_timeout(), self.relaying.next_timeout()];
+        let others = [
+            self.sessions.next_timeout(),
+            self.signal.next_timeout(),
+            self.relaying.next_timeout(),
+            self.trust.next_timeout(),
+        ];
         peers.chain(others.into_iter().flatten()).min()
     }
 

@@ -4,6 +4,7 @@ use crate::PathState;
 use crate::node::Engine;
 use crate::path::Path;
 use crate::peer::Peer;
+use crate::trust::CertifiedPeer;
 use crate::vpn::VpnTotals;
 use alloc::format;
 use alloc::string::{String, ToString};
@@ -42,6 +43,8 @@ pub struct PeerSnapshot {
     pub name: String,
     /// Its public key, as text.
     pub public_key: String,
+    /// It came by certificate, which holds until then, in seconds since 1970; none for a configured peer.
+    pub certified_until_unix_s: Option<u64>,
     /// A session stands, and since when.
     pub established_for: Option<Duration>,
     /// Time since something authentic came from it.
@@ -204,12 +207,15 @@ impl Engine {
     /// The state now, for people and machines.
     pub fn snapshot(&self, now: Instant) -> Snapshot {
         let (small, large) = (self.pool.small_usage(), self.pool.large_usage());
+        let mut peers: Vec<PeerSnapshot> =
+            self.peers.iter().map(|p| PeerSnapshot { reaches: self.reaches(now, p), ..p.snapshot(now) }).collect();
+        for CertifiedPeer { peer, certificate } in self.certified_peers() {
+            if let Some(snapshot) = peers.get_mut(usize::from(peer.0)) {
+                snapshot.certified_until_unix_s = Some(certificate.claims().not_after_unix_s);
+            }
+        }
         Snapshot {
-            peers: self
-                .peers
-                .iter()
-                .map(|p| PeerSnapshot { reaches: self.reaches(now, p), ..p.snapshot(now) })
-                .collect(),
+            peers,
             inner_mtu: self.inner_mtu,
             rejected_datagrams: self.rejected_datagrams,
             unroutable_packets: self.unroutable_packets,
@@ -290,6 +296,7 @@ impl Peer {
         PeerSnapshot {
             name: self.config.name.clone(),
             public_key: self.config.public_key.to_string(),
+            certified_until_unix_s: None,
             established_for: self.established_at.map(|at| now - at),
             last_heard: self.heard_at.map(|at| now - at),
             paths: (self.paths.iter().enumerate())

@@ -14,7 +14,7 @@ fn ms(n: u64) -> Duration {
 /// Two links that lose a fifth each way, and hold each datagram back by up to 50 ms more. `WEFT_HOURS` says how long; an hour.
 #[test]
 fn a_fifth_lost_and_jitter_of_fifty_milliseconds_are_no_outage() {
-    let hours: u64 = std::env::var("WEFT_HOURS").ok().and_then(|hours| hours.parse().ok()).unwrap_or(1);
+    let hours: u64 = option_env!("WEFT_HOURS").and_then(|hours| hours.parse().ok()).unwrap_or(1);
     for every in [ms(20), ms(1_000), Duration::from_secs(60)] {
         let mut world = World::new(&[direction(10, 20, 0.2), direction(5, 30, 0.2)], &Policy::default());
         let mut rng = Rng::new(3);

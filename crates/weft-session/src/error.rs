@@ -41,6 +41,26 @@ errors! {
 }
 
 errors! {
+    /// Why a certificate is of no use.
+    CertificateError {
+        /// Not base64 of a certificate, or of a revocation where one is expected.
+        Encoding = "this is no certificate",
+        /// A name, a period or prefixes that no certificate can have.
+        Claims = "a certificate has a name without spaces, an end after its beginning, and 16 prefixes at most",
+        /// Not signed by the network's root key, or changed since.
+        OtherRoot = "not signed by the network's root key",
+        /// For another key than that of the node that shows it.
+        OtherKey = "for another node's key",
+        /// It holds from later on.
+        NotYetValid = "not valid yet",
+        /// It held until earlier.
+        Expired = "expired",
+        /// The root has revoked the key.
+        Revoked = "revoked",
+    }
+}
+
+errors! {
     /// Why a handshake could not be started.
     InitiateError {
         /// No peer has this number.

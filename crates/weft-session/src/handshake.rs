@@ -7,7 +7,8 @@ use crate::keys::SessionSecret;
 use crate::random::SecretRng;
 use crate::resolver::Resolver;
 use snow::{Builder, Error, HandshakeState};
-use weft_wire::handshake::{INITIATION_NOISE_LEN, INITIATION_PAYLOAD_LEN, RESPONSE_NOISE_LEN, RESPONSE_PAYLOAD_LEN};
+use weft_wire::certificate::MAX_CERTIFICATE_LEN;
+use weft_wire::handshake::{INITIATION_PAYLOAD_LEN, RESPONSE_NOISE_LEN, RESPONSE_PAYLOAD_LEN};
 use weft_wire::hop::PacketType;
 
 const PROTOCOL: &str = "Noise_IKpsk2_25519_ChaChaPoly_BLAKE2s";
@@ -33,12 +34,12 @@ fn secret_of(state: &mut HandshakeState) -> SessionSecret {
 pub(crate) struct Initiator(HandshakeState);
 
 impl Initiator {
-    /// Writes the first message to `noise` (exactly [`INITIATION_NOISE_LEN`] bytes).
+    /// Writes the first message to `noise`, which is as long as it: [`INITIATION_NOISE_LEN`](weft_wire::handshake::INITIATION_NOISE_LEN) bytes and the certificate's.
     pub(crate) fn start(
         identity: &Identity,
         peer: (&PublicKey, &PresharedKey),
         index: u32,
-        payload: &[u8; INITIATION_PAYLOAD_LEN],
+        payload: &[u8],
         rng: &mut SecretRng,
         noise: &mut [u8],
     ) -> Result<Initiator, Error> {
@@ -70,22 +71,21 @@ pub(crate) struct Responder {
     pub(crate) peer: PublicKey,
     /// What the initiation carried.
     pub(crate) payload: [u8; INITIATION_PAYLOAD_LEN],
+    /// The certificate behind it; empty without one.
+    pub(crate) certificate: Vec<u8>,
 }
 
 impl Responder {
     /// Reads the first message.
-    pub(crate) fn read(
-        identity: &Identity,
-        index: u32,
-        noise: &[u8; INITIATION_NOISE_LEN],
-        rng: &mut SecretRng,
-    ) -> Result<Responder, Error> {
+    pub(crate) fn read(identity: &Identity, index: u32, noise: &[u8], rng: &mut SecretRng) -> Result<Responder, Error> {
         let mut state =
             builder(rng)?.prologue(&prologue(index))?.local_private_key(identity.secret())?.build_responder()?;
-        let mut payload = [0; INITIATION_PAYLOAD_LEN];
-        state.read_message(noise, &mut payload)?;
+        let mut buffer = [0; INITIATION_PAYLOAD_LEN + MAX_CERTIFICATE_LEN];
+        let len = state.read_message(noise, &mut buffer)?;
+        let (payload, certificate) =
+            buffer.get(..len).and_then(|payload| payload.split_first_chunk()).ok_or(Error::Input)?;
         let peer = state.get_remote_static().and_then(|key| key.first_chunk()).ok_or(Error::Input)?;
-        Ok(Responder { peer: PublicKey(*peer), payload, state })
+        Ok(Responder { peer: PublicKey(*peer), payload: *payload, certificate: certificate.to_vec(), state })
     }
 
     /// Writes the second message to `noise` (exactly [`RESPONSE_NOISE_LEN`] bytes).

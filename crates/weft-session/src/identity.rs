@@ -95,7 +95,7 @@ pub(crate) fn x25519_public(secret: &[u8; KEY_LEN]) -> [u8; KEY_LEN] {
     public
 }
 
-fn decode(text: &str) -> Result<[u8; KEY_LEN], ParseKeyError> {
+pub(crate) fn decode(text: &str) -> Result<[u8; KEY_LEN], ParseKeyError> {
     let mut key = [0; KEY_LEN];
     match Base64::decode(text, &mut key) {
         Ok(bytes) if bytes.len() == KEY_LEN => Ok(key),

@@ -9,6 +9,7 @@
 #![forbid(unsafe_code)]
 
 mod admission;
+mod certificate;
 mod cookie;
 mod error;
 mod handshake;
@@ -25,7 +26,8 @@ mod sessions;
 mod timers;
 mod vpn_keys;
 
-pub use error::{HandshakeError, InitiateError, OpenError, ParseKeyError, PeerError, SealError};
+pub use certificate::{Certificate, Claims, Revocation, RootKey, RootPublicKey};
+pub use error::{CertificateError, HandshakeError, InitiateError, OpenError, ParseKeyError, PeerError, SealError};
 pub use identity::{Identity, NodeId, PresharedKey, PublicKey};
 pub use keys::Cipher;
 pub use sessions::{Action, Opened, Outcome, PeerConfig, Relayed, Sessions, VpnStanding};

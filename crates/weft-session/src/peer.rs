@@ -8,7 +8,7 @@ use crate::numbers::{ReceiveWindows, SendNumbers};
 use crate::timers::{Attempt, KEY_LIFETIME, REKEY_AFTER, REPEAT_FOR, RETRY_INTERVAL};
 use weft_units::Instant;
 use weft_units::planted::{self, Fault};
-use weft_wire::handshake::{INITIATION_LEN, MAC_LEN, RESPONSE_LEN};
+use weft_wire::handshake::{MAC_LEN, RESPONSE_LEN};
 
 /// An initiation sent and not answered yet.
 pub(crate) struct Pending {
@@ -16,7 +16,7 @@ pub(crate) struct Pending {
     pub(crate) created: Instant,
     pub(crate) initiator: Initiator,
     /// The datagram, with MAC2 zero.
-    pub(crate) datagram: [u8; INITIATION_LEN],
+    pub(crate) datagram: Vec<u8>,
 }
 
 /// An initiation answered, to know its copies by.
@@ -47,6 +47,10 @@ pub(crate) struct Peer {
     /// The highest stamp accepted from the peer, and the last one sent to it.
     pub(crate) accepted_stamp: Option<u64>,
     pub(crate) sent_stamp: Option<u64>,
+    /// It gets no answer and is not called.
+    pub(crate) is_barred: bool,
+    /// What it showed last, unread.
+    pub(crate) certificate: Vec<u8>,
     cookie: Option<(Instant, Cookie)>,
     /// Since when there has been a key to seal with.
     pub(crate) established: Option<Instant>,
@@ -68,6 +72,8 @@ impl Peer {
             answered: None,
             accepted_stamp: None,
             sent_stamp: None,
+            is_barred: false,
+            certificate: Vec::new(),
             cookie: None,
             established: None,
         }

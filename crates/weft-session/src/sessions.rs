@@ -8,6 +8,7 @@ mod timeouts;
 mod vpns;
 
 use crate::admission::Admission;
+use crate::certificate::Certificate;
 use crate::cookie::{CookieMaker, MacKeys};
 use crate::error::PeerError;
 use crate::identity::{Identity, PresharedKey, PublicKey};
@@ -45,6 +46,8 @@ pub struct Sessions {
     identity: Identity,
     mac_keys: MacKeys,
     cipher: Cipher,
+    /// What this node shows in its initiations; empty without a certificate.
+    certificate: Vec<u8>,
     rng: SecretRng,
     cookies: CookieMaker,
     admission: Admission,
@@ -75,6 +78,7 @@ impl Sessions {
             mac_keys: MacKeys::of(&identity.public_key()),
             identity,
             cipher,
+            certificate: Vec::new(),
             cookies: CookieMaker::new(now, &mut rng),
             admission: Admission::new(now),
             rng,
@@ -121,6 +125,28 @@ impl Sessions {
         }
         self.refresh_timeout();
         true
+    }
+
+    /// Ends all keys with a peer and meets it with silence from now on. Its number stays taken until it is removed.
+    pub fn bar_peer(&mut self, id: PeerId) {
+        let Some(key) = self.peer(id).map(|peer| peer.public) else { return };
+        self.remove_peer(id);
+        if let Some(slot) = self.peers.get_mut(usize::from(id.0)) {
+            let mut barred = Peer::new(key, PresharedKey::none(), 0);
+            barred.is_barred = true;
+            *slot = Some(barred);
+            self.by_key.insert(key, id);
+        }
+    }
+
+    /// Shows this certificate in every initiation from now on, or none.
+    pub fn set_certificate(&mut self, certificate: Option<&Certificate>) {
+        self.certificate = certificate.map_or_else(Vec::new, |certificate| certificate.encoded().to_vec());
+    }
+
+    /// The certificate a peer showed in its last accepted initiation, encoded and unchecked; empty if it showed none.
+    pub fn shown_certificate(&self, peer: PeerId) -> &[u8] {
+        self.peer(peer).map_or(&[], |peer| &peer.certificate)
     }
 
     /// This node's own public key.

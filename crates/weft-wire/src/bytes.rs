@@ -74,6 +74,10 @@ impl<'a> Writer<'a> {
         self.len
     }
 
+    pub(crate) fn written(&self) -> &[u8] {
+        self.bytes.get(..self.len).unwrap_or_default()
+    }
+
     pub(crate) fn room(&self) -> usize {
         self.bytes.len() - self.len
     }

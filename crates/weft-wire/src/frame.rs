@@ -2,6 +2,7 @@
 
 use crate::WireError;
 use crate::bytes::{Reader, Writer};
+use crate::certificate::{REVOCATION_LEN, Revocation};
 use crate::loop_data::{self, MARKER_LEN, Marker, OfRun, Report as LoopReport};
 use crate::relay::Label;
 use core::ops::RangeInclusive;
@@ -21,8 +22,11 @@ const CLOSE: u8 = 7;
 const VPN: u8 = 8;
 const LOOP_MARKER: u8 = 9;
 const LOOP_REPORT: u8 = 10;
+const REVOCATION: u8 = 11;
 const NEIGHBOUR: u8 = 12;
 
+/// Bytes of a [`Frame::Revocation`].
+pub const REVOCATION_FRAME_LEN: usize = 1 + REVOCATION_LEN;
 /// Bytes of a [`Frame::LoopMarker`].
 pub const LOOP_MARKER_LEN: usize = 1 + 4 + MARKER_LEN;
 
@@ -96,6 +100,8 @@ pub enum Frame<'a> {
         /// The report.
         report: OfRun<LoopReport>,
     },
+    /// A node's certificates hold no more: whoever can check it acts by it, and passes it on.
+    Revocation(Revocation),
     /// A node that the sender passes datagrams on to. Flags not known are ignored.
     Neighbour(Neighbour),
 }
@@ -260,6 +266,7 @@ fn parse_frame<'a>(r: &mut Reader<'a>) -> Result<Frame<'a>, WireError> {
             let (node, flags) = (Label(r.u32()?), r.u8()?);
             Frame::Neighbour(Neighbour { node, is_reachable: flags & 1 != 0, rtt_us: r.u32()?, loss: r.u8()? })
         }
+        REVOCATION => Frame::Revocation(Revocation::read(r)?),
         _ => return Err(WireError::UnknownType),
     })
 }
@@ -352,6 +359,7 @@ impl<'a> FrameWriter<'a> {
                 w.u32(rtt_us)?;
                 w.u8(loss)
             }
+            Frame::Revocation(revocation) => w.u8(REVOCATION).and_then(|()| w.put(&revocation.emit())),
         })
     }
 

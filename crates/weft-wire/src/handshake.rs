@@ -6,11 +6,12 @@
 //! cookie reply  type | 3 zero bytes | receiver index | nonce | sealed cookie
 //! ```
 //!
-//! Each of the three has a fixed length. An answer is never longer than the initiation, so that nobody can use a responder to
-//! amplify traffic.
+//! Answers have a fixed length, an initiation is longer by the certificate in its payload, if there is one. An answer is never longer
+//! than the initiation, so that nobody can use a responder to amplify traffic.
 
 use crate::WireError;
 use crate::bytes::{Reader, Writer};
+use crate::certificate::MAX_CERTIFICATE_LEN;
 use crate::hop::{PacketType, TAG_LEN};
 
 /// Bytes of a MAC, and of a cookie.
@@ -25,12 +26,14 @@ const KEY_LEN: usize = 32;
 pub const INITIATION_PAYLOAD_LEN: usize = 32;
 /// Bytes of a [`ResponsePayload`].
 pub const RESPONSE_PAYLOAD_LEN: usize = 16;
-/// Bytes of the first message of Noise IK: ephemeral key, sealed static key, sealed payload.
+/// Bytes of the first message of Noise IK without a certificate: ephemeral key, sealed static key, sealed payload.
 pub const INITIATION_NOISE_LEN: usize = KEY_LEN + (KEY_LEN + TAG_LEN) + (INITIATION_PAYLOAD_LEN + TAG_LEN);
 /// Bytes of the second message of Noise IK: ephemeral key, sealed payload.
 pub const RESPONSE_NOISE_LEN: usize = KEY_LEN + (RESPONSE_PAYLOAD_LEN + TAG_LEN);
-/// Bytes of an initiation.
+/// Bytes of an initiation without a certificate.
 pub const INITIATION_LEN: usize = 8 + INITIATION_NOISE_LEN + 2 * MAC_LEN;
+/// Bytes of an initiation with the longest certificate.
+pub const MAX_INITIATION_LEN: usize = INITIATION_LEN + MAX_CERTIFICATE_LEN;
 /// Bytes of a response.
 pub const RESPONSE_LEN: usize = 12 + RESPONSE_NOISE_LEN + 2 * MAC_LEN;
 /// Bytes of a cookie reply.
@@ -66,13 +69,21 @@ impl<'a> Macs<'a> {
     }
 }
 
+fn check_initiation_len(len: usize) -> Result<(), WireError> {
+    match len {
+        ..INITIATION_LEN => Err(WireError::Truncated),
+        INITIATION_LEN..=MAX_INITIATION_LEN => Ok(()),
+        _ => Err(WireError::TooLong),
+    }
+}
+
 /// A handshake initiation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Initiation<'a> {
     /// The index by which the initiator wants to be addressed.
     pub sender: u32,
-    /// First message of Noise IK.
-    pub noise: &'a [u8; INITIATION_NOISE_LEN],
+    /// First message of Noise IK: [`INITIATION_NOISE_LEN`] bytes, and those of the certificate.
+    pub noise: &'a [u8],
     /// The MACs.
     pub macs: Macs<'a>,
 }
@@ -81,13 +92,13 @@ impl<'a> Initiation<'a> {
     /// Reads a whole datagram.
     ///
     /// # Errors
-    /// [`WireError`] for every other length, version or type, and for reserved bytes that are not zero.
+    /// [`WireError`] for every other version or type, a length that no initiation has, and reserved bytes that are not zero.
     pub fn parse(datagram: &'a [u8]) -> Result<Self, WireError> {
         let mut r = Reader::new(datagram);
         parse_type(&mut r, PacketType::HandshakeInitiation)?;
-        let (sender, noise) = (r.u32()?, r.array()?);
-        r.array::<{ 2 * MAC_LEN }>()?;
-        r.end()?;
+        check_initiation_len(datagram.len())?;
+        let sender = r.u32()?;
+        let noise = r.slice(r.rest().len().saturating_sub(2 * MAC_LEN))?;
         Ok(Initiation { sender, noise, macs: Macs::parse(datagram)? })
     }
 }
@@ -162,8 +173,12 @@ pub struct MessageWriter<'a> {
 }
 
 impl<'a> MessageWriter<'a> {
-    /// Begins an initiation.
-    pub fn initiation(out: &'a mut [u8; INITIATION_LEN], sender: u32) -> Result<Self, WireError> {
+    /// Begins an initiation, as long as `out`.
+    ///
+    /// # Errors
+    /// [`WireError::Truncated`] and [`WireError::TooLong`] for a length that no initiation has.
+    pub fn initiation(out: &'a mut [u8], sender: u32) -> Result<Self, WireError> {
+        check_initiation_len(out.len())?;
         Self::begin(out, PacketType::HandshakeInitiation, &[sender])
     }
 
@@ -217,7 +232,7 @@ pub struct InitiationPayload {
 }
 
 impl InitiationPayload {
-    /// Reads the decrypted payload; what follows the known fields is ignored.
+    /// Reads the decrypted payload, without the certificate; what follows the known fields is ignored.
     ///
     /// # Errors
     /// [`WireError::Malformed`] for an empty range of versions, [`WireError::Truncated`] and [`WireError::TooLong`]

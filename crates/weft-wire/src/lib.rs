@@ -5,6 +5,7 @@
 #![forbid(unsafe_code)]
 
 mod bytes;
+pub mod certificate;
 pub mod checksum;
 pub mod ecn;
 pub mod er_sig;

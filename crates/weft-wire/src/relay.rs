@@ -56,6 +56,11 @@ impl Way {
         self.labels().get(usize::from(self.at)).copied()
     }
 
+    /// Whether a relay has passed it on.
+    pub fn is_begun(&self) -> bool {
+        self.at > 0
+    }
+
     /// One segment on, at a relay that had the datagram from `before`.
     #[must_use]
     pub fn passed(mut self, before: Label) -> Way {

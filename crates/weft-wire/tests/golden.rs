@@ -7,8 +7,8 @@ use weft_units::{FlowId, FlowSeq, PathId, VpnId};
 use weft_wire::WireError;
 use weft_wire::frame::{Arrivals, Frame, FrameWriter, Frames, LOOP_MARKER_LEN, Neighbour};
 use weft_wire::handshake::{
-    COOKIE_REPLY_LEN, CookieReply, INITIATION_LEN, Initiation, InitiationPayload, MessageWriter, RESPONSE_LEN,
-    Response, ResponsePayload,
+    COOKIE_REPLY_LEN, CookieReply, INITIATION_LEN, Initiation, InitiationPayload, MAX_INITIATION_LEN, MessageWriter,
+    RESPONSE_LEN, Response, ResponsePayload,
 };
 use weft_wire::hop::{HopHeader, PacketType};
 use weft_wire::inner::{GRANULE, InnerHeader, PartHeader, UnitKind};
@@ -277,7 +277,7 @@ fn reports_that_lie_are_refused() {
         let bytes = unhex(&format!("{head} {tail}"));
         assert_eq!(Frames::new(&bytes).collect::<Vec<_>>(), [Err(error)], "{tail}");
     }
-    let unknown = [0x00, 0x0b, 0x00];
+    let unknown = [0x00, 0x0c, 0x00];
     assert_eq!(Frames::new(&unknown).collect::<Vec<_>>(), [Ok(Frame::Padding), Err(WireError::UnknownType)]);
     assert_eq!(Frames::new(&unhex("05 0000 000000 00")).next(), Some(Err(WireError::Malformed)), "skips nothing");
     let default_vpn = unhex("08 00000000 00000001 00");
@@ -326,10 +326,23 @@ fn handshake_initiation() {
     assert_eq!(hex(&out), hex(&unhex(&text)));
     assert_eq!(out.len(), 168);
     let parsed = Initiation::parse(&out).unwrap();
-    assert_eq!((parsed.sender, parsed.noise), (0x0a0b_0c0d, &[0x55; 128]));
+    assert_eq!((parsed.sender, parsed.noise), (0x0a0b_0c0d, &[0x55; 128][..]));
     assert_eq!((parsed.macs.mac1, parsed.macs.mac2), (&[0x88; 16], &[0x98; 16]));
     assert_eq!((parsed.macs.mac1_covers, parsed.macs.mac2_covers), (&out[..136], &out[..152]));
-    refuses_other_lengths_and_types(&out, |bytes| Initiation::parse(bytes).err());
+    refuses_other_lengths_and_types(&out, MAX_INITIATION_LEN, |bytes| Initiation::parse(bytes).err());
+}
+
+#[test]
+fn an_initiation_is_longer_by_its_certificate() {
+    let mut out = [0xee; INITIATION_LEN + 100];
+    let mut writer = MessageWriter::initiation(&mut out, 1).unwrap();
+    assert_eq!(writer.noise_mut().len(), 228);
+    writer.noise_mut().fill(0x55);
+    writer.finish(|covered| [covered.len() as u8; 16], None::<fn(&[u8]) -> [u8; 16]>).unwrap();
+    let parsed = Initiation::parse(&out).unwrap();
+    assert_eq!((parsed.noise, parsed.macs.mac1), (&[0x55; 228][..], &[236; 16]));
+    assert_eq!(MessageWriter::initiation(&mut [0; INITIATION_LEN - 1], 1).err(), Some(WireError::Truncated));
+    assert_eq!(MessageWriter::initiation(&mut [0; MAX_INITIATION_LEN + 1], 1).err(), Some(WireError::TooLong));
 }
 
 #[test]
@@ -344,7 +357,7 @@ fn handshake_response() {
     let parsed = Response::parse(&out).unwrap();
     assert_eq!((parsed.sender, parsed.receiver, parsed.noise), (1, 2, &[0x66; 64]));
     assert_eq!((parsed.macs.mac1_covers, parsed.macs.mac2_covers), (&out[..76], &out[..92]));
-    refuses_other_lengths_and_types(&out, |bytes| Response::parse(bytes).err());
+    refuses_other_lengths_and_types(&out, RESPONSE_LEN, |bytes| Response::parse(bytes).err());
 }
 
 #[test]
@@ -355,15 +368,15 @@ fn handshake_cookie_reply() {
     let text = format!("13000000 00000003 {} {}", "0a".repeat(12), "0b".repeat(32));
     assert_eq!(hex(&out), hex(&unhex(&text)));
     assert_eq!(CookieReply::parse(&out), Ok(reply));
-    refuses_other_lengths_and_types(&out, |bytes| CookieReply::parse(bytes).err());
+    refuses_other_lengths_and_types(&out, COOKIE_REPLY_LEN, |bytes| CookieReply::parse(bytes).err());
 }
 
-fn refuses_other_lengths_and_types(datagram: &[u8], error: impl Fn(&[u8]) -> Option<WireError>) {
+fn refuses_other_lengths_and_types(datagram: &[u8], longest: usize, error: impl Fn(&[u8]) -> Option<WireError>) {
     assert_eq!(error(&datagram[..datagram.len() - 1]), Some(WireError::Truncated));
     let mut changed = datagram.to_vec();
-    changed.push(0);
+    changed.resize(longest + 1, 0);
     assert_eq!(error(&changed), Some(WireError::TooLong));
-    changed.pop();
+    changed.truncate(datagram.len());
     changed[0] ^= 0x0f;
     assert_eq!(error(&changed), Some(WireError::UnknownType));
     changed[0] = datagram[0] | 0x80;

@@ -3,6 +3,7 @@
 use core::ops::RangeInclusive;
 use proptest::prelude::*;
 use weft_units::{FlowId, FlowSeq, PathId, VpnId};
+use weft_wire::certificate::{Revocation, SIGNATURE_LEN};
 use weft_wire::frame::{Arrivals, Frame, FrameWriter, Frames, Neighbour};
 use weft_wire::handshake::{CookieReply, Initiation, InitiationPayload, Response, ResponsePayload};
 use weft_wire::hop::{HopHeader, MAX_PACKET_NUMBER, PacketType, reconstruct_packet_number};
@@ -52,6 +53,11 @@ fn plain_frames() -> impl Strategy<Value = Frame<'static>> {
             let report = Report { marker, received_at_us, held_us, packets, bytes, ce_packets };
             Frame::LoopReport { vpn: VpnId(vpn), report: OfRun { run, what: report } }
         }),
+        (any::<[u8; 32]>(), any::<u64>(), any::<u8>()).prop_map(|(key, at, byte)| Frame::Revocation(Revocation::new(
+            key,
+            at,
+            |_| [byte; SIGNATURE_LEN]
+        ))),
     ]
 }
 

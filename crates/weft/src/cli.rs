@@ -1,5 +1,9 @@
 //! The command line.
 
+mod ca;
+
+pub use ca::{CaCommand, SignOptions};
+
 use clap::{Args, Parser, Subcommand};
 use std::path::PathBuf;
 use weft_report::Shard;
@@ -43,6 +47,9 @@ Examples:
         /// File of the private key
         file: PathBuf,
     },
+    /// Let nodes into a network by certificates: its root key, what it signs and what it revokes
+    #[command(subcommand)]
+    Ca(CaCommand),
     /// Check a configuration: every mistake with its line, column and likely fix
     Check {
         /// The configuration
@@ -170,6 +177,15 @@ Examples:
   weft sense --watch
   weft sense --json | jq '.peers[] | {name, paths, reaches}'")]
     Sense(Reading),
+    /// Hand a revocation to the running node: it ends what it has with that key now, and tells all others
+    #[command(after_help = "Example:\n  weft revoke home.revoked      what `weft ca revoke` wrote")]
+    Revoke {
+        /// The revocation
+        file: PathBuf,
+        /// Where the node listens
+        #[command(flatten)]
+        control: Control,
+    },
     /// Measure the round-trip time to a peer through each path
     #[command(after_help = "Example:\n  weft ping hub")]
     Ping {

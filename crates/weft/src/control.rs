@@ -41,6 +41,11 @@ pub enum Request {
         /// The peer's name.
         peer: String,
     },
+    /// Take in a revocation.
+    Revoke {
+        /// Its text, base64.
+        revocation: String,
+    },
     /// Read the configuration again.
     Reload,
     /// Stop.

@@ -6,11 +6,14 @@ use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::str::FromStr;
 use weft_engine::{SIGNAL_KEY_LEN, SignalKey};
-use weft_session::Identity;
+use weft_session::{Certificate, Identity, Revocation, RootKey};
 
 /// No key file is longer, in bytes.
 const MAX_BYTES: u64 = 256;
+/// No certificate file is longer, in bytes.
+const MAX_CERTIFICATE_BYTES: u64 = 4_096;
 
 /// Why a key file cannot be used.
 #[derive(Debug)]
@@ -77,12 +80,65 @@ fn read(path: &Path) -> Result<String, KeyError> {
     Ok(text)
 }
 
-/// Writes the key to a new file that only its owner may read.
+/// Reads a network's root key from a file that only its owner may read.
+///
+/// # Errors
+/// As [`load`].
+pub fn load_root(path: &Path) -> Result<RootKey, KeyError> {
+    read(path)?.trim().parse().map_err(|_| KeyError::Malformed(path.to_owned()))
+}
+
+/// Writes the base64 of a key to a new file that only its owner may read.
 ///
 /// # Errors
 /// When the file exists already or cannot be made.
-pub fn store(identity: &Identity, path: &Path) -> Result<(), KeyError> {
+pub fn store(secret: &str, path: &Path) -> Result<(), KeyError> {
     let io = |why| KeyError::Io(path.to_owned(), why);
     let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path).map_err(io)?;
-    writeln!(file, "{}", identity.secret_to_base64()).map_err(io)
+    writeln!(file, "{secret}").map_err(io)
+}
+
+/// Why a certificate file cannot be used.
+#[derive(Debug)]
+pub enum CertificateFileError {
+    /// The file could not be opened or read.
+    Io(PathBuf, io::Error),
+    /// The file does not hold a certificate, or a revocation where one is expected.
+    Malformed(PathBuf),
+}
+
+impl fmt::Display for CertificateFileError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            CertificateFileError::Io(path, why) => write!(f, "certificate file {}: {why}", path.display()),
+            CertificateFileError::Malformed(path) => {
+                write!(f, "file {} does not hold what `weft ca` writes", path.display())
+            }
+        }
+    }
+}
+
+impl std::error::Error for CertificateFileError {}
+
+/// Reads a certificate, which is no secret.
+///
+/// # Errors
+/// When the file is missing or holds none.
+pub fn load_certificate(path: &Path) -> Result<Certificate, CertificateFileError> {
+    parse(path)
+}
+
+/// Reads a revocation, which is no secret.
+///
+/// # Errors
+/// When the file is missing or holds none.
+pub fn load_revocation(path: &Path) -> Result<Revocation, CertificateFileError> {
+    parse(path)
+}
+
+fn parse<T: FromStr>(path: &Path) -> Result<T, CertificateFileError> {
+    let io = |why| CertificateFileError::Io(path.to_owned(), why);
+    let mut text = String::new();
+    File::open(path).map_err(io)?.take(MAX_CERTIFICATE_BYTES).read_to_string(&mut text).map_err(io)?;
+    text.trim().parse().map_err(|_| CertificateFileError::Malformed(path.to_owned()))
 }

@@ -5,6 +5,7 @@ mod cli;
 mod commands;
 mod control;
 mod daemon;
+mod date;
 mod entropy;
 mod host;
 mod outcome;

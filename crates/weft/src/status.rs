@@ -26,7 +26,7 @@ pub struct Status {
     pub inner_mtu: u16,
     /// Links in use.
     pub links: Vec<Link>,
-    /// One per configured peer.
+    /// One per peer that is configured or came by certificate.
     pub peers: Vec<Peer>,
     /// VPNs, the default one first.
     pub vpns: Vec<Vpn>,
@@ -109,6 +109,9 @@ pub struct Peer {
     pub name: String,
     /// Public key.
     pub public_key: String,
+    /// It came by certificate, which holds until then; absent: it is configured.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub certified_until_unix_s: Option<u64>,
     /// Age of the session; absent: there is none.
     pub established_s: Option<u64>,
     /// Time since something authentic came from it.
@@ -392,8 +395,9 @@ impl Status {
         (sum > 0).then(|| of.sent_bytes as f64 / sum as f64)
     }
 
-    /// Whether a peer is less than well.
+    /// Whether a peer is less than well. One that came by certificate may go as it came.
     pub fn is_degraded(&self) -> bool {
-        self.peers.iter().any(|peer| peer.trouble().is_some())
+        let is_expected = |peer: &&Peer| peer.certified_until_unix_s.is_none() || peer.established_s.is_some();
+        self.peers.iter().filter(is_expected).any(|peer| peer.trouble().is_some())
     }
 }

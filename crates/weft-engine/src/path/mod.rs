@@ -55,6 +55,8 @@ pub(crate) enum Sent {
 pub(crate) struct Said {
     pub(crate) policy: bool,
     pub(crate) hold: bool,
+    /// So many revocations the peer knows with this; 0 where nothing was said of them.
+    pub(crate) revocations: u16,
 }
 
 impl Sent {
@@ -78,6 +80,7 @@ pub(crate) struct Pending {
     pub(crate) skips: bool,
     pub(crate) vpns: bool,
     pub(crate) neighbours: bool,
+    pub(crate) revocations: bool,
     /// Paths whose reports leave by this one, a bit each.
     pub(crate) reports: u64,
 }
@@ -92,12 +95,13 @@ impl Pending {
             && !self.skips
             && !self.vpns
             && !self.neighbours
+            && !self.revocations
             && self.reports == 0
     }
 
     /// Of what is said next, what a loss would have said again.
     pub(crate) fn said(&self) -> Said {
-        Said { policy: self.policy, hold: self.hold }
+        Said { policy: self.policy, hold: self.hold, revocations: 0 }
     }
 
     pub(crate) fn say_again(&mut self, said: Said) {

@@ -178,6 +178,7 @@ impl Peer {
             Frame::LoopMarker { vpn, marker } => self.on_marker(cx, at, vpn, marker),
             Frame::LoopReport { vpn, ref report } => self.on_loop_report(cx, vpn, report),
             Frame::Neighbour(ref neighbour) => self.reach.hear(cx.now, neighbour),
+            Frame::Revocation(revocation) => self.on_revocation(cx, revocation),
         }
     }
 

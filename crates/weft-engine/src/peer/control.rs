@@ -30,9 +30,11 @@ impl Peer {
         }
         let mut writer = self.control_writer(index, out)?;
         self.ask_while_receiving(now, index);
-        let said = self.paths.get(index)?.pending.said();
+        let mut said = self.paths.get(index)?.pending.said();
         let mut eliciting = self.write_requests(index, &mut writer) | self.write_vpns(cx, index, &mut writer);
         eliciting |= self.write_neighbours(index, &mut writer);
+        said.revocations = self.write_revocations(cx, index, &mut writer);
+        eliciting |= said.revocations > 0;
         self.write_reports(now, index, &mut writer);
         self.write_loop_reports(now, index, &mut writer);
         eliciting |= self.write_skips(index, &mut writer);

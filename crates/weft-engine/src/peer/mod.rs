@@ -11,6 +11,7 @@ mod report;
 mod settle;
 mod signalling;
 mod standby;
+mod tidings;
 mod transmit;
 mod upkeep;
 mod view;
@@ -27,6 +28,7 @@ use crate::join::Joins;
 use crate::path::{Ends, Path};
 use crate::relay::Reach;
 use crate::signal::{Offer, Signalling};
+use crate::trust::Trust;
 use crate::unit::{UnitId, Units};
 use crate::vpn::{Openings, VpnFlow, Vpns};
 use alloc::boxed::Box;
@@ -35,6 +37,7 @@ use alloc::vec::Vec;
 use core::net::SocketAddr;
 use grants::Grants;
 use loops::Loops;
+use tidings::Tidings;
 use way_in::WayIn;
 use weft_core::fair::controller::Controller;
 use weft_core::flow::ack_condition::AckConditioner;
@@ -70,6 +73,7 @@ pub(crate) struct Context<'a> {
     pub(crate) events: &'a mut VecDeque<Event>,
     pub(crate) output: &'a mut Output,
     pub(crate) signal: &'a mut Signalling,
+    pub(crate) trust: &'a mut Trust,
 }
 
 /// How arriving units are put in order.
@@ -151,6 +155,7 @@ pub(crate) struct Peer {
     pub(crate) totals: Totals,
     /// What the paths grant to signalled flows, where signalling is wanted.
     offer: Option<Box<Offer>>,
+    tidings: Tidings,
 }
 
 impl Peer {
@@ -197,6 +202,7 @@ impl Peer {
             hold_asked: HOLD_INITIAL,
             totals: Totals::default(),
             offer: None,
+            tidings: Tidings::default(),
         }
     }
 
@@ -228,6 +234,7 @@ impl Peer {
         self.heard_at = Some(cx.now);
         self.established_at.get_or_insert(cx.now);
         self.openings.on_new_session(cx.now);
+        self.tidings = Tidings::default();
         if fresh {
             self.restart(cx);
             self.restart_loops();
@@ -306,9 +313,9 @@ impl Peer {
         });
     }
 
-    /// No longer configured: nothing is sent to it or taken from it.
-    pub(crate) fn retire(&mut self, cx: &mut Context<'_>) {
-        self.on_lost(cx, "no longer configured");
+    /// It is no peer any more: nothing is sent to it or taken from it.
+    pub(crate) fn retire(&mut self, cx: &mut Context<'_>, cause: &'static str) {
+        self.on_lost(cx, cause);
         self.config.prefixes.clear();
         self.config.endpoints.clear();
         self.routes.clear();

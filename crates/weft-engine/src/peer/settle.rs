@@ -1,5 +1,6 @@
 //! What the fate of a datagram means for what it carried.
 
+use super::tidings::Tidings;
 use super::{Context, Peer};
 use crate::path::{PathMtu, Pending, Sent};
 use crate::unit::{UnitId, Units};
@@ -20,6 +21,7 @@ pub(super) struct Settling<'a> {
     pub(super) pool: &'a mut Pool,
     pub(super) mtu: &'a mut PathMtu,
     pub(super) pending: &'a mut Pending,
+    pub(super) tidings: &'a mut Tidings,
     /// Full datagrams vanish.
     pub(super) black_hole: bool,
 }
@@ -42,6 +44,7 @@ impl Peer {
             pool: &mut *cx.pool,
             mtu: &mut path.mtu,
             pending: &mut path.pending,
+            tidings: &mut self.tidings,
             black_hole: false,
         };
         let found = work(&mut path.book, &mut settling);
@@ -49,6 +52,7 @@ impl Peer {
             self.log_path(cx.events, index, "full datagrams vanish: smaller ones from now on");
         }
         self.tell_loops_of_losses(now, lost_before);
+        self.tell_revocations(cx);
         found
     }
 
@@ -100,8 +104,11 @@ impl Settling<'_> {
             }
             Sent::MtuProbe(size) if delivered => self.mtu.on_probe_delivered(self.now, size),
             Sent::MtuProbe(size) => self.mtu.on_probe_lost(self.now, size),
-            Sent::Control(_) if delivered => {}
-            Sent::Control(said) => self.pending.say_again(said),
+            Sent::Control(said) if delivered => self.tidings.on_delivered(said),
+            Sent::Control(said) => {
+                self.pending.say_again(said);
+                self.tidings.on_lost(said);
+            }
         }
     }
 }

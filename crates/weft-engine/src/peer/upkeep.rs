@@ -39,6 +39,7 @@ impl Peer {
         self.expire_holes(cx);
         self.joins.expire(cx.now, cx.pool);
         self.open_vpns(cx);
+        self.tell_revocations(cx);
         self.drive_loops(cx.now);
         self.update_hold();
         self.update_queue();
@@ -241,6 +242,7 @@ impl Peer {
             self.lost_deadline(),
             self.held_back_until(now),
             self.loops_deadline(),
+            self.tidings.deadline(),
         ];
         waits.into_iter().flatten().chain(paths).min()
     }

@@ -80,6 +80,10 @@ impl Engine {
         if !self.on_authentic(now, opened.peer, opened.first_with_this_key, opened.fresh) {
             return;
         }
+        if opened.way.is_begun() && !self.trust.may_relay(opened.peer) {
+            self.relaying.totals.refused_datagrams += 1;
+            return;
+        }
         match opened.way.next() {
             Some(label) => self.pass_on(received, start, end, &opened, label),
             None => self.on_arrival(now, received, start, &opened),

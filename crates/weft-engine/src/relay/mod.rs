@@ -164,11 +164,6 @@ impl Engine {
         }
     }
 
-    /// Whether a peer is configured still.
-    fn is_present(&self, peer: &Peer) -> bool {
-        self.sessions.peer_by_key(&peer.config.public_key) == Some(peer.id)
-    }
-
     fn configure_route(&mut self, now: Instant, to: &PeerConfig, relays: &[PublicKey]) -> Option<SocketAddr> {
         let (first, others) = relays.split_first()?;
         let via = self.sessions.peer_by_key(first)?;

@@ -2,6 +2,7 @@
 
 use super::Sessions;
 use crate::admission;
+use crate::certificate::Certificate;
 use crate::cookie::{CookieMaker, mac2};
 use crate::error::{HandshakeError, InitiateError};
 use crate::handshake::{Initiator, Responder};
@@ -18,7 +19,7 @@ use weft_wire::handshake::{
 use weft_wire::hop::PacketType;
 
 /// What a handshake datagram led to.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Outcome {
     /// A peer's initiation was accepted: send the first `len` bytes of `out` back to where it came from. The new key is used
     /// once the first packet under it arrives ([`super::Opened::first_with_this_key`]).
@@ -29,6 +30,12 @@ pub enum Outcome {
         peer: PeerId,
         /// Whether this is a copy of an initiation answered before, and the answer the same bytes again.
         repeated: bool,
+    },
+    /// A stranger showed a certificate for its own key; nothing was done or remembered. Who trusts the certificate adds the peer
+    /// ([`Sessions::add_peer`]) and hands the datagram in again.
+    Introduced {
+        /// What it showed, unchecked but for the key.
+        certificate: Box<Certificate>,
     },
     /// This node is under load and asks the sender to prove its address: send the first `len` bytes of `out` back.
     Cookie {
@@ -52,8 +59,8 @@ pub enum Outcome {
 }
 
 impl Sessions {
-    /// Writes an initiation to `out` (at least [`INITIATION_LEN`] bytes) and gives its length. It may be sent over several
-    /// paths at once.
+    /// Writes an initiation to `out` (at most [`MAX_INITIATION_LEN`](weft_wire::handshake::MAX_INITIATION_LEN) bytes) and gives its
+    /// length. It may be sent over several paths at once.
     ///
     /// `stamp` must rise with every call and across restarts of the program. For 5 s the same initiation is written
     /// again, so that a response to any of its copies completes the handshake.
@@ -62,8 +69,11 @@ impl Sessions {
     /// [`InitiateError`].
     pub fn initiate(&mut self, now: Instant, peer: PeerId, stamp: u64, out: &mut [u8]) -> Result<usize, InitiateError> {
         self.now = now;
-        let out: &mut [u8; INITIATION_LEN] = out.first_chunk_mut().ok_or(InitiateError::NoRoom)?;
-        if self.peer(peer).ok_or(InitiateError::UnknownPeer)?.repeatable(now).is_none() {
+        if out.len() < INITIATION_LEN + self.certificate.len() {
+            return Err(InitiateError::NoRoom);
+        }
+        let known = self.peer(peer).filter(|peer| !peer.is_barred).ok_or(InitiateError::UnknownPeer)?;
+        if known.repeatable(now).is_none() {
             self.start_handshake(now, peer, stamp)?;
         }
         let rng = &mut self.rng;
@@ -71,27 +81,30 @@ impl Sessions {
             self.peers.get_mut(usize::from(peer.0)).and_then(Option::as_mut).ok_or(InitiateError::UnknownPeer)?;
         peer.attempt.get_or_insert(Attempt::start(now)).schedule_next(now, rng);
         let pending = peer.pending.as_ref().ok_or(InitiateError::UnknownPeer)?;
-        *out = pending.datagram;
+        let out = out.get_mut(..pending.datagram.len()).ok_or(InitiateError::NoRoom)?;
+        out.copy_from_slice(&pending.datagram);
+        let len = out.len();
         if let Some(cookie) = peer.cookie(now) {
             let (covered, field) = out.split_last_chunk_mut::<MAC_LEN>().ok_or(InitiateError::NoRoom)?;
             *field = mac2(&cookie, covered);
         }
         self.refresh_timeout();
-        Ok(INITIATION_LEN)
+        Ok(len)
     }
 
     fn start_handshake(&mut self, now: Instant, id: PeerId, stamp: u64) -> Result<(), InitiateError> {
-        let Sessions { identity, cipher, rng, peers, indices, .. } = self;
+        let Sessions { identity, cipher, certificate, rng, peers, indices, .. } = self;
         let peer = peers.get_mut(usize::from(id.0)).and_then(Option::as_mut).ok_or(InitiateError::UnknownPeer)?;
         if peer.sent_stamp.is_some_and(|last| stamp <= last) {
             return Err(InitiateError::StampNotRising);
         }
         let index = indices.allocate(rng, Target::Handshake(id));
         let offer = Offer::new(stamp, peer.association, *cipher, peer.send.base()).encode();
-        let mut datagram = [0; INITIATION_LEN];
+        let payload = [&offer, certificate.as_slice()].concat();
+        let mut datagram = vec![0; INITIATION_LEN + certificate.len()];
         let started = MessageWriter::initiation(&mut datagram, index).ok().and_then(|mut writer| {
             let to = (&peer.public, &peer.psk);
-            let initiator = Initiator::start(identity, to, index, &offer, rng, writer.noise_mut()).ok()?;
+            let initiator = Initiator::start(identity, to, index, &payload, rng, writer.noise_mut()).ok()?;
             writer.finish(|covered| peer.mac_keys.mac1(covered), None::<fn(&[u8]) -> [u8; MAC_LEN]>).ok()?;
             Some(initiator)
         });
@@ -174,8 +187,7 @@ impl Sessions {
             *out = *response;
             return Ok(Outcome::Reply { len: RESPONSE_LEN, peer, repeated: true });
         }
-        let peer = self.accept(now, initiation, out)?;
-        Ok(Outcome::Reply { len: RESPONSE_LEN, peer, repeated: false })
+        self.accept(now, initiation, out)
     }
 
     fn ask_for_proof(
@@ -200,12 +212,15 @@ impl Sessions {
         now: Instant,
         initiation: &Initiation<'_>,
         out: &mut [u8; RESPONSE_LEN],
-    ) -> Result<PeerId, HandshakeError> {
+    ) -> Result<Outcome, HandshakeError> {
         let Sessions { identity, cipher, rng, peers, indices, by_key, .. } = self;
-        let responder = Responder::read(identity, initiation.sender, initiation.noise, rng)
+        let mut responder = Responder::read(identity, initiation.sender, initiation.noise, rng)
             .map_err(|_| HandshakeError::BadCrypto)?;
-        let id = *by_key.get(&responder.peer).ok_or(HandshakeError::Stranger)?;
+        let Some(&id) = by_key.get(&responder.peer) else { return introduction(&responder) };
         let peer = peers.get_mut(usize::from(id.0)).and_then(Option::as_mut).ok_or(HandshakeError::Stranger)?;
+        if peer.is_barred {
+            return Err(HandshakeError::Stranger);
+        }
         let offer = Offer::decode(&responder.payload).map_err(|_| HandshakeError::BadCrypto)?;
         if peer.accepted_stamp.is_some_and(|highest| offer.wire.stamp <= highest) {
             return Err(HandshakeError::Replayed);
@@ -218,6 +233,7 @@ impl Sessions {
             base: peer.send.base(),
             index: local_index,
         };
+        let shown = core::mem::take(&mut responder.certificate);
         let made = respond(peer, responder, &answer, initiation.sender, out).and_then(|secret| {
             SessionKey::new(
                 now,
@@ -235,6 +251,7 @@ impl Sessions {
         });
         let key = made.inspect_err(|_| indices.free(local_index))?;
         peer.accepted_stamp = Some(offer.wire.stamp);
+        peer.certificate = shown;
         peer.answered = Some(Answered { at: now, index: local_index, mac1: *initiation.macs.mac1, response: *out });
         let (slot, gone) = peer.keys.insert(key);
         indices.point(local_index, Target::Key(id, slot as u8));
@@ -242,7 +259,7 @@ impl Sessions {
             indices.free_key(&gone);
         }
         self.yield_if_lower(now, id);
-        Ok(id)
+        Ok(Outcome::Reply { len: RESPONSE_LEN, peer: id, repeated: false })
     }
 
     /// Both initiated at the same time: the node with the lower public key yields, so that one key comes of it. Yielding
@@ -320,6 +337,16 @@ impl Sessions {
         } else {
             Err(HandshakeError::Unexpected)
         }
+    }
+}
+
+/// What a stranger shows of itself.
+fn introduction(stranger: &Responder) -> Result<Outcome, HandshakeError> {
+    let certificate = Certificate::decode(&stranger.certificate).map_err(|_| HandshakeError::Stranger)?;
+    if certificate.claims().public_key == stranger.peer {
+        Ok(Outcome::Introduced { certificate: Box::new(certificate) })
+    } else {
+        Err(HandshakeError::Stranger)
     }
 }
 

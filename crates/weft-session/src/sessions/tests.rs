@@ -7,6 +7,7 @@ use weft_units::{Duration, PathId, VpnId};
 use weft_wire::handshake::{COOKIE_REPLY_LEN, INITIATION_LEN, RESPONSE_LEN};
 use weft_wire::hop::{HOP_HEADER_LEN, PacketType, TAG_LEN};
 
+mod certificates;
 mod chaos;
 mod golden;
 mod handshakes;

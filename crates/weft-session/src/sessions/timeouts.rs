@@ -29,8 +29,8 @@ impl Sessions {
     /// [`InitiateError::UnknownPeer`].
     pub fn force_initiate(&mut self, now: Instant, peer: PeerId) -> Result<(), InitiateError> {
         self.now = now;
-        let peer =
-            self.peers.get_mut(usize::from(peer.0)).and_then(Option::as_mut).ok_or(InitiateError::UnknownPeer)?;
+        let peer = self.peers.get_mut(usize::from(peer.0)).and_then(Option::as_mut);
+        let peer = peer.filter(|peer| !peer.is_barred).ok_or(InitiateError::UnknownPeer)?;
         peer.attempt = Some(Attempt::start(now));
         if let Some(old) = peer.pending.take_if(|pending| now.since(pending.created) >= RETRY_INTERVAL) {
             self.indices.free(old.index);

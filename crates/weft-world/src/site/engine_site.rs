@@ -236,6 +236,10 @@ impl EngineSite {
             Event::ReorderingMetric(metric) => self.reordering = metric,
             Event::Established { .. }
             | Event::Lost { .. }
+            | Event::Joined { .. }
+            | Event::Left { .. }
+            | Event::Refused { .. }
+            | Event::Revoked(_)
             | Event::InnerMtu(_)
             | Event::Granted(_)
             | Event::Withdrawn(_)

@@ -41,7 +41,7 @@ pub fn measure(table: &mut Table) -> io::Result<()> {
 
 fn in_directory(directory: &Path, table: &mut Table) -> io::Result<()> {
     let (own, other) = (pair::identity(0), pair::identity(1));
-    keys::store(&own, &directory.join("weft.key")).map_err(io::Error::other)?;
+    keys::store(&own.secret_to_base64(), &directory.join("weft.key")).map_err(io::Error::other)?;
     let path = directory.join("weft.toml");
     fs::write(&path, file(&other.public_key().to_string()))?;
     let begin = Instant::now();

@@ -3,9 +3,11 @@
 use super::show::json;
 use crate::cli::{Control, Reading};
 use crate::control::{Pong, Request, Response, VpnSetting, ask};
+use crate::keys;
 use crate::outcome::{Failure, Outcome};
 use crate::table::{Table, millis};
 use std::os::unix::net::UnixStream;
+use std::path::Path;
 use std::time::Duration;
 use weft_units::parse_rate;
 
@@ -65,6 +67,13 @@ pub fn set_vpn(vpn: &str, settings: &[String], control: &Control) -> Result<Outc
         return Err(Failure::with(Outcome::Usage, "a VPN is assured or leased, not both".to_owned()));
     }
     ask(&control.control, &Request::SetVpn { vpn: vpn.to_owned(), change })?;
+    Ok(Outcome::Well)
+}
+
+/// Hands the revocation in `file` to the node.
+pub fn revoke(file: &Path, control: &Control) -> Result<Outcome, Failure> {
+    let revocation = keys::load_revocation(file).map_err(|why| Failure::new(why.to_string()))?;
+    ask(&control.control, &Request::Revoke { revocation: revocation.to_string() })?;
     Ok(Outcome::Well)
 }
 

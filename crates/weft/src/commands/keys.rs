@@ -11,7 +11,7 @@ pub fn keygen(out: Option<&Path>) -> Result<Outcome, Failure> {
     let identity = Identity::from_secret(seed);
     match out {
         Some(path) => {
-            keys::store(&identity, path).map_err(|why| Failure::new(why.to_string()))?;
+            keys::store(&identity.secret_to_base64(), path).map_err(|why| Failure::new(why.to_string()))?;
             println!("{}", identity.public_key());
         }
         None => {

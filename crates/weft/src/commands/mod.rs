@@ -1,6 +1,7 @@
 //! The subcommands, one file each.
 
 mod act;
+mod ca;
 mod check;
 mod doctor;
 mod keys;
@@ -28,12 +29,14 @@ pub fn run(cli: Cli) -> Result<Outcome, Failure> {
     match cli.command {
         Command::Keygen { out } => keys::keygen(out.as_deref()),
         Command::Pubkey { file } => keys::pubkey(&file),
+        Command::Ca(command) => ca::ca(command),
         Command::Check { file } => check::check(&file),
         Command::Doctor { config, json } => doctor::doctor(config.as_deref(), Path::new(DEFAULT_CONFIG), json),
         Command::Up { config, verbose, quiet } => up::up(&config, Level::of(verbose, quiet)),
         Command::TcpEr { grants } => tcp_er::hold(&grants),
         Command::Signal { config, check: true, .. } => signal::check(&config),
         Command::Signal { config, verbose, quiet, .. } => signal::run(&config, Level::of(verbose, quiet)),
+        Command::Revoke { file, control } => act::revoke(&file, &control),
         Command::Down(control) => act::down(&control),
         Command::Status(reading) => show::show(&reading, show::status),
         Command::Paths(reading) => show::show(&reading, show::paths),

@@ -3,7 +3,7 @@
 use crate::cli::Reading;
 use crate::control::{Request, Response, ask};
 use crate::outcome::{Failure, Outcome};
-use crate::status::{Proxy, Relay, Status, TcpEr, VpnMember};
+use crate::status::{Peer, Proxy, Relay, Status, TcpEr, VpnMember};
 use crate::table::{Table, bytes, dash, millis, percent, rate, span};
 use std::io::{IsTerminal, Write as _};
 use std::time::Duration;
@@ -53,7 +53,7 @@ pub fn status(status: &Status) -> String {
         let usable = peer.paths.iter().filter(|path| !path.is_down()).count();
         table.row([
             peer.name.clone(),
-            peer.trouble().unwrap_or_else(|| "good".to_owned()),
+            peer.trouble().unwrap_or_else(|| "good".to_owned()) + by_certificate(peer),
             peer.established_s.map_or_else(dash, |s| span(Duration::from_secs(s))),
             peer.last_heard_ms.map_or_else(dash, |ms| format!("{} ago", span(Duration::from_millis(ms)))),
             format!("{usable}/{}", peer.paths.len()),
@@ -79,6 +79,10 @@ pub fn status(status: &Status) -> String {
     text += "\n";
     text += &if links.is_empty() { "no usable link\n".to_owned() } else { links.to_string() };
     text
+}
+
+fn by_certificate(peer: &Peer) -> &'static str {
+    if peer.certified_until_unix_s.is_some() { ", by certificate" } else { "" }
 }
 
 /// The proxy, in a line.

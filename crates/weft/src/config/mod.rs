@@ -9,6 +9,7 @@ pub mod dscp;
 mod engine;
 pub mod host;
 mod metrics;
+mod network;
 mod parse;
 mod policy;
 pub mod prefix;
@@ -21,7 +22,8 @@ mod vpn;
 
 pub use diagnose::{Report, Severity, did_you_mean};
 pub use metrics::MetricsAddress;
-pub use parse::parse;
+pub use network::Network;
+pub use parse::{parse, peer_name};
 pub use proxy::{Proxies, Proxy, proxy_prefix};
 pub use route::Route;
 pub use signal::{Signal, SignalledFlows};
@@ -31,8 +33,9 @@ pub use vpn::{Member, Vpn};
 use read::{At, names};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
+use std::time::{SystemTime, UNIX_EPOCH};
 use weft_engine::{Policy, Prefix};
-use weft_session::{Cipher, Identity, PublicKey};
+use weft_session::{Certificate, Cipher, Identity, PublicKey};
 use weft_units::Rate;
 
 names!(Cipher { Aes256Gcm = "aes-256-gcm", ChaCha20Poly1305 = "chacha20-poly1305" });
@@ -143,6 +146,8 @@ pub struct Config {
     pub tun: Tun,
     /// `[links]`
     pub links: LinkChoice,
+    /// `[network]`: the root key whose certificates count; absent: none.
+    pub network: Option<Network>,
     /// `[metrics]`: where Prometheus may ask; absent: nowhere.
     pub metrics: Option<At<MetricsAddress>>,
     /// `[tcp-er]`: explicit rates for this machine's own sockets; absent: `weft_er` is not loaded.
@@ -151,6 +156,8 @@ pub struct Config {
     pub signal: Option<Signal>,
     /// `[[link]]`
     pub link: Vec<Link>,
+    /// `[policy]`: how to send to peers that say nothing else.
+    pub policy: Policy,
     /// `[[peer]]`
     pub peers: Vec<Peer>,
     /// `[[vpn]]`
@@ -167,6 +174,8 @@ pub struct Loaded {
     pub config: Config,
     /// The node's key pair.
     pub identity: Identity,
+    /// The node's certificate, if it has one.
+    pub certificate: Option<Certificate>,
     /// Findings, warnings only.
     pub report: Report,
 }
@@ -182,13 +191,24 @@ pub fn load(file: &Path) -> Result<Loaded, String> {
     let directory = file.parent().unwrap_or(Path::new("."));
     let mut config = parse::parse(&report, directory);
     let identity = config.as_ref().and_then(|config| check::check(config, &report));
+    let certificate = config
+        .as_ref()
+        .zip(identity.as_ref())
+        .and_then(|(config, identity)| network::check(config, &identity.public_key(), unix_s(), &report));
     if let Some(config) = &mut config {
         check_signal::check(config, &report);
     }
     match (config, identity) {
-        (Some(config), Some(identity)) if report.count(Severity::Error) == 0 => Ok(Loaded { config, identity, report }),
+        (Some(config), Some(identity)) if report.count(Severity::Error) == 0 => {
+            Ok(Loaded { config, identity, certificate, report })
+        }
         _ => Err(report.to_string()),
     }
+}
+
+/// The wall clock in seconds since 1970.
+fn unix_s() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs()
 }
 
 #[cfg(test)]

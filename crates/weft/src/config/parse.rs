@@ -3,7 +3,7 @@
 use super::diagnose::Report;
 use super::read::{At, Section};
 use super::{
-    Config, Link, LinkChoice, Mtu, Node, Peer, Tun, metrics, policy, prefix, proxy, route, signal, tcp_er, vpn,
+    Config, Link, LinkChoice, Mtu, Node, Peer, Tun, metrics, network, policy, prefix, proxy, route, signal, tcp_er, vpn,
 };
 use std::convert::Infallible;
 use std::net::SocketAddr;
@@ -32,6 +32,7 @@ pub fn parse(report: &Report, directory: &Path) -> Option<Config> {
     }
     let node = node_table.and_then(|section| node(section, directory));
     let tun = tun_table.and_then(|section| tun(section, report));
+    let network = root.section("network", "[network]").and_then(|section| network::read(section, directory));
     let metrics = root.section("metrics", "[metrics]").and_then(|section| metrics::read(section, directory));
     let tcp_er = root.section("tcp-er", "[tcp-er]").map(tcp_er::read);
     let signal = root.section("signal", "[signal]").map(|section| signal::read(section, directory, report));
@@ -52,7 +53,21 @@ pub fn parse(report: &Report, directory: &Path) -> Option<Config> {
     let mut proxies = root.section("proxies", "[proxies]").map(proxy::read_all).unwrap_or_default();
     proxies.each = root.sections("proxy", "[[proxy]]").into_iter().map(proxy::read).collect();
     root.finish();
-    Some(Config { node: node?, tun: tun?, links, metrics, tcp_er, signal, link, peers, vpns, proxies, weighted_links })
+    Some(Config {
+        node: node?,
+        tun: tun?,
+        links,
+        network,
+        metrics,
+        tcp_er,
+        signal,
+        link,
+        policy: base,
+        peers,
+        vpns,
+        proxies,
+        weighted_links,
+    })
 }
 
 fn node(mut section: Section<'_, '_>, directory: &Path) -> Option<Node> {
@@ -165,7 +180,11 @@ pub(super) fn interface_name(text: &str) -> Result<String, &'static str> {
     }
 }
 
-pub(super) fn peer_name(text: &str) -> Result<String, &'static str> {
+/// What people call a node.
+///
+/// # Errors
+/// What is expected.
+pub fn peer_name(text: &str) -> Result<String, &'static str> {
     match text.len() {
         1..=63 if !text.contains(char::is_whitespace) => Ok(text.to_owned()),
         _ => Err("a name has 1 to 63 characters and no space"),

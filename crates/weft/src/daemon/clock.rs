@@ -23,6 +23,11 @@ impl Clock {
         Instant::from_nanos(u64::try_from(self.start.elapsed().as_nanos()).unwrap_or(u64::MAX))
     }
 
+    /// The wall clock in seconds since 1970.
+    pub fn unix_s(&self) -> u64 {
+        unix_ns() / 1_000_000_000
+    }
+
     /// A recent moment of the wall clock on this clock; now, if it lies in the future or too far back to be true.
     pub fn at(&self, moment_unix_ns: u64) -> Instant {
         let now = self.now();

@@ -83,13 +83,14 @@ impl Devices {
         }
     }
 
-    /// Leads the peers' prefixes, and in each VPN its members', to their device and nowhere else.
+    /// Leads the peers' prefixes, with those of `certified` ones, and in each VPN its members', to their device and nowhere else.
     ///
     /// # Errors
     /// What the kernel says of the first route it refuses.
-    pub fn set_routes(&mut self, config: &Config) -> io::Result<()> {
+    pub fn set_routes(&mut self, config: &Config, certified: &[Prefix]) -> io::Result<()> {
+        let configured = config.peers.iter().flat_map(|peer| &peer.prefixes).map(|at| at.value);
         let peers: Vec<Prefix> = match config.tun.routes {
-            true => config.peers.iter().flat_map(|peer| &peer.prefixes).map(|at| at.value).collect(),
+            true => configured.chain(certified.iter().copied()).collect(),
             false => Vec::new(),
         };
         self.default.set_routes(&peers)?;

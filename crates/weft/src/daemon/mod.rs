@@ -18,6 +18,7 @@ mod signals;
 mod state;
 pub mod tcp_er;
 mod totals;
+mod trust;
 mod view;
 
 pub use clock::Clock;
@@ -44,7 +45,7 @@ pub fn run(file: &Path, level: Level) -> Result<(), Failure> {
     let log = Log::new(level);
     let loaded = config::load(file).map_err(Failure::new)?;
     eprint!("{}", loaded.report);
-    let config::Loaded { config, identity, .. } = loaded;
+    let config::Loaded { config, identity, certificate, .. } = loaded;
     let failed = |what: &'static str| move |why: io::Error| Failure::new(format!("{what}: {why}"));
 
     umask(Mode::S_IRWXG | Mode::S_IRWXO);
@@ -64,8 +65,7 @@ pub fn run(file: &Path, level: Level) -> Result<(), Failure> {
 
     let clock = Clock::start();
     let public_key = identity.public_key();
-    let (stamp_base, accepted) = (stamps.base, stamps.accepted);
-    let parts = Parts { file: file.to_owned(), config, identity, clock, stamp_base, accepted, keeper, log };
+    let parts = Parts { file: file.to_owned(), config, identity, certificate, clock, stamps, keeper, log };
     let mut node = Node::new(parts)?;
     let (mut datapath, failures) = Datapath::new(&mut node, clock, waker, tasks).map_err(failed("datapath"))?;
     if node.links.active().is_empty() && !failures.is_empty() {

@@ -10,9 +10,10 @@ use super::ping::Pings;
 use super::proxy::Proxy;
 use super::service;
 use super::signal;
-use super::state::Keeper;
+use super::state::{Keeper, Stamps};
 use super::tcp_er;
 use super::totals;
+use super::trust;
 use super::view;
 use crate::config::{self, Config};
 use crate::control::{Request, Response};
@@ -23,7 +24,7 @@ use std::sync::mpsc::SyncSender;
 use std::time::Duration;
 use weft_engine::{Command, CommandError, Engine, EngineConfig, Event, PeerSnapshot};
 use weft_io::netlink;
-use weft_session::{Identity, PublicKey};
+use weft_session::{Certificate, Identity, PublicKey, RootPublicKey};
 use weft_tcp_er::proxy::Totals;
 use weft_units::{Instant, PeerId};
 
@@ -68,6 +69,8 @@ pub struct Node {
     next_totals: Instant,
     next_reserve: Instant,
     is_stopping: bool,
+    /// Revocations that are not kept yet.
+    has_news: bool,
 }
 
 /// What the node is made of at the start.
@@ -80,11 +83,11 @@ pub struct Parts {
     pub identity: Identity,
     /// The clock that drives it.
     pub clock: Clock,
-    /// Above every handshake stamp it ever used.
-    pub stamp_base: u64,
-    /// The highest handshake stamps accepted from peers.
-    pub accepted: Vec<(PublicKey, u64)>,
-    /// Where stamps are kept.
+    /// The node's certificate, if it has one.
+    pub certificate: Option<Certificate>,
+    /// Where it goes on from its last run.
+    pub stamps: Stamps,
+    /// Where that is kept.
     pub keeper: Keeper,
     /// The log.
     pub log: Log,
@@ -96,8 +99,10 @@ impl Node {
     /// # Errors
     /// Why that is not possible, for people.
     pub fn new(parts: Parts) -> Result<Node, Failure> {
-        let Parts { file, config, identity, clock, stamp_base, accepted, keeper, log } = parts;
+        let Parts { file, config, identity, certificate, clock, stamps, keeper, log } = parts;
+        let Stamps { base: stamp_base, accepted, revocations } = stamps;
         let mut engine = engine(&config, &identity, &accepted, stamp_base, clock.now())?;
+        trust::set(&mut engine, clock, &config, certificate, revocations);
         engine.set_signalling(clock.now(), config.engine_signal());
         engine.set_relaying(config.node.relay);
         let devices = Devices::open(&config, engine.inner_mtu()).map_err(|why| Failure::new(why.to_string()))?;
@@ -122,8 +127,9 @@ impl Node {
             next_totals: Instant::ZERO,
             next_reserve: clock.now() + RESERVE_INTERVAL,
             is_stopping: false,
+            has_news: false,
         };
-        node.devices.set_routes(&node.config).map_err(|why| Failure::new(format!("route: {why}")))?;
+        node.devices.set_routes(&node.config, &[]).map_err(|why| Failure::new(format!("route: {why}")))?;
         node.hold_tcp_er();
         node.set_proxy();
         Ok(node)
@@ -228,6 +234,10 @@ impl Node {
                 }
             }
             Request::Ping { peer } => return self.ping(peer, reply),
+            Request::Revoke { revocation } => match trust::revoke(&mut self.engine, self.clock, &revocation) {
+                Ok(()) => Response::Done,
+                Err(why) => Response::Refused { why },
+            },
             Request::Reload => match self.reload() {
                 Ok(()) => Response::Done,
                 Err(why) => Response::Refused { why },
@@ -293,6 +303,7 @@ impl Node {
         changed.map_err(|why| why.to_string())?;
         self.engine.set_signalling(self.clock.now(), config.engine_signal());
         self.engine.set_relaying(config.node.relay);
+        trust::set(&mut self.engine, self.clock, config, loaded.certificate, Vec::new());
         self.devices.change(&loaded.config, opened);
         self.links.add_own(self.devices.indices());
         self.config = loaded.config;
@@ -301,10 +312,16 @@ impl Node {
         let mut changes = Vec::new();
         self.links.choose(self.config.links.clone(), &mut changes);
         self.on_link_changes(changes);
-        if let Err(why) = self.devices.set_routes(&self.config) {
+        self.set_routes();
+        Ok(())
+    }
+
+    /// Leads what lies behind the peers to the devices, as they are now.
+    fn set_routes(&mut self) {
+        let certified = trust::prefixes(&self.engine);
+        if let Err(why) = self.devices.set_routes(&self.config, &certified) {
             self.log.error(format_args!("route: {why}"));
         }
-        Ok(())
     }
 
     /// As the configuration has it now; proxies and signalled flows want it, too.
@@ -346,6 +363,21 @@ impl Node {
                 let (peer, remote) = (self.peer_name(peer), view::remote(&remote));
                 self.log.info(format_args!("peer {peer}: path {path} ({link} → {remote}) {state}: {cause}"));
             }
+            Event::Joined { peer } => {
+                self.log.info(format_args!("peer {}: {}", self.peer_name(peer), trust::joined(&self.engine, peer)));
+                self.set_routes();
+            }
+            Event::Left { name, cause } => {
+                self.log.info(format_args!("peer {name}: no peer any more: {cause}"));
+                self.set_routes();
+            }
+            Event::Refused { name, public_key, why } => {
+                self.log.error(format_args!("refused {name} ({public_key}): {why}"));
+            }
+            Event::Revoked(revocation) => {
+                trust::log_revoked(&revocation, &self.identity.public_key(), self.log);
+                self.has_news = true;
+            }
             Event::InnerMtu(mtu) => self.set_mtu(mtu),
             Event::ReorderingMetric(metric) => match self.devices.set_reordering(metric) {
                 Ok(()) => self.log.debug(format_args!("routes: reordering metric {metric:?}")),
@@ -378,11 +410,15 @@ impl Node {
     pub fn upkeep(&mut self, now: Instant) {
         self.pings.finish(now);
         self.tell_totals(now);
+        if self.has_news {
+            self.has_news = !self.keeper.revoked(self.engine.revocations().to_vec());
+        }
         if now < self.next_upkeep {
             return;
         }
         self.next_upkeep = now + UPKEEP_INTERVAL;
         self.keep_accepted();
+        self.engine.set_unix_time(now, self.clock.unix_s());
         if now >= self.next_reserve {
             self.next_reserve = now + RESERVE_INTERVAL;
             self.keeper.reached(self.stamp_base.saturating_add(now.as_nanos()));
@@ -414,7 +450,7 @@ impl Node {
             addresses: active.addresses.iter().map(ToString::to_string).collect(),
         };
         let keys: Vec<_> = self.config.peers.iter().map(|peer| peer.public_key.value.to_string()).collect();
-        let is_configured = |peer: &PeerSnapshot| keys.contains(&peer.public_key);
+        let is_there = |peer: &PeerSnapshot| peer.certified_until_unix_s.is_some() || keys.contains(&peer.public_key);
         Status {
             schema: status::SCHEMA,
             version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -423,7 +459,7 @@ impl Node {
             uptime_s: now.since(Instant::ZERO).as_secs(),
             inner_mtu: snapshot.inner_mtu,
             links: self.links.active().iter().map(link).collect(),
-            peers: snapshot.peers.iter().filter(|peer| is_configured(peer)).map(view::peer).collect(),
+            peers: snapshot.peers.iter().filter(|peer| is_there(peer)).map(view::peer).collect(),
             vpns: self.engine.vpns().iter().map(|vpn| view::vpn(vpn, self.devices.get(vpn.id))).collect(),
             tcp_er: self.tcp_er.as_ref().map(|keeper| view::tcp_er(&keeper.choice(), self.config.tcp_er.as_ref())),
             signal: signal::status(&self.engine, &snapshot, now),
@@ -461,6 +497,10 @@ fn engine(
     Engine::new(engine_config, now, seed).map_err(|why| Failure::new(why.to_string()))
 }
 
+fn root(config: &Config) -> Option<RootPublicKey> {
+    config.network.as_ref().map(|network| network.root.value)
+}
+
 /// What differs between two configurations that cannot change in a running node.
 fn needs_restart(old: &Config, new: &Config) -> Option<&'static str> {
     let differs = [
@@ -468,6 +508,7 @@ fn needs_restart(old: &Config, new: &Config) -> Option<&'static str> {
         ("[node] listen", old.node.listen != new.node.listen),
         ("[node] state", old.node.state != new.node.state),
         ("[node] control", old.node.control != new.node.control),
+        ("[network] root", root(old) != root(new)),
         ("[metrics] listen", old.metrics.as_ref().map(|at| &at.value) != new.metrics.as_ref().map(|at| &at.value)),
         ("[tun] name", old.tun.name != new.tun.name),
         ("[tun] address", old.tun.addresses != new.tun.addresses),

@@ -1,4 +1,4 @@
-//! What outlives the process: handshake stamps, ours and those accepted from peers.
+//! What outlives the process: handshake stamps, ours and those accepted from peers, and what was revoked.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::thread;
 use std::time::Duration;
-use weft_session::PublicKey;
+use weft_session::{PublicKey, Revocation};
 
 use super::log::Log;
 
@@ -23,11 +23,14 @@ pub struct Stamps {
     pub base: u64,
     /// The highest accepted from each peer.
     pub accepted: Vec<(PublicKey, u64)>,
+    /// What was revoked.
+    pub revocations: Vec<Revocation>,
 }
 
 /// What is to be written.
 enum Change {
     Accepted(Vec<(PublicKey, u64)>),
+    Revoked(Vec<Revocation>),
     /// Our stamps have come this far.
     Reached(u64),
 }
@@ -49,26 +52,31 @@ impl Keeper {
         let base = unix_ns.max(files.reserved);
         files.reserve(base)?;
         let accepted = files.accepted.iter().map(|(key, stamp)| (*key, *stamp)).collect();
+        let revocations = files.revocations()?;
         let (changes, queue) = sync_channel(256);
         thread::Builder::new().name("weft-state".to_owned()).spawn(move || files.keep(&queue, log))?;
-        Ok((Keeper { changes }, Stamps { base, accepted }))
+        Ok((Keeper { changes }, Stamps { base, accepted, revocations }))
     }
 
     /// These are the highest stamps accepted by now.
     pub fn accepted(&self, stamps: Vec<(PublicKey, u64)>) {
-        self.send(Change::Accepted(stamps));
+        // Where there is no room, the next change of the same stamp says more.
+        let _ = self.send(Change::Accepted(stamps));
+    }
+
+    /// These are all revocations by now; false if that has to be said again.
+    pub fn revoked(&self, revocations: Vec<Revocation>) -> bool {
+        self.send(Change::Revoked(revocations))
     }
 
     /// Our own stamps have come to `stamp`; to be told at least every half hour.
     pub fn reached(&self, stamp: u64) {
-        self.send(Change::Reached(stamp));
+        let _ = self.send(Change::Reached(stamp));
     }
 
-    fn send(&self, change: Change) {
-        match self.changes.try_send(change) {
-            // The next change of the same stamp says more.
-            Ok(()) | Err(TrySendError::Full(_) | TrySendError::Disconnected(_)) => {}
-        }
+    /// Whether there was room for it; nobody is left to take it where the thread has ended.
+    fn send(&self, change: Change) -> bool {
+        !matches!(self.changes.try_send(change), Err(TrySendError::Full(_)))
     }
 }
 
@@ -88,6 +96,11 @@ impl Files {
             }
         }
         Ok(())
+    }
+
+    /// What holds no revocation is left out: others will tell.
+    fn revocations(&self) -> io::Result<Vec<Revocation>> {
+        Ok(self.text("revoked")?.lines().filter_map(|line| line.parse().ok()).collect())
     }
 
     fn text(&self, name: &str) -> io::Result<String> {
@@ -131,6 +144,10 @@ impl Files {
                 let lines: String = self.accepted.iter().map(|(key, stamp)| format!("{key} {stamp}\n")).collect();
                 self.write("accepted", &lines)
             }
+            Change::Revoked(revocations) => {
+                let lines: String = revocations.iter().map(|revocation| format!("{revocation}\n")).collect();
+                self.write("revoked", &lines)
+            }
             Change::Reached(stamp) => self.reserve(stamp),
         }
     }
@@ -140,6 +157,7 @@ impl Files {
 mod tests {
     use super::*;
     use crate::daemon::log::Level;
+    use weft_session::RootKey;
 
     #[test]
     fn stamps_survive_and_rise_even_when_the_clock_falls_back() {
@@ -150,7 +168,10 @@ mod tests {
         assert_eq!((first.base, first.accepted.len()), (1_000, 0));
         files.apply(Change::Accepted(vec![(PublicKey([7; 32]), 9)])).unwrap();
         files.apply(Change::Accepted(vec![(PublicKey([7; 32]), 5)])).unwrap();
+        let revocation = RootKey::from_seed([1; 32]).revoke(&PublicKey([7; 32]), 5);
+        files.apply(Change::Revoked(vec![revocation])).unwrap();
         let (_, second) = Keeper::open(&directory, 10, log).unwrap();
+        assert_eq!((first.revocations.len(), &second.revocations[..]), (0, &[revocation][..]));
         assert!(second.base > first.base);
         assert_eq!(second.accepted, [(PublicKey([7; 32]), 9)]);
         fs::remove_dir_all(&directory).unwrap();

@@ -40,6 +40,7 @@ pub fn peer(peer: &PeerSnapshot) -> Peer {
     Peer {
         name: peer.name.clone(),
         public_key: peer.public_key.clone(),
+        certified_until_unix_s: peer.certified_until_unix_s,
         established_s: peer.established_for.map(|time| time.as_secs()),
         last_heard_ms: peer.last_heard.map(millis),
         received_packets: peer.received_packets,

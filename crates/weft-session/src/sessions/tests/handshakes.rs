@@ -272,6 +272,26 @@ fn peers_come_and_go_and_the_others_keep_their_numbers() {
 }
 
 #[test]
+fn a_barred_peer_gets_silence_and_keeps_its_number() {
+    let (left, _) = identities();
+    let (mut a, mut b) = connected();
+    let (_, in_flight) = seal(&mut a, PATH, b"").unwrap();
+    b.bar_peer(PEER);
+    assert_eq!(open(&mut b, &in_flight), Err(OpenError::UnknownSession));
+    assert_eq!(seal(&mut b, PATH, b""), Err(SealError::NotEstablished));
+    a.force_initiate(at(9), PEER).unwrap();
+    let again = initiation(&mut a, at(9), 9);
+    assert_eq!(answer(&mut b, at(9), &again), Err(HandshakeError::Stranger));
+    assert_eq!(b.force_initiate(at(9), PEER), Err(InitiateError::UnknownPeer));
+    assert_eq!(b.initiate(at(9), PEER, 9, &mut [0; INITIATION_LEN]), Err(InitiateError::UnknownPeer));
+    assert_eq!((b.indices.len(), b.peer_by_key(&left.public_key())), (0, Some(PEER)));
+    assert_eq!(b.add_peer(identity(3).public_key().into()), Ok(PeerId(1)));
+    assert!(b.remove_peer(PEER));
+    assert_eq!(b.add_peer(left.public_key().into()), Ok(PEER));
+    assert!(handshake(&mut a, &mut b, at(10), 10));
+}
+
+#[test]
 fn a_peer_key_without_a_secret_is_reported() {
     let (left, _) = identities();
     let peers = [PeerConfig::from(PublicKey([0; 32]))];

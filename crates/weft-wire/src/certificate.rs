@@ -1,0 +1,273 @@
+//! Certificates and revocations: what the owner of a network's root key says of a node, for everyone to check.
+//!
+//! ```text
+//! certificate  version | 1 | flags | public key 32 | not before u64 | not after u64 | name length | name
+//!              | prefix count | prefixes | signature 64
+//! prefix       4 or 6 | length | address, 4 or 16 bytes
+//! revocation   version | 2 | public key 32 | revoked at u64 | signature 64
+//! ```
+//!
+//! There is one encoding of each statement: bits behind a prefix's length are zero, and so are flags not known. The signature is
+//! Ed25519's (RFC 8032); what it is made over beside the bytes before it is the session's matter.
+
+use crate::WireError;
+use crate::bytes::{Reader, Writer};
+use core::net::IpAddr;
+
+/// The version in the first byte.
+const VERSION: u8 = 1;
+const CERTIFICATE: u8 = 1;
+const REVOCATION: u8 = 2;
+const MAY_RELAY: u8 = 1;
+const IPV4: u8 = 4;
+const IPV6: u8 = 6;
+
+/// Bytes of an X25519 public key.
+const KEY_LEN: usize = 32;
+/// Bytes of a signature.
+pub const SIGNATURE_LEN: usize = 64;
+/// Bytes of a name at most.
+pub const MAX_NAME_LEN: usize = 63;
+/// Prefixes of a certificate at most.
+pub const MAX_PREFIXES: usize = 16;
+/// Bytes of a certificate at most.
+pub const MAX_CERTIFICATE_LEN: usize =
+    3 + KEY_LEN + 16 + (1 + MAX_NAME_LEN) + (1 + MAX_PREFIXES * (2 + 16)) + SIGNATURE_LEN;
+/// Bytes of a revocation.
+pub const REVOCATION_LEN: usize = 2 + KEY_LEN + 8 + SIGNATURE_LEN;
+
+/// An address, and how many of its leading bits count.
+pub type Prefix = (IpAddr, u8);
+
+/// The prefixes of a certificate, in its order.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Prefixes {
+    entries: [Prefix; MAX_PREFIXES],
+    count: usize,
+}
+
+impl Prefixes {
+    /// These prefixes.
+    ///
+    /// # Errors
+    /// [`WireError::TooLong`] for more than [`MAX_PREFIXES`], [`WireError::Malformed`] for a length longer than the address, and for
+    /// bits behind the length that are not zero.
+    pub fn new(prefixes: &[Prefix]) -> Result<Prefixes, WireError> {
+        let mut entries = [(IpAddr::from([0; 4]), 0); MAX_PREFIXES];
+        let room = entries.get_mut(..prefixes.len()).ok_or(WireError::TooLong)?;
+        room.copy_from_slice(prefixes);
+        if prefixes.iter().all(is_canonical) {
+            Ok(Prefixes { entries, count: prefixes.len() })
+        } else {
+            Err(WireError::Malformed)
+        }
+    }
+
+    /// The prefixes.
+    pub fn as_slice(&self) -> &[Prefix] {
+        self.entries.get(..self.count).unwrap_or_default()
+    }
+
+    fn parse(r: &mut Reader<'_>) -> Result<Prefixes, WireError> {
+        let count = usize::from(r.u8()?);
+        let mut entries = [(IpAddr::from([0; 4]), 0); MAX_PREFIXES];
+        for entry in entries.get_mut(..count).ok_or(WireError::TooLong)? {
+            *entry = parse_prefix(r)?;
+        }
+        Ok(Prefixes { entries, count })
+    }
+}
+
+fn parse_prefix(r: &mut Reader<'_>) -> Result<Prefix, WireError> {
+    let (family, length) = (r.u8()?, r.u8()?);
+    let address = match family {
+        IPV4 => IpAddr::from(*r.array::<4>()?),
+        IPV6 => IpAddr::from(*r.array::<16>()?),
+        _ => return Err(WireError::UnknownType),
+    };
+    if is_canonical(&(address, length)) { Ok((address, length)) } else { Err(WireError::Malformed) }
+}
+
+fn write_prefix(w: &mut Writer<'_>, (address, length): Prefix) -> Result<(), WireError> {
+    match address {
+        IpAddr::V4(address) => w.put(&[IPV4, length]).and_then(|()| w.put(&address.octets())),
+        IpAddr::V6(address) => w.put(&[IPV6, length]).and_then(|()| w.put(&address.octets())),
+    }
+}
+
+/// Whether the length fits the address, and no bit behind it is set.
+fn is_canonical(&(address, length): &Prefix) -> bool {
+    let (bits, width) = match address {
+        IpAddr::V4(address) => (u128::from(address.to_bits()) << 96, 32),
+        IpAddr::V6(address) => (address.to_bits(), 128),
+    };
+    length <= width && bits & u128::MAX.checked_shr(length.into()).unwrap_or(0) == 0
+}
+
+/// What a certificate says of a node.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Claims<'a> {
+    /// The node's X25519 public key.
+    pub public_key: [u8; KEY_LEN],
+    /// What people call it: 1 to 63 bytes without white space.
+    pub name: &'a str,
+    /// The first second at which it holds, since 1970.
+    pub not_before_unix_s: u64,
+    /// The last second at which it holds, since 1970; not before the first.
+    pub not_after_unix_s: u64,
+    /// Whether the node may pass datagrams on between others.
+    pub may_relay: bool,
+    /// Addresses behind the node.
+    pub prefixes: Prefixes,
+}
+
+impl Claims<'_> {
+    /// Writes the certificate, with what `sign` makes of the bytes before the signature; gives its length.
+    ///
+    /// # Errors
+    /// [`WireError::Malformed`] for a name or a period that is none, [`WireError::NoRoom`].
+    pub fn emit(&self, out: &mut [u8], sign: impl FnOnce(&[u8]) -> [u8; SIGNATURE_LEN]) -> Result<usize, WireError> {
+        if !is_name(self.name) || self.not_before_unix_s > self.not_after_unix_s {
+            return Err(WireError::Malformed);
+        }
+        let mut w = Writer::new(out);
+        w.put(&[VERSION, CERTIFICATE, if self.may_relay { MAY_RELAY } else { 0 }])?;
+        w.put(&self.public_key)?;
+        w.put(&self.not_before_unix_s.to_be_bytes())?;
+        w.put(&self.not_after_unix_s.to_be_bytes())?;
+        w.u8(self.name.len() as u8)?;
+        w.put(self.name.as_bytes())?;
+        w.u8(self.prefixes.count as u8)?;
+        self.prefixes.as_slice().iter().try_for_each(|prefix| write_prefix(&mut w, *prefix))?;
+        finish(w, sign)
+    }
+}
+
+/// Whether people may call a node so.
+fn is_name(name: &str) -> bool {
+    (1..=MAX_NAME_LEN).contains(&name.len()) && !name.contains(char::is_whitespace)
+}
+
+/// Appends the signature over all that was written; gives the whole length.
+fn finish(mut w: Writer<'_>, sign: impl FnOnce(&[u8]) -> [u8; SIGNATURE_LEN]) -> Result<usize, WireError> {
+    let signature = sign(w.written());
+    w.put(&signature)?;
+    Ok(w.len())
+}
+
+/// A signature, and what it is over.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Signed<'a> {
+    /// The signature.
+    pub signature: &'a [u8; SIGNATURE_LEN],
+    /// The bytes before it.
+    pub covers: &'a [u8],
+}
+
+impl<'a> Signed<'a> {
+    fn split(bytes: &'a [u8]) -> Result<Signed<'a>, WireError> {
+        let (covers, signature) = bytes.split_last_chunk().ok_or(WireError::Truncated)?;
+        Ok(Signed { signature, covers })
+    }
+}
+
+/// A certificate as it came.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Certificate<'a> {
+    /// What it says; nothing yet, unless it is signed by whom the reader trusts.
+    pub claims: Claims<'a>,
+    /// Its signature.
+    pub signed: Signed<'a>,
+}
+
+impl<'a> Certificate<'a> {
+    /// Reads a whole certificate.
+    ///
+    /// # Errors
+    /// [`WireError`] for anything but the one encoding of a certificate.
+    pub fn parse(bytes: &'a [u8]) -> Result<Certificate<'a>, WireError> {
+        let mut r = Reader::new(bytes);
+        parse_kind(&mut r, CERTIFICATE)?;
+        let may_relay = match r.u8()? {
+            0 => false,
+            MAY_RELAY => true,
+            _ => return Err(WireError::Malformed),
+        };
+        let (public_key, not_before_unix_s, not_after_unix_s) = (*r.array()?, r.u64()?, r.u64()?);
+        let len = usize::from(r.u8()?);
+        let name = core::str::from_utf8(r.slice(len)?).map_err(|_| WireError::Malformed)?;
+        let prefixes = Prefixes::parse(&mut r)?;
+        r.array::<SIGNATURE_LEN>()?;
+        r.end()?;
+        if !is_name(name) || not_before_unix_s > not_after_unix_s {
+            return Err(WireError::Malformed);
+        }
+        let claims = Claims { public_key, name, not_before_unix_s, not_after_unix_s, may_relay, prefixes };
+        Ok(Certificate { claims, signed: Signed::split(bytes)? })
+    }
+}
+
+fn parse_kind(r: &mut Reader<'_>, expected: u8) -> Result<(), WireError> {
+    if r.u8()? != VERSION {
+        return Err(WireError::Version);
+    }
+    if r.u8()? == expected { Ok(()) } else { Err(WireError::UnknownType) }
+}
+
+/// The end of every certificate of a node.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Revocation {
+    /// The node's X25519 public key.
+    pub public_key: [u8; KEY_LEN],
+    /// When it was revoked, in seconds since 1970; for people.
+    pub revoked_at_unix_s: u64,
+    /// The signature.
+    pub signature: [u8; SIGNATURE_LEN],
+}
+
+impl Revocation {
+    /// A revocation with what `sign` makes of the bytes before the signature.
+    pub fn new(
+        public_key: [u8; KEY_LEN],
+        revoked_at_unix_s: u64,
+        sign: impl FnOnce(&[u8]) -> [u8; SIGNATURE_LEN],
+    ) -> Revocation {
+        let mut revocation = Revocation { public_key, revoked_at_unix_s, signature: [0; SIGNATURE_LEN] };
+        revocation.signature = sign(&revocation.covered());
+        revocation
+    }
+
+    /// Reads a whole revocation.
+    ///
+    /// # Errors
+    /// [`WireError`] for anything but the one encoding of a revocation.
+    pub fn parse(bytes: &[u8]) -> Result<Revocation, WireError> {
+        let mut r = Reader::new(bytes);
+        let revocation = Revocation::read(&mut r)?;
+        r.end()?;
+        Ok(revocation)
+    }
+
+    pub(crate) fn read(r: &mut Reader<'_>) -> Result<Revocation, WireError> {
+        parse_kind(r, REVOCATION)?;
+        Ok(Revocation { public_key: *r.array()?, revoked_at_unix_s: r.u64()?, signature: *r.array()? })
+    }
+
+    /// The revocation as bytes.
+    pub fn emit(&self) -> [u8; REVOCATION_LEN] {
+        let mut out = [0; REVOCATION_LEN];
+        let (covered, signature) = out.split_at_mut(REVOCATION_LEN - SIGNATURE_LEN);
+        covered.copy_from_slice(&self.covered());
+        signature.copy_from_slice(&self.signature);
+        out
+    }
+
+    /// What the signature is over.
+    pub fn covered(&self) -> [u8; REVOCATION_LEN - SIGNATURE_LEN] {
+        let mut covered = [0; REVOCATION_LEN - SIGNATURE_LEN];
+        covered[..2].copy_from_slice(&[VERSION, REVOCATION]);
+        covered[2..34].copy_from_slice(&self.public_key);
+        covered[34..].copy_from_slice(&self.revoked_at_unix_s.to_be_bytes());
+        covered
+    }
+}

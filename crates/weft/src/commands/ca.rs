@@ -1,0 +1,227 @@
+//! `weft ca`: root keys, certificates, revocations.
+
+use super::show::json;
+use crate::cli::{CaCommand, SignOptions};
+use crate::config::{peer_name, prefix};
+use crate::date::rfc_3339;
+use crate::outcome::{Failure, Outcome};
+use crate::{entropy, keys};
+use serde_json::json;
+use std::fmt::Display;
+use std::fs::{self, OpenOptions};
+use std::io::{self, Write as _};
+use std::net::IpAddr;
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::path::Path;
+use std::str::FromStr;
+use std::time::{SystemTime, UNIX_EPOCH};
+use weft_engine::Prefix;
+use weft_session::{Certificate, Claims, PublicKey, Revocation, RootKey, RootPublicKey};
+
+const DAY_S: u64 = 86_400;
+/// A certificate holds from a little earlier on, for nodes whose clocks are late, in seconds.
+const EARLIER_S: u64 = 600;
+const ROOT_KEY_FILE: &str = "root.key";
+/// What was signed and what was revoked so far, a line each.
+const ISSUED_FILE: &str = "issued";
+const REVOKED_FILE: &str = "revoked";
+
+/// Does what `weft ca` was asked to.
+pub fn ca(command: CaCommand) -> Result<Outcome, Failure> {
+    match command {
+        CaCommand::Init { out } => init(&out),
+        CaCommand::Sign(options) => sign(&options),
+        CaCommand::Revoke { ca, public_key, out } => revoke(&ca, &public_key, out.as_deref()),
+        CaCommand::Show { file, root, json } => show(&file, root.as_deref(), json),
+    }
+}
+
+fn init(directory: &Path) -> Result<Outcome, Failure> {
+    fs::DirBuilder::new().recursive(true).mode(0o700).create(directory).map_err(|why| failed(directory, why))?;
+    let seed = entropy::seed().map_err(|why| Failure::new(format!("the kernel gave no random numbers: {why}")))?;
+    let root = RootKey::from_seed(seed);
+    keys::store(&root.secret_to_base64(), &directory.join(ROOT_KEY_FILE))
+        .map_err(|why| Failure::new(why.to_string()))?;
+    println!("{}", root.public_key());
+    Ok(Outcome::Well)
+}
+
+fn sign(options: &SignOptions) -> Result<Outcome, Failure> {
+    let now = unix_s();
+    let claims = Claims {
+        public_key: public_key(&options.public_key)?,
+        name: peer_name(&options.name).map_err(|why| wrong(&options.name, why))?,
+        not_before_unix_s: now.saturating_sub(EARLIER_S),
+        not_after_unix_s: now.saturating_add(options.days * DAY_S),
+        may_relay: options.relay,
+        prefixes: options.prefixes.iter().map(|text| network(text)).collect::<Result<_, _>>()?,
+    };
+    let certificate = root(&options.ca)?.sign(&claims).map_err(|why| Failure::with(Outcome::Usage, why.to_string()))?;
+    others_keep_theirs(&options.ca, &claims, now)?;
+    give_out(&certificate, options.out.as_deref())?;
+    append(&options.ca, ISSUED_FILE, &certificate)
+}
+
+/// Nodes refuse who comes second; better to see it here.
+fn others_keep_theirs(directory: &Path, claims: &Claims, now: u64) -> Result<(), Failure> {
+    let issued: Vec<Certificate> = lines(directory, ISSUED_FILE)?;
+    let revoked: Vec<Revocation> = lines(directory, REVOKED_FILE)?;
+    let is_revoked = |key: &PublicKey| revoked.iter().any(|revocation| revocation.public_key() == *key);
+    let others = issued.iter().map(Certificate::claims).filter(|other| {
+        other.public_key != claims.public_key && other.not_after_unix_s >= now && !is_revoked(&other.public_key)
+    });
+    for other in others {
+        let refuse = |what: String| {
+            let (name, key, until) = (&other.name, &other.public_key, rfc_3339(other.not_after_unix_s));
+            let fix = format!("weft ca revoke --ca {} --public-key {key}", directory.display());
+            Err(Failure::new(format!("{what} is {name}'s until {until}; take it back with: {fix}")))
+        };
+        if other.name == claims.name {
+            return refuse(format!("the name {}", claims.name));
+        }
+        let taken = engine_prefixes(claims).find(|prefix| engine_prefixes(other).any(|its| its.overlaps(*prefix)));
+        if let Some(prefix) = taken {
+            return refuse(format!("{}, or a part of it,", prefix::text(prefix)));
+        }
+    }
+    Ok(())
+}
+
+fn revoke(directory: &Path, key: &str, out: Option<&Path>) -> Result<Outcome, Failure> {
+    let revocation = root(directory)?.revoke(&public_key(key)?, unix_s());
+    give_out(&revocation, out)?;
+    append(directory, REVOKED_FILE, &revocation)
+}
+
+fn show(file: &Path, root: Option<&str>, as_json: bool) -> Result<Outcome, Failure> {
+    let root: Option<RootPublicKey> = root.map(|text| text.parse().map_err(|why| wrong(text, why))).transpose()?;
+    let (is_signed, text) = match keys::load_certificate(file) {
+        Ok(certificate) => {
+            // Whether it holds now is seen from its dates.
+            let at = certificate.claims().not_before_unix_s;
+            let is_signed = root.map(|root| root.check(&certificate, at).is_ok());
+            (is_signed, if as_json { json(&certificate_json(&certificate))? } else { certificate_text(&certificate) })
+        }
+        Err(why) => {
+            let revocation = keys::load_revocation(file).map_err(|_| Failure::new(why.to_string()))?;
+            let is_signed = root.map(|root| root.has_revoked(&revocation));
+            (is_signed, if as_json { json(&revocation_json(&revocation))? } else { revocation_text(&revocation) })
+        }
+    };
+    print!("{text}");
+    if is_signed == Some(false) {
+        return Err(Failure::new(format!("{}: not signed by this root key", file.display())));
+    }
+    Ok(Outcome::Well)
+}
+
+fn certificate_text(certificate: &Certificate) -> String {
+    let Claims { public_key, name, not_before_unix_s, not_after_unix_s, may_relay, .. } = certificate.claims();
+    let prefixes = prefixes(certificate).join(" ");
+    format!(
+        "certificate of {name}\npublic key {public_key}\nfrom {} to {}\nprefixes {}\n{}",
+        rfc_3339(*not_before_unix_s),
+        rfc_3339(*not_after_unix_s),
+        if prefixes.is_empty() { "none" } else { &prefixes },
+        if *may_relay { "may relay\n" } else { "" },
+    )
+}
+
+fn certificate_json(certificate: &Certificate) -> serde_json::Value {
+    let Claims { public_key, name, not_before_unix_s, not_after_unix_s, may_relay, .. } = certificate.claims();
+    json!({
+        "kind": "certificate",
+        "name": name,
+        "public_key": public_key.to_string(),
+        "not_before_unix_s": not_before_unix_s,
+        "not_after_unix_s": not_after_unix_s,
+        "may_relay": may_relay,
+        "prefixes": prefixes(certificate),
+    })
+}
+
+fn prefixes(certificate: &Certificate) -> Vec<String> {
+    engine_prefixes(certificate.claims()).map(prefix::text).collect()
+}
+
+fn engine_prefixes(claims: &Claims) -> impl Iterator<Item = Prefix> {
+    claims.prefixes.iter().map(|&(address, length)| Prefix { address, length })
+}
+
+fn revocation_text(revocation: &Revocation) -> String {
+    let at = rfc_3339(revocation.revoked_at_unix_s());
+    format!("revocation of {}\nsigned {at}\n", revocation.public_key())
+}
+
+fn revocation_json(revocation: &Revocation) -> serde_json::Value {
+    json!({
+        "kind": "revocation",
+        "public_key": revocation.public_key().to_string(),
+        "revoked_at_unix_s": revocation.revoked_at_unix_s(),
+    })
+}
+
+fn root(directory: &Path) -> Result<RootKey, Failure> {
+    let file = directory.join(ROOT_KEY_FILE);
+    if !file.exists() {
+        let directory = directory.display();
+        return Err(Failure::new(format!(
+            "there is no root key in {directory}; make one with: weft ca init --out {directory}"
+        )));
+    }
+    keys::load_root(&file).map_err(|why| Failure::new(why.to_string()))
+}
+
+/// A prefix without host bits: a slip of the pen should not be signed.
+fn network(text: &str) -> Result<(IpAddr, u8), Failure> {
+    let prefix = prefix::parse(text).map_err(|why| wrong(text, why))?;
+    match prefix::trimmed(prefix) {
+        trimmed if trimmed == prefix => Ok((prefix.address, prefix.length)),
+        trimmed => Err(wrong(text, format!("it has bits behind its length; write {}", prefix::text(trimmed)))),
+    }
+}
+
+fn public_key(text: &str) -> Result<PublicKey, Failure> {
+    text.parse().map_err(|_| wrong(text, "a public key is 44 characters of base64, as `weft pubkey` prints it"))
+}
+
+fn wrong(text: &str, why: impl Display) -> Failure {
+    Failure::with(Outcome::Usage, format!("`{text}`: {why}"))
+}
+
+/// To a new file, or to standard output.
+fn give_out(text: &impl Display, out: Option<&Path>) -> Result<(), Failure> {
+    let Some(path) = out else {
+        println!("{text}");
+        return Ok(());
+    };
+    let mut file = OpenOptions::new().write(true).create_new(true).open(path).map_err(|why| failed(path, why))?;
+    writeln!(file, "{text}").map_err(|why| failed(path, why))
+}
+
+fn append(directory: &Path, name: &str, text: &impl Display) -> Result<Outcome, Failure> {
+    let path = directory.join(name);
+    let mut file =
+        OpenOptions::new().append(true).create(true).mode(0o600).open(&path).map_err(|why| failed(&path, why))?;
+    writeln!(file, "{text}").map_err(|why| failed(&path, why))?;
+    Ok(Outcome::Well)
+}
+
+/// What was appended; nothing where there is no such file yet.
+fn lines<T: FromStr<Err: Display>>(directory: &Path, name: &str) -> Result<Vec<T>, Failure> {
+    let path = directory.join(name);
+    let text = match fs::read_to_string(&path) {
+        Ok(text) => text,
+        Err(why) if why.kind() == io::ErrorKind::NotFound => String::new(),
+        Err(why) => return Err(failed(&path, why)),
+    };
+    text.lines().map(|line| line.parse().map_err(|why| failed(&path, why))).collect()
+}
+
+fn failed(path: &Path, why: impl Display) -> Failure {
+    Failure::new(format!("{}: {why}", path.display()))
+}
+
+fn unix_s() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs()
+}

@@ -1,0 +1,62 @@
+//! Certificates and revocations in the running node.
+
+use super::clock::Clock;
+use super::log::Log;
+use crate::config::{Config, prefix};
+use crate::date::rfc_3339;
+use weft_engine::{CertifiedPeer, Engine, Prefix, TrustConfig};
+use weft_session::{Certificate, PublicKey, Revocation};
+use weft_units::PeerId;
+
+/// Lets the engine trust as `config` says, and show `certificate`. `revocations` are those it may not have heard of yet.
+pub fn set(
+    engine: &mut Engine,
+    clock: Clock,
+    config: &Config,
+    certificate: Option<Certificate>,
+    revocations: Vec<Revocation>,
+) {
+    let trust = config.network.as_ref().map(|network| TrustConfig {
+        root: network.root.value,
+        certificate,
+        own: config.tun.addresses.iter().map(|prefix| prefix.address).collect(),
+        policy: config.policy.clone(),
+        revocations,
+    });
+    engine.set_trust(clock.now(), clock.unix_s(), trust);
+}
+
+/// Hands in a revocation as text.
+///
+/// # Errors
+/// Why it has no effect, for people.
+pub fn revoke(engine: &mut Engine, clock: Clock, text: &str) -> Result<(), String> {
+    let revocation: Revocation = text.parse().map_err(|_| "this is no revocation".to_owned())?;
+    engine.revoke(clock.now(), &revocation).map(|_| ()).map_err(|why| why.to_string())
+}
+
+/// What lies behind the peers that came by certificate.
+pub fn prefixes(engine: &Engine) -> Vec<Prefix> {
+    let claimed = engine.certified_peers().flat_map(|CertifiedPeer { certificate, .. }| &certificate.claims().prefixes);
+    claimed.map(|&(address, length)| Prefix { address, length }).collect()
+}
+
+/// How a peer joined.
+pub fn joined(engine: &Engine, peer: PeerId) -> String {
+    let Some(of) = engine.certified_peers().find(|of| of.peer == peer) else { return "gone again".to_owned() };
+    let claims = of.certificate.claims();
+    let prefixes: Vec<String> =
+        claims.prefixes.iter().map(|&(address, length)| prefix::text(Prefix { address, length })).collect();
+    let (prefixes, until) = (prefixes.join(" "), rfc_3339(claims.not_after_unix_s));
+    format!("joined by certificate, good until {until}; behind it {prefixes}")
+}
+
+/// Says what was revoked; that this node itself was is an error, for soon nobody will talk to it.
+pub fn log_revoked(revocation: &Revocation, own: &PublicKey, log: Log) {
+    let key = revocation.public_key();
+    if key == *own {
+        log.error("this node's own key was revoked: make a new one and have it signed");
+    } else {
+        log.info(format_args!("key {key} was revoked"));
+    }
+}

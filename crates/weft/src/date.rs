@@ -1,0 +1,33 @@
+//! Moments of the wall clock, as people read them.
+
+/// The date and time of a second since 1970, in UTC (RFC 3339); the date by the days-from-civil algorithm turned round (H. Hinnant).
+pub fn rfc_3339(unix_s: u64) -> String {
+    format!("{}Z", without_zone(unix_s))
+}
+
+/// The same without its last letter, for those who have fractions of a second to add.
+pub fn without_zone(unix_s: u64) -> String {
+    let (days, second) = (unix_s / 86_400, unix_s % 86_400);
+    let z = days + 719_468;
+    let (era, day_of_era) = (z / 146_097, z % 146_097);
+    let year_of_era = (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let shifted_month = (5 * day_of_year + 2) / 153;
+    let day = day_of_year - (153 * shifted_month + 2) / 5 + 1;
+    let month = if shifted_month < 10 { shifted_month + 3 } else { shifted_month - 9 };
+    let year = year_of_era + era * 400 + u64::from(month <= 2);
+    let (hour, minute, second) = (second / 3_600, second / 60 % 60, second % 60);
+    format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn timestamps_follow_rfc_3339() {
+        assert_eq!(rfc_3339(0), "1970-01-01T00:00:00Z");
+        assert_eq!(rfc_3339(951_782_400), "2000-02-29T00:00:00Z");
+        assert_eq!(rfc_3339(1_767_225_599), "2025-12-31T23:59:59Z");
+    }
+}

@@ -1,0 +1,16 @@
+//! Certificates and revocations: what is understood has no other encoding.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use weft_wire::certificate::{Certificate, MAX_CERTIFICATE_LEN, Revocation};
+
+fuzz_target!(|bytes: &[u8]| {
+    if let Ok(Certificate { claims, signed }) = Certificate::parse(bytes) {
+        let mut out = [0; MAX_CERTIFICATE_LEN];
+        let len = claims.emit(&mut out, |_| *signed.signature).expect("what is parsed can be written");
+        assert_eq!(&out[..len], bytes);
+    }
+    if let Ok(revocation) = Revocation::parse(bytes) {
+        assert_eq!(&revocation.emit()[..], bytes);
+    }
+});
