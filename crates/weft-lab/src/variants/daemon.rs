@@ -67,7 +67,7 @@ impl Daemon {
 }
 
 /// Waits until `is_ready`, unless one of the daemons ends or time runs out.
-pub(super) fn wait_until(daemons: &mut [Daemon], is_ready: impl Fn() -> bool) -> Result<(), LabError> {
+pub(crate) fn wait_until(daemons: &mut [Daemon], is_ready: impl Fn() -> bool) -> Result<(), LabError> {
     let deadline = Instant::now() + READY_TIMEOUT;
     while !is_ready() {
         for daemon in daemons.iter_mut() {

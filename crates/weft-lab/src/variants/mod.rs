@@ -7,8 +7,8 @@ mod raw;
 mod weft;
 mod wireguard_go;
 
-pub(crate) use daemon::Daemon;
-pub(crate) use weft::{VpnState, WeftControl};
+pub(crate) use daemon::{Daemon, wait_until};
+pub(crate) use weft::{VpnState, WeftControl, keygen};
 
 use crate::LabError;
 use crate::lane::Lane;
