@@ -224,7 +224,7 @@ Examples:
   weft lab failover --json --out out/failover | jq '.series[] | {name, worst: ([.cuts[].gap_ms] | max)}'
 
 Names: weft, ospf-bfd, ospf-minimal-hello, ospf-hello-1, ospf-default; OSPF is left out where FRR is not installed.
-As root, or as an ordinary user where user namespaces are allowed. 10 minutes.")]
+As root, or as an ordinary user where user namespaces are allowed. 11 minutes.")]
     Failover(FailoverArguments),
 }
 
@@ -234,6 +234,9 @@ pub struct FailoverArguments {
     /// Cuts for each; those with a dead interval of 4 s get half as many, those with 40 s a seventh
     #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..))]
     pub repeat: u32,
+    /// How long what each sends by itself is counted
+    #[arg(long, value_name = "SECONDS", default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..))]
+    pub count: u64,
     /// Only this one; can be given several times
     #[arg(long, value_name = "NAME")]
     pub only: Vec<String>,

@@ -11,7 +11,9 @@ fn probes_find_another_way_with_weft_and_with_ospf() {
     if !has_tun() {
         return;
     }
-    let out = weft(&["lab", "failover", "--only", "weft", "--only", "ospf-bfd", "--repeat", "1", "--json", "--quiet"]);
+    let contenders = ["--only", "weft", "--only", "ospf-bfd"];
+    let brief = ["--repeat", "1", "--count", "1", "--json", "--quiet"];
+    let out = weft(&[&["lab", "failover"], &contenders[..], &brief[..]].concat());
     let result: Value = serde_json::from_str(&stdout(&out)).unwrap_or_else(|_| panic!("{}", stderr(&out)));
     for skipped in result["skipped"].as_array().unwrap() {
         assert_eq!(skipped["name"], "ospf-bfd", "{skipped}");

@@ -17,8 +17,6 @@ const POLL: Duration = Duration::from_millis(10);
 const ASK_EVERY: Duration = Duration::from_millis(250);
 /// Time for what has just begun to calm down.
 const SETTLE: Duration = Duration::from_secs(1);
-/// How long what a contender sends of its own is counted; a multiple of every hello interval.
-const COUNT: Duration = Duration::from_secs(10);
 /// How long a network may take to be whole, and traffic to move: more than the longest dead interval.
 const PATIENCE: Duration = Duration::from_secs(100);
 /// What was sent so long after a cut has not come by the link that was cut.
@@ -39,12 +37,12 @@ pub(super) fn measure(
     wait_whole(network.as_ref())?;
     tell(&format!("{}: idle", contender.name));
     pause(SETTLE)?;
-    series.idle_bps = diamond.watch(COUNT)?.most_bps(0..LINKS.len());
+    series.idle_bps = diamond.watch(options.count)?.most_bps(0..LINKS.len());
     let [from, to] = diamond.ends();
     let way = Way { from, to, address: network.far_end(), port: PORT };
     let epoch = Instant::now();
     let stage = Stage { contender, diamond: &diamond, network: network.as_ref(), epoch };
-    while_probing(&way, epoch, INTERVAL, |probes| match stage.play(probes, options.repeat, &mut series, tell) {
+    while_probing(&way, epoch, INTERVAL, |probes| match stage.play(probes, options, &mut series, tell) {
         Err(LabError::Interrupted) => Err(LabError::Interrupted),
         Err(error) => {
             series.failure = Some(error.to_string());
@@ -66,15 +64,15 @@ impl Stage<'_> {
     fn play(
         &self,
         probes: &Arrivals,
-        wanted: u32,
+        options: &FailoverOptions,
         series: &mut CutSeries,
         tell: &mut impl FnMut(&str),
     ) -> Result<(), LabError> {
         wait_until("no probe arrived", POLL, || Ok(probes.last_sent().is_some()))?;
         pause(SETTLE)?;
         let routes = self.diamond.routes()?;
-        series.spare_bps = self.diamond.watch(COUNT)?.most_bps(routes.spare);
-        let cuts = self.contender.cuts(wanted);
+        series.spare_bps = self.diamond.watch(options.count)?.most_bps(routes.spare);
+        let cuts = self.contender.cuts(options.repeat);
         for number in 0..cuts {
             tell(&format!("{}: cut {} of {cuts}", self.contender.name, number + 1));
             pause(self.contender.period().mul_f64((GOLDEN * f64::from(number + 1)).fract()))?;

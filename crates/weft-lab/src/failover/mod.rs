@@ -18,6 +18,7 @@ use crate::{LabError, interrupt, net, scratch};
 use contender::{CONTENDERS, WEFT};
 use serde::Serialize;
 use std::path::PathBuf;
+use std::time::Duration;
 use weft_scenario::{Skipped, median};
 
 /// How to run the comparison.
@@ -27,6 +28,8 @@ pub struct FailoverOptions {
     pub weft_binary: PathBuf,
     /// Cuts for each contender; those with a dead interval of 4 s get half as many, those with 40 s a seventh.
     pub repeat: u32,
+    /// How long what each sends by itself is counted, before its probes and under them. Hellos may be 10 s apart.
+    pub count: Duration,
     /// Only these contenders, by name; all of them if empty.
     pub only: Vec<String>,
 }
