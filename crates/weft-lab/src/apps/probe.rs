@@ -61,13 +61,40 @@ pub(crate) struct Way<'a> {
 }
 
 impl Way<'_> {
-    /// The sender's socket and the receiver's.
+    /// The sender's socket and the receiver's. The sender's is not connected: there may be no route yet.
     fn sockets(&self) -> Result<[UdpSocket; 2], LabError> {
         let receiver = self.to.run(|| UdpSocket::bind((Ipv4Addr::UNSPECIFIED, self.port)))??;
         receiver.set_read_timeout(Some(READ_TIMEOUT))?;
         let sender = self.from.run(|| UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0)))??;
-        sender.connect((self.address, self.port))?;
         Ok([sender, receiver])
+    }
+
+    /// Sends from `starts_at` until the next one `is_over`; returns how many.
+    fn send(
+        &self,
+        socket: &UdpSocket,
+        epoch: Instant,
+        starts_at: Instant,
+        interval: Duration,
+        is_over: impl Fn(Instant) -> bool,
+    ) -> Result<u64, LabError> {
+        exact_timers();
+        interrupt::sleep_until(starts_at)?;
+        let mut payload = [0u8; PROBE_PAYLOAD_BYTES];
+        let mut sequence = 0u64;
+        let mut due = starts_at;
+        while !is_over(due) {
+            interrupt::check()?;
+            thread::sleep(due.saturating_duration_since(Instant::now()));
+            let sent_ns = epoch.elapsed().as_nanos() as u64;
+            payload[..8].copy_from_slice(&sequence.to_be_bytes());
+            payload[8..16].copy_from_slice(&sent_ns.to_be_bytes());
+            // A full buffer or an unreachable way is a lost probe, as it would be for a user.
+            let _ = socket.send_to(&payload, (self.address, self.port));
+            sequence += 1;
+            due += interval;
+        }
+        Ok(sequence)
     }
 }
 
@@ -77,12 +104,13 @@ pub(super) fn run(place: &Place, arrivals: &Arrivals) -> Result<FlowReport, LabE
         FlowDirection::Up => (&world.home, &world.hub, place.hub()),
         FlowDirection::Down => (&world.hub, &world.home, place.home()),
     };
-    let [sender, receiver] = Way { from, to, address, port: *port }.sockets()?;
+    let way = Way { from, to, address, port: *port };
+    let [sender, receiver] = way.sockets()?;
     let over = AtomicBool::new(false);
     let sent = thread::scope(|scope| {
         let reader = scope.spawn(|| receive(&receiver, schedule.epoch, &over, arrivals));
         let stops_at = place.stops_at();
-        let sent = send(&sender, schedule.epoch, place.starts_at(), flow.interval, |due| due >= stops_at);
+        let sent = way.send(&sender, schedule.epoch, place.starts_at(), flow.interval, |due| due >= stops_at);
         let drained = interrupt::sleep_until(Instant::now() + DRAIN);
         over.store(true, Ordering::Relaxed);
         let _ = reader.join();
@@ -102,38 +130,11 @@ pub(crate) fn while_probing<R>(
     let (arrivals, over) = (Arrivals::default(), AtomicBool::new(false));
     thread::scope(|scope| {
         scope.spawn(|| receive(&receiver, epoch, &over, &arrivals));
-        scope.spawn(|| send(&sender, epoch, Instant::now(), interval, |_| over.load(Ordering::Relaxed)));
+        scope.spawn(|| way.send(&sender, epoch, Instant::now(), interval, |_| over.load(Ordering::Relaxed)));
         let done = work(&arrivals);
         over.store(true, Ordering::Relaxed);
         done
     })
-}
-
-/// Sends from `starts_at` until the next one `is_over`; returns how many.
-fn send(
-    socket: &UdpSocket,
-    epoch: Instant,
-    starts_at: Instant,
-    interval: Duration,
-    is_over: impl Fn(Instant) -> bool,
-) -> Result<u64, LabError> {
-    exact_timers();
-    interrupt::sleep_until(starts_at)?;
-    let mut payload = [0u8; PROBE_PAYLOAD_BYTES];
-    let mut sequence = 0u64;
-    let mut due = starts_at;
-    while !is_over(due) {
-        interrupt::check()?;
-        thread::sleep(due.saturating_duration_since(Instant::now()));
-        let sent_ns = epoch.elapsed().as_nanos() as u64;
-        payload[..8].copy_from_slice(&sequence.to_be_bytes());
-        payload[8..16].copy_from_slice(&sent_ns.to_be_bytes());
-        // A full buffer or an unreachable way is a lost probe, as it would be for a user.
-        let _ = socket.send(&payload);
-        sequence += 1;
-        due += interval;
-    }
-    Ok(sequence)
 }
 
 fn receive(socket: &UdpSocket, epoch: Instant, over: &AtomicBool, arrivals: &Arrivals) {
