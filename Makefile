@@ -7,7 +7,7 @@ export PATH := $(HOME)/.cargo/bin:$(PATH)
 
 CARGO_DENY_VERSION := 0.20.2
 
-.PHONY: help setup build test check bench relays demo parity reproduce deny
+.PHONY: help setup build test check bench relays failover demo parity reproduce deny
 
 help: ## this list
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):[^#]*## (.*)/make \1\t\2/' | expand -t 14
@@ -62,6 +62,11 @@ relays: build ## one TCP flow over none to three relays, and through wireguard-g
 	export PATH="$$PATH:/usr/sbin:/sbin"
 	cargo build --release --locked -p weft-lab --example tunnel_bench
 	XDG_CACHE_HOME=$(abspath $(TARGET)) $(TARGET)/release/examples/tunnel_bench --weft $(TARGET)/release/weft --relays $(RELAYS)
+
+failover: TARGET := $(or $(CARGO_TARGET_DIR),target)
+failover: build ## how long traffic stops when a link falls silent, beside OSPF if FRR is installed; 11 minutes
+	@packaging/setup lab
+	$(TARGET)/release/weft lab failover --out out/failover
 
 demo: TARGET := $(or $(CARGO_TARGET_DIR),target)
 demo: build ## three unequal links, one network: table and picture in out/demo

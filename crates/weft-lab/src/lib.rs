@@ -1,7 +1,8 @@
 //! The lab: network namespaces, a link emulator, real applications; it starts the real program and compares it with others.
 //!
 //! [`run`] plays a [`weft_scenario::Scenario`], [`sweep`] many of them.
-//! [`tunnel_bench`] measures how fast the tunnel is where the link is not the limit.
+//! [`tunnel_bench`] measures how fast the tunnel is where the link is not the limit, [`failover`] how long traffic stops when a link
+//! falls silent, beside OSPF.
 
 pub mod emulator;
 pub mod net;
@@ -9,6 +10,7 @@ pub mod net;
 mod apps;
 mod error;
 mod events;
+mod failover;
 mod interrupt;
 mod lane;
 mod measure;
@@ -24,6 +26,7 @@ mod vpns;
 mod world;
 
 pub use error::LabError;
+pub use failover::{Cut, CutSeries, Failover, FailoverOptions, failover, failover_csv, failover_table};
 pub use options::RunOptions;
 pub use run::run;
 pub use sweep::sweep;

@@ -238,6 +238,39 @@ As root, or as an ordinary user where user namespaces are allowed.")]
         #[command(flatten)]
         options: ScenarioOptions,
     },
+    /// Cut links of a diamond of four nodes without a sign, again and again: how long probes stop, beside FRR's OSPF
+    #[command(after_help = "\
+Examples:
+  weft lab failover
+  weft lab failover --only weft --only ospf-bfd --repeat 5
+  weft lab failover --json --out out/failover | jq '.series[] | {name, worst: ([.cuts[].gap_ms] | max)}'
+
+Names: weft, ospf-bfd, ospf-minimal-hello, ospf-hello-1, ospf-default; OSPF is left out where FRR is not installed.
+As root, or as an ordinary user where user namespaces are allowed. 11 minutes.")]
+    Failover(FailoverArguments),
+}
+
+/// How to compare what silent cuts do.
+#[derive(Args)]
+pub struct FailoverArguments {
+    /// Cuts for each; those with a dead interval of 4 s get half as many, those with 40 s a seventh
+    #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..))]
+    pub repeat: u32,
+    /// How long what each sends by itself is counted
+    #[arg(long, value_name = "SECONDS", default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..))]
+    pub count: u64,
+    /// Only this one; can be given several times
+    #[arg(long, value_name = "NAME")]
+    pub only: Vec<String>,
+    /// One JSON object on standard output
+    #[arg(long)]
+    pub json: bool,
+    /// Directory for the result (JSON) and each cut (CSV)
+    #[arg(long, value_name = "DIR")]
+    pub out: Option<PathBuf>,
+    /// No progress on standard error
+    #[arg(short, long)]
+    pub quiet: bool,
 }
 
 /// `weft sim`.

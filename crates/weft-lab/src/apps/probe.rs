@@ -4,6 +4,7 @@
 use super::{FlowReport, Place};
 use crate::LabError;
 use crate::interrupt;
+use crate::net::Node;
 use std::io;
 use std::net::{Ipv4Addr, UdpSocket};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -30,10 +31,70 @@ impl Arrivals {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
+    /// Those received from `from` on, and the one before them.
+    pub fn since(&self, from: Duration) -> Vec<Arrival> {
+        let arrivals = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let later = arrivals.iter().rev().take_while(|arrival| arrival.received >= from).count();
+        arrivals.get(arrivals.len().saturating_sub(later + 1)..).unwrap_or_default().to_vec()
+    }
+
+    /// When the probe that arrived last was sent.
+    pub fn last_sent(&self) -> Option<Duration> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).last().map(|arrival| arrival.sent)
+    }
+
     /// The least one-way delay among the last `count` arrivals.
     pub fn recent_one_way(&self, count: usize) -> Option<Duration> {
         let arrivals = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         arrivals.iter().rev().take(count).map(|a| a.received.saturating_sub(a.sent)).min()
+    }
+}
+
+/// From where to where probes go.
+pub(crate) struct Way<'a> {
+    pub from: &'a Node,
+    pub to: &'a Node,
+    /// The address of the second node.
+    pub address: Ipv4Addr,
+    /// A UDP port of its own.
+    pub port: u16,
+}
+
+impl Way<'_> {
+    /// The sender's socket and the receiver's. The sender's is not connected: there may be no route yet.
+    fn sockets(&self) -> Result<[UdpSocket; 2], LabError> {
+        let receiver = self.to.run(|| UdpSocket::bind((Ipv4Addr::UNSPECIFIED, self.port)))??;
+        receiver.set_read_timeout(Some(READ_TIMEOUT))?;
+        let sender = self.from.run(|| UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0)))??;
+        Ok([sender, receiver])
+    }
+
+    /// Sends from `starts_at` until the next one `is_over`; returns how many.
+    fn send(
+        &self,
+        socket: &UdpSocket,
+        epoch: Instant,
+        starts_at: Instant,
+        interval: Duration,
+        is_over: impl Fn(Instant) -> bool,
+    ) -> Result<u64, LabError> {
+        exact_timers();
+        interrupt::sleep_until(starts_at)?;
+        let mut payload = [0u8; PROBE_PAYLOAD_BYTES];
+        let mut sequence = 0u64;
+        let mut due = starts_at;
+        while !is_over(due) {
+            interrupt::check()?;
+            thread::sleep(due.saturating_duration_since(Instant::now()));
+            let sent_ns = epoch.elapsed().as_nanos() as u64;
+            payload[..8].copy_from_slice(&sequence.to_be_bytes());
+            payload[8..16].copy_from_slice(&sent_ns.to_be_bytes());
+            // A full buffer or an unreachable way is a lost probe, as it would be for a user.
+            let _ = socket.send_to(&payload, (self.address, self.port));
+            sequence += 1;
+            due += interval;
+        }
+        Ok(sequence)
     }
 }
 
@@ -43,14 +104,13 @@ pub(super) fn run(place: &Place, arrivals: &Arrivals) -> Result<FlowReport, LabE
         FlowDirection::Up => (&world.home, &world.hub, place.hub()),
         FlowDirection::Down => (&world.hub, &world.home, place.home()),
     };
-    let receiver = to.run(|| UdpSocket::bind((Ipv4Addr::UNSPECIFIED, *port)))??;
-    receiver.set_read_timeout(Some(READ_TIMEOUT))?;
-    let sender = from.run(|| UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0)))??;
-    sender.connect((address, *port))?;
+    let way = Way { from, to, address, port: *port };
+    let [sender, receiver] = way.sockets()?;
     let over = AtomicBool::new(false);
     let sent = thread::scope(|scope| {
         let reader = scope.spawn(|| receive(&receiver, schedule.epoch, &over, arrivals));
-        let sent = send(&sender, place);
+        let stops_at = place.stops_at();
+        let sent = way.send(&sender, schedule.epoch, place.starts_at(), flow.interval, |due| due >= stops_at);
         let drained = interrupt::sleep_until(Instant::now() + DRAIN);
         over.store(true, Ordering::Relaxed);
         let _ = reader.join();
@@ -59,25 +119,22 @@ pub(super) fn run(place: &Place, arrivals: &Arrivals) -> Result<FlowReport, LabE
     Ok(report(place, &arrivals.all(), sent))
 }
 
-/// Sends until the flow's stop; returns how many.
-fn send(socket: &UdpSocket, place: &Place) -> Result<u64, LabError> {
-    exact_timers();
-    interrupt::sleep_until(place.starts_at())?;
-    let mut payload = [0u8; PROBE_PAYLOAD_BYTES];
-    let mut sequence = 0u64;
-    let mut due = place.starts_at();
-    while due < place.stops_at() {
-        interrupt::check()?;
-        thread::sleep(due.saturating_duration_since(Instant::now()));
-        let sent_ns = place.schedule.epoch.elapsed().as_nanos() as u64;
-        payload[..8].copy_from_slice(&sequence.to_be_bytes());
-        payload[8..16].copy_from_slice(&sent_ns.to_be_bytes());
-        // A full buffer or an unreachable way is a lost probe, as it would be for a user.
-        let _ = socket.send(&payload);
-        sequence += 1;
-        due += place.flow.interval;
-    }
-    Ok(sequence)
+/// Sends a probe each `interval` while `work` runs, which is given the arrivals; their times count from `epoch`.
+pub(crate) fn while_probing<R>(
+    way: &Way,
+    epoch: Instant,
+    interval: Duration,
+    work: impl FnOnce(&Arrivals) -> Result<R, LabError>,
+) -> Result<R, LabError> {
+    let [sender, receiver] = way.sockets()?;
+    let (arrivals, over) = (Arrivals::default(), AtomicBool::new(false));
+    thread::scope(|scope| {
+        scope.spawn(|| receive(&receiver, epoch, &over, &arrivals));
+        scope.spawn(|| way.send(&sender, epoch, Instant::now(), interval, |_| over.load(Ordering::Relaxed)));
+        let done = work(&arrivals);
+        over.store(true, Ordering::Relaxed);
+        done
+    })
 }
 
 fn receive(socket: &UdpSocket, epoch: Instant, over: &AtomicBool, arrivals: &Arrivals) {
@@ -113,6 +170,16 @@ fn report(place: &Place, arrivals: &[Arrival], sent: u64) -> FlowReport {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_arrived_since_comes_with_the_one_before() {
+        let at = |ms| Arrival { sequence: ms, sent: Duration::ZERO, received: Duration::from_millis(ms) };
+        let arrivals = Arrivals::default();
+        assert!(arrivals.since(Duration::ZERO).is_empty());
+        (1..=4).for_each(|ms| arrivals.push(at(ms)));
+        assert_eq!(arrivals.since(Duration::from_millis(3)), [at(2), at(3), at(4)]);
+        assert_eq!(arrivals.since(Duration::ZERO).len(), 4);
+    }
 
     #[test]
     fn short_datagrams_are_no_probes() {

@@ -10,7 +10,7 @@ use std::time::Duration;
 const USER_HZ: u64 = 100;
 
 /// What the figures were measured on.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Machine {
     /// The processor's name.
     pub processor: String,
@@ -23,7 +23,7 @@ pub struct Machine {
 }
 
 impl Machine {
-    pub(super) fn read() -> Machine {
+    pub(crate) fn read() -> Machine {
         let text = |path: &str| fs::read_to_string(path).unwrap_or_default();
         let cpuinfo = text("/proc/cpuinfo");
         let processor = cpuinfo.lines().find_map(|line| line.strip_prefix("model name")?.split_once(": "));

@@ -90,6 +90,8 @@ struct Answer {
 
 #[derive(Deserialize)]
 struct PeerState {
+    #[serde(default)]
+    name: String,
     established_s: Option<u64>,
     #[serde(default)]
     paths: Vec<PathState>,
@@ -105,10 +107,24 @@ impl WeftControl {
         Ok(serde_json::from_str(&line)?)
     }
 
+    /// Of the daemon that listens on `socket`.
+    pub fn at(socket: PathBuf) -> WeftControl {
+        WeftControl { socket }
+    }
+
     /// The paths of the only peer; none without a session.
     pub fn paths(&self) -> io::Result<Vec<PathState>> {
+        self.paths_of(|_| true)
+    }
+
+    /// The paths to the peer with this name; none without a session.
+    pub fn paths_to(&self, name: &str) -> io::Result<Vec<PathState>> {
+        self.paths_of(|peer| peer.name == name)
+    }
+
+    fn paths_of(&self, is_it: impl FnMut(&PeerState) -> bool) -> io::Result<Vec<PathState>> {
         let answer = self.ask(r#"{"command":"status"}"#)?;
-        let peer = answer.peers.into_iter().next().filter(|peer| peer.established_s.is_some());
+        let peer = answer.peers.into_iter().find(is_it).filter(|peer| peer.established_s.is_some());
         Ok(peer.map(|peer| peer.paths).unwrap_or_default())
     }
 
@@ -253,7 +269,7 @@ fn pair(
     add_vpns(&mut of_home, &world.scenario, variant, vpns.clone(), [&home, &hub]);
     let hub_daemon = start(binary, world, &hub, variant.laid_over(of_hub))?;
     let home_daemon = start(binary, world, &home, variant.laid_over(of_home))?;
-    let controls = [&home, &hub].map(|end| WeftControl { socket: scratch_file(world, format!("{}.sock", end.name)) });
+    let controls = [&home, &hub].map(|end| WeftControl::at(scratch_file(world, format!("{}.sock", end.name))));
     let mut daemons = vec![hub_daemon, home_daemon];
     wait_until(&mut daemons, || controls[0].carries(links.len()))?;
     let mut lane = Lane::plain(name, None, home.address, hub.address);
@@ -357,7 +373,7 @@ mod tests {
             stream.write_all(format!("{answer}\n").as_bytes()).unwrap();
             request
         });
-        let told = ask(&WeftControl { socket });
+        let told = ask(&WeftControl::at(socket));
         (daemon.join().unwrap(), told)
     }
 

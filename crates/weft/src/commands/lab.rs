@@ -1,11 +1,12 @@
-//! `weft lab run` and `weft lab sweep`: scenarios on this machine's kernel.
+//! `weft lab`: scenarios, and cuts, on this machine's kernel.
 
 use super::show::json;
-use crate::cli::ScenarioOptions;
+use crate::cli::{FailoverArguments, ScenarioOptions};
 use crate::outcome::{Failure, Outcome};
 use std::io::IsTerminal as _;
 use std::path::Path;
-use weft_lab::{LabError, RunOptions};
+use std::time::Duration;
+use weft_lab::{FailoverOptions, LabError, RunOptions};
 use weft_scenario::{Scenario, Sweep};
 
 /// Runs the scenario in `file`; the result as a table, or as JSON.
@@ -30,6 +31,32 @@ pub fn sweep(file: &Path, options: &ScenarioOptions) -> Result<Outcome, Failure>
     let result = weft_lab::sweep(&sweep, &run_options(options)).map_err(failed)?;
     print!("{}", if options.json { json(&result)? } else { weft_report::sweep_table(&result) });
     Ok(if result.pass { Outcome::Well } else { Outcome::Failed })
+}
+
+/// Compares what silent cuts do to weft and to OSPF; it fails when weft was measured and misses its bound.
+pub fn failover(arguments: &FailoverArguments) -> Result<Outcome, Failure> {
+    let options = FailoverOptions {
+        weft_binary: std::env::current_exe().map_err(|why| Failure::new(why.to_string()))?,
+        repeat: arguments.repeat,
+        count: Duration::from_secs(arguments.count),
+        only: arguments.only.clone(),
+    };
+    let tell = |next: &str| {
+        if !arguments.quiet {
+            eprintln!("{next}");
+        }
+    };
+    let result = weft_lab::failover(&options, tell).map_err(failed)?;
+    let text = json(&result)?;
+    if let Some(directory) = &arguments.out {
+        let save = |name: &str, text: &str| std::fs::write(directory.join(name), text);
+        let saved = std::fs::create_dir_all(directory)
+            .and_then(|()| save("failover.json", &text))
+            .and_then(|()| save("failover.csv", &weft_lab::failover_csv(&result)));
+        saved.map_err(|why| Failure::new(format!("{}: {why}", directory.display())))?;
+    }
+    print!("{}", if arguments.json { text } else { weft_lab::failover_table(&result) });
+    Ok(if result.is_held() { Outcome::Well } else { Outcome::Failed })
 }
 
 fn read(file: &Path) -> Result<String, Failure> {

@@ -52,6 +52,7 @@ pub fn run(cli: Cli) -> Result<Outcome, Failure> {
         Command::Vpns { set: None, reading } => show::show(&reading, show::vpns),
         Command::Lab(LabCommand::Run { file, options }) => lab::run(&file, &options),
         Command::Lab(LabCommand::Sweep { file, options }) => lab::sweep(&file, &options),
+        Command::Lab(LabCommand::Failover(arguments)) => lab::failover(&arguments),
         Command::Sim(SimCommand::Sweep { file, options }) => sim_sweep::sweep(&file, &options),
         Command::Sim(SimCommand::Merge { out, files }) => sim_sweep::merge(&out, &files),
         Command::Sim(SimCommand::Reproduce(options)) => sim_reproduce::sim_reproduce(&options),

@@ -1,0 +1,137 @@
+//! One contender: what it sends when nothing else is sent, then cut after cut under probes.
+
+use super::contender::{Contender, Network};
+use super::diamond::{Diamond, LINKS, link_name};
+use super::{Cut, CutSeries, FailoverOptions};
+use crate::LabError;
+use crate::apps::probe::{Arrivals, Way, while_probing};
+use crate::interrupt;
+use std::io;
+use std::time::{Duration, Instant};
+use weft_scenario::measure::longest_gap;
+
+const PORT: u16 = 5_201;
+const INTERVAL: Duration = Duration::from_millis(1);
+const POLL: Duration = Duration::from_millis(10);
+/// Asking whether the network is whole starts programs.
+const ASK_EVERY: Duration = Duration::from_millis(250);
+/// Time for what has just begun to calm down.
+const SETTLE: Duration = Duration::from_secs(1);
+/// How long a network may take to be whole, and traffic to move: more than the longest dead interval.
+const PATIENCE: Duration = Duration::from_secs(100);
+/// What was sent so long after a cut has not come by the link that was cut.
+const SURELY_AFTER: Duration = Duration::from_millis(10);
+/// Multiples of it fall evenly into a period, however many there are.
+const GOLDEN: f64 = 0.618_033_988_749_895;
+
+/// Measures one contender. What it did until something failed is kept.
+pub(super) fn measure(
+    contender: &Contender,
+    options: &FailoverOptions,
+    tell: &mut impl FnMut(&str),
+) -> Result<CutSeries, LabError> {
+    let mut series =
+        CutSeries { name: contender.name.to_owned(), detection: contender.detection(), ..CutSeries::default() };
+    let diamond = Diamond::build(0)?;
+    let network = contender.start(&diamond, &options.weft_binary)?;
+    wait_whole(network.as_ref())?;
+    tell(&format!("{}: idle", contender.name));
+    pause(SETTLE)?;
+    series.idle_bps = diamond.watch(options.count)?.most_bps(0..LINKS.len());
+    let [from, to] = diamond.ends();
+    let way = Way { from, to, address: network.far_end(), port: PORT };
+    let epoch = Instant::now();
+    let stage = Stage { contender, diamond: &diamond, network: network.as_ref(), epoch };
+    while_probing(&way, epoch, INTERVAL, |probes| match stage.play(probes, options, &mut series, tell) {
+        Err(LabError::Interrupted) => Err(LabError::Interrupted),
+        Err(error) => {
+            series.failure = Some(error.to_string());
+            Ok(())
+        }
+        Ok(()) => Ok(()),
+    })?;
+    Ok(series)
+}
+
+struct Stage<'a> {
+    contender: &'a Contender,
+    diamond: &'a Diamond,
+    network: &'a dyn Network,
+    epoch: Instant,
+}
+
+impl Stage<'_> {
+    fn play(
+        &self,
+        probes: &Arrivals,
+        options: &FailoverOptions,
+        series: &mut CutSeries,
+        tell: &mut impl FnMut(&str),
+    ) -> Result<(), LabError> {
+        wait_until("no probe arrived", POLL, || Ok(probes.last_sent().is_some()))?;
+        pause(SETTLE)?;
+        let routes = self.diamond.routes()?;
+        series.spare_bps = self.diamond.watch(options.count)?.most_bps(routes.spare);
+        let cuts = self.contender.cuts(options.repeat);
+        for number in 0..cuts {
+            tell(&format!("{}: cut {} of {cuts}", self.contender.name, number + 1));
+            pause(self.contender.period().mul_f64((GOLDEN * f64::from(number + 1)).fract()))?;
+            // By turns the link at the first node, and the one that is out of its sight.
+            let [near, far] = self.diamond.routes()?.carrying;
+            let link = if number % 2 == 0 { near } else { far };
+            series.cuts.push(self.cut(link, probes)?);
+        }
+        Ok(())
+    }
+
+    /// Cuts a link until the probes have found another way, and joins it until the network is as before.
+    fn cut(&self, link: usize, probes: &Arrivals) -> Result<Cut, LabError> {
+        let began = self.epoch.elapsed();
+        self.diamond.cut(link, true)?;
+        let moved = wait_until("no probe found another way", POLL, || {
+            Ok(probes.last_sent().is_some_and(|sent| sent > began + SURELY_AFTER))
+        });
+        moved?;
+        pause(SETTLE)?;
+        let joined = self.epoch.elapsed();
+        let gap = longest_gap(&probes.since(began), began, joined);
+        self.diamond.cut(link, false)?;
+        wait_whole(self.network)?;
+        pause(SETTLE)?;
+        let now = self.epoch.elapsed();
+        let gap_of_return = longest_gap(&probes.since(joined), joined, now);
+        let ms = |time: Duration| time.as_secs_f64() * 1e3;
+        Ok(Cut {
+            link: link_name(link),
+            at_s: began.as_secs_f64(),
+            gap_ms: ms(gap),
+            whole_after_s: (now - joined - SETTLE).as_secs_f64(),
+            return_gap_ms: ms(gap_of_return),
+        })
+    }
+}
+
+fn wait_whole(network: &dyn Network) -> Result<(), LabError> {
+    wait_until("the network did not become whole", ASK_EVERY, || network.is_whole())
+}
+
+fn pause(time: Duration) -> Result<(), LabError> {
+    interrupt::sleep_until(Instant::now() + time)
+}
+
+/// Asks every so often until it is so, or else fails with `complaint`.
+fn wait_until(
+    complaint: &str,
+    every: Duration,
+    mut is_so: impl FnMut() -> Result<bool, LabError>,
+) -> Result<(), LabError> {
+    let deadline = Instant::now() + PATIENCE;
+    while !is_so()? {
+        if Instant::now() > deadline {
+            let text = format!("{complaint} within {} s", PATIENCE.as_secs());
+            return Err(LabError::Io(io::Error::new(io::ErrorKind::TimedOut, text)));
+        }
+        pause(every)?;
+    }
+    Ok(())
+}

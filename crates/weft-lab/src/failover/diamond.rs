@@ -1,0 +1,168 @@
+//! Four nodes in a diamond, and what its links carry: two routes of two links each from the first node to the last.
+
+use crate::LabError;
+use crate::emulator::{Capacity, Direction, DirectionSpec, Emulator, EndSpec, LinkSpec};
+use crate::interrupt;
+use crate::net::{Lab, Node};
+use crate::scratch::Scratch;
+use std::net::Ipv4Addr;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+use weft_units::Rate;
+
+/// What each link can carry each way.
+pub(super) const RATE: Rate = Rate::from_mbps(10);
+/// One-way delay of each link.
+pub(super) const DELAY: Duration = Duration::from_millis(5);
+/// Round-trip time from end to end: two links each way.
+pub(super) const RTT: Duration = Duration::from_millis(20);
+/// 50 ms at the rate.
+const QUEUE_BYTES: u64 = 62_500;
+const MTU: u16 = 1500;
+/// How long the links are watched to see which of them carry the probes.
+const LOOK: Duration = Duration::from_millis(100);
+
+pub(super) const NAMES: [&str; 4] = ["a", "b", "c", "d"];
+/// The first and the last node.
+pub(super) const ENDS: [usize; 2] = [0, 3];
+/// The links: their nodes, the one nearer to the first node first.
+pub(super) const LINKS: [[usize; 2]; 4] = [[0, 1], [0, 2], [1, 3], [2, 3]];
+/// The routes from the first node to the last, as positions of links.
+const ROUTES: [[usize; 2]; 2] = [[0, 2], [1, 3]];
+
+/// The name of a link, and of its interfaces.
+pub(super) fn link_name(link: usize) -> String {
+    LINKS.get(link).into_iter().flatten().filter_map(|node| NAMES.get(*node).copied()).collect()
+}
+
+/// The address of the nearer end of a link (0) or of the farther one (1).
+pub(super) fn link_address(link: usize, end: usize) -> Ipv4Addr {
+    Ipv4Addr::new(10, 77, link as u8, end as u8 + 1)
+}
+
+/// The links of a node: position, and which end of it the node is.
+pub(super) fn links_of(node: usize) -> impl Iterator<Item = (usize, usize)> {
+    let all = LINKS.iter().enumerate();
+    all.filter_map(move |(link, ends)| Some((link, ends.iter().position(|end| *end == node)?)))
+}
+
+/// A running diamond.
+pub(super) struct Diamond {
+    emulator: Emulator,
+    pub nodes: [Node; 4],
+    scratch: Scratch,
+    _lab: Lab,
+}
+
+impl Diamond {
+    pub fn build(seed: u64) -> Result<Diamond, LabError> {
+        let lab = Lab::new()?;
+        let [a, b, c, d] = NAMES.map(|name| lab.node(name));
+        let nodes = [a?, b?, c?, d?];
+        let spec = DirectionSpec {
+            capacity: Capacity::Rate(RATE),
+            delay: DELAY,
+            queue_bytes: QUEUE_BYTES,
+            ..DirectionSpec::default()
+        };
+        let link = |(link, [near, far]): (usize, &[usize; 2])| {
+            let end = |node: usize, end| {
+                let node = nodes.get(node)?.clone();
+                Some(EndSpec { node, interface: link_name(link), ipv4: Some(link_address(link, end)), ipv6: None })
+            };
+            let ends = [end(*near, 0)?, end(*far, 1)?];
+            Some(LinkSpec { ends, mtu: MTU, forward: spec.clone(), backward: spec.clone() })
+        };
+        let emulator = Emulator::start(LINKS.iter().enumerate().filter_map(link).collect(), seed)?;
+        Ok(Diamond { emulator, nodes, scratch: Scratch::new()?, _lab: lab })
+    }
+
+    /// A file in its scratch directory.
+    pub fn file(&self, name: &str) -> PathBuf {
+        self.scratch.path().join(name)
+    }
+
+    /// The first node and the last.
+    pub fn ends(&self) -> [&Node; 2] {
+        let [first, _, _, last] = &self.nodes;
+        [first, last]
+    }
+
+    /// Cuts a link both ways without a sign (its interfaces stay up), or joins it again.
+    pub fn cut(&self, link: usize, cut: bool) -> Result<(), LabError> {
+        Ok(self.emulator.handle().cut(link, &Direction::BOTH, cut)?)
+    }
+
+    /// The links that carry the probes from the first node to the last, and those that do not.
+    pub fn routes(&self) -> Result<Routes, LabError> {
+        let seen = self.watch(LOOK)?;
+        let packets = |route: &[usize; 2]| route.first().and_then(|link| seen.packets.get(*link)).copied();
+        let [b, c] = ROUTES;
+        let (carrying, spare) = if packets(&b) >= packets(&c) { (b, c) } else { (c, b) };
+        Ok(Routes { carrying, spare })
+    }
+
+    /// What the links carry in `time` from now on.
+    pub fn watch(&self, time: Duration) -> Result<Seen, LabError> {
+        let handle = self.emulator.handle();
+        handle.mark()?;
+        interrupt::sleep_until(Instant::now() + time)?;
+        let snapshot = handle.snapshot()?;
+        let bps = |bytes: u64| bytes as f64 * 8.0 / snapshot.elapsed.as_secs_f64();
+        Ok(Seen {
+            packets: snapshot.links.iter().map(|link| link.forward.offered_packets).collect(),
+            bps: snapshot
+                .links
+                .iter()
+                .map(|link| [bps(link.forward.offered_bytes), bps(link.backward.offered_bytes)])
+                .collect(),
+        })
+    }
+}
+
+/// Which way the probes go.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Routes {
+    /// The links that carry them, in order.
+    pub carrying: [usize; 2],
+    /// The others.
+    pub spare: [usize; 2],
+}
+
+/// What the links carried, by their positions.
+#[derive(Clone, PartialEq, Debug)]
+pub(super) struct Seen {
+    /// Packets away from the first node.
+    packets: Vec<u64>,
+    /// IP bytes in bit/s, away from the first node and toward it.
+    bps: Vec<[f64; 2]>,
+}
+
+impl Seen {
+    /// The most that any of `links` carried in one direction, in bit/s.
+    pub fn most_bps(&self, links: impl IntoIterator<Item = usize>) -> f64 {
+        let directions = links.into_iter().filter_map(|link| self.bps.get(link)).flatten();
+        directions.copied().fold(0.0, f64::max)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_node_has_two_links_and_each_route_leads_from_end_to_end() {
+        let of = |node| links_of(node).map(|(link, _)| link_name(link)).collect::<Vec<_>>();
+        assert_eq!([0, 1, 2, 3].map(of), [["ab", "ac"], ["ab", "bd"], ["ac", "cd"], ["bd", "cd"]]);
+        for [first, second] in ROUTES {
+            assert_eq!((LINKS[first][0], LINKS[second][1]), (ENDS[0], ENDS[1]));
+            assert_eq!(LINKS[first][1], LINKS[second][0]);
+        }
+    }
+
+    #[test]
+    fn the_busiest_direction_counts() {
+        let seen = Seen { packets: Vec::new(), bps: vec![[1.0, 2.0], [3.0, 0.5]] };
+        assert_eq!([seen.most_bps([0]), seen.most_bps([0, 1]), seen.most_bps([7])], [2.0, 3.0, 0.0]);
+    }
+}

@@ -1,0 +1,101 @@
+//! Four wefts: the two in the middle are relays, the ends have two routes.
+
+use super::contender::Network;
+use super::diamond::{Diamond, ENDS, LINKS, NAMES, link_address, link_name, links_of};
+use crate::LabError;
+use crate::variants::{Daemon, WeftControl, keygen, wait_until};
+use std::fmt::Write;
+use std::fs;
+use std::net::Ipv4Addr;
+use std::path::Path;
+use toml::Value;
+
+const PORT: u16 = 51_900;
+const ROUTES: usize = 2;
+
+/// Running daemons.
+pub(super) struct Wefts {
+    /// Of the ends, with the name of the other end.
+    ends: Vec<(WeftControl, &'static str)>,
+    _daemons: Vec<Daemon>,
+}
+
+fn address(node: usize) -> Ipv4Addr {
+    Ipv4Addr::new(10, 99, 0, node as u8 + 1)
+}
+
+impl Wefts {
+    /// Starts the daemons.
+    pub fn start(diamond: &Diamond, binary: &Path) -> Result<Wefts, LabError> {
+        let key = |name: &&str| keygen(binary, &diamond.file(&format!("{name}.key")));
+        let keys = NAMES.iter().map(key).collect::<Result<Vec<String>, LabError>>()?;
+        let mut daemons = Vec::new();
+        for (number, node) in diamond.nodes.iter().enumerate() {
+            fs::create_dir_all(diamond.file(&format!("{node}.state")))?;
+            let file = diamond.file(&format!("{node}.toml"));
+            fs::write(&file, configuration(diamond, number, &keys))?;
+            let mut command = node.command(binary);
+            command.args(["up", "-c"]).arg(file);
+            daemons.push(Daemon::start("weft", node, command, diamond.file(&format!("{node}.log")))?);
+            let socket = diamond.file(&format!("{node}.sock"));
+            wait_until(&mut daemons, || socket.exists())?;
+        }
+        let control = |name: &str| WeftControl::at(diamond.file(&format!("{name}.sock")));
+        let [first, .., last] = NAMES;
+        Ok(Wefts { ends: vec![(control(first), last), (control(last), first)], _daemons: daemons })
+    }
+}
+
+impl Network for Wefts {
+    fn far_end(&self) -> Ipv4Addr {
+        let [_, last] = ENDS;
+        address(last)
+    }
+
+    fn is_whole(&self) -> Result<bool, LabError> {
+        let carries = |state: &str| state == "good" || state == "degraded";
+        for (control, other) in &self.ends {
+            let paths = control.paths_to(other)?;
+            if paths.iter().filter(|path| carries(&path.state)).count() < ROUTES {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+}
+
+/// A node's configuration: neighbours as peers, and the other end over them.
+fn configuration(diamond: &Diamond, node: usize, keys: &[String]) -> String {
+    let name = |node: usize| NAMES.get(node).copied().unwrap_or_default();
+    let file = |ending: &str| Value::from(diamond.file(&format!("{}.{ending}", name(node))).to_string_lossy().as_ref());
+    let names: Vec<Value> = links_of(node).map(|(link, _)| link_name(link).into()).collect();
+    let is_end = ENDS.contains(&node);
+    let mut text = format!(
+        "[node]\nkey = {}\nlisten = {PORT}\nstate = {}\ncontrol = {}\nrelay = {}\n\
+         [tun]\nname = \"weft0\"\naddress = [\"{}/24\"]\n[links]\nuse = {}\n",
+        file("key"),
+        file("state"),
+        file("sock"),
+        !is_end,
+        address(node),
+        Value::Array(names),
+    );
+    let mut peer = |other: usize, way: String| {
+        let key = keys.get(other).map_or("", String::as_str);
+        let (name, address) = (name(other), address(other));
+        let _ =
+            write!(text, "[[peer]]\nname = \"{name}\"\npublic-key = \"{key}\"\nprefixes = [\"{address}/32\"]\n{way}\n");
+    };
+    for (link, own_end) in links_of(node) {
+        let Some(other) = LINKS.get(link).and_then(|ends| ends.get(1 - own_end)) else { continue };
+        // The ends call; relays answer.
+        let endpoint = format!("endpoints = [\"{}:{PORT}\"]", link_address(link, 1 - own_end));
+        peer(*other, if is_end { endpoint } else { String::new() });
+    }
+    match ENDS {
+        [first, last] if node == first => peer(last, "via = [\"b\", \"c\"]".into()),
+        [first, last] if node == last => peer(first, String::new()),
+        _ => {}
+    }
+    text
+}

@@ -1,0 +1,36 @@
+//! One silent cut on the diamond for weft, and one for FRR's OSPF with BFD where it is installed. How long traffic stops is a matter of
+//! `weft lab failover` on a quiet machine; here it is to find another way at all.
+
+mod common;
+
+use common::{has_tun, stderr, stdout, weft};
+use serde_json::Value;
+
+#[test]
+fn probes_find_another_way_with_weft_and_with_ospf() {
+    if !has_tun() {
+        return;
+    }
+    let contenders = ["--only", "weft", "--only", "ospf-bfd"];
+    let brief = ["--repeat", "1", "--count", "1", "--json", "--quiet"];
+    let out = weft(&[&["lab", "failover"], &contenders[..], &brief[..]].concat());
+    let result: Value = serde_json::from_str(&stdout(&out)).unwrap_or_else(|_| panic!("{}", stderr(&out)));
+    for skipped in result["skipped"].as_array().unwrap() {
+        assert_eq!(skipped["name"], "ospf-bfd", "{skipped}");
+        eprintln!("skipped: {}", skipped["reason"]);
+    }
+    for series in result["series"].as_array().unwrap() {
+        let gap = series["cuts"][0]["gap_ms"].as_f64();
+        // A link's delay and one probe are the least that can be missed; ten seconds, more than both need on a busy machine.
+        assert!(gap.is_some_and(|gap| (2.0..10_000.0).contains(&gap)), "{series}");
+        assert!(series["failure"].is_null() && series["idle_bps"].as_f64() > Some(0.0), "{series}");
+    }
+    assert_eq!(result["series"][0]["name"], "weft", "{result}");
+    assert_eq!(result["series"][0]["detection"], "no timers to set");
+}
+
+#[test]
+fn a_name_that_nobody_has_is_refused() {
+    let out = weft(&["lab", "failover", "--only", "rip"]);
+    assert!(out.status.code() == Some(1) && stderr(&out).contains("nobody here is called `rip`"), "{}", stderr(&out));
+}
