@@ -277,7 +277,7 @@ fn reports_that_lie_are_refused() {
         let bytes = unhex(&format!("{head} {tail}"));
         assert_eq!(Frames::new(&bytes).collect::<Vec<_>>(), [Err(error)], "{tail}");
     }
-    let unknown = [0x00, 0x0c, 0x00];
+    let unknown = [0x00, 0x3f, 0x00];
     assert_eq!(Frames::new(&unknown).collect::<Vec<_>>(), [Ok(Frame::Padding), Err(WireError::UnknownType)]);
     assert_eq!(Frames::new(&unhex("05 0000 000000 00")).next(), Some(Err(WireError::Malformed)), "skips nothing");
     let default_vpn = unhex("08 00000000 00000001 00");

@@ -4,7 +4,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 use weft_core::fair::solve::max_min;
-use weft_scenario::{Network, Traces};
+use weft_scenario::{Network, Traces, Traffic};
 use weft_world::network::{NetworkRun, run};
 
 fn scenario(name: &str) -> Network {
@@ -40,6 +40,28 @@ fn what_nobody_speaks_of_is_forgotten() {
         network.flows_mut("ping").for_each(|flow| flow.stop = Duration::from_secs(seconds));
         assert_eq!(booked_mbps(&play(&network, "guaranteed")), [booked; 3], "{seconds} s");
     }
+}
+
+/// 2 MB with 16 Mbit/s guaranteed, looked at after so long: transfers completed, and what routers have booked.
+fn booked_after_a_transfer(milliseconds: u64) -> (u64, Vec<u64>) {
+    let mut network = scenario("paper-001-figure-2");
+    network.duration = Duration::from_millis(milliseconds);
+    network.warmup = Duration::ZERO;
+    for flow in &mut network.flows {
+        flow.stop = network.duration;
+    }
+    network.flows_mut("bulk").for_each(|flow| flow.traffic = Traffic::Ftp { size_bytes: Some(2_000_000) });
+    let run = play(&network, "guaranteed");
+    (run.transfers.iter().map(|sum| sum.completed).sum(), booked_mbps(&run))
+}
+
+#[test]
+fn a_transfer_that_ends_releases_within_a_round_trip() {
+    // 62 ms for the handshake, half a second for the data at 32 Mbit/s.
+    let (_, during) = booked_after_a_transfer(400);
+    assert_eq!(during, [16; 3]);
+    let (completed, after) = booked_after_a_transfer(750);
+    assert_eq!((completed, after), (1, vec![0; 3]));
 }
 
 #[test]

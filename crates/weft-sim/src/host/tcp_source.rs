@@ -243,6 +243,10 @@ impl TcpSource {
         self.began = Some(asked);
         self.end_of_transfer = self.end_of_transfer.max(self.sender.acked_bytes()) + bytes;
         self.sender.write(bytes);
+        if self.asker.is_some() && matches!(self.supply, Supply::Bytes(_)) {
+            // Its FIN releases what was granted.
+            self.sender.close();
+        }
     }
 
     fn finish_transfer(&mut self, now: Instant) {
