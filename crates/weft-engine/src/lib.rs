@@ -8,8 +8,10 @@
 extern crate alloc;
 
 mod config;
+mod drill;
 mod egress;
 mod event;
+mod explain;
 mod interface;
 mod join;
 mod links;
@@ -27,7 +29,9 @@ pub use config::{
     AckPolicy, Bundle, Dscp, EngineConfig, Entry, LinkConfig, MemberConfig, PeerConfig, Policy, Prefix, QueueKind,
     Recovery, Reorder, Schedule, VpnConfig, Weights, WrrOrder,
 };
+pub use drill::{DRILL_MAX, DrillError, DrillPhase, DrillReport, DrillTarget, PeerDrill, WayDrill};
 pub use event::{Command, CommandError, Event, PathState, RelayTotals, VpnChange};
+pub use explain::{Explanation, FlowPattern, KnownFlow, Match, PathReason};
 pub use interface::{LinkEvent, Received, Transmit};
 pub use node::Engine;
 pub use relay::{Forward, MAX_RELAYS, RouteError, relays_to};

@@ -1,6 +1,7 @@
 //! The node: dispatches inputs to peers and collects their outputs.
 
 use crate::config::{EngineConfig, LinkConfig, PeerConfig, Reorder, VpnConfig, Weights};
+use crate::drill::Drill;
 use crate::egress::Output;
 use crate::event::{Command, CommandError, Event, VpnChange};
 use crate::interface::{LinkEvent, Received, Transmit};
@@ -46,6 +47,7 @@ pub struct Engine {
     pub(crate) signal: Signalling,
     pub(crate) relaying: Relaying,
     pub(crate) trust: Trust,
+    pub(crate) drill: Option<Drill>,
     pub(crate) events: VecDeque<Event>,
     events_taken: u64,
     output: Output,
@@ -92,6 +94,7 @@ impl Engine {
             signal: Signalling::default(),
             relaying: Relaying::default(),
             trust: Trust::new(&config.accepted_stamps),
+            drill: None,
             events: VecDeque::new(),
             events_taken: 0,
             output: Output::default(),
@@ -299,6 +302,10 @@ impl Engine {
         }
     }
 
+    pub(crate) fn links(&self) -> impl Iterator<Item = &Link> {
+        self.links.iter()
+    }
+
     /// Calls every peer that has an address and no session.
     pub(crate) fn start_handshakes(&mut self, now: Instant) {
         for peer in self.peers.iter().filter(|p| !p.is_established() && p.endpoints().next().is_some()) {
@@ -357,6 +364,9 @@ impl Engine {
     }
 
     pub(crate) fn handle_datagram(&mut self, now: Instant, received: &Received, start: usize, end: usize) {
+        if self.is_cut(received.link, &received.source) {
+            return;
+        }
         let Some(bytes) = self.pool.bytes_mut(received.buf).get_mut(start..end) else { return };
         match PacketType::of(bytes) {
             Ok(packet_type) if packet_type.is_sealed() => match self.sessions.open(bytes) {
@@ -484,6 +494,7 @@ impl Engine {
         for index in 0..self.peers.len() {
             self.with_peer(now, index, |p, cx| p.on_timeout(cx));
         }
+        self.drive_drill(now);
         self.look_after_certified(now);
         self.refresh_relaying(now);
         self.signal.handle_timeout(now, &mut self.events);
@@ -547,6 +558,7 @@ impl Engine {
             Command::SetWeights(weights) => self.set_weights(weights),
             Command::SetVpn { vpn, change } => self.set_vpn(now, &vpn, change),
             Command::Ping { peer, id } => self.ping(now, &peer, id),
+            Command::Drill { of, time, force } => self.start_drill(now, of, time, force),
             Command::Close => {
                 for peer in &mut self.peers {
                     peer.close();
@@ -628,8 +640,13 @@ impl Engine {
             return Some(transmit);
         }
         while let Some(transmit) = self.poll_own(now, out) {
-            if let Some(transmit) = self.wrap(transmit, out) {
-                return Some(transmit);
+            if self.is_cut(transmit.link, &transmit.destination) {
+                continue;
+            }
+            let wrapped = self.wrap(transmit, out);
+            let leaves = wrapped.filter(|transmit| !self.is_cut(transmit.link, &transmit.destination));
+            if leaves.is_some() {
+                return leaves;
             }
         }
         None
@@ -680,6 +697,7 @@ impl Engine {
             self.signal.next_timeout(),
             self.relaying.next_timeout(),
             self.trust.next_timeout(),
+            self.drill_deadline(),
         ];
         peers.chain(others.into_iter().flatten()).min()
     }

@@ -3,9 +3,11 @@
 mod arrive;
 mod commit;
 mod control;
+mod explain;
 mod grants;
 mod ingress;
 mod loops;
+mod probes;
 mod recovery;
 mod report;
 mod settle;
@@ -19,6 +21,7 @@ mod way_in;
 
 pub(crate) use arrive::Datagram;
 pub(crate) use loops::LoneMarker;
+pub(crate) use probes::Probes;
 pub(crate) use way_in::Admitted;
 
 use crate::config::{PeerConfig, QueueKind, Reorder, Schedule, WrrOrder};
@@ -156,6 +159,8 @@ pub(crate) struct Peer {
     /// What the paths grant to signalled flows, where signalling is wanted.
     offer: Option<Box<Offer>>,
     tidings: Tidings,
+    /// Of the drill under way, or the last one.
+    pub(crate) probes: Option<Probes>,
 }
 
 impl Peer {
@@ -203,6 +208,7 @@ impl Peer {
             totals: Totals::default(),
             offer: None,
             tidings: Tidings::default(),
+            probes: None,
         }
     }
 

@@ -82,7 +82,7 @@ impl fmt::Display for RouteError {
 }
 
 /// The name of a node on ways.
-fn label(key: &PublicKey) -> Label {
+pub(crate) fn label(key: &PublicKey) -> Label {
     let [a, b, c, d, ..] = key.node_id().0;
     Label(u32::from_be_bytes([a, b, c, d]))
 }
