@@ -227,6 +227,7 @@ impl Engine {
     pub(crate) fn remove_peer(&mut self, now: Instant, index: usize, cause: &'static str) {
         let id = self.peers[index].id;
         self.with_peer(now, index, |p, cx| p.retire(cx, cause));
+        self.overlay.forget_peer(id);
         self.sessions.remove_peer(id);
     }
 

@@ -101,12 +101,21 @@ impl Meetings {
         &self.contacts
     }
 
+    /// The peers that were called.
+    pub(super) fn met(&self) -> impl Iterator<Item = PeerId> {
+        self.met.keys().copied()
+    }
+
     pub(crate) fn has(&self, peer: PeerId) -> bool {
         self.met.contains_key(&peer)
     }
 
     pub(crate) fn forget(&mut self, peer: PeerId) {
         self.met.remove(&peer);
+    }
+
+    fn is_leaving(&self, peer: PeerId) -> bool {
+        self.met.get(&peer).is_some_and(|met| met.is_leaving)
     }
 
     fn rests(&mut self, now: Instant, key: &PublicKey) -> bool {
@@ -142,11 +151,13 @@ impl Engine {
         if self.trust.revocations.has(&key) {
             return Err(Unmet::Revoked);
         }
-        if let Some(peer) = self.sessions.peer_by_key(&key) {
-            if self.is_dynamic(peer) {
+        match self.sessions.peer_by_key(&key) {
+            Some(peer) if self.overlay.meetings.is_leaving(peer) => self.dismiss(now, peer, "it is called anew"),
+            Some(peer) => {
                 self.meet_again(now, peer, contact);
+                return Ok(peer);
             }
-            return Ok(peer);
+            None => {}
         }
         let policy = self.trust.policy_of_certified().ok_or(Unmet::NothingToShow)?;
         if self.overlay.meetings.rests(now, &key) {
@@ -181,10 +192,10 @@ impl Engine {
 
     fn meet_again(&mut self, now: Instant, peer: PeerId, contact: &Contact) {
         if let Some(met) = self.overlay.meetings.met.get_mut(&peer) {
-            (met.wanted_at, met.is_leaving) = (now, false);
+            met.wanted_at = now;
         }
         let is_established = self.peers.get(usize::from(peer.0)).is_some_and(|peer| peer.is_established());
-        if !is_established {
+        if !is_established && self.is_dynamic(peer) {
             self.call_at(now, peer, &contact.endpoints);
         }
     }
@@ -216,6 +227,7 @@ impl Engine {
     pub(crate) fn on_shown(&mut self, now: Instant, peer: PeerId) -> bool {
         if !self.overlay.meetings.has(peer) || self.trust.is_certified(peer) {
             self.renew(now, peer);
+            self.note_member(now, peer);
             return true;
         }
         let Some(key) = self.peers.get(usize::from(peer.0)).map(|peer| peer.config.public_key) else { return false };
@@ -234,7 +246,6 @@ impl Engine {
     /// Lets a node go that was called in vain.
     fn give_up(&mut self, now: Instant, peer: PeerId, why: Unmet) {
         let Some(key) = self.peers.get(usize::from(peer.0)).map(|peer| peer.config.public_key) else { return };
-        self.overlay.meetings.forget(peer);
         self.remove_peer(now, peer.0.into(), "it did not show a good certificate");
         self.on_peer_changed(now, peer);
         if self.overlay.meetings.note(now, key, Some(&why)) {
@@ -283,6 +294,7 @@ impl Engine {
         } else if now - met.wanted_at >= WANTED_FOR {
             met.is_leaving = true;
             of.close();
+            of.stop_calling();
         }
     }
 }

@@ -16,6 +16,7 @@ use crate::node::Engine;
 use crate::peer::Peer;
 use crate::relay::{is_route, label_of};
 use alloc::boxed::Box;
+use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 use core::net::SocketAddr;
 use meet::Meetings;
@@ -46,6 +47,8 @@ pub(crate) struct Overlaying {
     wake: Option<Instant>,
     look_at: Option<Instant>,
     pub(crate) meetings: Meetings,
+    /// Configured peers that have shown a certificate, too: others are not told of the network.
+    members: BTreeSet<PeerId>,
 }
 
 impl Overlaying {
@@ -56,6 +59,12 @@ impl Overlaying {
 
     pub(crate) fn is_on(&self) -> bool {
         self.state.is_some()
+    }
+
+    /// It is no peer any more.
+    pub(crate) fn forget_peer(&mut self, peer: PeerId) {
+        self.meetings.forget(peer);
+        self.members.remove(&peer);
     }
 }
 
@@ -71,7 +80,23 @@ impl Engine {
         self.overlay.state = config.as_ref().map(|config| Box::new(self.new_overlay(now, config)));
         self.overlay.config = config;
         self.overlay.look_at = Some(now + LOOK_INTERVAL);
+        self.overlay.members.clear();
+        let in_session: Vec<PeerId> =
+            self.peers.iter().filter(|peer| peer.is_established()).map(|peer| peer.id).collect();
+        for peer in in_session {
+            self.note_member(now, peer);
+            self.on_session(now, peer);
+        }
         self.settle_overlay(now);
+    }
+
+    /// A configured peer has shaken hands: it is of the network while it shows a good certificate.
+    fn note_member(&mut self, now: Instant, peer: PeerId) {
+        if self.overlay.is_on() && !self.is_dynamic(peer) && self.has_shown_good(now, peer) {
+            self.overlay.members.insert(peer);
+        } else {
+            self.overlay.members.remove(&peer);
+        }
     }
 
     fn new_overlay(&self, now: Instant, config: &OverlayConfig) -> Overlay {
@@ -93,8 +118,8 @@ impl Engine {
     /// A session with a peer has begun.
     pub(crate) fn on_session(&mut self, now: Instant, peer: PeerId) {
         let (Some(state), Some(of)) = (&mut self.overlay.state, self.peers.get(usize::from(peer.0))) else { return };
-        // A peer by certificate introduces itself if it wants; a configured one may know of no overlay.
-        if !self.trust.is_certified(peer) {
+        // A peer by certificate introduces itself if it wants.
+        if self.overlay.members.contains(&peer) {
             let (public_key, endpoints) = (of.config.public_key, of.config.endpoints.clone());
             state.handle_met(now, &named(&Contact { public_key, endpoints }));
         }
@@ -120,7 +145,8 @@ impl Engine {
     }
 
     fn on_overlay_message(&mut self, now: Instant, peer: PeerId, bytes: &[u8]) {
-        let Some(of) = self.peers.get(usize::from(peer.0)) else { return };
+        let is_of_network = self.trust.is_certified(peer) || self.overlay.members.contains(&peer);
+        let Some(of) = self.peers.get(usize::from(peer.0)).filter(|_| is_of_network) else { return };
         let (id, public_key) = (of.node, of.config.public_key);
         let seen: Vec<SocketAddr> = of.direct_remotes().collect();
         let Some(state) = &mut self.overlay.state else { return };
@@ -158,7 +184,10 @@ impl Engine {
     fn send_overlay_message(&mut self, now: Instant, to: NodeId, message: &[u8]) {
         let peer = self.peer_at(to).and_then(|peer| self.peers.get_mut(usize::from(peer.0)));
         if let Some(peer) = peer.filter(|peer| peer.is_established()) {
-            return peer.tell_overlay(message);
+            if self.trust.is_certified(peer.id) || self.overlay.members.contains(&peer.id) {
+                peer.tell_overlay(message);
+            }
+            return;
         }
         let details = self.overlay.state.as_ref().and_then(|state| state.details(to));
         if let Some(contact) = details.and_then(Contact::decode).filter(|contact| contact.id() == to) {

@@ -19,6 +19,8 @@ pub struct OverlayStatus {
     pub members: Vec<OverlayMember>,
     /// How often a member has fallen silent since the start.
     pub losses: u64,
+    /// Nodes that were called and have not answered yet.
+    pub calling: usize,
     /// The configuration's contacts.
     pub contacts: Vec<ContactStatus>,
 }
@@ -69,6 +71,7 @@ impl Engine {
             id: state.id(),
             is_ready: state.is_ready(),
             members,
+            calling: self.overlay.meetings.met().filter(|peer| !self.trust.is_certified(*peer)).count(),
             losses: state.census().losses,
             contacts: self.overlay.meetings.contacts().iter().map(contact).collect(),
         })

@@ -140,7 +140,9 @@ impl Peer {
         for frame in Frames::new(frames) {
             let Ok(frame) = frame else { break };
             if let Frame::Close { .. } = frame {
-                self.stop_calling(cx);
+                if cx.trust.is_certified(self.id) {
+                    self.stop_calling();
+                }
                 self.on_lost(cx, "the peer closed it");
                 return None;
             }

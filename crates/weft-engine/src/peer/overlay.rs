@@ -1,6 +1,6 @@
 //! Messages of the overlay on their way to and from the peer. They may be lost: who asked asks again.
 
-use super::{Context, Peer};
+use super::Peer;
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use weft_units::{Duration, Instant};
@@ -54,12 +54,10 @@ impl Peer {
         !self.overlay.arrived.is_empty()
     }
 
-    /// A peer by certificate that has ended the session is not called again before somebody wants it.
-    pub(super) fn stop_calling(&mut self, cx: &Context<'_>) {
-        if cx.trust.is_certified(self.id) {
-            self.config.endpoints.clear();
-            self.detours.clear();
-        }
+    /// It is not called again before somebody wants it.
+    pub(crate) fn stop_calling(&mut self) {
+        self.config.endpoints.clear();
+        self.detours.clear();
     }
 
     /// Whether a message has come within this time.

@@ -226,6 +226,17 @@ impl Engine {
         Ok(())
     }
 
+    /// Whether a peer has shown a certificate for its key that holds now.
+    pub(crate) fn has_shown_good(&self, now: Instant, peer: PeerId) -> bool {
+        let key = self.peers.get(usize::from(peer.0)).map(|peer| peer.config.public_key);
+        let holds = |shown: &Certificate| {
+            let config = self.trust.config.as_ref();
+            config.is_some_and(|config| self.trust.check(now, config, shown).is_ok())
+        };
+        let shown = Certificate::decode(self.sessions.shown_certificate(peer));
+        shown.is_ok_and(|shown| Some(shown.claims().public_key) == key && holds(&shown))
+    }
+
     /// A peer is what this certificate says.
     fn accept(&mut self, now: Instant, peer: PeerId, certificate: Certificate) {
         let Some(config) = self.trust.peer_config(certificate.claims()) else { return };
@@ -263,7 +274,6 @@ impl Engine {
             self.trust.stamps.insert(key, stamp);
         }
         self.trust.certified.remove(&peer);
-        self.overlay.meetings.forget(peer);
         self.remove_peer(now, index, cause);
         self.on_peer_changed(now, peer);
         self.events.push_back(Event::Left { name, cause });

@@ -93,6 +93,16 @@ impl Cloud {
         node
     }
 
+    /// One node has another in its configuration.
+    pub fn configure(&mut self, node: usize, other: usize) {
+        let Contact { public_key, endpoints } = contact(other);
+        let prefixes = vec![Prefix { address: inner(other).into(), length: 32 }];
+        let (name, routes, policy) = (format!("n{other}"), Vec::new(), Policy::default());
+        let peer = PeerConfig { name, public_key, endpoints, routes, prefixes, policy };
+        let engine = &mut self.nodes[node].engine;
+        engine.reconfigure(self.now, vec![peer], Vec::new(), Vec::new(), None).unwrap();
+    }
+
     /// A node starts anew.
     pub fn restart(&mut self, node: usize, contacts: &[Contact]) {
         self.nodes[node].engine = new_engine(node, self.now);
