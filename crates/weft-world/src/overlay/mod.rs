@@ -7,10 +7,12 @@ pub mod deaths;
 mod judge;
 pub mod quiet;
 pub mod scale;
+mod sites;
 mod terrain;
 mod world;
 
 pub use judge::{Roots, Walk, missing_in_cells, walk};
+pub use sites::{Finding, Lie, Registry};
 pub use terrain::{Shape, Terrain};
 pub use world::{Arrival, Traffic, World};
 
