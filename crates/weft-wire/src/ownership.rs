@@ -7,10 +7,10 @@
 //! renew    12 | key 20                             holder to owner: others hold this key now
 //!
 //! question  1 | key 20                             who is to hold the key?
-//!           2 | address                            who owns the address?
-//! reply     1 | count | contacts                   a contact is id 20 | details
+//!           2 | key 20 | address                   who owns the address, in the region with this key?
+//! reply     1 | count | contacts                   these hold the key; a contact is id 20 | details
 //!           2 | seq u64 | details | certificate
-//!           3                                      nobody, as far as the holder knows
+//!           3                                      the sender holds the key, and knows of no owner
 //! details   length | bytes, as in an introduction
 //! address   4 or 6 | bytes
 //! ```
@@ -146,7 +146,7 @@ impl<'a> Message<'a> {
 }
 
 /// Bytes of the longest question.
-pub const MAX_QUESTION: usize = 1 + NodeId::LEN;
+pub const MAX_QUESTION: usize = 1 + NodeId::LEN + 1 + 16;
 
 /// The body of a call to a key's root.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -154,7 +154,12 @@ pub enum Question {
     /// Which nodes are to hold what belongs to this key?
     Holders(NodeId),
     /// Who owns this address?
-    Owner(IpAddr),
+    Owner {
+        /// The key of a region that holds it.
+        key: NodeId,
+        /// The address.
+        address: IpAddr,
+    },
 }
 
 impl Question {
@@ -166,11 +171,7 @@ impl Question {
         let mut r = Reader::new(bytes);
         let question = match r.u8()? {
             HOLDERS => Question::Holders(read_id(&mut r)?),
-            OWNER => Question::Owner(match r.u8()? {
-                4 => IpAddr::from(*r.array::<4>()?),
-                6 => IpAddr::from(*r.array::<16>()?),
-                _ => return Err(WireError::UnknownType),
-            }),
+            OWNER => Question::Owner { key: read_id(&mut r)?, address: read_address(&mut r)? },
             _ => return Err(WireError::UnknownType),
         };
         r.end().map(|()| question)
@@ -187,13 +188,10 @@ impl Question {
                 w.u8(HOLDERS)?;
                 w.put(key.as_bytes())?;
             }
-            Question::Owner(IpAddr::V4(address)) => {
-                w.put(&[OWNER, 4])?;
-                w.put(&address.octets())?;
-            }
-            Question::Owner(IpAddr::V6(address)) => {
-                w.put(&[OWNER, 6])?;
-                w.put(&address.octets())?;
+            Question::Owner { key, address } => {
+                w.u8(OWNER)?;
+                w.put(key.as_bytes())?;
+                write_address(&mut w, address)?;
             }
         }
         Ok(w.len())
@@ -203,11 +201,11 @@ impl Question {
 /// The body of an answer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Reply<'a> {
-    /// These hold the key, the nearest first.
+    /// These hold the key, the nearest first; also when somebody else is asked for an owner.
     Holders(Contacts<'a>),
     /// What the owner claims.
     Owner(Claim<'a>),
-    /// Nobody claims the address here.
+    /// The sender holds the key, and nobody claims the address.
     Nobody,
 }
 
@@ -259,6 +257,21 @@ pub fn emit_holders<'a>(contacts: impl Iterator<Item = Contact<'a>>, out: &mut [
     w.u8(HOLDERS)?;
     write_contacts(&mut w, contacts)?;
     Ok(w.len())
+}
+
+fn read_address(r: &mut Reader<'_>) -> Result<IpAddr, WireError> {
+    match r.u8()? {
+        4 => r.array::<4>().map(|octets| IpAddr::from(*octets)),
+        6 => r.array::<16>().map(|octets| IpAddr::from(*octets)),
+        _ => Err(WireError::UnknownType),
+    }
+}
+
+fn write_address(w: &mut Writer<'_>, address: IpAddr) -> Result<(), WireError> {
+    match address {
+        IpAddr::V4(address) => w.u8(4).and_then(|()| w.put(&address.octets())),
+        IpAddr::V6(address) => w.u8(6).and_then(|()| w.put(&address.octets())),
+    }
 }
 
 /// A certificate has no length of its own: it is what is left.

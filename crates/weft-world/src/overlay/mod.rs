@@ -5,6 +5,7 @@ pub mod brownout;
 pub mod churn;
 pub mod deaths;
 mod judge;
+pub mod ownership;
 pub mod quiet;
 pub mod scale;
 mod sites;

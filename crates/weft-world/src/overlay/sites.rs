@@ -4,12 +4,12 @@ use super::world::World;
 use std::collections::BTreeSet;
 use std::net::IpAddr;
 use weft_core::route::overlay::{Contact, Overlay};
-use weft_core::route::ownership::{Authority, Context, Directory, Event, Found, Grant};
+use weft_core::route::ownership::{Authority, Context, Directory, Event, Found, Grant, Region};
 use weft_session::{Certificate, Claims, PublicKey, RootKey, RootPublicKey};
 use weft_units::{Duration, Instant, NodeId, Rng};
 use weft_wire::call;
 use weft_wire::certificate::Prefix;
-use weft_wire::ownership::{Claim, Reply, emit_holders};
+use weft_wire::ownership::{self, Claim, Reply, Verdict, emit_holders};
 
 /// The world's time zero, in seconds since 1970.
 pub const START_UNIX_S: u64 = 1_700_000_000;
@@ -163,7 +163,28 @@ impl World {
         self.show(node, certificate.unwrap_or_default());
     }
 
-    /// Lets a node claim what a certificate says, whosever it is.
+    /// What `holder` makes of a claim by `thief` with any certificate.
+    pub fn claim_as(&mut self, thief: u32, holder: u32, certificate: &[u8], seq: u64) -> Option<Verdict> {
+        let claim = Claim { seq, details: &self.nodes[thief as usize].contact.details, certificate };
+        let mut out = [0; ownership::MAX_MESSAGE];
+        let len = ownership::Message::Claim(claim).emit(&mut out).ok()?;
+        let thief = self.id(thief);
+        self.with_directory(holder, |directory, context| {
+            let mut verdict = [0; ownership::MAX_MESSAGE];
+            directory.handle_message(context, thief, &out[..len]).ok()?;
+            while let Some(transmit) = directory.poll_transmit(context.overlay, &mut verdict) {
+                let bytes = &verdict[..transmit.len];
+                if let (true, Ok(ownership::Message::Verdict { verdict, .. })) =
+                    (transmit.to == thief, ownership::Message::parse(bytes))
+                {
+                    return Some(verdict);
+                }
+            }
+            None
+        })?
+    }
+
+    /// Lets a node claim what a certificate of its own says.
     pub fn show(&mut self, node: u32, certificate: Vec<u8>) {
         self.nodes[node as usize].site.certificate = certificate.clone();
         self.with_directory(node, |directory, context| directory.own(context, &certificate));
@@ -173,6 +194,16 @@ impl World {
     pub fn withdraw(&mut self, node: u32) {
         self.nodes[node as usize].site.certificate.clear();
         self.with_directory(node, |directory, context| directory.withdraw(context));
+    }
+
+    /// A node gets another address.
+    pub fn relocate(&mut self, node: u32) {
+        let this = &mut self.nodes[node as usize];
+        this.contact.details[0] += 1;
+        if let Some(overlay) = &mut this.overlay {
+            overlay.set_details(&this.contact.details);
+        }
+        self.with_directory(node, |directory, context| directory.contact_changed(context));
     }
 
     /// The root revokes a node's certificates, and everybody hears of it.
@@ -216,6 +247,16 @@ impl World {
     /// What else has happened to directories since the last call.
     pub fn take_reports(&mut self) -> Vec<(u32, Event)> {
         std::mem::take(&mut self.reports)
+    }
+
+    /// A region's place on the ring.
+    pub fn key_of(&self, region: Region) -> NodeId {
+        self.registry.as_ref().map_or(NodeId::default(), |registry| region.key(&Now { registry, now: self.now() }))
+    }
+
+    /// How many nodes a node met for the directory's sake only.
+    pub fn met(&self, node: u32) -> u32 {
+        self.nodes[node as usize].site.met.len() as u32
     }
 
     /// A node's directory, while it is alive.

@@ -205,7 +205,8 @@ impl World {
 
     /// A node falls silent.
     pub fn kill(&mut self, node: u32) {
-        self.nodes[node as usize].overlay = None;
+        let this = &mut self.nodes[node as usize];
+        (this.overlay, this.site.directory) = (None, None);
     }
 
     /// Sends a packet toward the root of `key`; gives its number.

@@ -51,7 +51,8 @@ impl LeafSet {
     pub fn spacing(&self) -> u64 {
         let (Some(first), Some(last)) = (self.counterclockwise.last(), self.clockwise.last()) else { return u64::MAX };
         if self.closes_the_ring() {
-            let others = self.clockwise.iter().chain(self.counterclockwise.iter().filter(|id| !self.clockwise.contains(id)));
+            let others =
+                self.clockwise.iter().chain(self.counterclockwise.iter().filter(|id| !self.clockwise.contains(id)));
             return u64::MAX / (others.count() as u64 + 1);
         }
         first.clockwise_to(last).share() / (2 * LEAVES as u64)

@@ -175,6 +175,11 @@ impl Overlay {
         &self.own
     }
 
+    /// This node can be reached otherwise than before: who meets it from now on is told so.
+    pub fn set_details(&mut self, details: &[u8]) {
+        self.own.details = details.into();
+    }
+
     /// Whether it has found its place: before that it delivers nothing, and others route nothing by it.
     pub fn is_ready(&self) -> bool {
         self.state.is_ready

@@ -1,7 +1,7 @@
 //! What this node owns, and whom it tells: every minute it asks who holds the keys of its prefixes, and tells each of them itself.
 //!
-//! It asks at the key and at one mean distance between nodes on either side of it: a root that lies about who else holds the key hides the
-//! owner from no one.
+//! It asks at the key and, in turns, one or two mean distances between nodes beside it, on either side: a root that lies about who else
+//! holds the key hides the owner from no one.
 
 use super::region::Region;
 use super::{Context, DIRECTORY, REFRESH, beside, question};
@@ -93,9 +93,9 @@ impl Announcer {
         self.places = keys.into_iter().map(|key| Place { key, asked_at: None, due: at.now }).collect();
         self.asked.clear();
         self.begin_round(at.now);
+        self.tell_all(at.now);
         if self.certificate.is_none() {
             self.round_at = Instant::FAR_FUTURE;
-            self.tell_all(at.now);
         }
     }
 
@@ -236,7 +236,7 @@ impl Announcer {
         let Some(place) = self.places.get_mut(n).filter(|place| place.due <= at.now) else { return };
         (place.asked_at, place.due) = (Some(at.now), Instant::FAR_FUTURE);
         let body = question(Question::Holders(place.key));
-        for attempt in 0..3 {
+        for attempt in if self.round.is_multiple_of(2) { [0, 1, 2] } else { [0, 3, 4] } {
             let key = beside(at.overlay, place.key, attempt);
             if let Ok(number) = calls.call(at.now, at.overlay, key, DIRECTORY, &body, PATIENCE) {
                 self.asked.insert(number, place.key);

@@ -38,7 +38,8 @@ impl<T> Timed<T> {
     /// Who ends first makes room.
     fn put(&mut self, prefix: Prefix, until: Instant, value: T) {
         if self.0.len() >= MOST
-            && let Some((first, _)) = self.0.iter().min_by_key(|(_, (until, _))| *until).map(|(prefix, e)| (*prefix, e.0))
+            && let Some((first, _)) =
+                self.0.iter().min_by_key(|(_, (until, _))| *until).map(|(prefix, e)| (*prefix, e.0))
         {
             self.0.remove(&first);
         }
@@ -80,8 +81,13 @@ impl Cache {
 
     /// An owner was not reached where it was said to be.
     pub fn fail(&mut self, now: Instant, owner: NodeId) {
-        let known: Vec<(Prefix, Owner)> =
-            self.owners.0.iter().filter(|(_, (_, o))| o.id == owner).map(|(scope, (_, o))| (*scope, o.clone())).collect();
+        let known: Vec<(Prefix, Owner)> = self
+            .owners
+            .0
+            .iter()
+            .filter(|(_, (_, o))| o.id == owner)
+            .map(|(scope, (_, o))| (*scope, o.clone()))
+            .collect();
         self.forget(owner);
         for (scope, Owner { details, .. }) in known {
             let count = self.failures(now, scope.0) + 1;

@@ -1,8 +1,8 @@
 //! Who owns an address: its regions are asked for, the longest first, which decides; the next one as soon as there is a first doubt, so
 //! that who keeps a coarse region, in which everybody's addresses are, is asked only about what is not in a finer one.
 //!
-//! A holder may be silent, new, or lie. A question without an answer is asked again at once beside the key, where other holders are; that
-//! nobody owns an address is believed of two, and an owner by its certificate only.
+//! A holder may be silent, new, or lie. A question without an answer is asked again at once beside the key, where other holders are, or of one
+//! that is named instead; that nobody owns an address is believed of two, and an owner by its certificate only.
 
 use super::cache::Cache;
 use super::region::{LEVELS, Region};
@@ -12,12 +12,13 @@ use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec::Vec;
 use core::net::IpAddr;
 use weft_units::{Duration, Instant, NodeId};
+use weft_wire::overlay::Contacts;
 use weft_wire::ownership::{Question, Reply};
 
 /// Questions about one region: at the key, then on either side of it.
 const ATTEMPTS: usize = 5;
 /// A question is asked elsewhere if there is no answer after so many milliseconds.
-const ASK_ELSEWHERE_MS: [u64; ATTEMPTS] = [400, 400, 400, 800, 2_000];
+const ASK_ELSEWHERE_MS: [u64; ATTEMPTS] = [300, 300, 400, 1_000, 2_000];
 /// A late answer counts, too.
 const PATIENCE: Patience = Patience { first: Duration::from_secs(4), tries: 1 };
 /// Addresses that are looked up at a time.
@@ -30,6 +31,8 @@ enum Progress {
         attempts: usize,
         /// One answer for each that said there is nobody.
         denied_by: Vec<NodeId>,
+        /// A holder somebody named, to be asked next.
+        named: Option<NodeId>,
         /// When it is asked elsewhere; far away before the first question.
         due: Instant,
     },
@@ -63,7 +66,7 @@ impl Lookups {
         if self.open.len() >= MOST {
             return false;
         }
-        let asking = || Progress::Asking { attempts: 0, denied_by: Vec::new(), due: Instant::FAR_FUTURE };
+        let asking = || Progress::Asking { attempts: 0, denied_by: Vec::new(), named: None, due: Instant::FAR_FUTURE };
         let regions = Region::around(address).map(|region| (region.key(at.authority), asking()));
         self.open.insert(address, Lookup { regions, first: failures });
         self.ask(at, calls, address, 0);
@@ -95,7 +98,11 @@ impl Lookups {
                 None => return self.ask_unless_asked(at, calls, address, level),
             },
             Some(Reply::Nobody) => None,
-            _ => return self.ask_unless_asked(at, calls, address, level),
+            Some(Reply::Holders(contacts)) => {
+                self.redirect(address, level, by, contacts);
+                return self.ask_unless_asked(at, calls, address, level);
+            }
+            None => return self.ask_unless_asked(at, calls, address, level),
         };
         if owner.as_ref().is_some_and(|owner| cache.has_failed(at.now, address, owner.id, &owner.details)) {
             return self.ask_unless_asked(at, calls, address, level);
@@ -149,6 +156,17 @@ impl Lookups {
         self.found.pop_front()
     }
 
+    /// Somebody who does not hold the key names those who do. One that has not denied it yet is asked next.
+    fn redirect(&mut self, address: IpAddr, level: usize, by: NodeId, contacts: Contacts<'_>) {
+        if let Some(lookup) = self.open.get_mut(&address)
+            && let Some((_, Progress::Asking { attempts, denied_by, named, .. })) = lookup.regions.get_mut(level)
+        {
+            let others: Vec<NodeId> =
+                contacts.map(|contact| contact.id).filter(|id| *id != by && !denied_by.contains(id)).collect();
+            *named = others.get(*attempts % others.len().max(1)).copied();
+        }
+    }
+
     fn ask_unless_asked(&mut self, at: &Context<'_>, calls: &mut Calls, address: IpAddr, level: usize) {
         if !self.asked.values().any(|of| *of == (address, level)) {
             self.ask(at, calls, address, level);
@@ -159,11 +177,12 @@ impl Lookups {
     fn ask(&mut self, at: &Context<'_>, calls: &mut Calls, address: IpAddr, level: usize) {
         let Some(lookup) = self.open.get_mut(&address) else { return };
         let first = lookup.first;
-        let Some((key, Progress::Asking { attempts, due, .. })) = lookup.regions.get_mut(level) else { return };
+        let Some((key, Progress::Asking { attempts, due, named, .. })) = lookup.regions.get_mut(level) else { return };
         let (key, attempt) = (*key, *attempts);
         if let Some(wait) = ASK_ELSEWHERE_MS.get(attempt) {
             (*attempts, *due) = (attempt + 1, at.now + Duration::from_millis(*wait));
-            let (place, body) = (beside(at.overlay, key, (first + attempt) % ATTEMPTS), question(Question::Owner(address)));
+            let place = named.take().unwrap_or_else(|| beside(at.overlay, key, (first + attempt) % ATTEMPTS));
+            let body = question(Question::Owner { key, address });
             if let Ok(number) = calls.call(at.now, at.overlay, place, DIRECTORY, &body, PATIENCE) {
                 self.asked.insert(number, (address, level));
             }

@@ -36,6 +36,7 @@ use weft_units::{Duration, Instant, NodeId, RingDistance, Rng};
 use weft_wire::WireError;
 use weft_wire::call;
 use weft_wire::certificate::Prefix;
+use weft_wire::overlay::Contact;
 use weft_wire::ownership::{Claim, MAX_QUESTION, Message, Question, Reply, Verdict, emit_holders};
 
 /// Nodes that keep what belongs to a key: its root, and the four next to it.
@@ -394,7 +395,8 @@ impl Directory {
     }
 
     fn on_verdict(&mut self, from: NodeId, seq: u64, verdict: Verdict) {
-        if self.announcer.on_verdict(from, seq) && verdict != Verdict::Taken {
+        // Who holds nothing of it any more was told so that it forgets what it held.
+        if self.announcer.on_verdict(from, seq) && !matches!(verdict, Verdict::Taken | Verdict::Elsewhere) {
             self.events.push_back(Event::Refused(from, verdict));
         }
     }
@@ -448,24 +450,27 @@ impl Directory {
     fn reply(&mut self, at: &Context<'_>, asked: &Asked) {
         let mut out = [0; call::MAX_BODY];
         let emitted = match Question::parse(&asked.body) {
-            Ok(Question::Holders(key)) => {
-                let ids = nearest(at.overlay.id(), at.overlay.leaves(), key);
-                let contact = |id: &NodeId| {
-                    let own = at.overlay.contact();
-                    let details = if *id == own.id { Some(&*own.details) } else { at.overlay.details(*id) };
-                    details.map(|details| weft_wire::overlay::Contact { id: *id, details })
-                };
-                emit_holders(ids.iter().filter_map(contact), &mut out)
-            }
-            Ok(Question::Owner(address)) => {
-                self.store.owner_of(at.now, address).map_or(Reply::Nobody, Reply::Owner).emit(&mut out)
-            }
+            Ok(Question::Holders(key)) => self.name_holders(at, key, &mut out),
+            Ok(Question::Owner { key, address }) => match self.store.owner_of(at.now, address) {
+                Some(claim) => Reply::Owner(claim).emit(&mut out),
+                None if nearest(at.overlay.id(), at.overlay.leaves(), key).contains(&at.overlay.id()) => {
+                    Reply::Nobody.emit(&mut out)
+                }
+                None => self.name_holders(at, key, &mut out),
+            },
             Err(error) => Err(error),
         };
         if let Ok(len) = emitted {
             // A body that was just written into a body's room is not too long.
             let _ = self.calls.answer(at.now, at.overlay, asked, out.get(..len).unwrap_or_default());
         }
+    }
+
+    fn name_holders(&self, at: &Context<'_>, key: NodeId, out: &mut [u8]) -> Result<usize, WireError> {
+        let own = at.overlay.contact();
+        let details = |id| if id == own.id { Some(&*own.details) } else { at.overlay.details(id) };
+        let ids = nearest(own.id, at.overlay.leaves(), key);
+        emit_holders(ids.into_iter().filter_map(|id| Some(Contact { id, details: details(id)? })), out)
     }
 }
 

@@ -56,7 +56,8 @@ impl Store {
             return Verdict::Outdated;
         }
         // A signature that was checked need not be checked again.
-        let checked = known.and_then(|record| record.claim.as_ref()).filter(|kept| *kept.certificate == *claim.certificate);
+        let checked =
+            known.and_then(|record| record.claim.as_ref()).filter(|kept| *kept.certificate == *claim.certificate);
         let granted = match checked {
             Some(kept) => Some((kept.grant.clone(), kept.ends)),
             None => authority.check(claim.certificate).map(|grant| (grant.clone(), now + grant.holds_for)),
@@ -143,13 +144,12 @@ impl Store {
 
     /// Gives a prefix to who has a certificate for it, unless another has an older one.
     fn give(&mut self, prefix: Prefix, grant: &Grant, conflicts: &mut Vec<Conflict>) -> Verdict {
-        let others: Vec<(Prefix, NodeId)> =
-            self.overlaps(prefix).filter(|(_, owner)| *owner != grant.owner).collect();
+        let others: Vec<(Prefix, NodeId)> = self.overlaps(prefix).filter(|(_, owner)| *owner != grant.owner).collect();
         let seniority = |grant: &Grant| (grant.since_unix_s, grant.owner);
         let kept_by = |owner: &NodeId| self.records.get(owner).and_then(|record| record.claim.as_ref());
-        let older = others.iter().find(|(_, owner)| {
-            kept_by(owner).is_some_and(|kept| seniority(&kept.grant) < seniority(grant))
-        });
+        let older = others
+            .iter()
+            .find(|(_, owner)| kept_by(owner).is_some_and(|kept| seniority(&kept.grant) < seniority(grant)));
         if let Some((_, owner)) = older {
             conflicts.push(Conflict { prefix, owner: *owner, refused: grant.owner });
             return Verdict::Owned;
@@ -171,7 +171,8 @@ impl Store {
     fn overlaps(&self, prefix: Prefix) -> impl Iterator<Item = (Prefix, NodeId)> {
         let around = region::matches(&self.prefixes, prefix.0).filter(move |(known, _)| known.1 < prefix.1);
         let all = around.chain(region::within(&self.prefixes, prefix));
-        all.filter(move |(known, _)| *known == prefix || known.1 > 0 && prefix.1 > 0).map(|(known, owner)| (known, *owner))
+        all.filter(move |(known, _)| *known == prefix || known.1 > 0 && prefix.1 > 0)
+            .map(|(known, owner)| (known, *owner))
     }
 
     fn remove_prefixes(&mut self, owner: NodeId) {
