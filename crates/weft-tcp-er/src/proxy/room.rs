@@ -9,7 +9,7 @@ use std::thread::available_parallelism;
 const OTHERS: usize = 80;
 /// Listening sockets of a worker, which all workers' descriptors name, and what wakes it.
 const LISTENING: usize = 9;
-/// Connections that may come while the diversion is taken back, as a part of those there is room for.
+/// Connections that may come on top while the diversion is taken back, as a part of those there is room for.
 const SPARE: usize = 64;
 /// Pipes that may be in use; who finds none is copied for. The kernel gives so many their full size to a user without privileges.
 const PIPES: usize = 256;
@@ -25,21 +25,31 @@ const DEVIATIONS: usize = 6;
 pub struct Room {
     /// Connections that are taken in, by all workers.
     pub connections: usize,
-    /// Those that come on top while it is being said that there is no more room.
-    pub spare: usize,
-    /// Connections that one worker holds at most.
+    /// Connections of one worker that are taken in.
     pub each: usize,
     /// Pipes of one worker.
     pub pipes: usize,
 }
 
+impl Room {
+    /// Whether there are so many connections, `own` of them one worker's, that no more are to be taken in.
+    pub fn is_full(&self, own: usize, all: usize) -> bool {
+        own >= self.each || all >= self.connections
+    }
+
+    /// Whether there are so many that those which come nevertheless do not fit.
+    pub fn is_crammed(&self, own: usize, all: usize) -> bool {
+        own >= self.each + self.each / SPARE || all >= self.connections + self.connections / SPARE + 1
+    }
+}
+
 /// What `descriptors` for each of `workers` are enough for, `wanted` connections at most: each has two, so has each pipe.
 pub fn room_in(descriptors: usize, wanted: usize, workers: usize) -> Room {
     let pipes = (PIPES / workers).min(descriptors / 32);
-    let each = descriptors.saturating_sub(OTHERS + LISTENING * workers + 2 * pipes) / 2;
-    let most = workers * if workers > 1 { mean_within(each) } else { each };
-    let connections = wanted.min(most - most / SPARE);
-    Room { connections, spare: (most - connections).min(connections / SPARE + 1), each, pipes }
+    let most = descriptors.saturating_sub(OTHERS + LISTENING * workers + 2 * pipes) / 2;
+    let each = most - most / SPARE;
+    let fitting = workers * if workers > 1 { mean_within(each) } else { each };
+    Room { connections: wanted.min(fitting), each, pipes }
 }
 
 /// The mean m of a number that as good as never exceeds `most`: m + d √m = `most`, where √m is the standard deviation.
@@ -91,9 +101,10 @@ mod tests {
         for descriptors in [0, 100, 256, 1_024, 20_000, 1 << 20] {
             for wanted in [0, 1, 100, 16_384, 1 << 20] {
                 for workers in 1..=MOST_WORKERS {
-                    let Room { connections, spare, each, pipes } = room_in(descriptors, wanted, workers);
-                    assert!(connections <= wanted && connections + spare <= workers * each);
-                    assert!(each == 0 || OTHERS + LISTENING * workers + 2 * (each + pipes) <= descriptors);
+                    let room = room_in(descriptors, wanted, workers);
+                    assert!(room.connections <= wanted && room.connections <= workers * room.each);
+                    let most = (0..descriptors).rev().find(|own| !room.is_crammed(*own, 0)).map_or(0, |own| own + 1);
+                    assert!(most == 0 || OTHERS + LISTENING * workers + 2 * (most + room.pipes) <= descriptors);
                 }
             }
         }

@@ -137,8 +137,7 @@ impl<'a> Worker<'a> {
             match listener.socket.accept() {
                 Ok(None) => break,
                 Ok(Some(client)) => {
-                    if self.connections.len() < room.each
-                        && self.shared.connections() < room.connections + room.spare
+                    if !room.is_crammed(self.connections.len(), self.shared.connections())
                         && let Ok(connection) = Connection::new(client, listener.address, listener.role)
                     {
                         self.take_in(connection, listener.role);
@@ -153,7 +152,7 @@ impl<'a> Worker<'a> {
                 }
             }
         }
-        if self.connections.len() >= room.each || self.shared.connections() >= room.connections {
+        if room.is_full(self.connections.len(), self.shared.connections()) {
             self.shared.say_full();
         }
         Ok(())
