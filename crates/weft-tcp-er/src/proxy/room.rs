@@ -39,7 +39,7 @@ impl Room {
 
     /// Whether there are so many that those which come nevertheless do not fit.
     pub fn is_crammed(&self, own: usize, all: usize) -> bool {
-        own >= self.each + self.each / SPARE || all >= self.connections + self.connections / SPARE + 1
+        own >= self.each + self.each / SPARE || all > self.connections + self.connections / SPARE
     }
 }
 
