@@ -94,7 +94,9 @@ mod tests {
             prop_assert!(nodes >= 2 * LEAVES || leaves.covers(other));
             let even = u64::MAX / (nodes as u64 + 1);
             let spacing = leaves.spacing();
-            prop_assert!(if nodes < 2 * LEAVES { spacing.abs_diff(even) <= even >> 20 } else { spacing <= u64::MAX / 8 });
+            let is_plausible =
+                if nodes < 2 * LEAVES { spacing.abs_diff(even) <= even >> 20 } else { spacing <= u64::MAX / 8 };
+            prop_assert!(is_plausible);
         }
     }
 }
