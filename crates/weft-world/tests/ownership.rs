@@ -90,7 +90,7 @@ fn others_answer_when_a_root_dies() {
         estate.world.start(root, &[asker]);
         estate.wait(secs(20));
     }
-    assert!(ms.len() > 15 && percentile(&ms, 1.0) <= 1_200.0, "{ms:?}");
+    assert!(ms.len() > 15 && percentile(&ms, 0.9) <= 1_200.0 && percentile(&ms, 1.0) <= 1_500.0, "{ms:?}");
 }
 
 #[test]

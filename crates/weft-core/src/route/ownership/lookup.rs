@@ -16,9 +16,9 @@ use weft_wire::overlay::Contacts;
 use weft_wire::ownership::{Question, Reply};
 
 /// Questions about one region: at the key, then on either side of it.
-const ATTEMPTS: usize = 5;
+const ATTEMPTS: usize = 8;
 /// A question is asked elsewhere if there is no answer after so many milliseconds.
-const ASK_ELSEWHERE_MS: [u64; ATTEMPTS] = [300, 300, 400, 1_000, 2_000];
+const ASK_ELSEWHERE_MS: [u64; ATTEMPTS] = [300, 300, 400, 400, 500, 500, 1_000, 2_000];
 /// A late answer counts, too.
 const PATIENCE: Patience = Patience { first: Duration::from_secs(4), tries: 1 };
 /// Addresses that are looked up at a time.
@@ -31,6 +31,8 @@ enum Progress {
         attempts: usize,
         /// One answer for each that said there is nobody.
         denied_by: Vec<NodeId>,
+        /// Those who named others, and who were named.
+        passed: Vec<NodeId>,
         /// A holder somebody named, to be asked next.
         named: Option<NodeId>,
         /// When it is asked elsewhere; far away before the first question.
@@ -66,7 +68,13 @@ impl Lookups {
         if self.open.len() >= MOST {
             return false;
         }
-        let asking = || Progress::Asking { attempts: 0, denied_by: Vec::new(), named: None, due: Instant::FAR_FUTURE };
+        let asking = || Progress::Asking {
+            attempts: 0,
+            denied_by: Vec::new(),
+            passed: Vec::new(),
+            named: None,
+            due: Instant::FAR_FUTURE,
+        };
         let regions = Region::around(address).map(|region| (region.key(at.authority), asking()));
         self.open.insert(address, Lookup { regions, first: failures });
         self.ask(at, calls, address, 0);
@@ -156,14 +164,19 @@ impl Lookups {
         self.found.pop_front()
     }
 
-    /// Somebody who does not hold the key names those who do. One that has not denied it yet is asked next.
+    /// Somebody who does not hold the key names those who do: the nearest to the key is asked next, or the second, if the nearest should
+    /// have answered already.
     fn redirect(&mut self, address: IpAddr, level: usize, by: NodeId, contacts: Contacts<'_>) {
         if let Some(lookup) = self.open.get_mut(&address)
-            && let Some((_, Progress::Asking { attempts, denied_by, named, .. })) = lookup.regions.get_mut(level)
+            && let Some((key, Progress::Asking { denied_by, passed, named, .. })) = lookup.regions.get_mut(level)
         {
-            let others: Vec<NodeId> =
-                contacts.map(|contact| contact.id).filter(|id| *id != by && !denied_by.contains(id)).collect();
-            *named = others.get(*attempts % others.len().max(1)).copied();
+            passed.push(by);
+            let mut holders: Vec<NodeId> = contacts.map(|contact| contact.id).collect();
+            holders.sort_by_key(|id| (id.distance_to(key), *id));
+            let silent = usize::from(denied_by.is_empty());
+            let is_new = |id: &&NodeId| !denied_by.contains(id) && !passed.contains(id);
+            *named = holders.iter().skip(silent).find(is_new).copied();
+            passed.extend(*named);
         }
     }
 

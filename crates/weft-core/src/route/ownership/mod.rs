@@ -138,11 +138,11 @@ fn holders(own: NodeId, leaves: &LeafSet, key: NodeId) -> Vec<NodeId> {
     holders
 }
 
-/// Where to ask about a key: at itself, then one mean distance between nodes beside it on either side, then two: other holders are the
-/// roots there.
+/// Where to ask about a key: at itself, then one mean distance between nodes beside it on either side, then two, then four: other holders
+/// are the roots there, or nodes that name them.
 fn beside(overlay: &Overlay, key: NodeId, attempt: usize) -> NodeId {
-    let steps = attempt.div_ceil(2) as u64;
-    let share = overlay.leaves().spacing().wrapping_mul(steps);
+    let Some(doublings) = attempt.checked_sub(1) else { return key };
+    let share = overlay.leaves().spacing().wrapping_mul(1 << (doublings / 2));
     if attempt.is_multiple_of(2) { key.turned_by(share.wrapping_neg()) } else { key.turned_by(share) }
 }
 
