@@ -606,7 +606,7 @@ impl Engine {
         let others = [
             self.sessions.next_timeout(),
             self.signal.next_timeout(),
-            self.relaying.next_timeout(),
+            self.relaying_timeout(now),
             self.trust.next_timeout(),
             self.overlay.next_timeout(),
         ];

@@ -30,13 +30,18 @@ pub struct Identity {
 pub struct PresharedKey([u8; KEY_LEN]);
 
 impl PublicKey {
-    /// The name of the node that has this key: the first 160 bits of its SHA-256.
+    /// The place of the node that has this key: [`place_of`] it.
     pub fn node_id(&self) -> NodeId {
-        let hash = digest::digest(&digest::SHA256, &self.0);
-        let mut id = [0; NodeId::LEN];
-        id.iter_mut().zip(hash.as_ref()).for_each(|(to, from)| *to = *from);
-        NodeId::new(id)
+        place_of(&self.0)
     }
+}
+
+/// The first 160 bits of SHA-256 of some bytes: where they belong in the overlay.
+pub fn place_of(bytes: &[u8]) -> NodeId {
+    let hash = digest::digest(&digest::SHA256, bytes);
+    let mut id = [0; NodeId::LEN];
+    id.iter_mut().zip(hash.as_ref()).for_each(|(to, from)| *to = *from);
+    NodeId::new(id)
 }
 
 impl Identity {

@@ -356,7 +356,7 @@ fn handshake_response() {
     assert_eq!(hex(&out), hex(&unhex(&text)));
     assert_eq!(out.len(), 108);
     let parsed = Response::parse(&out).unwrap();
-    assert_eq!((parsed.sender, parsed.receiver, parsed.noise), (1, 2, &[0x66; 64]));
+    assert_eq!((parsed.sender, parsed.receiver, parsed.noise), (1, 2, &[0x66; 64][..]));
     assert_eq!((parsed.macs.mac1_covers, parsed.macs.mac2_covers), (&out[..76], &out[..92]));
     refuses_other_lengths_and_types(&out, MAX_RESPONSE_LEN, |bytes| Response::parse(bytes).err());
 }
