@@ -11,12 +11,12 @@ const NETWORK: &str = r#"
     for node in a b c; do
         n=$((n + 1)); ip netns add $node
         ip link add eth0 netns $node type veth peer name $node netns s
-        ip -n s link set $node master br0 up
+        ip -n s link set dev $node master br0 up
         ip -n $node addr add 192.0.2.$n/24 dev eth0; ip -n $node link set lo up; ip -n $node link set eth0 up
     done
     run() { node=$1; shift; ip netns exec $node $WEFT "$@" --control $node.sock; }
     up() { ip netns exec $1 $WEFT up -c $1.toml 2>>$1.log & eval "$1=$!"; }
-    pings() { ip netns exec $1 ping -c1 -W1 $2 >/dev/null; }
+    pings() { ip netns exec $1 ping -c1 -W0.2 $2 >/dev/null 2>&1; }
     now() { date +%s%3N; }
     # Milliseconds until a ping from $1 to $2 is answered.
     comes() { from=$(now); for _ in $(seq 200); do pings $1 $2 && break; sleep 0.05; done; echo $(($(now) - from)); }
@@ -69,12 +69,14 @@ fn two_nodes_that_know_a_third_talk_to_each_other_without_it() {
         r#"{NETWORK}
         up b; up a; comes a 10.9.0.2 >/dev/null; up c
         echo "== met"; comes a 10.9.0.3
-        sleep 1; echo "== status"; run a status
+        for _ in $(seq 100); do [ "$(run a status | grep -c "member, leaf")" = 2 ] && break; sleep 0.1; done
+        echo "== status"; run a status
         echo "== paths"; run a paths; echo "== routes"; ip -n a route
         kill -STOP $b
         echo "== alone"; ip netns exec a ping -c 40 -i 0.05 -W 1 10.9.0.3 | grep received
         kill -CONT $b; kill $c; wait $c
-        sleep 1; echo "== left"; run a status; ip -n a route
+        for _ in $(seq 150); do ip -n a route | grep -q "10.9.0.3 " || break; sleep 0.1; done
+        echo "== left"; run a status; ip -n a route
         kill $a $b; wait"#
     );
     let out = script(&dir, &text);
