@@ -140,11 +140,16 @@ impl Peer {
         for frame in Frames::new(frames) {
             let Ok(frame) = frame else { break };
             if let Frame::Close { .. } = frame {
+                if cx.trust.is_certified(self.id) {
+                    self.stop_calling();
+                }
                 self.on_lost(cx, "the peer closed it");
                 return None;
             }
-            eliciting |=
-                !matches!(frame, Frame::Report(_) | Frame::Padding | Frame::Pong { .. } | Frame::LoopReport { .. });
+            eliciting |= !matches!(
+                frame,
+                Frame::Report(_) | Frame::Padding | Frame::Pong { .. } | Frame::LoopReport { .. } | Frame::Overlay(_)
+            );
             self.on_frame(cx, index, received.at, datagram, &frame);
         }
         Some(eliciting)
@@ -179,6 +184,7 @@ impl Peer {
             Frame::LoopReport { vpn, ref report } => self.on_loop_report(cx, vpn, report),
             Frame::Neighbour(ref neighbour) => self.reach.hear(cx.now, neighbour),
             Frame::Revocation(revocation) => self.on_revocation(cx, revocation),
+            Frame::Overlay(message) => self.on_overlay(cx.now, message),
         }
     }
 
