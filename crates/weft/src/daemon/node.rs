@@ -8,6 +8,7 @@ use super::links::{Change, Links};
 use super::log::Log;
 use super::overlay;
 use super::ping::Pings;
+use super::platform::{self, Platform};
 use super::proxy::Proxy;
 use super::restart::needs_restart;
 use super::service;
@@ -18,7 +19,7 @@ use super::totals;
 use super::trust;
 use super::view;
 use crate::config::{self, Config};
-use crate::control::{Request, Response};
+use crate::control::{PathChange, Request, Response};
 use crate::status::{self, Status};
 use crate::{entropy, outcome::Failure};
 use std::path::PathBuf;
@@ -54,6 +55,8 @@ pub struct Node {
     pub links: Links,
     /// Pings under way.
     pub pings: Pings,
+    /// Programs on this machine that use the overlay.
+    platform: Platform,
     /// What this machine had no room for.
     pub drops: Drops,
     file: PathBuf,
@@ -115,6 +118,7 @@ impl Node {
             devices,
             links,
             pings: Pings::default(),
+            platform: Platform::default(),
             drops: Drops::default(),
             file,
             config,
@@ -241,6 +245,16 @@ impl Node {
                 Ok(()) => Response::Done,
                 Err(why) => Response::Refused { why },
             },
+            Request::Call { key, application, body } => return self.call(&key, application, &body, reply),
+            Request::Receive { application } => {
+                let received = self.platform.receive(self.clock.now(), application, reply.clone());
+                return received.err().map(|why| Response::Refused { why });
+            }
+            Request::Answer { call, body } => self.answer_call(call, &body),
+            Request::Watch { after } => {
+                self.platform.watch(self.clock.now(), after, reply.clone());
+                return None;
+            }
             Request::Reload => match self.reload() {
                 Ok(()) => Response::Done,
                 Err(why) => Response::Refused { why },
@@ -261,6 +275,38 @@ impl Node {
         let peer = snapshot.peers.iter().find(|snapshot| snapshot.name == peer)?;
         self.pings.started(id, now, peer, reply.clone());
         None
+    }
+
+    fn call(&mut self, key: &str, application: u16, body: &str, reply: &SyncSender<Response>) -> Option<Response> {
+        if application == 0 {
+            return Some(Response::Refused { why: "application 0 is weft's own".to_owned() });
+        }
+        let now = self.clock.now();
+        let body = match platform::body(body) {
+            Ok(body) => body,
+            Err(why) => return Some(Response::Refused { why }),
+        };
+        match self.engine.call_key(now, platform::key_of(key), application, &body) {
+            Ok(number) => {
+                self.platform.called(number, reply.clone());
+                None
+            }
+            Err(why) => Some(Response::Refused { why: why.to_string() }),
+        }
+    }
+
+    fn answer_call(&mut self, call: u64, body: &str) -> Response {
+        let body = match platform::body(body) {
+            Ok(body) => body,
+            Err(why) => return Response::Refused { why },
+        };
+        let Some(asked) = self.platform.take(call) else {
+            return Response::Refused { why: "no such call waits for an answer".to_owned() };
+        };
+        match self.engine.answer_call(self.clock.now(), &asked, &body) {
+            Ok(()) => Response::Done,
+            Err(why) => Response::Refused { why: why.to_string() },
+        }
     }
 
     fn stop(&mut self, cause: &str) {
@@ -366,6 +412,9 @@ impl Node {
                 let link = self.engine.route_name(link).unwrap_or_else(|| self.links.name(link));
                 let (peer, remote) = (self.peer_name(peer), view::remote(&remote));
                 self.log.info(format_args!("peer {peer}: path {path} ({link} → {remote}) {state}: {cause}"));
+                let (link, state, cause) = (link.to_owned(), state.to_string(), cause.to_owned());
+                let change = PathChange { number: 0, peer, path: path.0, link, remote, state, cause };
+                self.platform.on_change(self.clock.now(), change);
             }
             Event::Joined { peer } => {
                 self.log.info(format_args!("peer {}: {}", self.peer_name(peer), trust::joined(&self.engine, peer)));
@@ -379,6 +428,9 @@ impl Node {
                 self.log.error(format_args!("refused {name} ({public_key}): {why}"));
             }
             Event::Unmet { public_key, why } => self.log.error(format_args!("contact {public_key} not met: {why}")),
+            Event::ClaimRefused { holder, why } => self.log.error(overlay::refused(&holder, why)),
+            Event::Conflict(conflict) => self.log.error(overlay::conflict(&conflict)),
+            Event::Call(call) => self.platform.on_event(call),
             Event::Revoked(revocation) => {
                 trust::log_revoked(&revocation, &self.identity.public_key(), self.log);
                 self.has_news = true;
@@ -414,6 +466,7 @@ impl Node {
     /// Looks after what is not urgent. Cheap when nothing is due.
     pub fn upkeep(&mut self, now: Instant) {
         self.pings.finish(now);
+        self.platform.handle_timeout(now);
         self.tell_totals(now);
         if self.has_news {
             self.has_news = !self.keeper.revoked(self.engine.revocations().to_vec());
@@ -433,7 +486,7 @@ impl Node {
     /// When [`Node::upkeep`] is due.
     pub fn next_upkeep(&self) -> Instant {
         let totals = self.proxy.as_ref().map(|_| self.next_totals);
-        let others = [self.pings.next_timeout(), totals].into_iter().flatten();
+        let others = [self.pings.next_timeout(), self.platform.next_timeout(), totals].into_iter().flatten();
         others.fold(self.next_upkeep, Instant::min)
     }
 
