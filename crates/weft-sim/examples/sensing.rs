@@ -1,4 +1,4 @@
-//! Prints how far sensing by trains is off, mix by mix.
+//! Prints how far sensing by trains is off, mix by mix: the table of `docs/sensing.md`.
 //!
 //! `cargo run --release -p weft-sim --example sensing`
 
@@ -13,32 +13,34 @@ mod table;
 #[path = "../tests/sensing/world.rs"]
 mod world;
 
-use table::{median, median_error, off};
-
 const SECONDS: u64 = 120;
-const SEED: u64 = 1;
+const SEEDS: std::ops::Range<u64> = 1..6;
 
 fn main() {
-    println!("{:<70} {:>6} {:>6} | {:>5} {:>5} {:>5} {:>6} {:>5} {:>6} | {:>5} {:>5} {:>5} {:>5}", "mix", "C", "A", "C%", "A%", "gap%", "bias", "chrp%", "bias", "loss", "delay", "queue", "own%");
+    println!(
+        "| links and what crosses them | C | A | A off | by gaps | by chirps | C off | delay | queue | loss | own |"
+    );
+    println!("|---|---|---|---|---|---|---|---|---|---|---|");
     for mix in &mix::MIXES {
-        let outcome = run::sense(mix, SEED, SECONDS);
-        let name: Vec<String> = mix.hops.iter().map(|hop| format!("{}/{:.0}%/{:?}", hop.mbps, hop.load * 100.0, hop.cross)).collect();
-        let mean = |f: &dyn Fn(&run::Truth) -> f64| outcome.seconds.iter().map(|(t, _)| f(t)).sum::<f64>() / outcome.seconds.len() as f64;
+        let outcomes: Vec<run::Outcome> = SEEDS.map(|seed| run::sense(mix, seed, SECONDS)).collect();
+        let errors = table::errors(mix, &outcomes);
+        let truths: Vec<run::Truth> = outcomes.iter().flat_map(|o| &o.seconds).map(|(truth, _)| *truth).collect();
+        let mean = |of: &dyn Fn(&run::Truth) -> f64| truths.iter().map(of).sum::<f64>() / truths.len() as f64;
+        let percent = |x: f64| format!("{:.1}", 100.0 * x);
+        let perhaps = |x: Option<f64>| x.map_or("–".into(), percent);
+        let lossy = if mix.loss > 0.0 { format!("; {} % loss", 100.0 * mix.loss) } else { String::new() };
         println!(
-            "{:<70} {:>6.1} {:>6.2} | {:>5.1} {:>5.1} {:>5.1} {:>6.1} {:>5.1} {:>6.1} | {:>5.1} {:>5.1} {:>5.1} {:>5.2}",
-            name.join(" "),
-            mean(&|t| t.capacity_bps) / 1e6,
-            mean(&|t| t.available_bps) / 1e6,
-            100.0 * median_error(&outcome, |t, e| off(e.capacity, t.capacity_bps)),
-            100.0 * median_error(&outcome, |t, e| off(e.available, t.available_bps)),
-            100.0 * median_error(&outcome, |t, e| off(e.by_gaps, t.available_bps)),
-            100.0 * median(outcome.seconds.iter().map(|(t, e)| off(e.by_gaps, t.available_bps))),
-            100.0 * median_error(&outcome, |t, e| off(e.by_chirps, t.available_bps)),
-            100.0 * median(outcome.seconds.iter().map(|(t, e)| off(e.by_chirps, t.available_bps))),
-            100.0 * outcome.seconds.last().map_or(0.0, |(_, e)| if outcome.loss > 0.0 { e.loss / outcome.loss - 1.0 } else { e.loss }),
-            100.0 * median_error(&outcome, |_, e| e.least_delay_us.map(|us| us as f64 / 1e6 / outcome.least_delay_s - 1.0)),
-            100.0 * median_error(&outcome, |t, e| e.queue.map(|q| q.as_secs_f64() / t.queue_s - 1.0)),
-            100.0 * mean(&|t| t.own_share),
+            "| {mix}{lossy} | {:.0} | {:.2} | {} | {} | {} | {} | {} | {} | {} | {:.2} |",
+            mean(&|truth| truth.capacity_bps / 1e6),
+            mean(&|truth| truth.available_bps / 1e6),
+            percent(errors.available),
+            percent(table::median_error(&outcomes, &|truth, e| table::off(e.by_gaps, truth.available_bps))),
+            percent(table::median_error(&outcomes, &|truth, e| table::off(e.by_chirps, truth.available_bps))),
+            percent(errors.capacity),
+            percent(errors.least_delay),
+            perhaps(errors.queue),
+            perhaps(errors.loss),
+            100.0 * errors.own_share,
         );
     }
 }

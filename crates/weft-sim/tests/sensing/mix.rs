@@ -1,5 +1,7 @@
 //! Links and what crosses them.
 
+use std::fmt;
+
 /// What others send over a link.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Cross {
@@ -32,6 +34,29 @@ pub struct Mix {
     pub hops: &'static [Hop],
     /// Probability that its last link loses a packet.
     pub loss: f64,
+}
+
+impl fmt::Display for Cross {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Cross::None => write!(f, "nothing"),
+            Cross::Constant { bytes } => write!(f, "constant rate, {bytes} B"),
+            Cross::Poisson { bytes } => write!(f, "Poisson, {bytes} B"),
+            Cross::Sizes => write!(f, "Poisson, 40 to 1500 B"),
+            Cross::Bursts { bytes } => write!(f, "bursts, {bytes} B"),
+            Cross::Tcp { connections } => write!(f, "{connections} TCP"),
+        }
+    }
+}
+
+impl fmt::Display for Mix {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (number, hop) in self.hops.iter().enumerate() {
+            let then = if number > 0 { "; " } else { "" };
+            write!(f, "{then}{} Mbit/s, {:.0} % {}", hop.mbps, hop.load * 100.0, hop.cross)?;
+        }
+        Ok(())
+    }
 }
 
 const fn hop(mbps: f64, load: f64, cross: Cross) -> Hop {

@@ -69,8 +69,15 @@ impl Node for Place {
                     let body = Body::Udp { number: probe.number, sent_at: now };
                     prober.sent_bytes += u64::from(probe.bytes);
                     let (source, destination) = (super::world::PROBER, prober.sink);
-                    let packet =
-                        Packet { flow: FlowNo(0), source, destination, bytes: probe.bytes, label: 0, ecn: Ecn::NotEct, body };
+                    let packet = Packet {
+                        flow: FlowNo(0),
+                        source,
+                        destination,
+                        bytes: probe.bytes,
+                        label: 0,
+                        ecn: Ecn::NotEct,
+                        body,
+                    };
                     ports.send(super::world::FIRST_LINK, Box::new(packet));
                 }
             }

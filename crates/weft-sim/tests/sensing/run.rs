@@ -21,7 +21,7 @@ const RESOLUTION: Duration = Duration::from_micros(2);
 pub struct Truth {
     pub capacity_bps: f64,
     pub available_bps: f64,
-    /// Mean time to drain what stands before its links.
+    /// Mean wait before its links.
     pub queue_s: f64,
     /// The sensor's own traffic, of the capacity.
     pub own_share: f64,
@@ -31,8 +31,6 @@ pub struct Truth {
 #[derive(Clone, Debug)]
 pub struct Outcome {
     pub seconds: Vec<(Truth, Estimate)>,
-    pub loss: f64,
-    pub least_delay_s: f64,
 }
 
 #[derive(Clone, Default)]
@@ -54,7 +52,7 @@ pub fn sense(mix: &Mix, seed: u64, seconds: u64) -> Outcome {
     let mut sensor = Sensor::new(RESOLUTION, Rng::new(seed).split(99));
     let mut sent: VecDeque<Sent> = VecDeque::new();
     let mut readings: VecDeque<Reading> = VecDeque::new();
-    let mut outcome = Outcome { seconds: Vec::new(), loss: mix.loss, least_delay_s: 0.0 };
+    let mut outcome = Outcome { seconds: Vec::new() };
     let mut number = 0;
     for second in 0..all {
         let now = Instant::ZERO + INTERVAL * second as u32;
@@ -63,7 +61,7 @@ pub fn sense(mix: &Mix, seed: u64, seconds: u64) -> Outcome {
         number += train.departures().len() as u64;
         dispatch(&mut world, now, &train, first);
         sent.push_back(Sent { train, first });
-        readings.push_back(run_interval(&mut world, mix, now));
+        readings.push_back(run_interval(&mut world, now));
         // What a train met is known one interval after it ended, when its last packet has come.
         if sent.len() > 1
             && let Some(Sent { train, first }) = sent.pop_front()
@@ -78,7 +76,6 @@ pub fn sense(mix: &Mix, seed: u64, seconds: u64) -> Outcome {
             outcome.seconds.push((truth(mix, &readings), sensor.estimate()));
         }
     }
-    outcome.least_delay_s = least_delay(mix);
     outcome
 }
 
@@ -96,17 +93,15 @@ fn dispatch(world: &mut World, now: Instant, train: &Train, first: u64) {
 }
 
 /// Lets one interval pass; what had been sent by its end, and the mean queue in it.
-fn run_interval(world: &mut World, mix: &Mix, from: Instant) -> Reading {
+fn run_interval(world: &mut World, from: Instant) -> Reading {
     let end = from + INTERVAL;
     let (mut looks, mut queue_s, mut now) = (0u32, 0.0, from);
     while now < end {
         now = (now + LOOK).min(end);
         world.simulator.run_until(now);
         looks += 1;
-        for (link, hop) in world.hops.iter().zip(mix.hops) {
-            let (_, bytes) = world.simulator.link_mut(*link).backlog(now);
-            queue_s += bytes as f64 * 8.0 / (hop.mbps * 1e6);
-        }
+        queue_s +=
+            world.hops.iter().map(|link| world.simulator.links()[link.index()].wait(now).as_secs_f64()).sum::<f64>();
     }
     let link_bytes = world.hops.iter().map(|link| world.simulator.link_mut(*link).stats(end).sent_bytes).collect();
     let own_bytes = match &world.simulator.nodes()[PROBER.index()] {
@@ -147,12 +142,4 @@ fn truth(mix: &Mix, readings: &VecDeque<Reading>) -> Truth {
         queue_s: readings.iter().skip(first + 1).take(WINDOW_S).map(|reading| reading.queue_s).sum::<f64>() / span,
         own_share: own_bits / span / capacity_bps,
     }
-}
-
-/// Of a packet on its own that nothing holds up: propagation, and each link's time for it.
-fn least_delay(mix: &Mix) -> f64 {
-    let bits = 64.0 * 8.0;
-    let hops = mix.hops.len() as f64;
-    let links: f64 = mix.hops.iter().map(|hop| bits / (hop.mbps * 1e6)).sum();
-    0.010 * hops + 0.002 + links + 2.0 * bits / 10e9
 }

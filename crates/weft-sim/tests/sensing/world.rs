@@ -3,7 +3,7 @@
 use super::mix::{Cross, Hop, Mix};
 use super::place::{Place, Prober};
 use weft_sim::forward::Forwarding;
-use weft_sim::host::{Agent, DatagramSink, DatagramSource, Ends, Host, Supply, TcpSink, TcpSource};
+use weft_sim::host::{Agent, DatagramSource, Ends, Host, Supply, TcpSink, TcpSource};
 use weft_sim::link::LinkSpec;
 use weft_sim::source::{ParetoBursts, Pattern};
 use weft_sim::tcp::{ReceiverConfig, Recovery, SenderConfig};
@@ -112,7 +112,7 @@ fn add_cross(plan: &mut Plan, hop: &Hop, from: NodeId, to: NodeId, rng: &Rng, st
     let mean = Rate::from_bps((hop.mbps * hop.load * 1e6) as u64);
     let mut datagrams = |number: u64, pattern: Pattern, bytes: u32| {
         let source = DatagramSource::new(pattern, bytes, Instant::from_micros(137 * number), stop, rng.split(number));
-        let sink = Agent::DatagramSink(Box::new(DatagramSink::default()));
+        let sink = Agent::DatagramSink(Box::default());
         plan.flow(from, to, Agent::DatagramSource(source), sink);
     };
     match hop.cross {

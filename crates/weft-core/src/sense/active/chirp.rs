@@ -5,8 +5,6 @@ use super::Crossing;
 use alloc::vec;
 use weft_units::Rate;
 
-/// Each gap is so many times shorter than the one before (the paper's γ).
-pub const SPREAD: f64 = 1.2;
 /// An excursion is over when the queue has fallen to its height divided by this (the paper's F).
 const DECREASE: i64 = 3;
 const DECREASE_OF: i64 = 2;
@@ -58,6 +56,8 @@ fn end_of_excursion(chirp: &[Crossing], start: usize) -> Option<usize> {
 mod tests {
     use super::*;
     use alloc::vec::Vec;
+
+    const SPREAD: f64 = 1.2;
 
     /// A chirp of 1000-byte packets from `lowest_bps` on, whose queueing delays `queue` makes of rate and the delay before.
     fn chirp(lowest_bps: f64, queue: impl Fn(usize, f64, i64) -> i64) -> Vec<Crossing> {

@@ -3,7 +3,7 @@ use alloc::collections::VecDeque;
 use weft_units::{Duration, Instant};
 
 /// Packets remembered at most.
-const MOST: usize = 1_024;
+const MOST: usize = 4_096;
 /// With fewer nothing is said.
 const FEWEST: usize = 20;
 
