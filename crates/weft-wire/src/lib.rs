@@ -20,6 +20,7 @@ pub mod overlay;
 pub mod quick_start;
 pub mod relay;
 pub mod super_packet;
+pub mod train;
 pub mod varint;
 pub mod virtio;
 
