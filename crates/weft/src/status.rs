@@ -187,6 +187,9 @@ pub struct Path {
     pub mode: String,
     /// Delivery rate last seen.
     pub delivery_bps: u64,
+    /// What trains found, while it carried no data.
+    #[serde(default)]
+    pub sensed: Option<Sensed>,
     /// Weight of weighted schedules.
     pub weight: u32,
     /// Path MTU in bytes.
@@ -201,6 +204,28 @@ pub struct Path {
     pub received_bytes: u64,
     /// Datagrams lost.
     pub lost_datagrams: u64,
+}
+
+/// What trains found of a path.
+#[derive(Clone, PartialEq, Serialize, Deserialize, Debug)]
+pub struct Sensed {
+    /// How long ago.
+    pub age_ms: u64,
+    /// The capacity of its narrow link.
+    pub capacity_bps: Option<u64>,
+    /// What others leave of it.
+    pub available_bps: Option<u64>,
+    /// Share of the trains' packets lost, 0…1.
+    pub loss: f64,
+    /// The mean queue.
+    pub queue_us: Option<u64>,
+}
+
+impl Sensed {
+    /// Found so lately that it says how things are.
+    pub fn is_fresh(&self) -> bool {
+        self.age_ms < 5_000
+    }
 }
 
 /// A VPN.

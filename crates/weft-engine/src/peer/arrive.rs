@@ -1,5 +1,6 @@
 //! From opened datagrams to the TUN device.
 
+use super::sense::asks_for_report;
 use super::signalling::{may_carry, signal_in};
 use super::{Arrivals, Context, MAX_PATHS, Peer, Totals, loops};
 use crate::PathState;
@@ -143,8 +144,7 @@ impl Peer {
                 self.on_lost(cx, "the peer closed it");
                 return None;
             }
-            eliciting |=
-                !matches!(frame, Frame::Report(_) | Frame::Padding | Frame::Pong { .. } | Frame::LoopReport { .. });
+            eliciting |= is_eliciting(&frame);
             self.on_frame(cx, index, received.at, datagram, &frame);
         }
         Some(eliciting)
@@ -179,6 +179,8 @@ impl Peer {
             Frame::LoopReport { vpn, ref report } => self.on_loop_report(cx, vpn, report),
             Frame::Neighbour(ref neighbour) => self.reach.hear(cx.now, neighbour),
             Frame::Revocation(revocation) => self.on_revocation(cx, revocation),
+            Frame::Chirp(ref chirp) => self.on_chirp(index, at, chirp),
+            Frame::Chirped(ref chirped) => self.on_chirped(cx.now, chirped),
         }
     }
 
@@ -430,5 +432,14 @@ impl<'a> Egress<'a> {
         self.totals.received_packets += 1;
         self.totals.received_bytes += item.len as u64;
         self.output.add(self.heads, self.pool, flow, seq, item);
+    }
+}
+
+/// Whether a frame asks for a report.
+fn is_eliciting(frame: &Frame<'_>) -> bool {
+    match frame {
+        Frame::Report(_) | Frame::Padding | Frame::Pong { .. } | Frame::LoopReport { .. } | Frame::Chirped(_) => false,
+        Frame::Chirp(chirp) => asks_for_report(chirp),
+        _ => true,
     }
 }

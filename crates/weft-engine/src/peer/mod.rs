@@ -8,6 +8,7 @@ mod ingress;
 mod loops;
 mod recovery;
 mod report;
+mod sense;
 mod settle;
 mod signalling;
 mod standby;

@@ -56,7 +56,7 @@ pub fn sense(mix: &Mix, seed: u64, seconds: u64) -> Outcome {
     let mut number = 0;
     for second in 0..all {
         let now = Instant::ZERO + INTERVAL * second as u32;
-        let train = sensor.next_train();
+        let train = sensor.next_train(1500);
         let first = number;
         number += train.departures().len() as u64;
         dispatch(&mut world, now, &train, first);

@@ -80,13 +80,13 @@ impl Sensor {
         }
     }
 
-    /// The train for the next [`INTERVAL`].
-    pub fn next_train(&mut self) -> Train {
+    /// The train for the next [`INTERVAL`], of IP packets of at most `limit` bytes.
+    pub fn next_train(&mut self, limit: u32) -> Train {
         let capacity = self.dispersion.capacity().unwrap_or(LEAST_CAPACITY);
         let budget = capacity.scaled(SHARE).bytes_in(INTERVAL);
         let singles = (budget / 2 / u64::from(SINGLE_BYTES)).min(u64::from(SINGLES)) as u32;
         let left = budget.saturating_sub(u64::from(singles * SINGLE_BYTES)) / u64::from(CHIRP_PACKETS);
-        let chirp_bytes = (left as u32).clamp(LEAST_CHIRP_BYTES, MOST_CHIRP_BYTES);
+        let chirp_bytes = (left as u32).min(limit).clamp(LEAST_CHIRP_BYTES, MOST_CHIRP_BYTES);
         let bottom = self.long_share(capacity).map_or(LOWEST, |share| (share * BOTTOM).max(LOWEST));
         let rates = capacity.scaled(bottom)..capacity.scaled(TOP);
         Train::new(INTERVAL, singles, SINGLE_BYTES, chirp_bytes, rates, &mut self.rng)
