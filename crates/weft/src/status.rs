@@ -228,6 +228,32 @@ impl Sensed {
     }
 }
 
+/// What a path was like.
+#[derive(Clone, PartialEq, Serialize, Deserialize, Debug)]
+pub struct PathHistory {
+    /// The link here.
+    pub link: String,
+    /// The address there.
+    pub remote: String,
+    /// The last ten minutes, a point a second, the newest last.
+    pub seconds: Vec<Point>,
+    /// The last day, a point a minute: the means of what is known.
+    pub minutes: Vec<Point>,
+}
+
+/// What a path was like at a time.
+#[derive(Clone, Copy, PartialEq, Serialize, Deserialize, Debug)]
+pub struct Point {
+    /// Smoothed round-trip time.
+    pub rtt_us: Option<f64>,
+    /// Share of datagrams lost, 0…1.
+    pub loss: Option<f64>,
+    /// Capacity, sensed or else learnt.
+    pub capacity_bps: Option<f64>,
+    /// What others left of it.
+    pub available_bps: Option<f64>,
+}
+
 /// A VPN.
 #[derive(Clone, PartialEq, Serialize, Deserialize, Debug)]
 pub struct Vpn {

@@ -228,7 +228,8 @@ pub fn vpns(status: &Status) -> String {
 
 /// What is known of the network: paths from here, and what relays say.
 pub fn sense(status: &Status) -> String {
-    let mut table = Table::new(&["FROM", "TO", "BY", ">RTT", ">JITTER", ">LOSS", ">CAPACITY", ">AVAILABLE", ">USED", "STATE"]);
+    let mut table =
+        Table::new(&["FROM", "TO", "BY", ">RTT", ">JITTER", ">LOSS", ">CAPACITY", ">AVAILABLE", ">USED", "STATE"]);
     for peer in &status.peers {
         for path in &peer.paths {
             let sensed = path.sensed.as_ref().filter(|sensed| sensed.is_fresh());

@@ -4,6 +4,7 @@ use super::clock::Clock;
 use super::control::Task;
 use super::device;
 use super::devices::Devices;
+use super::history::{self, Histories};
 use super::links::{Change, Links};
 use super::log::Log;
 use super::ping::Pings;
@@ -68,6 +69,8 @@ pub struct Node {
     next_upkeep: Instant,
     next_totals: Instant,
     next_reserve: Instant,
+    histories: Histories,
+    next_history: Instant,
     is_stopping: bool,
     /// Revocations that are not kept yet.
     has_news: bool,
@@ -126,6 +129,8 @@ impl Node {
             next_upkeep: Instant::ZERO,
             next_totals: Instant::ZERO,
             next_reserve: clock.now() + RESERVE_INTERVAL,
+            histories: Histories::default(),
+            next_history: clock.now(),
             is_stopping: false,
             has_news: false,
         };
@@ -238,6 +243,7 @@ impl Node {
                 Ok(()) => Response::Done,
                 Err(why) => Response::Refused { why },
             },
+            Request::History { peer } => Response::Histories { paths: self.histories.of(&peer) },
             Request::Reload => match self.reload() {
                 Ok(()) => Response::Done,
                 Err(why) => Response::Refused { why },
@@ -413,6 +419,10 @@ impl Node {
         if self.has_news {
             self.has_news = !self.keeper.revoked(self.engine.revocations().to_vec());
         }
+        if now >= self.next_history {
+            self.next_history = now + history::INTERVAL;
+            self.histories.note(now, &self.engine.snapshot(now).peers);
+        }
         if now < self.next_upkeep {
             return;
         }
@@ -429,7 +439,7 @@ impl Node {
     pub fn next_upkeep(&self) -> Instant {
         let totals = self.proxy.as_ref().map(|_| self.next_totals);
         let others = [self.pings.next_timeout(), totals].into_iter().flatten();
-        others.fold(self.next_upkeep, Instant::min)
+        others.fold(self.next_upkeep.min(self.next_history), Instant::min)
     }
 
     fn keep_accepted(&mut self) {
