@@ -242,7 +242,7 @@ pub struct PathHistory {
 }
 
 /// What a path was like at a time.
-#[derive(Clone, Copy, PartialEq, Serialize, Deserialize, Debug)]
+#[derive(Clone, Copy, PartialEq, Serialize, Deserialize, Debug, Default)]
 pub struct Point {
     /// Smoothed round-trip time.
     pub rtt_us: Option<f64>,

@@ -9,7 +9,7 @@ use crate::status::{PathHistory, Point};
 
 /// Seconds between two values, and how many are kept: those of the past ten minutes, and of the past day.
 const SCALES: [(u64, usize); 2] = [(1, 600), (60, 1_440)];
-/// Paths that are remembered; one that has gone is forgotten when its last minute is a day old, or to make room.
+/// Paths that are remembered, 130 kB each after a day; one that has gone is forgotten when its last second is a day old, or to make room.
 const MAX_PATHS: usize = 256;
 
 /// How often [`Histories::note`] wants to be called.
@@ -34,7 +34,7 @@ struct History {
 }
 
 impl Histories {
-    /// Takes in how paths are now.
+    /// Takes in how paths are now. Of one that has gone nothing is known.
     pub fn note(&mut self, now: Instant, peers: &[PeerSnapshot]) {
         for (peer, path) in peers.iter().flat_map(|peer| peer.paths.iter().map(move |path| (peer, path))) {
             let name = (peer.name.clone(), path.link_name.clone(), view::remote(&path.remote));
@@ -42,6 +42,9 @@ impl Histories {
                 self.forget_oldest();
             }
             self.paths.entry(name).or_default().note(now, point(path));
+        }
+        for history in self.paths.values_mut().filter(|history| history.last != Some(now)) {
+            history.push(Point::default());
         }
         let [_, (step, count)] = SCALES;
         self.paths.retain(|_, history| {
@@ -69,18 +72,22 @@ impl Histories {
 
 impl History {
     fn note(&mut self, now: Instant, point: Point) {
-        let [(_, seconds), (minute, minutes)] = SCALES;
         self.last = Some(now);
-        push(&mut self.seconds, point, seconds);
+        self.push(point);
+    }
+
+    fn push(&mut self, point: Point) {
+        let [(_, seconds), (minute, minutes)] = SCALES;
+        push_bounded(&mut self.seconds, point, seconds);
         self.minute.push(point);
         if self.minute.len() as u64 >= minute {
-            push(&mut self.minutes, mean(&self.minute), minutes);
+            push_bounded(&mut self.minutes, mean(&self.minute), minutes);
             self.minute.clear();
         }
     }
 }
 
-fn push(ring: &mut VecDeque<Point>, point: Point, most: usize) {
+fn push_bounded(ring: &mut VecDeque<Point>, point: Point, most: usize) {
     if ring.len() >= most {
         ring.pop_front();
     }
@@ -114,6 +121,20 @@ fn mean(points: &[Point]) -> Point {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_path_that_has_gone_leaves_a_blank_and_is_forgotten_after_a_day() {
+        let mut histories = Histories::default();
+        let name = ("hub".to_owned(), "wan".to_owned(), "192.0.2.1:1".to_owned());
+        let point = Point { loss: Some(0.5), ..Point::default() };
+        histories.paths.entry(name).or_default().note(Instant::ZERO, point);
+        histories.note(Instant::from_millis(1_000), &[]);
+        let [path] = &histories.of("hub")[..] else { panic!("{histories:?}") };
+        assert_eq!(path.seconds, [point, Point::default()]);
+        assert!(histories.of("home").is_empty());
+        histories.note(Instant::from_millis(86_400_000), &[]);
+        assert!(histories.of("hub").is_empty());
+    }
 
     #[test]
     fn seconds_become_minutes_and_both_are_bounded() {

@@ -243,7 +243,7 @@ impl Node {
                 Ok(()) => Response::Done,
                 Err(why) => Response::Refused { why },
             },
-            Request::History { peer } => Response::Histories { paths: self.histories.of(&peer) },
+            Request::History { peer } => self.history(&peer),
             Request::Reload => match self.reload() {
                 Ok(()) => Response::Done,
                 Err(why) => Response::Refused { why },
@@ -264,6 +264,17 @@ impl Node {
         let peer = snapshot.peers.iter().find(|snapshot| snapshot.name == peer)?;
         self.pings.started(id, now, peer, reply.clone());
         None
+    }
+
+    /// Of a peer that has gone too, while its paths are remembered.
+    fn history(&self, peer: &str) -> Response {
+        let paths = self.histories.of(peer);
+        let known = self.engine.snapshot(self.clock.now()).peers.into_iter().map(|peer| peer.name);
+        let known: Vec<String> = known.collect();
+        if paths.is_empty() && !known.iter().any(|name| name == peer) {
+            return refused(CommandError::UnknownPeer(known));
+        }
+        Response::Histories { paths }
     }
 
     fn stop(&mut self, cause: &str) {
