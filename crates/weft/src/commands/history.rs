@@ -9,6 +9,8 @@ use crate::table::{Table, dash, millis, percent, rate};
 use std::io::Write as _;
 
 const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
+/// What is shown: its name, where it is, how it is written.
+type Quantity = (&'static str, fn(&Point) -> Option<f64>, fn(f64) -> String);
 /// Characters of a line.
 const WIDTH: usize = 60;
 
@@ -27,13 +29,13 @@ pub fn history(reading: &Reading, peer: &str) -> Result<Outcome, Failure> {
 fn table(paths: &[PathHistory]) -> String {
     let mut table = Table::new(&["LINK", "WHAT", ">LEAST", ">MOST", ">LAST", "THE LAST TEN MINUTES", "THE LAST DAY"]);
     for path in paths {
-        let whats: [(&str, fn(&Point) -> Option<f64>, fn(f64) -> String); 4] = [
+        let quantities: [Quantity; 4] = [
             ("RTT", |point| point.rtt_us, |us| millis(us as u64)),
             ("loss", |point| point.loss, percent),
             ("capacity", |point| point.capacity_bps, |bps| rate(Some(bps as u64))),
             ("available", |point| point.available_bps, |bps| rate(Some(bps as u64))),
         ];
-        for (what, value, shown) in whats {
+        for (what, value, shown) in quantities {
             let seconds: Vec<Option<f64>> = path.seconds.iter().map(value).collect();
             let minutes: Vec<Option<f64>> = path.minutes.iter().map(value).collect();
             let known = || seconds.iter().chain(&minutes).flatten().copied();

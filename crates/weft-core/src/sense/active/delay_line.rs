@@ -71,7 +71,7 @@ mod tests {
 
     #[test]
     fn the_trend_is_seen_through_bursts() {
-        let burst = |i: u64| if i % 7 == 0 { 20_000 } else { 0 };
+        let burst = |i: u64| if i.is_multiple_of(7) { 20_000 } else { 0 };
         let rising = line(|i| i as i64 * 30 + burst(i)).trend_us_per_s().unwrap();
         assert!((rising - 300.0).abs() < 30.0, "{rising}");
         assert_eq!(line(burst).trend_us_per_s(), Some(0.0));
