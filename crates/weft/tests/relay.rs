@@ -56,6 +56,7 @@ fn ends_reach_each_other_over_relays_and_outlive_one_of_them() {
         sleep 1
         echo "== paths"; run a paths
         echo "== passed on"; run b status; run c status
+        for _ in $(seq 50); do run a sense | grep -q "^b  *d .*it says so" && break; sleep 0.1; done
         echo "== sense"; run a sense
         echo "== history"; run a sense --history b; run a sense --history b --json
         echo "== nobody"; run a sense --history nobody 2>&1
