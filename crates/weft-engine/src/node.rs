@@ -678,7 +678,7 @@ impl Engine {
         let others = [
             self.sessions.next_timeout(),
             self.signal.next_timeout(),
-            self.relaying.next_timeout(),
+            self.relaying_timeout(now),
             self.trust.next_timeout(),
         ];
         peers.chain(others.into_iter().flatten()).min()

@@ -35,7 +35,14 @@ pub struct PresharedKey([u8; KEY_LEN]);
 impl PublicKey {
     /// The name of the node that has this key.
     pub fn node_id(&self) -> NodeId {
-        let hash = digest::digest(&digest::SHA256, &self.0);
+        NodeId::of(&self.0)
+    }
+}
+
+impl NodeId {
+    /// The first 160 bits of SHA-256 of some bytes: where they belong in the overlay.
+    pub fn of(bytes: &[u8]) -> NodeId {
+        let hash = digest::digest(&digest::SHA256, bytes);
         let mut id = [0; 20];
         id.iter_mut().zip(hash.as_ref()).for_each(|(to, from)| *to = *from);
         NodeId(id)

@@ -323,22 +323,23 @@ impl Proxy {
     pub fn set(&mut self, status: &weft_tcp_er::proxy::Status) {
         let ours = (self.state.clone(), self.pid, self.restarts, self.early_data);
         let (state, pid, restarts, early_data) = ours;
+        let counts = &status.counts;
         *self = Proxy {
             state,
             pid,
             restarts,
             early_data,
             congestion: status.congestion.clone(),
-            connections: status.connections,
+            connections: counts.connections,
             capacity: status.capacity,
             is_open: status.is_open,
-            taken: status.taken,
-            unreachable: status.unreachable,
-            reset: status.reset,
-            ended: status.ended,
-            up_bytes: status.up_bytes,
-            down_bytes: status.down_bytes,
-            pipes: status.pipes,
+            taken: counts.taken,
+            unreachable: counts.unreachable,
+            reset: counts.reset,
+            ended: counts.ended,
+            up_bytes: counts.up_bytes,
+            down_bytes: counts.down_bytes,
+            pipes: counts.pipes,
         };
     }
 }

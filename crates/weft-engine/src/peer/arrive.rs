@@ -230,6 +230,9 @@ impl Peer {
         if core::mem::replace(&mut path.active, active) && !active {
             self.close_books(cx, index);
         }
+        if active {
+            self.settle_simultaneous_open(cx, index);
+        }
         let path = &mut self.paths[index];
         if active
             && path.health.state() == PathState::Opening
@@ -238,6 +241,22 @@ impl Peer {
             self.log_path(cx.events, index, cause);
         }
         self.refresh_weights();
+    }
+
+    /// Both ends called at once and use a path each between the same two addresses: the one with the lower number stays.
+    fn settle_simultaneous_open(&mut self, cx: &mut Context<'_>, theirs: usize) {
+        let (id, link, remote) = match self.paths.get(theirs) {
+            Some(path) => (path.id, path.link, path.remote),
+            None => return,
+        };
+        let is_twin = |p: &Path| p.ours && p.active && p.link == link && p.remote == remote && p.id > id;
+        let Some(ours) = self.paths.iter().position(is_twin) else { return };
+        let path = &mut self.paths[ours];
+        path.active = false;
+        path.pending.policy = true;
+        let rate = path.rate.clone();
+        self.paths[theirs].rate.take_over(&rate);
+        self.close_books(cx, ours);
     }
 
     fn on_skip(&mut self, cx: &mut Context<'_>, flow: FlowId, first: FlowSeq, count: u32) {

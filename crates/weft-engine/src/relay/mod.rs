@@ -93,11 +93,6 @@ impl Relaying {
         peers.get(usize::from(self.peer(node)?.0)).map(|peer| peer.config.name.clone())
     }
 
-    /// When [`Engine::refresh_relaying`] has something to do without events.
-    pub(crate) fn next_timeout(&self) -> Option<Instant> {
-        self.tell_at.into_iter().chain(self.look_at).min()
-    }
-
     /// The peer of that label; none where two have it.
     fn peer(&self, label: Label) -> Option<PeerId> {
         let first = self.by_label.partition_point(|(other, _)| *other < label);
@@ -173,14 +168,27 @@ impl Engine {
         Some(self.relaying.routes.configure(now, via, way, name))
     }
 
+    /// Which peers can be reached, or what relays say of others, may have changed.
+    fn has_relaying_news(&self) -> bool {
+        self.event_count() != self.relaying.seen_events || self.peers.iter().any(|peer| peer.reach.has_changed)
+    }
+
+    /// When [`Engine::refresh_relaying`] is to be called next.
+    pub(crate) fn relaying_timeout(&self, now: Instant) -> Option<Instant> {
+        let relaying = &self.relaying;
+        let timeout = relaying.tell_at.into_iter().chain(relaying.look_at).min();
+        let depends = relaying.is_relay || timeout.is_some() || !relaying.routes.is_empty();
+        if depends && self.has_relaying_news() { Some(now) } else { timeout }
+    }
+
     /// What depends on which peers can be reached, when that may have changed, and from time to time.
     pub(crate) fn refresh_relaying(&mut self, now: Instant) {
-        let has_heard = self.peers.iter_mut().any(|peer| core::mem::take(&mut peer.reach.has_changed));
-        let events = self.event_count();
-        if !has_heard && events == self.relaying.seen_events && self.relaying.next_timeout().is_none_or(|at| at > now) {
+        let is_due = self.relaying_timeout(now).is_some_and(|at| at <= now);
+        if !is_due && !self.has_relaying_news() {
             return;
         }
-        self.relaying.seen_events = events;
+        self.relaying.seen_events = self.event_count();
+        self.peers.iter_mut().for_each(|peer| peer.reach.has_changed = false);
         self.refresh_routes(now);
         self.tell_neighbours(now);
         self.refresh_detours(now);

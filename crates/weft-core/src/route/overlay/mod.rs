@@ -41,6 +41,7 @@ use neighbour::{Neighbour, Standing};
 use timers::Timers;
 use weft_units::{Duration, Instant, NodeId, Rng};
 use weft_wire::WireError;
+pub use weft_wire::call::Header;
 use weft_wire::overlay::{Message, NodeState, Query};
 
 /// Nodes in a cell of the table: a primary and two backups (Chimera's MAX_ENTRY).
@@ -75,23 +76,6 @@ pub struct Contact {
     pub id: NodeId,
     /// Its key and addresses, for the layer below; at most [`weft_wire::overlay::MAX_DETAILS`] bytes.
     pub details: Box<[u8]>,
-}
-
-/// What a packet on its way carries for the overlay.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Header {
-    /// Where to: to the node nearest to it.
-    pub key: NodeId,
-    /// The node that made the packet.
-    pub source: NodeId,
-    /// Which start of the source's program it is of; rises.
-    pub run: u32,
-    /// Counted by the source.
-    pub seq: u32,
-    /// How many nodes may still forward it.
-    pub hops_left: u8,
-    /// It was sent twice on its way, which happens once at most.
-    pub was_duplicated: bool,
 }
 
 /// How many nodes an overlay knows.
@@ -184,6 +168,16 @@ impl Overlay {
     /// This node's place.
     pub fn id(&self) -> NodeId {
         self.own.id
+    }
+
+    /// This node, as others know it.
+    pub fn contact(&self) -> &Contact {
+        &self.own
+    }
+
+    /// This node can be reached otherwise than before: who meets it from now on is told so.
+    pub fn set_details(&mut self, details: &[u8]) {
+        self.own.details = details.into();
     }
 
     /// Whether it has found its place: before that it delivers nothing, and others route nothing by it.
