@@ -69,7 +69,7 @@ pub(super) struct NodeFile {
 #[serde(deny_unknown_fields)]
 pub(super) struct TunnelFile {
     pub between: Spanned<[Spanned<String>; 2]>,
-    pub via: Vec<Spanned<String>>,
+    pub via: Spanned<Vec<Spanned<String>>>,
 }
 
 #[derive(Deserialize)]

@@ -99,8 +99,14 @@ impl Network {
         let overlay = overlay::read(source, &read.nodes, &read.tunnels, &nodes)?;
         let events = event::read(source, &read.events, duration, &nodes, &links)?;
         let signalling = read.signalling.apply(source, &SignallingSpec::default(), &nodes, &links)?;
-        let around =
-            variant::Surroundings { nodes: &nodes, links: &links, paths: &paths, flows: &flows, overlay: &overlay };
+        let around = variant::Surroundings {
+            nodes: &nodes,
+            links: &links,
+            paths: &paths,
+            flows: &flows,
+            vpns: &vpns,
+            overlay: &overlay,
+        };
         let variants = variant::read(source, &read.variants, &read.routing, &signalling, &around)?;
         Ok(Network {
             name: read.name,

@@ -1,10 +1,12 @@
 //! Nodes on which weft runs, and the tunnels between them, for variants with an overlay.
 
 use super::file::{NodeFile, TunnelFile};
-use super::flow::NetworkFlow;
 use super::pattern::{node, pairs};
+use super::tcp::{CongestionControl, TcpChange};
+use super::variant::Surroundings;
 use crate::error::{Checked, Source};
 use toml::Spanned;
+use weft_units::Rate;
 
 /// What each relay of a route stands apart by, as in the program's configuration.
 const THEN: char = '>';
@@ -79,24 +81,41 @@ pub(super) fn read(
 }
 
 impl Overlay {
+    /// The tunnels of each pair; a pattern may match relays, too, and a relay needs no route over itself.
     fn tunnels_of(&self, source: &Source<'_>, file: &TunnelFile, nodes: &[String]) -> Checked<Vec<Tunnel>> {
         let [from, to] = file.between.get_ref();
-        let mut routes: Vec<(&Spanned<String>, Vec<usize>)> = Vec::new();
-        for route in &file.via {
-            let relays = route.get_ref().split(THEN).map(|name| Spanned::new(route.span(), name.trim().to_owned()));
-            let relays = relays.map(|name| self.relay(source, &name, nodes)).collect::<Checked<_>>()?;
-            routes.push((route, relays));
+        let pairs = pairs(source, from, to, nodes)?;
+        if let Some(stranger) = pairs.iter().flat_map(|(a, b)| [*a, *b]).find(|end| !self.has(*end)) {
+            return Err(source.at(&file.between, format!("`{}` has no `weft = true`", nodes[stranger])));
         }
-        let tunnel = |(a, b): (usize, usize)| {
-            if let Some(stranger) = [a, b].into_iter().find(|end| !self.has(*end)) {
-                return Err(source.at(&file.between, format!("`{}` has no `weft = true`", nodes[stranger])));
-            }
-            // A pattern may match relays, too: a relay needs no route over itself.
-            let own =
-                routes.iter().map(|(_, relays)| relays).filter(|relays| !relays.contains(&a) && !relays.contains(&b));
-            Ok(Tunnel { ends: [a, b], routes: own.cloned().collect() })
+        let Some(first) = file.via.get_ref().first() else {
+            return Err(source.at(&file.via, "a tunnel goes over relays: via = [\"NAME\", \"NAME > NAME\"]"));
         };
-        pairs(source, from, to, nodes)?.into_iter().map(tunnel).collect()
+        let routes = file.via.get_ref().iter().map(|route| self.route(source, route, nodes));
+        let routes = routes.collect::<Checked<Vec<Vec<usize>>>>()?;
+        let tunnel = |(a, b): (usize, usize)| {
+            let own = routes.iter().filter(|relays| !relays.contains(&a) && !relays.contains(&b));
+            Tunnel { ends: [a, b], routes: own.cloned().collect() }
+        };
+        let tunnels: Vec<Tunnel> = pairs.into_iter().map(tunnel).filter(|tunnel| !tunnel.routes.is_empty()).collect();
+        match tunnels.is_empty() {
+            true => Err(source.at(first, "every route goes over an end of its tunnel")),
+            false => Ok(tunnels),
+        }
+    }
+
+    /// The relays of a route, in order.
+    fn route(&self, source: &Source<'_>, route: &Spanned<String>, nodes: &[String]) -> Checked<Vec<usize>> {
+        let mut relays = Vec::new();
+        for name in route.get_ref().split(THEN) {
+            let name = Spanned::new(route.span(), name.trim().to_owned());
+            let relay = self.relay(source, &name, nodes)?;
+            if relays.contains(&relay) {
+                return Err(source.at(route, format!("this route goes in a circle: `{}` is on it twice", nodes[relay])));
+            }
+            relays.push(relay);
+        }
+        Ok(relays)
     }
 
     fn relay(&self, source: &Source<'_>, name: &Spanned<String>, nodes: &[String]) -> Checked<usize> {
@@ -108,13 +127,24 @@ impl Overlay {
     }
 }
 
-/// What goes over an overlay begins and ends where weft runs.
-pub(super) fn check_flows(overlay: &Overlay, flows: &[NetworkFlow], nodes: &[String]) -> Result<(), String> {
-    let ends = flows.iter().flat_map(|flow| [(flow, flow.from), (flow, flow.to)]);
-    match ends.into_iter().find(|(_, end)| !overlay.has(*end)) {
-        None => Ok(()),
-        Some((flow, end)) => {
-            Err(format!("flow `{}` has an end at `{}`, which has no `weft = true`", flow.name, nodes[end]))
+/// What goes over an overlay begins and ends where weft runs, and needs nothing of what is in between but plain IP.
+pub(super) fn check(around: &Surroundings<'_>, tcp: &TcpChange) -> Result<(), String> {
+    let Surroundings { nodes, flows, vpns, overlay, .. } = *around;
+    if !vpns.is_empty() {
+        return Err("a network with [[vpn]] has no overlay: the edges' tunnels are another thing".into());
+    }
+    for flow in flows {
+        let name = &flow.name;
+        if let Some(end) = [flow.from, flow.to].into_iter().find(|end| !overlay.has(*end)) {
+            return Err(format!("flow `{name}` has an end at `{}`, which has no `weft = true`", nodes[end]));
+        }
+        if flow.proxies.is_some() {
+            return Err(format!("flow `{name}` has proxies, which an overlay does not"));
+        }
+        let tcp = tcp.apply(flow.tcp);
+        if tcp.congestion == CongestionControl::ExplicitRate && tcp.explicit_rate == Rate::ZERO {
+            return Err(format!("flow `{name}` asks routers for its rate, and the overlay's datagrams do not"));
         }
     }
+    Ok(())
 }

@@ -38,6 +38,7 @@ pub(super) struct Surroundings<'a> {
     pub links: &'a [NetworkLink],
     pub paths: &'a [ExplicitPath],
     pub flows: &'a [NetworkFlow],
+    pub vpns: &'a [NetworkVpn],
     pub overlay: &'a Overlay,
 }
 
@@ -67,7 +68,7 @@ pub(super) fn read(
     signalling: &SignallingSpec,
     around: &Surroundings<'_>,
 ) -> Checked<Vec<NetworkVariant>> {
-    let Surroundings { nodes, links, paths, flows, overlay } = *around;
+    let Surroundings { nodes, links, paths, .. } = *around;
     base.check(source)?;
     if files.is_empty() {
         let routing = base.whole(source, paths)?;
@@ -83,7 +84,7 @@ pub(super) fn read(
         file.routing.check(source)?;
         let asked = file.overlay.as_ref().filter(|overlay| *overlay.get_ref());
         if let Some(asked) = asked {
-            overlay::check_flows(overlay, flows, nodes).map_err(|message| source.at(asked, message))?;
+            overlay::check(around, &file.tcp).map_err(|message| source.at(asked, message))?;
         }
         let has_overlay = asked.is_some();
         let routing = file.routing.over(base).whole(source, paths)?;
