@@ -9,6 +9,9 @@ use weft_units::{Duration, Instant};
 /// More names than this are not listed.
 const NAMED: usize = 3;
 
+/// From when to when.
+type Span = (Instant, Instant);
+
 /// What flows had at the moments at which something changed.
 #[derive(Default)]
 pub(super) struct Marks(BTreeMap<Instant, Vec<u64>>);
@@ -20,34 +23,37 @@ impl Marks {
         self.0.insert(built.simulator.now(), flows.map(|(flow, spec)| delivered(built, flow, spec)).collect());
     }
 
-    /// What each disturbance left to flows, and undisturbed time, if the scenario has disturbances.
+    /// What each `[[event]]` left to flows, all its repetitions together, and undisturbed time, if the scenario has events.
     pub fn results(&self, network: &Network) -> Vec<DisturbanceResult> {
-        let mut by_beginning: BTreeMap<(Duration, usize), Vec<&NetworkEvent>> = BTreeMap::new();
-        for event in &network.events {
-            by_beginning.entry((event.at, event.group)).or_default().push(event);
-        }
         let mut results: Vec<DisturbanceResult> = Vec::new();
-        let mut disturbed: Vec<(Instant, Instant)> = Vec::new();
-        for ((at, _), events) in by_beginning {
-            let from = Instant::ZERO + at;
-            let lasting = events.first().and_then(|event| event.lasting).map(|time| from + time);
-            let next = self.0.range(from + Duration::from_nanos(1)..).next().map(|(at, _)| *at);
-            let last = self.0.keys().next_back().copied();
-            let Some(to) = lasting.or(next).into_iter().chain(last).min() else { continue };
-            disturbed.push((from, to));
-            results.push(self.result(network, describe(network, &events), &[(from, to)]));
+        let mut disturbed: Vec<Span> = Vec::new();
+        for events in by_group(network).into_values() {
+            let mut spans: Vec<Span> = events.iter().filter_map(|event| self.span(event)).collect();
+            spans.dedup();
+            results.push(self.result(network, describe(network, &events, spans.len()), &spans));
+            disturbed.extend(spans);
         }
+        results.sort_by(|a, b| a.at_s.total_cmp(&b.at_s));
         let marks: Vec<Instant> = self.0.keys().copied().collect();
         let steps = marks.iter().zip(marks.iter().skip(1)).map(|(from, to)| (*from, *to));
-        let is_quiet = |(from, to): &(Instant, Instant)| !disturbed.iter().any(|(begin, end)| from < end && begin < to);
-        let quiet: Vec<(Instant, Instant)> = steps.filter(is_quiet).collect();
+        let is_quiet = |(from, to): &Span| !disturbed.iter().any(|(begin, end)| from < end && begin < to);
+        let quiet: Vec<Span> = steps.filter(is_quiet).collect();
         if !results.is_empty() && !quiet.is_empty() {
             results.push(self.result(network, String::new(), &quiet));
         }
         results
     }
 
-    fn result(&self, network: &Network, what: String, times: &[(Instant, Instant)]) -> DisturbanceResult {
+    /// How long an event lasts: its own time, or until something changes.
+    fn span(&self, event: &NetworkEvent) -> Option<Span> {
+        let from = Instant::ZERO + event.at;
+        let lasting = event.lasting.map(|time| from + time);
+        let next = self.0.range(from + Duration::from_nanos(1)..).next().map(|(at, _)| *at);
+        let last = self.0.keys().next_back().copied();
+        Some((from, lasting.or(next).into_iter().chain(last).min()?))
+    }
+
+    fn result(&self, network: &Network, what: String, times: &[Span]) -> DisturbanceResult {
         let lasted_s: f64 = times.iter().map(|(from, to)| (*to - *from).as_secs_f64()).sum();
         let at_s = times.first().map_or(0.0, |(from, _)| (*from - Instant::ZERO).as_secs_f64());
         let had = |at: &Instant, flow: usize| self.0.get(at).and_then(|flows| flows.get(flow)).copied().unwrap_or(0);
@@ -74,7 +80,17 @@ fn groups(network: &Network) -> Vec<(String, Vec<usize>)> {
     groups.into_values().map(named).collect()
 }
 
-fn describe(network: &Network, events: &[&NetworkEvent]) -> String {
+/// The events of each `[[event]]` in their order.
+fn by_group(network: &Network) -> BTreeMap<usize, Vec<&NetworkEvent>> {
+    let mut groups: BTreeMap<usize, Vec<&NetworkEvent>> = BTreeMap::new();
+    for event in &network.events {
+        groups.entry(event.group).or_default().push(event);
+    }
+    groups
+}
+
+/// What happens, to what, and how many times.
+fn describe(network: &Network, events: &[&NetworkEvent], times: usize) -> String {
     let Some(first) = events.first() else { return String::new() };
     let what = match &first.action {
         Action::Rate(rate) => rate.to_string(),
@@ -88,7 +104,7 @@ fn describe(network: &Network, events: &[&NetworkEvent]) -> String {
         Target::Link(link) => network.links[link].name.as_str(),
         Target::Node(node) => network.nodes[node].as_str(),
     };
-    let names: Vec<&str> = events.iter().map(name).collect();
+    let names: Vec<&str> = events.iter().filter(|event| event.at == first.at).map(name).collect();
     let which = match names[..] {
         [first, .., last] if names.len() > NAMED => format!("{first} … {last}"),
         _ => names.join(", "),
@@ -98,5 +114,6 @@ fn describe(network: &Network, events: &[&NetworkEvent]) -> String {
         Directions::Up => " up",
         Directions::Down => " down",
     };
-    format!("{what}, {which}{direction}")
+    let times = if times > 1 { format!(", {times} times") } else { String::new() };
+    format!("{what}, {which}{direction}{times}")
 }

@@ -1,4 +1,4 @@
-//! Whole networks of hosts, routers and edges, without weft's engine: what the papers' figures are made of.
+//! Whole networks of hosts, routers and edges: what the papers' figures are made of. In variants with an overlay, engines on nodes.
 
 mod build;
 mod campaign;
