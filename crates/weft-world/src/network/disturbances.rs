@@ -30,6 +30,9 @@ impl Marks {
         for events in by_group(network).into_values() {
             let mut spans: Vec<Span> = events.iter().filter_map(|event| self.span(event)).collect();
             spans.dedup();
+            if spans.is_empty() {
+                continue;
+            }
             results.push(self.result(network, describe(network, &events, spans.len()), &spans));
             disturbed.extend(spans);
         }
@@ -44,13 +47,14 @@ impl Marks {
         results
     }
 
-    /// How long an event lasts: its own time, or until something changes.
+    /// When an event is on: its own time, or until something changes; not if the run is over before.
     fn span(&self, event: &NetworkEvent) -> Option<Span> {
         let from = Instant::ZERO + event.at;
         let lasting = event.lasting.map(|time| from + time);
         let next = self.0.range(from + Duration::from_nanos(1)..).next().map(|(at, _)| *at);
         let last = self.0.keys().next_back().copied();
-        Some((from, lasting.or(next).into_iter().chain(last).min()?))
+        let to = lasting.or(next).into_iter().chain(last).min()?;
+        (from < to).then_some((from, to))
     }
 
     fn result(&self, network: &Network, what: String, times: &[Span]) -> DisturbanceResult {

@@ -7,6 +7,7 @@ use weft_sim::{Body, LinkId, Node, Packet, Ports, Router, Station};
 use weft_units::Instant;
 
 /// One of a network's nodes.
+#[expect(clippy::large_enum_variant, reason = "most nodes are stations, and every packet passes one")]
 pub enum Seat {
     /// Without weft.
     Station(Station),
