@@ -25,11 +25,14 @@ const LOOP_MARKER: u8 = 9;
 const LOOP_REPORT: u8 = 10;
 const REVOCATION: u8 = 11;
 const NEIGHBOUR: u8 = 12;
+const OVERLAY: u8 = 13;
 const CHIRP: u8 = 14;
 const CHIRPED: u8 = 15;
 
 /// Bytes of a [`Frame::Revocation`].
 pub const REVOCATION_FRAME_LEN: usize = 1 + REVOCATION_LEN;
+/// Bytes of a [`Frame::Overlay`] beside its message.
+pub const OVERLAY_FRAME_OVERHEAD: usize = 1 + 2;
 /// Bytes of a [`Frame::LoopMarker`].
 pub const LOOP_MARKER_LEN: usize = 1 + 4 + MARKER_LEN;
 
@@ -107,6 +110,8 @@ pub enum Frame<'a> {
     Revocation(Revocation),
     /// A node that the sender passes datagrams on to. Flags not known are ignored.
     Neighbour(Neighbour),
+    /// A message of the overlay ([`crate::overlay::Message`]), not looked into.
+    Overlay(&'a [u8]),
     /// A packet of a train that senses the path it comes by.
     Chirp(Chirp),
     /// What became of a train.
@@ -274,6 +279,10 @@ fn parse_frame<'a>(r: &mut Reader<'a>) -> Result<Frame<'a>, WireError> {
             Frame::Neighbour(Neighbour { node, is_reachable: flags & 1 != 0, rtt_us: r.u32()?, loss: r.u8()? })
         }
         REVOCATION => Frame::Revocation(Revocation::read(r)?),
+        OVERLAY => {
+            let len = r.u16()?;
+            Frame::Overlay(r.slice(len.into())?)
+        }
         CHIRP => Frame::Chirp(Chirp::read(r)?),
         CHIRPED => Frame::Chirped(Chirped::read(r)?),
         _ => return Err(WireError::UnknownType),
@@ -371,6 +380,11 @@ impl<'a> FrameWriter<'a> {
             Frame::Chirp(chirp) => w.u8(CHIRP).and_then(|()| chirp.write(w)),
             Frame::Chirped(ref chirped) => w.u8(CHIRPED).and_then(|()| chirped.write(w)),
             Frame::Revocation(revocation) => w.u8(REVOCATION).and_then(|()| w.put(&revocation.emit())),
+            Frame::Overlay(message) => {
+                w.u8(OVERLAY)?;
+                w.u16(u16::try_from(message.len()).map_err(|_| WireError::Malformed)?)?;
+                w.put(message)
+            }
         })
     }
 

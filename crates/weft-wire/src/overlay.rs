@@ -8,8 +8,8 @@ use weft_units::NodeId;
 
 /// The most contacts in one message.
 pub const MAX_CONTACTS: usize = 16;
-/// The most bytes of a contact's details: a public key and an address of either family, or two of IPv4.
-pub const MAX_DETAILS: usize = 54;
+/// The most bytes of a contact's details: a public key and four addresses of either family.
+pub const MAX_DETAILS: usize = 32 + 4 * 19;
 /// Bytes of the longest message.
 pub const MAX_MESSAGE: usize = FOUND_LEN + MAX_CONTACTS * (NodeId::LEN + 1 + MAX_DETAILS);
 

@@ -84,6 +84,7 @@ pub(crate) struct Pending {
     pub(crate) neighbours: bool,
     pub(crate) chirped: bool,
     pub(crate) revocations: bool,
+    pub(crate) overlay: bool,
     /// Paths whose reports leave by this one, a bit each.
     pub(crate) reports: u64,
 }
@@ -100,6 +101,7 @@ impl Pending {
             && !self.neighbours
             && !self.chirped
             && !self.revocations
+            && !self.overlay
             && self.reports == 0
     }
 

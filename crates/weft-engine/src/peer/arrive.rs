@@ -141,6 +141,9 @@ impl Peer {
         for frame in Frames::new(frames) {
             let Ok(frame) = frame else { break };
             if let Frame::Close { .. } = frame {
+                if cx.trust.is_certified(self.id) {
+                    self.stop_calling();
+                }
                 self.on_lost(cx, "the peer closed it");
                 return None;
             }
@@ -179,6 +182,7 @@ impl Peer {
             Frame::LoopReport { vpn, ref report } => self.on_loop_report(cx, vpn, report),
             Frame::Neighbour(ref neighbour) => self.reach.hear(cx.now, neighbour),
             Frame::Revocation(revocation) => self.on_revocation(cx, revocation),
+            Frame::Overlay(message) => self.on_overlay(cx.now, message),
             Frame::Chirp(ref chirp) => self.on_chirp(index, at, chirp),
             Frame::Chirped(ref chirped) => self.on_chirped(cx.now, chirped),
         }
@@ -457,7 +461,8 @@ impl<'a> Egress<'a> {
 /// Whether a frame asks for a report.
 fn is_eliciting(frame: &Frame<'_>) -> bool {
     match frame {
-        Frame::Report(_) | Frame::Padding | Frame::Pong { .. } | Frame::LoopReport { .. } | Frame::Chirped(_) => false,
+        Frame::Report(_) | Frame::Padding | Frame::Pong { .. } | Frame::LoopReport { .. } => false,
+        Frame::Chirped(_) | Frame::Overlay(_) => false,
         Frame::Chirp(chirp) => asks_for_report(chirp),
         _ => true,
     }

@@ -30,7 +30,7 @@ use core::fmt;
 use core::net::SocketAddr;
 use forward::{Arrival, Segment};
 use weft_session::PublicKey;
-use weft_units::{Instant, LinkId, PeerId};
+use weft_units::{Instant, LinkId, NodeId, PeerId};
 pub use weft_wire::relay::MAX_RELAYS;
 use weft_wire::relay::{Label, Way};
 
@@ -82,9 +82,13 @@ impl fmt::Display for RouteError {
 }
 
 /// The name of a node on ways.
-fn label(key: &PublicKey) -> Label {
-    let [a, b, c, d, ..] = key.node_id().0;
+pub(crate) fn label_of(id: &NodeId) -> Label {
+    let [a, b, c, d, ..] = *id.as_bytes();
     Label(u32::from_be_bytes([a, b, c, d]))
+}
+
+fn label(key: &PublicKey) -> Label {
+    label_of(&key.node_id())
 }
 
 impl Relaying {
@@ -93,8 +97,13 @@ impl Relaying {
         peers.get(usize::from(self.peer(node)?.0)).map(|peer| peer.config.name.clone())
     }
 
+    /// Somebody new is to be reached: detours are looked for at once.
+    pub(crate) fn look_soon(&mut self, now: Instant) {
+        self.look_at = Some(now);
+    }
+
     /// The peer of that label; none where two have it.
-    fn peer(&self, label: Label) -> Option<PeerId> {
+    pub(crate) fn peer(&self, label: Label) -> Option<PeerId> {
         let first = self.by_label.partition_point(|(other, _)| *other < label);
         let mut found = self.by_label.get(first..)?.iter().take_while(|(other, _)| *other == label);
         let (_, peer) = found.next()?;
@@ -145,7 +154,7 @@ impl Engine {
 
     /// Takes the peers' labels, and the routes to them that are asked for.
     pub(crate) fn set_routes(&mut self, now: Instant) {
-        let of = |peer: &Peer| (label(&peer.config.public_key), peer.id);
+        let of = |peer: &Peer| (label_of(&peer.node), peer.id);
         let present = self.peers.iter().filter(|peer| self.is_present(peer));
         let mut by_label: Vec<_> = present.map(of).collect();
         by_label.sort_unstable();

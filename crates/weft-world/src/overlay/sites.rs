@@ -56,7 +56,7 @@ impl Registry {
 
 impl Authority for Now<'_> {
     fn place_of(&self, name: &[u8]) -> NodeId {
-        NodeId::new(weft_session::NodeId::of(name).0)
+        weft_session::place_of(name)
     }
 
     /// Nodes of the world are not called by the hash of their key, but by its beginning.
@@ -201,7 +201,7 @@ impl World {
         let this = &mut self.nodes[node as usize];
         this.contact.details[0] += 1;
         if let Some(overlay) = &mut this.overlay {
-            overlay.set_details(&this.contact.details);
+            overlay.set_own_details(&this.contact.details);
         }
         self.with_directory(node, |directory, context| directory.contact_changed(context));
     }

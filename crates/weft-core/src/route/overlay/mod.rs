@@ -31,13 +31,14 @@ pub use duplicates::Duplicates;
 pub use leaf_set::{LEAVES, LeafSet};
 pub use link::{Link, Pace, Quality};
 pub use loss::{Loss, run_length};
+pub use neighbour::Standing;
 pub use prefix_table::PrefixTable;
 pub use select::{Choice, NextHop, select};
 
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
-use neighbour::{Neighbour, Standing};
+use neighbour::Neighbour;
 use timers::Timers;
 use weft_units::{Duration, Instant, NodeId, Rng};
 use weft_wire::WireError;
@@ -176,7 +177,7 @@ impl Overlay {
     }
 
     /// This node can be reached otherwise than before: who meets it from now on is told so.
-    pub fn set_details(&mut self, details: &[u8]) {
+    pub fn set_own_details(&mut self, details: &[u8]) {
         self.own.details = details.into();
     }
 
@@ -190,6 +191,11 @@ impl Overlay {
         self.table.get(id).map(|neighbour| &*neighbour.details)
     }
 
+    /// What another node is to this one, if it knows it.
+    pub fn standing(&self, id: NodeId) -> Option<Standing> {
+        self.table.get(id).map(|neighbour| neighbour.standing)
+    }
+
     /// What is known of the link to a neighbour.
     pub fn link(&self, id: NodeId) -> Option<&Link> {
         self.table.get(id).map(|neighbour| &neighbour.link)
@@ -198,6 +204,11 @@ impl Overlay {
     /// The nodes in table and leaf set.
     pub fn members(&self) -> impl Iterator<Item = NodeId> {
         self.table.iter().filter(|(_, neighbour)| neighbour.is_member()).map(|(id, _)| id)
+    }
+
+    /// Every node it knows of, in the order of their places: members, those on trial, and those that are silent.
+    pub fn known(&self) -> impl Iterator<Item = NodeId> {
+        self.table.iter().map(|(id, _)| id)
     }
 
     /// The nodes next to this one on the ring.
@@ -275,6 +286,25 @@ impl Overlay {
             neighbour.link.hasten();
             self.review(now, id);
         }
+    }
+
+    /// The layer below knows better how to reach a node.
+    pub fn set_details(&mut self, id: NodeId, details: &[u8]) {
+        if let Some(neighbour) = self.table.get_mut(id)
+            && *neighbour.details != *details
+        {
+            neighbour.details = details.into();
+        }
+    }
+
+    /// The layer below has met a node that may be of the overlay: it is tried.
+    pub fn handle_met(&mut self, now: Instant, contact: &Contact) {
+        self.consider(now, contact.id, &contact.details, true);
+    }
+
+    /// A node has taken its leave, or the layer below has seen it go.
+    pub fn handle_leave(&mut self, now: Instant, id: NodeId) {
+        self.forget(now, id);
     }
 
     /// Does what is due.
