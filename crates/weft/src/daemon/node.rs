@@ -4,6 +4,7 @@ use super::clock::Clock;
 use super::control::Task;
 use super::device;
 use super::devices::Devices;
+use super::history::{self, Histories};
 use super::links::{Change, Links};
 use super::log::Log;
 use super::overlay;
@@ -70,6 +71,8 @@ pub struct Node {
     next_upkeep: Instant,
     next_totals: Instant,
     next_reserve: Instant,
+    histories: Histories,
+    next_history: Instant,
     is_stopping: bool,
     /// Revocations that are not kept yet.
     has_news: bool,
@@ -129,6 +132,8 @@ impl Node {
             next_upkeep: Instant::ZERO,
             next_totals: Instant::ZERO,
             next_reserve: clock.now() + RESERVE_INTERVAL,
+            histories: Histories::default(),
+            next_history: clock.now(),
             is_stopping: false,
             has_news: false,
         };
@@ -241,6 +246,7 @@ impl Node {
                 Ok(()) => Response::Done,
                 Err(why) => Response::Refused { why },
             },
+            Request::History { peer } => self.history(&peer),
             Request::Reload => match self.reload() {
                 Ok(()) => Response::Done,
                 Err(why) => Response::Refused { why },
@@ -261,6 +267,17 @@ impl Node {
         let peer = snapshot.peers.iter().find(|snapshot| snapshot.name == peer)?;
         self.pings.started(id, now, peer, reply.clone());
         None
+    }
+
+    /// Of a peer that has gone too, while its paths are remembered.
+    fn history(&self, peer: &str) -> Response {
+        let paths = self.histories.of(peer);
+        let known = self.engine.snapshot(self.clock.now()).peers.into_iter().map(|peer| peer.name);
+        let known: Vec<String> = known.collect();
+        if paths.is_empty() && !known.iter().any(|name| name == peer) {
+            return refused(CommandError::UnknownPeer(known));
+        }
+        Response::Histories { paths }
     }
 
     fn stop(&mut self, cause: &str) {
@@ -418,6 +435,10 @@ impl Node {
         if self.has_news {
             self.has_news = !self.keeper.revoked(self.engine.revocations().to_vec());
         }
+        if now >= self.next_history {
+            self.next_history = now + history::INTERVAL;
+            self.histories.note(now, &self.engine.snapshot(now).peers);
+        }
         if now < self.next_upkeep {
             return;
         }
@@ -434,7 +455,7 @@ impl Node {
     pub fn next_upkeep(&self) -> Instant {
         let totals = self.proxy.as_ref().map(|_| self.next_totals);
         let others = [self.pings.next_timeout(), totals].into_iter().flatten();
-        others.fold(self.next_upkeep, Instant::min)
+        others.fold(self.next_upkeep.min(self.next_history), Instant::min)
     }
 
     fn keep_accepted(&mut self) {
