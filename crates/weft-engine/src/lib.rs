@@ -39,7 +39,8 @@ pub use signal::{
     SignalStatus, SignalTotals,
 };
 pub use snapshot::{
-    FlowSnapshot, MemberSnapshot, PathSnapshot, PayloadRate, PeerSnapshot, ReachSnapshot, Snapshot, VpnSnapshot,
+    FlowSnapshot, MemberSnapshot, PathSnapshot, PayloadRate, PeerSnapshot, ReachSnapshot, SensedSnapshot, Snapshot,
+    VpnSnapshot,
 };
 pub use trust::{CertifiedPeer, Rejection, RevokeError, TrustConfig};
 pub use vpn::{ConfigError, Refusal, VpnError, VpnTotals};

@@ -1,7 +1,7 @@
 //! The control protocol: one JSON object a line, a request and its response, over a Unix socket.
 
 use crate::outcome::{Failure, Outcome};
-use crate::status::Status;
+use crate::status::{PathHistory, Status};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::io::{self, BufRead, BufReader, Read, Write};
@@ -38,6 +38,11 @@ pub enum Request {
     },
     /// Ping a peer through each path.
     Ping {
+        /// The peer's name.
+        peer: String,
+    },
+    /// What the paths to a peer were like.
+    History {
         /// The peer's name.
         peer: String,
     },
@@ -183,6 +188,11 @@ pub enum Response {
     },
     /// Nothing came.
     Nothing,
+    /// To [`Request::History`].
+    Histories {
+        /// One per path.
+        paths: Vec<PathHistory>,
+    },
     /// It was done.
     Done,
     /// It was not done.

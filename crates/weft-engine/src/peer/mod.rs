@@ -9,6 +9,7 @@ mod loops;
 mod overlay;
 mod recovery;
 mod report;
+mod sense;
 mod settle;
 mod signalling;
 mod standby;

@@ -5,6 +5,7 @@ mod control;
 mod datapath;
 mod device;
 mod devices;
+mod history;
 mod links;
 mod log;
 mod metrics;

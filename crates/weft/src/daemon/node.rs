@@ -4,6 +4,7 @@ use super::clock::Clock;
 use super::control::Task;
 use super::device;
 use super::devices::Devices;
+use super::history::{self, Histories};
 use super::links::{Change, Links};
 use super::log::Log;
 use super::overlay;
@@ -73,6 +74,8 @@ pub struct Node {
     next_upkeep: Instant,
     next_totals: Instant,
     next_reserve: Instant,
+    histories: Histories,
+    next_history: Instant,
     is_stopping: bool,
     /// Revocations that are not kept yet.
     has_news: bool,
@@ -133,6 +136,8 @@ impl Node {
             next_upkeep: Instant::ZERO,
             next_totals: Instant::ZERO,
             next_reserve: clock.now() + RESERVE_INTERVAL,
+            histories: Histories::default(),
+            next_history: clock.now(),
             is_stopping: false,
             has_news: false,
         };
@@ -245,16 +250,23 @@ impl Node {
                 Ok(()) => Response::Done,
                 Err(why) => Response::Refused { why },
             },
-            Request::Call { key, application, body } => return self.call(&key, application, &body, reply),
+            Request::Call { key, application, body } => {
+                let called = self.call(&key, application, &body, reply);
+                return called.err().map(|why| Response::Refused { why });
+            }
             Request::Receive { application } => {
                 let received = self.platform.receive(self.clock.now(), application, reply.clone());
                 return received.err().map(|why| Response::Refused { why });
             }
-            Request::Answer { call, body } => self.answer_call(call, &body),
+            Request::Answer { call, body } => match self.answer_call(call, &body) {
+                Ok(()) => Response::Done,
+                Err(why) => Response::Refused { why },
+            },
             Request::Watch { after } => {
                 self.platform.watch(self.clock.now(), after, reply.clone());
                 return None;
             }
+            Request::History { peer } => self.history(&peer),
             Request::Reload => match self.reload() {
                 Ok(()) => Response::Done,
                 Err(why) => Response::Refused { why },
@@ -277,36 +289,29 @@ impl Node {
         None
     }
 
-    fn call(&mut self, key: &str, application: u16, body: &str, reply: &SyncSender<Response>) -> Option<Response> {
-        if application == 0 {
-            return Some(Response::Refused { why: "application 0 is weft's own".to_owned() });
-        }
-        let now = self.clock.now();
-        let body = match platform::body(body) {
-            Ok(body) => body,
-            Err(why) => return Some(Response::Refused { why }),
-        };
-        match self.engine.call_key(now, platform::key_of(key), application, &body) {
-            Ok(number) => {
-                self.platform.called(number, reply.clone());
-                None
-            }
-            Err(why) => Some(Response::Refused { why: why.to_string() }),
-        }
+    fn call(&mut self, key: &str, application: u16, body: &str, reply: &SyncSender<Response>) -> Result<(), String> {
+        let (key, body) = (platform::key_of(key), platform::body(body)?);
+        platform::check(application)?;
+        let number = self.engine.call_key(self.clock.now(), key, application, &body).map_err(|why| why.to_string())?;
+        self.platform.called(number, reply.clone());
+        Ok(())
     }
 
-    fn answer_call(&mut self, call: u64, body: &str) -> Response {
-        let body = match platform::body(body) {
-            Ok(body) => body,
-            Err(why) => return Response::Refused { why },
-        };
-        let Some(asked) = self.platform.take(call) else {
-            return Response::Refused { why: "no such call waits for an answer".to_owned() };
-        };
-        match self.engine.answer_call(self.clock.now(), &asked, &body) {
-            Ok(()) => Response::Done,
-            Err(why) => Response::Refused { why: why.to_string() },
+    fn answer_call(&mut self, call: u64, body: &str) -> Result<(), String> {
+        let body = platform::body(body)?;
+        let asked = self.platform.take(call).ok_or("no such call waits for an answer")?;
+        self.engine.answer_call(self.clock.now(), &asked, &body).map_err(|why| why.to_string())
+    }
+
+    /// Of a peer that has gone too, while its paths are remembered.
+    fn history(&self, peer: &str) -> Response {
+        let paths = self.histories.of(peer);
+        let known = self.engine.snapshot(self.clock.now()).peers.into_iter().map(|peer| peer.name);
+        let known: Vec<String> = known.collect();
+        if paths.is_empty() && !known.iter().any(|name| name == peer) {
+            return refused(CommandError::UnknownPeer(known));
         }
+        Response::Histories { paths }
     }
 
     fn stop(&mut self, cause: &str) {
@@ -471,6 +476,10 @@ impl Node {
         if self.has_news {
             self.has_news = !self.keeper.revoked(self.engine.revocations().to_vec());
         }
+        if now >= self.next_history {
+            self.next_history = now + history::INTERVAL;
+            self.histories.note(now, &self.engine.snapshot(now).peers);
+        }
         if now < self.next_upkeep {
             return;
         }
@@ -487,7 +496,7 @@ impl Node {
     pub fn next_upkeep(&self) -> Instant {
         let totals = self.proxy.as_ref().map(|_| self.next_totals);
         let others = [self.pings.next_timeout(), self.platform.next_timeout(), totals].into_iter().flatten();
-        others.fold(self.next_upkeep, Instant::min)
+        others.fold(self.next_upkeep.min(self.next_history), Instant::min)
     }
 
     fn keep_accepted(&mut self) {

@@ -68,6 +68,14 @@ pub fn body(text: &str) -> Result<Vec<u8>, String> {
     Base64::decode_vec(text).map_err(|_| "the body is no base64".to_owned())
 }
 
+/// Whether programs may have this number.
+///
+/// # Errors
+/// For people.
+pub fn check(application: u16) -> Result<(), String> {
+    if application == 0 { Err("application 0 is weft's own".to_owned()) } else { Ok(()) }
+}
+
 impl Platform {
     /// A client waits for the end of this node's call.
     pub fn called(&mut self, number: u32, reply: SyncSender<Response>) {
@@ -76,9 +84,7 @@ impl Platform {
 
     /// A client wants the next call of an application, at once or when it comes. Gives why not.
     pub fn receive(&mut self, now: Instant, application: u16, reply: SyncSender<Response>) -> Result<(), String> {
-        if application == 0 {
-            return Err("application 0 is weft's own".to_owned());
-        }
+        check(application)?;
         if !self.applications.contains_key(&application) && self.applications.len() >= MAX_APPLICATIONS {
             return Err(format!("{MAX_APPLICATIONS} programs receive calls already"));
         }
