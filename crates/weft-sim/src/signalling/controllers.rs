@@ -59,7 +59,7 @@ impl Controllers {
             return;
         };
         controller.look(now, ports.links, link, sensor.as_ref());
-        controller.count(packet.bytes);
+        controller.count(packet.flow, packet.bytes);
         if let Body::Signalled(signalled) = &mut packet.body {
             let Signalled { signal, ttl, is_encapsulated, .. } = &mut **signalled;
             *ttl = ttl.wrapping_sub(1);
@@ -96,12 +96,12 @@ impl Controllers {
             }
             Probe::Second(pair, left) => {
                 let (.., came) = self.pairs.iter().find(|(sender, first, _)| (*sender, *first) == (from, pair))?;
-                Some(packet(self.node, from, Probe::Gap { gap: now - *came, delay: now - left }))
+                Some(packet(self.node, from, Probe::Gap { gap: now - *came, left, came: now }))
             }
-            Probe::Gap { gap, delay } => {
+            Probe::Gap { gap, left, came } => {
                 for Controlled { controller, sensor, .. } in &mut self.by_link {
                     if let Some(sensor) = sensor.as_mut().filter(|sensor| sensor.to() == from) {
-                        sensor.hear(gap, delay, controller.own());
+                        sensor.hear(gap, left, came, controller.own());
                     }
                 }
                 None

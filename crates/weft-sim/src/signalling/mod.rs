@@ -6,13 +6,15 @@
 mod controller;
 mod controllers;
 mod ends;
+mod law;
 mod meddler;
 mod sensor;
 
-pub use controller::{Controller, LawKind, LinkGrants};
+pub use controller::{Controller, LinkGrants};
 pub use controllers::Controllers;
 pub(crate) use ends::{Answerer, SIGNAL_BYTES};
 pub use ends::{Asker, Demand};
+pub use law::LawKind;
 pub use meddler::Meddler;
 pub(crate) use sensor::PROBE_BYTES;
 pub use sensor::{Probe, Sensor};

@@ -39,6 +39,7 @@ pub(super) fn seat_controllers(
         GrantLaw::Off => return,
         GrantLaw::Capacity => LawKind::Capacity,
         GrantLaw::Pi => LawKind::Pi,
+        GrantLaw::Erica => LawKind::Erica,
     };
     for (number, name) in network.nodes.iter().enumerate() {
         let mut controllers = Controllers::new(node_id(number));
