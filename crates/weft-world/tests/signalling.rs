@@ -90,6 +90,27 @@ fn an_overlay_grants_what_is_max_min_and_over_a_legacy_path_what_others_leave_of
     }
 }
 
+#[test]
+fn a_connection_begins_as_fast_as_an_overlay_grants_and_slowly_where_somebody_takes_no_part() {
+    let network = scenario("paper-001-quick-start.toml");
+    let took = |run: &NetworkRun| {
+        let first = run.transfers.first().unwrap();
+        assert_eq!(first.completed, 1);
+        first.total_s
+    };
+    let slowly = play(&network, "slow-start");
+    for variant in ["all", "sensed"] {
+        let run = play(&network, variant);
+        let granted = [0, 1].map(|flow| run.quick_start_bps[flow].unwrap_or(0));
+        assert_eq!(granted[0], 20_480_000, "{variant}: half of what is left, but for less than a factor of two");
+        assert!((640_000..=5_120_000).contains(&granted[1]), "{variant}: {granted:?}, that was counted");
+        assert!(took(&run) < 0.75 * took(&slowly), "{variant}: {} s, {} by slow start", took(&run), took(&slowly));
+    }
+    let deaf = play(&network, "deaf");
+    assert_eq!(deaf.quick_start_bps, slowly.quick_start_bps, "none");
+    assert!((took(&deaf) / took(&slowly) - 1.0).abs() < 0.01, "{} and {} s", took(&deaf), took(&slowly));
+}
+
 /// 50 Mbit/s over 50 ms with 1 % lost, and a host at either side of it.
 const LOSSY: &str = r#"
 name = "lossy"

@@ -8,9 +8,11 @@ use std::collections::HashMap;
 use weft_core::explicit_rate::askers::Askers;
 use weft_core::explicit_rate::bookings::{Bookings, Verdict};
 use weft_core::explicit_rate::pi::LinkState;
+use weft_core::explicit_rate::quick_start::QuickStartLink;
 use weft_core::flow::hash::SeededState;
-use weft_units::{Duration, Instant, Rate};
+use weft_units::{Duration, Instant, Rate, Rng};
 use weft_wire::er_sig::{Direction, Message, Service, Signal};
+use weft_wire::quick_start::{QuickRate, QuickStart};
 
 /// Flows with a booking at most.
 const MOST_BOOKINGS: usize = 65_536;
@@ -26,7 +28,7 @@ pub struct LinkGrants {
     pub capacity: Rate,
     /// Of that so much may be guaranteed.
     pub reservable: Rate,
-    /// Where flows are kept depends on it.
+    /// Where flows are kept and what is drawn depends on it.
     pub seed: u64,
 }
 
@@ -67,6 +69,11 @@ pub struct Controller {
     arriving: Rate,
     promised: Rate,
     forget_at: Instant,
+    quick_start: QuickStartLink,
+    /// What it carries beside guarantees, as of the last look, and bytes that came in all.
+    carries: Rate,
+    came_bytes: u64,
+    rng: Rng,
 }
 
 impl Controller {
@@ -88,6 +95,10 @@ impl Controller {
             arriving: Rate::ZERO,
             promised: Rate::ZERO,
             forget_at: Instant::ZERO,
+            quick_start: QuickStartLink::new(Instant::ZERO, 0),
+            carries: capacity,
+            came_bytes: 0,
+            rng: Rng::new(seed),
         }
     }
 
@@ -120,6 +131,7 @@ impl Controller {
     /// A packet comes for the link.
     pub(super) fn count(&mut self, flow: FlowNo, bytes: u32) {
         let bytes = u64::from(bytes);
+        self.came_bytes += bytes;
         if !matches!(self.law, Law::Erica(_)) {
             self.arrived.asking += bytes;
         } else if self.askers.contains(&flow.0) {
@@ -147,6 +159,13 @@ impl Controller {
         if self.bookings.on_signal(now, flow.0, signal, direction, available, node) == Verdict::Reject {
             signal.message = Message::Reject;
         }
+    }
+
+    /// A Quick-Start request comes for the link: it falls to what flows leave, and to what one more that asked would be granted.
+    pub(super) fn approve(&mut self, option: &mut QuickStart) {
+        let asked = option.rate.min(QuickRate::floor(self.available(Rate::ZERO)));
+        let granted = self.quick_start.approve(self.carries, asked);
+        option.pass(granted, 1, self.rng.next_u64() as u32);
     }
 
     /// A flow begins.
@@ -194,6 +213,8 @@ impl Controller {
         let queued_bytes = here_bytes + sensor.map_or(0, Sensor::queued_bytes);
         let Arrived { asking, other } = std::mem::take(&mut self.arrived);
         let capacity = less(capacity, self.booked());
+        self.carries = capacity;
+        self.quick_start.look(now, self.came_bytes);
         let capacity = less(capacity, Rate::from_bytes_over(other, since));
         let gain = (since.as_secs_f64() / self.least_round_trip.as_secs_f64()).min(1.0);
         self.own_bps += (Rate::from_bytes_over(asking + other, since).bps() as f64 - self.own_bps) * gain;

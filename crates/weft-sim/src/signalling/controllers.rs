@@ -1,8 +1,9 @@
 //! A router's controllers, and what it does to a packet on its way to a link.
 
-use super::{Controller, PROBE_BYTES, Probe, Sensor, Signalled, is_genuine};
+use super::{Controller, PROBE_BYTES, Probe, Said, Sensor, Signalled, is_genuine};
 use crate::{Body, Ecn, FlowNo, LinkId, NodeId, Packet, Ports};
 use weft_units::Instant;
+use weft_wire::quick_start::{Function, QuickRate};
 
 /// Probes are of no flow.
 const NO_FLOW: FlowNo = FlowNo(u32::MAX);
@@ -61,11 +62,17 @@ impl Controllers {
         controller.look(now, ports.links, link, sensor.as_ref());
         controller.count(packet.flow, packet.bytes);
         if let Body::Signalled(signalled) = &mut packet.body {
-            let Signalled { signal, ttl, is_encapsulated, .. } = &mut **signalled;
+            let Signalled { said, ttl, is_encapsulated, .. } = &mut **signalled;
             *ttl = ttl.wrapping_sub(1);
             *is_encapsulated = sensor.is_some();
-            if is_genuine {
-                controller.answer(now, flow, signal, self.node.0 as u16 + 1);
+            match said {
+                Said::Explicit { signal, .. } if is_genuine => {
+                    controller.answer(now, flow, signal, self.node.0 as u16 + 1);
+                }
+                Said::Quick(option) if option.function == Function::Request && option.rate > QuickRate::ZERO => {
+                    controller.approve(option);
+                }
+                _ => {}
             }
         }
     }
