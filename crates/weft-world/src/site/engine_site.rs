@@ -239,6 +239,7 @@ impl EngineSite {
             | Event::Joined { .. }
             | Event::Left { .. }
             | Event::Refused { .. }
+            | Event::Unmet { .. }
             | Event::Revoked(_)
             | Event::InnerMtu(_)
             | Event::Granted(_)
