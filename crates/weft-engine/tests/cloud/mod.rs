@@ -225,10 +225,10 @@ impl Cloud {
         let mut wakes: Vec<Option<Instant>> = vec![Some(self.now); self.nodes.len()];
         let mut stuck = 0;
         loop {
-            for node in 0..wakes.len() {
-                if wakes[node].is_some_and(|at| at <= self.now) {
-                    wakes[node] = self.turn(node, &mut buffer);
-                }
+            let now = self.now;
+            let due = |wake: &Option<Instant>| wake.is_some_and(|at| at <= now);
+            for (node, wake) in wakes.iter_mut().enumerate().filter(|(_, wake)| due(wake)) {
+                *wake = self.turn(node, &mut buffer);
             }
             let flying = self.flying.keys().next().map(|(at, _)| *at);
             let next = wakes.iter().copied().flatten().chain(flying).min().unwrap_or(until);
