@@ -45,6 +45,9 @@ pub use snapshot::{
 pub use trust::{CertifiedPeer, Rejection, RevokeError, TrustConfig};
 pub use vpn::{ConfigError, Refusal, VpnError, VpnTotals};
 pub use weft_core::ingress::VpnStatus;
+pub use weft_core::route::calls;
 pub use weft_core::route::overlay::{Quality as LinkQuality, Standing};
+pub use weft_core::route::ownership::Conflict;
 pub use weft_wire::er_sig::{KEY_LEN as SIGNAL_KEY_LEN, SignalKey};
 pub use weft_wire::ip::FlowKey;
+pub use weft_wire::ownership::Verdict;

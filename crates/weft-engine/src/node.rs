@@ -303,19 +303,32 @@ impl Engine {
             self.pool.release(buf);
             return;
         };
-        let of = self.vpns.get_mut(vpn);
-        let Some(peer) = of.as_ref().and_then(|vpn| vpn.route(destination)) else {
-            self.unroutable_packets += 1;
-            if let Some(vpn) = of {
-                vpn.totals.unroutable_packets += 1;
-            }
-            self.pool.release(buf);
-            return;
-        };
+        let peer = self.vpns.get(vpn).and_then(|vpn| vpn.route(destination));
         let Some(buf) = self.shrink(buf, len) else { return };
+        match peer {
+            Some(peer) => self.enqueue(now, peer, vpn, buf, shape),
+            None => {
+                if let Some(buf) = self.seek(now, vpn, destination, buf, shape) {
+                    self.count_unroutable(vpn);
+                    self.pool.release(buf);
+                }
+            }
+        }
+    }
+
+    /// Hands a packet to the peer behind which its destination lies.
+    pub(crate) fn enqueue(&mut self, now: Instant, peer: PeerId, vpn: VpnId, buf: BufId, shape: SuperPacket) {
         self.serial = self.serial.wrapping_add(1);
         let serial = self.serial;
         self.with_peer(now, peer.0.into(), |p, cx| p.enqueue(cx, vpn, buf, shape, serial));
+    }
+
+    /// A packet lies behind nobody.
+    pub(crate) fn count_unroutable(&mut self, vpn: VpnId) {
+        self.unroutable_packets += 1;
+        if let Some(vpn) = self.vpns.get_mut(vpn) {
+            vpn.totals.unroutable_packets += 1;
+        }
     }
 
     /// Moves a small packet out of a large buffer, so that large ones stay few.
@@ -388,9 +401,11 @@ impl Engine {
         };
         if let Some(peer) = self.peers.get_mut(index) {
             peer.on_datagram(&mut cx, received, &datagram, link);
+            let is_established = peer.is_established();
             if peer.has_overlay_messages() {
                 self.take_overlay_messages(now, index);
-            } else if !peer.is_established() {
+            }
+            if !is_established {
                 self.on_session_closed(now, index);
             }
         }
@@ -476,6 +491,7 @@ impl Engine {
             Command::SetVpn { vpn, change } => self.set_vpn(now, &vpn, change),
             Command::Ping { peer, id } => self.ping(now, &peer, id),
             Command::Close => {
+                self.leave_overlay(now);
                 for peer in &mut self.peers {
                     peer.close();
                 }

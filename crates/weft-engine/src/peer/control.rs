@@ -42,6 +42,7 @@ impl Peer {
         self.write_overlay(index, &mut writer);
         write_chirped(self.paths.get_mut(index)?, &mut writer);
         eliciting |= self.write_skips(index, &mut writer);
+        self.write_close(index, &mut writer);
         let len = writer.len();
         if len == 0 {
             return None;
@@ -128,10 +129,15 @@ impl Peer {
         if core::mem::take(&mut pending.hold) && !self.hold_announced.is_zero() {
             let _ = writer.write(&Frame::Hold { hold_us });
         }
-        if core::mem::take(&mut pending.close) {
-            let _ = writer.write(&Frame::Close { reason: 0 });
-        }
         writer.len() > before
+    }
+
+    /// Goodbye, after all else: what follows it would not be read.
+    fn write_close(&mut self, index: usize, writer: &mut FrameWriter<'_>) {
+        let Some(path) = self.paths.get_mut(index).filter(|path| path.pending.close && !path.pending.overlay) else {
+            return;
+        };
+        path.pending.close = writer.write(&Frame::Close { reason: 0 }).is_err();
     }
 
     /// What the peer is to be told of VPNs. True if there was something. What finds no room leaves with the next datagram.

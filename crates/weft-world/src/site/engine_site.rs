@@ -244,6 +244,9 @@ impl EngineSite {
             | Event::Left { .. }
             | Event::Refused { .. }
             | Event::Unmet { .. }
+            | Event::ClaimRefused { .. }
+            | Event::Conflict(_)
+            | Event::Call(_)
             | Event::Revoked(_)
             | Event::InnerMtu(_)
             | Event::Granted(_)

@@ -245,7 +245,12 @@ fn overlay(overlay: &Overlay) -> String {
     let troubles: String =
         overlay.contacts.iter().filter_map(OverlayContact::trouble).map(|trouble| format!("{trouble}\n")).collect();
     let members = if table.is_empty() { "no other node was met\n".to_owned() } else { table.to_string() };
-    format!("\noverlay: this node, {place}, {state}; {} are being called\n{members}{troubles}", overlay.calling)
+    let (owners, prefixes) = (overlay.kept_owners, overlay.kept_prefixes);
+    format!(
+        "\noverlay: this node, {place}, {state}; {} are being called; it keeps who has {prefixes} prefixes, of {owners} owners\n\
+         {members}{troubles}",
+        overlay.calling
+    )
 }
 
 /// What is known of the network: paths from here, and what relays say.

@@ -13,6 +13,7 @@ mod node;
 mod overlay;
 mod owner;
 mod ping;
+mod platform;
 mod proxy;
 mod restart;
 mod service;

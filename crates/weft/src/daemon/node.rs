@@ -9,6 +9,7 @@ use super::links::{Change, Links};
 use super::log::Log;
 use super::overlay;
 use super::ping::Pings;
+use super::platform::{self, Platform};
 use super::proxy::Proxy;
 use super::restart::needs_restart;
 use super::service;
@@ -19,7 +20,7 @@ use super::totals;
 use super::trust;
 use super::view;
 use crate::config::{self, Config};
-use crate::control::{Request, Response};
+use crate::control::{PathChange, Request, Response};
 use crate::status::{self, Status};
 use crate::{entropy, outcome::Failure};
 use std::path::PathBuf;
@@ -55,6 +56,8 @@ pub struct Node {
     pub links: Links,
     /// Pings under way.
     pub pings: Pings,
+    /// Programs on this machine that use the overlay.
+    platform: Platform,
     /// What this machine had no room for.
     pub drops: Drops,
     file: PathBuf,
@@ -118,6 +121,7 @@ impl Node {
             devices,
             links,
             pings: Pings::default(),
+            platform: Platform::default(),
             drops: Drops::default(),
             file,
             config,
@@ -246,6 +250,22 @@ impl Node {
                 Ok(()) => Response::Done,
                 Err(why) => Response::Refused { why },
             },
+            Request::Call { key, application, body } => {
+                let called = self.call(&key, application, &body, reply);
+                return called.err().map(|why| Response::Refused { why });
+            }
+            Request::Receive { application } => {
+                let received = self.platform.receive(self.clock.now(), application, reply.clone());
+                return received.err().map(|why| Response::Refused { why });
+            }
+            Request::Answer { call, body } => match self.answer_call(call, &body) {
+                Ok(()) => Response::Done,
+                Err(why) => Response::Refused { why },
+            },
+            Request::Watch { after } => {
+                self.platform.watch(self.clock.now(), after, reply.clone());
+                return None;
+            }
             Request::History { peer } => self.history(&peer),
             Request::Reload => match self.reload() {
                 Ok(()) => Response::Done,
@@ -267,6 +287,20 @@ impl Node {
         let peer = snapshot.peers.iter().find(|snapshot| snapshot.name == peer)?;
         self.pings.started(id, now, peer, reply.clone());
         None
+    }
+
+    fn call(&mut self, key: &str, application: u16, body: &str, reply: &SyncSender<Response>) -> Result<(), String> {
+        let (key, body) = (platform::key_of(key), platform::body(body)?);
+        platform::check(application)?;
+        let number = self.engine.call_key(self.clock.now(), key, application, &body).map_err(|why| why.to_string())?;
+        self.platform.called(number, reply.clone());
+        Ok(())
+    }
+
+    fn answer_call(&mut self, call: u64, body: &str) -> Result<(), String> {
+        let body = platform::body(body)?;
+        let asked = self.platform.take(call).ok_or("no such call waits for an answer")?;
+        self.engine.answer_call(self.clock.now(), &asked, &body).map_err(|why| why.to_string())
     }
 
     /// Of a peer that has gone too, while its paths are remembered.
@@ -383,6 +417,9 @@ impl Node {
                 let link = self.engine.route_name(link).unwrap_or_else(|| self.links.name(link));
                 let (peer, remote) = (self.peer_name(peer), view::remote(&remote));
                 self.log.info(format_args!("peer {peer}: path {path} ({link} → {remote}) {state}: {cause}"));
+                let (link, state, cause) = (link.to_owned(), state.to_string(), cause.to_owned());
+                let change = PathChange { number: 0, peer, path: path.0, link, remote, state, cause };
+                self.platform.on_change(self.clock.now(), change);
             }
             Event::Joined { peer } => {
                 self.log.info(format_args!("peer {}: {}", self.peer_name(peer), trust::joined(&self.engine, peer)));
@@ -396,6 +433,9 @@ impl Node {
                 self.log.error(format_args!("refused {name} ({public_key}): {why}"));
             }
             Event::Unmet { public_key, why } => self.log.error(format_args!("contact {public_key} not met: {why}")),
+            Event::ClaimRefused { holder, why } => self.log.error(overlay::refused(&holder, why)),
+            Event::Conflict(conflict) => self.log.error(overlay::conflict(&conflict)),
+            Event::Call(call) => self.platform.on_event(call),
             Event::Revoked(revocation) => {
                 trust::log_revoked(&revocation, &self.identity.public_key(), self.log);
                 self.has_news = true;
@@ -431,6 +471,7 @@ impl Node {
     /// Looks after what is not urgent. Cheap when nothing is due.
     pub fn upkeep(&mut self, now: Instant) {
         self.pings.finish(now);
+        self.platform.handle_timeout(now);
         self.tell_totals(now);
         if self.has_news {
             self.has_news = !self.keeper.revoked(self.engine.revocations().to_vec());
@@ -454,7 +495,7 @@ impl Node {
     /// When [`Node::upkeep`] is due.
     pub fn next_upkeep(&self) -> Instant {
         let totals = self.proxy.as_ref().map(|_| self.next_totals);
-        let others = [self.pings.next_timeout(), totals].into_iter().flatten();
+        let others = [self.pings.next_timeout(), self.platform.next_timeout(), totals].into_iter().flatten();
         others.fold(self.next_upkeep.min(self.next_history), Instant::min)
     }
 
