@@ -1,6 +1,7 @@
 //! What the engine tells its user, and what it can be told to do.
 
 use crate::drill::{DrillError, DrillTarget};
+use crate::overlay::Unmet;
 use crate::signal::Grant;
 use crate::trust::Rejection;
 use crate::vpn::VpnError;
@@ -9,10 +10,13 @@ use alloc::vec::Vec;
 use core::fmt;
 use core::net::SocketAddr;
 use core::time::Duration;
+use weft_core::route::calls;
+use weft_core::route::ownership::Conflict;
 use weft_core::service::Service;
 use weft_session::{PublicKey, Revocation};
-use weft_units::{LinkId, PathId, PeerId};
+use weft_units::{LinkId, NodeId, PathId, PeerId};
 use weft_wire::ip::FlowKey;
+use weft_wire::ownership::Verdict;
 
 /// A change worth a log line or an action of the program.
 #[derive(Clone, Debug, PartialEq)]
@@ -67,6 +71,24 @@ pub enum Event {
         /// For the log.
         why: Rejection,
     },
+    /// A node that the configuration says to begin with was called in vain. Told again when the cause is another.
+    Unmet {
+        /// Its key.
+        public_key: PublicKey,
+        /// For the log.
+        why: Unmet,
+    },
+    /// A node that keeps claims of who owns what has refused this node's. Told once for each.
+    ClaimRefused {
+        /// Its place.
+        holder: NodeId,
+        /// Why.
+        why: Verdict,
+    },
+    /// Two nodes have certificates for one prefix, as this node, which keeps such claims, has seen.
+    Conflict(Conflict),
+    /// A call of an application has come, or ended.
+    Call(calls::Event),
     /// A key was revoked, and was not known to be: to be stored, for it holds for ever.
     Revoked(Revocation),
     /// The TUN device's MTU should be this many bytes.

@@ -12,10 +12,12 @@ mod drill;
 mod egress;
 mod event;
 mod explain;
+mod handshakes;
 mod interface;
 mod join;
 mod links;
 mod node;
+mod overlay;
 mod path;
 mod peer;
 mod relay;
@@ -34,16 +36,22 @@ pub use event::{Command, CommandError, Event, PathState, RelayTotals, VpnChange}
 pub use explain::{Explanation, FlowPattern, KnownFlow, Match, PathReason};
 pub use interface::{LinkEvent, Received, Transmit};
 pub use node::Engine;
+pub use overlay::{Contact, ContactStatus, MAX_ENDPOINTS, OverlayConfig, OverlayMember, OverlayStatus, Unmet};
 pub use relay::{Forward, MAX_RELAYS, RouteError, relays_to};
 pub use signal::{
     Grant, HostLink, Leaving, RateController, SignalConfig, SignalFlow, SignalHost, SignalPeer, SignalRule,
     SignalStatus, SignalTotals,
 };
 pub use snapshot::{
-    FlowSnapshot, MemberSnapshot, PathSnapshot, PayloadRate, PeerSnapshot, ReachSnapshot, Snapshot, VpnSnapshot,
+    FlowSnapshot, MemberSnapshot, PathSnapshot, PayloadRate, PeerSnapshot, ReachSnapshot, SensedSnapshot, Snapshot,
+    VpnSnapshot,
 };
 pub use trust::{CertifiedPeer, Rejection, RevokeError, TrustConfig};
 pub use vpn::{ConfigError, Refusal, VpnError, VpnTotals};
 pub use weft_core::ingress::VpnStatus;
+pub use weft_core::route::calls;
+pub use weft_core::route::overlay::{Quality as LinkQuality, Standing};
+pub use weft_core::route::ownership::Conflict;
 pub use weft_wire::er_sig::{KEY_LEN as SIGNAL_KEY_LEN, SignalKey};
 pub use weft_wire::ip::FlowKey;
+pub use weft_wire::ownership::Verdict;

@@ -177,8 +177,16 @@ Examples:
     #[command(after_help = "\
 Examples:
   weft sense --watch
+  weft sense --history hub      its paths: the last ten minutes, the last day
   weft sense --json | jq '.peers[] | {name, paths, reaches}'")]
-    Sense(Reading),
+    Sense {
+        /// What the paths to this peer were like
+        #[arg(long, value_name = "NODE")]
+        history: Option<String>,
+        /// How to read it
+        #[command(flatten)]
+        reading: Reading,
+    },
     /// Hand a revocation to the running node: it ends what it has with that key now, and tells all others
     #[command(after_help = "Example:\n  weft revoke home.revoked      what `weft ca revoke` wrote")]
     Revoke {

@@ -1,7 +1,7 @@
 //! The control protocol: one JSON object a line, a request and its response, over a Unix socket.
 
 use crate::outcome::{Failure, Outcome};
-use crate::status::{Drill, Explanation, FlowQuestion, Status};
+use crate::status::{Drill, Explanation, FlowQuestion, PathHistory, Status};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::io::{self, BufRead, BufReader, Read, Write};
@@ -57,10 +57,41 @@ pub enum Request {
     },
     /// How the drill under way, or the last one, goes.
     DrillReport,
+    /// What the paths to a peer were like.
+    History {
+        /// The peer's name.
+        peer: String,
+    },
     /// Take in a revocation.
     Revoke {
         /// Its text, base64.
         revocation: String,
+    },
+    /// Call the root of a key in the overlay, and wait for its answer.
+    Call {
+        /// A node's identifier, or any text: its hash is the key.
+        key: String,
+        /// Which program is to answer, not 0.
+        application: u16,
+        /// What to say, base64; at most 1,024 bytes.
+        body: String,
+    },
+    /// The next call that comes to this node for a program; after some seconds there is nothing. Calls come here as long as somebody asks.
+    Receive {
+        /// The program's number, not 0.
+        application: u16,
+    },
+    /// Answer a call.
+    Answer {
+        /// Its number, as [`Response::Asked`] told it.
+        call: u64,
+        /// What to say, base64; at most 1,024 bytes.
+        body: String,
+    },
+    /// What paths have done since; after some seconds there is nothing.
+    Watch {
+        /// The number of the last known change; 0: all that are kept.
+        after: u64,
     },
     /// Read the configuration again.
     Reload,
@@ -138,6 +169,25 @@ pub struct Pong {
     pub rtt_us: Option<u64>,
 }
 
+/// A path has another state than before.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize, Debug, Default)]
+pub struct PathChange {
+    /// Rises by one from change to change.
+    pub number: u64,
+    /// The peer it leads to.
+    pub peer: String,
+    /// The path's number.
+    pub path: u8,
+    /// The link here.
+    pub link: String,
+    /// The address there.
+    pub remote: String,
+    /// opening, good, degraded, suspect or down.
+    pub state: String,
+    /// Why.
+    pub cause: String,
+}
+
 /// What a node answers.
 #[derive(Clone, PartialEq, Serialize, Deserialize, Debug)]
 #[serde(tag = "answer", rename_all = "kebab-case")]
@@ -153,6 +203,36 @@ pub enum Response {
     Explanation(Box<Explanation>),
     /// To [`Request::DrillReport`].
     Drill(Box<Drill>),
+    /// To [`Request::Call`].
+    Answered {
+        /// Who answered, as those on the way say.
+        by: String,
+        /// What it says, base64.
+        body: String,
+    },
+    /// To [`Request::Receive`].
+    Asked {
+        /// Its number, to answer it.
+        call: u64,
+        /// Who calls, as those on the way say.
+        source: String,
+        /// To which key.
+        key: String,
+        /// What it says, base64.
+        body: String,
+    },
+    /// To [`Request::Watch`].
+    Changes {
+        /// In order.
+        changes: Vec<PathChange>,
+    },
+    /// Nothing came.
+    Nothing,
+    /// To [`Request::History`].
+    Histories {
+        /// One per path.
+        paths: Vec<PathHistory>,
+    },
     /// It was done.
     Done,
     /// It was not done.

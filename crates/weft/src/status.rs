@@ -2,10 +2,12 @@
 
 mod drill;
 mod explain;
+mod overlay;
 mod signal;
 
 pub use drill::{Drill, DrillPath, DrillPeer};
 pub use explain::{Explanation, FlowQuestion, Granted, PathReason, PrefixMatch, SeenFlow};
+pub use overlay::{Overlay, OverlayContact, OverlayMember};
 pub use signal::{Signal, SignalFlow, SignalPeer};
 
 use serde::{Deserialize, Serialize};
@@ -45,6 +47,9 @@ pub struct Status {
     /// What is passed on between other nodes; absent: this node is no relay.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub relay: Option<Relay>,
+    /// The network's overlay; absent: this node takes no part in it.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub overlay: Option<Overlay>,
     /// Datagrams dropped before authentication.
     pub rejected_datagrams: u64,
     /// Packets for which no peer has a prefix.
@@ -191,6 +196,9 @@ pub struct Path {
     pub mode: String,
     /// Delivery rate last seen.
     pub delivery_bps: u64,
+    /// What trains found, while it carried no data.
+    #[serde(default)]
+    pub sensed: Option<Sensed>,
     /// Weight of weighted schedules.
     pub weight: u32,
     /// Path MTU in bytes.
@@ -205,6 +213,54 @@ pub struct Path {
     pub received_bytes: u64,
     /// Datagrams lost.
     pub lost_datagrams: u64,
+}
+
+/// What trains found of a path.
+#[derive(Clone, PartialEq, Serialize, Deserialize, Debug)]
+pub struct Sensed {
+    /// How long ago.
+    pub age_ms: u64,
+    /// The capacity of its narrow link.
+    pub capacity_bps: Option<u64>,
+    /// What others leave of it.
+    pub available_bps: Option<u64>,
+    /// Share of the trains' packets lost, 0…1.
+    pub loss: f64,
+    /// The mean queue.
+    pub queue_us: Option<u64>,
+}
+
+impl Sensed {
+    /// Found so lately that it says how things are.
+    pub fn is_fresh(&self) -> bool {
+        self.age_ms < 5_000
+    }
+}
+
+/// What a path was like.
+#[derive(Clone, PartialEq, Serialize, Deserialize, Debug)]
+pub struct PathHistory {
+    /// The link here.
+    pub link: String,
+    /// The address there.
+    pub remote: String,
+    /// The last ten minutes, a point a second, the newest last.
+    pub seconds: Vec<Point>,
+    /// The last day, a point a minute: the means of what is known.
+    pub minutes: Vec<Point>,
+}
+
+/// What a path was like at a time.
+#[derive(Clone, Copy, PartialEq, Serialize, Deserialize, Debug, Default)]
+pub struct Point {
+    /// Smoothed round-trip time.
+    pub rtt_us: Option<f64>,
+    /// Share of datagrams lost, 0…1.
+    pub loss: Option<f64>,
+    /// Capacity, sensed or else learnt.
+    pub capacity_bps: Option<f64>,
+    /// What others left of it.
+    pub available_bps: Option<f64>,
 }
 
 /// A VPN.
@@ -327,22 +383,23 @@ impl Proxy {
     pub fn set(&mut self, status: &weft_tcp_er::proxy::Status) {
         let ours = (self.state.clone(), self.pid, self.restarts, self.early_data);
         let (state, pid, restarts, early_data) = ours;
+        let counts = &status.counts;
         *self = Proxy {
             state,
             pid,
             restarts,
             early_data,
             congestion: status.congestion.clone(),
-            connections: status.connections,
+            connections: counts.connections,
             capacity: status.capacity,
             is_open: status.is_open,
-            taken: status.taken,
-            unreachable: status.unreachable,
-            reset: status.reset,
-            ended: status.ended,
-            up_bytes: status.up_bytes,
-            down_bytes: status.down_bytes,
-            pipes: status.pipes,
+            taken: counts.taken,
+            unreachable: counts.unreachable,
+            reset: counts.reset,
+            ended: counts.ended,
+            up_bytes: counts.up_bytes,
+            down_bytes: counts.down_bytes,
+            pipes: counts.pipes,
         };
     }
 }
@@ -402,6 +459,7 @@ impl Status {
     /// Whether a peer is less than well. One that came by certificate may go as it came.
     pub fn is_degraded(&self) -> bool {
         let is_expected = |peer: &&Peer| peer.certified_until_unix_s.is_none() || peer.established_s.is_some();
-        self.peers.iter().filter(is_expected).any(|peer| peer.trouble().is_some())
+        let is_alone = self.overlay.as_ref().is_some_and(Overlay::is_alone);
+        is_alone || self.peers.iter().filter(is_expected).any(|peer| peer.trouble().is_some())
     }
 }

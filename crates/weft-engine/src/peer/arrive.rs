@@ -1,5 +1,6 @@
 //! From opened datagrams to the TUN device.
 
+use super::sense::asks_for_report;
 use super::signalling::{may_carry, signal_in};
 use super::{Arrivals, Context, MAX_PATHS, Peer, Totals, loops};
 use crate::PathState;
@@ -140,11 +141,13 @@ impl Peer {
         for frame in Frames::new(frames) {
             let Ok(frame) = frame else { break };
             if let Frame::Close { .. } = frame {
+                if cx.trust.is_certified(self.id) {
+                    self.stop_calling();
+                }
                 self.on_lost(cx, "the peer closed it");
                 return None;
             }
-            eliciting |=
-                !matches!(frame, Frame::Report(_) | Frame::Padding | Frame::Pong { .. } | Frame::LoopReport { .. });
+            eliciting |= is_eliciting(&frame);
             self.on_frame(cx, index, received.at, datagram, &frame);
         }
         Some(eliciting)
@@ -179,6 +182,9 @@ impl Peer {
             Frame::LoopReport { vpn, ref report } => self.on_loop_report(cx, vpn, report),
             Frame::Neighbour(ref neighbour) => self.reach.hear(cx.now, neighbour),
             Frame::Revocation(revocation) => self.on_revocation(cx, revocation),
+            Frame::Overlay(message) => self.on_overlay(cx.now, message),
+            Frame::Chirp(ref chirp) => self.on_chirp(index, at, chirp),
+            Frame::Chirped(ref chirped) => self.on_chirped(cx.now, chirped),
         }
     }
 
@@ -233,6 +239,9 @@ impl Peer {
         if core::mem::replace(&mut path.active, active) && !active {
             self.close_books(cx, index);
         }
+        if active {
+            self.settle_simultaneous_open(cx, index);
+        }
         let path = &mut self.paths[index];
         if active
             && path.health.state() == PathState::Opening
@@ -241,6 +250,22 @@ impl Peer {
             self.log_path(cx.events, index, cause);
         }
         self.refresh_weights();
+    }
+
+    /// Both ends called at once and use a path each between the same two addresses: the one with the lower number stays.
+    fn settle_simultaneous_open(&mut self, cx: &mut Context<'_>, theirs: usize) {
+        let (id, link, remote) = match self.paths.get(theirs) {
+            Some(path) => (path.id, path.link, path.remote),
+            None => return,
+        };
+        let is_twin = |p: &Path| p.ours && p.active && p.link == link && p.remote == remote && p.id > id;
+        let Some(ours) = self.paths.iter().position(is_twin) else { return };
+        let path = &mut self.paths[ours];
+        path.active = false;
+        path.pending.policy = true;
+        let rate = path.rate.clone();
+        self.paths[theirs].rate.take_over(&rate);
+        self.close_books(cx, ours);
     }
 
     fn on_skip(&mut self, cx: &mut Context<'_>, flow: FlowId, first: FlowSeq, count: u32) {
@@ -433,5 +458,15 @@ impl<'a> Egress<'a> {
         self.totals.received_packets += 1;
         self.totals.received_bytes += item.len as u64;
         self.output.add(self.heads, self.pool, flow, seq, item);
+    }
+}
+
+/// Whether a frame asks for a report.
+fn is_eliciting(frame: &Frame<'_>) -> bool {
+    match frame {
+        Frame::Report(_) | Frame::Padding | Frame::Pong { .. } | Frame::LoopReport { .. } => false,
+        Frame::Chirped(_) | Frame::Overlay(_) => false,
+        Frame::Chirp(chirp) => asks_for_report(chirp),
+        _ => true,
     }
 }

@@ -7,9 +7,11 @@ mod explain;
 mod grants;
 mod ingress;
 mod loops;
+mod overlay;
 mod probes;
 mod recovery;
 mod report;
+mod sense;
 mod settle;
 mod signalling;
 mod standby;
@@ -40,6 +42,7 @@ use alloc::vec::Vec;
 use core::net::SocketAddr;
 use grants::Grants;
 use loops::Loops;
+use overlay::OverlayMail;
 use tidings::Tidings;
 use way_in::WayIn;
 use weft_core::fair::controller::Controller;
@@ -56,7 +59,7 @@ use weft_core::sched::{PathView, Scheduler, SchedulerKind};
 use weft_core::service::Share;
 use weft_session::Sessions;
 use weft_units::planted::{self, Fault};
-use weft_units::{Duration, FlowId, FlowSeq, Instant, PathId, PeerId, Rng, VpnId};
+use weft_units::{Duration, FlowId, FlowSeq, Instant, NodeId, PathId, PeerId, Rng, VpnId};
 use weft_wire::frame::Neighbour;
 
 const MAX_FLOWS: usize = 16_384;
@@ -110,6 +113,8 @@ pub(crate) struct Totals {
 pub(crate) struct Peer {
     pub(crate) id: PeerId,
     pub(crate) config: PeerConfig,
+    /// Its place in the overlay.
+    pub(crate) node: NodeId,
     /// Its addresses behind relays.
     pub(crate) routes: Vec<SocketAddr>,
     /// Those that stand by.
@@ -161,6 +166,7 @@ pub(crate) struct Peer {
     tidings: Tidings,
     /// Of the drill under way, or the last one.
     pub(crate) probes: Option<Probes>,
+    overlay: OverlayMail,
 }
 
 impl Peer {
@@ -177,6 +183,7 @@ impl Peer {
             openings: Openings::default(),
             joins: Joins::default(),
             arrivals: arrivals(config.policy.reorder),
+            node: config.public_key.node_id(),
             config,
             routes: Vec::new(),
             detours: Vec::new(),
@@ -209,6 +216,7 @@ impl Peer {
             offer: None,
             tidings: Tidings::default(),
             probes: None,
+            overlay: OverlayMail::default(),
         }
     }
 

@@ -6,6 +6,7 @@ mod check;
 mod doctor;
 mod drill;
 mod explain;
+mod history;
 mod keys;
 mod lab;
 mod parity;
@@ -42,7 +43,8 @@ pub fn run(cli: Cli) -> Result<Outcome, Failure> {
         Command::Down(control) => act::down(&control),
         Command::Status(reading) => show::show(&reading, show::status),
         Command::Paths(reading) => show::show(&reading, show::paths),
-        Command::Sense(reading) => show::show(&reading, show::sense),
+        Command::Sense { history: Some(peer), reading } => history::history(&reading, &peer),
+        Command::Sense { history: None, reading } => show::show(&reading, show::sense),
         Command::Flows(reading) => show::show(&reading, show::flows),
         Command::Weights { set: Some(WeightsCommand::Set { weights, control }), .. } => {
             act::set_weights(&weights, &control)

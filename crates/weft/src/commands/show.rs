@@ -3,7 +3,7 @@
 use crate::cli::Reading;
 use crate::control::{Request, Response, ask};
 use crate::outcome::{Failure, Outcome};
-use crate::status::{Peer, Proxy, Relay, Status, TcpEr, VpnMember};
+use crate::status::{Overlay, OverlayContact, Peer, Proxy, Relay, Status, TcpEr, VpnMember};
 use crate::table::{Table, bytes, dash, millis, percent, rate, span};
 use std::io::{IsTerminal, Write as _};
 use std::time::Duration;
@@ -71,6 +71,7 @@ pub fn status(status: &Status) -> String {
     if let Some(Relay { datagrams, bytes: passed, refused_datagrams }) = &status.relay {
         text += &format!("\nrelay: {datagrams} datagrams passed on, {}; {refused_datagrams} refused\n", bytes(*passed));
     }
+    text += &status.overlay.as_ref().map_or_else(String::new, overlay);
     text += &status.proxy.as_ref().map_or_else(String::new, proxy);
     let mut links = Table::new(&["LINK", ">MTU", "ADDRESSES"]);
     for link in &status.links {
@@ -226,11 +227,39 @@ pub fn vpns(status: &Status) -> String {
     )
 }
 
+/// The nodes of the overlay.
+fn overlay(overlay: &Overlay) -> String {
+    let place = overlay.id.get(..8).unwrap_or_default();
+    let state = if overlay.ready { "has its place" } else { "is looking for its place" };
+    let mut table = Table::new(&["NODE", "PLACE", "STATE", ">RTT", ">LOSS", "LINK"]);
+    for member in &overlay.members {
+        table.row([
+            member.name.clone().unwrap_or_else(dash),
+            member.id.get(..8).unwrap_or_default().to_owned(),
+            member.standing.clone() + if member.leaf { ", leaf" } else { "" },
+            member.rtt_us.map_or_else(dash, millis),
+            percent(member.loss),
+            member.link.clone() + if member.relayed { ", relayed" } else { "" },
+        ]);
+    }
+    let troubles: String =
+        overlay.contacts.iter().filter_map(OverlayContact::trouble).map(|trouble| format!("{trouble}\n")).collect();
+    let members = if table.is_empty() { "no other node was met\n".to_owned() } else { table.to_string() };
+    let (owners, prefixes) = (overlay.kept_owners, overlay.kept_prefixes);
+    format!(
+        "\noverlay: this node, {place}, {state}; {} are being called; it keeps who has {prefixes} prefixes, of {owners} owners\n\
+         {members}{troubles}",
+        overlay.calling
+    )
+}
+
 /// What is known of the network: paths from here, and what relays say.
 pub fn sense(status: &Status) -> String {
-    let mut table = Table::new(&["FROM", "TO", "BY", ">RTT", ">JITTER", ">LOSS", ">CAPACITY", ">USED", "STATE"]);
+    let mut table =
+        Table::new(&["FROM", "TO", "BY", ">RTT", ">JITTER", ">LOSS", ">CAPACITY", ">AVAILABLE", ">USED", "STATE"]);
     for peer in &status.peers {
         for path in &peer.paths {
+            let sensed = path.sensed.as_ref().filter(|sensed| sensed.is_fresh());
             table.row([
                 "here".to_owned(),
                 peer.name.clone(),
@@ -238,7 +267,8 @@ pub fn sense(status: &Status) -> String {
                 path.rtt_us.map_or_else(dash, millis),
                 millis(path.jitter_us),
                 percent(path.loss),
-                rate(path.capacity_bps),
+                rate(sensed.map_or(path.capacity_bps, |sensed| sensed.capacity_bps)),
+                rate(sensed.and_then(|sensed| sensed.available_bps)),
                 rate(Some(path.delivery_bps)),
                 if path.standby { "standby".to_owned() } else { path.state.clone() },
             ]);
@@ -247,7 +277,7 @@ pub fn sense(status: &Status) -> String {
     for (relay, reach) in status.peers.iter().flat_map(|peer| peer.reaches.iter().map(move |reach| (peer, reach))) {
         let said = "it says so".to_owned();
         let (rtt, loss) = (millis(reach.rtt_us), percent(reach.loss));
-        table.row([relay.name.clone(), reach.node.clone(), dash(), rtt, dash(), loss, dash(), dash(), said]);
+        table.row([relay.name.clone(), reach.node.clone(), dash(), rtt, dash(), loss, dash(), dash(), dash(), said]);
     }
     if table.is_empty() { "nothing: no peer has been reached\n".to_owned() } else { table.to_string() }
 }

@@ -165,11 +165,11 @@ fn peer(
     Some(Peer { name: name?, public_key: public_key?, endpoints, via, prefixes, policy })
 }
 
-fn public_key(text: &str) -> Result<PublicKey, &'static str> {
+pub(super) fn public_key(text: &str) -> Result<PublicKey, &'static str> {
     text.parse().map_err(|_| "a public key is 44 characters of base64")
 }
 
-fn endpoint(text: &str) -> Result<SocketAddr, &'static str> {
+pub(super) fn endpoint(text: &str) -> Result<SocketAddr, &'static str> {
     text.parse().map_err(|_| "an IP address and a port are expected; names are not looked up")
 }
 

@@ -4,12 +4,16 @@ use super::clock::Clock;
 use super::control::Task;
 use super::device;
 use super::devices::Devices;
+use super::history::{self, Histories};
 use super::links::{Change, Links};
 use super::live;
 use super::log::Log;
+use super::overlay;
 use super::ping::Pings;
+use super::platform::{self, Platform};
 use super::proxy::Proxy;
 use super::refusal::refused;
+use super::restart::needs_restart;
 use super::service;
 use super::signal;
 use super::state::{Keeper, Stamps};
@@ -18,15 +22,15 @@ use super::totals;
 use super::trust;
 use super::view;
 use crate::config::{self, Config};
-use crate::control::{Request, Response};
+use crate::control::{PathChange, Request, Response};
 use crate::status::{self, Status};
 use crate::{entropy, outcome::Failure};
 use std::path::PathBuf;
 use std::sync::mpsc::SyncSender;
 use std::time::Duration;
-use weft_engine::{Command, Engine, EngineConfig, Event, PeerSnapshot};
+use weft_engine::{Command, CommandError, Engine, EngineConfig, Event, PeerSnapshot};
 use weft_io::netlink;
-use weft_session::{Certificate, Identity, PublicKey, RootPublicKey};
+use weft_session::{Certificate, Identity, PublicKey};
 use weft_tcp_er::proxy::Totals;
 use weft_units::{Instant, PeerId};
 
@@ -54,6 +58,8 @@ pub struct Node {
     pub links: Links,
     /// Pings under way.
     pub pings: Pings,
+    /// Programs on this machine that use the overlay.
+    platform: Platform,
     /// What this machine had no room for.
     pub drops: Drops,
     file: PathBuf,
@@ -70,6 +76,8 @@ pub struct Node {
     next_upkeep: Instant,
     next_totals: Instant,
     next_reserve: Instant,
+    histories: Histories,
+    next_history: Instant,
     is_stopping: bool,
     /// Revocations that are not kept yet.
     has_news: bool,
@@ -105,6 +113,7 @@ impl Node {
         let Stamps { base: stamp_base, accepted, revocations } = stamps;
         let mut engine = engine(&config, &identity, &accepted, stamp_base, clock.now())?;
         trust::set(&mut engine, clock, &config, certificate, revocations);
+        engine.set_overlay(clock.now(), config.engine_overlay());
         engine.set_signalling(clock.now(), config.engine_signal());
         engine.set_relaying(config.node.relay);
         let devices = Devices::open(&config, engine.inner_mtu()).map_err(|why| Failure::new(why.to_string()))?;
@@ -114,6 +123,7 @@ impl Node {
             devices,
             links,
             pings: Pings::default(),
+            platform: Platform::default(),
             drops: Drops::default(),
             file,
             config,
@@ -128,6 +138,8 @@ impl Node {
             next_upkeep: Instant::ZERO,
             next_totals: Instant::ZERO,
             next_reserve: clock.now() + RESERVE_INTERVAL,
+            histories: Histories::default(),
+            next_history: clock.now(),
             is_stopping: false,
             has_news: false,
         };
@@ -253,6 +265,23 @@ impl Node {
                 Ok(()) => Response::Done,
                 Err(why) => Response::Refused { why },
             },
+            Request::Call { key, application, body } => {
+                let called = self.call(&key, application, &body, reply);
+                return called.err().map(|why| Response::Refused { why });
+            }
+            Request::Receive { application } => {
+                let received = self.platform.receive(self.clock.now(), application, reply.clone());
+                return received.err().map(|why| Response::Refused { why });
+            }
+            Request::Answer { call, body } => match self.answer_call(call, &body) {
+                Ok(()) => Response::Done,
+                Err(why) => Response::Refused { why },
+            },
+            Request::Watch { after } => {
+                self.platform.watch(self.clock.now(), after, reply.clone());
+                return None;
+            }
+            Request::History { peer } => self.history(&peer),
             Request::Reload => match self.reload() {
                 Ok(()) => Response::Done,
                 Err(why) => Response::Refused { why },
@@ -273,6 +302,31 @@ impl Node {
         let peer = snapshot.peers.iter().find(|snapshot| snapshot.name == peer)?;
         self.pings.started(id, now, peer, reply.clone());
         None
+    }
+
+    fn call(&mut self, key: &str, application: u16, body: &str, reply: &SyncSender<Response>) -> Result<(), String> {
+        let (key, body) = (platform::key_of(key), platform::body(body)?);
+        platform::check(application)?;
+        let number = self.engine.call_key(self.clock.now(), key, application, &body).map_err(|why| why.to_string())?;
+        self.platform.called(number, reply.clone());
+        Ok(())
+    }
+
+    fn answer_call(&mut self, call: u64, body: &str) -> Result<(), String> {
+        let body = platform::body(body)?;
+        let asked = self.platform.take(call).ok_or("no such call waits for an answer")?;
+        self.engine.answer_call(self.clock.now(), &asked, &body).map_err(|why| why.to_string())
+    }
+
+    /// Of a peer that has gone too, while its paths are remembered.
+    fn history(&self, peer: &str) -> Response {
+        let paths = self.histories.of(peer);
+        let known = self.engine.snapshot(self.clock.now()).peers.into_iter().map(|peer| peer.name);
+        let known: Vec<String> = known.collect();
+        if paths.is_empty() && !known.iter().any(|name| name == peer) {
+            return refused(CommandError::UnknownPeer(known));
+        }
+        Response::Histories { paths }
     }
 
     fn stop(&mut self, cause: &str) {
@@ -319,6 +373,7 @@ impl Node {
         self.engine.set_signalling(self.clock.now(), config.engine_signal());
         self.engine.set_relaying(config.node.relay);
         trust::set(&mut self.engine, self.clock, config, loaded.certificate, Vec::new());
+        self.engine.set_overlay(self.clock.now(), config.engine_overlay());
         self.devices.change(&loaded.config, opened);
         self.links.add_own(self.devices.indices());
         self.config = loaded.config;
@@ -377,6 +432,9 @@ impl Node {
                 let link = self.engine.route_name(link).unwrap_or_else(|| self.links.name(link));
                 let (peer, remote) = (self.peer_name(peer), view::remote(&remote));
                 self.log.info(format_args!("peer {peer}: path {path} ({link} → {remote}) {state}: {cause}"));
+                let (link, state, cause) = (link.to_owned(), state.to_string(), cause.to_owned());
+                let change = PathChange { number: 0, peer, path: path.0, link, remote, state, cause };
+                self.platform.on_change(self.clock.now(), change);
             }
             Event::Joined { peer } => {
                 self.log.info(format_args!("peer {}: {}", self.peer_name(peer), trust::joined(&self.engine, peer)));
@@ -389,6 +447,10 @@ impl Node {
             Event::Refused { name, public_key, why } => {
                 self.log.error(format_args!("refused {name} ({public_key}): {why}"));
             }
+            Event::Unmet { public_key, why } => self.log.error(format_args!("contact {public_key} not met: {why}")),
+            Event::ClaimRefused { holder, why } => self.log.error(overlay::refused(&holder, why)),
+            Event::Conflict(conflict) => self.log.error(overlay::conflict(&conflict)),
+            Event::Call(call) => self.platform.on_event(call),
             Event::Revoked(revocation) => {
                 trust::log_revoked(&revocation, &self.identity.public_key(), self.log);
                 self.has_news = true;
@@ -425,9 +487,14 @@ impl Node {
     /// Looks after what is not urgent. Cheap when nothing is due.
     pub fn upkeep(&mut self, now: Instant) {
         self.pings.finish(now);
+        self.platform.handle_timeout(now);
         self.tell_totals(now);
         if self.has_news {
             self.has_news = !self.keeper.revoked(self.engine.revocations().to_vec());
+        }
+        if now >= self.next_history {
+            self.next_history = now + history::INTERVAL;
+            self.histories.note(now, &self.engine.snapshot(now).peers);
         }
         if now < self.next_upkeep {
             return;
@@ -444,8 +511,8 @@ impl Node {
     /// When [`Node::upkeep`] is due.
     pub fn next_upkeep(&self) -> Instant {
         let totals = self.proxy.as_ref().map(|_| self.next_totals);
-        let others = [self.pings.next_timeout(), totals].into_iter().flatten();
-        others.fold(self.next_upkeep, Instant::min)
+        let others = [self.pings.next_timeout(), self.platform.next_timeout(), totals].into_iter().flatten();
+        others.fold(self.next_upkeep.min(self.next_history), Instant::min)
     }
 
     fn keep_accepted(&mut self) {
@@ -481,6 +548,7 @@ impl Node {
             signal: signal::status(&self.engine, &snapshot, now),
             proxy: self.proxy.as_ref().map(|(proxy, _)| proxy.shown()),
             relay: self.config.node.relay.then(|| view::relay(self.engine.relay_totals())),
+            overlay: self.engine.overlay_status().as_ref().map(overlay::status),
             rejected_datagrams: snapshot.rejected_datagrams,
             unroutable_packets: snapshot.unroutable_packets,
             buffers_in_use: snapshot.buffers_in_use,
@@ -511,23 +579,4 @@ fn engine(
     };
     let seed = entropy::seed().map_err(|why| Failure::new(format!("the kernel gave no random numbers: {why}")))?;
     Engine::new(engine_config, now, seed).map_err(|why| Failure::new(why.to_string()))
-}
-
-fn root(config: &Config) -> Option<RootPublicKey> {
-    config.network.as_ref().map(|network| network.root.value)
-}
-
-/// What differs between two configurations that cannot change in a running node.
-fn needs_restart(old: &Config, new: &Config) -> Option<&'static str> {
-    let differs = [
-        ("[node] cipher", old.node.cipher != new.node.cipher),
-        ("[node] listen", old.node.listen != new.node.listen),
-        ("[node] state", old.node.state != new.node.state),
-        ("[node] control", old.node.control != new.node.control),
-        ("[network] root", root(old) != root(new)),
-        ("[metrics] listen", old.metrics.as_ref().map(|at| &at.value) != new.metrics.as_ref().map(|at| &at.value)),
-        ("[tun] name", old.tun.name != new.tun.name),
-        ("[tun] address", old.tun.addresses != new.tun.addresses),
-    ];
-    differs.iter().find(|(_, differs)| *differs).map(|(what, _)| *what)
 }

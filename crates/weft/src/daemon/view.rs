@@ -2,7 +2,7 @@
 
 use super::device::Device;
 use crate::config;
-use crate::status::{Flow, Path, Peer, Reach, Relay, TcpEr, Vpn, VpnLoop, VpnMember};
+use crate::status::{Flow, Path, Peer, Reach, Relay, Sensed, TcpEr, Vpn, VpnLoop, VpnMember};
 use std::net::SocketAddr;
 use std::time::Duration;
 use weft_core::service::Service;
@@ -154,6 +154,13 @@ pub fn path(path: &PathSnapshot) -> Path {
         pacing_bps: path.pacing.bps(),
         mode: path.mode.to_owned(),
         delivery_bps: path.delivery.bps(),
+        sensed: path.sensed.as_ref().map(|sensed| Sensed {
+            age_ms: millis(sensed.age),
+            capacity_bps: sensed.capacity.map(|rate| rate.bps()),
+            available_bps: sensed.available.map(|rate| rate.bps()),
+            loss: sensed.loss,
+            queue_us: sensed.queue.map(micros),
+        }),
         weight: path.weight,
         mtu: path.mtu,
         sent_datagrams: path.sent_datagrams,

@@ -49,6 +49,18 @@ const NODE: &[Family<Status>] = &[
     counter("weft_relay_refused_datagrams_total", "Datagrams for others that were not passed on.", |n| {
         number(n.relay.as_ref()?.refused_datagrams)
     }),
+    gauge("weft_overlay_ready", "Whether this node has found its place in the overlay.", |n| {
+        flag(n.overlay.as_ref()?.ready)
+    }),
+    gauge("weft_overlay_members", "Nodes of the overlay that this node uses.", |n| {
+        Some(n.overlay.as_ref()?.members.iter().filter(|member| member.standing == "member").count() as f64)
+    }),
+    gauge("weft_overlay_calling", "Nodes that were called and have not answered yet.", |n| {
+        number(n.overlay.as_ref()?.calling as u64)
+    }),
+    counter("weft_overlay_losses_total", "How often a node of the overlay has fallen silent.", |n| {
+        number(n.overlay.as_ref()?.losses)
+    }),
     counter("weft_no_buffer_drops_total", "Packets and datagrams that came while no buffer was left.", |n| {
         number(n.no_buffer_drops)
     }),
@@ -91,6 +103,10 @@ const PATH: &[Family<Path>] = &[
     gauge("weft_path_pacing_bytes_per_second", "Pacing rate.", |p| Some(bytes_per_second(p.pacing_bps))),
     gauge("weft_path_delivery_bytes_per_second", "Delivery rate last seen.", |p| {
         Some(bytes_per_second(p.delivery_bps))
+    }),
+    gauge("weft_path_available_bytes_per_second", "What others leave of an idle path's capacity.", |p| {
+        let sensed = p.sensed.as_ref().filter(|sensed| sensed.is_fresh())?;
+        Some(bytes_per_second(sensed.available_bps?))
     }),
     gauge("weft_path_weight", "Weight of weighted schedules.", |p| number(p.weight.into())),
     gauge("weft_path_mtu_bytes", "Path MTU.", |p| number(p.mtu.into())),
@@ -283,6 +299,7 @@ mod tests {
             buffers_in_use: 0,
             buffers_peak: 0,
             relay: None,
+            overlay: None,
             no_buffer_drops: 0,
             socket_full_drops: 0,
         };
