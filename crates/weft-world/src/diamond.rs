@@ -62,7 +62,7 @@ pub struct Failover {
 pub fn fail_over(cut: SilentCut, seed: u64) -> Option<Failover> {
     let mut diamond = Diamond::new(seed);
     diamond.run_until(Instant::ZERO + READY);
-    let phase = diamond.rng.duration_below(Duration::from_secs(1));
+    let phase = below(&mut diamond.rng, Duration::from_secs(1));
     diamond.probe_until(Instant::ZERO + READY + BEFORE + phase);
     let (relay, next) = diamond.ways()?;
     let known = diamond.paths();
@@ -71,7 +71,8 @@ pub fn fail_over(cut: SilentCut, seed: u64) -> Option<Failover> {
     diamond.events.clear();
     diamond.probe_until(cut_at + AFTER);
     let is_suspected = |event: &&(usize, Instant, Event)| {
-        event.0 == FROM && matches!(event.2, Event::Path { peer, state, .. } if peer == LAST && state > PathState::Degraded)
+        event.0 == FROM
+            && matches!(event.2, Event::Path { peer, state, .. } if peer == LAST && state > PathState::Degraded)
     };
     let (_, suspected, _) = diamond.events.iter().find(is_suspected)?;
     // What was under way behind the cut still comes.
@@ -131,6 +132,10 @@ struct Diamond {
     next_probe: Instant,
 }
 
+fn below(rng: &mut Rng, bound: Duration) -> Duration {
+    Duration::from_nanos(rng.below(bound.as_nanos() as u64))
+}
+
 fn identity(node: usize) -> Identity {
     Identity::from_secret([node as u8 + 1; 32])
 }
@@ -171,7 +176,8 @@ fn config(node: usize) -> EngineConfig {
             policy: Policy::default(),
         }
     };
-    let is_peer = |other: &usize| *other != node && !(node % TO != 0 && other % TO != 0);
+    let is_relay = |node: usize| ![FROM, TO].contains(&node);
+    let is_peer = |other: &usize| *other != node && !(is_relay(node) && is_relay(*other));
     EngineConfig {
         identity: identity(node),
         cipher: Cipher::Aes256Gcm,
@@ -192,7 +198,7 @@ impl Diamond {
             let mut entropy = [0; 32];
             entropy.chunks_exact_mut(8).for_each(|chunk| chunk.copy_from_slice(&keys.next_u64().to_le_bytes()));
             let mut engine = Engine::new(config(node), Instant::ZERO, entropy).ok()?;
-            engine.set_relaying(node % TO != 0);
+            engine.set_relaying(![FROM, TO].contains(&node));
             for (link, _) in LINKS.iter().enumerate().filter(|(_, ends)| ends.contains(&node)) {
                 let name = format!("link{link}");
                 let up = LinkEvent::Up { link: link_id(link), name, mtu: MTU, ipv4: true, ipv6: false };
@@ -311,7 +317,7 @@ impl Diamond {
                 continue;
             }
             self.serial += 1;
-            let at = *free_at + DELAY + self.rng.duration_below(JITTER);
+            let at = *free_at + DELAY + below(&mut self.rng, JITTER);
             let source = outer(link, from);
             let bytes = datagram.to_vec();
             self.flying.push(Reverse(Flight { at, serial: self.serial, to, link, source, tos: transmit.tos, bytes }));
@@ -347,7 +353,7 @@ fn probe() -> Vec<u8> {
     let mut header = [0x45, 0, 0, len, 0, 0, 0x40, 0, 64, 17, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
     header[12..16].copy_from_slice(&source);
     header[16..20].copy_from_slice(&destination);
-    let sum = checksum(&header, 0);
+    let sum = checksum(&header);
     header[10..12].copy_from_slice(&sum.to_be_bytes());
     packet[VNET_HEADER_LEN..][..20].copy_from_slice(&header);
     packet[VNET_HEADER_LEN + 20..][..8].copy_from_slice(&[0x0f, 0xa0, 0, 9, 0, len - 20, 0, 0]);

@@ -37,7 +37,7 @@ fn explanation(
     found: &weft_engine::Explanation,
 ) -> Explanation {
     let peer = found.matches.last().map_or_else(String::new, |last| last.peer.clone());
-    let entry = found.entry.clone().map(|entry| {
+    let entry = found.entry.map(|entry| {
         view::vpn_member(&MemberSnapshot { peer: peer.clone(), is_open: found.is_open, entry: Some(entry) })
     });
     let prefix = |found: &weft_engine::Match| PrefixMatch {
