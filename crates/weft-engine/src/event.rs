@@ -1,5 +1,6 @@
 //! What the engine tells its user, and what it can be told to do.
 
+use crate::drill::{DrillError, DrillTarget};
 use crate::overlay::Unmet;
 use crate::signal::Grant;
 use crate::trust::Rejection;
@@ -98,6 +99,11 @@ pub enum Event {
     Granted(Grant),
     /// What was granted to a flow that starts here is no more: it goes on as if nothing had been asked.
     Withdrawn(FlowKey),
+    /// A [`Command::Drill`] is over: all is as it was.
+    DrillOver {
+        /// What was cut: `link eth0`.
+        of: String,
+    },
     /// A path answered a [`Command::Ping`].
     Pong {
         /// The peer.
@@ -157,6 +163,15 @@ pub enum Command {
         /// Any number, handed back.
         id: u32,
     },
+    /// Let a link or a node fall silent for a while: see [`Engine::drill_report`](crate::Engine::drill_report).
+    Drill {
+        /// Which.
+        of: DrillTarget,
+        /// For how long: [`DRILL_MAX`](crate::DRILL_MAX) at most.
+        time: Duration,
+        /// Even where no other path would remain.
+        force: bool,
+    },
     /// Tell every peer that this node goes away.
     Close,
 }
@@ -179,10 +194,14 @@ pub enum CommandError {
     UnknownLink(String, Vec<String>),
     /// No VPN of that name; these are known.
     UnknownVpn(String, Vec<String>),
+    /// No prefix holds the destination.
+    NoRoute,
     /// All weights are zero.
     NoWeight,
     /// The VPN cannot be so; nothing has changed.
     Vpn(VpnError),
+    /// There is no drill.
+    Drill(DrillError),
     /// The peer has no session now.
     NotEstablished,
 }

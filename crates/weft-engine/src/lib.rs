@@ -8,8 +8,10 @@
 extern crate alloc;
 
 mod config;
+mod drill;
 mod egress;
 mod event;
+mod explain;
 mod handshakes;
 mod interface;
 mod join;
@@ -29,7 +31,9 @@ pub use config::{
     AckPolicy, Bundle, Dscp, EngineConfig, Entry, LinkConfig, MemberConfig, PeerConfig, Policy, Prefix, QueueKind,
     Recovery, Reorder, Schedule, VpnConfig, Weights, WrrOrder,
 };
+pub use drill::{DRILL_MAX, DrillError, DrillPhase, DrillReport, DrillTarget, PeerDrill, WayDrill};
 pub use event::{Command, CommandError, Event, PathState, RelayTotals, VpnChange};
+pub use explain::{Explanation, FlowPattern, KnownFlow, Match, PathReason};
 pub use interface::{LinkEvent, Received, Transmit};
 pub use node::Engine;
 pub use overlay::{Contact, ContactStatus, MAX_ENDPOINTS, OverlayConfig, OverlayMember, OverlayStatus, Unmet};

@@ -305,7 +305,7 @@ impl Peer {
         usable.map(payload).sum::<Option<u64>>().map(Rate::from_bps)
     }
 
-    fn snapshot(&self, now: Instant) -> PeerSnapshot {
+    pub(crate) fn snapshot(&self, now: Instant) -> PeerSnapshot {
         let totals = &self.totals;
         let origin = self.paths.iter().find_map(|p| p.delay().baseline_us());
         let relative = |p: &Path| p.delay().baseline_us().zip(origin).map(|(d, o)| i64::from(d.wrapping_sub(o) as i32));

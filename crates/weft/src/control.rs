@@ -1,7 +1,7 @@
 //! The control protocol: one JSON object a line, a request and its response, over a Unix socket.
 
 use crate::outcome::{Failure, Outcome};
-use crate::status::{PathHistory, Status};
+use crate::status::{Drill, Explanation, FlowQuestion, PathHistory, Status};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::io::{self, BufRead, BufReader, Read, Write};
@@ -9,7 +9,7 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::Duration;
 use weft_core::service::{DEFAULT_GAMMA, Service};
-use weft_engine::VpnChange;
+use weft_engine::{DrillTarget, VpnChange};
 use weft_units::Rate;
 
 /// Longest line either side accepts, in bytes.
@@ -41,6 +41,22 @@ pub enum Request {
         /// The peer's name.
         peer: String,
     },
+    /// Why a flow goes where it goes.
+    Explain {
+        /// Which.
+        flow: FlowQuestion,
+    },
+    /// Let a link or a node fall silent for a while.
+    Drill {
+        /// Which.
+        cut: DrillCut,
+        /// For how long, in milliseconds.
+        time_ms: u64,
+        /// Even where no other path would remain.
+        force: bool,
+    },
+    /// How the drill under way, or the last one, goes.
+    DrillReport,
     /// What the paths to a peer were like.
     History {
         /// The peer's name.
@@ -81,6 +97,26 @@ pub enum Request {
     Reload,
     /// Stop.
     Down,
+}
+
+/// What falls silent in a drill, by its name.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize, Debug)]
+#[serde(rename_all = "kebab-case")]
+pub enum DrillCut {
+    /// A link, or a route: `via hub`.
+    Link(String),
+    /// A peer.
+    Node(String),
+}
+
+impl DrillCut {
+    /// The same in the engine's words.
+    pub fn to_engine(&self) -> DrillTarget {
+        match self {
+            DrillCut::Link(name) => DrillTarget::Link(name.clone()),
+            DrillCut::Node(name) => DrillTarget::Node(name.clone()),
+        }
+    }
 }
 
 /// What of a VPN's share changes; what is left out stays.
@@ -163,6 +199,10 @@ pub enum Response {
         /// One per path.
         paths: Vec<Pong>,
     },
+    /// To [`Request::Explain`].
+    Explanation(Box<Explanation>),
+    /// To [`Request::DrillReport`].
+    Drill(Box<Drill>),
     /// To [`Request::Call`].
     Answered {
         /// Who answered, as those on the way say.

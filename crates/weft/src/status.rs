@@ -1,8 +1,12 @@
 //! What a running node shows: the JSON of `--json`, and what the tables are made of. Units are in the names.
 
+mod drill;
+mod explain;
 mod overlay;
 mod signal;
 
+pub use drill::{Drill, DrillPath, DrillPeer};
+pub use explain::{Explanation, FlowQuestion, Granted, PathReason, PrefixMatch, SeenFlow};
 pub use overlay::{Overlay, OverlayContact, OverlayMember};
 pub use signal::{Signal, SignalFlow, SignalPeer};
 

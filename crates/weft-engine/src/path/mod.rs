@@ -138,9 +138,9 @@ pub(crate) struct Path {
     pub(crate) active: bool,
     /// The configuration wants nothing to be sent on it: reports are all that leaves, while the peer still tries it.
     pub(crate) barred: bool,
-    /// It is to carry data only while no other path answers;
+    /// It is to carry data only while no other path answers.
     pub(crate) standby: bool,
-    /// others do.
+    /// Better ones answer: it carries no data.
     pub(crate) spare: bool,
     /// Opened here, not by the peer.
     pub(crate) ours: bool,

@@ -210,6 +210,9 @@ impl Peer {
     }
 
     fn on_pong(&mut self, cx: &mut Context<'_>, token: u32, path: weft_units::PathId) {
+        if let Some(probes) = &mut self.probes {
+            probes.on_answer(cx.now, token);
+        }
         let Some(path) = self.path_index(path).and_then(|i| self.paths.get_mut(i)) else { return };
         if let Some(at) = path.pings.iter().position(|(t, _)| *t == token) {
             let (_, (id, sent_at)) = path.pings.swap_remove(at);

@@ -3,10 +3,12 @@
 mod arrive;
 mod commit;
 mod control;
+mod explain;
 mod grants;
 mod ingress;
 mod loops;
 mod overlay;
+mod probes;
 mod recovery;
 mod report;
 mod sense;
@@ -21,6 +23,7 @@ mod way_in;
 
 pub(crate) use arrive::Datagram;
 pub(crate) use loops::LoneMarker;
+pub(crate) use probes::Probes;
 pub(crate) use way_in::Admitted;
 
 use crate::config::{PeerConfig, QueueKind, Reorder, Schedule, WrrOrder};
@@ -161,6 +164,8 @@ pub(crate) struct Peer {
     /// What the paths grant to signalled flows, where signalling is wanted.
     offer: Option<Box<Offer>>,
     tidings: Tidings,
+    /// Of the drill under way, or the last one.
+    pub(crate) probes: Option<Probes>,
     overlay: OverlayMail,
 }
 
@@ -210,6 +215,7 @@ impl Peer {
             totals: Totals::default(),
             offer: None,
             tidings: Tidings::default(),
+            probes: None,
             overlay: OverlayMail::default(),
         }
     }

@@ -203,9 +203,8 @@ impl Peer {
     /// Pings the peer over every path in use.
     pub(crate) fn ping(&mut self, now: Instant, id: u32) {
         for path in self.paths.iter_mut().filter(|p| p.active) {
-            let token = self.next_token;
-            self.next_token = token.wrapping_add(1);
-            path.pending.ping = Some(token);
+            let token = *path.pending.ping.get_or_insert(self.next_token);
+            self.next_token = self.next_token.wrapping_add(1);
             path.pings.retain(|(_, sent)| now - sent.1 < Duration::from_secs(10));
             path.pings.push((token, (id, now)));
         }

@@ -247,6 +247,7 @@ impl EngineSite {
             | Event::ClaimRefused { .. }
             | Event::Conflict(_)
             | Event::Call(_)
+            | Event::DrillOver { .. }
             | Event::Revoked(_)
             | Event::InnerMtu(_)
             | Event::Granted(_)

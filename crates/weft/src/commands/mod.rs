@@ -4,6 +4,8 @@ mod act;
 mod ca;
 mod check;
 mod doctor;
+mod drill;
+mod explain;
 mod history;
 mod keys;
 mod lab;
@@ -61,6 +63,8 @@ pub fn run(cli: Cli) -> Result<Outcome, Failure> {
         Command::Sim(SimCommand::Run { file, options }) => sim::run(&file, &options),
         Command::Sim(SimCommand::Parity { files, lab, options }) => parity::parity(&files, &lab, &options),
         Command::Proxy { tun } => proxy::proxy(&tun),
+        Command::Explain(arguments) => explain::explain(&arguments),
+        Command::Drill(command) => drill::drill(&command),
         Command::Ping { peer, reading } => act::ping(&peer, &reading),
     }
 }

@@ -6,11 +6,13 @@ use super::device;
 use super::devices::Devices;
 use super::history::{self, Histories};
 use super::links::{Change, Links};
+use super::live;
 use super::log::Log;
 use super::overlay;
 use super::ping::Pings;
 use super::platform::{self, Platform};
 use super::proxy::Proxy;
+use super::refusal::refused;
 use super::restart::needs_restart;
 use super::service;
 use super::signal;
@@ -246,6 +248,19 @@ impl Node {
                 }
             }
             Request::Ping { peer } => return self.ping(peer, reply),
+            Request::Explain { flow } => live::explain(&self.engine, &self.config, self.clock.now(), &flow),
+            Request::Drill { cut, time_ms, force } => {
+                let (of, time) = (cut.to_engine(), Duration::from_millis(time_ms));
+                let said = format!("drill: {of} falls silent for {time_ms} ms");
+                match self.engine.handle_command(self.clock.now(), Command::Drill { of, time, force }) {
+                    Ok(()) => {
+                        self.log.info(said);
+                        Response::Done
+                    }
+                    Err(why) => refused(why),
+                }
+            }
+            Request::DrillReport => live::drill(&self.engine, self.clock.now()),
             Request::Revoke { revocation } => match trust::revoke(&mut self.engine, self.clock, &revocation) {
                 Ok(()) => Response::Done,
                 Err(why) => Response::Refused { why },
@@ -458,6 +473,7 @@ impl Node {
                     keeper.withdrawn(&flow);
                 }
             }
+            Event::DrillOver { of } => self.log.info(format_args!("drill: {of} is as it was")),
             Event::Pong { path, rtt, id, .. } => self.pings.answered(id, path, rtt),
         }
     }
@@ -563,20 +579,4 @@ fn engine(
     };
     let seed = entropy::seed().map_err(|why| Failure::new(format!("the kernel gave no random numbers: {why}")))?;
     Engine::new(engine_config, now, seed).map_err(|why| Failure::new(why.to_string()))
-}
-
-fn refused(why: CommandError) -> Response {
-    let did_you_mean = |word: &str, known: &[String]| {
-        let help = config::did_you_mean(word, known.iter().map(String::as_str));
-        help.unwrap_or_else(|| format!("known: {}", known.join(", ")))
-    };
-    let why = match why {
-        CommandError::UnknownPeer(known) => format!("no such peer; known: {}", known.join(", ")),
-        CommandError::UnknownLink(name, known) => format!("no link `{name}`; {}", did_you_mean(&name, &known)),
-        CommandError::UnknownVpn(name, known) => format!("no VPN `{name}`; {}", did_you_mean(&name, &known)),
-        CommandError::Vpn(why) => why.to_string(),
-        CommandError::NoWeight => "with weight 0 nothing could be sent".to_owned(),
-        CommandError::NotEstablished => "there is no session with this peer now".to_owned(),
-    };
-    Response::Refused { why }
 }

@@ -21,11 +21,13 @@ pub fn tcp_er(choice: &Choice, config: Option<&config::TcpEr>) -> TcpEr {
     }
 }
 
-fn micros(time: Duration) -> u64 {
+/// In microseconds.
+pub fn micros(time: Duration) -> u64 {
     u64::try_from(time.as_micros()).unwrap_or(u64::MAX)
 }
 
-fn millis(time: Duration) -> u64 {
+/// In milliseconds.
+pub fn millis(time: Duration) -> u64 {
     u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
 
@@ -97,7 +99,8 @@ fn service_name(service: Service) -> &'static str {
     }
 }
 
-fn vpn_member(member: &MemberSnapshot) -> VpnMember {
+/// A peer's part in a VPN as it is shown.
+pub fn vpn_member(member: &MemberSnapshot) -> VpnMember {
     let entry = member.entry.as_ref();
     VpnMember {
         peer: member.peer.clone(),
@@ -131,7 +134,8 @@ pub fn remote(address: &SocketAddr) -> String {
     }
 }
 
-fn path(path: &PathSnapshot) -> Path {
+/// A path as it is shown.
+pub fn path(path: &PathSnapshot) -> Path {
     Path {
         id: path.id.0,
         link: path.link_name.clone(),
