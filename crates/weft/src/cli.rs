@@ -1,7 +1,9 @@
 //! The command line.
 
+mod access;
 mod ca;
 
+pub use access::{AccessCommand, AddOptions};
 pub use ca::{CaCommand, SignOptions};
 
 use clap::{Args, Parser, Subcommand};
@@ -50,6 +52,9 @@ Examples:
     /// Let nodes into a network by certificates: its root key, what it signs and what it revokes
     #[command(subcommand)]
     Ca(CaCommand),
+    /// Let unmodified WireGuard clients in at this edge: telephones, laptops, whatever is no node
+    #[command(subcommand)]
+    Access(AccessCommand),
     /// Check a configuration: every mistake with its line, column and likely fix
     Check {
         /// The configuration

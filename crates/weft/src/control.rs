@@ -5,6 +5,7 @@ use crate::status::Status;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::io::{self, BufRead, BufReader, Read, Write};
+use std::net::{Ipv4Addr, SocketAddr};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::Duration;
@@ -46,6 +47,10 @@ pub enum Request {
         /// Its text, base64.
         revocation: String,
     },
+    /// Read the table of clients again.
+    AccessChanged,
+    /// Each client that may come in, and how it is.
+    AccessClients,
     /// Read the configuration again.
     Reload,
     /// Stop.
@@ -102,6 +107,25 @@ pub struct Pong {
     pub rtt_us: Option<u64>,
 }
 
+/// A client of this edge.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize, Debug)]
+pub struct AccessClient {
+    /// Name for people.
+    pub name: String,
+    /// Its address in the pool.
+    pub address: Ipv4Addr,
+    /// Its public key, base64.
+    pub public_key: String,
+    /// Seconds since its last handshake; absent: there was none.
+    pub handshake_s_ago: Option<u64>,
+    /// Where it is; absent: not known.
+    pub remote: Option<SocketAddr>,
+    /// Bytes of packets from it.
+    pub received_bytes: u64,
+    /// Bytes of packets to it.
+    pub sent_bytes: u64,
+}
+
 /// What a node answers.
 #[derive(Clone, PartialEq, Serialize, Deserialize, Debug)]
 #[serde(tag = "answer", rename_all = "kebab-case")]
@@ -112,6 +136,13 @@ pub enum Response {
     Pongs {
         /// One per path.
         paths: Vec<Pong>,
+    },
+    /// To [`Request::AccessClients`].
+    Clients {
+        /// By address.
+        clients: Vec<AccessClient>,
+        /// Packets whose source was not their client's, since the start.
+        strays: u64,
     },
     /// It was done.
     Done,

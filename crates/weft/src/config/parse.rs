@@ -3,7 +3,7 @@
 use super::diagnose::Report;
 use super::read::{At, Section};
 use super::{
-    Config, Link, LinkChoice, Mtu, Node, Peer, Tun, metrics, network, policy, prefix, proxy, route, signal, tcp_er, vpn,
+    Config, Link, LinkChoice, Mtu, Node, Peer, Tun, access, metrics, network, policy, prefix, proxy, route, signal, tcp_er, vpn,
 };
 use std::convert::Infallible;
 use std::net::SocketAddr;
@@ -33,6 +33,7 @@ pub fn parse(report: &Report, directory: &Path) -> Option<Config> {
     let node = node_table.and_then(|section| node(section, directory));
     let tun = tun_table.and_then(|section| tun(section, report));
     let network = root.section("network", "[network]").and_then(|section| network::read(section, directory));
+    let access = root.section("access", "[access]").and_then(access::read);
     let metrics = root.section("metrics", "[metrics]").and_then(|section| metrics::read(section, directory));
     let tcp_er = root.section("tcp-er", "[tcp-er]").map(tcp_er::read);
     let signal = root.section("signal", "[signal]").map(|section| signal::read(section, directory, report));
@@ -58,6 +59,7 @@ pub fn parse(report: &Report, directory: &Path) -> Option<Config> {
         tun: tun?,
         links,
         network,
+        access,
         metrics,
         tcp_er,
         signal,

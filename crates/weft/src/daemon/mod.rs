@@ -1,5 +1,6 @@
 //! The daemon: threads for control, signals and state around one packet loop.
 
+mod access;
 mod clock;
 mod control;
 mod datapath;

@@ -1,5 +1,6 @@
 //! The running node: the engine with everything that is not on a packet's way.
 
+use super::access;
 use super::clock::Clock;
 use super::control::Task;
 use super::device;
@@ -63,6 +64,8 @@ pub struct Node {
     tcp_er: Option<tcp_er::Keeper>,
     accepted: Vec<(PublicKey, u64)>,
     log: Log,
+    /// The clients that come in here.
+    access: Option<access::Keeper>,
     /// The proxy beside it, and what its connections may send.
     proxy: Option<(Proxy, Totals)>,
     next_upkeep: Instant,
@@ -106,7 +109,9 @@ impl Node {
         engine.set_signalling(clock.now(), config.engine_signal());
         engine.set_relaying(config.node.relay);
         let devices = Devices::open(&config, engine.inner_mtu()).map_err(|why| Failure::new(why.to_string()))?;
-        let links = Links::new(config.links.clone(), config.node.listen.unwrap_or(0), devices.indices());
+        let mut links = Links::new(config.links.clone(), config.node.listen.unwrap_or(0), devices.indices());
+        let access = access::Keeper::start(&config, log)?;
+        links.add_own(access.iter().map(access::Keeper::device).collect());
         let mut node = Node {
             engine,
             devices,
@@ -122,6 +127,7 @@ impl Node {
             tcp_er: None,
             accepted,
             log,
+            access,
             proxy: None,
             next_upkeep: Instant::ZERO,
             next_totals: Instant::ZERO,
@@ -237,6 +243,10 @@ impl Node {
             Request::Revoke { revocation } => match trust::revoke(&mut self.engine, self.clock, &revocation) {
                 Ok(()) => Response::Done,
                 Err(why) => Response::Refused { why },
+            },
+            Request::AccessChanged | Request::AccessClients => match &self.access {
+                Some(access) => return access.ask(request, reply),
+                None => Response::Refused { why: "the running node has no [access]; restart it".to_owned() },
             },
             Request::Reload => match self.reload() {
                 Ok(()) => Response::Done,
@@ -508,6 +518,7 @@ fn needs_restart(old: &Config, new: &Config) -> Option<&'static str> {
         ("[node] listen", old.node.listen != new.node.listen),
         ("[node] state", old.node.state != new.node.state),
         ("[node] control", old.node.control != new.node.control),
+        ("[access]", access::settings(old) != access::settings(new)),
         ("[network] root", root(old) != root(new)),
         ("[metrics] listen", old.metrics.as_ref().map(|at| &at.value) != new.metrics.as_ref().map(|at| &at.value)),
         ("[tun] name", old.tun.name != new.tun.name),
