@@ -3,8 +3,7 @@
 
 use libfuzzer_sys::fuzz_target;
 use weft_wire::handshake::{
-    COOKIE_REPLY_LEN, CookieReply, INITIATION_LEN, Initiation, InitiationPayload, MessageWriter, RESPONSE_LEN,
-    Response, ResponsePayload,
+    COOKIE_REPLY_LEN, CookieReply, Initiation, InitiationPayload, MessageWriter, Response, ResponsePayload,
 };
 use weft_wire::hop::{HOP_HEADER_LEN, HopHeader, PacketType};
 use weft_wire::inner::{INNER_LEN, InnerHeader};
@@ -34,14 +33,14 @@ fuzz_target!(|bytes: &[u8]| {
 /// Whatever was understood is written again, byte for byte.
 fn handshake(bytes: &[u8]) {
     if let Ok(message) = Initiation::parse(bytes) {
-        let mut out = [0; INITIATION_LEN];
+        let mut out = vec![0; bytes.len()];
         let mut writer = MessageWriter::initiation(&mut out, message.sender).unwrap();
         writer.noise_mut().copy_from_slice(message.noise);
         writer.finish(|_| *message.macs.mac1, Some(|_: &[u8]| *message.macs.mac2)).unwrap();
         assert_eq!(out, bytes);
     }
     if let Ok(message) = Response::parse(bytes) {
-        let mut out = [0; RESPONSE_LEN];
+        let mut out = vec![0; bytes.len()];
         let mut writer = MessageWriter::response(&mut out, message.sender, message.receiver).unwrap();
         writer.noise_mut().copy_from_slice(message.noise);
         writer.finish(|_| *message.macs.mac1, Some(|_: &[u8]| *message.macs.mac2)).unwrap();

@@ -47,7 +47,7 @@ impl Relay {
         mesh.run_for(Duration::from_secs(3));
         let identity = Identity::from_secret([1; 32]);
         let sender = Sessions::new(identity, &[PeerConfig::from(key(1))], cipher, [9; 32], mesh.now).unwrap();
-        let [a, b, c, d, ..] = key(2).node_id().0;
+        let [a, b, c, d, ..] = *key(2).node_id().as_bytes();
         let way = Way::new(&[Label(u32::from_be_bytes([a, b, c, d]))]).unwrap();
         let mut relay = Relay { node: mesh.nodes.swap_remove(1), now: mesh.now, sender, way, out: vec![0; 65_536] };
         relay.meet();

@@ -1,11 +1,12 @@
 //! What signalling costs packets that are none of its business: from the TUN device into the queue. `cargo bench -p weft-engine`.
 #![allow(missing_docs)]
 
-use criterion::{Criterion, criterion_group, criterion_main};
+use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use std::net::Ipv4Addr;
 use weft_engine::*;
 use weft_session::{Cipher, Identity};
-use weft_units::{Instant, Rate, VpnId};
+use weft_units::{Instant, Rate, Rng, VpnId};
+use weft_wire::er_sig;
 
 const HERE: Ipv4Addr = Ipv4Addr::new(10, 9, 0, 1);
 const THERE: Ipv4Addr = Ipv4Addr::new(10, 9, 0, 2);
@@ -98,5 +99,34 @@ fn ingress(c: &mut Criterion) {
     }
 }
 
-criterion_group!(benches, ingress);
+/// 1,024 packets with 40 bytes of options of chance, half of them after the beginning of a signal, as read from a TUN device.
+fn broken() -> Vec<Vec<u8>> {
+    let mut rng = Rng::new(1);
+    let packet = |n: usize| {
+        let mut packet = tcp(80, 0x02);
+        packet.truncate(10 + 20);
+        packet[10] = 0x4f;
+        packet[12..14].copy_from_slice(&80u16.to_be_bytes());
+        packet.extend(std::iter::repeat_with(|| rng.next_u64() as u8).take(40));
+        if n.is_multiple_of(2) {
+            packet[30..33].copy_from_slice(&[30, 30, 0x10]);
+        }
+        packet.extend(&tcp(80, 0x02)[30..50]);
+        packet
+    };
+    (0..1_024).map(packet).collect()
+}
+
+fn decoder(c: &mut Criterion) {
+    let packets = broken();
+    let mut group = c.benchmark_group("1,024 packets with broken options");
+    group.throughput(Throughput::Elements(packets.len() as u64));
+    group.bench_function("the decoder", |b| {
+        b.iter(|| packets.iter().filter(|packet| er_sig::carriage::parse(&packet[10..]).is_ok()).count());
+    });
+    let mut engine = engine(Some(vec![rule(80..=80)]));
+    group.bench_function("the node", |b| b.iter(|| packets.iter().for_each(|packet| take(&mut engine, packet))));
+}
+
+criterion_group!(benches, ingress, decoder);
 criterion_main!(benches);

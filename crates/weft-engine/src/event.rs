@@ -1,5 +1,6 @@
 //! What the engine tells its user, and what it can be told to do.
 
+use crate::overlay::Unmet;
 use crate::signal::Grant;
 use crate::trust::Rejection;
 use crate::vpn::VpnError;
@@ -65,6 +66,13 @@ pub enum Event {
         public_key: PublicKey,
         /// For the log.
         why: Rejection,
+    },
+    /// A node that the configuration says to begin with was called in vain. Told again when the cause is another.
+    Unmet {
+        /// Its key.
+        public_key: PublicKey,
+        /// For the log.
+        why: Unmet,
     },
     /// A key was revoked, and was not known to be: to be stored, for it holds for ever.
     Revoked(Revocation),

@@ -10,10 +10,12 @@ extern crate alloc;
 mod config;
 mod egress;
 mod event;
+mod handshakes;
 mod interface;
 mod join;
 mod links;
 mod node;
+mod overlay;
 mod path;
 mod peer;
 mod relay;
@@ -30,6 +32,7 @@ pub use config::{
 pub use event::{Command, CommandError, Event, PathState, RelayTotals, VpnChange};
 pub use interface::{LinkEvent, Received, Transmit};
 pub use node::Engine;
+pub use overlay::{Contact, ContactStatus, MAX_ENDPOINTS, OverlayConfig, OverlayMember, OverlayStatus, Unmet};
 pub use relay::{Forward, MAX_RELAYS, RouteError, relays_to};
 pub use signal::{
     Grant, HostLink, Leaving, RateController, SignalConfig, SignalFlow, SignalHost, SignalPeer, SignalRule,
@@ -41,5 +44,6 @@ pub use snapshot::{
 pub use trust::{CertifiedPeer, Rejection, RevokeError, TrustConfig};
 pub use vpn::{ConfigError, Refusal, VpnError, VpnTotals};
 pub use weft_core::ingress::VpnStatus;
+pub use weft_core::route::overlay::{Quality as LinkQuality, Standing};
 pub use weft_wire::er_sig::{KEY_LEN as SIGNAL_KEY_LEN, SignalKey};
 pub use weft_wire::ip::FlowKey;

@@ -3,8 +3,10 @@
 use crate::config::{EngineConfig, LinkConfig, PeerConfig, Reorder, VpnConfig, Weights};
 use crate::egress::Output;
 use crate::event::{Command, CommandError, Event, VpnChange};
+use crate::handshakes::{HANDSHAKE_MAX, Handshakes};
 use crate::interface::{LinkEvent, Received, Transmit};
 use crate::links::{Link, Links};
+use crate::overlay::Overlaying;
 use crate::peer::{Context, Datagram, Peer};
 use crate::relay::{Relaying, check_routes, outer_header_len, room_for_relays};
 use crate::signal::{SignalConfig, Signalling};
@@ -13,14 +15,13 @@ use crate::vpn::{ConfigError, Leases, Vpn, VpnError, Vpns, check_vpns};
 use alloc::collections::VecDeque;
 use alloc::string::String;
 use alloc::vec::Vec;
-use core::net::{IpAddr, SocketAddr};
+use core::net::IpAddr;
 use weft_core::pool::{BufId, Limits, Pool, SMALL_BYTES};
 use weft_core::reorder::route_reordering_metric;
 use weft_core::service::{Service, Share};
-use weft_session::{Action, Outcome, PeerConfig as SessionPeer, PeerError, PublicKey, Sessions};
+use weft_session::{Action, PeerConfig as SessionPeer, PeerError, PublicKey, Sessions};
 use weft_units::planted::{self, Fault};
-use weft_units::{Duration, Instant, LinkId, PeerId, Rng, VpnId};
-use weft_wire::handshake::MAX_INITIATION_LEN;
+use weft_units::{Instant, PeerId, Rng, VpnId};
 use weft_wire::hop::PacketType;
 use weft_wire::ip::IpView;
 use weft_wire::super_packet::SuperPacket;
@@ -31,28 +32,23 @@ const POOL_LIMITS: Limits = Limits { small: 65_536, large: 4_096 };
 const INNER_MTU_DEFAULT: u16 = 1440;
 /// What IPv6 inside needs; a path that carries less carries it in parts.
 pub(crate) const INNER_MTU_MIN: u16 = 1280;
-/// Handshakes answered per 100 ms before a cookie is asked for.
-const HANDSHAKES_PER_WINDOW: u32 = 20;
-const HANDSHAKE_WINDOW: Duration = Duration::from_millis(100);
-const HANDSHAKE_MAX: usize = MAX_INITIATION_LEN;
-
 /// A node. See the crate documentation for how it is driven.
 pub struct Engine {
     pub(crate) sessions: Sessions,
     pub(crate) peers: Vec<Peer>,
     pub(crate) pool: Pool,
-    links: Links,
+    pub(crate) links: Links,
     pub(crate) vpns: Vpns,
     pub(crate) signal: Signalling,
     pub(crate) relaying: Relaying,
     pub(crate) trust: Trust,
+    pub(crate) overlay: Overlaying,
     pub(crate) events: VecDeque<Event>,
     events_taken: u64,
     output: Output,
-    handshakes: VecDeque<(Transmit, Vec<u8>)>,
-    handshake_load: (Instant, u32),
+    pub(crate) handshakes: Handshakes,
     pub(crate) rng: Rng,
-    stamp_base: u64,
+    pub(crate) stamp_base: u64,
     inner_mtu_limit: u16,
     pub(crate) inner_mtu: u16,
     reordering: Option<u32>,
@@ -92,11 +88,11 @@ impl Engine {
             signal: Signalling::default(),
             relaying: Relaying::default(),
             trust: Trust::new(&config.accepted_stamps),
+            overlay: Overlaying::default(),
             events: VecDeque::new(),
             events_taken: 0,
             output: Output::default(),
-            handshakes: VecDeque::new(),
-            handshake_load: (now, 0),
+            handshakes: Handshakes::new(now),
             rng,
             stamp_base: config.stamp_base,
             inner_mtu_limit: config.inner_mtu.unwrap_or(u16::MAX),
@@ -157,7 +153,7 @@ impl Engine {
         self.set_inner_mtu(self.widest_inner_mtu().unwrap_or(INNER_MTU_DEFAULT));
         for index in 0..self.peers.len() {
             let (key, id) = (self.peers[index].config.public_key, self.peers[index].id);
-            if !self.is_present(&self.peers[index]) || self.trust.is_certified(id) {
+            if !self.is_present(&self.peers[index]) || self.is_dynamic(id) {
                 continue;
             }
             match peers.iter().find(|p| p.public_key == key) {
@@ -185,7 +181,7 @@ impl Engine {
 
     /// Signals QoS in band from now on, or no more. Without a change all goes on; else everything granted before is withdrawn.
     pub fn set_signalling(&mut self, now: Instant, config: Option<SignalConfig>) {
-        let [high, low, ..] = self.sessions.public_key().node_id().0;
+        let [high, low, ..] = *self.sessions.public_key().node_id().as_bytes();
         let rng = self.rng.split(now.as_nanos().rotate_left(32));
         if self.signal.set(now, config, (u16::from_be_bytes([high, low]), rng), &mut self.events) {
             self.peers.iter_mut().for_each(Peer::forget_offer);
@@ -231,6 +227,7 @@ impl Engine {
     pub(crate) fn remove_peer(&mut self, now: Instant, index: usize, cause: &'static str) {
         let id = self.peers[index].id;
         self.with_peer(now, index, |p, cx| p.retire(cx, cause));
+        self.overlay.forget_peer(id);
         self.sessions.remove_peer(id);
     }
 
@@ -299,13 +296,6 @@ impl Engine {
         }
     }
 
-    /// Calls every peer that has an address and no session.
-    pub(crate) fn start_handshakes(&mut self, now: Instant) {
-        for peer in self.peers.iter().filter(|p| !p.is_established() && p.endpoints().next().is_some()) {
-            let _ = self.sessions.force_initiate(now, peer.id);
-        }
-    }
-
     /// Takes in a packet from the TUN device of `vpn`: `len` bytes in `buf`, a virtio-net header first. Takes over the buffer.
     pub fn handle_packet(&mut self, now: Instant, vpn: VpnId, buf: BufId, len: usize) {
         let parsed = self.pool.bytes_mut(buf).get_mut(..len).and_then(parse_tun);
@@ -364,13 +354,16 @@ impl Engine {
                 Err(_) => self.rejected_datagrams += 1,
             },
             Ok(PacketType::Relayed) => self.on_relayed(now, received, start, end),
-            Ok(_) if bytes.len() <= HANDSHAKE_MAX => {
+            Ok(_) => {
                 let mut copy = [0u8; HANDSHAKE_MAX];
-                copy[..bytes.len()].copy_from_slice(bytes);
                 let len = bytes.len();
+                match copy.get_mut(..len) {
+                    Some(copy) => copy.copy_from_slice(bytes),
+                    None => return self.rejected_datagrams += 1,
+                }
                 self.on_handshake(now, received, &copy[..len]);
             }
-            _ => self.rejected_datagrams += 1,
+            Err(_) => self.rejected_datagrams += 1,
         }
     }
 
@@ -395,6 +388,11 @@ impl Engine {
         };
         if let Some(peer) = self.peers.get_mut(index) {
             peer.on_datagram(&mut cx, received, &datagram, link);
+            if peer.has_overlay_messages() {
+                self.take_overlay_messages(now, index);
+            } else if !peer.is_established() {
+                self.on_session_closed(now, index);
+            }
         }
         if self.trust.revocations.are_new() {
             self.act_on_revocations(now);
@@ -404,71 +402,16 @@ impl Engine {
     /// Something authentic came from a peer; false if it was on its way since before the peer said goodbye.
     pub(crate) fn on_authentic(&mut self, now: Instant, peer: PeerId, is_first: bool, fresh: bool) -> bool {
         let index = usize::from(peer.0);
-        let Some(peer) = self.peers.get_mut(index) else { return false };
-        let was_established = peer.is_established();
+        let Some(of) = self.peers.get_mut(index) else { return false };
+        let was_established = of.is_established();
         if fresh || (is_first && !was_established) {
-            self.with_peer(now, index, |p, cx| p.on_established(cx, fresh));
+            self.begin_session(now, peer, fresh);
             return true;
         }
         if was_established {
-            peer.heard_at = Some(now);
+            of.heard_at = Some(now);
         }
         was_established
-    }
-
-    fn on_handshake(&mut self, now: Instant, received: &Received, datagram: &[u8]) {
-        let (source, source_len) = address_bytes(&received.source);
-        let under_load = self.count_handshake(now);
-        let mut out = [0u8; HANDSHAKE_MAX];
-        let source = &source[..source_len];
-        let mut outcome = self.sessions.handle(now, datagram, source, under_load, &mut out);
-        if let Ok(Outcome::Introduced { certificate }) = outcome {
-            // It has proved its address, where that was asked for.
-            let answer = |node: &mut Engine| node.sessions.handle(now, datagram, source, false, &mut out);
-            outcome = self.introduce(now, *certificate, answer);
-        }
-        let reply = match outcome {
-            Ok(Outcome::Reply { len, peer, .. }) => {
-                self.renew(now, peer);
-                Some(len)
-            }
-            Ok(Outcome::Cookie { len }) => Some(len),
-            Ok(Outcome::CookieReceived { peer }) => {
-                self.initiate(now, peer);
-                None
-            }
-            Ok(Outcome::Established { peer, fresh }) => {
-                let index = usize::from(peer.0);
-                if fresh || self.peers.get(index).is_some_and(|p| !p.is_established()) {
-                    self.with_peer(now, index, |p, cx| p.on_established(cx, fresh));
-                }
-                None
-            }
-            Ok(Outcome::Introduced { .. }) | Err(_) => {
-                self.rejected_datagrams += 1;
-                None
-            }
-        };
-        if let Some(len) = reply {
-            self.queue_handshake(received.link, received.source, received.destination, &out[..len]);
-        }
-    }
-
-    /// Counts handshakes; true while there are more than can be answered at ease.
-    fn count_handshake(&mut self, now: Instant) -> bool {
-        let (since, count) = &mut self.handshake_load;
-        if now - *since > HANDSHAKE_WINDOW {
-            (*since, *count) = (now, 0);
-        }
-        *count += 1;
-        *count > HANDSHAKES_PER_WINDOW
-    }
-
-    fn queue_handshake(&mut self, link: LinkId, destination: SocketAddr, source: Option<IpAddr>, datagram: &[u8]) {
-        let transmit = Transmit { link, destination, source, tos: 0xc0, len: datagram.len(), segment_size: None };
-        if self.handshakes.len() < 64 {
-            self.handshakes.push_back((transmit, datagram.to_vec()));
-        }
     }
 
     /// Does what time demands. To be called whenever [`Engine::next_timeout`] has passed; more often does no harm.
@@ -485,26 +428,11 @@ impl Engine {
             self.with_peer(now, index, |p, cx| p.on_timeout(cx));
         }
         self.look_after_certified(now);
+        self.refresh_overlay(now);
         self.refresh_relaying(now);
         self.signal.handle_timeout(now, &mut self.events);
         self.refresh_inner_mtu();
         self.refresh_reordering();
-    }
-
-    /// Sends a handshake over every path there could be.
-    fn initiate(&mut self, now: Instant, peer: PeerId) {
-        let Some(p) = self.peers.get(usize::from(peer.0)) else { return };
-        if p.endpoints().next().is_none() && p.paths.is_empty() {
-            return;
-        }
-        let mut out = [0u8; HANDSHAKE_MAX];
-        let stamp = self.stamp_base.saturating_add(now.as_nanos());
-        let Ok(len) = self.sessions.initiate(now, peer, stamp, &mut out) else { return };
-        let ways: Vec<_> =
-            p.paths.iter().filter(|p| p.link_up && !p.barred).map(|p| (p.link, p.remote, p.local)).collect();
-        for (link, remote, local) in ways {
-            self.queue_handshake(link, remote, local, &out[..len]);
-        }
     }
 
     fn refresh_inner_mtu(&mut self) {
@@ -637,7 +565,7 @@ impl Engine {
 
     /// The next send of this node's own. Where it leaves by a route it is to be wrapped, and lies in `out` with room for that.
     fn poll_own(&mut self, now: Instant, out: &mut [u8]) -> Option<Transmit> {
-        if let Some((transmit, datagram)) = self.handshakes.pop_front() {
+        if let Some((transmit, datagram)) = self.handshakes.waiting.pop_front() {
             let (before, _) = room_for_relays(&transmit.destination);
             out.get_mut(before..before + datagram.len())?.copy_from_slice(&datagram);
             return Some(transmit);
@@ -671,15 +599,16 @@ impl Engine {
 
     /// When [`Engine::handle_timeout`] is to be called next.
     pub fn next_timeout(&self, now: Instant) -> Option<Instant> {
-        if !self.handshakes.is_empty() || self.has_forwards() {
+        if !self.handshakes.waiting.is_empty() || self.has_forwards() {
             return Some(now);
         }
         let peers = self.peers.iter().filter_map(|p| p.next_timeout(now));
         let others = [
             self.sessions.next_timeout(),
             self.signal.next_timeout(),
-            self.relaying.next_timeout(),
+            self.relaying_timeout(now),
             self.trust.next_timeout(),
+            self.overlay.next_timeout(),
         ];
         peers.chain(others.into_iter().flatten()).min()
     }
@@ -705,19 +634,4 @@ fn parse_tun(bytes: &mut [u8]) -> Option<(SuperPacket, IpAddr)> {
     let shape = SuperPacket::parse(&header, packet).ok()?;
     let view = IpView::parse(packet).ok()?;
     Some((shape, view.dst))
-}
-
-fn address_bytes(address: &SocketAddr) -> ([u8; 18], usize) {
-    let mut out = [0u8; 18];
-    out[..2].copy_from_slice(&address.port().to_be_bytes());
-    match address.ip() {
-        IpAddr::V4(a) => {
-            out[2..6].copy_from_slice(&a.octets());
-            (out, 6)
-        }
-        IpAddr::V6(a) => {
-            out[2..].copy_from_slice(&a.octets());
-            (out, 18)
-        }
-    }
 }

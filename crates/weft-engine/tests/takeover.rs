@@ -132,3 +132,31 @@ fn what_was_lost_waits_for_the_only_path_to_answer_again() {
     let dropped = world.nodes[0].snapshot(world.now).peers[0].queue_drops;
     assert_eq!(missing.len() as u64, dropped, "{missing:?}\n{}", story(&world));
 }
+
+#[test]
+fn of_two_that_call_each_other_at_once_one_path_is_used() {
+    for delay in [1, 5, 40] {
+        let mut configs = [0, 1].map(|n| config(n, 1, &Policy::default(), 1));
+        configs[1].peers[0].endpoints = vec![std::net::SocketAddr::new(address(0, 0), net::PORT)];
+        let mut world = World::with(&[direction(5, delay, 0.0)], configs);
+        world.run_for(ms(1_000));
+        let in_use = |world: &World, node: usize| -> Vec<_> {
+            let peer = &world.nodes[node].snapshot(world.now).peers[0];
+            peer.paths.iter().filter(|p| p.active).map(|p| p.id).collect()
+        };
+        let used = in_use(&world, 0);
+        assert!(used.len() == 1 && used == in_use(&world, 1), "{used:?}\n{}", story(&world));
+        assert_eq!(steadily(&mut world, 0, ms(500)).len(), 100);
+        // The path that stays falls silent with its link, and both carry on when it is back.
+        for from in [0, 1] {
+            world.set(0, from, |way| way.cut = true);
+        }
+        world.run_for(ms(3_000));
+        for from in [0, 1] {
+            world.set(0, from, |way| way.cut = false);
+        }
+        world.run_for(ms(12_000));
+        assert_eq!(in_use(&world, 0).len(), 1, "{}", story(&world));
+        assert_eq!(in_use(&world, 0), in_use(&world, 1), "{}", story(&world));
+    }
+}

@@ -4,6 +4,7 @@
 #![forbid(unsafe_code)]
 
 mod charts;
+mod disturbances;
 mod grid;
 mod heat_map;
 mod parity;

@@ -1,5 +1,6 @@
 //! Tables for people.
 
+use crate::disturbances::disturbances_table;
 use std::fmt::Write;
 use weft_scenario::{FlowResult, LinkResult, MixResult, RunResult, SweepResult, VariantResult, VpnResult};
 
@@ -122,6 +123,7 @@ pub fn run_table(result: &RunResult) -> String {
     text.push_str(&vpns_table(result));
     text.push_str(&queues_table(result));
     text.push_str(&events_table(result));
+    text.push_str(&disturbances_table(result));
     for variant in &result.variants {
         let _ = variant.note.as_ref().map(|note| writeln!(text, "{}: {note}", variant.name));
     }

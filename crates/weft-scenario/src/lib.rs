@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 mod any;
+mod disturbance;
 mod error;
 mod event;
 mod file;
@@ -28,6 +29,7 @@ mod variant;
 mod vpn;
 
 pub use any::AnyScenario;
+pub use disturbance::{DisturbanceResult, GroupGoodput};
 pub use error::{ScenarioError, nearest};
 pub use event::{Action, Event, EventLink};
 pub use flow::{App, Flow, FlowDirection};
@@ -36,8 +38,8 @@ pub use link::{Capacity, DirectionSpec, Directions, Link, PACKET_BYTES, PAYLOAD_
 pub use network::{
     CongestionControl, CostMetric, DelayedAck, Discipline, DupThresh, ExplicitPath, Forwarding, GrantLaw, HashKey,
     IngressChange, IngressSpec, LinkDirection, LoopLaw, Markers, Network, NetworkEdge, NetworkEvent, NetworkFlow,
-    NetworkLink, NetworkVariant, NetworkVpn, RandomEarly, Recovery, Routes, Routing, SignallingSpec, Steering, SubPath,
-    Target, TcpChange, TcpSpec, Traffic, VpnService, WeightBy,
+    NetworkLink, NetworkVariant, NetworkVpn, Overlay, OverlayNode, RandomEarly, Recovery, Routes, Routing,
+    SignallingSpec, Steering, SubPath, Target, TcpChange, TcpSpec, Traffic, Tunnel, VpnService, WeightBy,
 };
 pub use result::{
     EventResult, EventSummary, FlowResult, LinkResult, Prediction, RunResult, SCHEMA, Skipped, VariantResult,

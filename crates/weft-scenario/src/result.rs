@@ -1,5 +1,6 @@
 //! The one result format, schema 1: what `--json` prints.
 
+use crate::disturbance::{self, DisturbanceResult};
 use crate::stats::median;
 use serde::{Deserialize, Serialize};
 
@@ -74,6 +75,9 @@ pub struct VariantResult {
     /// Events, summed up over repetitions and runs.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub events: Vec<EventSummary>,
+    /// In a network with events, medians of what flows got meanwhile.
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    pub disturbances: Vec<DisturbanceResult>,
     /// The single runs.
     pub runs: Vec<VariantRun>,
 }
@@ -111,6 +115,9 @@ pub struct VariantRun {
     /// Per event.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub events: Vec<EventResult>,
+    /// In a network with events, what flows got meanwhile.
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    pub disturbances: Vec<DisturbanceResult>,
     /// The emulator's p99.9 lateness in this run, in milliseconds (0 in the simulator).
     pub lateness_ms_p999: f64,
 }
@@ -278,6 +285,7 @@ impl VariantResult {
             vpn_fairness: median(runs.iter().filter_map(|run| run.vpn_fairness)),
             vpns: median_vpns(&runs),
             events: summarise_events(&runs),
+            disturbances: disturbance::medians(&runs),
             runs,
         }
     }

@@ -266,6 +266,7 @@ least = { of-best-link-through-weft = 0.98, of-best-link = 0.93 }
             vpn_fairness: None,
             vpns: Vec::new(),
             events: Vec::new(),
+            disturbances: Vec::new(),
             runs: Vec::new(),
         };
         RunResult {

@@ -245,7 +245,7 @@ fn every_application_is_read() {
     let (ms, rate) = (Duration::from_millis, Rate::from_mbps(1));
     assert_eq!(flow("app = \"iperf3\""), Traffic::Ftp { size_bytes: None });
     assert_eq!(flow("app = \"ftp\"\nsize = \"1 MB\""), Traffic::Ftp { size_bytes: Some(1_000_000) });
-    assert_eq!(flow("app = \"http\""), Traffic::Http { size_bytes: 10_000_000 });
+    assert_eq!(flow("app = \"http\""), Traffic::Http { size_bytes: 10_000_000, pause: Duration::ZERO });
     assert_eq!(flow("app = \"short-flows\""), Traffic::ShortFlows { mean_packets: 14.0, interval: ms(100) });
     let (request_bytes, response_bytes) = (100, 5_000);
     let request = flow("app = \"request-response\"\nrequest = \"100 B\"\nsize = \"5 kB\"\ninterval = \"1 s\"");

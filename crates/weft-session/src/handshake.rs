@@ -8,7 +8,7 @@ use crate::random::SecretRng;
 use crate::resolver::Resolver;
 use snow::{Builder, Error, HandshakeState};
 use weft_wire::certificate::MAX_CERTIFICATE_LEN;
-use weft_wire::handshake::{INITIATION_PAYLOAD_LEN, RESPONSE_NOISE_LEN, RESPONSE_PAYLOAD_LEN};
+use weft_wire::handshake::{INITIATION_PAYLOAD_LEN, RESPONSE_PAYLOAD_LEN};
 use weft_wire::hop::PacketType;
 
 const PROTOCOL: &str = "Noise_IKpsk2_25519_ChaChaPoly_BLAKE2s";
@@ -53,14 +53,17 @@ impl Initiator {
         Ok(Initiator(state))
     }
 
-    /// Reads the second message. A message that does not authenticate changes nothing: the true one may still come.
+    /// Reads the second message: the payload, the certificate behind it, the secret. A message that does not authenticate changes nothing:
+    /// the true one may still come.
     pub(crate) fn finish(
         &mut self,
-        noise: &[u8; RESPONSE_NOISE_LEN],
-    ) -> Result<([u8; RESPONSE_PAYLOAD_LEN], SessionSecret), Error> {
-        let mut payload = [0; RESPONSE_PAYLOAD_LEN];
-        self.0.read_message(noise, &mut payload)?;
-        Ok((payload, secret_of(&mut self.0)))
+        noise: &[u8],
+    ) -> Result<([u8; RESPONSE_PAYLOAD_LEN], Vec<u8>, SessionSecret), Error> {
+        let mut buffer = [0; RESPONSE_PAYLOAD_LEN + MAX_CERTIFICATE_LEN];
+        let len = self.0.read_message(noise, &mut buffer)?;
+        let (payload, certificate) =
+            buffer.get(..len).and_then(|payload| payload.split_first_chunk()).ok_or(Error::Input)?;
+        Ok((*payload, certificate.to_vec(), secret_of(&mut self.0)))
     }
 }
 
@@ -71,7 +74,7 @@ pub(crate) struct Responder {
     pub(crate) peer: PublicKey,
     /// What the initiation carried.
     pub(crate) payload: [u8; INITIATION_PAYLOAD_LEN],
-    /// The certificate behind it; empty without one.
+    /// The certificate behind it, and what fills the datagram; empty without one.
     pub(crate) certificate: Vec<u8>,
 }
 
@@ -88,11 +91,11 @@ impl Responder {
         Ok(Responder { peer: PublicKey(*peer), payload: *payload, certificate: certificate.to_vec(), state })
     }
 
-    /// Writes the second message to `noise` (exactly [`RESPONSE_NOISE_LEN`] bytes).
+    /// Writes the second message to `noise`, which is as long as it: [`RESPONSE_NOISE_LEN`](weft_wire::handshake::RESPONSE_NOISE_LEN) bytes and the certificate's.
     pub(crate) fn answer(
         mut self,
         psk: &PresharedKey,
-        payload: &[u8; RESPONSE_PAYLOAD_LEN],
+        payload: &[u8],
         noise: &mut [u8],
     ) -> Result<SessionSecret, Error> {
         self.state.set_psk(usize::from(PSK_POSITION), psk.secret())?;

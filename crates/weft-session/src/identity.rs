@@ -6,6 +6,7 @@ use aws_lc_rs::digest;
 use base64ct::{Base64, Encoding};
 use core::fmt;
 use core::str::FromStr;
+use weft_units::NodeId;
 use zeroize::{Zeroize, ZeroizeOnDrop};
 
 const KEY_LEN: usize = 32;
@@ -15,10 +16,6 @@ const KEY_TEXT_LEN: usize = 44;
 /// A static X25519 public key. Its text is base64.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PublicKey(pub [u8; KEY_LEN]);
-
-/// The short name of a node: the first 160 bits of SHA-256 of its static public key. Its text is hexadecimal.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct NodeId(pub [u8; 20]);
 
 /// A node's static secret. Wiped from memory when dropped; never shown.
 #[derive(Clone, Zeroize, ZeroizeOnDrop)]
@@ -33,13 +30,18 @@ pub struct Identity {
 pub struct PresharedKey([u8; KEY_LEN]);
 
 impl PublicKey {
-    /// The name of the node that has this key.
+    /// The place of the node that has this key: [`place_of`] it.
     pub fn node_id(&self) -> NodeId {
-        let hash = digest::digest(&digest::SHA256, &self.0);
-        let mut id = [0; 20];
-        id.iter_mut().zip(hash.as_ref()).for_each(|(to, from)| *to = *from);
-        NodeId(id)
+        place_of(&self.0)
     }
+}
+
+/// The first 160 bits of SHA-256 of some bytes: where they belong in the overlay.
+pub fn place_of(bytes: &[u8]) -> NodeId {
+    let hash = digest::digest(&digest::SHA256, bytes);
+    let mut id = [0; NodeId::LEN];
+    id.iter_mut().zip(hash.as_ref()).for_each(|(to, from)| *to = *from);
+    NodeId::new(id)
 }
 
 impl Identity {
@@ -134,18 +136,6 @@ impl FromStr for PresharedKey {
     type Err = ParseKeyError;
     fn from_str(text: &str) -> Result<PresharedKey, ParseKeyError> {
         decode(text).map(PresharedKey)
-    }
-}
-
-impl fmt::Display for NodeId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
-    }
-}
-
-impl fmt::Debug for NodeId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "NodeId({self})")
     }
 }
 

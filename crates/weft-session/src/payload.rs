@@ -10,13 +10,18 @@ pub(crate) const LOWEST_VERSION: u8 = 1;
 /// The highest protocol version this program speaks.
 pub(crate) const HIGHEST_VERSION: u8 = 1;
 
-/// An initiation's payload: the wire's 18 bytes | preferred cipher u8 | 0 | base u16 | 10 zero bytes.
+/// An initiation's payload: the wire's 18 bytes | preferred cipher u8 | 0 | base u16 | bytes of the certificate u16 | 8 zero bytes.
+///
+/// The certificate follows, and zero bytes that make all initiations with one equally long: the length shows not who comes, and leaves
+/// room for the answer's certificate.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Offer {
     pub(crate) wire: InitiationPayload,
     pub(crate) preferred_cipher: Cipher,
     /// Base of the sender's packet numbers.
     pub(crate) base: u16,
+    /// Bytes of the certificate behind it.
+    pub(crate) certificate_len: u16,
 }
 
 /// A response's payload: the wire's 9 bytes | cipher u8 | base u16 | responder's index u32.
@@ -43,23 +48,30 @@ fn cipher_byte(cipher: Cipher) -> u8 {
 }
 
 impl Offer {
-    pub(crate) fn new(stamp: u64, association: u64, preferred_cipher: Cipher, base: u16) -> Offer {
+    pub(crate) fn new(
+        stamp: u64,
+        association: u64,
+        preferred_cipher: Cipher,
+        base: u16,
+        certificate_len: u16,
+    ) -> Offer {
         let wire = InitiationPayload { stamp, association, version_min: LOWEST_VERSION, version_max: HIGHEST_VERSION };
-        Offer { wire, preferred_cipher, base }
+        Offer { wire, preferred_cipher, base, certificate_len }
     }
 
     pub(crate) fn encode(&self) -> [u8; INITIATION_PAYLOAD_LEN] {
         let mut bytes = self.wire.emit();
         bytes[18] = cipher_byte(self.preferred_cipher);
         bytes[20..22].copy_from_slice(&self.base.to_be_bytes());
+        bytes[22..24].copy_from_slice(&self.certificate_len.to_be_bytes());
         bytes
     }
 
     /// A cipher this version does not know counts as ChaCha20-Poly1305, which every version has.
     pub(crate) fn decode(bytes: &[u8; INITIATION_PAYLOAD_LEN]) -> Result<Offer, WireError> {
         let preferred_cipher = if bytes[18] == AES_256_GCM { Cipher::Aes256Gcm } else { Cipher::ChaCha20Poly1305 };
-        let base = u16::from_be_bytes([bytes[20], bytes[21]]);
-        Ok(Offer { wire: InitiationPayload::parse(bytes)?, preferred_cipher, base })
+        let [base, certificate_len] = [20, 22].map(|at| u16::from_be_bytes([bytes[at], bytes[at + 1]]));
+        Ok(Offer { wire: InitiationPayload::parse(bytes)?, preferred_cipher, base, certificate_len })
     }
 
     /// The highest version both speak.
@@ -105,7 +117,7 @@ mod tests {
     use super::*;
 
     fn offer(version_min: u8, version_max: u8) -> Offer {
-        let mut offer = Offer::new(0x0102_0304_0506_0708, u64::MAX, Cipher::Aes256Gcm, 0x0a0b);
+        let mut offer = Offer::new(0x0102_0304_0506_0708, u64::MAX, Cipher::Aes256Gcm, 0x0a0b, 300);
         (offer.wire.version_min, offer.wire.version_max) = (version_min, version_max);
         offer
     }

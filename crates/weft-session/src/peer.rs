@@ -8,7 +8,7 @@ use crate::numbers::{ReceiveWindows, SendNumbers};
 use crate::timers::{Attempt, KEY_LIFETIME, REKEY_AFTER, REPEAT_FOR, RETRY_INTERVAL};
 use weft_units::Instant;
 use weft_units::planted::{self, Fault};
-use weft_wire::handshake::{MAC_LEN, RESPONSE_LEN};
+use weft_wire::handshake::MAC_LEN;
 
 /// An initiation sent and not answered yet.
 pub(crate) struct Pending {
@@ -26,7 +26,7 @@ pub(crate) struct Answered {
     pub(crate) index: u32,
     /// The initiation's MAC1: a hash over all of it.
     pub(crate) mac1: [u8; MAC_LEN],
-    pub(crate) response: [u8; RESPONSE_LEN],
+    pub(crate) response: Vec<u8>,
 }
 
 /// A peer.
@@ -85,7 +85,7 @@ impl Peer {
     }
 
     /// The response to give again to a copy of the initiation with this MAC1, while the key it led to is alive.
-    pub(crate) fn answer_to_copy(&self, now: Instant, mac1: &[u8; MAC_LEN]) -> Option<&[u8; RESPONSE_LEN]> {
+    pub(crate) fn answer_to_copy(&self, now: Instant, mac1: &[u8; MAC_LEN]) -> Option<&[u8]> {
         let answered = self.answered.as_ref()?;
         let is_copy = answered.mac1 == *mac1 && now.since(answered.at) < REPEAT_FOR;
         let is_alive = || self.keys.iter().any(|key| key.local_index == answered.index);

@@ -46,7 +46,7 @@ pub struct Sessions {
     identity: Identity,
     mac_keys: MacKeys,
     cipher: Cipher,
-    /// What this node shows in its initiations; empty without a certificate.
+    /// What this node shows in its handshakes; empty without a certificate.
     certificate: Vec<u8>,
     rng: SecretRng,
     cookies: CookieMaker,
@@ -139,12 +139,12 @@ impl Sessions {
         }
     }
 
-    /// Shows this certificate in every initiation from now on, or none.
+    /// Shows this certificate in every initiation from now on, and in answers to those who show one, or none.
     pub fn set_certificate(&mut self, certificate: Option<&Certificate>) {
         self.certificate = certificate.map_or_else(Vec::new, |certificate| certificate.encoded().to_vec());
     }
 
-    /// The certificate a peer showed in its last accepted initiation, encoded and unchecked; empty if it showed none.
+    /// The certificate a peer showed in the last handshake, encoded and unchecked; empty if it showed none.
     pub fn shown_certificate(&self, peer: PeerId) -> &[u8] {
         self.peer(peer).map_or(&[], |peer| &peer.certificate)
     }

@@ -16,6 +16,13 @@ pub struct RingDistance {
     low: u128,
 }
 
+impl RingDistance {
+    /// The same as a share of the ring, in units of 2^-64, rounded down.
+    pub fn share(&self) -> u64 {
+        u64::from(self.high) << 32 | (self.low >> 96) as u64
+    }
+}
+
 impl NodeId {
     /// Bytes of an identifier.
     pub const LEN: usize = 20;
@@ -80,6 +87,15 @@ impl NodeId {
     /// The shorter way between the two.
     pub fn distance_to(&self, other: &NodeId) -> RingDistance {
         self.clockwise_to(other).min(other.clockwise_to(self))
+    }
+
+    /// The place a share of the ring further, in the direction of growing numbers; `share` is in units of 2^-64.
+    pub fn turned_by(&self, share: u64) -> NodeId {
+        let mut bytes = self.0;
+        let mut leading = [0; 8];
+        leading.copy_from_slice(&bytes[..8]);
+        bytes[..8].copy_from_slice(&u64::from_be_bytes(leading).wrapping_add(share).to_be_bytes());
+        NodeId(bytes)
     }
 
     fn parts(&self) -> (u32, u128) {
@@ -179,6 +195,8 @@ mod tests {
             assert_eq!(sum, whole, "once around is nowhere");
             assert_eq!(a.distance_to(&b), b.distance_to(&a));
             assert_eq!(a.distance_to(&b) == whole, a == b);
+            let turned = a.turned_by(there.share());
+            assert_eq!((a.clockwise_to(&turned).share(), turned.clockwise_to(&b).share()), (there.share(), 0));
         }
     }
 }

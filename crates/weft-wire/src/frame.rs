@@ -24,9 +24,12 @@ const LOOP_MARKER: u8 = 9;
 const LOOP_REPORT: u8 = 10;
 const REVOCATION: u8 = 11;
 const NEIGHBOUR: u8 = 12;
+const OVERLAY: u8 = 13;
 
 /// Bytes of a [`Frame::Revocation`].
 pub const REVOCATION_FRAME_LEN: usize = 1 + REVOCATION_LEN;
+/// Bytes of a [`Frame::Overlay`] beside its message.
+pub const OVERLAY_FRAME_OVERHEAD: usize = 1 + 2;
 /// Bytes of a [`Frame::LoopMarker`].
 pub const LOOP_MARKER_LEN: usize = 1 + 4 + MARKER_LEN;
 
@@ -104,6 +107,8 @@ pub enum Frame<'a> {
     Revocation(Revocation),
     /// A node that the sender passes datagrams on to. Flags not known are ignored.
     Neighbour(Neighbour),
+    /// A message of the overlay ([`crate::overlay::Message`]), not looked into.
+    Overlay(&'a [u8]),
 }
 
 /// What a relay says of a node beside it.
@@ -267,6 +272,10 @@ fn parse_frame<'a>(r: &mut Reader<'a>) -> Result<Frame<'a>, WireError> {
             Frame::Neighbour(Neighbour { node, is_reachable: flags & 1 != 0, rtt_us: r.u32()?, loss: r.u8()? })
         }
         REVOCATION => Frame::Revocation(Revocation::read(r)?),
+        OVERLAY => {
+            let len = r.u16()?;
+            Frame::Overlay(r.slice(len.into())?)
+        }
         _ => return Err(WireError::UnknownType),
     })
 }
@@ -360,6 +369,11 @@ impl<'a> FrameWriter<'a> {
                 w.u8(loss)
             }
             Frame::Revocation(revocation) => w.u8(REVOCATION).and_then(|()| w.put(&revocation.emit())),
+            Frame::Overlay(message) => {
+                w.u8(OVERLAY)?;
+                w.u16(u16::try_from(message.len()).map_err(|_| WireError::Malformed)?)?;
+                w.put(message)
+            }
         })
     }
 

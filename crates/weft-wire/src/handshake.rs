@@ -6,8 +6,8 @@
 //! cookie reply  type | 3 zero bytes | receiver index | nonce | sealed cookie
 //! ```
 //!
-//! Answers have a fixed length, an initiation is longer by the certificate in its payload, if there is one. An answer is never longer
-//! than the initiation, so that nobody can use a responder to amplify traffic.
+//! An initiation is longer by the certificate in its payload, if there is one, and so is a response. An answer is never longer than the
+//! initiation, so that nobody can use a responder to amplify traffic: who shows a certificate makes room for the longest.
 
 use crate::WireError;
 use crate::bytes::{Reader, Writer};
@@ -28,18 +28,21 @@ pub const INITIATION_PAYLOAD_LEN: usize = 32;
 pub const RESPONSE_PAYLOAD_LEN: usize = 16;
 /// Bytes of the first message of Noise IK without a certificate: ephemeral key, sealed static key, sealed payload.
 pub const INITIATION_NOISE_LEN: usize = KEY_LEN + (KEY_LEN + TAG_LEN) + (INITIATION_PAYLOAD_LEN + TAG_LEN);
-/// Bytes of the second message of Noise IK: ephemeral key, sealed payload.
+/// Bytes of the second message of Noise IK without a certificate: ephemeral key, sealed payload.
 pub const RESPONSE_NOISE_LEN: usize = KEY_LEN + (RESPONSE_PAYLOAD_LEN + TAG_LEN);
 /// Bytes of an initiation without a certificate.
 pub const INITIATION_LEN: usize = 8 + INITIATION_NOISE_LEN + 2 * MAC_LEN;
 /// Bytes of an initiation with the longest certificate.
 pub const MAX_INITIATION_LEN: usize = INITIATION_LEN + MAX_CERTIFICATE_LEN;
-/// Bytes of a response.
+/// Bytes of a response without a certificate.
 pub const RESPONSE_LEN: usize = 12 + RESPONSE_NOISE_LEN + 2 * MAC_LEN;
+/// Bytes of a response with the longest certificate.
+pub const MAX_RESPONSE_LEN: usize = RESPONSE_LEN + MAX_CERTIFICATE_LEN;
 /// Bytes of a cookie reply.
 pub const COOKIE_REPLY_LEN: usize = 8 + COOKIE_NONCE_LEN + SEALED_COOKIE_LEN;
 
 const _: () = assert!(RESPONSE_LEN <= INITIATION_LEN && COOKIE_REPLY_LEN <= INITIATION_LEN);
+const _: () = assert!(MAX_RESPONSE_LEN <= MAX_INITIATION_LEN);
 
 fn parse_type(r: &mut Reader<'_>, expected: PacketType) -> Result<(), WireError> {
     if PacketType::of(r.rest())? != expected {
@@ -69,11 +72,12 @@ impl<'a> Macs<'a> {
     }
 }
 
-fn check_initiation_len(len: usize) -> Result<(), WireError> {
-    match len {
-        ..INITIATION_LEN => Err(WireError::Truncated),
-        INITIATION_LEN..=MAX_INITIATION_LEN => Ok(()),
-        _ => Err(WireError::TooLong),
+/// `least` bytes, or more by a certificate at most.
+fn check_len(len: usize, least: usize) -> Result<(), WireError> {
+    match len.checked_sub(least) {
+        None => Err(WireError::Truncated),
+        Some(0..=MAX_CERTIFICATE_LEN) => Ok(()),
+        Some(_) => Err(WireError::TooLong),
     }
 }
 
@@ -96,7 +100,7 @@ impl<'a> Initiation<'a> {
     pub fn parse(datagram: &'a [u8]) -> Result<Self, WireError> {
         let mut r = Reader::new(datagram);
         parse_type(&mut r, PacketType::HandshakeInitiation)?;
-        check_initiation_len(datagram.len())?;
+        check_len(datagram.len(), INITIATION_LEN)?;
         let sender = r.u32()?;
         let noise = r.slice(r.rest().len().saturating_sub(2 * MAC_LEN))?;
         Ok(Initiation { sender, noise, macs: Macs::parse(datagram)? })
@@ -110,8 +114,8 @@ pub struct Response<'a> {
     pub sender: u32,
     /// The initiator's index.
     pub receiver: u32,
-    /// Second message of Noise IK.
-    pub noise: &'a [u8; RESPONSE_NOISE_LEN],
+    /// Second message of Noise IK: [`RESPONSE_NOISE_LEN`] bytes, and those of the certificate.
+    pub noise: &'a [u8],
     /// The MACs.
     pub macs: Macs<'a>,
 }
@@ -124,9 +128,9 @@ impl<'a> Response<'a> {
     pub fn parse(datagram: &'a [u8]) -> Result<Self, WireError> {
         let mut r = Reader::new(datagram);
         parse_type(&mut r, PacketType::HandshakeResponse)?;
-        let (sender, receiver, noise) = (r.u32()?, r.u32()?, r.array()?);
-        r.array::<{ 2 * MAC_LEN }>()?;
-        r.end()?;
+        check_len(datagram.len(), RESPONSE_LEN)?;
+        let (sender, receiver) = (r.u32()?, r.u32()?);
+        let noise = r.slice(r.rest().len().saturating_sub(2 * MAC_LEN))?;
         Ok(Response { sender, receiver, noise, macs: Macs::parse(datagram)? })
     }
 }
@@ -178,12 +182,16 @@ impl<'a> MessageWriter<'a> {
     /// # Errors
     /// [`WireError::Truncated`] and [`WireError::TooLong`] for a length that no initiation has.
     pub fn initiation(out: &'a mut [u8], sender: u32) -> Result<Self, WireError> {
-        check_initiation_len(out.len())?;
+        check_len(out.len(), INITIATION_LEN)?;
         Self::begin(out, PacketType::HandshakeInitiation, &[sender])
     }
 
-    /// Begins a response.
-    pub fn response(out: &'a mut [u8; RESPONSE_LEN], sender: u32, receiver: u32) -> Result<Self, WireError> {
+    /// Begins a response, as long as `out`.
+    ///
+    /// # Errors
+    /// [`WireError::Truncated`] and [`WireError::TooLong`] for a length that no response has.
+    pub fn response(out: &'a mut [u8], sender: u32, receiver: u32) -> Result<Self, WireError> {
+        check_len(out.len(), RESPONSE_LEN)?;
         Self::begin(out, PacketType::HandshakeResponse, &[sender, receiver])
     }
 

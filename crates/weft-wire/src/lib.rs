@@ -5,6 +5,7 @@
 #![forbid(unsafe_code)]
 
 mod bytes;
+pub mod call;
 pub mod certificate;
 pub mod checksum;
 pub mod ecn;
@@ -17,6 +18,7 @@ pub mod inner;
 pub mod ip;
 pub mod loop_data;
 pub mod overlay;
+pub mod ownership;
 pub mod quick_start;
 pub mod relay;
 pub mod super_packet;

@@ -8,8 +8,8 @@ use weft_units::NodeId;
 
 /// The most contacts in one message.
 pub const MAX_CONTACTS: usize = 16;
-/// The most bytes of a contact's details: a public key and an address of either family, or two of IPv4.
-pub const MAX_DETAILS: usize = 54;
+/// The most bytes of a contact's details: a public key and four addresses of either family.
+pub const MAX_DETAILS: usize = 32 + 4 * 19;
 /// Bytes of the longest message.
 pub const MAX_MESSAGE: usize = FOUND_LEN + MAX_CONTACTS * (NodeId::LEN + 1 + MAX_DETAILS);
 
@@ -119,7 +119,7 @@ impl<'a> Iterator for Contacts<'a> {
 }
 
 impl<'a> Contacts<'a> {
-    fn parse(r: &mut Reader<'a>) -> Result<Contacts<'a>, WireError> {
+    pub(crate) fn parse(r: &mut Reader<'a>) -> Result<Contacts<'a>, WireError> {
         let left = usize::from(r.u8()?);
         if left > MAX_CONTACTS {
             return Err(WireError::Malformed);
@@ -206,12 +206,21 @@ pub fn emit_found<'a>(
     w.u8(FOUND)?;
     write_query(&mut w, query)?;
     w.u8(news)?;
+    write_contacts(&mut w, contacts)?;
+    Ok(w.len())
+}
+
+/// Writes how many contacts follow, and the contacts: as many as there may be and there is room for.
+pub(crate) fn write_contacts<'a>(
+    w: &mut Writer<'_>,
+    contacts: impl Iterator<Item = Contact<'a>>,
+) -> Result<(), WireError> {
     let count_at = w.len();
     w.u8(0)?;
     let mut count = 0;
     for contact in contacts.take(MAX_CONTACTS) {
         let before = w.len();
-        match w.put(contact.id.as_bytes()).and_then(|()| write_details(&mut w, contact.details)) {
+        match w.put(contact.id.as_bytes()).and_then(|()| write_details(w, contact.details)) {
             Ok(()) => count += 1,
             Err(WireError::NoRoom) => {
                 w.truncate(before);
@@ -220,11 +229,10 @@ pub fn emit_found<'a>(
             Err(error) => return Err(error),
         }
     }
-    w.patch(count_at, &[count])?;
-    Ok(w.len())
+    w.patch(count_at, &[count])
 }
 
-fn read_id(r: &mut Reader<'_>) -> Result<NodeId, WireError> {
+pub(crate) fn read_id(r: &mut Reader<'_>) -> Result<NodeId, WireError> {
     r.array().map(|bytes| NodeId::new(*bytes))
 }
 
@@ -232,7 +240,7 @@ fn read_contact<'a>(r: &mut Reader<'a>) -> Result<Contact<'a>, WireError> {
     Ok(Contact { id: read_id(r)?, details: read_details(r)? })
 }
 
-fn read_details<'a>(r: &mut Reader<'a>) -> Result<&'a [u8], WireError> {
+pub(crate) fn read_details<'a>(r: &mut Reader<'a>) -> Result<&'a [u8], WireError> {
     let len = usize::from(r.u8()?);
     if len > MAX_DETAILS {
         return Err(WireError::Malformed);
@@ -240,7 +248,7 @@ fn read_details<'a>(r: &mut Reader<'a>) -> Result<&'a [u8], WireError> {
     r.slice(len)
 }
 
-fn write_details(w: &mut Writer<'_>, details: &[u8]) -> Result<(), WireError> {
+pub(crate) fn write_details(w: &mut Writer<'_>, details: &[u8]) -> Result<(), WireError> {
     let len = u8::try_from(details.len()).ok().filter(|len| usize::from(*len) <= MAX_DETAILS);
     w.u8(len.ok_or(WireError::Malformed)?)?;
     w.put(details)

@@ -7,8 +7,8 @@ use weft_units::{FlowId, FlowSeq, PathId, VpnId};
 use weft_wire::WireError;
 use weft_wire::frame::{Arrivals, Frame, FrameWriter, Frames, LOOP_MARKER_LEN, Neighbour};
 use weft_wire::handshake::{
-    COOKIE_REPLY_LEN, CookieReply, INITIATION_LEN, Initiation, InitiationPayload, MAX_INITIATION_LEN, MessageWriter,
-    RESPONSE_LEN, Response, ResponsePayload,
+    COOKIE_REPLY_LEN, CookieReply, INITIATION_LEN, Initiation, InitiationPayload, MAX_INITIATION_LEN, MAX_RESPONSE_LEN,
+    MessageWriter, RESPONSE_LEN, Response, ResponsePayload,
 };
 use weft_wire::hop::{HopHeader, PacketType};
 use weft_wire::inner::{GRANULE, InnerHeader, PartHeader, UnitKind};
@@ -223,6 +223,7 @@ fn frames() {
             Frame::Neighbour(Neighbour { node: Label(0x0102_0304), is_reachable: true, rtt_us: 0x1122, loss: 3 }),
             "0c 01020304 01 00001122 03",
         ),
+        (Frame::Overlay(&[3, 0, 0, 0, 9]), "0d 0005 03 00 00 00 09"),
         (Frame::Close { reason: 2 }, "07 02"),
         (Frame::Vpn { vpn: VpnId(0x0001_86a0), index: 0xa1b2_c3d4, wants_index: true }, "08 000186a0 a1b2c3d4 01"),
         (Frame::Vpn { vpn: VpnId(7), index: 0, wants_index: false }, "08 00000007 00000000 00"),
@@ -355,9 +356,9 @@ fn handshake_response() {
     assert_eq!(hex(&out), hex(&unhex(&text)));
     assert_eq!(out.len(), 108);
     let parsed = Response::parse(&out).unwrap();
-    assert_eq!((parsed.sender, parsed.receiver, parsed.noise), (1, 2, &[0x66; 64]));
+    assert_eq!((parsed.sender, parsed.receiver, parsed.noise), (1, 2, &[0x66; 64][..]));
     assert_eq!((parsed.macs.mac1_covers, parsed.macs.mac2_covers), (&out[..76], &out[..92]));
-    refuses_other_lengths_and_types(&out, RESPONSE_LEN, |bytes| Response::parse(bytes).err());
+    refuses_other_lengths_and_types(&out, MAX_RESPONSE_LEN, |bytes| Response::parse(bytes).err());
 }
 
 #[test]

@@ -41,6 +41,7 @@ fn plain_frames() -> impl Strategy<Value = Frame<'static>> {
             rtt_us,
             loss
         })),
+        (0usize..40).prop_map(|len| Frame::Overlay(&[7; 40][..len])),
         any::<u8>().prop_map(|reason| Frame::Close { reason }),
         (1u32.., any::<u32>(), any::<bool>()).prop_map(|(vpn, index, wants_index)| Frame::Vpn {
             vpn: VpnId(vpn),

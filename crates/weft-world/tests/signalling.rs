@@ -44,7 +44,7 @@ fn what_nobody_speaks_of_is_forgotten() {
 
 /// 2 MB with 16 Mbit/s guaranteed, looked at after so long: transfers completed, and what routers have booked.
 fn booked_after_a_transfer(milliseconds: u64) -> (u64, Vec<u64>) {
-    let mut network = scenario("paper-001-figure-2");
+    let mut network = scenario("paper-001-figure-2.toml");
     network.duration = Duration::from_millis(milliseconds);
     network.warmup = Duration::ZERO;
     for flow in &mut network.flows {

@@ -1,7 +1,9 @@
 //! What a running node shows: the JSON of `--json`, and what the tables are made of. Units are in the names.
 
+mod overlay;
 mod signal;
 
+pub use overlay::{Overlay, OverlayContact, OverlayMember};
 pub use signal::{Signal, SignalFlow, SignalPeer};
 
 use serde::{Deserialize, Serialize};
@@ -41,6 +43,9 @@ pub struct Status {
     /// What is passed on between other nodes; absent: this node is no relay.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub relay: Option<Relay>,
+    /// The network's overlay; absent: this node takes no part in it.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub overlay: Option<Overlay>,
     /// Datagrams dropped before authentication.
     pub rejected_datagrams: u64,
     /// Packets for which no peer has a prefix.
@@ -323,22 +328,23 @@ impl Proxy {
     pub fn set(&mut self, status: &weft_tcp_er::proxy::Status) {
         let ours = (self.state.clone(), self.pid, self.restarts, self.early_data);
         let (state, pid, restarts, early_data) = ours;
+        let counts = &status.counts;
         *self = Proxy {
             state,
             pid,
             restarts,
             early_data,
             congestion: status.congestion.clone(),
-            connections: status.connections,
+            connections: counts.connections,
             capacity: status.capacity,
             is_open: status.is_open,
-            taken: status.taken,
-            unreachable: status.unreachable,
-            reset: status.reset,
-            ended: status.ended,
-            up_bytes: status.up_bytes,
-            down_bytes: status.down_bytes,
-            pipes: status.pipes,
+            taken: counts.taken,
+            unreachable: counts.unreachable,
+            reset: counts.reset,
+            ended: counts.ended,
+            up_bytes: counts.up_bytes,
+            down_bytes: counts.down_bytes,
+            pipes: counts.pipes,
         };
     }
 }
@@ -398,6 +404,7 @@ impl Status {
     /// Whether a peer is less than well. One that came by certificate may go as it came.
     pub fn is_degraded(&self) -> bool {
         let is_expected = |peer: &&Peer| peer.certified_until_unix_s.is_none() || peer.established_s.is_some();
-        self.peers.iter().filter(is_expected).any(|peer| peer.trouble().is_some())
+        let is_alone = self.overlay.as_ref().is_some_and(Overlay::is_alone);
+        is_alone || self.peers.iter().filter(is_expected).any(|peer| peer.trouble().is_some())
     }
 }

@@ -53,7 +53,10 @@ fn ends_reach_each_other_over_relays_and_outlive_one_of_them() {
     diamond(&dir);
     let text = format!(
         r#"{DIAMOND}
-        sleep 1
+        for _ in $(seq 100); do
+            run a sense | grep -q "^b *d .*it says so" && [ "$(run a paths | grep -c "^d .*via.* good ")" = 2 ] && break
+            sleep 0.1
+        done
         echo "== paths"; run a paths
         echo "== passed on"; run b status; run c status
         echo "== sense"; run a sense

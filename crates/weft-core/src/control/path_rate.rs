@@ -131,6 +131,8 @@ pub struct PathRate {
     delay: OneWayDelay,
     loss: LossRate,
     baseline_loss: LossRate,
+    /// Of all rounds without a rival, whoever lost it.
+    usual_loss: LossRate,
     meter: RateMeter,
     busy_meter: RateMeter,
     phase: Phase,
@@ -169,6 +171,7 @@ impl PathRate {
             delay: OneWayDelay::default(),
             loss: LossRate::default(),
             baseline_loss: LossRate::over_packets(2_000.0),
+            usual_loss: LossRate::over_packets(2_000.0),
             meter: RateMeter::default(),
             busy_meter: RateMeter::default(),
             phase: Phase::Startup,
@@ -323,7 +326,12 @@ impl PathRate {
     fn judge_round(&mut self, now: Instant) {
         let round = self.round;
         let settled = (round.delivered + round.lost) as f64;
-        let expected = self.baseline_loss.fraction() * settled;
+        let expected = match self.phase {
+            Phase::Compete => self.baseline_loss.fraction(),
+            // A short path does not ebb, and its baseline is not known.
+            _ => self.baseline_loss.fraction().max(self.usual_loss.fraction()),
+        };
+        let expected = expected * settled;
         let too_many = round.lost as f64 > expected + 3.0 + 3.0 * libm::sqrt(expected);
         let grew = self.capacity_bps > round.capacity_bps * 1.01;
         let empty = !round.queued && round.backlogged;
@@ -337,6 +345,9 @@ impl PathRate {
             _ => self.growth = 0,
         }
         self.learn_baseline_loss(now, round);
+        if self.phase != Phase::Compete {
+            self.usual_loss.on_fates(now, round.delivered, round.lost);
+        }
     }
 
     /// Losses that come while we send less than the path carries are none of our doing. To see them, the rate ebbs now and

@@ -72,6 +72,17 @@ fn random_loss_does_not_lower_the_rate() {
     }
 }
 
+/// The path is so short that its losses do not matter to the queue, and nothing ebbs to learn them; now and then nothing waits.
+#[test]
+fn chance_losses_of_a_short_path_are_no_plateau() {
+    for seed in 1..=4 {
+        let busy = (0..125).map(|n| ms(200 * n)..=ms(200 * n + 195)).collect();
+        let link = Link { loss: 0.01, seed, busy, duration: s(25.0), ..Link::fixed(100.0, 10) };
+        let used = link.run().utilisation(s(4.0), link.duration);
+        assert!(used > 0.975, "seed {seed}: {used:.3}");
+    }
+}
+
 #[test]
 fn where_a_higher_rate_only_raises_the_loss_it_stays_at_what_is_delivered() {
     for (mbps, rtt, packets) in [(50.0, 40, 4), (100.0, 20, 10), (10.0, 100, 2)] {

@@ -81,6 +81,7 @@ pub(crate) struct Pending {
     pub(crate) vpns: bool,
     pub(crate) neighbours: bool,
     pub(crate) revocations: bool,
+    pub(crate) overlay: bool,
     /// Paths whose reports leave by this one, a bit each.
     pub(crate) reports: u64,
 }
@@ -96,6 +97,7 @@ impl Pending {
             && !self.vpns
             && !self.neighbours
             && !self.revocations
+            && !self.overlay
             && self.reports == 0
     }
 

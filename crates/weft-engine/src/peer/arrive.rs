@@ -140,11 +140,16 @@ impl Peer {
         for frame in Frames::new(frames) {
             let Ok(frame) = frame else { break };
             if let Frame::Close { .. } = frame {
+                if cx.trust.is_certified(self.id) {
+                    self.stop_calling();
+                }
                 self.on_lost(cx, "the peer closed it");
                 return None;
             }
-            eliciting |=
-                !matches!(frame, Frame::Report(_) | Frame::Padding | Frame::Pong { .. } | Frame::LoopReport { .. });
+            eliciting |= !matches!(
+                frame,
+                Frame::Report(_) | Frame::Padding | Frame::Pong { .. } | Frame::LoopReport { .. } | Frame::Overlay(_)
+            );
             self.on_frame(cx, index, received.at, datagram, &frame);
         }
         Some(eliciting)
@@ -179,6 +184,7 @@ impl Peer {
             Frame::LoopReport { vpn, ref report } => self.on_loop_report(cx, vpn, report),
             Frame::Neighbour(ref neighbour) => self.reach.hear(cx.now, neighbour),
             Frame::Revocation(revocation) => self.on_revocation(cx, revocation),
+            Frame::Overlay(message) => self.on_overlay(cx.now, message),
         }
     }
 
@@ -230,6 +236,9 @@ impl Peer {
         if core::mem::replace(&mut path.active, active) && !active {
             self.close_books(cx, index);
         }
+        if active {
+            self.settle_simultaneous_open(cx, index);
+        }
         let path = &mut self.paths[index];
         if active
             && path.health.state() == PathState::Opening
@@ -238,6 +247,22 @@ impl Peer {
             self.log_path(cx.events, index, cause);
         }
         self.refresh_weights();
+    }
+
+    /// Both ends called at once and use a path each between the same two addresses: the one with the lower number stays.
+    fn settle_simultaneous_open(&mut self, cx: &mut Context<'_>, theirs: usize) {
+        let (id, link, remote) = match self.paths.get(theirs) {
+            Some(path) => (path.id, path.link, path.remote),
+            None => return,
+        };
+        let is_twin = |p: &Path| p.ours && p.active && p.link == link && p.remote == remote && p.id > id;
+        let Some(ours) = self.paths.iter().position(is_twin) else { return };
+        let path = &mut self.paths[ours];
+        path.active = false;
+        path.pending.policy = true;
+        let rate = path.rate.clone();
+        self.paths[theirs].rate.take_over(&rate);
+        self.close_books(cx, ours);
     }
 
     fn on_skip(&mut self, cx: &mut Context<'_>, flow: FlowId, first: FlowSeq, count: u32) {

@@ -37,6 +37,7 @@ impl Peer {
         eliciting |= said.revocations > 0;
         self.write_reports(now, index, &mut writer);
         self.write_loop_reports(now, index, &mut writer);
+        self.write_overlay(index, &mut writer);
         eliciting |= self.write_skips(index, &mut writer);
         let len = writer.len();
         if len == 0 {

@@ -6,6 +6,7 @@ mod control;
 mod grants;
 mod ingress;
 mod loops;
+mod overlay;
 mod recovery;
 mod report;
 mod settle;
@@ -37,6 +38,7 @@ use alloc::vec::Vec;
 use core::net::SocketAddr;
 use grants::Grants;
 use loops::Loops;
+use overlay::OverlayMail;
 use tidings::Tidings;
 use way_in::WayIn;
 use weft_core::fair::controller::Controller;
@@ -53,7 +55,7 @@ use weft_core::sched::{PathView, Scheduler, SchedulerKind};
 use weft_core::service::Share;
 use weft_session::Sessions;
 use weft_units::planted::{self, Fault};
-use weft_units::{Duration, FlowId, FlowSeq, Instant, PathId, PeerId, Rng, VpnId};
+use weft_units::{Duration, FlowId, FlowSeq, Instant, NodeId, PathId, PeerId, Rng, VpnId};
 use weft_wire::frame::Neighbour;
 
 const MAX_FLOWS: usize = 16_384;
@@ -107,6 +109,8 @@ pub(crate) struct Totals {
 pub(crate) struct Peer {
     pub(crate) id: PeerId,
     pub(crate) config: PeerConfig,
+    /// Its place in the overlay.
+    pub(crate) node: NodeId,
     /// Its addresses behind relays.
     pub(crate) routes: Vec<SocketAddr>,
     /// Those that stand by.
@@ -156,6 +160,7 @@ pub(crate) struct Peer {
     /// What the paths grant to signalled flows, where signalling is wanted.
     offer: Option<Box<Offer>>,
     tidings: Tidings,
+    overlay: OverlayMail,
 }
 
 impl Peer {
@@ -172,6 +177,7 @@ impl Peer {
             openings: Openings::default(),
             joins: Joins::default(),
             arrivals: arrivals(config.policy.reorder),
+            node: config.public_key.node_id(),
             config,
             routes: Vec::new(),
             detours: Vec::new(),
@@ -203,6 +209,7 @@ impl Peer {
             totals: Totals::default(),
             offer: None,
             tidings: Tidings::default(),
+            overlay: OverlayMail::default(),
         }
     }
 

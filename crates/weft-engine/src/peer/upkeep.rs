@@ -21,7 +21,7 @@ const HOLD_AGAIN: Duration = Duration::from_millis(5);
 const BUSY: Duration = Duration::from_secs(30);
 
 impl Peer {
-    fn is_busy(&self, now: Instant) -> bool {
+    pub(crate) fn is_busy(&self, now: Instant) -> bool {
         now - self.busy_at < BUSY
     }
 

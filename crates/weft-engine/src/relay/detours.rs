@@ -33,9 +33,10 @@ impl Engine {
             return;
         }
         for index in 0..self.peers.len() {
-            // One of the two ends looks for both.
+            // One of the two ends looks for both; whom this node calls may not know it.
             let peer = &self.peers[index];
-            if self.sessions.public_key() > peer.config.public_key && self.is_present(peer) {
+            let is_called = self.overlay.meetings.has(peer.id) && !peer.is_established();
+            if (self.sessions.public_key() > peer.config.public_key || is_called) && self.is_present(peer) {
                 self.choose_detours(now, index);
             }
         }

@@ -30,7 +30,7 @@ use core::fmt;
 use core::net::SocketAddr;
 use forward::{Arrival, Segment};
 use weft_session::PublicKey;
-use weft_units::{Instant, LinkId, PeerId};
+use weft_units::{Instant, LinkId, NodeId, PeerId};
 pub use weft_wire::relay::MAX_RELAYS;
 use weft_wire::relay::{Label, Way};
 
@@ -82,9 +82,13 @@ impl fmt::Display for RouteError {
 }
 
 /// The name of a node on ways.
-fn label(key: &PublicKey) -> Label {
-    let [a, b, c, d, ..] = key.node_id().0;
+pub(crate) fn label_of(id: &NodeId) -> Label {
+    let [a, b, c, d, ..] = *id.as_bytes();
     Label(u32::from_be_bytes([a, b, c, d]))
+}
+
+fn label(key: &PublicKey) -> Label {
+    label_of(&key.node_id())
 }
 
 impl Relaying {
@@ -93,13 +97,13 @@ impl Relaying {
         peers.get(usize::from(self.peer(node)?.0)).map(|peer| peer.config.name.clone())
     }
 
-    /// When [`Engine::refresh_relaying`] has something to do without events.
-    pub(crate) fn next_timeout(&self) -> Option<Instant> {
-        self.tell_at.into_iter().chain(self.look_at).min()
+    /// Somebody new is to be reached: detours are looked for at once.
+    pub(crate) fn look_soon(&mut self, now: Instant) {
+        self.look_at = Some(now);
     }
 
     /// The peer of that label; none where two have it.
-    fn peer(&self, label: Label) -> Option<PeerId> {
+    pub(crate) fn peer(&self, label: Label) -> Option<PeerId> {
         let first = self.by_label.partition_point(|(other, _)| *other < label);
         let mut found = self.by_label.get(first..)?.iter().take_while(|(other, _)| *other == label);
         let (_, peer) = found.next()?;
@@ -150,7 +154,7 @@ impl Engine {
 
     /// Takes the peers' labels, and the routes to them that are asked for.
     pub(crate) fn set_routes(&mut self, now: Instant) {
-        let of = |peer: &Peer| (label(&peer.config.public_key), peer.id);
+        let of = |peer: &Peer| (label_of(&peer.node), peer.id);
         let present = self.peers.iter().filter(|peer| self.is_present(peer));
         let mut by_label: Vec<_> = present.map(of).collect();
         by_label.sort_unstable();
@@ -173,14 +177,27 @@ impl Engine {
         Some(self.relaying.routes.configure(now, via, way, name))
     }
 
+    /// Which peers can be reached, or what relays say of others, may have changed.
+    fn has_relaying_news(&self) -> bool {
+        self.event_count() != self.relaying.seen_events || self.peers.iter().any(|peer| peer.reach.has_changed)
+    }
+
+    /// When [`Engine::refresh_relaying`] is to be called next.
+    pub(crate) fn relaying_timeout(&self, now: Instant) -> Option<Instant> {
+        let relaying = &self.relaying;
+        let timeout = relaying.tell_at.into_iter().chain(relaying.look_at).min();
+        let depends = relaying.is_relay || timeout.is_some() || !relaying.routes.is_empty();
+        if depends && self.has_relaying_news() { Some(now) } else { timeout }
+    }
+
     /// What depends on which peers can be reached, when that may have changed, and from time to time.
     pub(crate) fn refresh_relaying(&mut self, now: Instant) {
-        let has_heard = self.peers.iter_mut().any(|peer| core::mem::take(&mut peer.reach.has_changed));
-        let events = self.event_count();
-        if !has_heard && events == self.relaying.seen_events && self.relaying.next_timeout().is_none_or(|at| at > now) {
+        let is_due = self.relaying_timeout(now).is_some_and(|at| at <= now);
+        if !is_due && !self.has_relaying_news() {
             return;
         }
-        self.relaying.seen_events = events;
+        self.relaying.seen_events = self.event_count();
+        self.peers.iter_mut().for_each(|peer| peer.reach.has_changed = false);
         self.refresh_routes(now);
         self.tell_neighbours(now);
         self.refresh_detours(now);

@@ -35,6 +35,10 @@ pub(crate) struct Routes {
 }
 
 impl Routes {
+    pub(super) fn is_empty(&self) -> bool {
+        self.by_link.is_empty()
+    }
+
     pub(crate) fn link(&self, id: LinkId) -> Option<&Link> {
         self.by_link.get(&id).map(|route| &route.link)
     }

@@ -4,6 +4,7 @@ use super::{CertifiedPeer, Rejection, Revocations, Trust, TrustConfig};
 use crate::config::{PeerConfig, Prefix};
 use crate::event::Event;
 use crate::node::Engine;
+use crate::overlay::Unmet;
 use crate::peer::Peer;
 use alloc::vec::Vec;
 use weft_session::{Certificate, CertificateError, Claims, HandshakeError, Outcome, PublicKey};
@@ -13,6 +14,8 @@ use weft_units::{Duration, Instant, PeerId};
 const MAX_CERTIFIED: usize = 4_096;
 /// One without a session is forgotten after this.
 const KEEP_WITHOUT_SESSION: Duration = Duration::from_secs(180);
+/// The same where the overlay finds it again when it is there.
+const KEEP_IN_OVERLAY: Duration = Duration::from_secs(10);
 /// How often they are looked after.
 const LOOK_INTERVAL: Duration = Duration::from_secs(1);
 /// A node that goes on trying is reported as refused so often.
@@ -69,7 +72,7 @@ impl Trust {
     }
 
     /// Those whose time is over, and why.
-    fn leaving(&mut self, now: Instant, peers: &[Peer]) -> Vec<(PeerId, &'static str)> {
+    fn leaving(&mut self, now: Instant, peers: &[Peer], keep: Duration) -> Vec<(PeerId, &'static str)> {
         let unix_s = self.unix_s(now);
         let leaves = |(id, certified): (&PeerId, &mut Certified)| {
             let has_session = peers.get(usize::from(id.0)).is_some_and(Peer::is_established);
@@ -77,8 +80,8 @@ impl Trust {
             certified.alone_since = if has_session { None } else { Some(alone_since.unwrap_or(now)) };
             if unix_s > certified.certificate.claims().not_after_unix_s {
                 Some((*id, "its certificate has expired"))
-            } else if alone_since.is_some_and(|since| now - since >= KEEP_WITHOUT_SESSION) {
-                Some((*id, "no session for three minutes"))
+            } else if alone_since.is_some_and(|since| now - since >= keep) {
+                Some((*id, "no session any more"))
             } else {
                 None
             }
@@ -173,9 +176,7 @@ impl Engine {
         }
         let key = certificate.claims().public_key;
         let id = self.sessions.add_peer(key.into()).map_err(|_| HandshakeError::Stranger)?;
-        if let Some(stamp) = self.trust.stamps.get(&key) {
-            self.sessions.restore_accepted_stamp(id, *stamp);
-        }
+        self.trust.restore_stamp(&mut self.sessions, id, &key);
         let outcome = answer(self);
         match self.trust.peer_config(certificate.claims()).filter(|_| outcome.is_ok()) {
             Some(config) => {
@@ -204,16 +205,53 @@ impl Engine {
         if let Err(why) = self.may_join(now, &shown, Some(peer)) {
             return self.report_refusal(now, &shown, why);
         }
-        let Some(config) = self.trust.peer_config(shown.claims()) else { return };
-        self.set_peer_config(now, peer, config);
-        if let Some(known) = self.trust.certified.get_mut(&peer) {
-            known.certificate = shown;
+        self.accept(now, peer, shown);
+    }
+
+    /// Makes a peer that was called by its key alone one by the certificate it has shown.
+    ///
+    /// # Errors
+    /// Why it stays none.
+    pub(crate) fn certify(&mut self, now: Instant, peer: PeerId) -> Result<(), Unmet> {
+        let shown = Certificate::decode(self.sessions.shown_certificate(peer)).map_err(|_| Unmet::NoCertificate)?;
+        let key = self.peers.get(usize::from(peer.0)).map(|peer| peer.config.public_key);
+        if Some(shown.claims().public_key) != key {
+            return Err(Unmet::Refused(Rejection::Certificate(CertificateError::OtherKey)));
         }
+        if let Err(why) = self.may_join(now, &shown, Some(peer)) {
+            self.report_refusal(now, &shown, why.clone());
+            return Err(Unmet::Refused(why));
+        }
+        self.accept(now, peer, shown);
+        Ok(())
+    }
+
+    /// Whether a peer has shown a certificate for its key that holds now.
+    pub(crate) fn has_shown_good(&self, now: Instant, peer: PeerId) -> bool {
+        let key = self.peers.get(usize::from(peer.0)).map(|peer| peer.config.public_key);
+        let holds = |shown: &Certificate| {
+            let config = self.trust.config.as_ref();
+            config.is_some_and(|config| self.trust.check(now, config, shown).is_ok())
+        };
+        let shown = Certificate::decode(self.sessions.shown_certificate(peer));
+        shown.is_ok_and(|shown| Some(shown.claims().public_key) == key && holds(&shown))
+    }
+
+    /// A peer is what this certificate says.
+    fn accept(&mut self, now: Instant, peer: PeerId, certificate: Certificate) {
+        let Some(config) = self.trust.peer_config(certificate.claims()) else { return };
+        self.set_peer_config(now, peer, config);
+        self.trust.next_look.get_or_insert(now + LOOK_INTERVAL);
+        self.trust.certified.insert(peer, Certified { certificate, alone_since: None });
         self.on_peer_changed(now, peer);
         self.events.push_back(Event::Joined { peer });
     }
 
-    fn set_peer_config(&mut self, now: Instant, peer: PeerId, config: PeerConfig) {
+    /// Where it is called stays.
+    fn set_peer_config(&mut self, now: Instant, peer: PeerId, mut config: PeerConfig) {
+        if let Some(known) = self.peers.get(usize::from(peer.0)) {
+            config.endpoints.clone_from(&known.config.endpoints);
+        }
         let rng = self.rng.clone();
         self.with_peer(now, usize::from(peer.0), |p, cx| p.set_config(cx, config, &rng));
     }
@@ -247,7 +285,8 @@ impl Engine {
             return;
         }
         self.trust.next_look = Some(now + LOOK_INTERVAL);
-        for (peer, cause) in self.trust.leaving(now, &self.peers) {
+        let keep = if self.overlay.is_on() { KEEP_IN_OVERLAY } else { KEEP_WITHOUT_SESSION };
+        for (peer, cause) in self.trust.leaving(now, &self.peers, keep) {
             self.dismiss(now, peer, cause);
         }
     }
@@ -255,6 +294,8 @@ impl Engine {
     /// The configuration has become another: a peer in it is no longer one by certificate, and what it claims is others' no more.
     pub(crate) fn give_way_to_configured(&mut self, now: Instant, configured: &[PeerConfig]) {
         let is_configured = |key: &PublicKey| configured.iter().any(|peer| peer.public_key == *key);
+        let met = self.peers.iter().filter(|peer| is_configured(&peer.config.public_key));
+        met.for_each(|peer| self.overlay.meetings.forget(peer.id));
         self.trust.certified.retain(|_, certified| !is_configured(&certified.certificate.claims().public_key));
         let clashes = |certified: &Certified| {
             let claims = certified.certificate.claims();

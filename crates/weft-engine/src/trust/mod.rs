@@ -15,7 +15,7 @@ use alloc::vec::Vec;
 use certified::{Certified, Refusals};
 use core::fmt;
 use core::net::IpAddr;
-use weft_session::{Certificate, CertificateError, PublicKey, Revocation, RootPublicKey};
+use weft_session::{Certificate, CertificateError, PublicKey, Revocation, RootPublicKey, Sessions};
 use weft_units::{Instant, PeerId};
 
 /// What a node needs to know to trust certificates.
@@ -116,6 +116,23 @@ impl Trust {
     /// Whether a peer may pass datagrams on: a configured one may, another if its certificate says so.
     pub(crate) fn may_relay(&self, peer: PeerId) -> bool {
         self.certified.get(&peer).is_none_or(|certified| certified.certificate.claims().may_relay)
+    }
+
+    /// Whether this node has a certificate to show.
+    pub(crate) fn shows_certificate(&self) -> bool {
+        self.config.as_ref().is_some_and(|config| config.certificate.is_some())
+    }
+
+    /// How to send to peers by certificate; none where this node has none itself.
+    pub(crate) fn policy_of_certified(&self) -> Option<Policy> {
+        self.config.as_ref().filter(|config| config.certificate.is_some()).map(|config| config.policy.clone())
+    }
+
+    /// Old initiations of a peer that was one before stay of no use.
+    pub(crate) fn restore_stamp(&self, sessions: &mut Sessions, peer: PeerId, key: &PublicKey) {
+        if let Some(stamp) = self.stamps.get(key) {
+            sessions.restore_accepted_stamp(peer, *stamp);
+        }
     }
 
     /// When to look after the peers that came by certificate.

@@ -54,6 +54,7 @@ impl Network {
         });
 
         keep(&mut self.nodes, &nodes);
+        self.overlay.renumber(&nodes);
         keep(&mut self.links, &links);
         keep(&mut self.paths, &paths);
         let proxies = |flow: &NetworkFlow| flow.proxies.into_iter().flatten().all(|node| nodes[node].is_some());

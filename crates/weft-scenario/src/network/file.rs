@@ -46,6 +46,8 @@ pub(super) struct NetworkFile {
     pub vpns: Vec<VpnFile>,
     #[serde(rename = "flow", default)]
     pub flows: Vec<FlowFile>,
+    #[serde(rename = "tunnel", default)]
+    pub tunnels: Vec<TunnelFile>,
     #[serde(rename = "event", default)]
     pub events: Vec<EventFile>,
     #[serde(rename = "variant", default)]
@@ -57,6 +59,17 @@ pub(super) struct NetworkFile {
 pub(super) struct NodeFile {
     pub name: Spanned<String>,
     pub count: Option<Spanned<NonZeroU32>>,
+    #[serde(default)]
+    pub weft: bool,
+    #[serde(default)]
+    pub relay: bool,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct TunnelFile {
+    pub between: Spanned<[Spanned<String>; 2]>,
+    pub via: Spanned<Vec<Spanned<String>>>,
 }
 
 #[derive(Deserialize)]
@@ -157,4 +170,5 @@ pub(super) struct VariantFile {
     #[serde(default)]
     pub signalling: SignallingFile,
     pub proxy: Option<TcpChange>,
+    pub overlay: Option<Spanned<bool>>,
 }

@@ -57,6 +57,8 @@ pub enum Traffic {
     Http {
         /// Bytes of each.
         size_bytes: u64,
+        /// Time between the end of one and the beginning of the next.
+        pause: Duration,
     },
     /// Short TCP connections at random times (Poisson), their lengths geometric.
     ShortFlows {
@@ -166,7 +168,8 @@ impl AppWord {
     fn keys(self) -> &'static [&'static str] {
         match self {
             AppWord::Iperf3 => &["tcp", "proxies"],
-            AppWord::Ftp | AppWord::Http => &["tcp", "size", "proxies"],
+            AppWord::Ftp => &["tcp", "size", "proxies"],
+            AppWord::Http => &["tcp", "size", "proxies", "interval"],
             AppWord::ShortFlows => &["tcp", "mean-packets", "interval"],
             AppWord::RequestResponse => &["tcp", "request", "size", "interval"],
             AppWord::Pareto => &["packet-size", "peak", "on", "off", "shape"],
@@ -266,7 +269,7 @@ impl FlowFile {
         let size = self.size.as_ref().map(|q| q.get_ref().0.0);
         Ok(match app {
             AppWord::Iperf3 | AppWord::Ftp => Traffic::Ftp { size_bytes: size },
-            AppWord::Http => Traffic::Http { size_bytes: size.unwrap_or(10_000_000) },
+            AppWord::Http => Traffic::Http { size_bytes: size.unwrap_or(10_000_000), pause: interval(0) },
             AppWord::ShortFlows => {
                 let mean_packets = self.number(source, self.mean_packets.as_ref(), 14.0, "`mean-packets`")?;
                 Traffic::ShortFlows { mean_packets, interval: self.above_zero(source, interval(100))? }

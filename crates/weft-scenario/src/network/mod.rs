@@ -9,6 +9,7 @@ mod file;
 mod flow;
 mod ingress;
 mod link;
+mod overlay;
 mod path;
 mod pattern;
 mod queue;
@@ -22,6 +23,7 @@ pub use event::{NetworkEvent, Target};
 pub use flow::{NetworkFlow, Traffic};
 pub use ingress::{IngressChange, IngressSpec, LoopLaw, Markers, Steering, WeightBy};
 pub use link::{LinkDirection, NetworkLink};
+pub use overlay::{Overlay, OverlayNode, Tunnel};
 pub use path::ExplicitPath;
 pub use queue::{Discipline, RandomEarly};
 pub use routing::{CostMetric, Forwarding, HashKey, Routes, Routing};
@@ -62,6 +64,8 @@ pub struct Network {
     pub edges: Vec<NetworkEdge>,
     /// Who shares them.
     pub vpns: Vec<NetworkVpn>,
+    /// Where weft runs in variants with an overlay.
+    pub overlay: Overlay,
     /// The traffic.
     pub flows: Vec<NetworkFlow>,
     /// Timed events in order.
@@ -92,9 +96,17 @@ impl Network {
         let vpns = vpn::read(source, &read.vpns, &read.ingress, &around)?;
         let flows = flow::read(source, &read.flows, &read.tcp, duration, &nodes, &links)?;
         vpn::check_flows(source, &read.flows, &flows, &vpns, &nodes)?;
+        let overlay = overlay::read(source, &read.nodes, &read.tunnels, &nodes)?;
         let events = event::read(source, &read.events, duration, &nodes, &links)?;
         let signalling = read.signalling.apply(source, &SignallingSpec::default(), &nodes, &links)?;
-        let around = variant::Surroundings { nodes: &nodes, links: &links, paths: &paths };
+        let around = variant::Surroundings {
+            nodes: &nodes,
+            links: &links,
+            paths: &paths,
+            flows: &flows,
+            vpns: &vpns,
+            overlay: &overlay,
+        };
         let variants = variant::read(source, &read.variants, &read.routing, &signalling, &around)?;
         Ok(Network {
             name: read.name,
@@ -108,6 +120,7 @@ impl Network {
             paths,
             edges,
             vpns,
+            overlay,
             flows,
             events,
             variants,

@@ -4,6 +4,7 @@ use super::NetworkFlow;
 use super::file::VariantFile;
 use super::ingress::{IngressChange, IngressSpec};
 use super::link::NetworkLink;
+use super::overlay::{self, Overlay};
 use super::path::ExplicitPath;
 use super::pattern::{Unique, sound_name};
 use super::routing::{Routing, RoutingFile};
@@ -27,6 +28,8 @@ pub struct NetworkVariant {
     pub signalling: SignallingSpec,
     /// Flows that have proxies go through them: what is changed in the TCP between the two.
     pub proxy: Option<TcpChange>,
+    /// Flows go through weft, by the overlay.
+    pub has_overlay: bool,
 }
 
 /// What a variant may refer to.
@@ -34,6 +37,9 @@ pub(super) struct Surroundings<'a> {
     pub nodes: &'a [String],
     pub links: &'a [NetworkLink],
     pub paths: &'a [ExplicitPath],
+    pub flows: &'a [NetworkFlow],
+    pub vpns: &'a [NetworkVpn],
+    pub overlay: &'a Overlay,
 }
 
 impl NetworkVariant {
@@ -62,13 +68,13 @@ pub(super) fn read(
     signalling: &SignallingSpec,
     around: &Surroundings<'_>,
 ) -> Checked<Vec<NetworkVariant>> {
-    let Surroundings { nodes, links, paths } = *around;
+    let Surroundings { nodes, links, paths, .. } = *around;
     base.check(source)?;
     if files.is_empty() {
         let routing = base.whole(source, paths)?;
         let (tcp, ingress) = (TcpChange::default(), IngressChange::default());
         let (name, signalling) = ("plain".into(), signalling.clone());
-        return Ok(vec![NetworkVariant { name, routing, tcp, ingress, signalling, proxy: None }]);
+        return Ok(vec![NetworkVariant { name, routing, tcp, ingress, signalling, proxy: None, has_overlay: false }]);
     }
     let mut names = Unique::new("variant");
     let mut variants = Vec::new();
@@ -76,10 +82,16 @@ pub(super) fn read(
         sound_name(source, &file.name, "variant")?;
         names.take(source, file.name.span().start, file.name.get_ref())?;
         file.routing.check(source)?;
+        let asked = file.overlay.as_ref().filter(|overlay| *overlay.get_ref());
+        if let Some(asked) = asked {
+            overlay::check(around, &file.tcp).map_err(|message| source.at(asked, message))?;
+        }
+        let has_overlay = asked.is_some();
         let routing = file.routing.over(base).whole(source, paths)?;
         let (name, ingress) = (file.name.get_ref().clone(), file.ingress.change(source)?);
         let signalling = file.signalling.apply(source, signalling, nodes, links)?;
-        variants.push(NetworkVariant { name, routing, tcp: file.tcp, ingress, signalling, proxy: file.proxy });
+        let (tcp, proxy) = (file.tcp, file.proxy);
+        variants.push(NetworkVariant { name, routing, tcp, ingress, signalling, proxy, has_overlay });
     }
     Ok(variants)
 }

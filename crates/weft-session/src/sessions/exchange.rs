@@ -13,8 +13,8 @@ use crate::peer::{Answered, Peer, Pending};
 use crate::timers::Attempt;
 use weft_units::{Instant, PeerId};
 use weft_wire::handshake::{
-    COOKIE_REPLY_LEN, CookieReply, INITIATION_LEN, Initiation, MAC_LEN, MessageWriter, RESPONSE_LEN, Response,
-    ResponsePayload,
+    COOKIE_REPLY_LEN, CookieReply, INITIATION_LEN, Initiation, MAC_LEN, MAX_INITIATION_LEN, MessageWriter,
+    RESPONSE_LEN, Response, ResponsePayload,
 };
 use weft_wire::hop::PacketType;
 
@@ -69,7 +69,7 @@ impl Sessions {
     /// [`InitiateError`].
     pub fn initiate(&mut self, now: Instant, peer: PeerId, stamp: u64, out: &mut [u8]) -> Result<usize, InitiateError> {
         self.now = now;
-        if out.len() < INITIATION_LEN + self.certificate.len() {
+        if out.len() < self.initiation_len() {
             return Err(InitiateError::NoRoom);
         }
         let known = self.peer(peer).filter(|peer| !peer.is_barred).ok_or(InitiateError::UnknownPeer)?;
@@ -92,16 +92,23 @@ impl Sessions {
         Ok(len)
     }
 
+    /// Who shows a certificate makes room for any other.
+    fn initiation_len(&self) -> usize {
+        if self.certificate.is_empty() { INITIATION_LEN } else { MAX_INITIATION_LEN }
+    }
+
     fn start_handshake(&mut self, now: Instant, id: PeerId, stamp: u64) -> Result<(), InitiateError> {
+        let len = self.initiation_len();
         let Sessions { identity, cipher, certificate, rng, peers, indices, .. } = self;
         let peer = peers.get_mut(usize::from(id.0)).and_then(Option::as_mut).ok_or(InitiateError::UnknownPeer)?;
         if peer.sent_stamp.is_some_and(|last| stamp <= last) {
             return Err(InitiateError::StampNotRising);
         }
         let index = indices.allocate(rng, Target::Handshake(id));
-        let offer = Offer::new(stamp, peer.association, *cipher, peer.send.base()).encode();
-        let payload = [&offer, certificate.as_slice()].concat();
-        let mut datagram = vec![0; INITIATION_LEN + certificate.len()];
+        let offer = Offer::new(stamp, peer.association, *cipher, peer.send.base(), certificate.len() as u16).encode();
+        let mut payload = [&offer, certificate.as_slice()].concat();
+        payload.resize(offer.len() + len - INITIATION_LEN, 0);
+        let mut datagram = vec![0; len];
         let started = MessageWriter::initiation(&mut datagram, index).ok().and_then(|mut writer| {
             let to = (&peer.public, &peer.psk);
             let initiator = Initiator::start(identity, to, index, &payload, rng, writer.noise_mut()).ok()?;
@@ -120,7 +127,8 @@ impl Sessions {
     }
 
     /// Takes a handshake datagram from `source` (the bytes of its address and port). An answer is written to `out`, which
-    /// needs [`RESPONSE_LEN`] bytes of room and is never longer than the datagram.
+    /// needs [`MAX_RESPONSE_LEN`](weft_wire::handshake::MAX_RESPONSE_LEN) bytes of room, [`RESPONSE_LEN`] without a certificate, and is never
+    /// longer than the datagram.
     ///
     /// `under_load` asks initiators for a proof of their address before anything costly is done for them.
     ///
@@ -178,14 +186,13 @@ impl Sessions {
                 return Err(HandshakeError::TooMany);
             }
         }
-        let out: &mut [u8; RESPONSE_LEN] = out.first_chunk_mut().ok_or(HandshakeError::NoRoom)?;
         let copy = (0u16..)
             .map(PeerId)
             .zip(&self.peers)
             .find_map(|(id, peer)| Some((id, peer.as_ref()?.answer_to_copy(now, initiation.macs.mac1)?)));
         if let Some((peer, response)) = copy {
-            *out = *response;
-            return Ok(Outcome::Reply { len: RESPONSE_LEN, peer, repeated: true });
+            out.get_mut(..response.len()).ok_or(HandshakeError::NoRoom)?.copy_from_slice(response);
+            return Ok(Outcome::Reply { len: response.len(), peer, repeated: true });
         }
         self.accept(now, initiation, out)
     }
@@ -207,25 +214,25 @@ impl Sessions {
     }
 
     /// Decrypts an initiation, checks who sent it and when, and writes the response.
-    fn accept(
-        &mut self,
-        now: Instant,
-        initiation: &Initiation<'_>,
-        out: &mut [u8; RESPONSE_LEN],
-    ) -> Result<Outcome, HandshakeError> {
-        let Sessions { identity, cipher, rng, peers, indices, by_key, .. } = self;
+    fn accept(&mut self, now: Instant, initiation: &Initiation<'_>, out: &mut [u8]) -> Result<Outcome, HandshakeError> {
+        let Sessions { identity, cipher, certificate, rng, peers, indices, by_key, .. } = self;
         let mut responder = Responder::read(identity, initiation.sender, initiation.noise, rng)
             .map_err(|_| HandshakeError::BadCrypto)?;
+        let offer = Offer::decode(&responder.payload).map_err(|_| HandshakeError::BadCrypto)?;
+        let room = responder.certificate.len();
+        responder.certificate.truncate(offer.certificate_len.into());
         let Some(&id) = by_key.get(&responder.peer) else { return introduction(&responder) };
         let peer = peers.get_mut(usize::from(id.0)).and_then(Option::as_mut).ok_or(HandshakeError::Stranger)?;
         if peer.is_barred {
             return Err(HandshakeError::Stranger);
         }
-        let offer = Offer::decode(&responder.payload).map_err(|_| HandshakeError::BadCrypto)?;
         if peer.accepted_stamp.is_some_and(|highest| offer.wire.stamp <= highest) {
             return Err(HandshakeError::Replayed);
         }
         let version = offer.common_version().ok_or(HandshakeError::NoCommonVersion)?;
+        let shows = offer.certificate_len > 0 && certificate.len() <= room;
+        let certificate = if shows { certificate.as_slice() } else { &[] };
+        let out = out.get_mut(..RESPONSE_LEN + certificate.len()).ok_or(HandshakeError::NoRoom)?;
         let local_index = indices.allocate(rng, Target::Handshake(id));
         let answer = Answer {
             wire: ResponsePayload { association: peer.association, version },
@@ -234,7 +241,8 @@ impl Sessions {
             index: local_index,
         };
         let shown = core::mem::take(&mut responder.certificate);
-        let made = respond(peer, responder, &answer, initiation.sender, out).and_then(|secret| {
+        let payload = [&answer.encode(), certificate].concat();
+        let made = respond(peer, responder, (local_index, initiation.sender), &payload, out).and_then(|secret| {
             SessionKey::new(
                 now,
                 Agreement {
@@ -252,14 +260,15 @@ impl Sessions {
         let key = made.inspect_err(|_| indices.free(local_index))?;
         peer.accepted_stamp = Some(offer.wire.stamp);
         peer.certificate = shown;
-        peer.answered = Some(Answered { at: now, index: local_index, mac1: *initiation.macs.mac1, response: *out });
+        peer.answered =
+            Some(Answered { at: now, index: local_index, mac1: *initiation.macs.mac1, response: out.to_vec() });
         let (slot, gone) = peer.keys.insert(key);
         indices.point(local_index, Target::Key(id, slot as u8));
         if let Some(gone) = gone {
             indices.free_key(&gone);
         }
         self.yield_if_lower(now, id);
-        Ok(Outcome::Reply { len: RESPONSE_LEN, peer: id, repeated: false })
+        Ok(Outcome::Reply { len: out.len(), peer: id, repeated: false })
     }
 
     /// Both initiated at the same time: the node with the lower public key yields, so that one key comes of it. Yielding
@@ -288,7 +297,8 @@ impl Sessions {
         let Sessions { cipher, peers, indices, .. } = self;
         let peer = peers.get_mut(usize::from(id.0)).and_then(Option::as_mut).ok_or(HandshakeError::Unexpected)?;
         let pending = peer.pending.as_mut().ok_or(HandshakeError::Unexpected)?;
-        let (payload, secret) = pending.initiator.finish(response.noise).map_err(|_| HandshakeError::BadCrypto)?;
+        let (payload, certificate, secret) =
+            pending.initiator.finish(response.noise).map_err(|_| HandshakeError::BadCrypto)?;
         let answer = Answer::decode(&payload, *cipher).ok_or(HandshakeError::NoCommonVersion);
         let key = answer.and_then(|answer| {
             if answer.index != response.sender {
@@ -310,6 +320,7 @@ impl Sessions {
         });
         peer.pending = None;
         let key = key.inspect_err(|_| indices.free(response.receiver))?;
+        peer.certificate = certificate;
         let (association, base) = (key.association, key.peer_base);
         let (slot, gone) = peer.keys.insert(key);
         indices.point(response.receiver, Target::Key(id, slot as u8));
@@ -350,17 +361,16 @@ fn introduction(stranger: &Responder) -> Result<Outcome, HandshakeError> {
     }
 }
 
-/// Writes the response to the initiator that wants to be addressed by `receiver`.
+/// Writes the response with this payload, as long as `out`; the indices are this node's and the initiator's.
 fn respond(
     peer: &Peer,
     responder: Responder,
-    answer: &Answer,
-    receiver: u32,
-    out: &mut [u8; RESPONSE_LEN],
+    (sender, receiver): (u32, u32),
+    payload: &[u8],
+    out: &mut [u8],
 ) -> Result<SessionSecret, HandshakeError> {
-    let mut writer = MessageWriter::response(out, answer.index, receiver).map_err(|_| HandshakeError::NoRoom)?;
-    let secret =
-        responder.answer(&peer.psk, &answer.encode(), writer.noise_mut()).map_err(|_| HandshakeError::BadCrypto)?;
+    let mut writer = MessageWriter::response(out, sender, receiver).map_err(|_| HandshakeError::NoRoom)?;
+    let secret = responder.answer(&peer.psk, payload, writer.noise_mut()).map_err(|_| HandshakeError::BadCrypto)?;
     writer
         .finish(|covered| peer.mac_keys.mac1(covered), None::<fn(&[u8]) -> [u8; MAC_LEN]>)
         .map_err(|_| HandshakeError::NoRoom)?;

@@ -4,7 +4,7 @@ use super::*;
 use crate::error::{HandshakeError, InitiateError, OpenError, SealError};
 use crate::timers::{KEY_LIFETIME, REKEY_AFTER, REPEAT_FOR};
 use weft_units::{Duration, PathId, VpnId};
-use weft_wire::handshake::{COOKIE_REPLY_LEN, INITIATION_LEN, RESPONSE_LEN};
+use weft_wire::handshake::{COOKIE_REPLY_LEN, INITIATION_LEN, MAX_RESPONSE_LEN, RESPONSE_LEN};
 use weft_wire::hop::{HOP_HEADER_LEN, PacketType, TAG_LEN};
 
 mod certificates;
@@ -53,7 +53,7 @@ fn initiation(from: &mut Sessions, now: Instant, stamp: u64) -> Vec<u8> {
 }
 
 fn answer(to: &mut Sessions, now: Instant, datagram: &[u8]) -> Result<(Outcome, Vec<u8>), HandshakeError> {
-    let mut out = [0; RESPONSE_LEN];
+    let mut out = [0; MAX_RESPONSE_LEN];
     let outcome = to.handle(now, datagram, SOURCE, false, &mut out)?;
     let len = match outcome {
         Outcome::Reply { len, .. } | Outcome::Cookie { len } => len,

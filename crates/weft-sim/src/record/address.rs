@@ -18,17 +18,24 @@ pub(crate) fn endpoints_of(flow: FlowNo, source: NodeId, destination: NodeId) ->
     let (low_port, high_port) = (port(flow.0), port(flow.0 / PORTS));
     let (source_port, destination_port) =
         if source <= destination { (low_port, high_port) } else { (high_port, low_port) };
-    (SocketAddrV4::new(address(source), source_port), SocketAddrV4::new(address(destination), destination_port))
+    (SocketAddrV4::new(address_of(source), source_port), SocketAddrV4::new(address_of(destination), destination_port))
 }
 
 fn port(number: u32) -> u16 {
     FIRST_PORT + (number % PORTS) as u16
 }
 
-/// 10.0.0.1 for node 0, and so on.
-fn address(node: NodeId) -> Ipv4Addr {
+/// A node's address: 10.0.0.1 for node 0, and so on.
+pub fn address_of(node: NodeId) -> Ipv4Addr {
     let [_, x, y, z] = node.0.wrapping_add(1).to_be_bytes();
     Ipv4Addr::new(10, x, y, z)
+}
+
+/// The node that has an address, the reverse of [`address_of`].
+pub fn node_at(address: Ipv4Addr) -> Option<NodeId> {
+    let [net, x, y, z] = address.octets();
+    let number = u32::from_be_bytes([0, x, y, z]).checked_sub(1)?;
+    (net == 10).then_some(NodeId(number))
 }
 
 #[cfg(test)]

@@ -7,8 +7,8 @@ mod pcapng;
 mod series;
 mod tcp_trace;
 
-pub use address::endpoints;
 pub(crate) use address::endpoints_of;
+pub use address::{address_of, endpoints, node_at};
 pub use capture::Capture;
 pub use pcapng::{Interface, PcapngWriter};
 pub use series::{FlowSnapshot, LinkSnapshot, LoopSnapshot, Sampler};

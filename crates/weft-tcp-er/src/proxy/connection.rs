@@ -16,6 +16,14 @@ const PORTS: (u16, u16) = (10_240, 32_767);
 /// How many of them are tried.
 const TRIES: usize = 64;
 
+/// Those of worker `index` of `workers`: two would try the same ones at the same time.
+pub fn port_range(index: usize, workers: usize) -> (u16, u16) {
+    let (first, last) = PORTS;
+    let width = usize::from(last - first + 1);
+    let begin = |index: usize| first + (width * index / workers) as u16;
+    (begin(index), begin(index + 1) - 1)
+}
+
 /// How far it has come.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum State {
@@ -31,8 +39,10 @@ pub enum State {
 pub struct Calling<'a> {
     /// The mark of the proxy's own packets.
     pub mark: u32,
-    /// Where the search for a port begins; another each time.
-    pub port: u16,
+    /// First and last of the ports for second legs on this machine that are this worker's.
+    pub ports: (u16, u16),
+    /// Where the search among them begins; another each time.
+    pub start: usize,
     /// The congestion control, for a leg between proxies.
     pub congestion: Option<&'a str>,
     /// The rate granted to such a leg.
@@ -127,7 +137,7 @@ impl Connection {
     pub fn call(&mut self, calling: &Calling<'_>, pool: &mut Pool) -> io::Result<()> {
         let is_taken =
             |why: &io::Error| matches!(why.kind(), io::ErrorKind::AddrInUse | io::ErrorKind::AddrNotAvailable);
-        let mut ports = self.ports(calling.port);
+        let mut ports = self.ports(calling.ports, calling.start);
         let server = loop {
             let port = ports.next().ok_or(io::ErrorKind::AddrNotAvailable)?;
             match self.call_from(SocketAddr::new(self.from.ip(), port), calling, pool) {
@@ -142,15 +152,14 @@ impl Connection {
     }
 
     /// Ports to call from, the best first; 0 is whichever the kernel chooses.
-    fn ports(&self, start: u16) -> impl Iterator<Item = u16> + use<> {
-        let (first, last) = PORTS;
+    fn ports(&self, (first, last): (u16, u16), start: usize) -> impl Iterator<Item = u16> + use<> {
         let width = usize::from(last - first) + 1;
         let (same, tries, any) = match self.role {
             Role::EgressLocal => (None, TRIES, None),
             Role::IngressLocal => (None, 0, Some(0)),
             Role::Ingress | Role::Egress => (Some(self.from.port()), 0, Some(0)),
         };
-        let own = (0..tries).map(move |i| first + ((usize::from(start) + i) % width) as u16);
+        let own = (0..tries).map(move |i| first + ((start + i) % width) as u16);
         same.into_iter().chain(own).chain(any)
     }
 
@@ -253,5 +262,19 @@ impl Connection {
 impl std::fmt::Debug for Connection {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{} → {} ({:?}, descriptor {})", self.from, self.to, self.state, self.client.as_raw_fd())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{PORTS, port_range};
+
+    #[test]
+    fn workers_have_ports_of_their_own() {
+        for workers in 1..=16 {
+            let ranges: Vec<_> = (0..workers).map(|index| port_range(index, workers)).collect();
+            assert_eq!((ranges[0].0, ranges[workers - 1].1), PORTS);
+            assert!(ranges.windows(2).all(|two| two[0].1 + 1 == two[1].0));
+        }
     }
 }

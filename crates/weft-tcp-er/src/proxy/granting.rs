@@ -1,9 +1,9 @@
-//! Rates for the legs between proxies, renewed while they are used.
+//! Rates for a worker's legs between proxies, renewed while they are used.
 
 use super::connection::Connection;
-use super::rates::{Rates, Totals, Use};
+use super::rates::{Use, is_worth_it};
+use super::shared::Shared;
 use super::table::{Id, Table};
-use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
 /// How often rates are renewed, and at least how long they last when flows come and go.
@@ -11,37 +11,23 @@ const INTERVAL: Duration = Duration::from_millis(100);
 const LEAST_INTERVAL: Duration = Duration::from_millis(10);
 /// Who uses so much of what he was granted would take more.
 const HUNGRY: (u64, u64) = (9, 10);
-/// A rate that changes by less than this part stays.
-const WORTH: u64 = 50;
 
-/// Who sends, and what is granted to them.
+/// Who sends.
 pub struct Granting {
-    rates: Rates,
     active: Vec<Id>,
     renewed: Instant,
     due: Instant,
 }
 
 impl Granting {
-    /// Nothing is known, nothing is limited.
+    /// Nobody does yet.
     pub fn new(now: Instant) -> Granting {
-        Granting { rates: Rates::default(), active: Vec::new(), renewed: now, due: now }
+        Granting { active: Vec::new(), renewed: now, due: now }
     }
 
     /// When rates have to be renewed; not while nobody sends.
     pub fn due(&self) -> Option<Instant> {
         (!self.active.is_empty()).then_some(self.due)
-    }
-
-    /// What a leg toward the peer with this address behind it may send.
-    pub fn granted(&self, address: IpAddr) -> Option<u64> {
-        self.rates.granted(address)
-    }
-
-    /// Goes by other totals from now on.
-    pub fn set(&mut self, totals: &Totals) {
-        self.rates.set(totals);
-        self.due = self.renewed + LEAST_INTERVAL;
     }
 
     /// A leg was given something to send, perhaps.
@@ -53,10 +39,10 @@ impl Granting {
         }
     }
 
-    /// Renews the rates if it is time.
-    pub fn renew(&mut self, now: Instant, connections: &mut Table) {
+    /// What is used, if it is time to share anew.
+    pub fn uses(&mut self, now: Instant, connections: &mut Table) -> Option<Vec<Use>> {
         if self.active.is_empty() || now < self.due {
-            return;
+            return None;
         }
         let elapsed = now.saturating_duration_since(self.renewed).max(LEAST_INTERVAL);
         let mut uses = Vec::with_capacity(self.active.len());
@@ -67,14 +53,18 @@ impl Granting {
             uses.extend(used);
             connection.is_active
         });
-        self.rates.share(&uses);
-        for id in &self.active {
-            if let Some(connection) = connections.get_mut(*id) {
-                grant(connection, self.rates.granted(connection.peer_address()));
-            }
-        }
         self.renewed = now;
         self.due = now + INTERVAL;
+        Some(uses)
+    }
+
+    /// Gives everyone who sends what it may send now.
+    pub fn renew(&self, shared: &Shared, connections: &mut Table) {
+        for id in &self.active {
+            if let Some(connection) = connections.get_mut(*id) {
+                grant(connection, shared.granted(connection.peer_address()));
+            }
+        }
     }
 }
 
@@ -94,11 +84,7 @@ fn used(connection: &mut Connection, elapsed: Duration) -> Option<Use> {
 }
 
 fn grant(connection: &mut Connection, rate: Option<u64>) {
-    let is_worth_it = match (connection.rate, rate) {
-        (Some(old), Some(new)) => old.abs_diff(new) > old / WORTH,
-        (old, new) => old != new,
-    };
-    if is_worth_it
+    if is_worth_it(connection.rate, rate)
         && let Some(leg) = connection.peer_leg()
         && leg.set_rate(rate).is_ok()
     {

@@ -15,32 +15,35 @@ pub struct Listener {
     pub socket: Socket,
 }
 
-/// One for each role and family.
-pub struct Listeners(Vec<Listener>);
+/// One for each role and family, and of these one for each worker, all with the same port: the kernel shares connections out among
+/// them by chance (`SO_REUSEPORT`).
+pub struct Listeners(Vec<Vec<Listener>>);
 
 impl Listeners {
     /// Opens them; without IPv6 where this machine has none.
     ///
     /// # Errors
     /// When the kernel refuses.
-    pub fn open(mark: u32) -> io::Result<Listeners> {
-        let mut all = Vec::new();
+    pub fn open(mark: u32, workers: usize) -> io::Result<Listeners> {
+        let mut first = Vec::new();
         for role in Role::ALL {
-            all.push(open(role, (Ipv4Addr::LOCALHOST, 0).into(), mark)?);
-            all.extend(open(role, (Ipv6Addr::LOCALHOST, 0).into(), mark).ok());
+            first.push(open(role, (Ipv4Addr::LOCALHOST, 0).into(), mark)?);
+            first.extend(open(role, (Ipv6Addr::LOCALHOST, 0).into(), mark).ok());
         }
-        Ok(Listeners(all))
+        let another = |_| first.iter().map(|like| open(like.role, like.address, mark)).collect();
+        let others: Vec<Vec<Listener>> = (1..workers).map(another).collect::<io::Result<_>>()?;
+        Ok(Listeners(std::iter::once(first).chain(others).collect()))
     }
 
-    /// All of them.
-    pub fn all(&self) -> &[Listener] {
-        &self.0
+    /// Those of one worker.
+    pub fn of(&self, worker: usize) -> &[Listener] {
+        self.0.get(worker).map_or(&[], Vec::as_slice)
     }
 
     /// Their ports.
     pub fn ports(&self) -> Listening {
         let mut listening = Listening::default();
-        for Listener { role, address, .. } in &self.0 {
+        for Listener { role, address, .. } in self.of(0) {
             let ports = listening.ports.get_mut(*role as usize);
             if let Some(port) = ports.and_then(|ports| ports.get_mut(usize::from(address.is_ipv6()))) {
                 *port = Some(address.port());
@@ -51,7 +54,7 @@ impl Listeners {
 
     /// Gives the legs that come from peers the first of these congestion controls that there is; says which. Empty: none of them.
     pub fn choose_congestion(&self, names: &[String]) -> String {
-        let from_peers = || self.0.iter().filter(|listener| listener.role.is_egress());
+        let from_peers = || self.0.iter().flatten().filter(|listener| listener.role.is_egress());
         let is_there = |name: &&String| from_peers().all(|listener| listener.socket.set_congestion(name).is_ok());
         names.iter().find(is_there).cloned().unwrap_or_default()
     }

@@ -57,15 +57,33 @@ pub struct Use {
     pub demand: u64,
 }
 
-/// The totals, and the levels flows have got from them.
-#[derive(Default)]
+/// A rate that changes by less than this part stays.
+const WORTH: u64 = 50;
+
+/// Whether a rate should be changed from one to the other.
+pub fn is_worth_it(from: Option<u64>, to: Option<u64>) -> bool {
+    match (from, to) {
+        (Some(old), Some(new)) => old.abs_diff(new) > old / WORTH,
+        (old, new) => old != new,
+    }
+}
+
+/// The totals, and the levels the flows of all workers have got from them.
 pub struct Rates {
     totals: Vec<Option<u64>>,
     by_prefix: PrefixMap<usize>,
+    /// By worker.
+    uses: Vec<Vec<Use>>,
     levels: Vec<Option<u64>>,
 }
 
 impl Rates {
+    /// Nothing is known, nobody sends.
+    pub fn new(workers: usize) -> Rates {
+        let uses = vec![Vec::new(); workers];
+        Rates { totals: Vec::new(), by_prefix: PrefixMap::default(), uses, levels: Vec::new() }
+    }
+
     /// Goes by other totals from now on.
     pub fn set(&mut self, totals: &Totals) {
         self.by_prefix = PrefixMap::default();
@@ -76,13 +94,22 @@ impl Rates {
             }
         }
         self.totals = totals.0.iter().map(|total| total.bytes_per_s).collect();
-        self.levels.clone_from(&self.totals);
+        self.level();
     }
 
-    /// Shares the totals anew among those who use them.
-    pub fn share(&mut self, uses: &[Use]) {
+    /// Shares the totals anew, now that this is what the flows of `worker` use; whether it makes a difference to those of others.
+    pub fn share(&mut self, worker: usize, uses: Vec<Use>) -> bool {
+        if let Some(old) = self.uses.get_mut(worker) {
+            *old = uses;
+        }
+        let before = std::mem::take(&mut self.levels);
+        self.level();
+        before.iter().zip(&self.levels).any(|(old, new)| is_worth_it(*old, *new))
+    }
+
+    fn level(&mut self) {
         let mut demands = vec![Vec::new(); self.totals.len()];
-        for flow in uses {
+        for flow in self.uses.iter().flatten() {
             let peer = self.by_prefix.longest_match(flow.address).and_then(|index| demands.get_mut(index));
             if let Some(peer) = peer {
                 peer.push(flow.demand);
@@ -112,22 +139,32 @@ mod tests {
 
     #[test]
     fn flows_share_the_total_of_their_peer() {
-        let mut rates = Rates::default();
+        let mut rates = Rates::new(2);
         let address = |last: u8| IpAddr::from([10, 9, last, 1]);
         rates.set(&"900 10.9.0.0/24,10.9.3.0/24;500 10.9.1.0/24;* 10.9.2.0/24".parse().unwrap());
         assert_eq!(rates.granted(address(0)), Some(900));
         let flow = |last, demand| Use { address: address(last), demand };
-        rates.share(&[
-            flow(0, u64::MAX),
-            flow(3, u64::MAX),
-            flow(0, 100),
-            flow(1, u64::MAX),
-            flow(2, u64::MAX),
-            flow(9, 7),
-        ]);
+        assert!(rates.share(1, vec![flow(3, u64::MAX), flow(0, 100), flow(9, 7)]));
+        assert!(rates.share(0, vec![flow(0, u64::MAX), flow(1, u64::MAX), flow(2, u64::MAX)]));
+        assert!(!rates.share(1, vec![flow(3, u64::MAX), flow(0, 101)]), "too little to tell");
+        rates.share(1, vec![flow(3, u64::MAX), flow(0, 100)]);
         assert_eq!(
             [0, 1, 2, 3, 9].map(|last| rates.granted(address(last))),
             [Some(400), Some(500), None, Some(400), None]
         );
+    }
+
+    #[test]
+    fn other_totals_are_shared_as_the_old_ones_were() {
+        let mut rates = Rates::new(2);
+        let flow = Use { address: IpAddr::from([10, 9, 0, 1]), demand: u64::MAX };
+        rates.set(&"900 10.9.0.0/24".parse().unwrap());
+        rates.share(0, vec![flow]);
+        rates.share(1, vec![flow, flow]);
+        assert_eq!(rates.granted(flow.address), Some(300));
+        rates.set(&"7 10.8.0.0/24;1200 10.9.0.0/24".parse().unwrap());
+        assert_eq!(rates.granted(flow.address), Some(400));
+        assert!(rates.share(1, Vec::new()));
+        assert_eq!(rates.granted(flow.address), Some(1200));
     }
 }

@@ -1,17 +1,14 @@
 //! What the proxy says of itself, in one line of text.
 
 use std::fmt;
+use std::iter::Sum;
 use std::str::FromStr;
 
-/// How the proxy is.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Status {
+/// What is counted, by each worker.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Counts {
     /// Connections now.
     pub connections: u64,
-    /// The most it takes.
-    pub capacity: u64,
-    /// Whether new connections are taken in, or go plain because it is full.
-    pub is_open: bool,
     /// Connections taken in since it began.
     pub taken: u64,
     /// Those whose server could not be reached.
@@ -26,14 +23,40 @@ pub struct Status {
     pub down_bytes: u64,
     /// Pipes with bytes in them.
     pub pipes: u64,
+}
+
+impl Sum for Counts {
+    fn sum<I: Iterator<Item = Counts>>(all: I) -> Counts {
+        all.fold(Counts::default(), |sum, one| Counts {
+            connections: sum.connections + one.connections,
+            taken: sum.taken + one.taken,
+            unreachable: sum.unreachable + one.unreachable,
+            reset: sum.reset + one.reset,
+            ended: sum.ended + one.ended,
+            up_bytes: sum.up_bytes + one.up_bytes,
+            down_bytes: sum.down_bytes + one.down_bytes,
+            pipes: sum.pipes + one.pipes,
+        })
+    }
+}
+
+/// How the proxy is.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Status {
+    /// The sum of all workers'.
+    pub counts: Counts,
+    /// The most connections it takes.
+    pub capacity: u64,
+    /// Whether new connections are taken in, or go plain because it is full.
+    pub is_open: bool,
     /// The congestion control of legs between proxies.
     pub congestion: String,
 }
 
 impl fmt::Display for Status {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Status { connections, capacity, is_open, taken, unreachable, reset, ended, .. } = self;
-        let Status { up_bytes, down_bytes, pipes, congestion, .. } = self;
+        let Status { counts, capacity, is_open, congestion } = self;
+        let Counts { connections, taken, unreachable, reset, ended, up_bytes, down_bytes, pipes } = counts;
         let open = u8::from(*is_open);
         write!(
             f,
@@ -48,19 +71,15 @@ impl FromStr for Status {
     fn from_str(text: &str) -> Result<Status, &'static str> {
         let mut words = text.split_whitespace();
         let mut number = || words.next().and_then(|word| word.parse().ok()).ok_or("a number is missing");
-        let mut status = Status {
-            connections: number()?,
-            capacity: number()?,
-            is_open: number()? == 1,
-            taken: number()?,
-            unreachable: number()?,
-            reset: number()?,
-            ended: number()?,
-            up_bytes: number()?,
-            down_bytes: number()?,
-            pipes: number()?,
-            congestion: String::new(),
-        };
+        let mut status = Status::default();
+        status.counts.connections = number()?;
+        status.capacity = number()?;
+        status.is_open = number()? == 1;
+        let Counts { connections: _, taken, unreachable, reset, ended, up_bytes, down_bytes, pipes } =
+            &mut status.counts;
+        for value in [taken, unreachable, reset, ended, up_bytes, down_bytes, pipes] {
+            *value = number()?;
+        }
         status.congestion = words.next().ok_or("the congestion control is missing")?.to_owned();
         Ok(status)
     }

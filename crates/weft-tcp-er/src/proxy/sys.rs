@@ -139,9 +139,10 @@ impl Socket {
         Ok(socket)
     }
 
-    /// A listening socket; what it accepts inherits its options.
+    /// A listening socket, which may share its address with others of this user; what it accepts inherits its options.
     pub fn listen(at: SocketAddr, mark: u32) -> io::Result<Socket> {
         let socket = Socket::new(at, mark)?;
+        socket.set(libc::SOL_SOCKET, libc::SO_REUSEPORT, 1)?;
         let name = Name::of(at);
         // SAFETY: the descriptor is ours, pointer and length describe `name`.
         check(unsafe { libc::bind(socket.as_raw_fd(), name.pointer(), name.len) })?;
@@ -431,7 +432,19 @@ impl Poll {
     }
 }
 
-/// Raises the number of descriptors this process may have as far as the kernel lets it, `wanted` at most; gives what it may have.
+/// Gives this thread a table of descriptors of its own: a copy, so that it still knows those that are open, by their numbers.
+pub fn own_descriptors() -> io::Result<()> {
+    // SAFETY: no pointers; who owns a descriptor that was open closes the number in its own thread's table, where it stays valid.
+    check(unsafe { libc::unshare(libc::CLONE_FILES) }).map(drop)
+}
+
+/// A counter that shows as readable while it is not 0, and does not block.
+pub fn event_descriptor() -> io::Result<OwnedFd> {
+    // SAFETY: no pointers; the call makes a new descriptor, which is nobody else's.
+    Ok(unsafe { OwnedFd::from_raw_fd(check(libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK))?) })
+}
+
+/// Raises the number of descriptors each thread's table may have as far as the kernel lets it, `wanted` at most; gives what it may have.
 pub fn raise_descriptors(wanted: u64) -> io::Result<u64> {
     // SAFETY: all zeros is a valid rlimit.
     let mut limit: libc::rlimit = unsafe { zeroed() };

@@ -3,6 +3,8 @@
 use super::flows::{Agents, agents, onward};
 use super::loops::{BuiltLoop, Steering, loops, seat_edges};
 use super::offered::Offered;
+use super::overlay::Engines;
+use super::seat::Seat;
 use super::signalling::{demand, seat_controllers};
 use weft_core::queue::{FredConfig, Measure, QueueConfig, QueueKind, RedConfig};
 use weft_scenario::{Capacity, Network, PACKET_BYTES, QueueSize, Traces};
@@ -16,6 +18,9 @@ use weft_units::{Duration, Rate, Rng};
 
 /// FRED as it is for more flows than the queue has room for (Lin and Morris 1997, §5).
 const FOR_MANY_FLOWS: FredConfig = FredConfig { min_queued_units: 2, two_packet_buffers: true };
+
+/// A packet of 1500 bytes less weft's 60 and a relay's 30, and IPv4 and TCP with timestamps.
+const OVERLAY_MSS_BYTES: u32 = 1500 - 60 - 30 - 52;
 
 /// A flow in the simulator.
 pub struct BuiltFlow {
@@ -34,7 +39,7 @@ pub struct BuiltFlow {
 /// A network ready to run.
 pub struct Built {
     /// The simulator.
-    pub simulator: Simulator<Station>,
+    pub simulator: Simulator<Seat>,
     /// The scenario's flows.
     pub flows: Vec<BuiltFlow>,
     /// Both directions of the scenario's links, up first.
@@ -60,16 +65,17 @@ pub fn build(network: &Network, variant: &NetworkVariant, seed: u64, traces: &Tr
         (0..).zip(&network.flows).map(|(number, flow)| built_flow(number, flow, paths(flow))).collect();
     let mut hosts: Vec<Host> = network.nodes.iter().map(|_| Host::new()).collect();
     for (built, flow) in flows.iter().zip(&network.flows) {
-        let tcp = variant.tcp_of(flow);
+        let tcp = tcp_of(variant, flow);
         let own = rng.split(1).split(u64::from(built.number.0));
         seat(&mut hosts, built, flow, first_end(variant, flow), &tcp, demand(&tcp, &variant.signalling), &own);
     }
     seat_proxies(network, variant, &mut hosts, &mut flows, &rng.split(1));
     let mut simulator = Simulator::new(seed);
+    let engines = variant.has_overlay.then(|| Engines::new(network, rng.split(4)));
     let forwarding = forwarding(variant);
     for ((number, host), table) in (0..).zip(hosts).zip(tables) {
         let router = Router::new(table, forwarding, rng.split(2).split(u64::from(number)));
-        simulator.add_node(Station::new(NodeId(number), router, host));
+        simulator.add_node(seat_of(NodeId(number), router, host, engines.as_ref())?);
     }
     let mut links = Vec::new();
     for link in &network.links {
@@ -84,6 +90,25 @@ pub fn build(network: &Network, variant: &NetworkVariant, seed: u64, traces: &Tr
     let mut offered = Offered::default();
     offered.clear(&simulator);
     Ok(Built { simulator, flows, links, loops: loops(network), steering, offered })
+}
+
+/// A flow's TCP, whose segments fit what the overlay leaves of a packet.
+fn tcp_of(variant: &NetworkVariant, flow: &NetworkFlow) -> TcpSpec {
+    let tcp = variant.tcp_of(flow);
+    let most = if variant.has_overlay { OVERLAY_MSS_BYTES } else { u32::MAX };
+    TcpSpec { mss_bytes: tcp.mss_bytes.min(most), ..tcp }
+}
+
+/// The node of this number, with an engine where the overlay has one.
+fn seat_of(number: NodeId, router: Router, host: Host, engines: Option<&Engines<'_>>) -> Result<Seat, String> {
+    match engines.filter(|engines| engines.has(number.index())) {
+        None => Ok(Seat::Station(Station::new(number, router, host))),
+        Some(engines) => {
+            let mut site = engines.site(number.index())?;
+            *site.host_mut() = host;
+            Ok(Seat::gate(Station::new(number, router, Host::new()), site))
+        }
+    }
 }
 
 pub(super) fn node_id(node: usize) -> NodeId {

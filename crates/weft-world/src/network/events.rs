@@ -1,6 +1,7 @@
 //! What happens to a network while it runs.
 
 use super::build::Built;
+use super::disturbances::Marks;
 use std::collections::VecDeque;
 use weft_scenario::{Action, Network};
 use weft_scenario::{NetworkEvent, Target};
@@ -20,6 +21,8 @@ pub(super) struct Timeline {
     moments: VecDeque<Moment>,
     /// What links were before events that last a while.
     before: Vec<(usize, LinkId, LinkSpec)>,
+    /// What flows had when something changed.
+    pub marks: Marks,
 }
 
 impl Timeline {
@@ -31,13 +34,14 @@ impl Timeline {
             moments.extend(lasting.map(|time| Moment { at: at + time, event, is_over: true }));
         }
         moments.sort_by_key(|moment| (moment.at, !moment.is_over, moment.event));
-        Timeline { moments: moments.into(), before: Vec::new() }
+        Timeline { moments: moments.into(), before: Vec::new(), marks: Marks::default() }
     }
 
     /// Runs the network until `end`, with all that happens before.
     pub(super) fn run_until(&mut self, network: &Network, built: &mut Built, end: Instant) {
         while let Some(moment) = self.moments.pop_front_if(|moment| moment.at <= end) {
             built.steering.run_until(&mut built.simulator, moment.at);
+            self.marks.note(network, built);
             match moment.is_over {
                 false => self.begin(network, built, moment.event),
                 true => self.finish(built, moment.event),

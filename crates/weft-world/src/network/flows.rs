@@ -124,7 +124,7 @@ pub(super) fn agents(
     match flow.traffic {
         Traffic::Ftp { size_bytes: None } => tcp(Supply::Endless),
         Traffic::Ftp { size_bytes: Some(bytes) } => tcp(Supply::Bytes(bytes)),
-        Traffic::Http { size_bytes } => tcp(Supply::Transfers { bytes: size_bytes, pause: Duration::ZERO }),
+        Traffic::Http { size_bytes, pause } => tcp(Supply::Transfers { bytes: size_bytes, pause }),
         Traffic::ShortFlows { mean_packets, interval } => {
             tcp(Supply::ShortFlows { mean_segments: mean_packets, interval })
         }

@@ -1,6 +1,7 @@
 //! VPNs of a network: their edges in the simulator, who steers their windows, and what a run of them gave.
 
 use super::build::{Built, managed_queue, node_id};
+use super::seat::Seat;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use weft_core::control_loop::accumulation::AccumulationConfig;
@@ -14,7 +15,7 @@ use weft_scenario::{IngressSpec, LoopLaw, Markers, Network, NetworkVariant, Netw
 use weft_scenario::{Steering as SteeringWord, VpnResult, VpnService, WeightBy};
 use weft_sim::edge::{Edge, LoopMeter, Member, Membership, VpnPlan};
 use weft_sim::record::LoopSnapshot;
-use weft_sim::{LinkId, NodeId, Simulator, Station};
+use weft_sim::{LinkId, NodeId, Simulator};
 use weft_units::{Duration, Instant, Rate, Rng};
 
 /// The paper's a.
@@ -76,7 +77,7 @@ pub(super) fn loops(network: &Network) -> Vec<BuiltLoop> {
 pub(super) fn seat_edges(
     network: &Network,
     variant: &NetworkVariant,
-    simulator: &mut Simulator<Station>,
+    simulator: &mut Simulator<Seat>,
     rng: &Rng,
 ) -> Result<Steering, String> {
     let steering = Steering::of(network, variant);
@@ -228,7 +229,7 @@ impl Steering {
     }
 
     /// Runs the simulator until `end`, steering on the way.
-    pub(super) fn run_until(&mut self, simulator: &mut Simulator<Station>, end: Instant) {
+    pub(super) fn run_until(&mut self, simulator: &mut Simulator<Seat>, end: Instant) {
         while let Some(due) = self.deadline().filter(|due| *due <= end) {
             simulator.run_until(due);
             self.turn(due, simulator);
@@ -240,7 +241,7 @@ impl Steering {
         self.controllers.iter().flatten().filter_map(Controller::deadline).min()
     }
 
-    fn turn(&mut self, now: Instant, simulator: &mut Simulator<Station>) {
+    fn turn(&mut self, now: Instant, simulator: &mut Simulator<Seat>) {
         let Steering { controllers: Some(controllers), rank, .. } = self else { return };
         let [up, down] = controllers;
         for (controller, is_up) in [(up, true), (down, false)] {
@@ -266,25 +267,25 @@ impl Steering {
 /// Starts the statistics of all edges anew; gives what loops had lost and dropped until now.
 pub(super) fn start_counting(built: &mut Built) -> Vec<(f64, f64)> {
     let before = built.loops.iter().map(|this| losses(&built.simulator, this)).collect();
-    built.simulator.nodes_mut().iter_mut().filter_map(Station::edge_mut).for_each(Edge::clear_stats);
+    built.simulator.nodes_mut().iter_mut().filter_map(Seat::edge_mut).for_each(Edge::clear_stats);
     before
 }
 
 /// Packets lost on the way, and dropped by the VPN's own queue, ever.
-fn losses(simulator: &Simulator<Station>, this: &BuiltLoop) -> (f64, f64) {
-    let edge = simulator.nodes().get(this.from.index()).and_then(Station::edge);
+fn losses(simulator: &Simulator<Seat>, this: &BuiltLoop) -> (f64, f64) {
+    let edge = simulator.nodes().get(this.from.index()).and_then(Seat::edge);
     let Some((status, _)) = edge.and_then(|edge| edge.departures(this.vpn, this.to)) else { return (0.0, 0.0) };
     let lost = status.control.map_or(0, |control| control.lost_packets);
     (f64::from(lost), (status.counters.dropped_full + status.counters.dropped_aqm) as f64)
 }
 
-fn arrivals<'a>(simulator: &'a Simulator<Station>, this: &BuiltLoop) -> Option<&'a LoopMeter> {
+fn arrivals<'a>(simulator: &'a Simulator<Seat>, this: &BuiltLoop) -> Option<&'a LoopMeter> {
     simulator.nodes().get(this.to.index())?.edge()?.arrivals(this.vpn, this.from)
 }
 
 /// How a loop stands, for series.
-pub(super) fn snapshot(simulator: &Simulator<Station>, this: &BuiltLoop) -> LoopSnapshot {
-    let edge = simulator.nodes().get(this.from.index()).and_then(Station::edge);
+pub(super) fn snapshot(simulator: &Simulator<Seat>, this: &BuiltLoop) -> LoopSnapshot {
+    let edge = simulator.nodes().get(this.from.index()).and_then(Seat::edge);
     let status = edge.and_then(|edge| edge.departures(this.vpn, this.to)).map(|(status, _)| status);
     LoopSnapshot {
         delivered_bytes: arrivals(simulator, this).map_or(0, |meter| meter.bytes()),
@@ -297,7 +298,7 @@ pub(super) fn snapshot(simulator: &Simulator<Station>, this: &BuiltLoop) -> Loop
 pub(super) fn results(network: &Network, built: &Built, before: &[(f64, f64)], counted: Duration) -> Vec<LoopRun> {
     let mut runs: Vec<LoopRun> = Vec::new();
     for (this, before) in built.loops.iter().zip(before) {
-        let node = built.simulator.nodes().get(this.from.index()).and_then(Station::edge);
+        let node = built.simulator.nodes().get(this.from.index()).and_then(Seat::edge);
         let Some((status, waits)) = node.and_then(|edge| edge.departures(this.vpn, this.to)) else { continue };
         let Some(arrived) = arrivals(&built.simulator, this) else { continue };
         if status.sent_packets == 0 {

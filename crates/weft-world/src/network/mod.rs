@@ -1,13 +1,16 @@
-//! Whole networks of hosts, routers and edges, without weft's engine: what the papers' figures are made of.
+//! Whole networks of hosts, routers and edges: what the papers' figures are made of. In variants with an overlay, engines on nodes.
 
 mod build;
 mod campaign;
+mod disturbances;
 mod events;
 mod eyes;
 mod flows;
 mod loops;
 mod offered;
+mod overlay;
 mod run;
+mod seat;
 mod signalling;
 
 pub use build::{Built, BuiltFlow, build, link_spec};
@@ -17,3 +20,4 @@ pub use flows::{header_bytes, receiver_config, sender_config};
 pub(crate) use loops::service;
 pub use loops::{BuiltLoop, LoopRun, Steering};
 pub use run::{LinkQueue, NetworkRun, run, run_built};
+pub use seat::{Gate, Seat};

@@ -3,6 +3,7 @@
 use super::build::{Built, BuiltFlow, build, counts_responses};
 use super::events::Timeline;
 use super::loops::{self, LoopRun};
+use super::seat::Seat;
 use super::signalling::booked_bps;
 use weft_scenario::{FlowResult, LinkResult, Network, Traces, VariantRun};
 use weft_scenario::{NetworkFlow, NetworkVariant};
@@ -10,7 +11,7 @@ use weft_sim::host::{Agent, Lateness, TcpSource, TransferStats};
 use weft_sim::link::Histogram;
 use weft_sim::signalling::Asker;
 use weft_sim::tcp::SenderCounters;
-use weft_sim::{FlowNo, NodeId, Simulator, Station};
+use weft_sim::{FlowNo, NodeId, Simulator};
 use weft_units::{Duration, Instant, Rate};
 
 /// What a run gave.
@@ -96,13 +97,16 @@ pub(super) fn run_watched(
     let mut timeline = Timeline::new(network);
     let (warmup, end) = (Instant::ZERO + network.warmup, Instant::ZERO + network.duration);
     advance(&mut timeline, built, warmup);
+    timeline.marks.note(network, built);
     let hops_before = start_counting(built);
     let losses_before = loops::start_counting(built);
     let senders = |built: &Built| built.flows.iter().map(|flow| sender(&built.simulator, flow)).collect();
     let senders_before = senders(built);
     let before: Vec<u64> = built.flows.iter().zip(&network.flows).map(|(b, f)| delivered(built, b, f)).collect();
     advance(&mut timeline, built, end);
+    timeline.marks.note(network, built);
     let counted = end - warmup;
+    let disturbances = timeline.marks.results(network);
     let flows: Vec<FlowResult> = (built.flows.iter().zip(&network.flows).zip(before))
         .map(|((b, flow), before)| flow_result(built, b, flow, before, counted))
         .collect();
@@ -123,7 +127,7 @@ pub(super) fn run_watched(
         transfers: sources(built, |source| source.transfers().clone()),
         granted_bps: sources(built, |source| source.asker().and_then(Asker::rate).map(Rate::bps)),
         booked_bps: booked_bps(&built.simulator, &built.links),
-        run: VariantRun { goodput_bps, flows, links, vpns, ..VariantRun::default() },
+        run: VariantRun { goodput_bps, flows, links, vpns, disturbances, ..VariantRun::default() },
     }
 }
 
@@ -155,7 +159,7 @@ fn start_counting(built: &mut Built) -> u64 {
     hops
 }
 
-pub(super) fn agent(simulator: &Simulator<Station>, node: NodeId, flow: FlowNo) -> Option<&Agent> {
+pub(super) fn agent(simulator: &Simulator<Seat>, node: NodeId, flow: FlowNo) -> Option<&Agent> {
     simulator.nodes().get(node.index())?.host().agent(flow)
 }
 
@@ -180,14 +184,14 @@ fn sources<T: Default>(built: &Built, of: impl Fn(&TcpSource) -> T) -> Vec<T> {
     built.flows.iter().map(one).collect()
 }
 
-fn sender(simulator: &Simulator<Station>, flow: &BuiltFlow) -> SenderCounters {
+fn sender(simulator: &Simulator<Seat>, flow: &BuiltFlow) -> SenderCounters {
     match agent(simulator, flow.from, flow.number) {
         Some(Agent::TcpSource(source)) => source.counters(),
         _ => SenderCounters::default(),
     }
 }
 
-fn acknowledgments(simulator: &Simulator<Station>, flow: &BuiltFlow) -> u64 {
+fn acknowledgments(simulator: &Simulator<Seat>, flow: &BuiltFlow) -> u64 {
     match agent(simulator, flow.to, flow.arrives) {
         Some(Agent::TcpSink(sink)) => sink.acknowledgments(),
         _ => 0,

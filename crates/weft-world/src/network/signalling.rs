@@ -1,12 +1,13 @@
 //! Explicit rates in a network: who takes part, and what came of it.
 
 use super::build::node_id;
+use super::seat::Seat;
 use weft_scenario::{
     Capacity, CongestionControl, GrantLaw, Network, NetworkLink, NetworkVariant, SignallingSpec, SubPath, TcpSpec,
     Traces,
 };
 use weft_sim::signalling::{Controller, Controllers, Demand, LawKind, LinkGrants, Meddler, Sensor};
-use weft_sim::{LinkId, Simulator, Station};
+use weft_sim::{LinkId, Simulator};
 use weft_units::{Rate, Rng};
 
 /// What a flow asks of the routers, if it asks.
@@ -30,7 +31,7 @@ pub(super) fn seat_controllers(
     network: &Network,
     variant: &NetworkVariant,
     links: &[[LinkId; 2]],
-    simulator: &mut Simulator<Station>,
+    simulator: &mut Simulator<Seat>,
     traces: &Traces,
     seed: u64,
 ) {
@@ -67,7 +68,7 @@ pub(super) fn seat_controllers(
 }
 
 /// What is guaranteed to flows on each link, up first.
-pub(super) fn booked_bps(simulator: &Simulator<Station>, links: &[[LinkId; 2]]) -> Vec<[u64; 2]> {
+pub(super) fn booked_bps(simulator: &Simulator<Seat>, links: &[[LinkId; 2]]) -> Vec<[u64; 2]> {
     let booked = |link: LinkId| {
         let routers = simulator.nodes().iter().filter_map(|station| station.router().controllers());
         let own = routers.filter_map(|controllers| controllers.of(link)).next();

@@ -5,12 +5,15 @@ pub mod brownout;
 pub mod churn;
 pub mod deaths;
 mod judge;
+pub mod ownership;
 pub mod quiet;
 pub mod scale;
+mod sites;
 mod terrain;
 mod world;
 
 pub use judge::{Roots, Walk, missing_in_cells, walk};
+pub use sites::{Finding, Lie, Registry};
 pub use terrain::{Shape, Terrain};
 pub use world::{Arrival, Traffic, World};
 

@@ -1,14 +1,18 @@
 //! Many overlays and a network in virtual time.
 
+use super::sites::{Finding, Now, Registry, Site};
 use super::terrain::Terrain;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use weft_core::route::overlay::{Contact, Header, NextHop, Overlay, Timing, Transmit};
+use weft_core::route::ownership::{Context, Directory, Event as Report};
 use weft_units::{Duration, Instant, NodeId, Rng};
 use weft_wire::overlay::MAX_MESSAGE;
 
-/// A public key and an IPv4 address.
+/// A public key and an IPv4 address; how often the node moved is in the first byte.
 const DETAILS: [u8; 39] = [0; 39];
+/// What two nodes that met sent each other before: the two messages of a handshake, headers included.
+const MEETING: u64 = 28 + 148 + 28 + 92;
 /// What surrounds a message on the wire: IPv4, UDP, hop header and tag.
 const OVERHEAD: u64 = 28 + 10 + 16;
 /// Hops a packet may make.
@@ -40,13 +44,15 @@ pub struct Arrival {
     pub hops: u32,
 }
 
-struct Node {
-    contact: Contact,
-    overlay: Option<Overlay>,
+pub(super) struct Node {
+    pub(super) contact: Contact,
+    pub(super) overlay: Option<Overlay>,
+    pub(super) site: Site,
     run: u32,
     next_seq: u32,
     wake: Instant,
     traffic: Traffic,
+    of_directory: Traffic,
 }
 
 #[derive(Clone, Copy)]
@@ -96,7 +102,10 @@ pub struct World {
     now: Instant,
     timing: Timing,
     rng: Rng,
-    nodes: Vec<Node>,
+    pub(super) registry: Option<Registry>,
+    pub(super) nodes: Vec<Node>,
+    pub(super) findings: Vec<Finding>,
+    pub(super) reports: Vec<(u32, Report)>,
     agenda: BinaryHeap<Reverse<Entry>>,
     order: u64,
     arrivals: Vec<Arrival>,
@@ -107,9 +116,21 @@ pub struct World {
 impl World {
     /// A world without nodes.
     pub fn new(terrain: Terrain, timing: Timing, rng: Rng) -> World {
-        let (nodes, agenda, arrivals) = (Vec::new(), BinaryHeap::new(), Vec::new());
-        let buffer = Box::new([0; MAX_MESSAGE]);
-        World { terrain, now: Instant::ZERO, timing, rng, nodes, agenda, order: 0, arrivals, events: 0, buffer }
+        World {
+            terrain,
+            now: Instant::ZERO,
+            timing,
+            rng,
+            registry: None,
+            nodes: Vec::new(),
+            findings: Vec::new(),
+            reports: Vec::new(),
+            agenda: BinaryHeap::new(),
+            order: 0,
+            arrivals: Vec::new(),
+            events: 0,
+            buffer: Box::new([0; MAX_MESSAGE]),
+        }
     }
 
     /// The time.
@@ -148,14 +169,20 @@ impl World {
         self.nodes[node as usize].traffic
     }
 
+    /// What a node has sent to know who owns what.
+    pub fn directory_traffic(&self, node: u32) -> Traffic {
+        self.nodes[node as usize].of_directory
+    }
+
     /// A new node, which knows `via` and no others; gives its number.
     pub fn add(&mut self, via: &[u32]) -> u32 {
         let node = self.nodes.len() as u32;
         let mut bytes = *NodeId::random(&mut self.rng).as_bytes();
         bytes[NodeId::LEN - 4..].copy_from_slice(&node.to_be_bytes());
         let contact = Contact { id: NodeId::new(bytes), details: DETAILS.into() };
-        let (wake, traffic) = (Instant::FAR_FUTURE, Traffic::default());
-        self.nodes.push(Node { contact, overlay: None, run: 0, next_seq: 0, wake, traffic });
+        let (wake, traffic, of_directory) = (Instant::FAR_FUTURE, Traffic::default(), Traffic::default());
+        let site = Site::default();
+        self.nodes.push(Node { contact, overlay: None, site, run: 0, next_seq: 0, wake, traffic, of_directory });
         self.terrain.add();
         self.start(node, via);
         node
@@ -167,14 +194,19 @@ impl World {
         let rng = Rng::new(self.rng.next_u64());
         let this = &mut self.nodes[node as usize];
         this.run += 1;
-        this.overlay = Some(Overlay::new(self.now, this.contact.clone(), bootstrap, self.timing, rng));
+        let overlay = Overlay::new(self.now, this.contact.clone(), bootstrap, self.timing, rng.clone());
+        if let Some(registry) = &self.registry {
+            this.site.start(this.run, self.now, &overlay, registry, rng.split(1));
+        }
+        this.overlay = Some(overlay);
         this.wake = Instant::FAR_FUTURE;
         self.settle(node);
     }
 
     /// A node falls silent.
     pub fn kill(&mut self, node: u32) {
-        self.nodes[node as usize].overlay = None;
+        let this = &mut self.nodes[node as usize];
+        (this.overlay, this.site.directory) = (None, None);
     }
 
     /// Sends a packet toward the root of `key`; gives its number.
@@ -219,9 +251,12 @@ impl World {
             Event::Message { from, via, run, bytes } => {
                 let (id, is_old) = (self.id(from), self.nodes[from as usize].run != run);
                 // A session ends with its process: what an earlier one said is refused.
-                if let Some(overlay) = self.nodes[node as usize].overlay.as_mut().filter(|_| !is_old) {
-                    overlay.handle_message(now, id, via, &bytes).expect("nodes write what nodes can read");
+                let Some(overlay) = self.nodes[node as usize].overlay.as_mut().filter(|_| !is_old) else { return };
+                if Directory::is_for(&bytes) {
+                    let handled = self.with_directory(node, |own, context| own.handle_message(context, id, &bytes));
+                    return handled.into_iter().for_each(|handled| handled.expect("nodes write what nodes can read"));
                 }
+                overlay.handle_message(now, id, via, &bytes).expect("nodes write what nodes can read");
             }
             Event::Packet(packet) => return self.route(node, *packet),
         }
@@ -264,28 +299,80 @@ impl World {
     }
 
     /// Takes a node's messages, and sees when it wants to be woken.
-    fn settle(&mut self, node: u32) {
+    pub(super) fn settle(&mut self, node: u32) {
         let this = &mut self.nodes[node as usize];
-        let run = this.run;
         let Some(mut overlay) = this.overlay.take() else { return };
-        while let Some(Transmit { to, via, len }) = overlay.poll_transmit(&mut *self.buffer) {
-            for sender in std::iter::once(node).chain(via.map(|via| self.node(via))) {
-                let traffic = &mut self.nodes[sender as usize].traffic;
-                traffic.messages += 1;
-                traffic.bytes += len as u64 + OVERHEAD;
-            }
-            let to = self.node(to);
-            if let Some(delay) = self.cross(node, via, to) {
-                let bytes = self.buffer[..len].into();
-                self.schedule(self.now + delay, to, Event::Message { from: node, via, run, bytes });
-            }
+        while let Some(transmit) = overlay.poll_transmit(&mut *self.buffer) {
+            self.transmit(node, transmit);
         }
-        let wake = overlay.next_timeout().max(self.now);
+        let directory = self.settle_directory(node, &overlay);
+        let wake = overlay.next_timeout().min(directory).max(self.now);
         let this = &mut self.nodes[node as usize];
         this.overlay = Some(overlay);
         if wake < this.wake {
             this.wake = wake;
             self.schedule(wake, node, Event::Wake);
+        }
+    }
+
+    /// Lets a node's directory do what is due and takes its messages; gives when it wants to be woken.
+    fn settle_directory(&mut self, node: u32, overlay: &Overlay) -> Instant {
+        let now = self.now;
+        let site = &mut self.nodes[node as usize].site;
+        let (Some(mut directory), Some(registry)) = (site.directory.take(), &self.registry) else {
+            return Instant::FAR_FUTURE;
+        };
+        directory.handle_timeout(&Context { now, overlay, authority: &Now { registry, now } });
+        while let Some(transmit) = directory.poll_transmit(overlay, &mut *self.buffer) {
+            let before = self.nodes[node as usize].traffic;
+            if overlay.details(transmit.to).is_some() || self.meet_for(node, transmit.to, &directory) {
+                self.transmit(node, transmit);
+            }
+            let this = &mut self.nodes[node as usize];
+            this.of_directory.messages += this.traffic.messages - before.messages;
+            this.of_directory.bytes += this.traffic.bytes - before.bytes;
+        }
+        while let Some(event) = directory.poll_event() {
+            match event {
+                Report::Found(address, found) => self.findings.push(Finding { node, address, found, at: now }),
+                other => self.reports.push((node, other)),
+            }
+        }
+        let wake = directory.next_timeout();
+        self.nodes[node as usize].site.directory = Some(directory);
+        wake
+    }
+
+    /// Opens a session with a node that is no neighbour, if there is none yet; false if it is not where it is said to be.
+    fn meet_for(&mut self, node: u32, id: NodeId, directory: &Directory) -> bool {
+        let to = self.node(id);
+        let Some(other) = self.nodes.get(to as usize) else { return false };
+        if directory.details(id) != Some(&other.contact.details) {
+            return false;
+        }
+        if self.nodes[node as usize].site.met.insert(to) {
+            self.nodes[node as usize].traffic.bytes += MEETING;
+        }
+        true
+    }
+
+    /// Sends what is in the buffer.
+    fn transmit(&mut self, node: u32, Transmit { to, via, len }: Transmit) {
+        let this = &mut self.nodes[node as usize];
+        let run = this.run;
+        let mut bytes: Box<[u8]> = self.buffer[..len].into();
+        if let Some(lie) = this.site.lie.as_ref().filter(|_| Directory::is_for(&bytes)) {
+            let Some(told) = lie.tell(&this.contact, &bytes) else { return };
+            bytes = told.into();
+        }
+        for sender in std::iter::once(node).chain(via.map(|via| self.node(via))) {
+            let traffic = &mut self.nodes[sender as usize].traffic;
+            traffic.messages += 1;
+            traffic.bytes += bytes.len() as u64 + OVERHEAD;
+        }
+        let to = self.node(to);
+        if let Some(delay) = self.cross(node, via, to) {
+            self.schedule(self.now + delay, to, Event::Message { from: node, via, run, bytes });
         }
     }
 

@@ -134,6 +134,7 @@ impl Bench<'_> {
             vpn_fairness: vpn_fairness(self.scenario, &vpns, self.direction()),
             vpns,
             events: Vec::new(),
+            disturbances: Vec::new(),
             lateness_ms_p999: 0.0,
         };
         LaneRun { run, series }

@@ -205,8 +205,11 @@ fn engine_pair(
     let identities = [HOME, HUB].map(|node| Identity::from_secret(bytes(&mut rng.split(1).split(node.0.into()))));
     let site = |node: NodeId, seen: Vec<SiteLink>| {
         let there = if node == HOME { HUB } else { HOME };
-        let endpoints =
-            seen.iter().filter(|_| node == HOME).map(|link| SocketAddr::new(link.peer.into(), port)).collect();
+        let endpoints = seen
+            .iter()
+            .filter(|_| node == HOME)
+            .filter_map(|link| Some(SocketAddr::new(link.reaches.first()?.0.into(), port)))
+            .collect();
         let peer = PeerConfig {
             name: if there == HOME { "home" } else { "hub" }.into(),
             public_key: identities[there.index()].public_key(),
@@ -235,18 +238,23 @@ fn engine_pair(
             inner_mtu: settings.inner_mtu,
         };
         let seed = bytes(&mut rng.split(2).split(node.0.into()));
-        EngineSite::new([node, there], config, port, seen, Instant::ZERO, seed).map_err(|error| error.to_string())
+        EngineSite::new(node, config, port, seen, Instant::ZERO, seed).map_err(|error| error.to_string())
     };
     Ok([site(HOME, home)?, site(HUB, hub)?])
 }
 
 /// The links at the positions `used`, as a node sees them.
 fn seen_from(node: NodeId, scenario: &Scenario, used: &[usize], links: &[[LinkId; 2]]) -> Vec<SiteLink> {
+    let there = if node == HOME { HUB } else { HOME };
+    let address = |position: usize, node: NodeId| Ipv4Addr::new(10, 77, position as u8, node.0 as u8 + 1);
     let seen = used.iter().filter_map(|&position| {
         let [up, down] = *links.get(position)?;
-        let [home, hub] = [1, 2].map(|host| Ipv4Addr::new(10, 77, position as u8, host));
-        let (out, back, address, peer) = if node == HOME { (up, down, home, hub) } else { (down, up, hub, home) };
-        Some(SiteLink { name: scenario.links.get(position)?.name.clone(), out, back, address, peer })
+        let (out, back) = if node == HOME { (up, down) } else { (down, up) };
+        // The other node answers at each of its addresses over every link, as a host does.
+        let others = used.iter().copied().filter(|other| *other != position);
+        let reaches = std::iter::once(position).chain(others).map(|other| (address(other, there), there)).collect();
+        let name = scenario.links.get(position)?.name.clone();
+        Some(SiteLink { name, out, back, address: address(position, node), reaches })
     });
     seen.collect()
 }

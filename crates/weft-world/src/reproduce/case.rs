@@ -35,6 +35,7 @@ scenario_files! {
     EXCHANGE = "paper-001-figure-2.toml";
     THREE_ROUTERS = "paper-001-max-min.toml";
     OVER_LEGACY = "paper-001-overlay.toml";
+    FLEET = "naval-fleet.toml";
     ACCESS = "paper-002-access-sim.toml";
     HETEROGENEOUS = "paper-002-heterogeneous-sim.toml";
     STEP = "paper-002-step-sim.toml";

@@ -28,8 +28,8 @@ pub struct SiteLink {
     pub back: LinkId,
     /// The address here.
     pub address: Ipv4Addr,
-    /// The address there: nothing else can be reached by this link.
-    pub peer: Ipv4Addr,
+    /// Addresses that can be reached by it, and whose they are; that of its other end is the first, where there is an engine.
+    pub reaches: Vec<(Ipv4Addr, NodeId)>,
 }
 
 /// A path changed its state.
@@ -47,7 +47,7 @@ pub struct PathChange {
 pub struct EngineSite {
     engine: Engine,
     host: Host,
-    nodes: [NodeId; 2],
+    here: NodeId,
     codec: InnerCodec,
     port: u16,
     links: Vec<SiteLink>,
@@ -62,12 +62,12 @@ pub struct EngineSite {
 }
 
 impl EngineSite {
-    /// The site of node `nodes[0]`, whose peer is `nodes[1]`; it listens on `port`. Its keys depend on `seed`.
+    /// The site of the node `here`; it listens on `port`. Its keys depend on `seed`.
     ///
     /// # Errors
     /// As [`Engine::new`].
     pub fn new(
-        nodes: [NodeId; 2],
+        here: NodeId,
         config: EngineConfig,
         port: u16,
         links: Vec<SiteLink>,
@@ -82,8 +82,8 @@ impl EngineSite {
         Ok(EngineSite {
             engine,
             host: Host::new(),
-            nodes,
-            codec: InnerCodec::new(nodes[0], nodes[1]),
+            here,
+            codec: InnerCodec::new(here),
             port,
             links,
             outbox: Outbox::default(),
@@ -137,6 +137,11 @@ impl EngineSite {
             self.vpns.resize(flow.index() + 1, VpnId::DEFAULT);
         }
         self.vpns[flow.index()] = vpn;
+    }
+
+    /// Whether it passes datagrams on between its peers.
+    pub fn set_relaying(&mut self, is_relay: bool) {
+        self.engine.set_relaying(is_relay);
     }
 
     /// Does what a user asks.
@@ -210,9 +215,8 @@ impl EngineSite {
         let Some(link) = self.links.get((transmit.link.0 as usize).wrapping_sub(1)) else { return };
         let size = transmit.segment_size.map_or(transmit.len, usize::from).max(1);
         let is_too_big = size.min(transmit.len) + HEADERS_LEN > usize::from(LINK_MTU);
-        // The other node answers at each of its addresses over every link, as a host does.
-        let there = self.links.iter().map(|link| link.peer).find(|peer| IpAddr::V4(*peer) == transmit.destination.ip());
-        let Some(there) = there.filter(|_| !is_too_big) else {
+        let there = link.reaches.iter().find(|(address, _)| IpAddr::V4(*address) == transmit.destination.ip());
+        let Some((there, node)) = there.filter(|_| !is_too_big).copied() else {
             return self.engine.handle_send_error(now, transmit, is_too_big);
         };
         let route = Route {
@@ -221,7 +225,7 @@ impl EngineSite {
             tos: transmit.tos,
         };
         for datagram in self.out.get(..transmit.len).unwrap_or_default().chunks(size) {
-            ports.send(link.out, outer::packet(&route, self.nodes, datagram));
+            ports.send(link.out, outer::packet(&route, [self.here, node], datagram));
         }
     }
 
@@ -229,7 +233,7 @@ impl EngineSite {
         match event {
             Event::Path { link, remote, state, .. } => {
                 let link = (link.0 as usize).wrapping_sub(1);
-                if self.links.get(link).is_some_and(|link| remote.ip() == IpAddr::V4(link.peer)) {
+                if self.links.get(link).is_some_and(|own| is_other_end(own, remote.ip())) {
                     self.path_changes.push(PathChange { at: now, link, state });
                 }
             }
@@ -239,6 +243,7 @@ impl EngineSite {
             | Event::Joined { .. }
             | Event::Left { .. }
             | Event::Refused { .. }
+            | Event::Unmet { .. }
             | Event::Revoked(_)
             | Event::InnerMtu(_)
             | Event::Granted(_)
@@ -271,6 +276,10 @@ impl EngineSite {
     }
 }
 
+fn is_other_end(link: &SiteLink, address: IpAddr) -> bool {
+    link.reaches.first().is_some_and(|(there, _)| IpAddr::V4(*there) == address)
+}
+
 fn vpn_of(vpns: &[VpnId], flow: FlowNo) -> VpnId {
     vpns.get(flow.index()).copied().unwrap_or(VpnId::DEFAULT)
 }
@@ -281,17 +290,17 @@ impl EngineSite {
         self.port
     }
 
-    pub(super) fn receive(&mut self, now: Instant, from: LinkId, packet: &Packet, ports: &mut Ports<'_>) {
+    pub(crate) fn receive(&mut self, now: Instant, from: LinkId, packet: &Packet, ports: &mut Ports<'_>) {
         self.take_datagram(now, from, packet);
         self.turn(now, ports);
     }
 
-    pub(super) fn wake(&mut self, now: Instant, ports: &mut Ports<'_>) {
+    pub(crate) fn wake(&mut self, now: Instant, ports: &mut Ports<'_>) {
         self.host.wake(now, &mut self.outbox);
         self.turn(now, ports);
     }
 
-    pub(super) fn deadline(&self) -> Option<Instant> {
+    pub(crate) fn deadline(&self) -> Option<Instant> {
         self.next
     }
 }

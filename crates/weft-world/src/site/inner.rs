@@ -1,9 +1,10 @@
 //! A host's packets as its kernel would hand them to a TUN device, and back: real headers, segmentation offload both ways.
 
-use weft_sim::record::endpoints;
+use std::net::IpAddr;
 use weft_sim::record::ip_packet::{
     IpFields, SuperSegment, TcpDirection, TcpReader, read_udp, udp_headers, window_shift,
 };
+use weft_sim::record::{endpoints, node_at};
 use weft_sim::{Body, Ecn, FlowNo, NodeId, Packet};
 use weft_units::{Instant, Rng};
 use weft_wire::ip::{IpView, protocol};
@@ -25,6 +26,7 @@ struct FlowCodec {
 /// Segments of one flow that leave in one piece.
 struct Pending {
     flow: FlowNo,
+    there: NodeId,
     ecn: Ecn,
     segments: SuperSegment,
 }
@@ -32,15 +34,14 @@ struct Pending {
 /// Translates between one host's packets and a TUN device's.
 pub(super) struct InnerCodec {
     here: NodeId,
-    there: NodeId,
     flows: Vec<Option<FlowCodec>>,
     pending: Option<Pending>,
     written: Vec<u8>,
 }
 
 impl InnerCodec {
-    pub(super) fn new(here: NodeId, there: NodeId) -> InnerCodec {
-        InnerCodec { here, there, flows: Vec::new(), pending: None, written: Vec::new() }
+    pub(super) fn new(here: NodeId) -> InnerCodec {
+        InnerCodec { here, flows: Vec::new(), pending: None, written: Vec::new() }
     }
 
     /// Takes a packet that the host sends. What is complete goes to `device`: its flow, and a virtio_net_hdr and a packet.
@@ -55,7 +56,8 @@ impl InnerCodec {
                 }
                 self.flush(device);
                 let segments = SuperSegment::new(*segment);
-                self.pending = Some(Pending { flow: packet.flow, ecn: packet.ecn, segments });
+                let (flow, there, ecn) = (packet.flow, packet.destination, packet.ecn);
+                self.pending = Some(Pending { flow, there, ecn, segments });
             }
             Body::Udp { number, sent_at } => {
                 self.flush(device);
@@ -78,10 +80,10 @@ impl InnerCodec {
 
     /// Nothing more comes at this instant: what was held back to be joined goes to `device`.
     pub(super) fn flush(&mut self, device: &mut impl FnMut(FlowNo, &[u8])) {
-        let Some(Pending { flow, ecn, segments }) = self.pending.take() else { return };
+        let Some(Pending { flow, there, ecn, segments }) = self.pending.take() else { return };
         let mut written = std::mem::take(&mut self.written);
         written.clear();
-        let codec = self.codec(flow);
+        let codec = self.codec(flow, there);
         let fields = IpFields { id: codec.next_id, ecn };
         codec.next_id = codec.next_id.wrapping_add(segments.count() as u16);
         if segments.write(&codec.out, fields, &mut written).is_ok() {
@@ -94,35 +96,32 @@ impl InnerCodec {
     pub(super) fn receive(&mut self, written: &[u8]) -> Option<Box<Packet>> {
         let packet = written.get(VNET_HEADER_LEN..)?;
         let ip = IpView::parse(packet).ok()?;
-        let flow = self.flow_of(&ip)?;
+        let IpAddr::V4(source) = ip.src else { return None };
+        let there = node_at(source)?;
+        let flow = self.flow_of(&ip, there)?;
         let (body, ecn) = if ip.protocol == protocol::TCP {
-            let (segments, ecn) = SuperSegment::read(&mut self.codec(flow).reader, written).ok()?;
+            let (segments, ecn) = SuperSegment::read(&mut self.codec(flow, there).reader, written).ok()?;
             (Body::Tcp(*segments.whole()), ecn)
         } else {
             read_udp(packet).ok()?
         };
-        Some(Box::new(Packet { bytes: packet.len() as u32, ecn, body, ..self.blank(flow, self.there, self.here) }))
+        Some(Box::new(Packet { bytes: packet.len() as u32, ecn, body, ..blank(flow, there, self.here) }))
     }
 
     /// The flow whose addresses the packet has.
-    fn flow_of(&self, ip: &IpView<'_>) -> Option<FlowNo> {
-        let (first, _) = endpoints(&self.blank(FlowNo(0), self.here.min(self.there), self.here.max(self.there)));
+    fn flow_of(&self, ip: &IpView<'_>, there: NodeId) -> Option<FlowNo> {
+        let (first, _) = endpoints(&blank(FlowNo(0), self.here.min(there), self.here.max(there)));
         let (source_port, destination_port) = ip.ports();
-        let port = if self.there < self.here { source_port } else { destination_port };
+        let port = if there < self.here { source_port } else { destination_port };
         port.checked_sub(first.port()).map(|number| FlowNo(number.into()))
     }
 
-    fn blank(&self, flow: FlowNo, source: NodeId, destination: NodeId) -> Packet {
-        let body = Body::Udp { number: 0, sent_at: Instant::ZERO };
-        Packet { flow, source, destination, bytes: 0, label: 0, ecn: Ecn::NotEct, body }
-    }
-
-    fn codec(&mut self, flow: FlowNo) -> &mut FlowCodec {
-        let (here, there) = (self.here, self.there);
+    fn codec(&mut self, flow: FlowNo, there: NodeId) -> &mut FlowCodec {
+        let here = self.here;
         if self.flows.len() <= flow.index() {
             self.flows.resize_with(flow.index() + 1, || None);
         }
-        let blank = self.blank(flow, here, there);
+        let blank = blank(flow, here, there);
         self.flows[flow.index()].get_or_insert_with(|| {
             let (source, destination) = endpoints(&blank);
             let out = TcpDirection {
@@ -144,6 +143,11 @@ impl InnerCodec {
             FlowCodec { out, reader: TcpReader::new(back), next_id: 0 }
         })
     }
+}
+
+fn blank(flow: FlowNo, source: NodeId, destination: NodeId) -> Packet {
+    let body = Body::Udp { number: 0, sent_at: Instant::ZERO };
+    Packet { flow, source, destination, bytes: 0, label: 0, ecn: Ecn::NotEct, body }
 }
 
 /// Both ends know it, so that neither has to read the other's SYN first.
@@ -175,11 +179,11 @@ mod tests {
 
     fn through(packets: &[Packet]) -> Vec<Packet> {
         let mut device = Vec::new();
-        let mut sender = InnerCodec::new(NodeId(0), NodeId(1));
+        let mut sender = InnerCodec::new(NodeId(0));
         let mut write = |_: FlowNo, bytes: &[u8]| device.push(bytes.to_vec());
         packets.iter().for_each(|packet| sender.send(packet, &mut write));
         sender.flush(&mut write);
-        let mut receiver = InnerCodec::new(NodeId(1), NodeId(0));
+        let mut receiver = InnerCodec::new(NodeId(1));
         device.iter().map(|written| *receiver.receive(written).unwrap()).collect()
     }
 

@@ -5,6 +5,8 @@ use super::violation::Violation;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use weft_units::{Duration, Instant, Rng};
+use weft_wire::handshake::{COOKIE_REPLY_LEN, INITIATION_LEN, RESPONSE_LEN};
+use weft_wire::relay::{MAX_RELAYS, overhead};
 
 /// A key is used no longer than this (WireGuard paper §6.1, and SPECS).
 const KEY_LIFETIME: Duration = Duration::from_secs(180);
@@ -36,6 +38,12 @@ fn path_of(datagram: &[u8]) -> u8 {
 /// Whether it is for a relay, or from one.
 pub(super) fn is_relayed(datagram: &[u8]) -> bool {
     type_of(datagram) == RELAYED
+}
+
+/// Whether it may be a part of a handshake on its way over relays, which shows by its length only.
+pub(super) fn may_be_handshake_within(datagram: &[u8]) -> bool {
+    let lengths = [INITIATION_LEN, RESPONSE_LEN, COOKIE_REPLY_LEN];
+    is_relayed(datagram) && (1..=MAX_RELAYS).any(|n| lengths.iter().any(|len| len + overhead(n) == datagram.len()))
 }
 
 fn u32_at(datagram: &[u8], at: usize) -> u32 {

@@ -6,7 +6,7 @@ use super::packet::{self, Offload, Segment, VNET};
 use super::plan::Plan;
 use super::site::{Site, Waiting, public_key};
 use super::violation::Violation;
-use super::watch::{Taken, Watch, is_relayed, is_sealed, type_of};
+use super::watch::{Taken, Watch, is_relayed, is_sealed, may_be_handshake_within, type_of};
 use super::wire::{Sent, Wire, corrupt};
 use std::cmp::{Ordering, Reverse};
 use std::collections::BinaryHeap;
@@ -395,7 +395,8 @@ impl<'a> World<'a> {
             self.tell(node, || format!("refuses {rejected} datagrams of {:02x?}", first.bytes.get(..10)));
         }
         // Of a handshake's answers, one by each path, only the first is wanted.
-        self.refused += if is_sealed(&first.bytes) { rejected } else { 0 };
+        let is_genuine = is_sealed(&first.bytes) && !may_be_handshake_within(&first.bytes);
+        self.refused += if is_genuine { rejected } else { 0 };
         for datagram in datagrams {
             let taken = Taken { at: self.now, bytes: datagram.bytes.clone() };
             self.watch.on_taken(&mut self.rng, node, &taken);

@@ -86,7 +86,9 @@ fn private(path: &Path) -> io::Result<File> {
 pub fn add(clients: &mut Vec<Client>, name: &str, public_key: PublicKey, pool: &Pool) -> Result<Client, String> {
     if let Some(other) = clients.iter().find(|client| client.name == name) {
         let address = other.address;
-        return Err(format!("there is a client {name} already ({address}); put it out first: weft access remove {name}"));
+        return Err(format!(
+            "there is a client {name} already ({address}); put it out first: weft access remove {name}"
+        ));
     }
     let is_free = |address: &Ipv4Addr| clients.iter().all(|client| client.address != *address);
     let address = pool.hosts().find(is_free).ok_or_else(|| format!("all addresses of the pool {pool} are in use"))?;
@@ -106,7 +108,9 @@ pub fn edge_key(state: &Path) -> Result<Identity, String> {
         DirBuilder::new().recursive(true).mode(0o700).create(state).map_err(failed)?;
         let made = Identity::from_secret(entropy::seed().map_err(failed)?);
         // Somebody else may have been first: then theirs is read.
-        if let Err(why) = keys::store(&made.secret_to_base64(), &path) && !path.exists() {
+        if let Err(why) = keys::store(&made.secret_to_base64(), &path)
+            && !path.exists()
+        {
             return Err(why.to_string());
         }
     }

@@ -18,6 +18,8 @@ const HANDSHAKES: u64 = 2 * 100;
 const MAX_DATAGRAM: usize = 65_535;
 /// What a datagram has beside the packet, or a handshake, which is longer than a short packet.
 const OVERHEAD: usize = 148;
+/// Type of the message that asks for a proof of address (WireGuard paper, §5.4.7).
+const COOKIE_REPLY: u8 = 3;
 /// WireGuard's indices have 24 bits for a tunnel and 8 for its sessions.
 const MAX_INDEX: u32 = 0xff_ffff;
 
@@ -133,7 +135,8 @@ impl Gate {
         let is_genuine = match tunnel.tunn.decapsulate(Some(address), datagram, &mut self.buffer) {
             TunnResult::WriteToNetwork(answer) => {
                 out(Output::Datagram(from, answer));
-                true
+                // Whoever gets a cookie has proved nothing yet.
+                answer.first() != Some(&COOKIE_REPLY)
             }
             TunnResult::WriteToTunnelV4(packet, source) if source == tunnel.client.address => {
                 out(Output::Packet(packet));
@@ -158,7 +161,9 @@ impl Gate {
     /// Takes a packet for a client; dropped where nobody has the address, or has never come.
     pub fn send(&mut self, packet: &[u8], out: &mut impl FnMut(Output<'_>)) {
         let Some(IpAddr::V4(destination)) = Tunn::dst_address(packet) else { return };
-        let Some(tunnel) = self.by_address.get(&destination).and_then(|index| self.tunnels.get_mut(index)) else { return };
+        let Some(tunnel) = self.by_address.get(&destination).and_then(|index| self.tunnels.get_mut(index)) else {
+            return;
+        };
         let Some(remote) = tunnel.remote.filter(|_| packet.len() <= MAX_DATAGRAM) else { return };
         if let TunnResult::WriteToNetwork(datagram) = tunnel.tunn.encapsulate(packet, &mut self.buffer) {
             out(Output::Datagram(remote, datagram));

@@ -32,7 +32,10 @@ fn add(options: &AddOptions) -> Result<Outcome, Failure> {
         (Some(text), _) => access::endpoint(text).map_err(|why| wrong(text, why))?,
         (None, Some(at)) => at.value.clone(),
         (None, None) => {
-            return Err(Failure::with(Outcome::Usage, "where do clients reach this edge? Say --edge HOST:PORT, or `endpoint` in [access]"));
+            return Err(Failure::with(
+                Outcome::Usage,
+                "where do clients reach this edge? Say --edge HOST:PORT, or `endpoint` in [access]",
+            ));
         }
     };
     is_known(&endpoint)?;
@@ -85,7 +88,10 @@ fn remove(name: &str, file: &Path) -> Result<Outcome, Failure> {
     clients::change(&config.node.state, |table| {
         let Some(index) = table.iter().position(|client| client.name == name) else {
             let help = config::did_you_mean(name, table.iter().map(|client| client.name.as_str()));
-            return Err(format!("there is no client {name}{}", help.map_or_else(String::new, |help| format!("; {help}"))));
+            return Err(format!(
+                "there is no client {name}{}",
+                help.map_or_else(String::new, |help| format!("; {help}"))
+            ));
         };
         table.remove(index);
         Ok(())

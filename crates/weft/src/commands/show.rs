@@ -3,7 +3,7 @@
 use crate::cli::Reading;
 use crate::control::{Request, Response, ask};
 use crate::outcome::{Failure, Outcome};
-use crate::status::{Peer, Proxy, Relay, Status, TcpEr, VpnMember};
+use crate::status::{Overlay, OverlayContact, Peer, Proxy, Relay, Status, TcpEr, VpnMember};
 use crate::table::{Table, bytes, dash, millis, percent, rate, span};
 use std::io::{IsTerminal, Write as _};
 use std::time::Duration;
@@ -71,6 +71,7 @@ pub fn status(status: &Status) -> String {
     if let Some(Relay { datagrams, bytes: passed, refused_datagrams }) = &status.relay {
         text += &format!("\nrelay: {datagrams} datagrams passed on, {}; {refused_datagrams} refused\n", bytes(*passed));
     }
+    text += &status.overlay.as_ref().map_or_else(String::new, overlay);
     text += &status.proxy.as_ref().map_or_else(String::new, proxy);
     let mut links = Table::new(&["LINK", ">MTU", "ADDRESSES"]);
     for link in &status.links {
@@ -224,6 +225,27 @@ pub fn vpns(status: &Status) -> String {
     format!(
         "{table}\n*: open. STRAYS: refused, the source is not behind who sent them. NO ROUTE: no member has a prefix.\n{loops}"
     )
+}
+
+/// The nodes of the overlay.
+fn overlay(overlay: &Overlay) -> String {
+    let place = overlay.id.get(..8).unwrap_or_default();
+    let state = if overlay.ready { "has its place" } else { "is looking for its place" };
+    let mut table = Table::new(&["NODE", "PLACE", "STATE", ">RTT", ">LOSS", "LINK"]);
+    for member in &overlay.members {
+        table.row([
+            member.name.clone().unwrap_or_else(dash),
+            member.id.get(..8).unwrap_or_default().to_owned(),
+            member.standing.clone() + if member.leaf { ", leaf" } else { "" },
+            member.rtt_us.map_or_else(dash, millis),
+            percent(member.loss),
+            member.link.clone() + if member.relayed { ", relayed" } else { "" },
+        ]);
+    }
+    let troubles: String =
+        overlay.contacts.iter().filter_map(OverlayContact::trouble).map(|trouble| format!("{trouble}\n")).collect();
+    let members = if table.is_empty() { "no other node was met\n".to_owned() } else { table.to_string() };
+    format!("\noverlay: this node, {place}, {state}; {} are being called\n{members}{troubles}", overlay.calling)
 }
 
 /// What is known of the network: paths from here, and what relays say.

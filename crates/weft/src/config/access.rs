@@ -149,7 +149,8 @@ pub fn client_routes(config: &Config, access: &Access) -> Vec<Prefix> {
     if !access.routes.is_empty() {
         return access.routes.iter().map(|at| at.value).collect();
     }
-    let known = config.tun.addresses.iter().chain(config.peers.iter().flat_map(|peer| &peer.prefixes).map(|at| &at.value));
+    let known =
+        config.tun.addresses.iter().chain(config.peers.iter().flat_map(|peer| &peer.prefixes).map(|at| &at.value));
     let mut all: Vec<Prefix> = known.map(|known| prefix::trimmed(*known)).chain([access.pool.value.prefix()]).collect();
     all.retain(|prefix| prefix.address.is_ipv4());
     all.sort_by_key(|prefix| (prefix.length, prefix.address));

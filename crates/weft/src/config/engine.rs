@@ -2,7 +2,7 @@
 
 use super::Config;
 use super::read::At;
-use weft_engine::{LinkConfig, MemberConfig, PeerConfig, Prefix, SignalConfig, VpnConfig};
+use weft_engine::{LinkConfig, MemberConfig, OverlayConfig, PeerConfig, Prefix, SignalConfig, VpnConfig};
 use weft_units::VpnId;
 
 impl Config {
@@ -35,6 +35,11 @@ impl Config {
             members: vpn.members.iter().filter_map(member).collect(),
         };
         self.vpns.iter().map(vpn).collect()
+    }
+
+    /// The network's overlay, if this node takes part in it.
+    pub fn engine_overlay(&self) -> Option<OverlayConfig> {
+        self.network.as_ref().filter(|network| network.has_overlay()).map(super::Network::engine_overlay)
     }
 
     /// Signalling, if it is wanted.

@@ -1,11 +1,14 @@
-//! `[network]`: the root key whose certificates count, and this node's own.
+//! `[network]`: the root key whose certificates count, this node's own, and with whom it begins to find the others.
 
 use super::Config;
 use super::diagnose::Report;
+use super::parse;
 use super::read::{At, Section};
 use crate::keys;
 use std::convert::Infallible;
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
+use weft_engine::{Contact, OverlayConfig};
 use weft_session::{Certificate, CertificateError, PublicKey, RootPublicKey};
 
 /// A certificate that ends so soon is worth a warning, in seconds.
@@ -19,17 +22,51 @@ pub struct Network {
     pub root: At<RootPublicKey>,
     /// File of this node's own certificate; absent: it shows none.
     pub certificate: Option<At<PathBuf>>,
+    /// Whether it takes part in the overlay; absent: if it has a certificate.
+    pub overlay: Option<At<bool>>,
+    /// Where it can be called.
+    pub endpoints: Vec<At<SocketAddr>>,
+    /// Nodes to begin with: a key and an address of each.
+    pub contacts: Vec<At<(PublicKey, SocketAddr)>>,
+}
+
+impl Network {
+    /// Whether it takes part in the overlay.
+    pub fn has_overlay(&self) -> bool {
+        self.overlay.as_ref().map_or(self.certificate.is_some(), |overlay| overlay.value)
+    }
+
+    /// What the engine needs to know for it.
+    pub fn engine_overlay(&self) -> OverlayConfig {
+        let mut contacts: Vec<Contact> = Vec::new();
+        for (public_key, endpoint) in self.contacts.iter().map(|at| at.value) {
+            match contacts.iter_mut().find(|contact| contact.public_key == public_key) {
+                Some(contact) => contact.endpoints.push(endpoint),
+                None => contacts.push(Contact { public_key, endpoints: vec![endpoint] }),
+            }
+        }
+        OverlayConfig { endpoints: self.endpoints.iter().map(|at| at.value).collect(), contacts }
+    }
 }
 
 /// Reads the table; a relative path is relative to `directory`.
 pub fn read(mut section: Section<'_, '_>, directory: &Path) -> Option<Network> {
     let root = section.parsed("root", "what `weft ca init` prints", root_key);
     let certificate = section.parsed("certificate", "\"node.cert\"", |text| Ok::<_, Infallible>(directory.join(text)));
+    let overlay = section.flag("overlay").map(|value| At { value, span: section.key_span("overlay") });
+    let endpoints = section.list("endpoints", "[\"198.51.100.7:51900\"]", parse::endpoint).unwrap_or_default();
+    let contacts = section.list("contacts", "[\"KEY@192.0.2.1:51900\"]", contact).unwrap_or_default();
     if !section.has("root") {
         section.missing("root", "what `weft ca init` printed");
     }
     section.finish();
-    Some(Network { root: root?, certificate })
+    Some(Network { root: root?, certificate, overlay, endpoints, contacts })
+}
+
+fn contact(text: &str) -> Result<(PublicKey, SocketAddr), &'static str> {
+    let (key, endpoint) =
+        text.split_once('@').ok_or("a node's public key, @, and its address and port are expected")?;
+    Ok((parse::public_key(key)?, parse::endpoint(endpoint)?))
 }
 
 fn root_key(text: &str) -> Result<RootPublicKey, &'static str> {
@@ -44,6 +81,7 @@ pub fn check(config: &Config, own: &PublicKey, unix_s: u64, report: &Report) -> 
         let message = "[network] has no effect: this node shows no certificate, and nobody finds it";
         report.warning(network.root.span.clone(), message, Some(help.to_owned()));
     }
+    overlay(config, network, own, report);
     let at = network.certificate.as_ref()?;
     let error = |message: String, help: String| report.error(at.span.clone(), message, Some(help));
     let file = at.value.display();
@@ -84,6 +122,37 @@ pub fn check(config: &Config, own: &PublicKey, unix_s: u64, report: &Report) -> 
         report.warning(at.span.clone(), message, Some(help.to_owned()));
     }
     Some(certificate)
+}
+
+/// Reports what makes no sense of how this node finds others.
+fn overlay(config: &Config, network: &Network, own: &PublicKey, report: &Report) {
+    if let Some(overlay) = network.overlay.as_ref().filter(|at| at.value && network.certificate.is_none()) {
+        let help = "name this node's `certificate`, which the other nodes want to see";
+        report.error(overlay.span.clone(), "`overlay` needs a `certificate`".to_owned(), Some(help.to_owned()));
+    }
+    for at in &network.contacts {
+        let (key, endpoint) = at.value;
+        let is_peer = config.peers.iter().find(|peer| peer.public_key.value == key);
+        if key == *own {
+            let help = "put another node's public key here".to_owned();
+            report.error(at.span.clone(), "this is this node's own key".to_owned(), Some(help));
+        } else if let Some(peer) = is_peer.filter(|peer| !peer.endpoints.contains(&endpoint)) {
+            let message = format!("this node is peer `{}`, which is not called at {endpoint}", peer.name.value);
+            report.warning(at.span.clone(), message, Some("add the address to the peer's `endpoints`".to_owned()));
+        } else if !network.has_overlay() {
+            let help =
+                if network.certificate.is_none() { "name this node's `certificate`" } else { "set overlay = true" };
+            let message = "without the overlay nobody is met at `contacts`".to_owned();
+            report.warning(at.span.clone(), message, Some(help.to_owned()));
+        }
+    }
+    let is_called = config.node.listen.is_some() || !network.endpoints.is_empty();
+    let calls = !network.contacts.is_empty() || config.peers.iter().any(|peer| !peer.endpoints.is_empty());
+    if network.has_overlay() && !is_called && !calls {
+        let message = "this node knows nobody to begin with, and nobody finds it".to_owned();
+        let help = "name one node of the network: contacts = [\"KEY@192.0.2.1:51900\"]";
+        report.warning(network.root.span.clone(), message, Some(help.to_owned()));
+    }
 }
 
 fn days(seconds: u64) -> String {

@@ -3,7 +3,8 @@
 use super::diagnose::Report;
 use super::read::{At, Section};
 use super::{
-    Config, Link, LinkChoice, Mtu, Node, Peer, Tun, access, metrics, network, policy, prefix, proxy, route, signal, tcp_er, vpn,
+    Config, Link, LinkChoice, Mtu, Node, Peer, Tun, access, metrics, network, policy, prefix, proxy, route, signal,
+    tcp_er, vpn,
 };
 use std::convert::Infallible;
 use std::net::SocketAddr;
@@ -167,11 +168,11 @@ fn peer(
     Some(Peer { name: name?, public_key: public_key?, endpoints, via, prefixes, policy })
 }
 
-fn public_key(text: &str) -> Result<PublicKey, &'static str> {
+pub(super) fn public_key(text: &str) -> Result<PublicKey, &'static str> {
     text.parse().map_err(|_| "a public key is 44 characters of base64")
 }
 
-fn endpoint(text: &str) -> Result<SocketAddr, &'static str> {
+pub(super) fn endpoint(text: &str) -> Result<SocketAddr, &'static str> {
     text.parse().map_err(|_| "an IP address and a port are expected; names are not looked up")
 }
 

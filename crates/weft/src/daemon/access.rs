@@ -66,7 +66,9 @@ impl Keeper {
         let failed = |why: io::Error| Failure::new(format!("[access]: {why}"));
         let waker = Arc::new(Waker::new().map_err(failed)?);
         let poller = Poller::new().map_err(failed)?;
-        for (descriptor, token) in [(socket.as_raw_fd(), SOCKET), (device.as_raw_fd(), DEVICE), (waker.as_raw_fd(), WAKER)] {
+        for (descriptor, token) in
+            [(socket.as_raw_fd(), SOCKET), (device.as_raw_fd(), DEVICE), (waker.as_raw_fd(), WAKER)]
+        {
             poller.add(descriptor, token).map_err(failed)?;
         }
         let (words, told) = sync_channel(WORDS);

@@ -7,8 +7,10 @@ use super::device;
 use super::devices::Devices;
 use super::links::{Change, Links};
 use super::log::Log;
+use super::overlay;
 use super::ping::Pings;
 use super::proxy::Proxy;
+use super::restart::needs_restart;
 use super::service;
 use super::signal;
 use super::state::{Keeper, Stamps};
@@ -25,7 +27,7 @@ use std::sync::mpsc::SyncSender;
 use std::time::Duration;
 use weft_engine::{Command, CommandError, Engine, EngineConfig, Event, PeerSnapshot};
 use weft_io::netlink;
-use weft_session::{Certificate, Identity, PublicKey, RootPublicKey};
+use weft_session::{Certificate, Identity, PublicKey};
 use weft_tcp_er::proxy::Totals;
 use weft_units::{Instant, PeerId};
 
@@ -106,6 +108,7 @@ impl Node {
         let Stamps { base: stamp_base, accepted, revocations } = stamps;
         let mut engine = engine(&config, &identity, &accepted, stamp_base, clock.now())?;
         trust::set(&mut engine, clock, &config, certificate, revocations);
+        engine.set_overlay(clock.now(), config.engine_overlay());
         engine.set_signalling(clock.now(), config.engine_signal());
         engine.set_relaying(config.node.relay);
         let devices = Devices::open(&config, engine.inner_mtu()).map_err(|why| Failure::new(why.to_string()))?;
@@ -314,6 +317,7 @@ impl Node {
         self.engine.set_signalling(self.clock.now(), config.engine_signal());
         self.engine.set_relaying(config.node.relay);
         trust::set(&mut self.engine, self.clock, config, loaded.certificate, Vec::new());
+        self.engine.set_overlay(self.clock.now(), config.engine_overlay());
         self.devices.change(&loaded.config, opened);
         self.links.add_own(self.devices.indices());
         self.config = loaded.config;
@@ -384,6 +388,7 @@ impl Node {
             Event::Refused { name, public_key, why } => {
                 self.log.error(format_args!("refused {name} ({public_key}): {why}"));
             }
+            Event::Unmet { public_key, why } => self.log.error(format_args!("contact {public_key} not met: {why}")),
             Event::Revoked(revocation) => {
                 trust::log_revoked(&revocation, &self.identity.public_key(), self.log);
                 self.has_news = true;
@@ -475,6 +480,7 @@ impl Node {
             signal: signal::status(&self.engine, &snapshot, now),
             proxy: self.proxy.as_ref().map(|(proxy, _)| proxy.shown()),
             relay: self.config.node.relay.then(|| view::relay(self.engine.relay_totals())),
+            overlay: self.engine.overlay_status().as_ref().map(overlay::status),
             rejected_datagrams: snapshot.rejected_datagrams,
             unroutable_packets: snapshot.unroutable_packets,
             buffers_in_use: snapshot.buffers_in_use,
@@ -505,26 +511,6 @@ fn engine(
     };
     let seed = entropy::seed().map_err(|why| Failure::new(format!("the kernel gave no random numbers: {why}")))?;
     Engine::new(engine_config, now, seed).map_err(|why| Failure::new(why.to_string()))
-}
-
-fn root(config: &Config) -> Option<RootPublicKey> {
-    config.network.as_ref().map(|network| network.root.value)
-}
-
-/// What differs between two configurations that cannot change in a running node.
-fn needs_restart(old: &Config, new: &Config) -> Option<&'static str> {
-    let differs = [
-        ("[node] cipher", old.node.cipher != new.node.cipher),
-        ("[node] listen", old.node.listen != new.node.listen),
-        ("[node] state", old.node.state != new.node.state),
-        ("[node] control", old.node.control != new.node.control),
-        ("[access]", access::settings(old) != access::settings(new)),
-        ("[network] root", root(old) != root(new)),
-        ("[metrics] listen", old.metrics.as_ref().map(|at| &at.value) != new.metrics.as_ref().map(|at| &at.value)),
-        ("[tun] name", old.tun.name != new.tun.name),
-        ("[tun] address", old.tun.addresses != new.tun.addresses),
-    ];
-    differs.iter().find(|(_, differs)| *differs).map(|(what, _)| *what)
 }
 
 fn refused(why: CommandError) -> Response {

@@ -265,7 +265,8 @@ impl Reader {
             self.log.info(format_args!("proxy: legs between proxies have {name}, {} connections fit", status.capacity));
         }
         if was_open && !status.is_open {
-            self.log.info(format_args!("proxy: full with {} connections, new ones go plain", status.connections));
+            self.log
+                .info(format_args!("proxy: full with {} connections, new ones go plain", status.counts.connections));
         }
     }
 }

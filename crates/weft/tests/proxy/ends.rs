@@ -25,6 +25,8 @@ pub fn run() -> bool {
         "echo" => echo(words[1].parse().unwrap()),
         "hold" => hold(words[1].parse().unwrap(), number(2) as usize, number(3)),
         "ask" => println!("{}", ask(words[1].parse().unwrap())),
+        "drain" => drain(words[1].parse().unwrap()),
+        "pour" => pour(words[1].parse().unwrap(), number(2), number(3)),
         "pace" => pace(words[1].parse().unwrap(), number(2), number(3)),
         other => panic!("no such end: {other}"),
     }
@@ -357,6 +359,30 @@ fn pace(to: SocketAddr, count: u64, ms: u64) {
         at(50),
         at(99)
     );
+}
+
+/// Reads whatever comes.
+fn drain(at: SocketAddr) {
+    let listener = TcpListener::bind(at).unwrap();
+    println!("ready");
+    for mut stream in listener.incoming().flatten() {
+        thread::spawn(move || io::copy(&mut stream, &mut io::sink()));
+    }
+}
+
+/// Sends as much as goes on each of `count` connections for `ms`.
+fn pour(to: SocketAddr, count: u64, ms: u64) {
+    let until = SystemTime::now() + Duration::from_millis(ms);
+    let streams: Vec<TcpStream> = (0..count).map(|_| TcpStream::connect(to).unwrap()).collect();
+    println!("poured on {count}");
+    thread::scope(|scope| {
+        for mut stream in streams {
+            scope.spawn(move || {
+                set_up(&stream);
+                while SystemTime::now() < until && stream.write_all(&[0; CHUNK]).is_ok() {}
+            });
+        }
+    });
 }
 
 fn raise_descriptors() {

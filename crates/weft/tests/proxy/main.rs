@@ -224,7 +224,44 @@ fn legs_between_proxies_are_paced_at_their_share_of_what_the_paths_carry() {
     assert!(matches!(limits[..], [40_000_000..=50_000_000]), "{limits:?}\n{}", logs(&dir, &out));
 }
 
-/// The figures of `docs/proxies.md`: as many connections as descriptors allow, 2,000 a second beside them, and what a gigabyte costs.
+#[test]
+fn what_the_paths_carry_is_shared_among_the_connections_of_all_workers() {
+    if !is_possible() {
+        return;
+    }
+    let dir = Dir::new();
+    nodes(&dir, "[[link]]\nname = \"l1\"\nmax-rate-up = \"50 Mbit/s\"\n[[proxy]]\nports = [80]");
+    // With so few descriptors the usual capacity takes several workers on every machine.
+    let out = script(
+        &dir,
+        r#"ulimit -n 8000; up hub; up home; proxies
+        end srv drain 10.6.0.7:80 >drained & ready drained ready
+        end lan pour 10.6.0.7:80 12 6000 >poured & pouring=$!; ready poured "poured on 12"; sleep 2
+        for task in /proc/$(pid_of home)/task/*; do
+            grep -q worker $task/comm && echo "legs of $(cat $task/comm): $(($(ls -l $task/fd | grep -c socket:) - $(ls -l /proc/$(pid_of home)/fd | grep -c socket:)))"
+        done
+        ip netns exec home ss -tinH 'dst 10.6.0.7:80' | grep -o 'pacing_rate [0-9]*bps/[0-9]*bps'
+        wait $pouring"#,
+    );
+    let text = stdout(&out);
+    let legs = |line: &str| line.strip_prefix("legs of worker ")?.split_once(": ")?.1.parse::<u64>().ok();
+    let legs: Vec<u64> = text.lines().filter_map(legs).collect();
+    let busy = legs.iter().filter(|legs| **legs > 0).count();
+    assert!(
+        busy > 1 && legs.iter().sum::<u64>() == 24,
+        "both legs of twelve, not at one worker: {legs:?}\n{}",
+        logs(&dir, &out)
+    );
+    let limits = text.lines().filter_map(|line| line.rsplit_once('/')?.1.strip_suffix("bps")?.parse::<u64>().ok());
+    let limits: Vec<u64> = limits.collect();
+    assert_eq!(limits.len(), 12, "{}", logs(&dir, &out));
+    let (sum, least, most) = (limits.iter().sum::<u64>(), limits.iter().min().unwrap(), limits.iter().max().unwrap());
+    assert!((40_000_000..=60_000_000).contains(&sum), "{legs:?}, {limits:?}\n{}", logs(&dir, &out));
+    assert!(most * 100 <= least * 105, "{legs:?}, {limits:?}\n{}", logs(&dir, &out));
+    println!("legs by worker {legs:?}, limits {limits:?}");
+}
+
+/// The figures of `docs/proxies.md`: as many connections as fit, 10,000 at most, 2,000 a second beside them, and what a gigabyte costs.
 #[test]
 fn many_connections_and_what_they_cost() {
     if !is_checking() || !is_possible() {
@@ -254,23 +291,24 @@ fn many_connections_and_what_they_cost() {
         echo "per connection: $((($(rss $proxy_home) - $1) * 1024 / many)) B and $((($(rss $proxy_hub) - $2) * 1024 / many)) B of process," \
             "buffers of TCP $((($(kernel home) - $3) * 1024 / many)) B at home and $((($(kernel hub) - $4) * 1024 / many)) B at hub," \
             "and for all six sockets of it $((($(slab) - $5) * 1024 / many)) B of the kernel's objects"
+        for task in /proc/$proxy_home/task/*; do echo "$(cat $task/comm): $(ls $task/fd | wc -l) descriptors"; done
         at=$(cpu $proxy_home); sleep 2; echo "idle: $(($(cpu $proxy_home) - at)) ticks of 10 ms in 2 s"
         at=$(cpu $proxy_home); end lan pace 10.6.0.7:80 10000 5000 | grep ^connected
         echo "that cost the proxy at home $(($(cpu $proxy_home) - at)) ticks of 10 ms"
         wait $held; grep ^reset held
         ip netns exec srv iperf3 -s -p 5201 -D; ip netns exec srv iperf3 -s -p 5202 -D; sleep 0.5
-        for round in 1 2 3; do for port in 5201 5202; do
+        for round in 1 2 3; do for flows in 1 4; do for port in 5201 5202; do
             all() { echo $(($(cpu $proxy_home) + $(cpu $proxy_hub))) $(($(cpu $home) + $(cpu $hub))); }
             set -- $(all) $(awk '/^cpu /{print $2+$3+$4+$7+$8}' /proc/stat)
-            sent=$(ip netns exec lan iperf3 -c 10.6.0.7 -p $port -t 4 -J | sed -n '/"end"/,$p' | grep -m1 -A6 sum_received | grep bytes | tr -dc 0-9)
+            sent=$(ip netns exec lan iperf3 -c 10.6.0.7 -p $port -P $flows -t 4 -J | sed -n '/"end"/,$p' | grep -m1 -A6 sum_received | grep bytes | tr -dc 0-9)
             set -- $* $(all) $(awk '/^cpu /{print $2+$3+$4+$7+$8}' /proc/stat)
-            awk -v p=$port -v s=$sent -v a=$1 -v b=$2 -v c=$3 -v d=$4 -v e=$5 -v f=$6 'BEGIN {g=s/1e9;
-                printf "port %d: %.2f Gbit/s; CPU s/GB: proxies %.2f, nodes %.2f, machine %.2f\n", p, s*8/4e9, (d-a)/100/g, (e-b)/100/g, (f-c)/100/g}'
-        done; done"#,
+            awk -v p=$port -v n=$flows -v s=$sent -v a=$1 -v b=$2 -v c=$3 -v d=$4 -v e=$5 -v f=$6 'BEGIN {g=s/1e9;
+                printf "port %d, flows %d: %.2f Gbit/s; CPU s/GB: proxies %.2f, nodes %.2f, machine %.2f\n", p, n, s*8/4e9, (d-a)/100/g, (e-b)/100/g, (f-c)/100/g}'
+        done; done; done"#,
     );
     let text = stdout(&out);
     println!("{text}");
     assert!(text.contains("reset 0 by 0"), "none of those held was lost\n{}", logs(&dir, &out));
     assert!(text.contains("connected 10000 failed 0"), "{}", logs(&dir, &out));
-    assert_eq!(text.lines().filter(|line| line.starts_with("port 5202: ")).count(), 3, "{}", logs(&dir, &out));
+    assert_eq!(text.lines().filter(|line| line.starts_with("port 5202, ")).count(), 6, "{}", logs(&dir, &out));
 }

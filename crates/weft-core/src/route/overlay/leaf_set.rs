@@ -47,6 +47,17 @@ impl LeafSet {
         self.is_place_for(key) || self.closes_the_ring()
     }
 
+    /// How far apart neighbours on the ring are on average, as a share of it in units of 2^-64; all of it for a node alone.
+    pub fn spacing(&self) -> u64 {
+        let (Some(first), Some(last)) = (self.counterclockwise.last(), self.clockwise.last()) else { return u64::MAX };
+        if self.closes_the_ring() {
+            let others =
+                self.clockwise.iter().chain(self.counterclockwise.iter().filter(|id| !self.clockwise.contains(id)));
+            return u64::MAX / (others.count() as u64 + 1);
+        }
+        first.clockwise_to(last).share() / (2 * LEAVES as u64)
+    }
+
     /// The sides meet: there are no other nodes.
     fn closes_the_ring(&self) -> bool {
         self.clockwise.iter().any(|leaf| self.counterclockwise.contains(leaf))
@@ -81,6 +92,11 @@ mod tests {
             let spans_all = nodes <= 2 * LEAVES;
             prop_assert!(!spans_all || leaves.iter().collect::<alloc::collections::BTreeSet<_>>().len() == nodes);
             prop_assert!(nodes >= 2 * LEAVES || leaves.covers(other));
+            let even = u64::MAX / (nodes as u64 + 1);
+            let spacing = leaves.spacing();
+            let is_plausible =
+                if nodes < 2 * LEAVES { spacing.abs_diff(even) <= even >> 20 } else { spacing <= u64::MAX / 8 };
+            prop_assert!(is_plausible);
         }
     }
 }

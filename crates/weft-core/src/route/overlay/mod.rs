@@ -31,16 +31,18 @@ pub use duplicates::Duplicates;
 pub use leaf_set::{LEAVES, LeafSet};
 pub use link::{Link, Pace, Quality};
 pub use loss::{Loss, run_length};
+pub use neighbour::Standing;
 pub use prefix_table::PrefixTable;
 pub use select::{Choice, NextHop, select};
 
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
-use neighbour::{Neighbour, Standing};
+use neighbour::Neighbour;
 use timers::Timers;
 use weft_units::{Duration, Instant, NodeId, Rng};
 use weft_wire::WireError;
+pub use weft_wire::call::Header;
 use weft_wire::overlay::{Message, NodeState, Query};
 
 /// Nodes in a cell of the table: a primary and two backups (Chimera's MAX_ENTRY).
@@ -75,23 +77,6 @@ pub struct Contact {
     pub id: NodeId,
     /// Its key and addresses, for the layer below; at most [`weft_wire::overlay::MAX_DETAILS`] bytes.
     pub details: Box<[u8]>,
-}
-
-/// What a packet on its way carries for the overlay.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Header {
-    /// Where to: to the node nearest to it.
-    pub key: NodeId,
-    /// The node that made the packet.
-    pub source: NodeId,
-    /// Which start of the source's program it is of; rises.
-    pub run: u32,
-    /// Counted by the source.
-    pub seq: u32,
-    /// How many nodes may still forward it.
-    pub hops_left: u8,
-    /// It was sent twice on its way, which happens once at most.
-    pub was_duplicated: bool,
 }
 
 /// How many nodes an overlay knows.
@@ -186,6 +171,16 @@ impl Overlay {
         self.own.id
     }
 
+    /// This node, as others know it.
+    pub fn contact(&self) -> &Contact {
+        &self.own
+    }
+
+    /// This node can be reached otherwise than before: who meets it from now on is told so.
+    pub fn set_own_details(&mut self, details: &[u8]) {
+        self.own.details = details.into();
+    }
+
     /// Whether it has found its place: before that it delivers nothing, and others route nothing by it.
     pub fn is_ready(&self) -> bool {
         self.state.is_ready
@@ -196,6 +191,11 @@ impl Overlay {
         self.table.get(id).map(|neighbour| &*neighbour.details)
     }
 
+    /// What another node is to this one, if it knows it.
+    pub fn standing(&self, id: NodeId) -> Option<Standing> {
+        self.table.get(id).map(|neighbour| neighbour.standing)
+    }
+
     /// What is known of the link to a neighbour.
     pub fn link(&self, id: NodeId) -> Option<&Link> {
         self.table.get(id).map(|neighbour| &neighbour.link)
@@ -204,6 +204,11 @@ impl Overlay {
     /// The nodes in table and leaf set.
     pub fn members(&self) -> impl Iterator<Item = NodeId> {
         self.table.iter().filter(|(_, neighbour)| neighbour.is_member()).map(|(id, _)| id)
+    }
+
+    /// Every node it knows of, in the order of their places: members, those on trial, and those that are silent.
+    pub fn known(&self) -> impl Iterator<Item = NodeId> {
+        self.table.iter().map(|(id, _)| id)
     }
 
     /// The nodes next to this one on the ring.
@@ -281,6 +286,25 @@ impl Overlay {
             neighbour.link.hasten();
             self.review(now, id);
         }
+    }
+
+    /// The layer below knows better how to reach a node.
+    pub fn set_details(&mut self, id: NodeId, details: &[u8]) {
+        if let Some(neighbour) = self.table.get_mut(id)
+            && *neighbour.details != *details
+        {
+            neighbour.details = details.into();
+        }
+    }
+
+    /// The layer below has met a node that may be of the overlay: it is tried.
+    pub fn handle_met(&mut self, now: Instant, contact: &Contact) {
+        self.consider(now, contact.id, &contact.details, true);
+    }
+
+    /// A node has taken its leave, or the layer below has seen it go.
+    pub fn handle_leave(&mut self, now: Instant, id: NodeId) {
+        self.forget(now, id);
     }
 
     /// Does what is due.

@@ -5,7 +5,7 @@
 
 use super::link::Quality;
 use super::neighbour::Neighbour;
-use super::{Header, Overlay};
+use super::{Duplicates, Header, Overlay};
 use alloc::vec::Vec;
 use weft_units::{Instant, NodeId, RingDistance};
 
@@ -65,24 +65,33 @@ fn remoteness(id: NodeId, key: NodeId) -> (RingDistance, NodeId) {
 }
 
 impl Overlay {
-    /// Where a packet goes that came here, or starts here. Marks its header for the next node.
+    /// Where a packet goes that came here, or starts here. Marks its header for the next node. The links it takes are watched closely
+    /// for a while: more packets will follow.
     pub fn next_hop(&mut self, now: Instant, header: &mut Header) -> NextHop {
-        if header.was_duplicated && !self.duplicates.is_new(now, header.source, header.run, header.seq) {
+        let mut duplicates = core::mem::take(&mut self.duplicates);
+        let next = self.next_hop_of_one(now, header, &mut duplicates);
+        self.duplicates = duplicates;
+        match next {
+            NextHop::Forward(id) => self.on_use(now, id),
+            NextHop::Duplicate(first, second) => {
+                self.on_use(now, first);
+                self.on_use(now, second);
+            }
+            NextHop::Deliver | NextHop::Drop => {}
+        }
+        next
+    }
+
+    /// As [`Overlay::next_hop`], for a packet that no others follow; its source counts it apart, with `duplicates` of its own.
+    pub fn next_hop_of_one(&self, now: Instant, header: &mut Header, duplicates: &mut Duplicates) -> NextHop {
+        if header.was_duplicated && !duplicates.is_new(now, header.source, header.run, header.seq) {
             return NextHop::Drop;
         }
         let next = self.way_to(header.key, !header.was_duplicated);
         if matches!(next, NextHop::Forward(_) | NextHop::Duplicate(..)) {
             let Some(hops_left) = header.hops_left.checked_sub(1) else { return NextHop::Drop };
             header.hops_left = hops_left;
-        }
-        match next {
-            NextHop::Forward(id) => self.on_use(now, id),
-            NextHop::Duplicate(first, second) => {
-                header.was_duplicated = true;
-                self.on_use(now, first);
-                self.on_use(now, second);
-            }
-            NextHop::Deliver | NextHop::Drop => {}
+            header.was_duplicated |= matches!(next, NextHop::Duplicate(..));
         }
         next
     }

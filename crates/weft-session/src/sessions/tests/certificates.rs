@@ -24,8 +24,12 @@ fn newcomer_and_hub(shows: &Certificate) -> (Sessions, Sessions) {
 }
 
 fn first_of(node: &mut Sessions, stamp: u64) -> Vec<u8> {
+    first_of_at(node, at(0), stamp)
+}
+
+fn first_of_at(node: &mut Sessions, now: Instant, stamp: u64) -> Vec<u8> {
     let mut out = [0; MAX_INITIATION_LEN];
-    let len = node.initiate(at(0), PEER, stamp, &mut out).unwrap();
+    let len = node.initiate(now, PEER, stamp, &mut out).unwrap();
     out[..len].to_vec()
 }
 
@@ -35,7 +39,7 @@ fn a_stranger_is_introduced_by_its_certificate_and_nothing_is_remembered() {
     let shown = certificate(&left);
     let (mut newcomer, mut hub) = newcomer_and_hub(&shown);
     let first = first_of(&mut newcomer, 1);
-    assert_eq!(first.len(), INITIATION_LEN + shown.encoded().len());
+    assert_eq!(first.len(), MAX_INITIATION_LEN, "as long as any other's");
     for _ in 0..3 {
         let (outcome, response) = answer(&mut hub, at(0), &first).unwrap();
         assert_eq!(outcome, Outcome::Introduced { certificate: Box::new(shown.clone()) });
@@ -74,6 +78,28 @@ fn a_peer_that_is_known_may_show_a_certificate_or_not() {
 }
 
 #[test]
+fn the_answer_shows_a_certificate_to_those_who_show_theirs() {
+    let (left, right) = identities();
+    let (mut a, mut b) = (node(&left, &right, 10), node(&right, &left, 20));
+    b.set_certificate(Some(&certificate(&right)));
+    let (_, response) = answer(&mut b, at(0), &first_of(&mut a, 1)).unwrap();
+    assert_eq!(response.len(), RESPONSE_LEN, "not to others");
+    a.set_certificate(Some(&certificate(&left)));
+    let first = first_of_at(&mut a, at(10), 2);
+    let (_, response) = answer(&mut b, at(10), &first).unwrap();
+    assert!(response.len() > RESPONSE_LEN && response.len() < first.len());
+    for position in 0..response.len() - 16 {
+        let mut changed = response.clone();
+        changed[position] ^= 0x10;
+        assert!(answer(&mut a, at(10), &changed).is_err(), "byte {position}");
+    }
+    assert!(a.shown_certificate(PEER).is_empty());
+    answer(&mut a, at(10), &response).unwrap();
+    assert_eq!(a.shown_certificate(PEER), certificate(&right).encoded());
+    pass(&mut a, &mut b);
+}
+
+#[test]
 fn a_changed_byte_in_a_long_initiation_gets_silence() {
     let (left, _) = identities();
     let (mut newcomer, mut hub) = newcomer_and_hub(&certificate(&left));
@@ -83,7 +109,7 @@ fn a_changed_byte_in_a_long_initiation_gets_silence() {
         changed[position] ^= 0x10;
         assert!(answer(&mut hub, at(0), &changed).is_err(), "byte {position}");
     }
-    for len in [INITIATION_LEN, first.len() - 1, first.len() + 1, MAX_INITIATION_LEN + 1] {
+    for len in [INITIATION_LEN, first.len() - 1, MAX_INITIATION_LEN + 1] {
         let mut other = first.clone();
         other.resize(len, 0);
         assert!(answer(&mut hub, at(0), &other).is_err(), "length {len}");

@@ -7,6 +7,7 @@ mod bottlenecks;
 mod bounds;
 mod edges;
 mod explicit;
+mod fleet;
 mod hashing;
 mod overlay;
 mod prototype;
@@ -32,6 +33,7 @@ pub(super) fn all() -> Vec<Row> {
     rows.push(asymmetry::ASYMMETRIC);
     rows.extend(overlay::ROWS);
     rows.extend(signalled::ROWS);
+    rows.push(fleet::B12);
     rows.extend(weights::ROWS);
     rows.extend(access::ROWS);
     rows.extend(tunnel::ROWS);

@@ -49,6 +49,18 @@ const NODE: &[Family<Status>] = &[
     counter("weft_relay_refused_datagrams_total", "Datagrams for others that were not passed on.", |n| {
         number(n.relay.as_ref()?.refused_datagrams)
     }),
+    gauge("weft_overlay_ready", "Whether this node has found its place in the overlay.", |n| {
+        flag(n.overlay.as_ref()?.ready)
+    }),
+    gauge("weft_overlay_members", "Nodes of the overlay that this node uses.", |n| {
+        Some(n.overlay.as_ref()?.members.iter().filter(|member| member.standing == "member").count() as f64)
+    }),
+    gauge("weft_overlay_calling", "Nodes that were called and have not answered yet.", |n| {
+        number(n.overlay.as_ref()?.calling as u64)
+    }),
+    counter("weft_overlay_losses_total", "How often a node of the overlay has fallen silent.", |n| {
+        number(n.overlay.as_ref()?.losses)
+    }),
     counter("weft_no_buffer_drops_total", "Packets and datagrams that came while no buffer was left.", |n| {
         number(n.no_buffer_drops)
     }),
@@ -283,6 +295,7 @@ mod tests {
             buffers_in_use: 0,
             buffers_peak: 0,
             relay: None,
+            overlay: None,
             no_buffer_drops: 0,
             socket_full_drops: 0,
         };

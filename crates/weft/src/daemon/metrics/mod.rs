@@ -81,6 +81,8 @@ fn metrics(tasks: &Sender) -> Answer {
     match tasks.ask(Request::Status) {
         Response::Status(status) => Answer::Metrics(families::write(&status)),
         Response::Refused { why } => Answer::Unavailable(why),
-        Response::Pongs { .. } | Response::Clients { .. } | Response::Done => Answer::Unavailable("no status".to_owned()),
+        Response::Pongs { .. } | Response::Clients { .. } | Response::Done => {
+            Answer::Unavailable("no status".to_owned())
+        }
     }
 }

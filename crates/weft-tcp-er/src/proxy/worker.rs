@@ -1,48 +1,42 @@
-//! The loop: one thread, edge-triggered, with everything the proxy holds.
+//! A worker: one thread, edge-triggered, with connections, descriptors and listening sockets of its own.
 
-use super::connection::{Calling, Connection, State};
+use super::connection::{Calling, Connection, State, port_range};
 use super::direction::Pumped;
 use super::granting::Granting;
 use super::listeners::Listeners;
-use super::nft;
-use super::orders::{Order, Orders};
-use super::policy::Policy;
 use super::pool::Pool;
-use super::ruleset::{Names, Role};
-use super::status::Status;
-use super::sys::{Happened, Poll, Socket};
+use super::ruleset::Role;
+use super::shared::{Settings, Shared};
+use super::status::Counts;
+use super::sys::{self, Happened, Poll, Socket};
 use super::table::{Id, Table};
-use super::{Room, room};
 use std::collections::VecDeque;
-use std::io::{self, Write as _};
+use std::io;
 use std::os::fd::AsRawFd as _;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// Connections accepted from one socket in a turn.
 const ACCEPTS: usize = 64;
 /// How long a client may take to say something that goes with the first packet.
 const EARLY: Duration = Duration::from_millis(2);
-/// How often the status is told, if it has changed.
-const TELL: Duration = Duration::from_secs(1);
 /// The longest wait.
-const IDLE: Duration = Duration::from_secs(1);
-/// Full, it takes connections in again when it is this full.
-const REOPEN: (usize, usize) = (9, 10);
+const IDLE: Duration = Duration::from_secs(60);
 
 /// Names of descriptors that are no legs; legs have theirs doubled, and one more for the server's.
-const ORDERS: u64 = u64::MAX;
+const BELL: u64 = u64::MAX;
 const FIRST_LISTENER: u64 = u64::MAX - 64;
 
-/// Everything.
-pub struct Relay {
-    names: Names,
+/// One of them.
+pub struct Worker<'a> {
+    /// Its number, from 0.
+    index: usize,
+    /// The mark of the proxy's own packets.
+    mark: u32,
+    shared: &'a Shared,
+    listeners: &'a Listeners,
+    settings: Arc<Settings>,
     poll: Poll,
-    orders: Orders,
-    listeners: Listeners,
-    nft: nft::Table,
-    policy: Policy,
-    room: Room,
-    is_open: bool,
     connections: Table,
     pool: Pool,
     granting: Granting,
@@ -50,60 +44,49 @@ pub struct Relay {
     listening: VecDeque<(Instant, Id)>,
     /// Connections with more to do than a turn.
     again: Vec<Id>,
-    status: Status,
-    told: (Instant, Status),
+    counts: Counts,
 }
 
-impl Relay {
-    /// Opens the listening sockets and makes the table, which takes nothing in before a policy comes.
+impl<'a> Worker<'a> {
+    /// Worker number `index`, in the thread it is made in: from now on that has descriptors of its own beside those that are open.
     ///
     /// # Errors
-    /// When the kernel or nft refuse.
-    pub fn new(names: Names) -> io::Result<Relay> {
+    /// When the kernel refuses.
+    pub fn new(index: usize, mark: u32, shared: &'a Shared, listeners: &'a Listeners) -> io::Result<Worker<'a>> {
+        sys::own_descriptors()?;
         let poll = Poll::new()?;
-        let orders = Orders::new()?;
-        poll.watch_input(orders.as_raw_fd(), ORDERS)?;
-        let listeners = Listeners::open(names.own)?;
-        for (index, listener) in listeners.all().iter().enumerate() {
-            poll.watch_input(listener.socket.as_raw_fd(), FIRST_LISTENER + index as u64)?;
+        shared.bell(index).map_or(Ok(()), |bell| poll.watch_input(bell.as_raw_fd(), BELL))?;
+        for (token, listener) in (FIRST_LISTENER..).zip(listeners.of(index)) {
+            poll.watch_input(listener.socket.as_raw_fd(), token)?;
         }
-        let nft = nft::Table::create(&names)?;
-        let room = room(0)?;
-        Ok(Relay {
-            names,
-            poll,
-            orders,
+        Ok(Worker {
+            index,
+            mark,
+            shared,
             listeners,
-            nft,
-            policy: Policy::default(),
-            pool: Pool::new(room.pipes),
-            room,
-            is_open: false,
+            settings: shared.settings(),
+            poll,
             connections: Table::default(),
+            pool: Pool::new(0),
             granting: Granting::new(Instant::now()),
             listening: VecDeque::new(),
             again: Vec::new(),
-            status: Status::default(),
-            told: (Instant::now(), Status::default()),
+            counts: Counts::default(),
         })
     }
 
-    /// Runs until nobody gives orders any more.
+    /// Runs until it is over.
     ///
     /// # Errors
-    /// When the kernel or nft fail.
+    /// When the kernel fails.
     pub fn run(&mut self) -> io::Result<()> {
         let mut happened = Vec::new();
-        loop {
+        while !self.shared.is_over() {
             let wait = self.time_to_wait();
             self.poll.wait(wait, &mut happened)?;
             for event in &happened {
                 match event.token {
-                    ORDERS => {
-                        if !self.take_orders()? {
-                            return Ok(());
-                        }
-                    }
+                    BELL => self.hear()?,
                     token if token >= FIRST_LISTENER => self.accept((token - FIRST_LISTENER) as usize)?,
                     _ => self.on_leg(event),
                 }
@@ -112,10 +95,15 @@ impl Relay {
                 self.pump(id);
             }
             self.call_silent(Instant::now());
-            self.granting.renew(Instant::now(), &mut self.connections);
-            self.reopen()?;
-            self.tell(Instant::now())?;
+            if let Some(uses) = self.granting.uses(Instant::now(), &mut self.connections) {
+                self.shared.share(self.index, uses);
+                self.granting.renew(self.shared, &mut self.connections);
+            }
+            self.counts.connections = self.connections.len() as u64;
+            self.counts.pipes = self.pool.lent() as u64;
+            self.shared.count(self.index, self.counts);
         }
+        Ok(())
     }
 
     fn time_to_wait(&self) -> Duration {
@@ -128,77 +116,57 @@ impl Relay {
         [early, granting].into_iter().flatten().min().unwrap_or(IDLE).min(IDLE)
     }
 
-    /// False when they have come to an end.
-    fn take_orders(&mut self) -> io::Result<bool> {
-        while let Some(order) = self.orders.next()? {
-            match order {
-                Order::Policy(policy) => self.set_policy(policy)?,
-                Order::Totals(totals) => self.granting.set(&totals),
-                Order::End => return Ok(false),
-            }
-        }
-        Ok(true)
-    }
-
-    fn set_policy(&mut self, policy: Policy) -> io::Result<()> {
-        self.room = room(policy.capacity)?;
-        self.pool.set_most(self.room.pipes);
-        self.status.congestion = self.listeners.choose_congestion(&policy.congestion);
-        self.policy = policy;
-        self.set_open(self.connections.len() < self.room.connections)?;
-        self.told.0 -= TELL;
+    /// Something that is shared has changed.
+    fn hear(&mut self) -> io::Result<()> {
+        self.shared.bell(self.index).map_or(Ok(()), |bell| bell.hear())?;
+        self.take_settings();
+        self.granting.renew(self.shared, &mut self.connections);
         Ok(())
     }
 
-    fn set_open(&mut self, open: bool) -> io::Result<()> {
-        self.is_open = open;
-        match open {
-            true => self.nft.open(&self.policy, &self.listeners.ports()),
-            false => self.nft.shut(),
-        }
+    fn take_settings(&mut self) {
+        self.settings = self.shared.settings();
+        self.pool.set_most(self.settings.room.pipes);
     }
 
-    fn reopen(&mut self) -> io::Result<()> {
-        let (of, whole) = REOPEN;
-        if !self.is_open && self.connections.len() <= self.room.connections * of / whole && self.room.connections > 0 {
-            self.set_open(true)?;
-        }
-        Ok(())
-    }
-
-    fn accept(&mut self, index: usize) -> io::Result<()> {
+    fn accept(&mut self, listener: usize) -> io::Result<()> {
+        self.take_settings();
+        let room = self.settings.room;
         for _ in 0..ACCEPTS {
-            let Some(listener) = self.listeners.all().get(index) else { return Ok(()) };
-            let (role, at) = (listener.role, listener.address);
+            let Some(listener) = self.listeners.of(self.index).get(listener) else { return Ok(()) };
             match listener.socket.accept() {
                 Ok(None) => break,
                 Ok(Some(client)) => {
-                    if self.connections.len() < self.room.connections + self.room.spare
-                        && let Ok(connection) = Connection::new(client, at, role)
+                    if !room.is_crammed(self.connections.len(), self.shared.connections())
+                        && let Ok(connection) = Connection::new(client, listener.address, listener.role)
                     {
-                        self.take_in(connection, role);
+                        self.take_in(connection, listener.role);
                     }
                 }
                 // Of one that has gone before it was accepted.
                 Err(why) if why.raw_os_error() == Some(libc::ECONNABORTED) => {}
                 Err(why) if !is_want_of_room(&why) => return Err(why),
-                Err(_) => return if self.is_open { self.set_open(false) } else { Ok(()) },
+                Err(_) => {
+                    self.shared.say_full();
+                    return Ok(());
+                }
             }
         }
-        if self.is_open && self.connections.len() >= self.room.connections {
-            self.set_open(false)?;
+        if room.is_full(self.connections.len(), self.shared.connections()) {
+            self.shared.say_full();
         }
         Ok(())
     }
 
     fn take_in(&mut self, connection: Connection, role: Role) {
-        self.status.taken += 1;
+        self.counts.taken += 1;
+        self.shared.one_more();
         let id = self.connections.insert(connection);
         let Some(connection) = self.connections.get_mut(id) else { return };
         if self.poll.watch(connection.client(), leg(id, false)).is_err() {
             self.reset(id);
         } else if role.is_egress() {
-            let rate = self.granting.granted(connection.peer_address());
+            let rate = self.shared.granted(connection.peer_address());
             connection.rate = rate;
             if rate.is_some() {
                 // The next renewal makes up for it.
@@ -215,17 +183,17 @@ impl Relay {
         if connection.state() != State::Listening {
             return;
         }
-        let rate = self.granting.granted(connection.peer_address());
-        let congestion = Some(self.status.congestion.as_str()).filter(|name| !name.is_empty());
-        let called = connection
-            .call(&Calling { mark: self.names.own, port: self.status.taken as u16, congestion, rate }, &mut self.pool);
+        let rate = self.shared.granted(connection.peer_address());
+        let congestion = Some(self.settings.congestion.as_str()).filter(|name| !name.is_empty());
+        let (ports, start) = (port_range(self.index, self.shared.workers()), self.counts.taken as usize);
+        let called = connection.call(&Calling { mark: self.mark, ports, start, congestion, rate }, &mut self.pool);
         let watched = |server: &Socket| self.poll.watch(server, leg(id, true));
         let result = called.and_then(|()| connection.server().map_or(Ok(()), watched));
         if result.is_err() {
-            self.status.unreachable += 1;
+            self.counts.unreachable += 1;
             self.drop_connection(id);
         } else {
-            self.status.up_bytes += connection.moved().0;
+            self.counts.up_bytes += connection.moved().0;
             self.granting.used(id, connection);
         }
     }
@@ -246,7 +214,7 @@ impl Relay {
             (Ok(()), State::Listening) if event.readable => self.call(id),
             (Ok(()), _) => self.pump(id),
             (Err(_), State::Connecting) if is_server => {
-                self.status.unreachable += 1;
+                self.counts.unreachable += 1;
                 self.drop_connection(id);
             }
             (Err(_), _) => self.reset(id),
@@ -258,8 +226,8 @@ impl Relay {
         let before = connection.moved();
         let result = connection.pump(&mut self.pool);
         let after = connection.moved();
-        self.status.up_bytes += after.0 - before.0;
-        self.status.down_bytes += after.1 - before.1;
+        self.counts.up_bytes += after.0 - before.0;
+        self.counts.down_bytes += after.1 - before.1;
         if before != after {
             self.granting.used(id, connection);
         }
@@ -268,7 +236,7 @@ impl Relay {
             Ok(Pumped::Again) => self.again.push(id),
             Ok(Pumped::Finished) => {
                 connection.end();
-                self.status.ended += 1;
+                self.counts.ended += 1;
                 self.drop_connection(id);
             }
             Err(_) => self.reset(id),
@@ -276,30 +244,15 @@ impl Relay {
     }
 
     fn reset(&mut self, id: Id) {
-        self.status.reset += 1;
+        self.counts.reset += 1;
         self.drop_connection(id);
     }
 
     fn drop_connection(&mut self, id: Id) {
         if let Some(mut connection) = self.connections.remove(id) {
+            self.shared.one_less();
             connection.abandon(&mut self.pool);
         }
-    }
-
-    fn tell(&mut self, now: Instant) -> io::Result<()> {
-        if now.saturating_duration_since(self.told.0) < TELL {
-            return Ok(());
-        }
-        self.status.connections = self.connections.len() as u64;
-        self.status.capacity = self.room.connections as u64;
-        self.status.is_open = self.is_open;
-        self.status.pipes = self.pool.lent() as u64;
-        if self.status != self.told.1 {
-            let mut out = io::stdout().lock();
-            writeln!(out, "{}", self.status).and_then(|()| out.flush())?;
-            self.told = (now, self.status.clone());
-        }
-        Ok(())
     }
 }
 

@@ -1,0 +1,246 @@
+//! What this node owns, and whom it tells: every minute it asks who holds the keys of its prefixes, and tells each of them itself.
+//!
+//! It asks at the key and, in turns, one or two mean distances between nodes beside it, on either side: a root that lies about who else
+//! holds the key hides the owner from no one.
+
+use super::region::Region;
+use super::{Context, DIRECTORY, REFRESH, beside, question};
+use crate::route::calls::{Calls, Patience};
+use crate::route::overlay::Contact;
+use alloc::boxed::Box;
+use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::vec::Vec;
+use weft_units::{Duration, Instant, NodeId};
+use weft_wire::overlay::Contacts;
+use weft_wire::ownership::Question;
+
+const PATIENCE: Patience = Patience { first: Duration::from_millis(500), tries: 3 };
+/// Between two questions about one key, however often its holders change.
+const ASK_AGAIN: Duration = Duration::from_secs(2);
+/// A holder that does not answer is told again after this, and twice as long, and so on; it may have to be met first.
+const TELL_AGAIN: Duration = Duration::from_secs(1);
+const TRIES: u32 = 4;
+/// Who was not named for so many rounds is told no more.
+const ROUNDS_UNNAMED: u64 = 3;
+/// Holders told at a time: more than those of sixteen prefixes in a large network.
+const MOST_HOLDERS: usize = 160;
+
+/// A key that one's own prefixes belong to.
+#[derive(Clone, Debug)]
+struct Place {
+    key: NodeId,
+    asked_at: Option<Instant>,
+    due: Instant,
+}
+
+/// A node that is told.
+#[derive(Clone, Debug)]
+struct Holder {
+    contact: Contact,
+    /// What it was told last, and how often.
+    seq: u64,
+    tries: u32,
+    /// When it is told again; far away when it has answered.
+    due: Instant,
+    named_in: u64,
+}
+
+/// What a holder is told.
+#[derive(Clone, Debug)]
+pub enum Telling {
+    /// A claim's number and certificate.
+    Claim(u64, Box<[u8]>),
+    /// A withdrawal's number.
+    Withdraw(u64),
+}
+
+/// An owner's side.
+#[derive(Clone, Debug)]
+pub struct Announcer {
+    /// None: it owns nothing, or withdrew.
+    certificate: Option<Box<[u8]>>,
+    started_unix_s: u64,
+    seq: u64,
+    round: u64,
+    round_at: Instant,
+    places: Vec<Place>,
+    asked: BTreeMap<u32, NodeId>,
+    holders: BTreeMap<NodeId, Holder>,
+    to_tell: BTreeSet<NodeId>,
+}
+
+impl Announcer {
+    /// A node that owns nothing yet; `started_unix_s` is the time of the instant zero, in seconds since 1970.
+    pub fn new(started_unix_s: u64) -> Announcer {
+        Announcer {
+            certificate: None,
+            started_unix_s,
+            seq: 0,
+            round: 0,
+            round_at: Instant::FAR_FUTURE,
+            places: Vec::new(),
+            asked: BTreeMap::new(),
+            holders: BTreeMap::new(),
+            to_tell: BTreeSet::new(),
+        }
+    }
+
+    /// From now on this node owns what the certificate says; none withdraws all.
+    pub fn own(&mut self, at: &Context<'_>, certificate: Option<(&[u8], &[Region])>) {
+        self.certificate = certificate.map(|(bytes, _)| bytes.into());
+        let regions = certificate.into_iter().flat_map(|(_, regions)| regions);
+        let keys: BTreeSet<NodeId> = regions.map(|region| region.key(at.authority)).collect();
+        self.places = keys.into_iter().map(|key| Place { key, asked_at: None, due: at.now }).collect();
+        self.asked.clear();
+        self.begin_round(at.now);
+        self.tell_all(at.now);
+        if self.certificate.is_none() {
+            self.round_at = Instant::FAR_FUTURE;
+        }
+    }
+
+    /// This node can be reached otherwise than before: everybody is told.
+    pub fn contact_changed(&mut self, now: Instant) {
+        if self.certificate.is_some() {
+            self.begin_round(now);
+            self.tell_all(now);
+        }
+    }
+
+    /// A holder says that others hold a key now.
+    pub fn renew(&mut self, now: Instant, from: NodeId, key: NodeId) {
+        if !self.holders.contains_key(&from) {
+            return;
+        }
+        for place in self.places.iter_mut().filter(|place| place.key == key) {
+            let earliest = place.asked_at.map_or(now, |at| (at + ASK_AGAIN).max(now));
+            place.due = place.due.min(earliest);
+        }
+    }
+
+    /// Those that hold a key were named, in answer to a call; false if this was none of its calls.
+    pub fn on_holders(&mut self, now: Instant, number: u32, contacts: Contacts<'_>) {
+        if self.asked.remove(&number).is_none() {
+            return;
+        }
+        for named in contacts {
+            if self.holders.len() >= MOST_HOLDERS && !self.holders.contains_key(&named.id) {
+                continue;
+            }
+            let contact = Contact { id: named.id, details: named.details.into() };
+            let is_new = Holder { contact: contact.clone(), seq: 0, tries: 0, due: now, named_in: self.round };
+            let holder = self.holders.entry(named.id).or_insert(is_new);
+            (holder.contact, holder.named_in) = (contact, self.round);
+            if holder.seq < self.seq {
+                (holder.seq, holder.tries, holder.due) = (self.seq, 0, now);
+            }
+        }
+    }
+
+    /// A call was not answered.
+    pub fn on_unanswered(&mut self, now: Instant, number: u32) {
+        if let Some(key) = self.asked.remove(&number) {
+            for place in self.places.iter_mut().filter(|place| place.key == key) {
+                place.due = place.due.min(now + ASK_AGAIN);
+            }
+        }
+    }
+
+    /// Whether a call was this one's.
+    pub fn has_asked(&self, number: u32) -> bool {
+        self.asked.contains_key(&number)
+    }
+
+    /// A holder's answer to a claim; whether it is to this node's last one.
+    pub fn on_verdict(&mut self, from: NodeId, seq: u64) -> bool {
+        match self.holders.get_mut(&from) {
+            Some(holder) if holder.seq == seq && holder.due != Instant::FAR_FUTURE => {
+                holder.due = Instant::FAR_FUTURE;
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// Does what is due.
+    pub fn handle_timeout(&mut self, at: &Context<'_>, calls: &mut Calls) {
+        if at.now >= self.round_at {
+            self.begin_round(at.now);
+        }
+        for n in 0..self.places.len() {
+            self.ask(at, calls, n);
+        }
+        for (id, holder) in self.holders.iter_mut().filter(|(_, holder)| holder.due <= at.now) {
+            if holder.tries >= TRIES {
+                holder.due = Instant::FAR_FUTURE;
+            } else {
+                holder.due = at.now + TELL_AGAIN * (1 << holder.tries);
+                holder.tries += 1;
+                self.to_tell.insert(*id);
+            }
+        }
+    }
+
+    /// When to call [`Announcer::handle_timeout`].
+    pub fn next_timeout(&self) -> Instant {
+        let places = self.places.iter().map(|place| place.due);
+        places.chain(self.holders.values().map(|holder| holder.due)).min().unwrap_or(self.round_at).min(self.round_at)
+    }
+
+    /// Whom to tell next, and what.
+    pub fn poll(&mut self) -> Option<(NodeId, Telling)> {
+        loop {
+            let holder = self.to_tell.first().copied()?;
+            if let Some(telling) = self.take(holder) {
+                return Some((holder, telling));
+            }
+        }
+    }
+
+    /// What is to be told to this holder now.
+    pub fn take(&mut self, holder: NodeId) -> Option<Telling> {
+        if !self.to_tell.remove(&holder) {
+            return None;
+        }
+        let seq = self.holders.get(&holder)?.seq;
+        Some(self.certificate.clone().map_or(Telling::Withdraw(seq), |certificate| Telling::Claim(seq, certificate)))
+    }
+
+    /// How to reach a holder.
+    pub fn details(&self, holder: NodeId) -> Option<&[u8]> {
+        self.holders.get(&holder).map(|holder| &*holder.contact.details)
+    }
+
+    /// Nodes that are told.
+    pub fn holders(&self) -> impl Iterator<Item = NodeId> {
+        self.holders.keys().copied()
+    }
+
+    fn begin_round(&mut self, now: Instant) {
+        let clock = self.started_unix_s + (now - Instant::ZERO).as_secs();
+        self.seq = clock.max(self.seq + 1);
+        self.round += 1;
+        self.round_at = now + REFRESH;
+        self.places.iter_mut().for_each(|place| place.due = now);
+        let (round, is_owner) = (self.round, self.certificate.is_some());
+        self.holders.retain(|_, holder| !is_owner || holder.named_in + ROUNDS_UNNAMED >= round);
+    }
+
+    fn tell_all(&mut self, now: Instant) {
+        for holder in self.holders.values_mut() {
+            (holder.seq, holder.tries, holder.due) = (self.seq, 0, now);
+        }
+    }
+
+    fn ask(&mut self, at: &Context<'_>, calls: &mut Calls, n: usize) {
+        let Some(place) = self.places.get_mut(n).filter(|place| place.due <= at.now) else { return };
+        (place.asked_at, place.due) = (Some(at.now), Instant::FAR_FUTURE);
+        let body = question(Question::Holders(place.key));
+        for attempt in if self.round.is_multiple_of(2) { [0, 1, 2] } else { [0, 3, 4] } {
+            let key = beside(at.overlay, place.key, attempt);
+            if let Ok(number) = calls.call(at.now, at.overlay, key, DIRECTORY, &body, PATIENCE) {
+                self.asked.insert(number, place.key);
+            }
+        }
+    }
+}

@@ -1,0 +1,117 @@
+//! What was found lately, and what was not.
+
+use super::region::{self, Region};
+use super::{Found, Owner};
+use alloc::boxed::Box;
+use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
+use core::net::IpAddr;
+use weft_units::{Duration, Instant, NodeId};
+use weft_wire::certificate::Prefix;
+
+/// For how long an owner is known.
+const OWNER_FOR: Duration = Duration::from_secs(60);
+/// For how long it is known that there is none.
+const NOBODY_FOR: Duration = Duration::from_secs(5);
+/// For how long a place where an owner was not reached is not believed.
+const FAILED_FOR: Duration = Duration::from_secs(10);
+/// Entries of each kind.
+const MOST: usize = 1_024;
+
+/// Values that hold for a while, in a bounded number of prefixes.
+#[derive(Clone, Debug)]
+struct Timed<T>(BTreeMap<Prefix, (Instant, T)>);
+
+impl<T> Default for Timed<T> {
+    fn default() -> Timed<T> {
+        Timed(BTreeMap::new())
+    }
+}
+
+impl<T> Timed<T> {
+    /// Of the longest prefix that holds an address.
+    fn get(&self, now: Instant, address: IpAddr) -> Option<&T> {
+        let mut known = region::matches(&self.0, address).map(|(_, entry)| entry);
+        known.find(|(until, _)| *until > now).map(|(_, value)| value)
+    }
+
+    /// Who ends first makes room.
+    fn put(&mut self, prefix: Prefix, until: Instant, value: T) {
+        if self.0.len() >= MOST
+            && let Some((first, _)) =
+                self.0.iter().min_by_key(|(_, (until, _))| *until).map(|(prefix, e)| (*prefix, e.0))
+        {
+            self.0.remove(&first);
+        }
+        self.0.insert(prefix, (until, value));
+    }
+}
+
+/// Where an owner was not reached.
+#[derive(Clone, Debug)]
+struct Failure {
+    owner: NodeId,
+    details: Box<[u8]>,
+    count: usize,
+}
+
+/// Owners, addresses of nobody, and owners that were not where they were said to be.
+#[derive(Clone, Debug, Default)]
+pub struct Cache {
+    owners: Timed<Owner>,
+    nobody: Timed<()>,
+    failures: Timed<Failure>,
+}
+
+impl Cache {
+    /// What is known of an address.
+    pub fn get(&self, now: Instant, address: IpAddr) -> Option<Found> {
+        let owner = self.owners.get(now, address).map(|owner| Found::Owner(owner.clone()));
+        owner.or_else(|| self.nobody.get(now, address).map(|()| Found::Nobody))
+    }
+
+    /// Keeps what was found.
+    pub fn put(&mut self, now: Instant, address: IpAddr, found: &Found) {
+        match found {
+            Found::Owner(owner) => self.owners.put(scope(owner.prefix, address), now + OWNER_FOR, owner.clone()),
+            Found::Nobody => self.nobody.put((address, region::width(address)), now + NOBODY_FOR, ()),
+            Found::NoAnswer => {}
+        }
+    }
+
+    /// An owner was not reached where it was said to be.
+    pub fn fail(&mut self, now: Instant, owner: NodeId) {
+        let known: Vec<(Prefix, Owner)> = self
+            .owners
+            .0
+            .iter()
+            .filter(|(_, (_, o))| o.id == owner)
+            .map(|(scope, (_, o))| (*scope, o.clone()))
+            .collect();
+        self.forget(owner);
+        for (scope, Owner { details, .. }) in known {
+            let count = self.failures(now, scope.0) + 1;
+            self.failures.put(scope, now + FAILED_FOR, Failure { owner, details, count });
+        }
+    }
+
+    /// How often the owner of an address was not reached lately.
+    pub fn failures(&self, now: Instant, address: IpAddr) -> usize {
+        self.failures.get(now, address).map_or(0, |failure| failure.count)
+    }
+
+    /// Whether an owner has just not been reached there.
+    pub fn has_failed(&self, now: Instant, address: IpAddr, owner: NodeId, details: &[u8]) -> bool {
+        self.failures.get(now, address).is_some_and(|f| f.owner == owner && *f.details == *details)
+    }
+
+    /// Forgets what was found of an owner.
+    pub fn forget(&mut self, owner: NodeId) {
+        self.owners.0.retain(|_, (_, known)| known.id != owner);
+    }
+}
+
+/// For which addresses an owner was found: the prefixes of two owners do not overlap, but a default route lies around all others.
+fn scope(prefix: Prefix, address: IpAddr) -> Prefix {
+    if Region::of(prefix).prefix().1 == 0 { (address, region::width(address)) } else { prefix }
+}

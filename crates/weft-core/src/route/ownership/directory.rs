@@ -1,0 +1,361 @@
+//! The parts together: what comes in goes to the one it is for, and what is due is done.
+
+use super::announce::{Announcer, Telling};
+use super::cache::Cache;
+use super::lookup::Lookups;
+use super::store::Store;
+use super::{Conflict, Context, DIRECTORY, Event, Found, Region, holders, verified};
+use crate::route::calls::{self, Asked, CallError, Calls, Patience};
+use crate::route::overlay::{LeafSet, Overlay, Transmit};
+use alloc::collections::{BTreeMap, VecDeque};
+use alloc::vec::Vec;
+use core::net::IpAddr;
+use weft_units::{Duration, Instant, NodeId, Rng};
+use weft_wire::WireError;
+use weft_wire::call;
+use weft_wire::overlay::Contact;
+use weft_wire::ownership::{Claim, Message, Question, Reply, Verdict, emit_holders};
+
+/// Looks for claims that ended.
+const SWEEP: Duration = Duration::from_secs(10);
+/// Holders that tell an owner that a key has other holders: one of them may be new itself, or fail.
+const RENEWING: usize = 3;
+/// A conflict is reported again after this.
+const REPORT_AGAIN: Duration = Duration::from_secs(600);
+/// Conflicts that are remembered as reported.
+const MOST_REPORTED: usize = 64;
+
+/// A node's part in knowing who owns what.
+#[derive(Clone, Debug)]
+pub struct Directory {
+    calls: Calls,
+    store: Store,
+    announcer: Announcer,
+    lookups: Lookups,
+    cache: Cache,
+    /// As last seen.
+    leaves: Option<LeafSet>,
+    sweep_at: Instant,
+    reported: BTreeMap<Conflict, Instant>,
+    replies: VecDeque<(NodeId, Reaction)>,
+    events: VecDeque<Event>,
+}
+
+/// What is said to an owner.
+#[derive(Clone, Copy, Debug)]
+enum Reaction {
+    Verdict(u64, Verdict),
+    Renew(NodeId),
+}
+
+impl Directory {
+    /// A node that owns nothing yet. `started_unix_s` is the time of the instant zero, in seconds since 1970; `run` is higher than at the
+    /// program's last start.
+    pub fn new(started_unix_s: u64, run: u32, rng: Rng) -> Directory {
+        Directory {
+            calls: Calls::new(run, rng),
+            store: Store::default(),
+            announcer: Announcer::new(started_unix_s),
+            lookups: Lookups::default(),
+            cache: Cache::default(),
+            leaves: None,
+            sweep_at: Instant::ZERO,
+            reported: BTreeMap::new(),
+            replies: VecDeque::new(),
+            events: VecDeque::new(),
+        }
+    }
+
+    /// Claims what a certificate of this node gives it, from now on; nothing after one that does not hold.
+    pub fn own(&mut self, at: &Context<'_>, certificate: &[u8]) {
+        let grant = at.authority.check(certificate).filter(|grant| grant.owner == at.overlay.id());
+        let regions: Vec<Region> =
+            grant.iter().flat_map(|grant| &grant.prefixes).map(|prefix| Region::of(*prefix)).collect();
+        self.announcer.own(at, grant.map(|_| (certificate, &*regions)));
+        self.handle_timeout(at);
+    }
+
+    /// Claims nothing any more, and says so to all who keep claims of this node.
+    pub fn withdraw(&mut self, at: &Context<'_>) {
+        self.announcer.own(at, None);
+        self.handle_timeout(at);
+    }
+
+    /// The overlay's contact of this node has changed: all holders are told.
+    pub fn contact_changed(&mut self, at: &Context<'_>) {
+        self.announcer.contact_changed(at.now);
+        self.handle_timeout(at);
+    }
+
+    /// Looks up who owns an address: an event tells, at once if it is known.
+    pub fn look_up(&mut self, at: &Context<'_>, address: IpAddr) {
+        let kept = self.store.owner_of(at.now, address).and_then(|claim| verified(at.authority, claim, address));
+        let kept = kept.filter(|owner| owner.prefix.1 > 0 && self.cache.failures(at.now, address) == 0);
+        let found = match kept {
+            Some(owner) => Some(Found::Owner(owner)),
+            None => self.cache.get(at.now, address),
+        };
+        if let Some(found) = found {
+            self.events.push_back(Event::Found(address, found));
+            return;
+        }
+        let failures = self.cache.failures(at.now, address);
+        if !self.lookups.begin(at, &mut self.calls, address, failures) {
+            self.events.push_back(Event::Found(address, Found::NoAnswer));
+        }
+        self.settle(at);
+    }
+
+    /// An owner was not reached where it was said to be: it is forgotten, and asked for elsewhere the next time.
+    pub fn handle_unreachable(&mut self, now: Instant, owner: NodeId) {
+        self.cache.fail(now, owner);
+    }
+
+    /// A node's certificates hold no more.
+    pub fn revoke(&mut self, owner: NodeId) {
+        self.store.forget(owner);
+        self.cache.forget(owner);
+    }
+
+    /// Makes a call to the root of a key, for an application other than 0; an event tells its end.
+    ///
+    /// # Errors
+    /// [`CallError`]; nothing was sent then.
+    pub fn call(
+        &mut self,
+        at: &Context<'_>,
+        key: NodeId,
+        application: u16,
+        body: &[u8],
+        patience: Patience,
+    ) -> Result<u32, CallError> {
+        let number = self.calls.call(at.now, at.overlay, key, application, body, patience);
+        self.settle(at);
+        number
+    }
+
+    /// Answers an application's call.
+    ///
+    /// # Errors
+    /// [`CallError::TooLong`].
+    pub fn answer(&mut self, at: &Context<'_>, asked: &Asked, body: &[u8]) -> Result<(), CallError> {
+        let answered = self.calls.answer(at.now, at.overlay, asked, body);
+        self.settle(at);
+        answered
+    }
+
+    /// Whether a message is for the directory, and not for the overlay.
+    pub fn is_for(bytes: &[u8]) -> bool {
+        bytes.first().is_some_and(|kind| *kind >= call::FIRST_TYPE)
+    }
+
+    /// Takes in a message of the authenticated node `from`.
+    ///
+    /// # Errors
+    /// [`WireError`]; nothing has changed then.
+    pub fn handle_message(&mut self, at: &Context<'_>, from: NodeId, bytes: &[u8]) -> Result<(), WireError> {
+        match self.calls.handle_message(at.now, at.overlay, from, bytes) {
+            Err(WireError::UnknownType) => match Message::parse(bytes)? {
+                Message::Claim(claim) => self.on_claim(at, from, claim),
+                Message::Withdraw { seq } => self.on_withdrawal(at, from, seq),
+                Message::Verdict { seq, verdict } => self.on_verdict(from, seq, verdict),
+                Message::Renew { key } => self.announcer.renew(at.now, from, key),
+            },
+            done => done?,
+        }
+        self.handle_timeout(at);
+        Ok(())
+    }
+
+    /// Does what is due; to be called, too, when the overlay's leaf set may have changed.
+    pub fn handle_timeout(&mut self, at: &Context<'_>) {
+        if self.leaves.as_ref() != Some(at.overlay.leaves()) {
+            self.on_leaves(at);
+        }
+        if at.now >= self.sweep_at {
+            self.sweep_at = at.now + SWEEP;
+            self.store.expire(at.now);
+            self.reported.retain(|_, reported_at| at.now - *reported_at < REPORT_AGAIN);
+        }
+        self.calls.handle_timeout(at.now, at.overlay);
+        self.settle(at);
+        self.announcer.handle_timeout(at, &mut self.calls);
+        self.tell_itself(at);
+        self.lookups.handle_timeout(at, &mut self.calls);
+        self.settle(at);
+    }
+
+    /// When to call [`Directory::handle_timeout`].
+    pub fn next_timeout(&self) -> Instant {
+        let own = self.announcer.next_timeout().min(self.lookups.next_timeout());
+        self.calls.next_timeout().min(own).min(self.sweep_at)
+    }
+
+    /// Writes the next message into `out`, which has room for [`MAX_MESSAGE`] bytes; gives whom it is for: a neighbour, or a node that
+    /// [`Directory::details`] tells how to reach. To be called until it gives none, after each `handle_*` and whatever is looked up,
+    /// called or owned.
+    pub fn poll_transmit(&mut self, overlay: &Overlay, out: &mut [u8]) -> Option<Transmit> {
+        loop {
+            if let Some((to, bytes)) = self.calls.poll_transmit() {
+                let Some(room) = out.get_mut(..bytes.len()) else { continue };
+                room.copy_from_slice(&bytes);
+                return Some(Transmit { to, via: overlay.via(to), len: bytes.len() });
+            }
+            let (to, emitted) = match self.replies.pop_front() {
+                Some((to, Reaction::Verdict(seq, verdict))) => (to, Message::Verdict { seq, verdict }.emit(out)),
+                Some((to, Reaction::Renew(key))) => (to, Message::Renew { key }.emit(out)),
+                None => {
+                    let (holder, telling) = self.announcer.poll()?;
+                    let own = &overlay.contact().details;
+                    let message = match &telling {
+                        Telling::Claim(seq, certificate) => {
+                            Message::Claim(Claim { seq: *seq, details: own, certificate })
+                        }
+                        Telling::Withdraw(seq) => Message::Withdraw { seq: *seq },
+                    };
+                    (holder, message.emit(out))
+                }
+            };
+            if let Ok(len) = emitted {
+                return Some(Transmit { to, via: overlay.via(to), len });
+            }
+        }
+    }
+
+    /// How to reach a node that is no neighbour: one that holds claims of this node, or whose claim this node holds.
+    pub fn details(&self, id: NodeId) -> Option<&[u8]> {
+        self.announcer.details(id).or_else(|| self.store.details(id))
+    }
+
+    /// What happened.
+    pub fn poll_event(&mut self) -> Option<Event> {
+        self.events.pop_front()
+    }
+
+    /// Owners whose claims are kept here, and their prefixes.
+    pub fn kept(&self) -> (usize, usize) {
+        self.store.len()
+    }
+
+    /// The nodes that were told what this node owns.
+    pub fn holders(&self) -> impl Iterator<Item = NodeId> {
+        self.announcer.holders()
+    }
+
+    fn on_claim(&mut self, at: &Context<'_>, from: NodeId, claim: Claim<'_>) {
+        let belongs = |region: Region| at.overlay.leaves().covers(region.key(at.authority));
+        let mut conflicts = Vec::new();
+        let verdict = self.store.claim(at.now, at.authority, from, claim, belongs, &mut conflicts);
+        for conflict in conflicts {
+            if self.reported.len() < MOST_REPORTED && self.reported.insert(conflict, at.now).is_none() {
+                self.events.push_back(Event::Conflict(conflict));
+            }
+        }
+        self.answer_owner(at, from, claim.seq, verdict);
+    }
+
+    fn on_withdrawal(&mut self, at: &Context<'_>, from: NodeId, seq: u64) {
+        let verdict = self.store.withdraw(at.now, from, seq);
+        self.answer_owner(at, from, seq, verdict);
+    }
+
+    fn answer_owner(&mut self, at: &Context<'_>, owner: NodeId, seq: u64, verdict: Verdict) {
+        if owner == at.overlay.id() {
+            self.on_verdict(owner, seq, verdict);
+        } else {
+            self.replies.push_back((owner, Reaction::Verdict(seq, verdict)));
+        }
+    }
+
+    /// This node may hold what it owns itself.
+    fn tell_itself(&mut self, at: &Context<'_>) {
+        let own = at.overlay.contact();
+        match self.announcer.take(own.id) {
+            Some(Telling::Claim(seq, certificate)) => {
+                let claim = Claim { seq, details: &own.details, certificate: &certificate };
+                self.on_claim(at, own.id, claim);
+            }
+            Some(Telling::Withdraw(seq)) => self.on_withdrawal(at, own.id, seq),
+            None => {}
+        }
+    }
+
+    fn on_verdict(&mut self, from: NodeId, seq: u64, verdict: Verdict) {
+        // Who holds nothing of it any more was told so that it forgets what it held.
+        if self.announcer.on_verdict(from, seq) && !matches!(verdict, Verdict::Taken | Verdict::Elsewhere) {
+            self.events.push_back(Event::Refused(from, verdict));
+        }
+    }
+
+    /// Others than before may be the nearest to some key: their owners are told.
+    fn on_leaves(&mut self, at: &Context<'_>) {
+        let leaves = at.overlay.leaves().clone();
+        let own = at.overlay.id();
+        if let Some(former) = self.leaves.replace(leaves.clone()) {
+            for (region, owners) in self.store.regions() {
+                let key = region.key(at.authority);
+                let (before, after) = (holders(own, &former, key), holders(own, &leaves, key));
+                if before != after && after.iter().take(RENEWING).any(|id| *id == own) {
+                    self.replies.extend(owners.into_iter().map(|owner| (owner, Reaction::Renew(key))));
+                }
+            }
+        }
+    }
+
+    /// Sees to what the calls brought, and what this node has to tell itself.
+    fn settle(&mut self, at: &Context<'_>) {
+        while let Some(event) = self.calls.poll_event() {
+            match event {
+                calls::Event::Asked(asked) if asked.application == DIRECTORY => self.reply(at, &asked),
+                calls::Event::Answered { number, body, .. } if self.announcer.has_asked(number) => {
+                    match Reply::parse(&body) {
+                        Ok(Reply::Holders(contacts)) => self.announcer.on_holders(at.now, number, contacts),
+                        _ => self.announcer.on_unanswered(at.now, number),
+                    }
+                }
+                calls::Event::Answered { number, by, body } if self.lookups.has_asked(number) => {
+                    let reply = Reply::parse(&body).ok();
+                    self.lookups.on_reply(at, &mut self.calls, &self.cache, number, by, reply);
+                }
+                calls::Event::Unanswered { number } if self.announcer.has_asked(number) => {
+                    self.announcer.on_unanswered(at.now, number);
+                }
+                calls::Event::Unanswered { number } if self.lookups.has_asked(number) => {
+                    self.lookups.on_unanswered(number);
+                }
+                other => self.events.push_back(Event::Call(other)),
+            }
+        }
+        while let Some((address, found)) = self.lookups.poll() {
+            self.cache.put(at.now, address, &found);
+            self.events.push_back(Event::Found(address, found));
+        }
+    }
+
+    /// Answers a question about what is kept here.
+    fn reply(&mut self, at: &Context<'_>, asked: &Asked) {
+        let mut out = [0; call::MAX_BODY];
+        let emitted = match Question::parse(&asked.body) {
+            Ok(Question::Holders(key)) => self.name_holders(at, key, &mut out),
+            Ok(Question::Owner { key, address }) => match self.store.owner_of(at.now, address) {
+                Some(claim) => Reply::Owner(claim).emit(&mut out),
+                None if holders(at.overlay.id(), at.overlay.leaves(), key).contains(&at.overlay.id()) => {
+                    Reply::Nobody.emit(&mut out)
+                }
+                None => self.name_holders(at, key, &mut out),
+            },
+            Err(error) => Err(error),
+        };
+        if let Ok(len) = emitted {
+            // A body that was just written into a body's room is not too long.
+            let _ = self.calls.answer(at.now, at.overlay, asked, out.get(..len).unwrap_or_default());
+        }
+    }
+
+    fn name_holders(&self, at: &Context<'_>, key: NodeId, out: &mut [u8]) -> Result<usize, WireError> {
+        let own = at.overlay.contact();
+        let details = |id| if id == own.id { Some(&*own.details) } else { at.overlay.details(id) };
+        let ids = holders(own.id, at.overlay.leaves(), key);
+        emit_holders(ids.into_iter().filter_map(|id| Some(Contact { id, details: details(id)? })), out)
+    }
+}

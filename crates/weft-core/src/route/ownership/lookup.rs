@@ -1,0 +1,228 @@
+//! Who owns an address: its regions are asked for, the longest first, which decides; the next one as soon as there is a first doubt, so
+//! that who keeps a coarse region, in which everybody's addresses are, is asked only about what is not in a finer one.
+//!
+//! A holder may be silent, new, or lie. A question without an answer is asked again at once beside the key, where other holders are, or of one
+//! that is named instead; that nobody owns an address is believed of two, and an owner by its certificate only.
+
+use super::cache::Cache;
+use super::region::{LEVELS, Region};
+use super::{Context, DIRECTORY, Found, Owner, beside, question, verified};
+use crate::route::calls::{Calls, Patience};
+use alloc::collections::{BTreeMap, VecDeque};
+use alloc::vec::Vec;
+use core::net::IpAddr;
+use weft_units::{Duration, Instant, NodeId};
+use weft_wire::overlay::Contacts;
+use weft_wire::ownership::{Question, Reply};
+
+/// Questions about one region: at the key, then on either side of it.
+const ATTEMPTS: usize = 8;
+/// A question is asked elsewhere if there is no answer after so many milliseconds.
+const ASK_ELSEWHERE_MS: [u64; ATTEMPTS] = [300, 300, 400, 400, 500, 500, 1_000, 2_000];
+/// A late answer counts, too.
+const PATIENCE: Patience = Patience { first: Duration::from_secs(4), tries: 1 };
+/// Addresses that are looked up at a time.
+pub const MOST: usize = 64;
+
+/// What is known of one region.
+#[derive(Clone, Debug)]
+enum Progress {
+    Asking {
+        attempts: usize,
+        /// One answer for each that said there is nobody.
+        denied_by: Vec<NodeId>,
+        /// Those who named others, and who were named.
+        passed: Vec<NodeId>,
+        /// A holder somebody named, to be asked next.
+        named: Option<NodeId>,
+        /// When it is asked elsewhere; far away before the first question.
+        due: Instant,
+    },
+    Decided(Option<Owner>),
+    /// Not all were silent, but nothing is certain.
+    Unknown,
+}
+
+/// One address that is looked up.
+#[derive(Clone, Debug)]
+struct Lookup {
+    regions: [(NodeId, Progress); LEVELS],
+    /// Where the first question goes: elsewhere after the owner was not reached where the first holder said it was.
+    first: usize,
+}
+
+/// The addresses that are looked up.
+#[derive(Clone, Debug, Default)]
+pub struct Lookups {
+    open: BTreeMap<IpAddr, Lookup>,
+    asked: BTreeMap<u32, (IpAddr, usize)>,
+    found: VecDeque<(IpAddr, Found)>,
+}
+
+impl Lookups {
+    /// Begins to look an address up, unless that is being done; false if too many are.
+    pub fn begin(&mut self, at: &Context<'_>, calls: &mut Calls, address: IpAddr, failures: usize) -> bool {
+        if self.open.contains_key(&address) {
+            return true;
+        }
+        if self.open.len() >= MOST {
+            return false;
+        }
+        let asking = || Progress::Asking {
+            attempts: 0,
+            denied_by: Vec::new(),
+            passed: Vec::new(),
+            named: None,
+            due: Instant::FAR_FUTURE,
+        };
+        let regions = Region::around(address).map(|region| (region.key(at.authority), asking()));
+        self.open.insert(address, Lookup { regions, first: failures });
+        self.ask(at, calls, address, 0);
+        true
+    }
+
+    /// Whether a call was one of these.
+    pub fn has_asked(&self, number: u32) -> bool {
+        self.asked.contains_key(&number)
+    }
+
+    /// An answer came.
+    pub fn on_reply(
+        &mut self,
+        at: &Context<'_>,
+        calls: &mut Calls,
+        cache: &Cache,
+        number: u32,
+        by: NodeId,
+        reply: Option<Reply<'_>>,
+    ) {
+        let Some((address, level)) = self.asked.remove(&number) else { return };
+        let least = Region::around(address).get(level).map_or(0, |region| region.prefix().1);
+        let owner = match reply {
+            Some(Reply::Owner(claim)) => match verified(at.authority, claim, address) {
+                Some(owner) if owner.prefix.1 >= least => Some(owner),
+                Some(_) => None,
+                // Who says what is not so has said nothing.
+                None => return self.ask_unless_asked(at, calls, address, level),
+            },
+            Some(Reply::Nobody) => None,
+            Some(Reply::Holders(contacts)) => {
+                self.redirect(address, level, by, contacts);
+                return self.ask_unless_asked(at, calls, address, level);
+            }
+            None => return self.ask_unless_asked(at, calls, address, level),
+        };
+        if owner.as_ref().is_some_and(|owner| cache.has_failed(at.now, address, owner.id, &owner.details)) {
+            return self.ask_unless_asked(at, calls, address, level);
+        }
+        let Some((_, progress)) = self.open.get_mut(&address).and_then(|lookup| lookup.regions.get_mut(level)) else {
+            return;
+        };
+        let Progress::Asking { denied_by, .. } = progress else { return };
+        if owner.is_none() {
+            denied_by.push(by);
+            let is_sure = denied_by.iter().any(|other| *other != by) || denied_by.len() == ATTEMPTS;
+            if !is_sure {
+                return self.ask_unless_asked(at, calls, address, level);
+            }
+        }
+        *progress = Progress::Decided(owner);
+        self.conclude(calls, address);
+    }
+
+    /// Calls were never answered.
+    pub fn on_unanswered(&mut self, number: u32) {
+        self.asked.remove(&number);
+    }
+
+    /// Asks elsewhere what is due.
+    pub fn handle_timeout(&mut self, at: &Context<'_>, calls: &mut Calls) {
+        let is_due = |progress: &Progress| matches!(progress, Progress::Asking { due, .. } if *due <= at.now);
+        let due: Vec<(IpAddr, usize)> = self
+            .open
+            .iter()
+            .flat_map(|(address, lookup)| {
+                let levels = lookup.regions.iter().enumerate().filter(|(_, (_, progress))| is_due(progress));
+                levels.map(|(level, _)| (*address, level))
+            })
+            .collect();
+        due.into_iter().for_each(|(address, level)| self.ask(at, calls, address, level));
+    }
+
+    /// When to call [`Lookups::handle_timeout`].
+    pub fn next_timeout(&self) -> Instant {
+        let progress = self.open.values().flat_map(|lookup| &lookup.regions).map(|(_, progress)| progress);
+        let due = progress.filter_map(|progress| match progress {
+            Progress::Asking { due, .. } => Some(*due),
+            _ => None,
+        });
+        due.min().unwrap_or(Instant::FAR_FUTURE)
+    }
+
+    /// What was found.
+    pub fn poll(&mut self) -> Option<(IpAddr, Found)> {
+        self.found.pop_front()
+    }
+
+    /// Somebody who does not hold the key names those who do: the nearest to the key is asked next, or the second, if the nearest should
+    /// have answered already.
+    fn redirect(&mut self, address: IpAddr, level: usize, by: NodeId, contacts: Contacts<'_>) {
+        if let Some(lookup) = self.open.get_mut(&address)
+            && let Some((key, Progress::Asking { denied_by, passed, named, .. })) = lookup.regions.get_mut(level)
+        {
+            passed.push(by);
+            let mut holders: Vec<NodeId> = contacts.map(|contact| contact.id).collect();
+            holders.sort_by_key(|id| (id.distance_to(key), *id));
+            let silent = usize::from(denied_by.is_empty());
+            let is_new = |id: &&NodeId| !denied_by.contains(id) && !passed.contains(id);
+            *named = holders.iter().skip(silent).find(is_new).copied();
+            passed.extend(*named);
+        }
+    }
+
+    fn ask_unless_asked(&mut self, at: &Context<'_>, calls: &mut Calls, address: IpAddr, level: usize) {
+        if !self.asked.values().any(|of| *of == (address, level)) {
+            self.ask(at, calls, address, level);
+        }
+    }
+
+    /// Asks the next place for a region, or gives it up; from the second question on, asks for the next region, too.
+    fn ask(&mut self, at: &Context<'_>, calls: &mut Calls, address: IpAddr, level: usize) {
+        let Some(lookup) = self.open.get_mut(&address) else { return };
+        let first = lookup.first;
+        let Some((key, Progress::Asking { attempts, due, named, .. })) = lookup.regions.get_mut(level) else { return };
+        let (key, attempt) = (*key, *attempts);
+        if let Some(wait) = ASK_ELSEWHERE_MS.get(attempt) {
+            (*attempts, *due) = (attempt + 1, at.now + Duration::from_millis(*wait));
+            let place = named.take().unwrap_or_else(|| beside(at.overlay, key, (first + attempt) % ATTEMPTS));
+            let body = question(Question::Owner { key, address });
+            if let Ok(number) = calls.call(at.now, at.overlay, place, DIRECTORY, &body, PATIENCE) {
+                self.asked.insert(number, (address, level));
+            }
+        } else if let Some((_, progress)) = lookup.regions.get_mut(level) {
+            *progress = Progress::Unknown;
+            self.conclude(calls, address);
+        }
+        if attempt == 1 {
+            self.ask(at, calls, address, level + 1);
+        }
+    }
+
+    /// Ends a lookup when the longest region that is not without an owner is decided.
+    fn conclude(&mut self, calls: &mut Calls, address: IpAddr) {
+        let Some(lookup) = self.open.get(&address) else { return };
+        let longest = lookup.regions.iter().find(|(_, progress)| !matches!(progress, Progress::Decided(None)));
+        let found = match longest {
+            None => Found::Nobody,
+            Some((_, Progress::Decided(Some(owner)))) => Found::Owner(owner.clone()),
+            Some((_, Progress::Unknown)) => Found::NoAnswer,
+            Some(_) => return,
+        };
+        self.open.remove(&address);
+        let (ended, asked) = core::mem::take(&mut self.asked).into_iter().partition(|(_, (of, _))| *of == address);
+        self.asked = asked;
+        let ended: BTreeMap<u32, (IpAddr, usize)> = ended;
+        ended.keys().for_each(|number| calls.forget(*number));
+        self.found.push_back((address, found));
+    }
+}

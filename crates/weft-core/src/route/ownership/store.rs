@@ -1,0 +1,186 @@
+//! What a node keeps for others: claims it was told by the owners themselves.
+
+use super::region::{self, Region};
+use super::{Authority, Conflict, Grant, LIFETIME};
+use alloc::boxed::Box;
+use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
+use core::net::IpAddr;
+use weft_units::{Instant, NodeId};
+use weft_wire::certificate::Prefix;
+use weft_wire::ownership::{Claim, Verdict};
+
+/// Owners a node keeps claims of.
+pub const MOST_OWNERS: usize = 4_096;
+/// Prefixes it keeps of one region.
+pub const MOST_IN_REGION: usize = 512;
+
+/// What an owner said last.
+#[derive(Clone, Debug)]
+struct Record {
+    seq: u64,
+    until: Instant,
+    /// None after it withdrew: an older claim may still be under way.
+    claim: Option<Kept>,
+}
+
+#[derive(Clone, Debug)]
+struct Kept {
+    details: Box<[u8]>,
+    certificate: Box<[u8]>,
+    grant: Grant,
+    /// When the certificate ends.
+    ends: Instant,
+}
+
+/// Claims, by owner and by prefix.
+#[derive(Clone, Debug, Default)]
+pub struct Store {
+    records: BTreeMap<NodeId, Record>,
+    prefixes: BTreeMap<Prefix, NodeId>,
+}
+
+impl Store {
+    /// Takes in a claim that `from` itself makes. `belongs` says which regions this node keeps.
+    pub fn claim(
+        &mut self,
+        now: Instant,
+        authority: &dyn Authority,
+        from: NodeId,
+        claim: Claim<'_>,
+        belongs: impl Fn(Region) -> bool,
+        conflicts: &mut Vec<Conflict>,
+    ) -> Verdict {
+        let known = self.records.get(&from).filter(|record| record.until > now);
+        if known.is_some_and(|record| record.seq > claim.seq) {
+            return Verdict::Outdated;
+        }
+        // A signature that was checked need not be checked again.
+        let checked =
+            known.and_then(|record| record.claim.as_ref()).filter(|kept| *kept.certificate == *claim.certificate);
+        let granted = match checked {
+            Some(kept) => Some((kept.grant.clone(), kept.ends)),
+            None => authority.check(claim.certificate).map(|grant| (grant.clone(), now + grant.holds_for)),
+        };
+        let Some((grant, ends)) = granted.filter(|(grant, ends)| grant.owner == from && *ends > now) else {
+            return Verdict::Uncertified;
+        };
+        if self.records.len() >= MOST_OWNERS && !self.records.contains_key(&from) {
+            return Verdict::Full;
+        }
+        self.remove_prefixes(from);
+        let kept = grant.prefixes.iter().filter(|prefix| belongs(Region::of(**prefix)));
+        let verdicts: Vec<Verdict> = kept.map(|prefix| self.give(*prefix, &grant, conflicts)).collect();
+        let verdict = match verdicts.iter().find(|verdict| **verdict == Verdict::Taken).or(verdicts.first()) {
+            Some(Verdict::Taken) => Verdict::Taken,
+            refused => {
+                self.records.remove(&from);
+                return refused.copied().unwrap_or(Verdict::Elsewhere);
+            }
+        };
+        let (details, certificate) = (claim.details.into(), claim.certificate.into());
+        let claim_kept = Some(Kept { details, certificate, grant, ends });
+        self.records.insert(from, Record { seq: claim.seq, until: ends.min(now + LIFETIME), claim: claim_kept });
+        verdict
+    }
+
+    /// An owner has nothing any more.
+    pub fn withdraw(&mut self, now: Instant, from: NodeId, seq: u64) -> Verdict {
+        match self.records.get(&from) {
+            Some(record) if record.seq > seq => Verdict::Outdated,
+            Some(_) => {
+                let withdrawn = Record { seq, until: now + LIFETIME, claim: None };
+                self.remove_prefixes(from);
+                self.records.insert(from, withdrawn);
+                Verdict::Taken
+            }
+            None => Verdict::Taken,
+        }
+    }
+
+    /// The owner of the longest prefix that holds an address.
+    pub fn owner_of(&self, now: Instant, address: IpAddr) -> Option<Claim<'_>> {
+        let mut owners = region::matches(&self.prefixes, address).filter_map(|(_, owner)| self.records.get(owner));
+        let record = owners.find(|record| record.until > now)?;
+        let kept = record.claim.as_ref()?;
+        Some(Claim { seq: record.seq, details: &kept.details, certificate: &kept.certificate })
+    }
+
+    /// How to reach an owner.
+    pub fn details(&self, owner: NodeId) -> Option<&[u8]> {
+        self.records.get(&owner)?.claim.as_ref().map(|kept| &*kept.details)
+    }
+
+    /// Ends what a node claims.
+    pub fn forget(&mut self, owner: NodeId) {
+        self.remove_prefixes(owner);
+        self.records.remove(&owner);
+    }
+
+    /// Ends what was not claimed again.
+    pub fn expire(&mut self, now: Instant) {
+        let is_over = |(owner, record): (&NodeId, &Record)| (record.until <= now).then_some(*owner);
+        for owner in self.records.iter().filter_map(is_over).collect::<Vec<_>>() {
+            self.forget(owner);
+        }
+    }
+
+    /// The regions claims are kept of, with their owners.
+    pub fn regions(&self) -> BTreeMap<Region, Vec<NodeId>> {
+        let mut regions: BTreeMap<Region, Vec<NodeId>> = BTreeMap::new();
+        for (prefix, owner) in &self.prefixes {
+            let owners = regions.entry(Region::of(*prefix)).or_default();
+            if !owners.contains(owner) {
+                owners.push(*owner);
+            }
+        }
+        regions
+    }
+
+    /// Owners, and prefixes, of which claims are kept.
+    pub fn len(&self) -> (usize, usize) {
+        (self.records.values().filter(|record| record.claim.is_some()).count(), self.prefixes.len())
+    }
+
+    /// Gives a prefix to who has a certificate for it, unless another has an older one.
+    fn give(&mut self, prefix: Prefix, grant: &Grant, conflicts: &mut Vec<Conflict>) -> Verdict {
+        let others: Vec<(Prefix, NodeId)> = self.overlaps(prefix).filter(|(_, owner)| *owner != grant.owner).collect();
+        let seniority = |grant: &Grant| (grant.since_unix_s, grant.owner);
+        let kept_by = |owner: &NodeId| self.records.get(owner).and_then(|record| record.claim.as_ref());
+        let older = others
+            .iter()
+            .find(|(_, owner)| kept_by(owner).is_some_and(|kept| seniority(&kept.grant) < seniority(grant)));
+        if let Some((_, owner)) = older {
+            conflicts.push(Conflict { prefix, owner: *owner, refused: grant.owner });
+            return Verdict::Owned;
+        }
+        for (other, owner) in others {
+            conflicts.push(Conflict { prefix: other, owner: grant.owner, refused: owner });
+            self.prefixes.remove(&other);
+        }
+        let region = Region::of(prefix);
+        let alike = region::within(&self.prefixes, region.prefix()).filter(|(known, _)| Region::of(*known) == region);
+        if alike.count() >= MOST_IN_REGION {
+            return Verdict::Full;
+        }
+        self.prefixes.insert(prefix, grant.owner);
+        Verdict::Taken
+    }
+
+    /// Prefixes that hold this one, or lie within it. Prefixes of no bits, the default routes, overlap with themselves only.
+    fn overlaps(&self, prefix: Prefix) -> impl Iterator<Item = (Prefix, NodeId)> {
+        let around = region::matches(&self.prefixes, prefix.0).filter(move |(known, _)| known.1 < prefix.1);
+        let all = around.chain(region::within(&self.prefixes, prefix));
+        all.filter(move |(known, _)| *known == prefix || known.1 > 0 && prefix.1 > 0)
+            .map(|(known, owner)| (known, *owner))
+    }
+
+    fn remove_prefixes(&mut self, owner: NodeId) {
+        let claim = self.records.get(&owner).and_then(|record| record.claim.as_ref());
+        for prefix in claim.into_iter().flat_map(|kept| &kept.grant.prefixes) {
+            if self.prefixes.get(prefix) == Some(&owner) {
+                self.prefixes.remove(prefix);
+            }
+        }
+    }
+}

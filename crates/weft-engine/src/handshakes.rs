@@ -1,0 +1,127 @@
+//! Handshakes: answering those of others, and calling.
+
+use crate::interface::{Received, Transmit};
+use crate::node::Engine;
+use alloc::collections::VecDeque;
+use alloc::vec::Vec;
+use core::net::{IpAddr, SocketAddr};
+use weft_session::Outcome;
+use weft_units::{Duration, Instant, LinkId, PeerId};
+use weft_wire::handshake::MAX_INITIATION_LEN;
+
+/// Handshakes answered per 100 ms before a cookie is asked for.
+const HANDSHAKES_PER_WINDOW: u32 = 20;
+const HANDSHAKE_WINDOW: Duration = Duration::from_millis(100);
+/// Bytes of the longest handshake datagram.
+pub(crate) const HANDSHAKE_MAX: usize = MAX_INITIATION_LEN;
+/// Handshake datagrams that wait to be sent at most.
+const MAX_WAITING: usize = 64;
+
+/// Handshake datagrams that wait to be sent, and how many have come lately.
+pub(crate) struct Handshakes {
+    pub(crate) waiting: VecDeque<(Transmit, Vec<u8>)>,
+    load: (Instant, u32),
+}
+
+impl Handshakes {
+    pub(crate) fn new(now: Instant) -> Handshakes {
+        Handshakes { waiting: VecDeque::new(), load: (now, 0) }
+    }
+}
+
+impl Engine {
+    pub(crate) fn on_handshake(&mut self, now: Instant, received: &Received, datagram: &[u8]) {
+        let (source, source_len) = address_bytes(&received.source);
+        let under_load = self.count_handshake(now);
+        let mut out = [0u8; HANDSHAKE_MAX];
+        let source = &source[..source_len];
+        let mut outcome = self.sessions.handle(now, datagram, source, under_load, &mut out);
+        if let Ok(Outcome::Introduced { certificate }) = outcome {
+            // It has proved its address, where that was asked for.
+            let answer = |node: &mut Engine| node.sessions.handle(now, datagram, source, false, &mut out);
+            outcome = self.introduce(now, *certificate, answer);
+        }
+        let reply = match outcome {
+            Ok(Outcome::Reply { len, peer, .. }) => self.on_shown(now, peer).then_some(len),
+            Ok(Outcome::Cookie { len }) => Some(len),
+            Ok(Outcome::CookieReceived { peer }) => {
+                self.initiate(now, peer);
+                None
+            }
+            Ok(Outcome::Established { peer, fresh }) => {
+                let is_new = fresh || self.peers.get(usize::from(peer.0)).is_some_and(|p| !p.is_established());
+                if self.on_shown(now, peer) && is_new {
+                    self.begin_session(now, peer, fresh);
+                }
+                None
+            }
+            Ok(Outcome::Introduced { .. }) | Err(_) => {
+                self.rejected_datagrams += 1;
+                None
+            }
+        };
+        if let Some(len) = reply {
+            self.queue_handshake(received.link, received.source, received.destination, &out[..len]);
+        }
+    }
+
+    pub(crate) fn begin_session(&mut self, now: Instant, peer: PeerId, fresh: bool) {
+        self.with_peer(now, peer.0.into(), |p, cx| p.on_established(cx, fresh));
+        self.on_session(now, peer);
+    }
+
+    /// Counts handshakes; true while there are more than can be answered at ease.
+    fn count_handshake(&mut self, now: Instant) -> bool {
+        let (since, count) = &mut self.handshakes.load;
+        if now - *since > HANDSHAKE_WINDOW {
+            (*since, *count) = (now, 0);
+        }
+        *count += 1;
+        *count > HANDSHAKES_PER_WINDOW
+    }
+
+    fn queue_handshake(&mut self, link: LinkId, destination: SocketAddr, source: Option<IpAddr>, datagram: &[u8]) {
+        let transmit = Transmit { link, destination, source, tos: 0xc0, len: datagram.len(), segment_size: None };
+        if self.handshakes.waiting.len() < MAX_WAITING {
+            self.handshakes.waiting.push_back((transmit, datagram.to_vec()));
+        }
+    }
+
+    /// Calls every peer that has an address and no session.
+    pub(crate) fn start_handshakes(&mut self, now: Instant) {
+        for peer in self.peers.iter().filter(|p| !p.is_established() && p.endpoints().next().is_some()) {
+            let _ = self.sessions.force_initiate(now, peer.id);
+        }
+    }
+
+    /// Sends a handshake over every path there could be.
+    pub(crate) fn initiate(&mut self, now: Instant, peer: PeerId) {
+        let Some(p) = self.peers.get(usize::from(peer.0)) else { return };
+        if p.endpoints().next().is_none() && p.paths.is_empty() {
+            return;
+        }
+        let mut out = [0u8; HANDSHAKE_MAX];
+        let stamp = self.stamp_base.saturating_add(now.as_nanos());
+        let Ok(len) = self.sessions.initiate(now, peer, stamp, &mut out) else { return };
+        let ways: Vec<_> =
+            p.paths.iter().filter(|p| p.link_up && !p.barred).map(|p| (p.link, p.remote, p.local)).collect();
+        for (link, remote, local) in ways {
+            self.queue_handshake(link, remote, local, &out[..len]);
+        }
+    }
+}
+
+fn address_bytes(address: &SocketAddr) -> ([u8; 18], usize) {
+    let mut out = [0u8; 18];
+    out[..2].copy_from_slice(&address.port().to_be_bytes());
+    match address.ip() {
+        IpAddr::V4(a) => {
+            out[2..6].copy_from_slice(&a.octets());
+            (out, 6)
+        }
+        IpAddr::V6(a) => {
+            out[2..].copy_from_slice(&a.octets());
+            (out, 18)
+        }
+    }
+}

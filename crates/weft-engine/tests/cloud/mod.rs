@@ -1,0 +1,266 @@
+//! Many engines on one network in virtual time, each at one address, all of which reach each other but for NATs.
+#![allow(dead_code, missing_docs)]
+
+use super::net::{engine, udp};
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use weft_engine::*;
+use weft_session::{Certificate, Cipher, Claims, Identity, PublicKey, RootKey};
+use weft_units::{Duration, Instant, LinkId, VpnId};
+
+const PORT: u16 = 51_900;
+const NAT_PORTS: u16 = 20_000;
+const DELAY: Duration = Duration::from_millis(5);
+/// The wall clock when a test begins, in seconds since 1970.
+pub const NOW_UNIX_S: u64 = 1_800_000_000;
+
+pub fn key(node: usize) -> PublicKey {
+    Identity::from_secret([node as u8 + 1; 32]).public_key()
+}
+
+pub fn inner(node: usize) -> Ipv4Addr {
+    Ipv4Addr::new(10, 9, 0, 1 + node as u8)
+}
+
+fn ip(node: usize) -> IpAddr {
+    Ipv4Addr::new(198, 51, 100, 1 + node as u8).into()
+}
+
+pub fn contact(node: usize) -> Contact {
+    Contact { public_key: key(node), endpoints: vec![SocketAddr::new(ip(node), PORT)] }
+}
+
+pub fn root() -> RootKey {
+    RootKey::from_seed([99; 32])
+}
+
+pub fn claims(node: usize) -> Claims {
+    Claims {
+        public_key: key(node),
+        name: format!("n{node}"),
+        not_before_unix_s: NOW_UNIX_S - 100,
+        not_after_unix_s: NOW_UNIX_S + 10_000,
+        may_relay: true,
+        prefixes: vec![(inner(node).into(), 32)],
+    }
+}
+
+pub fn certificate(node: usize) -> Option<Certificate> {
+    Some(root().sign(&claims(node)).unwrap())
+}
+
+/// One node.
+pub struct Place {
+    pub engine: Engine,
+    pub is_alive: bool,
+    /// It is behind a NAT that gives each destination another port, and lets in only who was sent something.
+    nat: Option<BTreeSet<usize>>,
+    pub delivered: Vec<u64>,
+}
+
+/// Where a datagram is going, and its bytes.
+type Flight = (usize, SocketAddr, Vec<u8>);
+
+/// All of them, and what is under way.
+pub struct Cloud {
+    pub now: Instant,
+    pub nodes: Vec<Place>,
+    pub events: Vec<(usize, Instant, Event)>,
+    /// Bytes from whom to whom, payloads only.
+    pub sent: BTreeMap<(usize, usize), usize>,
+    flying: BTreeMap<(Instant, u64), Flight>,
+    serial: u64,
+}
+
+impl Cloud {
+    pub fn new() -> Cloud {
+        let (events, sent, flying) = (Vec::new(), BTreeMap::new(), BTreeMap::new());
+        Cloud { now: Instant::from_millis(1), nodes: Vec::new(), events, sent, flying, serial: 0 }
+    }
+
+    /// A node that shows `certificate` and begins with `contacts`.
+    pub fn add(&mut self, certificate: Option<Certificate>, contacts: &[Contact]) -> usize {
+        let node = self.nodes.len();
+        self.nodes.push(Place { engine: new_engine(node, self.now), is_alive: true, nat: None, delivered: Vec::new() });
+        self.join(node, certificate, contacts);
+        node
+    }
+
+    /// The same behind a NAT.
+    pub fn add_behind_nat(&mut self, certificate: Option<Certificate>, contacts: &[Contact]) -> usize {
+        let node = self.add(certificate, contacts);
+        self.nodes[node].nat = Some(BTreeSet::new());
+        node
+    }
+
+    /// One node has another in its configuration.
+    pub fn configure(&mut self, node: usize, other: usize) {
+        let Contact { public_key, endpoints } = contact(other);
+        let prefixes = vec![Prefix { address: inner(other).into(), length: 32 }];
+        let (name, routes, policy) = (format!("n{other}"), Vec::new(), Policy::default());
+        let peer = PeerConfig { name, public_key, endpoints, routes, prefixes, policy };
+        let engine = &mut self.nodes[node].engine;
+        engine.reconfigure(self.now, vec![peer], Vec::new(), Vec::new(), None).unwrap();
+    }
+
+    /// A node starts anew.
+    pub fn restart(&mut self, node: usize, contacts: &[Contact]) {
+        self.nodes[node].engine = new_engine(node, self.now);
+        self.nodes[node].is_alive = true;
+        self.join(node, certificate(node), contacts);
+    }
+
+    fn join(&mut self, node: usize, certificate: Option<Certificate>, contacts: &[Contact]) {
+        let (now, engine) = (self.now, &mut self.nodes[node].engine);
+        let trust = TrustConfig {
+            root: root().public_key(),
+            certificate,
+            own: vec![inner(node).into()],
+            policy: Policy::default(),
+            revocations: Vec::new(),
+        };
+        engine.set_trust(now, NOW_UNIX_S + (now - Instant::ZERO).as_secs(), Some(trust));
+        engine.set_overlay(now, Some(OverlayConfig { endpoints: Vec::new(), contacts: contacts.to_vec() }));
+        let (link, name) = (LinkId(1), "eth0".to_owned());
+        engine.handle_link(now, LinkEvent::Up { link, name, mtu: 1500, ipv4: true, ipv6: false });
+    }
+
+    /// A UDP packet from one node's host to another's.
+    pub fn send(&mut self, from: usize, to: usize, number: u64) {
+        let packet = udp(inner(from), inner(to), 4000, number, 800);
+        let (now, node) = (self.now, &mut self.nodes[from].engine);
+        let buf = node.pool().alloc_large().unwrap();
+        node.pool().bytes_mut(buf)[..packet.len()].copy_from_slice(&packet);
+        engine(|| node.handle_packet(now, VpnId::DEFAULT, buf, packet.len()));
+    }
+
+    /// Where `from` seems to be, to `to`.
+    fn source(&mut self, from: usize, to: usize) -> SocketAddr {
+        let port = match &mut self.nodes[from].nat {
+            Some(mapped) => {
+                mapped.insert(to);
+                NAT_PORTS + to as u16
+            }
+            None => PORT,
+        };
+        SocketAddr::new(ip(from), port)
+    }
+
+    fn lets_in(&self, node: usize, from: usize, port: u16) -> bool {
+        match &self.nodes[node].nat {
+            Some(mapped) => mapped.contains(&from) && port == NAT_PORTS + from as u16,
+            None => port == PORT,
+        }
+    }
+
+    fn transmit(&mut self, from: usize, transmit: &Transmit, bytes: &[u8]) {
+        let destination = transmit.destination;
+        let Some(to) = (0..self.nodes.len()).find(|to| ip(*to) == destination.ip()) else { return };
+        let source = self.source(from, to);
+        if !self.lets_in(to, from, destination.port()) {
+            return;
+        }
+        *self.sent.entry((from, to)).or_default() += bytes.len();
+        for datagram in bytes.chunks(transmit.segment_size.map_or(transmit.len, usize::from)) {
+            assert!(datagram.len() + 28 <= 1500, "a datagram of {} bytes", datagram.len());
+            self.serial += 1;
+            self.flying.insert((self.now + DELAY, self.serial), (to, source, datagram.to_vec()));
+        }
+    }
+
+    fn receive(&mut self, (to, source, bytes): Flight) {
+        let (now, place) = (self.now, &mut self.nodes[to]);
+        if !place.is_alive {
+            return;
+        }
+        let len = bytes.len();
+        let buf = place.engine.pool().alloc_large().unwrap();
+        place.engine.pool().bytes_mut(buf)[..len].copy_from_slice(&bytes);
+        let (link, destination) = (LinkId(1), Some(ip(to)));
+        let received = Received { at: now, link, source, destination, tos: 0, buf, len, stride: len };
+        engine(|| place.engine.handle_datagrams(now, received));
+    }
+
+    fn turn(&mut self) {
+        let (now, mut buffer) = (self.now, vec![0; 65_536]);
+        for node in 0..self.nodes.len() {
+            if !self.nodes[node].is_alive {
+                continue;
+            }
+            engine(|| self.nodes[node].engine.handle_timeout(now));
+            while let Some(transmit) = engine(|| self.nodes[node].engine.poll_transmit(now, &mut buffer)) {
+                self.transmit(node, &transmit, &buffer[..transmit.len]);
+            }
+            let Place { engine, delivered, .. } = &mut self.nodes[node];
+            engine.deliver(|_, pieces| {
+                if let Some(number) = pieces.concat().get(38..46) {
+                    delivered.push(u64::from_be_bytes(number.try_into().unwrap()));
+                }
+            });
+            while let Some(event) = engine.poll_event() {
+                self.events.push((node, now, event));
+            }
+        }
+    }
+
+    pub fn run_for(&mut self, time: Duration) {
+        let until = self.now + time;
+        let mut stuck = 0;
+        loop {
+            self.turn();
+            let alive = self.nodes.iter().filter(|place| place.is_alive);
+            let wakes = alive.filter_map(|place| place.engine.next_timeout(self.now));
+            let next = wakes.chain(self.flying.keys().next().map(|(at, _)| *at)).min().unwrap_or(until);
+            if next > until {
+                self.now = until;
+                return;
+            }
+            stuck = if next <= self.now { stuck + 1 } else { 0 };
+            assert!(stuck < 10_000, "no progress at {:?}", self.now);
+            self.now = self.now.max(next);
+            while let Some(flight) = self.flying.first_entry().filter(|flight| flight.key().0 <= self.now) {
+                let flight = flight.remove();
+                self.receive(flight);
+            }
+        }
+    }
+
+    /// Names of the peers a node has a session with, in order.
+    pub fn sessions(&self, node: usize) -> Vec<String> {
+        let peers = self.nodes[node].engine.snapshot(self.now).peers;
+        let mut names: Vec<String> =
+            peers.into_iter().filter(|peer| peer.established_for.is_some()).map(|peer| peer.name).collect();
+        names.sort();
+        names
+    }
+
+    pub fn has_session(&self, node: usize, with: usize) -> bool {
+        self.sessions(node).contains(&format!("n{with}"))
+    }
+
+    /// Whether a packet from each of `nodes` arrives at each other one.
+    pub fn assert_all_reach_all(&mut self, nodes: &[usize]) {
+        for from in nodes {
+            for to in nodes.iter().filter(|to| *to != from) {
+                self.nodes[*to].delivered.clear();
+                self.send(*from, *to, 7);
+                self.run_for(Duration::from_millis(100));
+                assert_eq!(self.nodes[*to].delivered, [7], "from {from} to {to} at {:?}", self.now);
+            }
+        }
+    }
+}
+
+fn new_engine(node: usize, now: Instant) -> Engine {
+    let config = EngineConfig {
+        identity: Identity::from_secret([node as u8 + 1; 32]),
+        cipher: Cipher::Aes256Gcm,
+        peers: Vec::new(),
+        vpns: Vec::new(),
+        links: Vec::new(),
+        accepted_stamps: Vec::new(),
+        stamp_base: 1,
+        inner_mtu: None,
+    };
+    Engine::new(config, now, [node as u8 + 40; 32]).unwrap()
+}

@@ -1,0 +1,194 @@
+//! The head: hears the daemon, opens and shuts the diversion, and says how all workers are.
+
+use super::listeners::Listeners;
+use super::nft;
+use super::orders::{Order, Orders};
+use super::policy::Policy;
+use super::rates::Totals;
+use super::room::{Room, room};
+use super::ruleset::Names;
+use super::shared::{Settings, Shared};
+use super::status::Status;
+use super::sys::Poll;
+use std::io::{self, Write as _};
+use std::os::fd::AsRawFd as _;
+use std::time::{Duration, Instant};
+
+/// How often the status is told, if it has changed.
+const TELL: Duration = Duration::from_secs(1);
+/// How often it is looked whether there is room again.
+const LOOK: Duration = Duration::from_millis(50);
+/// Full, it takes connections in again when it, and every worker, is this full.
+const REOPEN: (usize, usize) = (9, 10);
+
+/// Names of descriptors.
+const ORDERS: u64 = 0;
+const BELL: u64 = 1;
+
+/// What the daemon says first.
+pub struct First {
+    /// What to proxy.
+    pub policy: Policy,
+    /// What the paths carry.
+    pub totals: Totals,
+}
+
+/// It.
+pub struct Head<'a> {
+    names: &'a Names,
+    poll: Poll,
+    orders: Orders,
+}
+
+impl<'a> Head<'a> {
+    /// Listens to the daemon.
+    ///
+    /// # Errors
+    /// When the kernel refuses.
+    pub fn new(names: &'a Names) -> io::Result<Head<'a>> {
+        let (poll, orders) = (Poll::new()?, Orders::new()?);
+        poll.watch_input(orders.as_raw_fd(), ORDERS)?;
+        Ok(Head { names, poll, orders })
+    }
+
+    /// Waits for the first policy; none when there are no more orders.
+    ///
+    /// # Errors
+    /// When an order is none.
+    pub fn first_orders(&mut self) -> io::Result<Option<First>> {
+        let mut totals = Totals::default();
+        loop {
+            while let Some(order) = self.orders.next()? {
+                match order {
+                    Order::Policy(policy) => return Ok(Some(First { policy, totals })),
+                    Order::Totals(new) => totals = new,
+                    Order::End => return Ok(None),
+                }
+            }
+            self.poll.wait(TELL, &mut Vec::new())?;
+        }
+    }
+
+    /// Runs until nobody gives orders any more, or a worker has ended.
+    ///
+    /// # Errors
+    /// When the kernel or nft fail.
+    pub fn run(&mut self, first: First, shared: &Shared, listeners: &Listeners) -> io::Result<()> {
+        self.poll.watch_input(shared.head().as_raw_fd(), BELL)?;
+        let mut diversion = Diversion::new(self.names, shared, listeners)?;
+        shared.set_totals(&first.totals);
+        diversion.set_policy(first.policy)?;
+        let mut happened = Vec::new();
+        while !shared.is_over() {
+            self.poll.wait(diversion.time_to_wait(Instant::now()), &mut happened)?;
+            for event in &happened {
+                match event.token {
+                    ORDERS => {
+                        if !self.take_orders(&mut diversion)? {
+                            return Ok(());
+                        }
+                    }
+                    _ => shared.head().hear()?,
+                }
+            }
+            diversion.follow()?;
+            diversion.tell(Instant::now())?;
+        }
+        Ok(())
+    }
+
+    /// False when they have come to an end.
+    fn take_orders(&mut self, diversion: &mut Diversion<'_>) -> io::Result<bool> {
+        while let Some(order) = self.orders.next()? {
+            match order {
+                Order::Policy(policy) => diversion.set_policy(policy)?,
+                Order::Totals(totals) => diversion.shared.set_totals(&totals),
+                Order::End => return Ok(false),
+            }
+        }
+        Ok(true)
+    }
+}
+
+/// What takes connections in while there is room.
+struct Diversion<'a> {
+    shared: &'a Shared,
+    listeners: &'a Listeners,
+    nft: nft::Table,
+    policy: Policy,
+    room: Room,
+    status: Status,
+    /// When the status is looked at.
+    due: Instant,
+    told: Status,
+}
+
+impl<'a> Diversion<'a> {
+    /// Makes the table, which takes nothing in yet.
+    fn new(names: &Names, shared: &'a Shared, listeners: &'a Listeners) -> io::Result<Diversion<'a>> {
+        Ok(Diversion {
+            shared,
+            listeners,
+            nft: nft::Table::create(names)?,
+            policy: Policy::default(),
+            room: Room::default(),
+            status: Status::default(),
+            due: Instant::now(),
+            told: Status::default(),
+        })
+    }
+
+    fn time_to_wait(&self, now: Instant) -> Duration {
+        let tell = self.due.saturating_duration_since(now);
+        if self.status.is_open { tell } else { tell.min(LOOK) }
+    }
+
+    fn set_policy(&mut self, policy: Policy) -> io::Result<()> {
+        self.room = room(policy.capacity, self.shared.workers())?;
+        self.status.capacity = self.room.connections as u64;
+        self.status.congestion = self.listeners.choose_congestion(&policy.congestion);
+        self.shared.set(Settings { room: self.room, congestion: self.status.congestion.clone() });
+        self.policy = policy;
+        self.set_open(self.has_room(|most| most - 1))
+    }
+
+    fn set_open(&mut self, open: bool) -> io::Result<()> {
+        self.status.is_open = open;
+        self.due = Instant::now();
+        match open {
+            true => self.nft.open(&self.policy, &self.listeners.ports()),
+            false => self.nft.shut(),
+        }
+    }
+
+    /// Whether there are no more connections than this part of the most, at all and at each worker.
+    fn has_room(&self, part: impl Fn(usize) -> usize) -> bool {
+        let is_within = |connections: usize, most: usize| most > 0 && connections <= part(most);
+        is_within(self.shared.connections(), self.room.connections)
+            && self.shared.counts().all(|worker| is_within(worker.connections as usize, self.room.each))
+    }
+
+    /// Shuts when a worker is full, opens when there is room again.
+    fn follow(&mut self) -> io::Result<()> {
+        let (of, whole) = REOPEN;
+        match (self.shared.was_full(), self.status.is_open) {
+            (true, true) => self.set_open(false),
+            (_, false) if self.has_room(|most| most * of / whole) => self.set_open(true),
+            _ => Ok(()),
+        }
+    }
+
+    fn tell(&mut self, now: Instant) -> io::Result<()> {
+        if now < self.due {
+            return Ok(());
+        }
+        self.due = now + TELL;
+        self.status.counts = self.shared.counts().sum();
+        if self.status != self.told {
+            let mut out = io::stdout().lock();
+            writeln!(out, "{}", self.status).and_then(|()| out.flush())?;
+            self.told = self.status.clone();
+        }
+        Ok(())
+    }
+}

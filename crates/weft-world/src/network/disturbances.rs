@@ -1,0 +1,123 @@
+//! What flows got while something was wrong.
+
+use super::build::Built;
+use super::run::delivered;
+use std::collections::BTreeMap;
+use weft_scenario::{Action, Directions, DisturbanceResult, GroupGoodput, Network, NetworkEvent, Target};
+use weft_units::{Duration, Instant};
+
+/// More names than this are not listed.
+const NAMED: usize = 3;
+
+/// From when to when.
+type Span = (Instant, Instant);
+
+/// What flows had at the moments at which something changed.
+#[derive(Default)]
+pub(super) struct Marks(BTreeMap<Instant, Vec<u64>>);
+
+impl Marks {
+    /// Notes what has arrived by now.
+    pub fn note(&mut self, network: &Network, built: &Built) {
+        let flows = built.flows.iter().zip(&network.flows);
+        self.0.insert(built.simulator.now(), flows.map(|(flow, spec)| delivered(built, flow, spec)).collect());
+    }
+
+    /// What each `[[event]]` left to flows, all its repetitions together, and undisturbed time, if the scenario has events.
+    pub fn results(&self, network: &Network) -> Vec<DisturbanceResult> {
+        let mut results: Vec<DisturbanceResult> = Vec::new();
+        let mut disturbed: Vec<Span> = Vec::new();
+        for events in by_group(network).into_values() {
+            let mut spans: Vec<Span> = events.iter().filter_map(|event| self.span(event)).collect();
+            spans.dedup();
+            if spans.is_empty() {
+                continue;
+            }
+            results.push(self.result(network, describe(network, &events, spans.len()), &spans));
+            disturbed.extend(spans);
+        }
+        results.sort_by(|a, b| a.at_s.total_cmp(&b.at_s));
+        let marks: Vec<Instant> = self.0.keys().copied().collect();
+        let steps = marks.iter().zip(marks.iter().skip(1)).map(|(from, to)| (*from, *to));
+        let is_quiet = |(from, to): &Span| !disturbed.iter().any(|(begin, end)| from < end && begin < to);
+        let quiet: Vec<Span> = steps.filter(is_quiet).collect();
+        if !results.is_empty() && !quiet.is_empty() {
+            results.push(self.result(network, String::new(), &quiet));
+        }
+        results
+    }
+
+    /// When an event is on: its own time, or until something changes; not if the run is over before.
+    fn span(&self, event: &NetworkEvent) -> Option<Span> {
+        let from = Instant::ZERO + event.at;
+        let lasting = event.lasting.map(|time| from + time);
+        let next = self.0.range(from + Duration::from_nanos(1)..).next().map(|(at, _)| *at);
+        let last = self.0.keys().next_back().copied();
+        let to = lasting.or(next).into_iter().chain(last).min()?;
+        (from < to).then_some((from, to))
+    }
+
+    fn result(&self, network: &Network, what: String, times: &[Span]) -> DisturbanceResult {
+        let lasted_s: f64 = times.iter().map(|(from, to)| (*to - *from).as_secs_f64()).sum();
+        let at_s = times.first().map_or(0.0, |(from, _)| (*from - Instant::ZERO).as_secs_f64());
+        let had = |at: &Instant, flow: usize| self.0.get(at).and_then(|flows| flows.get(flow)).copied().unwrap_or(0);
+        let got = |flow| times.iter().map(|(from, to)| had(to, flow).saturating_sub(had(from, flow))).sum::<u64>();
+        let flows = groups(network).into_iter().map(|(name, flows)| GroupGoodput {
+            name,
+            goodput_bps: flows.into_iter().map(got).sum::<u64>() as f64 * 8.0 / lasted_s.max(f64::MIN_POSITIVE),
+        });
+        DisturbanceResult { what, at_s, lasted_s, flows: flows.collect() }
+    }
+}
+
+/// The TCP flows of each `[[flow]]`, by their number, and its name.
+fn groups(network: &Network) -> Vec<(String, Vec<usize>)> {
+    let mut groups: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
+    for (number, flow) in network.flows.iter().enumerate().filter(|(_, flow)| flow.traffic.is_tcp()) {
+        groups.entry(flow.group).or_default().push(number);
+    }
+    let named = |flows: Vec<usize>| {
+        let first = flows.first().map_or("", |flow| network.flows[*flow].name.as_str());
+        let name = if flows.len() > 1 { first.rsplit_once('-').map_or(first, |(name, _)| name) } else { first };
+        (name.to_owned(), flows)
+    };
+    groups.into_values().map(named).collect()
+}
+
+/// The events of each `[[event]]` in their order.
+fn by_group(network: &Network) -> BTreeMap<usize, Vec<&NetworkEvent>> {
+    let mut groups: BTreeMap<usize, Vec<&NetworkEvent>> = BTreeMap::new();
+    for event in &network.events {
+        groups.entry(event.group).or_default().push(event);
+    }
+    groups
+}
+
+/// What happens, to what, and how many times.
+fn describe(network: &Network, events: &[&NetworkEvent], times: usize) -> String {
+    let Some(first) = events.first() else { return String::new() };
+    let what = match &first.action {
+        Action::Rate(rate) => rate.to_string(),
+        Action::Loss(loss) => {
+            format!("loss {:.3}", loss * 100.0).trim_end_matches('0').trim_end_matches('.').to_owned() + " %"
+        }
+        Action::Delay(delay) => format!("delay {} ms", delay.as_millis()),
+        other => other.word().to_owned(),
+    };
+    let name = |event: &&NetworkEvent| match event.target {
+        Target::Link(link) => network.links[link].name.as_str(),
+        Target::Node(node) => network.nodes[node].as_str(),
+    };
+    let names: Vec<&str> = events.iter().filter(|event| event.at == first.at).map(name).collect();
+    let which = match names[..] {
+        [first, .., last] if names.len() > NAMED => format!("{first} … {last}"),
+        _ => names.join(", "),
+    };
+    let direction = match first.directions {
+        Directions::Both => "",
+        Directions::Up => " up",
+        Directions::Down => " down",
+    };
+    let times = if times > 1 { format!(", {times} times") } else { String::new() };
+    format!("{what}, {which}{direction}{times}")
+}

@@ -1,0 +1,277 @@
+//! Nodes with prefixes: who they are by certificate, what is found, and some who lie.
+
+use super::world::World;
+use std::collections::BTreeSet;
+use std::net::IpAddr;
+use weft_core::route::overlay::{Contact, Overlay};
+use weft_core::route::ownership::{Authority, Context, Directory, Event, Found, Grant, Region};
+use weft_session::{Certificate, Claims, PublicKey, RootKey, RootPublicKey};
+use weft_units::{Duration, Instant, NodeId, Rng};
+use weft_wire::call;
+use weft_wire::certificate::Prefix;
+use weft_wire::ownership::{self, Claim, Reply, Verdict, emit_holders};
+
+/// The world's time zero, in seconds since 1970.
+pub const START_UNIX_S: u64 = 1_700_000_000;
+/// A year.
+const VALID_S: u64 = 31_536_000;
+
+/// The network's root key, and whom it has revoked.
+pub struct Registry {
+    key: RootKey,
+    root: RootPublicKey,
+    revoked: BTreeSet<NodeId>,
+}
+
+/// The registry at a time.
+pub(super) struct Now<'a> {
+    pub(super) registry: &'a Registry,
+    pub(super) now: Instant,
+}
+
+impl Default for Registry {
+    fn default() -> Registry {
+        let key = RootKey::from_seed([7; 32]);
+        Registry { root: key.public_key(), key, revoked: BTreeSet::new() }
+    }
+}
+
+impl Registry {
+    /// A certificate of the node `id` from `since` seconds after the world's start, for a year.
+    pub fn certify(&self, id: NodeId, prefixes: &[Prefix], since: u64) -> Vec<u8> {
+        let mut public_key = PublicKey([0; 32]);
+        public_key.0[..NodeId::LEN].copy_from_slice(id.as_bytes());
+        let not_before_unix_s = START_UNIX_S + since;
+        let claims = Claims {
+            public_key,
+            name: format!("site-{id}"),
+            not_before_unix_s,
+            not_after_unix_s: not_before_unix_s + VALID_S,
+            may_relay: true,
+            prefixes: prefixes.to_vec(),
+        };
+        self.key.sign(&claims).expect("prefixes of the world are prefixes").encoded().to_vec()
+    }
+}
+
+impl Authority for Now<'_> {
+    fn place_of(&self, name: &[u8]) -> NodeId {
+        weft_session::place_of(name)
+    }
+
+    /// Nodes of the world are not called by the hash of their key, but by its beginning.
+    fn check(&self, certificate: &[u8]) -> Option<Grant> {
+        let certificate = Certificate::decode(certificate).ok()?;
+        let unix_s = START_UNIX_S + (self.now - Instant::ZERO).as_secs();
+        self.registry.root.check(&certificate, unix_s).ok()?;
+        let claims = certificate.claims();
+        let owner = NodeId::new(*claims.public_key.0.first_chunk()?);
+        let holds_for = Duration::from_secs(claims.not_after_unix_s + 1 - unix_s);
+        let (since_unix_s, prefixes) = (claims.not_before_unix_s, claims.prefixes.clone());
+        let is_revoked = self.registry.revoked.contains(&owner);
+        (!is_revoked).then_some(Grant { owner, since_unix_s, holds_for, prefixes })
+    }
+}
+
+/// What a node does to the directory's messages it writes or hands on.
+#[derive(Clone, Debug)]
+pub enum Lie {
+    /// Says that there is no owner, and that only itself holds keys.
+    Denies,
+    /// Says that owners are where they are not.
+    Misleads,
+    /// Says that this certificate is the owner's.
+    Shows(Vec<u8>),
+    /// Hands nothing on, and says nothing.
+    Swallows,
+}
+
+impl Lie {
+    /// What becomes of a message that the liar sends; none is not sent.
+    pub(super) fn tell(&self, own: &Contact, bytes: &[u8]) -> Option<Vec<u8>> {
+        let Ok(message) = call::Message::parse(bytes) else { return Some(bytes.to_vec()) };
+        if matches!(self, Lie::Swallows) {
+            return (message.header.source == own.id && message.kind != call::Kind::Answer).then(|| bytes.to_vec());
+        }
+        if message.kind != call::Kind::Answer || message.header.source != own.id {
+            return Some(bytes.to_vec());
+        }
+        let mut body = [0; call::MAX_BODY];
+        let only_itself = weft_wire::overlay::Contact { id: own.id, details: &own.details };
+        let len = match (self, Reply::parse(message.body).ok()?) {
+            (_, Reply::Holders(_)) => emit_holders(std::iter::once(only_itself), &mut body).ok()?,
+            (Lie::Misleads, Reply::Owner(claim)) => {
+                Reply::Owner(Claim { seq: claim.seq + 1_000, details: &[0xee; 39], ..claim }).emit(&mut body).ok()?
+            }
+            (Lie::Shows(certificate), _) => {
+                let claim = Claim { seq: u64::MAX, details: &own.details, certificate };
+                Reply::Owner(claim).emit(&mut body).ok()?
+            }
+            _ => Reply::Nobody.emit(&mut body).ok()?,
+        };
+        let mut out = [0; call::MAX_MESSAGE];
+        let len = call::Message { body: &body[..len], ..message }.emit(&mut out).ok()?;
+        Some(out[..len].to_vec())
+    }
+}
+
+/// The end of a lookup.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Finding {
+    /// Who asked.
+    pub node: u32,
+    /// What for.
+    pub address: IpAddr,
+    /// What it found.
+    pub found: Found,
+    /// When.
+    pub at: Instant,
+}
+
+/// What a node of the world has beside its overlay.
+#[derive(Default)]
+pub(super) struct Site {
+    pub(super) directory: Option<Directory>,
+    pub(super) certificate: Vec<u8>,
+    pub(super) lie: Option<Lie>,
+    /// Nodes it was in session with for the directory's sake, and no neighbour of.
+    pub(super) met: BTreeSet<u32>,
+}
+
+impl Site {
+    /// A new start of the node's program.
+    pub(super) fn start(&mut self, run: u32, now: Instant, overlay: &Overlay, registry: &Registry, rng: Rng) {
+        let mut directory = Directory::new(START_UNIX_S, run, rng);
+        let context = Context { now, overlay, authority: &Now { registry, now } };
+        if !self.certificate.is_empty() {
+            directory.own(&context, &self.certificate);
+        }
+        (self.directory, self.met) = (Some(directory), BTreeSet::new());
+    }
+}
+
+impl World {
+    /// From now on nodes that start know who owns what.
+    pub fn keep_directories(&mut self) {
+        self.registry = Some(Registry::default());
+    }
+
+    /// Certifies a node's prefixes, and lets it claim them.
+    pub fn own(&mut self, node: u32, prefixes: &[Prefix]) {
+        let since = (self.now() - Instant::ZERO).as_secs();
+        let certificate = self.registry.as_ref().map(|registry| registry.certify(self.id(node), prefixes, since));
+        self.show(node, certificate.unwrap_or_default());
+    }
+
+    /// What `holder` makes of a claim by `thief` with any certificate.
+    pub fn claim_as(&mut self, thief: u32, holder: u32, certificate: &[u8], seq: u64) -> Option<Verdict> {
+        let claim = Claim { seq, details: &self.nodes[thief as usize].contact.details, certificate };
+        let mut out = [0; ownership::MAX_MESSAGE];
+        let len = ownership::Message::Claim(claim).emit(&mut out).ok()?;
+        let thief = self.id(thief);
+        self.with_directory(holder, |directory, context| {
+            let mut verdict = [0; ownership::MAX_MESSAGE];
+            directory.handle_message(context, thief, &out[..len]).ok()?;
+            while let Some(transmit) = directory.poll_transmit(context.overlay, &mut verdict) {
+                let bytes = &verdict[..transmit.len];
+                if let (true, Ok(ownership::Message::Verdict { verdict, .. })) =
+                    (transmit.to == thief, ownership::Message::parse(bytes))
+                {
+                    return Some(verdict);
+                }
+            }
+            None
+        })?
+    }
+
+    /// Lets a node claim what a certificate of its own says.
+    pub fn show(&mut self, node: u32, certificate: Vec<u8>) {
+        self.nodes[node as usize].site.certificate = certificate.clone();
+        self.with_directory(node, |directory, context| directory.own(context, &certificate));
+    }
+
+    /// A node gives up its prefixes.
+    pub fn withdraw(&mut self, node: u32) {
+        self.nodes[node as usize].site.certificate.clear();
+        self.with_directory(node, |directory, context| directory.withdraw(context));
+    }
+
+    /// A node gets another address.
+    pub fn relocate(&mut self, node: u32) {
+        let this = &mut self.nodes[node as usize];
+        this.contact.details[0] += 1;
+        if let Some(overlay) = &mut this.overlay {
+            overlay.set_own_details(&this.contact.details);
+        }
+        self.with_directory(node, |directory, context| directory.contact_changed(context));
+    }
+
+    /// The root revokes a node's certificates, and everybody hears of it.
+    pub fn revoke(&mut self, node: u32) {
+        let id = self.id(node);
+        if let Some(registry) = &mut self.registry {
+            registry.revoked.insert(id);
+        }
+        for other in self.alive() {
+            self.with_directory(other, |directory, _| directory.revoke(id));
+        }
+    }
+
+    /// Lets a node lie from now on.
+    pub fn corrupt(&mut self, node: u32, lie: Lie) {
+        self.nodes[node as usize].site.lie = Some(lie);
+    }
+
+    /// Asks who owns an address.
+    pub fn look_up(&mut self, node: u32, address: IpAddr) {
+        self.with_directory(node, |directory, context| directory.look_up(context, address));
+    }
+
+    /// Whether a node is where an owner was said to be; if not, the one who asked says so to its directory.
+    pub fn meet(&mut self, finding: &Finding) -> bool {
+        let Found::Owner(owner) = &finding.found else { return false };
+        let to = &self.nodes[self.node(owner.id) as usize];
+        let is_there = to.overlay.is_some() && to.contact.details == owner.details;
+        let (id, now) = (owner.id, self.now());
+        if !is_there {
+            self.with_directory(finding.node, |directory, _| directory.handle_unreachable(now, id));
+        }
+        is_there
+    }
+
+    /// What has been found since the last call.
+    pub fn take_findings(&mut self) -> Vec<Finding> {
+        std::mem::take(&mut self.findings)
+    }
+
+    /// What else has happened to directories since the last call.
+    pub fn take_reports(&mut self) -> Vec<(u32, Event)> {
+        std::mem::take(&mut self.reports)
+    }
+
+    /// A region's place on the ring.
+    pub fn key_of(&self, region: Region) -> NodeId {
+        self.registry.as_ref().map_or(NodeId::default(), |registry| region.key(&Now { registry, now: self.now() }))
+    }
+
+    /// How many nodes a node met for the directory's sake only.
+    pub fn met(&self, node: u32) -> u32 {
+        self.nodes[node as usize].site.met.len() as u32
+    }
+
+    /// A node's directory, while it is alive.
+    pub fn directory(&self, node: u32) -> Option<&Directory> {
+        self.nodes.get(node as usize)?.site.directory.as_ref()
+    }
+
+    /// Lets a node's directory do something.
+    pub fn with_directory<T>(&mut self, node: u32, act: impl FnOnce(&mut Directory, &Context<'_>) -> T) -> Option<T> {
+        let now = self.now();
+        let this = &mut self.nodes[node as usize];
+        let (registry, overlay, directory) =
+            (self.registry.as_ref()?, this.overlay.as_ref()?, this.site.directory.as_mut()?);
+        let result = act(directory, &Context { now, overlay, authority: &Now { registry, now } });
+        self.settle(node);
+        Some(result)
+    }
+}

@@ -1,0 +1,62 @@
+//! B12: the naval fleet, weft's overlay beside plain TCP over the static route.
+
+use super::super::Estimate;
+use super::super::case::{FLEET, case};
+use super::super::checks::Checks;
+use super::super::laboratory::{Case, Laboratory, Outcomes};
+use super::super::row::{Finding, Measured, Row};
+use crate::network::NetworkRun;
+use weft_scenario::DisturbanceResult;
+
+pub(super) const B12: Row = Row {
+    id: "B12",
+    figure: "Paper 001, Figures 4 and 5",
+    claim: "ships with two unlike satellite links each, and radio between them, fetch by ftp and http; up to ten impairments; ten times the goodput",
+    accept: "ftp and http each 10 × plain TCP over the static route under every impairment, or the reason",
+    setup: "the file's rates, delays, losses and ten impairments of 30 s are ours: the paper has none; plain TCP takes the geostationary link, the faster one; a goodput below 1 kbit/s counts as that in a quotient",
+    examine,
+};
+
+const TIMES: f64 = 10.0;
+/// So that nothing at all has a quotient, too.
+const LEAST_BPS: f64 = 1e3;
+/// Why most impairments leave less than ten times.
+const WHY: &str = "Ten times needs that the static route carries next to nothing. It does where it is cut. Where it has a loss or less of its rate, all that weft can \
+     have is what the links carry, 7.5 Mbit/s in all for the three ships, and plain TCP has more than a tenth of that.";
+
+fn examine(lab: &mut Laboratory) -> Result<Finding, String> {
+    let network = FLEET.read()?;
+    let length = Some([network.duration, network.warmup]);
+    let of = |variant| Ok::<_, String>(Case { length, ..case(&network, "as in the file", variant)? });
+    let outcomes = lab.measure(&[of("static")?, of("weft")?])?;
+    let [plain, weft] = &outcomes[..] else { return Err("two variants were run".into()) };
+    let (mut measured, mut checks) = (Measured::default(), Checks::default());
+    for (at, disturbance) in plain.first().map_or(&[][..], |run| &run.run.disturbances).iter().enumerate() {
+        for (number, flow) in disturbance.flows.iter().enumerate() {
+            let name = format!("{}: {}", flow.name, title(disturbance));
+            let [without, with] = [plain, weft].map(|outcomes| goodputs_bps(outcomes, at, number));
+            let quotients = without.iter().zip(&with).map(|(plain, weft)| weft / plain.max(LEAST_BPS));
+            let quotient = Estimate::of(quotients);
+            measured.add(&name, "static, Mbit/s", Estimate::of(without.iter().map(|bps| bps / 1e6)));
+            measured.add(&name, "weft, Mbit/s", Estimate::of(with.iter().map(|bps| bps / 1e6)));
+            measured.add(&name, "×", quotient);
+            if !disturbance.what.is_empty() {
+                checks.at_least(&name, quotient.mean, TIMES);
+            }
+        }
+    }
+    checks.check(!measured.0.is_empty(), || "the run was over before the first impairment".to_owned());
+    let finding = checks.finding(measured);
+    let remarks = [finding.remarks, vec![WHY.to_owned()]].concat();
+    Ok(Finding { remarks, ..finding })
+}
+
+fn title(disturbance: &DisturbanceResult) -> &str {
+    if disturbance.what.is_empty() { "undisturbed" } else { &disturbance.what }
+}
+
+/// What the flows of a `[[flow]]` had under a disturbance, seed by seed.
+fn goodputs_bps(outcomes: &Outcomes, disturbance: usize, flow: usize) -> Vec<f64> {
+    let of = |run: &NetworkRun| Some(run.run.disturbances.get(disturbance)?.flows.get(flow)?.goodput_bps);
+    outcomes.iter().filter_map(of).collect()
+}

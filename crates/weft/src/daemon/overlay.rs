@@ -1,0 +1,49 @@
+//! The overlay as it is shown.
+
+use crate::status::{Overlay, OverlayContact, OverlayMember};
+use weft_engine::{ContactStatus, LinkQuality, OverlayStatus, Standing};
+
+/// How the overlay stands.
+pub fn status(status: &OverlayStatus) -> Overlay {
+    Overlay {
+        id: status.id.to_string(),
+        ready: status.is_ready,
+        members: status.members.iter().map(member).collect(),
+        calling: status.calling,
+        losses: status.losses,
+        contacts: status.contacts.iter().map(contact).collect(),
+    }
+}
+
+fn member(member: &weft_engine::OverlayMember) -> OverlayMember {
+    let standing = match member.standing {
+        Standing::Member => "member",
+        Standing::Candidate => "candidate",
+        Standing::Lost => "lost",
+    };
+    let link = match member.quality {
+        LinkQuality::Good => "good",
+        LinkQuality::Degraded => "degraded",
+        LinkQuality::Suspect => "suspect",
+        LinkQuality::Down => "down",
+    };
+    OverlayMember {
+        id: member.id.to_string(),
+        name: member.name.clone(),
+        standing: standing.to_owned(),
+        leaf: member.is_leaf,
+        link: link.to_owned(),
+        rtt_us: member.rtt.map(|rtt| u64::try_from(rtt.as_micros()).unwrap_or(u64::MAX)),
+        loss: member.loss,
+        relayed: member.is_relayed,
+    }
+}
+
+fn contact(status: &ContactStatus) -> OverlayContact {
+    OverlayContact {
+        public_key: status.contact.public_key.to_string(),
+        endpoints: status.contact.endpoints.iter().map(ToString::to_string).collect(),
+        name: status.name.clone(),
+        why_not: status.why_not.as_ref().map(ToString::to_string),
+    }
+}

@@ -1,0 +1,25 @@
+//! What a reload cannot change.
+
+use super::access;
+use crate::config::Config;
+use weft_session::RootPublicKey;
+
+fn root(config: &Config) -> Option<RootPublicKey> {
+    config.network.as_ref().map(|network| network.root.value)
+}
+
+/// What differs between two configurations that cannot change in a running node.
+pub fn needs_restart(old: &Config, new: &Config) -> Option<&'static str> {
+    let differs = [
+        ("[node] cipher", old.node.cipher != new.node.cipher),
+        ("[node] listen", old.node.listen != new.node.listen),
+        ("[node] state", old.node.state != new.node.state),
+        ("[node] control", old.node.control != new.node.control),
+        ("[access]", access::settings(old) != access::settings(new)),
+        ("[network] root", root(old) != root(new)),
+        ("[metrics] listen", old.metrics.as_ref().map(|at| &at.value) != new.metrics.as_ref().map(|at| &at.value)),
+        ("[tun] name", old.tun.name != new.tun.name),
+        ("[tun] address", old.tun.addresses != new.tun.addresses),
+    ];
+    differs.iter().find(|(_, differs)| *differs).map(|(what, _)| *what)
+}

@@ -1,0 +1,36 @@
+//! Calls, and what they and owners say: what is understood can be written, and read again as the same.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use weft_wire::call::{self, MAX_BODY};
+use weft_wire::ownership::{MAX_MESSAGE, MAX_QUESTION, Message, Question, Reply};
+
+fuzz_target!(|bytes: &[u8]| {
+    let mut out = [0; call::MAX_MESSAGE];
+    if let Ok(message) = call::Message::parse(bytes) {
+        let len = message.emit(&mut out).expect("what is parsed can be written");
+        assert_eq!(len, bytes.len());
+        assert_eq!(call::Message::parse(&out[..len]), Ok(message));
+        body(message.body);
+    }
+    if let Ok(message) = Message::parse(bytes) {
+        let len = message.emit(&mut out[..MAX_MESSAGE]).expect("what is parsed can be written");
+        assert_eq!(&out[..len], bytes);
+    }
+    body(bytes);
+});
+
+fn body(bytes: &[u8]) {
+    let mut out = [0; MAX_BODY];
+    if let Ok(question) = Question::parse(bytes) {
+        let len = question.emit(&mut out[..MAX_QUESTION]).expect("what is parsed can be written");
+        assert_eq!(&out[..len], bytes);
+    }
+    if let Ok(reply) = Reply::parse(bytes) {
+        // What comes as a body has a body's room, but these bytes may be longer.
+        match reply.emit(&mut out) {
+            Ok(len) => assert_eq!(&out[..len], bytes),
+            Err(_) => assert!(bytes.len() > MAX_BODY),
+        }
+    }
+}
