@@ -203,3 +203,165 @@ fn secret_bytes(identity: &Identity) -> [u8; 32] {
     let _ = Base64::decode(identity.secret_to_base64(), &mut bytes);
     bytes
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const CLIENT: [u8; 4] = [10, 9, 128, 2];
+    const HOST: [u8; 4] = [192, 168, 5, 2];
+
+    /// A client's own end, and what the gate said last.
+    struct Far {
+        tunn: Tunn,
+        from: Remote,
+    }
+
+    impl Far {
+        /// Sends `packet`, and answers what the gate answers, until neither has more to say. Gives the packets that came out of the gate and
+        /// how many datagrams.
+        fn send(&mut self, gate: &mut Gate, packet: &[u8]) -> (Vec<Vec<u8>>, usize) {
+            let mut buffer = vec![0; 2_000];
+            let TunnResult::WriteToNetwork(first) = self.tunn.encapsulate(packet, &mut buffer) else {
+                return (vec![], 0);
+            };
+            let mut waiting = vec![first.to_vec()];
+            let (mut packets, mut answers) = (Vec::new(), 0);
+            while let Some(datagram) = waiting.pop() {
+                let mut said = Vec::new();
+                gate.receive(self.from, &datagram, &mut |output| match output {
+                    Output::Packet(packet) => packets.push(packet.to_vec()),
+                    Output::Datagram(to, datagram) => {
+                        assert_eq!(to, self.from);
+                        said.push(datagram.to_vec());
+                    }
+                });
+                answers += said.len();
+                for datagram in said {
+                    let mut input = datagram.as_slice();
+                    while let TunnResult::WriteToNetwork(more) = self.tunn.decapsulate(None, input, &mut buffer) {
+                        waiting.push(more.to_vec());
+                        input = &[];
+                    }
+                }
+            }
+            (packets, answers)
+        }
+    }
+
+    fn packet(source: [u8; 4], destination: [u8; 4]) -> Vec<u8> {
+        let mut packet = vec![0; 40];
+        (packet[0], packet[3]) = (0x45, 40);
+        packet[12..16].copy_from_slice(&source);
+        packet[16..20].copy_from_slice(&destination);
+        packet
+    }
+
+    fn remote(port: u16) -> Remote {
+        Remote { address: ([192, 0, 2, 2], port).into(), local: Some([192, 0, 2, 1].into()) }
+    }
+
+    fn edge() -> Identity {
+        Identity::from_secret([1; 32])
+    }
+
+    fn far(secret: [u8; 32], port: u16) -> Far {
+        let edge = PublicKey::from(edge().public_key().0);
+        Far { tunn: Tunn::new(StaticSecret::from(secret), edge, None, None, 5, None), from: remote(port) }
+    }
+
+    fn client(secret: [u8; 32]) -> Client {
+        Client { name: "phone".into(), address: CLIENT.into(), public_key: Identity::from_secret(secret).public_key() }
+    }
+
+    fn gate() -> Gate {
+        let mut gate = Gate::new(&edge());
+        gate.set(&[client([2; 32])]);
+        gate
+    }
+
+    /// Datagrams that leave the gate for a packet to the client.
+    fn sent(gate: &mut Gate) -> Vec<(Remote, Vec<u8>)> {
+        let mut sent = Vec::new();
+        gate.send(&packet(HOST, CLIENT), &mut |output| match output {
+            Output::Datagram(to, datagram) => sent.push((to, datagram.to_vec())),
+            Output::Packet(_) => panic!("a packet for a client came back"),
+        });
+        sent
+    }
+
+    #[test]
+    fn packets_pass_both_ways_and_a_client_may_move() {
+        let (mut gate, mut far) = (gate(), far([2; 32], 1));
+        assert!(sent(&mut gate).is_empty());
+        assert_eq!(far.send(&mut gate, &packet(CLIENT, HOST)).0, [packet(CLIENT, HOST)]);
+        for port in [1, 2] {
+            far.from = remote(port);
+            assert_eq!(far.send(&mut gate, &packet(CLIENT, HOST)).0, [packet(CLIENT, HOST)]);
+            let [(to, datagram)] = sent(&mut gate).try_into().unwrap();
+            assert_eq!(to, remote(port));
+            let mut buffer = vec![0; 2_000];
+            match far.tunn.decapsulate(None, &datagram, &mut buffer) {
+                TunnResult::WriteToTunnelV4(came, _) => assert_eq!(came, packet(HOST, CLIENT)),
+                other => panic!("{other:?}"),
+            }
+        }
+        assert_eq!(gate.strays, 0);
+    }
+
+    #[test]
+    fn a_source_that_is_not_the_clients_stays_out() {
+        let (mut gate, mut far) = (gate(), far([2; 32], 1));
+        let (packets, answers) = far.send(&mut gate, &packet([10, 9, 128, 3], HOST));
+        assert!(packets.is_empty() && answers > 0, "{packets:?}");
+        assert_eq!(gate.strays, 1);
+    }
+
+    #[test]
+    fn strangers_and_who_was_put_out_get_no_answer() {
+        let mut gate = gate();
+        assert_eq!(far([3; 32], 1).send(&mut gate, &packet(CLIENT, HOST)), (vec![], 0));
+        let mut far = far([2; 32], 1);
+        assert_eq!(far.send(&mut gate, &packet(CLIENT, HOST)).0.len(), 1);
+        gate.set(&[]);
+        assert_eq!(far.send(&mut gate, &packet(CLIENT, HOST)), (vec![], 0));
+        assert!(sent(&mut gate).is_empty());
+    }
+
+    #[test]
+    fn a_client_with_a_new_key_takes_the_place_of_the_old_one() {
+        let mut gate = gate();
+        let mut old = far([2; 32], 1);
+        old.send(&mut gate, &packet(CLIENT, HOST));
+        gate.set(&[client([4; 32])]);
+        assert_eq!(old.send(&mut gate, &packet(CLIENT, HOST)), (vec![], 0));
+        assert_eq!(far([4; 32], 2).send(&mut gate, &packet(CLIENT, HOST)).0.len(), 1);
+        assert_eq!(sent(&mut gate).pop().unwrap().0, remote(2));
+    }
+
+    #[test]
+    fn who_gets_a_cookie_moves_nobody() {
+        let mut gate = gate();
+        let mut buffer = [vec![0; 2_000], vec![0; 2_000]];
+        let [first, second] = &mut buffer;
+        let (mut client, mut stranger) = (far([2; 32], 1).tunn, far([3; 32], 9).tunn);
+        let TunnResult::WriteToNetwork(init) = client.format_handshake_initiation(first, false) else {
+            panic!("no handshake")
+        };
+        let TunnResult::WriteToNetwork(other) = stranger.format_handshake_initiation(second, false) else {
+            panic!("no handshake")
+        };
+        gate.receive(remote(1), init, &mut |_| {});
+        // Counted once, and all others twice: a cookie is asked for between the two.
+        gate.receive(remote(9), other, &mut |_| {});
+        let mut cookies = 0;
+        for _ in 0..HANDSHAKES {
+            gate.receive(remote(9), init, &mut |output| match output {
+                Output::Datagram(_, &[COOKIE_REPLY, ..]) => cookies += 1,
+                output => panic!("{output:?}"),
+            });
+        }
+        assert!(cookies > 0);
+        assert!(gate.seen().all(|seen| seen.remote == Some(remote(1).address)));
+    }
+}
