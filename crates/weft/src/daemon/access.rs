@@ -253,7 +253,7 @@ impl<'a> Batch<'a> {
     }
 
     fn add(&mut self, to: Remote, datagram: &[u8]) {
-        let is_full = self.contents.len() % self.segment.max(1) != 0
+        let is_full = !self.contents.len().is_multiple_of(self.segment.max(1))
             || self.contents.len() >= self.segment * MAX_SEGMENTS
             || self.contents.len() + datagram.len() > MAX_BATCH_BYTES;
         if self.to != Some(to) || is_full || datagram.len() > self.segment {
