@@ -52,7 +52,7 @@ Examples:
     /// Let nodes into a network by certificates: its root key, what it signs and what it revokes
     #[command(subcommand)]
     Ca(CaCommand),
-    /// Let unmodified WireGuard clients in at this edge: telephones, laptops, whatever is no node
+    /// Let unmodified clients of WireGuard and OpenVPN in at this edge: telephones, laptops, whatever is no node
     #[command(subcommand)]
     Access(AccessCommand),
     /// Check a configuration: every mistake with its line, column and likely fix

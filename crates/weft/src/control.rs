@@ -49,8 +49,10 @@ pub enum Request {
     },
     /// Read the table of clients again.
     AccessChanged,
-    /// Each client that may come in, and how it is.
+    /// Each WireGuard client that may come in, and how it is.
     AccessClients,
+    /// Each OpenVPN client that is there.
+    OpenvpnClients,
     /// Read the configuration again.
     Reload,
     /// Stop.
@@ -107,6 +109,16 @@ pub struct Pong {
     pub rtt_us: Option<u64>,
 }
 
+/// What a client comes with.
+#[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Debug)]
+#[serde(rename_all = "kebab-case")]
+pub enum ClientProgram {
+    /// Ended in the node.
+    Wireguard,
+    /// Ended in a server beside the node.
+    Openvpn,
+}
+
 /// A client of this edge.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize, Debug)]
 pub struct AccessClient {
@@ -114,9 +126,11 @@ pub struct AccessClient {
     pub name: String,
     /// Its address in the pool.
     pub address: Ipv4Addr,
-    /// Its public key, base64.
-    pub public_key: String,
-    /// Seconds since its last handshake; absent: there was none.
+    /// What it comes with.
+    pub with: ClientProgram,
+    /// Its WireGuard public key in base64, or what its certificate calls it.
+    pub key: String,
+    /// Seconds since its last handshake, with OpenVPN since it came; absent: it is not there.
     pub handshake_s_ago: Option<u64>,
     /// Where it is; absent: not known.
     pub remote: Option<SocketAddr>,
@@ -124,6 +138,13 @@ pub struct AccessClient {
     pub received_bytes: u64,
     /// Bytes of packets to it.
     pub sent_bytes: u64,
+}
+
+impl AccessClient {
+    /// One that may come in and is not there.
+    pub fn absent(name: String, address: Ipv4Addr, with: ClientProgram, key: String) -> AccessClient {
+        AccessClient { name, address, with, key, handshake_s_ago: None, remote: None, received_bytes: 0, sent_bytes: 0 }
+    }
 }
 
 /// What a node answers.
@@ -137,7 +158,7 @@ pub enum Response {
         /// One per path.
         paths: Vec<Pong>,
     },
-    /// To [`Request::AccessClients`].
+    /// To [`Request::AccessClients`] and [`Request::OpenvpnClients`].
     Clients {
         /// By address.
         clients: Vec<AccessClient>,

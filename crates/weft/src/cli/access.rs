@@ -7,12 +7,13 @@ use std::path::PathBuf;
 /// `weft access`.
 #[derive(Subcommand)]
 pub enum AccessCommand {
-    /// Let a client in: print its WireGuard configuration, and its QR code on standard error
+    /// Let a client in: print its configuration, and with WireGuard its QR code on standard error
     #[command(after_help = "\
 Examples:
   weft access add phone --edge vpn.example.org:51820      scan the code with the telephone's WireGuard program
   weft access add laptop --out laptop.conf                then, on the laptop: wg-quick up ./laptop.conf
   weft access add robot --json | jq -r .configuration
+  weft access add desk --openvpn --out desk.ovpn          then: openvpn --config desk.ovpn
 
 On the edge, whose configuration has an [access]. The client's private key is in what is printed and nowhere else.
 A running node lets the client in at once.")]
@@ -43,7 +44,10 @@ A running node lets the client in at once.")]
 pub struct AddOptions {
     /// The client's name, for lists
     pub name: String,
-    /// Where the client reaches this edge; [access] `endpoint` unless said here
+    /// It comes with OpenVPN, not WireGuard; [access.openvpn] is needed
+    #[arg(long)]
+    pub openvpn: bool,
+    /// Where the client reaches this edge; `endpoint` in the configuration unless said here
     #[arg(long = "edge", value_name = "HOST:PORT")]
     pub endpoint: Option<String>,
     /// New file for the configuration, mode 0600, instead of standard output

@@ -1,16 +1,12 @@
-//! `[access]`: where unmodified WireGuard clients come in.
+//! `[access]`: where unmodified WireGuard clients come in, and with `[access.openvpn]` OpenVPN's.
 
-use super::diagnose::Report;
 use super::parse::interface_name;
 use super::read::{At, Section};
 use super::{Config, prefix};
 use std::fmt;
+use std::iter;
 use std::net::{IpAddr, Ipv4Addr};
 use weft_engine::Prefix;
-use weft_session::Certificate;
-
-/// What the kernel says of passing packets on.
-const FORWARDING: &str = "/proc/sys/net/ipv4/ip_forward";
 
 /// `[access]`
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -25,6 +21,36 @@ pub struct Access {
     pub routes: Vec<At<Prefix>>,
     /// Name of the device they come out of.
     pub device: String,
+    /// `[access.openvpn]`; absent: none of OpenVPN's come in.
+    pub openvpn: Option<Openvpn>,
+}
+
+/// `[access.openvpn]`
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Openvpn {
+    /// UDP port.
+    pub listen: At<u16>,
+    /// Where clients' addresses are from.
+    pub pool: At<Pool>,
+    /// `HOST:PORT`, as clients reach this node; absent: said for each client.
+    pub endpoint: Option<At<String>>,
+    /// Name of the device they come out of.
+    pub device: String,
+}
+
+impl Access {
+    /// All pools.
+    pub fn pools(&self) -> impl Iterator<Item = &At<Pool>> {
+        iter::once(&self.pool).chain(self.openvpn.iter().map(|openvpn| &openvpn.pool))
+    }
+}
+
+/// What both have.
+struct Common {
+    listen: Option<At<u16>>,
+    pool: Option<At<Pool>>,
+    endpoint: Option<At<String>>,
+    device: String,
 }
 
 /// IPv4 addresses for clients: the first is the edge's own.
@@ -59,6 +85,11 @@ impl Pool {
         Ipv4Addr::from_bits(self.network.to_bits() + 1)
     }
 
+    /// Its mask, as older programs write a length.
+    pub fn mask(&self) -> Ipv4Addr {
+        Ipv4Addr::from_bits(!(u32::MAX >> self.length))
+    }
+
     /// Those for clients, lowest first.
     pub fn hosts(&self) -> impl Iterator<Item = Ipv4Addr> {
         let broadcast = self.network.to_bits() + (u32::MAX >> self.length);
@@ -74,19 +105,33 @@ impl fmt::Display for Pool {
 
 /// Reads the table.
 pub fn read(mut section: Section<'_, '_>) -> Option<Access> {
-    let listen = section.integer("listen", 1..65_536).map(|at| at.map(|port| port as u16));
-    let pool = section.parsed("pool", "\"10.9.128.0/24\"", Pool::parse);
-    let endpoint = section.parsed("endpoint", "\"vpn.example.org:51820\"", endpoint);
+    let Common { listen, pool, endpoint, device } = common(&mut section, "weft-access0");
     let routes = section.list("routes", "[\"10.0.0.0/8\"]", prefix::parse).unwrap_or_default();
-    let device = section.parsed("device", "\"weft-access0\"", interface_name);
+    let openvpn = section.section("openvpn", "[access.openvpn]").map(read_openvpn);
+    section.finish();
+    Some(Access { listen: listen?, pool: pool?, endpoint, routes, device, openvpn: openvpn.flatten() })
+}
+
+fn read_openvpn(mut section: Section<'_, '_>) -> Option<Openvpn> {
+    let Common { listen, pool, endpoint, device } = common(&mut section, "weft-openvpn0");
+    section.finish();
+    Some(Openvpn { listen: listen?, pool: pool?, endpoint, device })
+}
+
+fn common(section: &mut Section<'_, '_>, device: &str) -> Common {
     for (key, help) in [("listen", "a UDP port, for example 51820"), ("pool", "for example pool = \"10.9.128.0/24\"")] {
         if !section.has(key) {
             section.missing(key, help);
         }
     }
-    section.finish();
-    let device = device.map_or_else(|| "weft-access0".to_owned(), |at| at.value);
-    Some(Access { listen: listen?, pool: pool?, endpoint, routes, device })
+    Common {
+        listen: section.integer("listen", 1..65_536).map(|at| at.map(|port| port as u16)),
+        pool: section.parsed("pool", "\"10.9.128.0/24\"", Pool::parse),
+        endpoint: section.parsed("endpoint", "\"vpn.example.org:51820\"", endpoint),
+        device: section
+            .parsed("device", "\"weft-clients\"", interface_name)
+            .map_or_else(|| device.to_owned(), |at| at.value),
+    }
 }
 
 /// Reads where an edge is reached: `HOST:PORT`.
@@ -102,48 +147,6 @@ pub fn endpoint(text: &str) -> Result<String, &'static str> {
     if is_bare && is_clean && has_port { Ok(text.to_owned()) } else { Err(expected) }
 }
 
-/// Reports what in the rest of the configuration, and in this node's certificate, contradicts `[access]`.
-pub fn check(config: &Config, certificate: Option<&Certificate>, report: &Report) {
-    let Some(access) = &config.access else { return };
-    let pool = access.pool.value.prefix();
-    if config.node.listen == Some(access.listen.value) {
-        let message = format!("port {} is [node] `listen` already", access.listen.value);
-        report.error(access.listen.span.clone(), message, Some("give clients another one, such as 51820".to_owned()));
-    }
-    let is_within = |other: Prefix| other.length >= pool.length && other.overlaps(pool);
-    for peer in &config.peers {
-        if let Some(at) = peer.prefixes.iter().find(|at| is_within(prefix::trimmed(at.value))) {
-            let message = format!("the pool has `{}`, which is behind `{}`", prefix::text(at.value), peer.name.value);
-            report.error(access.pool.span.clone(), message, Some("give clients addresses nobody else has".to_owned()));
-        }
-    }
-    if let Some(own) = config.tun.addresses.iter().find(|own| is_within(prefix::trimmed(**own))) {
-        let message = format!("the pool has the network of this node's own address ({} in [tun])", prefix::text(*own));
-        report.error(access.pool.span.clone(), message, Some("give clients addresses nobody else has".to_owned()));
-    }
-    for at in &access.routes {
-        super::check::bits_behind_length(at, report);
-    }
-    in_certificate(access, certificate, report);
-    if std::fs::read_to_string(FORWARDING).is_ok_and(|text| text.trim() == "0") {
-        let message = "this machine passes no packets on: clients reach only itself";
-        let help = "sysctl -w net.ipv4.ip_forward=1, and the same in /etc/sysctl.d";
-        report.warning(access.pool.span.clone(), message, Some(help.to_owned()));
-    }
-}
-
-/// Others take from this node only what its certificate says lies behind it.
-fn in_certificate(access: &Access, certificate: Option<&Certificate>, report: &Report) {
-    let Some(claims) = certificate.map(Certificate::claims) else { return };
-    let pool = access.pool.value;
-    let mut claimed = claims.prefixes.iter().map(|&(address, length)| Prefix { address, length });
-    if !claimed.any(|claimed| claimed.length <= pool.prefix().length && claimed.contains(pool.prefix().address)) {
-        let message = format!("the pool {pool} is not in this node's certificate: the others drop what clients send");
-        let help = format!("have it signed anew with --prefix {pool} added");
-        report.warning(access.pool.span.clone(), message, Some(help));
-    }
-}
-
 /// What a client shall send to the edge: what the configuration names, or the IPv4 networks it knows of.
 pub fn client_routes(config: &Config, access: &Access) -> Vec<Prefix> {
     if !access.routes.is_empty() {
@@ -151,7 +154,8 @@ pub fn client_routes(config: &Config, access: &Access) -> Vec<Prefix> {
     }
     let known =
         config.tun.addresses.iter().chain(config.peers.iter().flat_map(|peer| &peer.prefixes).map(|at| &at.value));
-    let mut all: Vec<Prefix> = known.map(|known| prefix::trimmed(*known)).chain([access.pool.value.prefix()]).collect();
+    let pools = access.pools().map(|pool| pool.value.prefix());
+    let mut all: Vec<Prefix> = known.map(|known| prefix::trimmed(*known)).chain(pools).collect();
     all.retain(|prefix| prefix.address.is_ipv4());
     all.sort_by_key(|prefix| (prefix.length, prefix.address));
     let mut routes: Vec<Prefix> = Vec::new();

@@ -2,6 +2,7 @@
 
 pub mod access;
 mod check;
+mod check_access;
 mod check_proxies;
 mod check_signal;
 mod check_vpns;
@@ -21,7 +22,7 @@ mod signal;
 mod tcp_er;
 mod vpn;
 
-pub use access::{Access, Pool};
+pub use access::{Access, Openvpn, Pool};
 pub use diagnose::{Report, Severity, did_you_mean};
 pub use metrics::MetricsAddress;
 pub use network::Network;
@@ -200,7 +201,7 @@ pub fn load(file: &Path) -> Result<Loaded, String> {
         .zip(identity.as_ref())
         .and_then(|(config, identity)| network::check(config, &identity.public_key(), unix_s(), &report));
     if let Some(config) = &config {
-        access::check(config, certificate.as_ref(), &report);
+        check_access::check(config, certificate.as_ref(), &report);
     }
     if let Some(config) = &mut config {
         check_signal::check(config, &report);

@@ -38,7 +38,10 @@ pub fn parse(report: &Report, directory: &Path) -> Option<Config> {
     let metrics = root.section("metrics", "[metrics]").and_then(|section| metrics::read(section, directory));
     let tcp_er = root.section("tcp-er", "[tcp-er]").map(tcp_er::read);
     let signal = root.section("signal", "[signal]").map(|section| signal::read(section, directory, report));
-    let links = root.section("links", "[links]").map(links).unwrap_or_default();
+    let mut links = root.section("links", "[links]").map(links).unwrap_or_default();
+    if let Some(openvpn) = access.as_ref().and_then(|access| access.openvpn.as_ref()) {
+        links.ignore.push(openvpn.pool.clone().map(|_| openvpn.device.clone()));
+    }
     let (link, link_weights): (Vec<_>, Vec<_>) = root.sections("link", "[[link]]").into_iter().filter_map(link).unzip();
     let weights: Vec<_> = link_weights.into_iter().flatten().collect();
     let mut base = Policy::default();

@@ -2,13 +2,15 @@
 //! knows nothing of them.
 
 use super::log::Log;
+use super::openvpn;
 use super::owner;
 use crate::access::clients;
 use crate::access::gate::{Gate, Output, Remote};
 use crate::config::{Config, Pool, access::Access};
-use crate::control::{AccessClient, Request, Response};
+use crate::control::{AccessClient, ClientProgram, Request, Response};
 use crate::outcome::Failure;
 use std::io::{self, IoSlice};
+use std::iter;
 use std::net::IpAddr;
 use std::os::fd::AsRawFd as _;
 use std::path::{Path, PathBuf};
@@ -48,6 +50,7 @@ pub struct Keeper {
     words: SyncSender<Word>,
     waker: Arc<Waker>,
     device: u32,
+    openvpn: Option<openvpn::Keeper>,
 }
 
 impl Keeper {
@@ -72,7 +75,9 @@ impl Keeper {
             poller.add(descriptor, token).map_err(failed)?;
         }
         let (words, told) = sync_channel(WORDS);
-        let keeper = Keeper { words, waker: Arc::clone(&waker), device: device.index() };
+        let openvpn =
+            access.openvpn.as_ref().map(|openvpn| openvpn::Keeper::start(&state, openvpn, log)).transpose()?;
+        let keeper = Keeper { words, waker: Arc::clone(&waker), device: device.index(), openvpn };
         let pool = access.pool.value;
         log.info(format_args!("clients of {pool}: port {}, public key {}", access.listen.value, identity.public_key()));
         let porter = Porter { gate, socket, device, pool, state, told, waker, log };
@@ -87,6 +92,15 @@ impl Keeper {
 
     /// Has the thread answer; where it cannot be asked, that is the answer.
     pub fn ask(&self, request: Request, reply: &SyncSender<Response>) -> Option<Response> {
+        match (&self.openvpn, &request) {
+            (Some(openvpn), Request::OpenvpnClients) => return openvpn.ask(reply),
+            (None, Request::OpenvpnClients) => {
+                let why = "the running node has no [access.openvpn]; restart it".to_owned();
+                return Some(Response::Refused { why });
+            }
+            (Some(openvpn), Request::AccessChanged) => openvpn.has_changed(),
+            _ => {}
+        }
         match self.words.try_send((request, reply.clone())).is_ok() && self.waker.wake().is_ok() {
             true => None,
             false => Some(Response::Refused { why: "the node is busy; try again".to_owned() }),
@@ -103,9 +117,12 @@ impl Drop for Keeper {
     }
 }
 
-/// What of `config` cannot change in a running node, without its places in the file.
-pub fn settings(config: &Config) -> Option<(u16, Pool, &str)> {
-    config.access.as_ref().map(|access| (access.listen.value, access.pool.value, access.device.as_str()))
+/// What of `config` cannot change in a running node, without its places in the file: WireGuard's part, and OpenVPN's.
+pub fn settings(config: &Config) -> Vec<(u16, Pool, &str)> {
+    let Some(access) = &config.access else { return Vec::new() };
+    let openvpn =
+        access.openvpn.iter().map(|openvpn| (openvpn.listen.value, openvpn.pool.value, openvpn.device.as_str()));
+    iter::once((access.listen.value, access.pool.value, access.device.as_str())).chain(openvpn).collect()
 }
 
 fn bind(port: u16) -> Result<UdpLink, Failure> {
@@ -219,7 +236,8 @@ impl Porter {
             .map(|seen| AccessClient {
                 name: seen.client.name,
                 address: seen.client.address,
-                public_key: seen.client.public_key.to_string(),
+                with: ClientProgram::Wireguard,
+                key: seen.client.public_key.to_string(),
                 handshake_s_ago: seen.handshake.map(|ago| ago.as_secs()),
                 remote: seen.remote,
                 received_bytes: seen.received_bytes,

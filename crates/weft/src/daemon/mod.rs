@@ -10,6 +10,7 @@ mod links;
 mod log;
 mod metrics;
 mod node;
+mod openvpn;
 mod overlay;
 mod owner;
 mod ping;

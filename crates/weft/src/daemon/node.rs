@@ -247,7 +247,7 @@ impl Node {
                 Ok(()) => Response::Done,
                 Err(why) => Response::Refused { why },
             },
-            Request::AccessChanged | Request::AccessClients => match &self.access {
+            Request::AccessChanged | Request::AccessClients | Request::OpenvpnClients => match &self.access {
                 Some(access) => return access.ask(request, reply),
                 None => Response::Refused { why: "the running node has no [access]; restart it".to_owned() },
             },
