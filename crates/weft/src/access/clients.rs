@@ -1,17 +1,15 @@
 //! Who may come in: a table in the state directory, a line for each client: name, address, public key.
 
+use super::files;
 use crate::config::{Pool, peer_name};
 use crate::{entropy, keys};
-use std::fs::{self, DirBuilder, File, OpenOptions};
-use std::io::{self, Write as _};
+use std::fs;
+use std::io;
 use std::net::Ipv4Addr;
-use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::Path;
 use weft_session::{Identity, PublicKey};
 
 const TABLE: &str = "access";
-/// The next table, until it takes the place of the old one.
-const NEXT_TABLE: &str = "access.next";
 const LOCK: &str = "access.lock";
 const KEY: &str = "access.key";
 
@@ -56,27 +54,14 @@ pub fn read(state: &Path) -> Result<Vec<Client>, String> {
 /// What `change` says, or why the table cannot be read or written.
 pub fn change<T>(state: &Path, change: impl FnOnce(&mut Vec<Client>) -> Result<T, String>) -> Result<T, String> {
     let failed = |why: io::Error| format!("state directory {}: {why}", state.display());
-    DirBuilder::new().recursive(true).mode(0o700).create(state).map_err(failed)?;
-    let lock = private(&state.join(LOCK)).map_err(failed)?;
+    files::make_directory(state).map_err(failed)?;
+    let lock = files::open(&state.join(LOCK)).map_err(failed)?;
     lock.lock().map_err(failed)?;
     let mut clients = read(state)?;
     let result = change(&mut clients)?;
-    write(state, &clients).map_err(failed)?;
+    let line = |Client { name, address, public_key }: &Client| format!("{name} {address} {public_key}\n");
+    files::write(&state.join(TABLE), &clients.iter().map(line).collect::<String>())?;
     Ok(result)
-}
-
-fn write(state: &Path, clients: &[Client]) -> io::Result<()> {
-    let next = state.join(NEXT_TABLE);
-    let mut file = private(&next)?;
-    for Client { name, address, public_key } in clients {
-        writeln!(file, "{name} {address} {public_key}")?;
-    }
-    file.sync_all()?;
-    fs::rename(next, state.join(TABLE))
-}
-
-fn private(path: &Path) -> io::Result<File> {
-    OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(path)
 }
 
 /// Takes a client in at the lowest address that is free.
@@ -105,7 +90,7 @@ pub fn edge_key(state: &Path) -> Result<Identity, String> {
     let path = state.join(KEY);
     if !path.exists() {
         let failed = |why: io::Error| format!("{}: {why}", path.display());
-        DirBuilder::new().recursive(true).mode(0o700).create(state).map_err(failed)?;
+        files::make_directory(state).map_err(failed)?;
         let made = Identity::from_secret(entropy::seed().map_err(failed)?);
         // Somebody else may have been first: then theirs is read.
         if let Err(why) = keys::store(&made.secret_to_base64(), &path)
@@ -113,6 +98,7 @@ pub fn edge_key(state: &Path) -> Result<Identity, String> {
         {
             return Err(why.to_string());
         }
+        files::give(&path).map_err(failed)?;
     }
     keys::load(&path).map_err(|why| why.to_string())
 }

@@ -10,6 +10,9 @@ use weft_session::{Identity, PublicKey};
 
 /// What keeps a NAT's mapping, in seconds.
 const KEEPALIVE_S: u8 = 25;
+/// Colours of a terminal (ECMA-48, §8.3.117, and the bright white most have beside it).
+const BLACK_ON_WHITE: &str = "\x1b[30;107m";
+const PLAIN: &str = "\x1b[0m";
 
 /// The configuration of `client`, whose key is `key`, for the edge with `edge_key` at `endpoint`, which takes `routes`.
 pub fn text(client: &Client, key: &Identity, edge_key: &PublicKey, endpoint: &str, routes: &[Prefix]) -> String {
@@ -22,13 +25,15 @@ pub fn text(client: &Client, key: &Identity, edge_key: &PublicKey, endpoint: &st
     )
 }
 
-/// The QR code of a text (ISO/IEC 18004), in half blocks: light on dark, as terminals mostly are.
+/// The QR code of a text (ISO/IEC 18004), in half blocks; `is_painted`: black on white, whatever the terminal's colours.
 ///
 /// # Errors
 /// When the text is too long for one: 2,953 bytes.
-pub fn qr_code(text: &str) -> Result<String, QrError> {
+pub fn qr_code(text: &str, is_painted: bool) -> Result<String, QrError> {
     let code = QrCode::with_error_correction_level(text, EcLevel::L)?;
-    Ok(code.render::<Dense1x2>().dark_color(Dense1x2::Dark).light_color(Dense1x2::Light).build())
+    let code = code.render::<Dense1x2>().dark_color(Dense1x2::Dark).light_color(Dense1x2::Light).build();
+    let line = |line: &str| if is_painted { format!("{BLACK_ON_WHITE}{line}{PLAIN}\n") } else { format!("{line}\n") };
+    Ok(code.lines().map(line).collect())
 }
 
 #[cfg(test)]
@@ -49,7 +54,13 @@ mod tests {
             key.secret_to_base64()
         );
         assert_eq!(text, expected);
-        assert!(qr_code(&text).unwrap().lines().count() > 20);
-        assert!(qr_code(&"x".repeat(2_954)).is_err());
+        assert!(qr_code(&text, false).unwrap().lines().count() > 20);
+        assert!(
+            qr_code(&text, true)
+                .unwrap()
+                .lines()
+                .all(|line| line.starts_with("\x1b[30;107m") && line.ends_with("\x1b[0m"))
+        );
+        assert!(qr_code(&"x".repeat(2_954), false).is_err());
     }
 }

@@ -1,12 +1,11 @@
 //! Who may come in with OpenVPN: a file for each client, which the server reads when the client comes (`client-config-dir` in openvpn(8)).
 
-use super::{read, write};
+use super::{files, read};
 use crate::config::Pool;
 use crate::entropy;
-use std::fs::{self, DirBuilder};
+use std::fs;
 use std::io;
 use std::net::Ipv4Addr;
-use std::os::unix::fs::DirBuilderExt as _;
 use std::path::Path;
 
 /// The directory of the files, in that of the server.
@@ -78,10 +77,8 @@ pub fn new(clients: &[Client], name: &str, pool: &Pool) -> Result<Client, String
 /// Why its file cannot be written, for people.
 pub fn let_in(directory: &Path, client: &Client, pool: &Pool) -> Result<(), String> {
     let directory = directory.join(DIRECTORY);
-    let made = DirBuilder::new().recursive(true).mode(0o700).create(&directory);
-    made.map_err(|why| format!("{}: {why}", directory.display()))?;
     let text = format!("# {}\nifconfig-push {} {}\n", client.name, client.address, pool.mask());
-    write(&directory.join(&client.common_name), &text)
+    files::write(&directory.join(&client.common_name), &text)
 }
 
 /// Puts it out; a session it has goes on until it is ended.

@@ -1,6 +1,7 @@
 //! Certificates for OpenVPN (X.509, RFC 5280): an authority of this edge alone. They do not end: who may come in is in another place.
 
-use super::{read, write};
+use super::files::write;
+use super::read;
 use rcgen::{
     BasicConstraints, CertificateParams, DistinguishedName, DnType, Error, ExtendedKeyUsagePurpose, IsCa, Issuer,
     KeyPair, KeyUsagePurpose,

@@ -1,13 +1,12 @@
 //! The server's files: its configuration, certificate and keys.
 
 use super::clients::DIRECTORY;
+use super::files::{make_directory, write};
 use super::pki::{Authority, CERTIFICATE, Role};
-use super::{directory, read, write};
+use super::{directory, read};
 use crate::config::Openvpn;
 use crate::entropy;
-use std::fs::DirBuilder;
 use std::io;
-use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 
 /// Its configuration, in its directory.
@@ -35,8 +34,8 @@ pub const CIPHERS: &str = "AES-256-GCM:CHACHA20-POLY1305";
 /// Why that is not possible, for people.
 pub fn prepare(state: &Path, settings: &Openvpn) -> Result<(PathBuf, Authority), String> {
     let directory = directory(state);
-    let made = DirBuilder::new().recursive(true).mode(0o700).create(directory.join(DIRECTORY));
-    made.map_err(|why| format!("{}: {why}", directory.display()))?;
+    let failed = |why: io::Error| format!("{}: {why}", directory.display());
+    make_directory(&directory).and_then(|()| make_directory(&directory.join(DIRECTORY))).map_err(failed)?;
     let authority = match Authority::load(&directory)? {
         Some(authority) => authority,
         None => make_keys(&directory)?,

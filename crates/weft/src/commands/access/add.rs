@@ -10,6 +10,7 @@ use crate::config::{Access, Config, Openvpn, access, peer_name};
 use crate::outcome::{Failure, Outcome};
 use crate::{entropy, keys};
 use serde_json::json;
+use std::io::{self, IsTerminal as _};
 use std::net::{Ipv4Addr, ToSocketAddrs as _};
 use weft_engine::Prefix;
 use weft_session::Identity;
@@ -142,9 +143,9 @@ fn show(wanted: &Wanted<'_>, made: &Made) -> Result<(), Failure> {
     }
     // OpenVPN's programs read files, and theirs is too long for a code.
     if !options.openvpn {
-        let code = profile::qr_code(text);
+        let code = profile::qr_code(text, io::stderr().is_terminal());
         let short = "name fewer networks in [access] `routes`";
-        eprintln!("{}", code.unwrap_or_else(|why| format!("no QR code: {why}: {short}")));
+        eprint!("{}", code.unwrap_or_else(|why| format!("no QR code: {why}: {short}\n")));
     }
     Ok(())
 }
