@@ -97,10 +97,19 @@ impl Tun {
     /// Opens a TUN device without blocking reads, with checksum, TCP and (since Linux 6.2) UDP segmentation offload,
     /// gives it its MTU and addresses and takes it up.
     pub fn open(config: &TunConfig) -> Result<Self, TunError> {
+        Self::open_as(config, true)
+    }
+
+    /// The same without offloads: each read or write is one IP packet within the MTU, checksums complete, with no header before it.
+    pub fn open_plain(config: &TunConfig) -> Result<Self, TunError> {
+        Self::open_as(config, false)
+    }
+
+    fn open_as(config: &TunConfig, has_offload: bool) -> Result<Self, TunError> {
         if !Path::new(DEVICE_NODE).exists() {
             return Err(TunError::NoDriver);
         }
-        let device = open_device(config.name.as_deref())?;
+        let device = open_device(config.name.as_deref(), has_offload)?;
         device.set_nonblocking(true).map_err(TunError::at("set non-blocking"))?;
         let tun = Self {
             name: device.name().map_err(TunError::at("read the name"))?,
@@ -159,8 +168,8 @@ impl Tun {
     }
 }
 
-fn open_device(name: Option<&str>) -> Result<SyncDevice, TunError> {
-    let builder = DeviceBuilder::new().offload(true).enable(false);
+fn open_device(name: Option<&str>, has_offload: bool) -> Result<SyncDevice, TunError> {
+    let builder = DeviceBuilder::new().offload(has_offload).enable(false);
     let builder = match name {
         Some(name) => builder.name(name),
         None => builder,

@@ -1,8 +1,10 @@
 //! The command line.
 
+mod access;
 mod ca;
 mod live;
 
+pub use access::{AccessCommand, AddOptions};
 pub use ca::{CaCommand, SignOptions};
 pub use live::{DrillCommand, DrillOptions, ExplainArguments};
 
@@ -52,6 +54,9 @@ Examples:
     /// Let nodes into a network by certificates: its root key, what it signs and what it revokes
     #[command(subcommand)]
     Ca(CaCommand),
+    /// Let unmodified clients of WireGuard and OpenVPN in at this edge: telephones, laptops, whatever is no node
+    #[command(subcommand)]
+    Access(AccessCommand),
     /// Check a configuration: every mistake with its line, column and likely fix
     Check {
         /// The configuration

@@ -5,6 +5,7 @@ use crate::status::{Drill, Explanation, FlowQuestion, PathHistory, Status};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::io::{self, BufRead, BufReader, Read, Write};
+use std::net::{Ipv4Addr, SocketAddr};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::Duration;
@@ -93,6 +94,12 @@ pub enum Request {
         /// The number of the last known change; 0: all that are kept.
         after: u64,
     },
+    /// Read the table of clients again.
+    AccessChanged,
+    /// Each WireGuard client that may come in, and how it is.
+    AccessClients,
+    /// Each OpenVPN client that is there.
+    OpenvpnClients,
     /// Read the configuration again.
     Reload,
     /// Stop.
@@ -188,6 +195,44 @@ pub struct PathChange {
     pub cause: String,
 }
 
+/// What a client comes with.
+#[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Debug)]
+#[serde(rename_all = "kebab-case")]
+pub enum ClientProgram {
+    /// Ended in the node.
+    Wireguard,
+    /// Ended in a server beside the node.
+    Openvpn,
+}
+
+/// A client of this edge.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize, Debug)]
+pub struct AccessClient {
+    /// Name for people.
+    pub name: String,
+    /// Its address in the pool.
+    pub address: Ipv4Addr,
+    /// What it comes with.
+    pub with: ClientProgram,
+    /// Its WireGuard public key in base64, or what its certificate calls it.
+    pub key: String,
+    /// Seconds since its last handshake, with OpenVPN since it came; absent: it is not there.
+    pub handshake_s_ago: Option<u64>,
+    /// Where it is; absent: not known.
+    pub remote: Option<SocketAddr>,
+    /// Bytes of packets from it.
+    pub received_bytes: u64,
+    /// Bytes of packets to it.
+    pub sent_bytes: u64,
+}
+
+impl AccessClient {
+    /// One that may come in and is not there.
+    pub fn absent(name: String, address: Ipv4Addr, with: ClientProgram, key: String) -> AccessClient {
+        AccessClient { name, address, with, key, handshake_s_ago: None, remote: None, received_bytes: 0, sent_bytes: 0 }
+    }
+}
+
 /// What a node answers.
 #[derive(Clone, PartialEq, Serialize, Deserialize, Debug)]
 #[serde(tag = "answer", rename_all = "kebab-case")]
@@ -232,6 +277,13 @@ pub enum Response {
     Histories {
         /// One per path.
         paths: Vec<PathHistory>,
+    },
+    /// To [`Request::AccessClients`] and [`Request::OpenvpnClients`].
+    Clients {
+        /// By address.
+        clients: Vec<AccessClient>,
+        /// Packets whose source was not their client's, since the start.
+        strays: u64,
     },
     /// It was done.
     Done,

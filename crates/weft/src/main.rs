@@ -1,6 +1,7 @@
 //! `weft`: the daemon and its command line. The only place with a clock, entropy and an event loop.
 #![forbid(unsafe_code)]
 
+mod access;
 mod cli;
 mod commands;
 mod control;

@@ -46,6 +46,11 @@ impl Failure {
     pub fn outcome(&self) -> Outcome {
         self.outcome
     }
+
+    /// What it says.
+    pub fn text(&self) -> &str {
+        &self.text
+    }
 }
 
 impl fmt::Display for Failure {

@@ -10,5 +10,8 @@ pub fn check(file: &Path) -> Result<Outcome, Failure> {
     eprint!("{}", loaded.report);
     let count = loaded.config.peers.len();
     println!("{}: well ({count} peer{})", file.display(), if count == 1 { "" } else { "s" });
+    for pool in loaded.config.access.iter().flat_map(|access| access.pools()) {
+        println!("clients: the other nodes need {} among this node's prefixes", pool.value);
+    }
     Ok(Outcome::Well)
 }

@@ -1,5 +1,6 @@
 //! The subcommands, one file each.
 
+mod access;
 mod act;
 mod ca;
 mod check;
@@ -33,6 +34,7 @@ pub fn run(cli: Cli) -> Result<Outcome, Failure> {
         Command::Keygen { out } => keys::keygen(out.as_deref()),
         Command::Pubkey { file } => keys::pubkey(&file),
         Command::Ca(command) => ca::ca(command),
+        Command::Access(command) => access::access(command),
         Command::Check { file } => check::check(&file),
         Command::Doctor { config, json } => doctor::doctor(config.as_deref(), Path::new(DEFAULT_CONFIG), json),
         Command::Up { config, verbose, quiet } => up::up(&config, Level::of(verbose, quiet)),

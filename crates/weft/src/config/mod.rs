@@ -1,6 +1,8 @@
 //! The configuration: one strict TOML file, every mistake told with its line, column and likely fix.
 
+pub mod access;
 mod check;
+mod check_access;
 mod check_proxies;
 mod check_signal;
 mod check_vpns;
@@ -20,6 +22,7 @@ mod signal;
 mod tcp_er;
 mod vpn;
 
+pub use access::{Access, Openvpn, Pool};
 pub use diagnose::{Report, Severity, did_you_mean};
 pub use metrics::MetricsAddress;
 pub use network::Network;
@@ -148,6 +151,8 @@ pub struct Config {
     pub links: LinkChoice,
     /// `[network]`: the root key whose certificates count; absent: none.
     pub network: Option<Network>,
+    /// `[access]`: where clients that are no nodes come in; absent: nowhere.
+    pub access: Option<Access>,
     /// `[metrics]`: where Prometheus may ask; absent: nowhere.
     pub metrics: Option<At<MetricsAddress>>,
     /// `[tcp-er]`: explicit rates for this machine's own sockets; absent: `weft_er` is not loaded.
@@ -195,6 +200,9 @@ pub fn load(file: &Path) -> Result<Loaded, String> {
         .as_ref()
         .zip(identity.as_ref())
         .and_then(|(config, identity)| network::check(config, &identity.public_key(), unix_s(), &report));
+    if let Some(config) = &config {
+        check_access::check(config, certificate.as_ref(), &report);
+    }
     if let Some(config) = &mut config {
         check_signal::check(config, &report);
     }

@@ -3,7 +3,8 @@
 use super::diagnose::Report;
 use super::read::{At, Section};
 use super::{
-    Config, Link, LinkChoice, Mtu, Node, Peer, Tun, metrics, network, policy, prefix, proxy, route, signal, tcp_er, vpn,
+    Config, Link, LinkChoice, Mtu, Node, Peer, Tun, access, metrics, network, policy, prefix, proxy, route, signal,
+    tcp_er, vpn,
 };
 use std::convert::Infallible;
 use std::net::SocketAddr;
@@ -33,10 +34,14 @@ pub fn parse(report: &Report, directory: &Path) -> Option<Config> {
     let node = node_table.and_then(|section| node(section, directory));
     let tun = tun_table.and_then(|section| tun(section, report));
     let network = root.section("network", "[network]").and_then(|section| network::read(section, directory));
+    let access = root.section("access", "[access]").and_then(access::read);
     let metrics = root.section("metrics", "[metrics]").and_then(|section| metrics::read(section, directory));
     let tcp_er = root.section("tcp-er", "[tcp-er]").map(tcp_er::read);
     let signal = root.section("signal", "[signal]").map(|section| signal::read(section, directory, report));
-    let links = root.section("links", "[links]").map(links).unwrap_or_default();
+    let mut links = root.section("links", "[links]").map(links).unwrap_or_default();
+    if let Some(openvpn) = access.as_ref().and_then(|access| access.openvpn.as_ref()) {
+        links.ignore.push(openvpn.pool.clone().map(|_| openvpn.device.clone()));
+    }
     let (link, link_weights): (Vec<_>, Vec<_>) = root.sections("link", "[[link]]").into_iter().filter_map(link).unzip();
     let weights: Vec<_> = link_weights.into_iter().flatten().collect();
     let mut base = Policy::default();
@@ -58,6 +63,7 @@ pub fn parse(report: &Report, directory: &Path) -> Option<Config> {
         tun: tun?,
         links,
         network,
+        access,
         metrics,
         tcp_er,
         signal,

@@ -1,5 +1,6 @@
 //! The daemon: threads for control, signals and state around one packet loop.
 
+mod access;
 mod clock;
 mod control;
 mod datapath;
@@ -11,6 +12,7 @@ mod live;
 mod log;
 mod metrics;
 mod node;
+mod openvpn;
 mod overlay;
 mod owner;
 mod ping;

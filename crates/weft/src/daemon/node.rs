@@ -1,5 +1,6 @@
 //! The running node: the engine with everything that is not on a packet's way.
 
+use super::access;
 use super::clock::Clock;
 use super::control::Task;
 use super::device;
@@ -71,6 +72,8 @@ pub struct Node {
     tcp_er: Option<tcp_er::Keeper>,
     accepted: Vec<(PublicKey, u64)>,
     log: Log,
+    /// The clients that come in here.
+    access: Option<access::Keeper>,
     /// The proxy beside it, and what its connections may send.
     proxy: Option<(Proxy, Totals)>,
     next_upkeep: Instant,
@@ -117,7 +120,9 @@ impl Node {
         engine.set_signalling(clock.now(), config.engine_signal());
         engine.set_relaying(config.node.relay);
         let devices = Devices::open(&config, engine.inner_mtu()).map_err(|why| Failure::new(why.to_string()))?;
-        let links = Links::new(config.links.clone(), config.node.listen.unwrap_or(0), devices.indices());
+        let mut links = Links::new(config.links.clone(), config.node.listen.unwrap_or(0), devices.indices());
+        let access = access::Keeper::start(&config, log)?;
+        links.add_own(access.iter().map(access::Keeper::device).collect());
         let mut node = Node {
             engine,
             devices,
@@ -134,6 +139,7 @@ impl Node {
             tcp_er: None,
             accepted,
             log,
+            access,
             proxy: None,
             next_upkeep: Instant::ZERO,
             next_totals: Instant::ZERO,
@@ -282,6 +288,10 @@ impl Node {
                 return None;
             }
             Request::History { peer } => self.history(&peer),
+            Request::AccessChanged | Request::AccessClients | Request::OpenvpnClients => match &self.access {
+                Some(access) => return access.ask(request, reply),
+                None => Response::Refused { why: "the running node has no [access]; restart it".to_owned() },
+            },
             Request::Reload => match self.reload() {
                 Ok(()) => Response::Done,
                 Err(why) => Response::Refused { why },

@@ -1,5 +1,6 @@
 //! What a reload cannot change.
 
+use super::access;
 use crate::config::Config;
 use weft_session::RootPublicKey;
 
@@ -14,6 +15,7 @@ pub fn needs_restart(old: &Config, new: &Config) -> Option<&'static str> {
         ("[node] listen", old.node.listen != new.node.listen),
         ("[node] state", old.node.state != new.node.state),
         ("[node] control", old.node.control != new.node.control),
+        ("[access]", access::settings(old) != access::settings(new)),
         ("[network] root", root(old) != root(new)),
         ("[metrics] listen", old.metrics.as_ref().map(|at| &at.value) != new.metrics.as_ref().map(|at| &at.value)),
         ("[tun] name", old.tun.name != new.tun.name),

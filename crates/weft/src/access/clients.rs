@@ -1,0 +1,136 @@
+//! Who may come in: a table in the state directory, a line for each client: name, address, public key.
+
+use super::files;
+use crate::config::{Pool, peer_name};
+use crate::{entropy, keys};
+use std::fs;
+use std::io;
+use std::net::Ipv4Addr;
+use std::path::Path;
+use weft_session::{Identity, PublicKey};
+
+const TABLE: &str = "access";
+const LOCK: &str = "access.lock";
+const KEY: &str = "access.key";
+
+/// One client.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Client {
+    /// Name for people.
+    pub name: String,
+    /// Its address in the pool, from which alone it may send.
+    pub address: Ipv4Addr,
+    /// Its WireGuard public key.
+    pub public_key: PublicKey,
+}
+
+impl Client {
+    fn parse(line: &str) -> Option<Client> {
+        let mut words = line.split(' ');
+        let name = peer_name(words.next()?).ok()?;
+        let (address, public_key) = (words.next()?.parse().ok()?, words.next()?.parse().ok()?);
+        words.next().is_none().then_some(Client { name, address, public_key })
+    }
+}
+
+/// The clients in the state directory `state`; none where there is no table yet.
+///
+/// # Errors
+/// Why the table cannot be read, for people.
+pub fn read(state: &Path) -> Result<Vec<Client>, String> {
+    let path = state.join(TABLE);
+    let text = match fs::read_to_string(&path) {
+        Ok(text) => text,
+        Err(why) if why.kind() == io::ErrorKind::NotFound => String::new(),
+        Err(why) => return Err(format!("{}: {why}", path.display())),
+    };
+    let bad = |number: usize| format!("{}:{}: NAME ADDRESS KEY is expected", path.display(), number + 1);
+    text.lines().enumerate().map(|(number, line)| Client::parse(line).ok_or_else(|| bad(number))).collect()
+}
+
+/// Changes the table. Nobody else does meanwhile, and where `change` fails nothing has changed.
+///
+/// # Errors
+/// What `change` says, or why the table cannot be read or written.
+pub fn change<T>(state: &Path, change: impl FnOnce(&mut Vec<Client>) -> Result<T, String>) -> Result<T, String> {
+    let failed = |why: io::Error| format!("state directory {}: {why}", state.display());
+    files::make_directory(state).map_err(failed)?;
+    let lock = files::open(&state.join(LOCK)).map_err(failed)?;
+    lock.lock().map_err(failed)?;
+    let mut clients = read(state)?;
+    let result = change(&mut clients)?;
+    let line = |Client { name, address, public_key }: &Client| format!("{name} {address} {public_key}\n");
+    files::write(&state.join(TABLE), &clients.iter().map(line).collect::<String>())?;
+    Ok(result)
+}
+
+/// Takes a client in at the lowest address that is free.
+///
+/// # Errors
+/// When the pool is used up.
+pub fn add(clients: &mut Vec<Client>, name: &str, public_key: PublicKey, pool: &Pool) -> Result<Client, String> {
+    if let Some(other) = clients.iter().find(|client| client.name == name) {
+        let address = other.address;
+        return Err(format!(
+            "there is a client {name} already ({address}); put it out first: weft access remove {name}"
+        ));
+    }
+    let is_free = |address: &Ipv4Addr| clients.iter().all(|client| client.address != *address);
+    let address = pool.hosts().find(is_free).ok_or_else(|| format!("all addresses of the pool {pool} are in use"))?;
+    let client = Client { name: name.to_owned(), address, public_key };
+    clients.push(client.clone());
+    Ok(client)
+}
+
+/// The key clients know this edge by; made when first asked for.
+///
+/// # Errors
+/// Why it cannot be read or made, for people.
+pub fn edge_key(state: &Path) -> Result<Identity, String> {
+    let path = state.join(KEY);
+    if !path.exists() {
+        let failed = |why: io::Error| format!("{}: {why}", path.display());
+        files::make_directory(state).map_err(failed)?;
+        let made = Identity::from_secret(entropy::seed().map_err(failed)?);
+        // Somebody else may have been first: then theirs is read.
+        if let Err(why) = keys::store(&made.secret_to_base64(), &path)
+            && !path.exists()
+        {
+            return Err(why.to_string());
+        }
+        files::give(&path).map_err(failed)?;
+    }
+    keys::load(&path).map_err(|why| why.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn key(byte: u8) -> PublicKey {
+        PublicKey([byte; 32])
+    }
+
+    #[test]
+    fn addresses_are_given_once_and_again_when_free() {
+        let pool = Pool::parse("10.9.128.0/29").unwrap();
+        let mut clients = Vec::new();
+        for (number, name) in ["a", "b", "c", "d", "e"].into_iter().enumerate() {
+            let client = add(&mut clients, name, key(number as u8), &pool).unwrap();
+            assert_eq!(client.address, Ipv4Addr::new(10, 9, 128, number as u8 + 2));
+        }
+        assert!(add(&mut clients, "f", key(9), &pool).unwrap_err().contains("in use"));
+        clients.retain(|client| client.name != "c");
+        assert_eq!(add(&mut clients, "f", key(9), &pool).unwrap().address, Ipv4Addr::new(10, 9, 128, 4));
+    }
+
+    #[test]
+    fn lines_are_read_back_and_others_refused() {
+        let line = format!("phone 10.9.128.2 {}", key(7));
+        let client = Client { name: "phone".to_owned(), address: Ipv4Addr::new(10, 9, 128, 2), public_key: key(7) };
+        assert_eq!(Client::parse(&line), Some(client));
+        for bad in ["", "phone", "phone 10.9.128.2", "phone x y", &format!("{line} more"), &format!(" {line}")] {
+            assert_eq!(Client::parse(bad), None, "{bad}");
+        }
+    }
+}

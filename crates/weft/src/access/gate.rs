@@ -1,0 +1,367 @@
+//! The WireGuard side without sockets: whose datagram this is, what is inside, and what leaves for whom (WireGuard paper, §5).
+
+use super::clients::Client;
+use base64ct::{Base64, Encoding as _};
+use boringtun::noise::handshake::parse_handshake_anon;
+use boringtun::noise::rate_limiter::RateLimiter;
+use boringtun::noise::{Packet, Tunn, TunnResult};
+use boringtun::x25519::{PublicKey, StaticSecret};
+use std::collections::HashMap;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::sync::Arc;
+use std::time::Duration;
+use weft_session::Identity;
+
+/// Handshakes a second before a cookie is asked for; each is counted twice.
+const HANDSHAKES: u64 = 2 * 100;
+/// A whole UDP datagram.
+const MAX_DATAGRAM: usize = 65_535;
+/// What a datagram has beside the packet, or a handshake, which is longer than a short packet.
+const OVERHEAD: usize = 148;
+/// Type of the message that asks for a proof of address (WireGuard paper, §5.4.7).
+const COOKIE_REPLY: u8 = 3;
+/// WireGuard's indices have 24 bits for a tunnel and 8 for its sessions.
+const MAX_INDEX: u32 = 0xff_ffff;
+
+/// Where a datagram came from, and to which address of ours, which answers come from.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Remote {
+    /// The client's address and port.
+    pub address: SocketAddr,
+    /// Ours, as it was written.
+    pub local: Option<IpAddr>,
+}
+
+/// What comes out of the gate.
+#[derive(PartialEq, Eq, Debug)]
+pub enum Output<'a> {
+    /// A datagram for a client.
+    Datagram(Remote, &'a [u8]),
+    /// A packet from a client.
+    Packet(&'a [u8]),
+}
+
+/// What is known of a client's tunnel.
+pub struct Seen {
+    /// The client.
+    pub client: Client,
+    /// Since the last handshake; absent: there was none.
+    pub handshake: Option<Duration>,
+    /// Where it is.
+    pub remote: Option<SocketAddr>,
+    /// Bytes of packets to it.
+    pub sent_bytes: u64,
+    /// Bytes of packets from it.
+    pub received_bytes: u64,
+}
+
+struct Tunnel {
+    client: Client,
+    tunn: Tunn,
+    remote: Option<Remote>,
+}
+
+/// The tunnels of all clients. Strangers get no answer.
+pub struct Gate {
+    secret: StaticSecret,
+    public: PublicKey,
+    limiter: Arc<RateLimiter>,
+    tunnels: HashMap<u32, Tunnel>,
+    by_key: HashMap<[u8; 32], u32>,
+    by_address: HashMap<Ipv4Addr, u32>,
+    last_index: u32,
+    buffer: Vec<u8>,
+    /// Packets whose source was not their client's, since the start.
+    pub strays: u64,
+}
+
+impl Gate {
+    /// A gate without clients, known by the public half of `identity`.
+    pub fn new(identity: &Identity) -> Gate {
+        let secret = StaticSecret::from(secret_bytes(identity));
+        let public = PublicKey::from(&secret);
+        Gate {
+            limiter: Arc::new(RateLimiter::new(&public, HANDSHAKES)),
+            secret,
+            public,
+            tunnels: HashMap::new(),
+            by_key: HashMap::new(),
+            by_address: HashMap::new(),
+            last_index: 0,
+            buffer: vec![0; MAX_DATAGRAM + OVERHEAD],
+            strays: 0,
+        }
+    }
+
+    /// Lets in these and nobody else; who was in and still is is not disturbed.
+    pub fn set(&mut self, clients: &[Client]) {
+        self.tunnels.retain(|_, tunnel| clients.contains(&tunnel.client));
+        let tunnels = &self.tunnels;
+        self.by_key.retain(|_, index| tunnels.contains_key(index));
+        self.by_address.retain(|_, index| tunnels.contains_key(index));
+        for client in clients {
+            if !self.by_key.contains_key(&client.public_key.0) && !self.by_address.contains_key(&client.address) {
+                self.add(client.clone());
+            }
+        }
+    }
+
+    fn add(&mut self, client: Client) {
+        self.last_index = (self.last_index + 1) & MAX_INDEX;
+        while self.tunnels.contains_key(&self.last_index) {
+            self.last_index = (self.last_index + 1) & MAX_INDEX;
+        }
+        let (index, key) = (self.last_index, PublicKey::from(client.public_key.0));
+        let tunn = Tunn::new(self.secret.clone(), key, None, None, index, Some(Arc::clone(&self.limiter)));
+        self.by_key.insert(client.public_key.0, index);
+        self.by_address.insert(client.address, index);
+        self.tunnels.insert(index, Tunnel { client, tunn, remote: None });
+    }
+
+    /// Takes in a datagram, of whomever.
+    pub fn receive(&mut self, from: Remote, datagram: &[u8], out: &mut impl FnMut(Output<'_>)) {
+        let address = from.address.ip();
+        let index = match self.limiter.verify_packet(Some(address), datagram, &mut self.buffer) {
+            Ok(Packet::HandshakeInit(init)) => parse_handshake_anon(&self.secret, &self.public, &init)
+                .ok()
+                .and_then(|half| self.by_key.get(&half.peer_static_public).copied()),
+            Ok(Packet::HandshakeResponse(packet)) => Some(packet.receiver_idx >> 8),
+            Ok(Packet::PacketCookieReply(packet)) => Some(packet.receiver_idx >> 8),
+            Ok(Packet::PacketData(packet)) => Some(packet.receiver_idx >> 8),
+            Err(TunnResult::WriteToNetwork(cookie)) => return out(Output::Datagram(from, cookie)),
+            Err(_) => None,
+        };
+        let Some(tunnel) = index.and_then(|index| self.tunnels.get_mut(&index)) else { return };
+        let is_genuine = match tunnel.tunn.decapsulate(Some(address), datagram, &mut self.buffer) {
+            TunnResult::WriteToNetwork(answer) => {
+                out(Output::Datagram(from, answer));
+                // Whoever gets a cookie has proved nothing yet.
+                answer.first() != Some(&COOKIE_REPLY)
+            }
+            TunnResult::WriteToTunnelV4(packet, source) if source == tunnel.client.address => {
+                out(Output::Packet(packet));
+                true
+            }
+            TunnResult::WriteToTunnelV4(..) | TunnResult::WriteToTunnelV6(..) => {
+                self.strays += 1;
+                true
+            }
+            TunnResult::Done => true,
+            TunnResult::Err(_) => false,
+        };
+        if is_genuine {
+            tunnel.remote = Some(from);
+            // What waited for a session.
+            while let TunnResult::WriteToNetwork(waiting) = tunnel.tunn.decapsulate(None, &[], &mut self.buffer) {
+                out(Output::Datagram(from, waiting));
+            }
+        }
+    }
+
+    /// Takes a packet for a client; dropped where nobody has the address, or has never come.
+    pub fn send(&mut self, packet: &[u8], out: &mut impl FnMut(Output<'_>)) {
+        let Some(IpAddr::V4(destination)) = Tunn::dst_address(packet) else { return };
+        let Some(tunnel) = self.by_address.get(&destination).and_then(|index| self.tunnels.get_mut(index)) else {
+            return;
+        };
+        let Some(remote) = tunnel.remote.filter(|_| packet.len() <= MAX_DATAGRAM) else { return };
+        if let TunnResult::WriteToNetwork(datagram) = tunnel.tunn.encapsulate(packet, &mut self.buffer) {
+            out(Output::Datagram(remote, datagram));
+        }
+    }
+
+    /// Looks after what is due: repeats, new keys, keepalives. Four times a second will do.
+    pub fn tick(&mut self, out: &mut impl FnMut(Output<'_>)) {
+        self.limiter.reset_count();
+        for tunnel in self.tunnels.values_mut() {
+            if let (TunnResult::WriteToNetwork(datagram), Some(remote)) =
+                (tunnel.tunn.update_timers(&mut self.buffer), tunnel.remote)
+            {
+                out(Output::Datagram(remote, datagram));
+            }
+        }
+    }
+
+    /// Each client and what is known of it.
+    pub fn seen(&self) -> impl Iterator<Item = Seen> {
+        self.tunnels.values().map(|Tunnel { client, tunn, remote }| {
+            let (handshake, sent, received, ..) = tunn.stats();
+            Seen {
+                client: client.clone(),
+                handshake,
+                remote: remote.map(|remote| remote.address),
+                sent_bytes: sent as u64,
+                received_bytes: received as u64,
+            }
+        })
+    }
+}
+
+/// The identity's secret: its text is always 32 bytes of base64.
+fn secret_bytes(identity: &Identity) -> [u8; 32] {
+    let mut bytes = [0; 32];
+    let _ = Base64::decode(identity.secret_to_base64(), &mut bytes);
+    bytes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const CLIENT: [u8; 4] = [10, 9, 128, 2];
+    const HOST: [u8; 4] = [192, 168, 5, 2];
+
+    /// A client's own end, and what the gate said last.
+    struct Far {
+        tunn: Tunn,
+        from: Remote,
+    }
+
+    impl Far {
+        /// Sends `packet`, and answers what the gate answers, until neither has more to say. Gives the packets that came out of the gate and
+        /// how many datagrams.
+        fn send(&mut self, gate: &mut Gate, packet: &[u8]) -> (Vec<Vec<u8>>, usize) {
+            let mut buffer = vec![0; 2_000];
+            let TunnResult::WriteToNetwork(first) = self.tunn.encapsulate(packet, &mut buffer) else {
+                return (vec![], 0);
+            };
+            let mut waiting = vec![first.to_vec()];
+            let (mut packets, mut answers) = (Vec::new(), 0);
+            while let Some(datagram) = waiting.pop() {
+                let mut said = Vec::new();
+                gate.receive(self.from, &datagram, &mut |output| match output {
+                    Output::Packet(packet) => packets.push(packet.to_vec()),
+                    Output::Datagram(to, datagram) => {
+                        assert_eq!(to, self.from);
+                        said.push(datagram.to_vec());
+                    }
+                });
+                answers += said.len();
+                for datagram in said {
+                    let mut input = datagram.as_slice();
+                    while let TunnResult::WriteToNetwork(more) = self.tunn.decapsulate(None, input, &mut buffer) {
+                        waiting.push(more.to_vec());
+                        input = &[];
+                    }
+                }
+            }
+            (packets, answers)
+        }
+    }
+
+    fn packet(source: [u8; 4], destination: [u8; 4]) -> Vec<u8> {
+        let mut packet = vec![0; 40];
+        (packet[0], packet[3]) = (0x45, 40);
+        packet[12..16].copy_from_slice(&source);
+        packet[16..20].copy_from_slice(&destination);
+        packet
+    }
+
+    fn remote(port: u16) -> Remote {
+        Remote { address: ([192, 0, 2, 2], port).into(), local: Some([192, 0, 2, 1].into()) }
+    }
+
+    fn edge() -> Identity {
+        Identity::from_secret([1; 32])
+    }
+
+    fn far(secret: [u8; 32], port: u16) -> Far {
+        let edge = PublicKey::from(edge().public_key().0);
+        Far { tunn: Tunn::new(StaticSecret::from(secret), edge, None, None, 5, None), from: remote(port) }
+    }
+
+    fn client(secret: [u8; 32]) -> Client {
+        Client { name: "phone".into(), address: CLIENT.into(), public_key: Identity::from_secret(secret).public_key() }
+    }
+
+    fn gate() -> Gate {
+        let mut gate = Gate::new(&edge());
+        gate.set(&[client([2; 32])]);
+        gate
+    }
+
+    /// Datagrams that leave the gate for a packet to the client.
+    fn sent(gate: &mut Gate) -> Vec<(Remote, Vec<u8>)> {
+        let mut sent = Vec::new();
+        gate.send(&packet(HOST, CLIENT), &mut |output| match output {
+            Output::Datagram(to, datagram) => sent.push((to, datagram.to_vec())),
+            Output::Packet(_) => panic!("a packet for a client came back"),
+        });
+        sent
+    }
+
+    #[test]
+    fn packets_pass_both_ways_and_a_client_may_move() {
+        let (mut gate, mut far) = (gate(), far([2; 32], 1));
+        assert!(sent(&mut gate).is_empty());
+        assert_eq!(far.send(&mut gate, &packet(CLIENT, HOST)).0, [packet(CLIENT, HOST)]);
+        for port in [1, 2] {
+            far.from = remote(port);
+            assert_eq!(far.send(&mut gate, &packet(CLIENT, HOST)).0, [packet(CLIENT, HOST)]);
+            let [(to, datagram)] = sent(&mut gate).try_into().unwrap();
+            assert_eq!(to, remote(port));
+            let mut buffer = vec![0; 2_000];
+            match far.tunn.decapsulate(None, &datagram, &mut buffer) {
+                TunnResult::WriteToTunnelV4(came, _) => assert_eq!(came, packet(HOST, CLIENT)),
+                other => panic!("{other:?}"),
+            }
+        }
+        assert_eq!(gate.strays, 0);
+    }
+
+    #[test]
+    fn a_source_that_is_not_the_clients_stays_out() {
+        let (mut gate, mut far) = (gate(), far([2; 32], 1));
+        let (packets, answers) = far.send(&mut gate, &packet([10, 9, 128, 3], HOST));
+        assert!(packets.is_empty() && answers > 0, "{packets:?}");
+        assert_eq!(gate.strays, 1);
+    }
+
+    #[test]
+    fn strangers_and_who_was_put_out_get_no_answer() {
+        let mut gate = gate();
+        assert_eq!(far([3; 32], 1).send(&mut gate, &packet(CLIENT, HOST)), (vec![], 0));
+        let mut far = far([2; 32], 1);
+        assert_eq!(far.send(&mut gate, &packet(CLIENT, HOST)).0.len(), 1);
+        gate.set(&[]);
+        assert_eq!(far.send(&mut gate, &packet(CLIENT, HOST)), (vec![], 0));
+        assert!(sent(&mut gate).is_empty());
+    }
+
+    #[test]
+    fn a_client_with_a_new_key_takes_the_place_of_the_old_one() {
+        let mut gate = gate();
+        let mut old = far([2; 32], 1);
+        old.send(&mut gate, &packet(CLIENT, HOST));
+        gate.set(&[client([4; 32])]);
+        assert_eq!(old.send(&mut gate, &packet(CLIENT, HOST)), (vec![], 0));
+        assert_eq!(far([4; 32], 2).send(&mut gate, &packet(CLIENT, HOST)).0.len(), 1);
+        assert_eq!(sent(&mut gate).pop().unwrap().0, remote(2));
+    }
+
+    #[test]
+    fn who_gets_a_cookie_moves_nobody() {
+        let mut gate = gate();
+        let mut buffer = [vec![0; 2_000], vec![0; 2_000]];
+        let [first, second] = &mut buffer;
+        let (mut client, mut stranger) = (far([2; 32], 1).tunn, far([3; 32], 9).tunn);
+        let TunnResult::WriteToNetwork(init) = client.format_handshake_initiation(first, false) else {
+            panic!("no handshake")
+        };
+        let TunnResult::WriteToNetwork(other) = stranger.format_handshake_initiation(second, false) else {
+            panic!("no handshake")
+        };
+        gate.receive(remote(1), init, &mut |_| {});
+        // Counted once, and all others twice: a cookie is asked for between the two.
+        gate.receive(remote(9), other, &mut |_| {});
+        let mut cookies = 0;
+        for _ in 0..HANDSHAKES {
+            gate.receive(remote(9), init, &mut |output| match output {
+                Output::Datagram(_, &[COOKIE_REPLY, ..]) => cookies += 1,
+                output => panic!("{output:?}"),
+            });
+        }
+        assert!(cookies > 0);
+        assert!(gate.seen().all(|seen| seen.remote == Some(remote(1).address)));
+    }
+}

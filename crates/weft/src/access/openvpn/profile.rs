@@ -1,0 +1,61 @@
+//! What a client is given: one file, keys and certificates within.
+
+use super::pki::{Authority, Issued};
+use super::server::{CIPHERS, MTU};
+use std::fmt::Write as _;
+use std::net::{IpAddr, Ipv4Addr};
+use weft_engine::Prefix;
+
+/// The file of the client with `issued`, for the edge at `endpoint` (`HOST:PORT`), which takes `routes`.
+pub fn text(authority: &Authority, issued: &Issued, common_key: &str, endpoint: &str, routes: &[Prefix]) -> String {
+    let (host, port) = endpoint.rsplit_once(':').unwrap_or((endpoint, "1194"));
+    let host = host.trim_start_matches('[').trim_end_matches(']');
+    let mut text = format!(
+        "client\ndev tun\nproto udp\nremote {host} {port}\nnobind\npersist-key\npersist-tun\nresolv-retry infinite\n\
+         remote-cert-tls server\ndata-ciphers {CIPHERS}\ntun-mtu {MTU}\n"
+    );
+    for Prefix { address, length } in routes {
+        let _ = match (address, length) {
+            // The way to the edge itself stays as it is.
+            (IpAddr::V4(_), 0) => writeln!(text, "redirect-gateway def1"),
+            (IpAddr::V4(address), length) => writeln!(
+                text,
+                "route {address} {}",
+                Ipv4Addr::from_bits(!u32::MAX.checked_shr(u32::from(*length)).unwrap_or(0))
+            ),
+            (IpAddr::V6(_), _) => Ok(()),
+        };
+    }
+    let parts = [
+        ("ca", authority.certificate.as_str()),
+        ("cert", &issued.certificate),
+        ("key", &issued.key),
+        ("tls-crypt", common_key),
+    ];
+    for (name, part) in parts {
+        let _ = writeln!(text, "<{name}>\n{}\n</{name}>", part.trim_end());
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::access::openvpn::pki::Role;
+    use crate::config::prefix::parse;
+
+    #[test]
+    fn a_file_says_all_a_client_needs() {
+        let authority = Authority::new().unwrap();
+        let issued = authority.issue("0a", Role::Client).unwrap();
+        let routes = ["10.9.0.0/24", "0.0.0.0/0", "fd00::/64"].map(|text| parse(text).unwrap());
+        let text = text(&authority, &issued, "common", "[2001:db8::1]:1194", &routes);
+        assert!(text.contains("\nremote 2001:db8::1 1194\n"), "{text}");
+        assert!(
+            text.contains("\nroute 10.9.0.0 255.255.255.0\nredirect-gateway def1\n<ca>\n-----BEGIN CERT"),
+            "{text}"
+        );
+        assert!(text.contains("<tls-crypt>\ncommon\n</tls-crypt>"), "{text}");
+        assert!(text.contains(issued.key.trim_end()) && !text.contains("fd00"), "{text}");
+    }
+}

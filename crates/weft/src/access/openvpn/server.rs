@@ -1,0 +1,94 @@
+//! The server's files: its configuration, certificate and keys.
+
+use super::clients::DIRECTORY;
+use super::files::{make_directory, write};
+use super::pki::{Authority, CERTIFICATE, Role};
+use super::{directory, read};
+use crate::config::Openvpn;
+use crate::entropy;
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// Its configuration, in its directory.
+pub const CONFIG: &str = "server.conf";
+/// What it says.
+pub const LOG: &str = "server.log";
+/// Where the node gives it orders.
+pub const SOCKET: &str = "server.sock";
+const SERVER_CERTIFICATE: &str = "server.crt";
+const SERVER_KEY: &str = "server.key";
+/// The key all clients have: who has none gets no answer (`tls-crypt` in openvpn(8)).
+const COMMON_KEY: &str = "common.key";
+/// Blocks of 32 bytes in that key.
+const COMMON_BLOCKS: usize = 8;
+/// Where the kernel has IPv6; a socket of it then serves both.
+const IPV6: &str = "/proc/net/if_inet6";
+/// As much less than the usual link's as OpenVPN's datagrams over IPv6 need.
+pub const MTU: u16 = 1_420;
+/// What both ends take.
+pub const CIPHERS: &str = "AES-256-GCM:CHACHA20-POLY1305";
+
+/// Writes the server's files, keys when they are first asked for; gives their directory and the authority.
+///
+/// # Errors
+/// Why that is not possible, for people.
+pub fn prepare(state: &Path, settings: &Openvpn) -> Result<(PathBuf, Authority), String> {
+    let directory = directory(state);
+    let failed = |why: io::Error| format!("{}: {why}", directory.display());
+    make_directory(&directory).and_then(|()| make_directory(&directory.join(DIRECTORY))).map_err(failed)?;
+    let authority = match Authority::load(&directory)? {
+        Some(authority) => authority,
+        None => make_keys(&directory)?,
+    };
+    write(&directory.join(CONFIG), &config(settings))?;
+    Ok((directory, authority))
+}
+
+/// The key all clients have.
+///
+/// # Errors
+/// Why it cannot be read, for people.
+pub fn common_key(directory: &Path) -> Result<String, String> {
+    read(&directory.join(COMMON_KEY))
+}
+
+fn make_keys(directory: &Path) -> Result<Authority, String> {
+    let failed = |why: rcgen::Error| format!("no key can be made: {why}");
+    let authority = Authority::new().map_err(failed)?;
+    let server = authority.issue("weft edge", Role::Server).map_err(failed)?;
+    let common = new_common_key().map_err(|why| format!("the kernel gave no random numbers: {why}"))?;
+    for (name, text) in [(SERVER_CERTIFICATE, &server.certificate), (SERVER_KEY, &server.key), (COMMON_KEY, &common)] {
+        write(&directory.join(name), text)?;
+    }
+    authority.keep(directory)?;
+    Ok(authority)
+}
+
+/// As `openvpn --genkey secret` writes one: 16 lines of 16 bytes.
+fn new_common_key() -> io::Result<String> {
+    let mut text = "-----BEGIN OpenVPN Static key V1-----\n".to_owned();
+    for _ in 0..COMMON_BLOCKS {
+        for half in entropy::seed()?.chunks(16) {
+            text.extend(half.iter().map(|byte| format!("{byte:02x}")));
+            text.push('\n');
+        }
+    }
+    Ok(text + "-----END OpenVPN Static key V1-----\n")
+}
+
+/// The configuration, for a server that runs in its directory. It ends when the node, which it calls at the socket, does.
+fn config(settings: &Openvpn) -> String {
+    let Openvpn { listen, pool, device, .. } = settings;
+    let proto = if Path::new(IPV6).exists() { "udp6" } else { "udp4" };
+    let (listen, edge, mask) = (listen.value, pool.value.edge(), pool.value.mask());
+    format!(
+        "# Written by weft at each start.\n\
+         mode server\ntls-server\nproto {proto}\nport {listen}\nmultihome\n\
+         dev {device}\ndev-type tun\ntopology subnet\nifconfig {edge} {mask}\ntun-mtu {MTU}\ntxqueuelen 2000\ndisable-dco\n\
+         push \"topology subnet\"\npush \"route-gateway {edge}\"\n\
+         ca {CERTIFICATE}\ncert {SERVER_CERTIFICATE}\nkey {SERVER_KEY}\ntls-crypt {COMMON_KEY}\ndh none\n\
+         remote-cert-tls client\nclient-config-dir {DIRECTORY}\nccd-exclusive\n\
+         data-ciphers {CIPHERS}\nkeepalive 10 60\npersist-key\npersist-tun\n\
+         management {SOCKET} unix\nmanagement-client\nlog {LOG}\nverb 1\n"
+    )
+}

@@ -1,0 +1,66 @@
+//! What a client is given: a configuration as wg-quick(8) and the telephones' programs read it, and its QR code.
+
+use super::clients::Client;
+use crate::config::prefix;
+use qrcode::render::unicode::Dense1x2;
+use qrcode::types::QrError;
+use qrcode::{EcLevel, QrCode};
+use weft_engine::Prefix;
+use weft_session::{Identity, PublicKey};
+
+/// What keeps a NAT's mapping, in seconds.
+const KEEPALIVE_S: u8 = 25;
+/// Colours of a terminal (ECMA-48, §8.3.117, and the bright white most have beside it).
+const BLACK_ON_WHITE: &str = "\x1b[30;107m";
+const PLAIN: &str = "\x1b[0m";
+
+/// The configuration of `client`, whose key is `key`, for the edge with `edge_key` at `endpoint`, which takes `routes`.
+pub fn text(client: &Client, key: &Identity, edge_key: &PublicKey, endpoint: &str, routes: &[Prefix]) -> String {
+    let routes = routes.iter().map(|route| prefix::text(*route)).collect::<Vec<_>>().join(", ");
+    format!(
+        "[Interface]\nPrivateKey = {}\nAddress = {}/32\n\n\
+         [Peer]\nPublicKey = {edge_key}\nEndpoint = {endpoint}\nAllowedIPs = {routes}\nPersistentKeepalive = {KEEPALIVE_S}\n",
+        key.secret_to_base64(),
+        client.address,
+    )
+}
+
+/// The QR code of a text (ISO/IEC 18004), in half blocks; `is_painted`: black on white, whatever the terminal's colours.
+///
+/// # Errors
+/// When the text is too long for one: 2,953 bytes.
+pub fn qr_code(text: &str, is_painted: bool) -> Result<String, QrError> {
+    let code = QrCode::with_error_correction_level(text, EcLevel::L)?;
+    let code = code.render::<Dense1x2>().dark_color(Dense1x2::Dark).light_color(Dense1x2::Light).build();
+    let line = |line: &str| if is_painted { format!("{BLACK_ON_WHITE}{line}{PLAIN}\n") } else { format!("{line}\n") };
+    Ok(code.lines().map(line).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::prefix::parse;
+
+    #[test]
+    fn a_configuration_says_all_a_client_needs() {
+        let key = Identity::from_secret([1; 32]);
+        let edge = Identity::from_secret([2; 32]).public_key();
+        let client = Client { name: "phone".into(), address: [10, 9, 128, 2].into(), public_key: key.public_key() };
+        let routes = ["10.9.0.0/24", "192.168.5.0/24"].map(|text| parse(text).unwrap());
+        let text = text(&client, &key, &edge, "vpn.example.org:51820", &routes);
+        let expected = format!(
+            "[Interface]\nPrivateKey = {}\nAddress = 10.9.128.2/32\n\n[Peer]\nPublicKey = {edge}\n\
+             Endpoint = vpn.example.org:51820\nAllowedIPs = 10.9.0.0/24, 192.168.5.0/24\nPersistentKeepalive = 25\n",
+            key.secret_to_base64()
+        );
+        assert_eq!(text, expected);
+        assert!(qr_code(&text, false).unwrap().lines().count() > 20);
+        assert!(
+            qr_code(&text, true)
+                .unwrap()
+                .lines()
+                .all(|line| line.starts_with("\x1b[30;107m") && line.ends_with("\x1b[0m"))
+        );
+        assert!(qr_code(&"x".repeat(2_954), false).is_err());
+    }
+}

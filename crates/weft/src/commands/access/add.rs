@@ -1,0 +1,151 @@
+//! `weft access add`: a client and what it is given.
+
+use super::{edge, settings, tell};
+use crate::access::clients::{self, Client};
+use crate::access::openvpn::pki::Role;
+use crate::access::{openvpn, profile};
+use crate::cli::AddOptions;
+use crate::commands::show::json;
+use crate::config::{Access, Config, Openvpn, access, peer_name};
+use crate::outcome::{Failure, Outcome};
+use crate::{entropy, keys};
+use serde_json::json;
+use std::io::{self, IsTerminal as _};
+use std::net::{Ipv4Addr, ToSocketAddrs as _};
+use weft_engine::Prefix;
+use weft_session::Identity;
+
+/// What is asked for.
+struct Wanted<'a> {
+    options: &'a AddOptions,
+    config: &'a Config,
+    name: String,
+    endpoint: String,
+    routes: Vec<Prefix>,
+}
+
+/// What was made.
+struct Made {
+    address: Ipv4Addr,
+    /// Its WireGuard public key, or what its certificate calls it.
+    key: String,
+    text: String,
+}
+
+pub(super) fn add(options: &AddOptions) -> Result<Outcome, Failure> {
+    let config = edge(&options.edge.config)?;
+    let access = settings(&config, &options.edge.config)?;
+    let openvpn = match (options.openvpn, &access.openvpn) {
+        (false, _) => None,
+        (true, Some(openvpn)) => Some(openvpn),
+        (true, None) => {
+            return Err(Failure::new("this edge takes no clients with OpenVPN; it would with [access.openvpn]"));
+        }
+    };
+    let name = peer_name(&options.name).map_err(|why| wrong(&options.name, why))?;
+    let endpoint = endpoint(options, access, openvpn)?;
+    let wanted = Wanted { options, config: &config, name, endpoint, routes: access::client_routes(&config, access) };
+    let made = match openvpn {
+        None => wanted.with_wireguard(access),
+        Some(openvpn) => wanted.with_openvpn(openvpn),
+    };
+    show(&wanted, &made.map_err(Failure::new)?)?;
+    tell(&config)
+}
+
+impl Wanted<'_> {
+    fn with_wireguard(&self, access: &Access) -> Result<Made, String> {
+        let state = &self.config.node.state;
+        let seed = entropy::seed().map_err(|why| format!("the kernel gave no random numbers: {why}"))?;
+        let (key, edge_key) = (Identity::from_secret(seed), clients::edge_key(state)?.public_key());
+        clients::change(state, |table| {
+            self.name_is_free(table)?;
+            let client = clients::add(table, &self.name, key.public_key(), &access.pool.value)?;
+            let text = profile::text(&client, &key, &edge_key, &self.endpoint, &self.routes);
+            self.keep(&text)?;
+            Ok(Made { address: client.address, key: client.public_key.to_string(), text })
+        })
+    }
+
+    fn with_openvpn(&self, settings: &Openvpn) -> Result<Made, String> {
+        let state = &self.config.node.state;
+        let pool = &settings.pool.value;
+        clients::change(state, |table| {
+            self.name_is_free(table)?;
+            let (directory, authority) = openvpn::server::prepare(state, settings)?;
+            let client = openvpn::clients::new(&openvpn::clients::list(&directory)?, &self.name, pool)?;
+            let issued = authority.issue(&client.common_name, Role::Client);
+            let issued = issued.map_err(|why| format!("no key can be made: {why}"))?;
+            let common_key = openvpn::server::common_key(&directory)?;
+            let text = openvpn::profile::text(&authority, &issued, &common_key, &self.endpoint, &self.routes);
+            self.keep(&text)?;
+            openvpn::clients::let_in(&directory, &client, pool)?;
+            Ok(Made { address: client.address, key: client.common_name, text })
+        })
+    }
+
+    fn name_is_free(&self, table: &[Client]) -> Result<(), String> {
+        let others = openvpn::clients::list(&openvpn::directory(&self.config.node.state))?;
+        let taken = table.iter().map(|client| (&client.name, client.address));
+        let mut taken = taken.chain(others.iter().map(|client| (&client.name, client.address)));
+        let name = &self.name;
+        match taken.find(|(taken, _)| *taken == name) {
+            Some((_, address)) => Err(format!(
+                "there is a client {name} already ({address}); put it out first: weft access remove {name}"
+            )),
+            None => Ok(()),
+        }
+    }
+
+    fn keep(&self, text: &str) -> Result<(), String> {
+        match &self.options.out {
+            Some(path) => keys::store(text.trim_end(), path).map_err(|why| why.to_string()),
+            None => Ok(()),
+        }
+    }
+}
+
+fn wrong(what: &str, why: &str) -> Failure {
+    Failure::with(Outcome::Usage, format!("`{what}`: {why}"))
+}
+
+/// Where the client reaches this edge.
+fn endpoint(options: &AddOptions, access: &Access, openvpn: Option<&Openvpn>) -> Result<String, Failure> {
+    let configured = openvpn.map_or(&access.endpoint, |openvpn| &openvpn.endpoint);
+    let table = if openvpn.is_some() { "[access.openvpn]" } else { "[access]" };
+    let endpoint = match (&options.endpoint, configured) {
+        (Some(text), _) => access::endpoint(text).map_err(|why| wrong(text, why))?,
+        (None, Some(at)) => at.value.clone(),
+        (None, None) => {
+            let why = format!("where do clients reach this edge? Say --edge HOST:PORT, or `endpoint` in {table}");
+            return Err(Failure::with(Outcome::Usage, why));
+        }
+    };
+    // A name that nobody knows would leave the client without a way in.
+    let unknown = |why: String| Failure::new(format!("the edge `{endpoint}` is not known: {why}; nothing was changed"));
+    let first = endpoint.to_socket_addrs().map_err(|why| unknown(why.to_string()))?.next();
+    match first {
+        Some(_) => Ok(endpoint),
+        None => Err(unknown("its name has no address".to_owned())),
+    }
+}
+
+fn show(wanted: &Wanted<'_>, made: &Made) -> Result<(), Failure> {
+    let Wanted { options, name, .. } = wanted;
+    let Made { address, key, text } = made;
+    if options.json {
+        let configuration = options.out.is_none().then_some(text);
+        print!("{}", json(&json!({"name": name, "address": address, "key": key, "configuration": configuration}))?);
+        return Ok(());
+    }
+    if options.out.is_none() {
+        print!("{text}");
+    }
+    // OpenVPN's programs read files, and theirs is too long for a code.
+    if !options.openvpn {
+        let code = profile::qr_code(text, io::stderr().is_terminal());
+        let short = "name fewer networks in [access] `routes`";
+        eprint!("{}", code.unwrap_or_else(|why| format!("no QR code: {why}: {short}\n")));
+    }
+    Ok(())
+}

@@ -1,0 +1,135 @@
+//! `weft access`: clients that are no nodes.
+
+mod add;
+
+use super::show::json;
+use crate::access::{clients, openvpn};
+use crate::cli::AccessCommand;
+use crate::config::{self, Access, Config};
+use crate::control::{AccessClient, ClientProgram, Request, Response, ask};
+use crate::outcome::{Failure, Outcome};
+use crate::table::{Table, bytes, dash};
+use clients::Client;
+use serde_json::json;
+use std::path::Path;
+
+/// Does what `weft access` was asked to.
+pub fn access(command: AccessCommand) -> Result<Outcome, Failure> {
+    match command {
+        AccessCommand::Add(options) => add::add(&options),
+        AccessCommand::List { edge, json } => list(&edge.config, json),
+        AccessCommand::Remove { name, edge } => remove(&name, &edge.config),
+    }
+}
+
+fn remove(name: &str, file: &Path) -> Result<Outcome, Failure> {
+    let config = edge(file)?;
+    settings(&config, file)?;
+    let directory = openvpn::directory(&config.node.state);
+    clients::change(&config.node.state, |table| {
+        let others = openvpn::clients::list(&directory)?;
+        if let Some(client) = others.iter().find(|client| client.name == name) {
+            return openvpn::clients::put_out(&directory, client);
+        }
+        let Some(index) = table.iter().position(|client| client.name == name) else {
+            let names = table.iter().map(|client| &client.name).chain(others.iter().map(|client| &client.name));
+            let help = config::did_you_mean(name, names.map(String::as_str));
+            return Err(format!(
+                "there is no client {name}{}",
+                help.map_or_else(String::new, |help| format!("; {help}"))
+            ));
+        };
+        table.remove(index);
+        Ok(())
+    })
+    .map_err(Failure::new)?;
+    tell(&config)
+}
+
+/// The table holds already; a running node learns of it now, another one when it starts.
+fn tell(config: &Config) -> Result<Outcome, Failure> {
+    match ask(&config.node.control, &Request::AccessChanged) {
+        Err(failure) if failure.outcome() == Outcome::NoDaemon => {
+            eprintln!("weft: the node is not running; it holds from its start on");
+            Ok(Outcome::Well)
+        }
+        Err(failure) => Err(Failure::new(format!("the table is changed, but {}", failure.text()))),
+        Ok(_) => Ok(Outcome::Well),
+    }
+}
+
+fn list(file: &Path, as_json: bool) -> Result<Outcome, Failure> {
+    let config = edge(file)?;
+    let access = settings(&config, file)?;
+    let (mut clients, strays) = match ask(&config.node.control, &Request::AccessClients) {
+        Ok(Response::Clients { clients, strays }) => (clients, Some(strays)),
+        Ok(other) => return Err(unexpected(&other)),
+        Err(failure) if failure.outcome() == Outcome::NoDaemon => (absent(&config)?, None),
+        Err(failure) => return Err(failure),
+    };
+    if access.openvpn.is_some() {
+        clients.extend(with_openvpn(&config, strays.is_some())?);
+    }
+    match as_json {
+        true => print!("{}", json(&json!({"clients": clients, "strays": strays}))?),
+        false => print!("{}", table(&clients)),
+    }
+    Ok(Outcome::Well)
+}
+
+fn unexpected(answer: &Response) -> Failure {
+    Failure::new(format!("the node gave an unexpected answer: {answer:?}"))
+}
+
+/// The table alone: nobody is there.
+fn absent(config: &Config) -> Result<Vec<AccessClient>, Failure> {
+    let clients = clients::read(&config.node.state).map_err(Failure::new)?.into_iter();
+    let absent = |Client { name, address, public_key }| {
+        AccessClient::absent(name, address, ClientProgram::Wireguard, public_key.to_string())
+    };
+    Ok(clients.map(absent).collect())
+}
+
+/// Those who may come in with OpenVPN, and where the node runs, who of them is there.
+fn with_openvpn(config: &Config, is_running: bool) -> Result<Vec<AccessClient>, Failure> {
+    let all = openvpn::clients::list(&openvpn::directory(&config.node.state)).map_err(Failure::new)?;
+    let there = match is_running.then(|| ask(&config.node.control, &Request::OpenvpnClients)).transpose()? {
+        Some(Response::Clients { clients, .. }) => clients,
+        Some(other) => return Err(unexpected(&other)),
+        None => Vec::new(),
+    };
+    let or_absent = |client: openvpn::clients::Client| {
+        let there = there.iter().find(|there| there.key == client.common_name).cloned();
+        let openvpn::clients::Client { name, common_name, address } = client;
+        there.unwrap_or_else(|| AccessClient::absent(name, address, ClientProgram::Openvpn, common_name))
+    };
+    Ok(all.into_iter().map(or_absent).collect())
+}
+
+fn table(clients: &[AccessClient]) -> String {
+    let mut table = Table::new(&["CLIENT", "ADDRESS", "WITH", "FROM", ">HANDSHAKE", ">RECEIVED", ">SENT", "KEY"]);
+    for client in clients {
+        let AccessClient { name, address, with, key, handshake_s_ago, remote, received_bytes, sent_bytes } = client;
+        let with = match with {
+            ClientProgram::Wireguard => "WireGuard",
+            ClientProgram::Openvpn => "OpenVPN",
+        };
+        let handshake = handshake_s_ago.map_or_else(dash, |ago| format!("{ago} s ago"));
+        let from = remote.map_or_else(dash, |remote| remote.to_string());
+        let (received, sent) = (bytes(*received_bytes), bytes(*sent_bytes));
+        table.row([name.clone(), address.to_string(), with.to_owned(), from, handshake, received, sent, key.clone()]);
+    }
+    table.to_string()
+}
+
+fn edge(file: &Path) -> Result<Config, Failure> {
+    Ok(config::load(file).map_err(Failure::new)?.config)
+}
+
+fn settings<'a>(config: &'a Config, file: &Path) -> Result<&'a Access, Failure> {
+    config.access.as_ref().ok_or_else(|| {
+        let file = file.display();
+        let example = "[access] with listen = 51820 and pool = \"10.9.128.0/24\"";
+        Failure::new(format!("{file}: this node is no edge for clients; it would be with {example}, for example"))
+    })
+}

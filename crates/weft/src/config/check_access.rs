@@ -1,0 +1,71 @@
+//! What in the rest of the configuration contradicts `[access]`.
+
+use super::diagnose::Report;
+use super::read::At;
+use super::{Config, Pool, prefix};
+use weft_engine::Prefix;
+use weft_session::Certificate;
+
+/// What the kernel says of passing packets on.
+const FORWARDING: &str = "/proc/sys/net/ipv4/ip_forward";
+
+/// Reports what in the rest of the configuration, and in this node's certificate, contradicts `[access]`.
+pub fn check(config: &Config, certificate: Option<&Certificate>, report: &Report) {
+    let Some(access) = &config.access else { return };
+    let mut taken: Vec<(u16, &str)> = config.node.listen.map(|port| (port, "[node]")).into_iter().collect();
+    let ports = [(&access.listen, "[access]")].into_iter();
+    for (at, table) in ports.chain(access.openvpn.iter().map(|openvpn| (&openvpn.listen, "[access.openvpn]"))) {
+        if let Some((port, owner)) = taken.iter().find(|(port, _)| *port == at.value) {
+            let message = format!("port {port} is {owner} `listen` already");
+            report.error(at.span.clone(), message, Some("give clients another one, such as 51820".to_owned()));
+        }
+        taken.push((at.value, table));
+    }
+    for pool in access.pools() {
+        overlaps(pool, config, report);
+        in_certificate(pool, certificate, report);
+    }
+    if let Some(openvpn) =
+        access.openvpn.as_ref().filter(|other| other.pool.value.prefix().overlaps(access.pool.value.prefix()))
+    {
+        let message = format!("the pool has addresses of [access] `pool`, {}", access.pool.value);
+        report.error(openvpn.pool.span.clone(), message, Some("give each its own".to_owned()));
+    }
+    for at in &access.routes {
+        super::check::bits_behind_length(at, report);
+    }
+    if std::fs::read_to_string(FORWARDING).is_ok_and(|text| text.trim() == "0") {
+        let message = "this machine passes no packets on: clients reach only itself";
+        let help = "sysctl -w net.ipv4.ip_forward=1, and the same in /etc/sysctl.d";
+        report.warning(access.pool.span.clone(), message, Some(help.to_owned()));
+    }
+}
+
+/// Addresses for clients are nobody else's.
+fn overlaps(at: &At<Pool>, config: &Config, report: &Report) {
+    let pool = at.value.prefix();
+    let is_within = |other: Prefix| other.length >= pool.length && other.overlaps(pool);
+    for peer in &config.peers {
+        if let Some(other) = peer.prefixes.iter().find(|other| is_within(prefix::trimmed(other.value))) {
+            let message =
+                format!("the pool has `{}`, which is behind `{}`", prefix::text(other.value), peer.name.value);
+            report.error(at.span.clone(), message, Some("give clients addresses nobody else has".to_owned()));
+        }
+    }
+    if let Some(own) = config.tun.addresses.iter().find(|own| is_within(prefix::trimmed(**own))) {
+        let message = format!("the pool has the network of this node's own address ({} in [tun])", prefix::text(*own));
+        report.error(at.span.clone(), message, Some("give clients addresses nobody else has".to_owned()));
+    }
+}
+
+/// Others take from this node only what its certificate says lies behind it.
+fn in_certificate(at: &At<Pool>, certificate: Option<&Certificate>, report: &Report) {
+    let Some(claims) = certificate.map(Certificate::claims) else { return };
+    let pool = at.value;
+    let mut claimed = claims.prefixes.iter().map(|&(address, length)| Prefix { address, length });
+    if !claimed.any(|claimed| claimed.length <= pool.prefix().length && claimed.contains(pool.prefix().address)) {
+        let message = format!("the pool {pool} is not in this node's certificate: the others drop what clients send");
+        let help = format!("have it signed anew with --prefix {pool} added");
+        report.warning(at.span.clone(), message, Some(help));
+    }
+}

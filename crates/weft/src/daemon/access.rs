@@ -1,0 +1,306 @@
+//! Clients that are no nodes, on a thread of its own: the kernel routes between their device and the others, so that the packet loop
+//! knows nothing of them.
+
+use super::log::Log;
+use super::openvpn;
+use super::owner;
+use crate::access::clients;
+use crate::access::gate::{Gate, Output, Remote};
+use crate::config::{Config, Pool, access::Access};
+use crate::control::{AccessClient, ClientProgram, Request, Response};
+use crate::outcome::Failure;
+use std::io::{self, IoSlice};
+use std::iter;
+use std::net::IpAddr;
+use std::os::fd::AsRawFd as _;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, sync_channel};
+use std::thread;
+use std::time::{Duration, Instant};
+use weft_engine::Prefix;
+use weft_io::tun::{Tun, TunConfig};
+use weft_io::udp::{MAX_SEGMENTS, Outgoing, ReceiveSlot, UdpConfig, UdpLink};
+use weft_io::wait::{Poller, Ready, Waker};
+
+/// 80 bytes less than the usual link's: WireGuard over IPv6.
+const MTU: u16 = 1_420;
+/// Packets the kernel keeps for us: a TUN device gives no back-pressure.
+const QUEUE_PACKETS: u32 = 2_000;
+/// Batches of datagrams taken in at once.
+const SLOTS: usize = 8;
+/// Packets read before datagrams have their turn again.
+const PACKETS: usize = 128;
+/// How often WireGuard's timers are looked at.
+const TICK: Duration = Duration::from_millis(250);
+/// Questions under way at most.
+const WORDS: usize = 16;
+/// No batch is longer: what fits into one IP packet.
+const MAX_BATCH_BYTES: usize = 65_000;
+
+const SOCKET: u64 = 0;
+const DEVICE: u64 = 1;
+const WAKER: u64 = 2;
+
+/// A question, and whom to answer.
+type Word = (Request, SyncSender<Response>);
+
+/// Hands questions to the thread; clients are gone when this goes.
+pub struct Keeper {
+    words: SyncSender<Word>,
+    waker: Arc<Waker>,
+    device: u32,
+    openvpn: Option<openvpn::Keeper>,
+}
+
+impl Keeper {
+    /// Opens port and device where `config` has an `[access]`, and lets in who is in the table.
+    ///
+    /// # Errors
+    /// Why that is not possible, for people.
+    pub fn start(config: &Config, log: Log) -> Result<Option<Keeper>, Failure> {
+        let Some(access) = &config.access else { return Ok(None) };
+        let state = config.node.state.clone();
+        let identity = clients::edge_key(&state).map_err(Failure::new)?;
+        let mut gate = Gate::new(&identity);
+        gate.set(&read_within(&state, &access.pool.value).map_err(Failure::new)?);
+        let socket = bind(access.listen.value)?;
+        let device = open(access)?;
+        let failed = |why: io::Error| Failure::new(format!("[access]: {why}"));
+        let waker = Arc::new(Waker::new().map_err(failed)?);
+        let poller = Poller::new().map_err(failed)?;
+        for (descriptor, token) in
+            [(socket.as_raw_fd(), SOCKET), (device.as_raw_fd(), DEVICE), (waker.as_raw_fd(), WAKER)]
+        {
+            poller.add(descriptor, token).map_err(failed)?;
+        }
+        let (words, told) = sync_channel(WORDS);
+        let openvpn =
+            access.openvpn.as_ref().map(|openvpn| openvpn::Keeper::start(&state, openvpn, log)).transpose()?;
+        let keeper = Keeper { words, waker: Arc::clone(&waker), device: device.index(), openvpn };
+        let pool = access.pool.value;
+        log.info(format_args!("clients of {pool}: port {}, public key {}", access.listen.value, identity.public_key()));
+        let porter = Porter { gate, socket, device, pool, state, told, waker, log };
+        thread::Builder::new().name("weft-access".into()).spawn(move || porter.run(poller)).map_err(failed)?;
+        Ok(Some(keeper))
+    }
+
+    /// The kernel's index of the clients' device.
+    pub fn device(&self) -> u32 {
+        self.device
+    }
+
+    /// Has the thread answer; where it cannot be asked, that is the answer.
+    pub fn ask(&self, request: Request, reply: &SyncSender<Response>) -> Option<Response> {
+        match (&self.openvpn, &request) {
+            (Some(openvpn), Request::OpenvpnClients) => return openvpn.ask(reply),
+            (None, Request::OpenvpnClients) => {
+                let why = "the running node has no [access.openvpn]; restart it".to_owned();
+                return Some(Response::Refused { why });
+            }
+            (Some(openvpn), Request::AccessChanged) => openvpn.has_changed(),
+            _ => {}
+        }
+        match self.words.try_send((request, reply.clone())).is_ok() && self.waker.wake().is_ok() {
+            true => None,
+            false => Some(Response::Refused { why: "the node is busy; try again".to_owned() }),
+        }
+    }
+}
+
+impl Drop for Keeper {
+    fn drop(&mut self) {
+        // The thread sees that nobody is left to ask, and ends.
+        let (nobody, _) = sync_channel(0);
+        self.words = nobody;
+        let _ = self.waker.wake();
+    }
+}
+
+/// What of `config` cannot change in a running node, without its places in the file: WireGuard's part, and OpenVPN's.
+pub fn settings(config: &Config) -> Vec<(u16, Pool, &str)> {
+    let Some(access) = &config.access else { return Vec::new() };
+    let openvpn =
+        access.openvpn.iter().map(|openvpn| (openvpn.listen.value, openvpn.pool.value, openvpn.device.as_str()));
+    iter::once((access.listen.value, access.pool.value, access.device.as_str())).chain(openvpn).collect()
+}
+
+fn bind(port: u16) -> Result<UdpLink, Failure> {
+    UdpLink::bind(&UdpConfig { port, ..UdpConfig::default() }).map_err(|why| {
+        let owner = owner::of_udp_port(port).map_or_else(String::new, |owner| format!("; {owner} has it"));
+        Failure::new(format!("[access] listen = {port}: {why}{owner}"))
+    })
+}
+
+fn open(access: &Access) -> Result<Tun, Failure> {
+    let Prefix { length, .. } = access.pool.value.prefix();
+    let addresses = vec![(IpAddr::V4(access.pool.value.edge()), length)];
+    let device = Tun::open_plain(&TunConfig { name: Some(access.device.clone()), mtu: MTU, addresses })
+        .map_err(|why| Failure::new(format!("[access]: {why}")))?;
+    device.set_txqueuelen(QUEUE_PACKETS).map_err(|why| Failure::new(format!("{}: {why}", device.name())))?;
+    Ok(device)
+}
+
+/// Who stands at the gate.
+struct Porter {
+    gate: Gate,
+    socket: UdpLink,
+    device: Tun,
+    pool: Pool,
+    state: PathBuf,
+    told: Receiver<Word>,
+    waker: Arc<Waker>,
+    log: Log,
+}
+
+impl Porter {
+    fn run(mut self, mut poller: Poller) {
+        let mut ready: Vec<Ready> = Vec::new();
+        let mut slots: Vec<ReceiveSlot> = (0..SLOTS).map(|_| ReceiveSlot::new()).collect();
+        let mut packet = vec![0; usize::from(u16::MAX)];
+        let mut next_tick = Instant::now();
+        loop {
+            if let Err(why) = poller.wait(Some(next_tick.saturating_duration_since(Instant::now())), &mut ready) {
+                return self.log.error(format_args!("clients: no more are served: {why}"));
+            }
+            for token in ready.iter().map(|ready| ready.token) {
+                match token {
+                    SOCKET => self.take_datagrams(&mut slots),
+                    DEVICE => self.take_packets(&mut packet),
+                    _ if self.answer() => {}
+                    _ => return,
+                }
+            }
+            if Instant::now() >= next_tick {
+                next_tick = Instant::now() + TICK;
+                let mut batch = Batch::new(&self.socket);
+                self.gate.tick(&mut |output| batch.take(output, &self.device));
+            }
+        }
+    }
+
+    fn take_datagrams(&mut self, slots: &mut [ReceiveSlot]) {
+        // An error is that of an earlier datagram's way, told late.
+        let filled = self.socket.receive(slots).unwrap_or(0);
+        let mut batch = Batch::new(&self.socket);
+        for slot in slots.iter_mut().take(filled) {
+            let Some(received) = slot.received() else { continue };
+            let from = Remote { address: received.source, local: received.destination };
+            for datagram in slot.datagrams() {
+                self.gate.receive(from, datagram, &mut |output| batch.take(output, &self.device));
+            }
+        }
+    }
+
+    fn take_packets(&mut self, packet: &mut [u8]) {
+        let mut batch = Batch::new(&self.socket);
+        for _ in 0..PACKETS {
+            let Ok(Some(length)) = self.device.read(packet) else { return };
+            let packet = packet.get(..length).unwrap_or_default();
+            self.gate.send(packet, &mut |output| batch.take(output, &self.device));
+        }
+    }
+
+    /// False when nobody is left to answer.
+    fn answer(&mut self) -> bool {
+        let _ = self.waker.clear();
+        loop {
+            match self.told.try_recv() {
+                Ok((Request::AccessChanged, reply)) => {
+                    let _ = reply.try_send(self.read_again());
+                }
+                Ok((_, reply)) => {
+                    let _ = reply.try_send(self.clients());
+                }
+                Err(TryRecvError::Empty) => return true,
+                Err(TryRecvError::Disconnected) => return false,
+            }
+        }
+    }
+
+    fn read_again(&mut self) -> Response {
+        match read_within(&self.state, &self.pool) {
+            Ok(clients) => {
+                self.gate.set(&clients);
+                self.log.info(format_args!("clients: {} may come in", clients.len()));
+                Response::Done
+            }
+            Err(why) => Response::Refused { why },
+        }
+    }
+
+    fn clients(&self) -> Response {
+        let mut clients: Vec<AccessClient> = self
+            .gate
+            .seen()
+            .map(|seen| AccessClient {
+                name: seen.client.name,
+                address: seen.client.address,
+                with: ClientProgram::Wireguard,
+                key: seen.client.public_key.to_string(),
+                handshake_s_ago: seen.handshake.map(|ago| ago.as_secs()),
+                remote: seen.remote,
+                received_bytes: seen.received_bytes,
+                sent_bytes: seen.sent_bytes,
+            })
+            .collect();
+        clients.sort_by_key(|client| client.address);
+        Response::Clients { clients, strays: self.gate.strays }
+    }
+}
+
+/// Datagrams of one size for one client leave together; what is left leaves in the end.
+struct Batch<'a> {
+    socket: &'a UdpLink,
+    to: Option<Remote>,
+    contents: Vec<u8>,
+    segment: usize,
+}
+
+impl<'a> Batch<'a> {
+    fn new(socket: &'a UdpLink) -> Batch<'a> {
+        Batch { socket, to: None, contents: Vec::new(), segment: 0 }
+    }
+
+    fn take(&mut self, output: Output<'_>, device: &Tun) {
+        match output {
+            // A full device drops, as every link does.
+            Output::Packet(packet) => drop(device.write(&[IoSlice::new(packet)])),
+            Output::Datagram(to, datagram) => self.add(to, datagram),
+        }
+    }
+
+    fn add(&mut self, to: Remote, datagram: &[u8]) {
+        let is_full = !self.contents.len().is_multiple_of(self.segment.max(1))
+            || self.contents.len() >= self.segment * MAX_SEGMENTS
+            || self.contents.len() + datagram.len() > MAX_BATCH_BYTES;
+        if self.to != Some(to) || is_full || datagram.len() > self.segment {
+            self.leave();
+            (self.to, self.segment) = (Some(to), datagram.len());
+        }
+        self.contents.extend_from_slice(datagram);
+    }
+
+    fn leave(&mut self) {
+        if let Some(to) = self.to.take() {
+            let segment_size = u16::try_from(self.segment).ok();
+            let (destination, source) = (to.address, to.local);
+            // What cannot leave is lost, as on any network.
+            let _ = self.socket.send(&Outgoing { destination, source, tos: 0, contents: &self.contents, segment_size });
+        }
+        self.contents.clear();
+    }
+}
+
+impl Drop for Batch<'_> {
+    fn drop(&mut self) {
+        self.leave();
+    }
+}
+
+/// The clients in the table whose addresses are in the pool: it may have been another one.
+fn read_within(state: &Path, pool: &Pool) -> Result<Vec<clients::Client>, String> {
+    let mut clients = clients::read(state)?;
+    clients.retain(|client| pool.prefix().contains(client.address.into()));
+    Ok(clients)
+}

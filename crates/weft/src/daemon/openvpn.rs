@@ -1,0 +1,300 @@
+//! OpenVPN's server beside the node: a process that is started again when it ends, and ends with the node, whose orders it takes
+//! (management-notes in OpenVPN's documentation).
+
+use super::log::Log;
+use crate::access::clients as table;
+use crate::access::openvpn::server::{CONFIG, LOG, SOCKET};
+use crate::access::openvpn::{clients, server};
+use crate::config::Openvpn;
+use crate::control::{AccessClient, ClientProgram, Response};
+use crate::outcome::Failure;
+use std::io::{self, BufRead as _, BufReader, Write as _};
+use std::net::SocketAddr;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant, UNIX_EPOCH};
+
+const PROGRAM: &str = "openvpn";
+/// Words under way at most.
+const WORDS: usize = 16;
+/// How long it may take to call, to answer and to end.
+const PATIENCE: Duration = Duration::from_secs(2);
+/// How often it is looked at.
+const LOOK_EVERY: Duration = Duration::from_millis(20);
+const WATCH_EVERY: Duration = Duration::from_millis(500);
+/// First and longest pause before it is started again; the first again after it has run so long.
+const PAUSE: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(10));
+const WELL: Duration = Duration::from_secs(30);
+
+enum Word {
+    /// Somebody was let in or put out.
+    Changed,
+    /// Who is there?
+    Who(SyncSender<Response>),
+}
+
+/// Looks after the server; it ends when this goes.
+pub struct Keeper {
+    words: Option<SyncSender<Word>>,
+    supervisor: Option<JoinHandle<()>>,
+}
+
+impl Keeper {
+    /// Writes the server's files and starts it.
+    ///
+    /// # Errors
+    /// Why that is not possible, for people.
+    pub fn start(state: &Path, settings: &Openvpn, log: Log) -> Result<Keeper, Failure> {
+        let failed = |why: String| Failure::new(format!("[access.openvpn]: {why}"));
+        if let Err(why) = Command::new(PROGRAM).arg("--version").stdout(Stdio::null()).status() {
+            return Err(failed(format!("{PROGRAM} cannot be run: {why}; Debian's package is openvpn")));
+        }
+        let (directory, _) = table::change(state, |_| server::prepare(state, settings)).map_err(failed)?;
+        let socket = directory.join(SOCKET);
+        let _ = std::fs::remove_file(&socket);
+        let listener =
+            UnixListener::bind(&socket).and_then(|listener| listener.set_nonblocking(true).map(|()| listener));
+        let listener = listener.map_err(|why| failed(format!("{}: {why}", socket.display())))?;
+        let (words, told) = sync_channel(WORDS);
+        let supervisor = Supervisor { directory, listener, told, log };
+        log.info(format_args!("clients of {} with OpenVPN: port {}", settings.pool.value, settings.listen.value));
+        let thread = thread::Builder::new().name("weft-openvpn".into()).spawn(move || supervisor.run());
+        Ok(Keeper { words: Some(words), supervisor: Some(thread.map_err(|why| failed(why.to_string()))?) })
+    }
+
+    /// Has the thread end the sessions of who was put out.
+    pub fn has_changed(&self) {
+        // Where it is busy, it looks soon by itself.
+        let _ = self.words.as_ref().map(|words| words.try_send(Word::Changed));
+    }
+
+    /// Has the thread answer who is there; where it cannot be asked, that is the answer.
+    pub fn ask(&self, reply: &SyncSender<Response>) -> Option<Response> {
+        match self.words.as_ref().is_some_and(|words| words.try_send(Word::Who(reply.clone())).is_ok()) {
+            true => None,
+            false => Some(Response::Refused { why: "the node is busy; try again".to_owned() }),
+        }
+    }
+}
+
+impl Drop for Keeper {
+    fn drop(&mut self) {
+        drop(self.words.take());
+        // It waits for the process for a moment, not longer.
+        let _ = self.supervisor.take().map(JoinHandle::join);
+    }
+}
+
+struct Supervisor {
+    directory: PathBuf,
+    listener: UnixListener,
+    told: Receiver<Word>,
+    log: Log,
+}
+
+impl Supervisor {
+    fn run(self) {
+        let mut pause = PAUSE.0;
+        loop {
+            let began = Instant::now();
+            let Some(how) = self.run_once().unwrap_or_else(|why| Some(why.to_string())) else { return };
+            if began.elapsed() > WELL {
+                pause = PAUSE.0;
+            }
+            let log = self.directory.join(LOG);
+            self.log.error(format_args!("OpenVPN: {how}; see {}; again in {} ms", log.display(), pause.as_millis()));
+            if !self.wait(pause) {
+                return;
+            }
+            pause = (pause * 2).min(PAUSE.1);
+        }
+    }
+
+    /// From its start to its end, and how it ended; none when it was to end.
+    fn run_once(&self) -> io::Result<Option<String>> {
+        let mut child = Command::new(PROGRAM)
+            .args(["--config", CONFIG])
+            .current_dir(&self.directory)
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .spawn()?;
+        let result = self.serve(&mut child);
+        end(child)?;
+        result
+    }
+
+    fn serve(&self, child: &mut Child) -> io::Result<Option<String>> {
+        let Some(stream) = self.called(child)? else { return Ok(Some("it did not call".to_owned())) };
+        let mut orders = Orders::new(stream)?;
+        self.log.info(format_args!("OpenVPN: running, pid {}", child.id()));
+        loop {
+            match self.told.recv_timeout(WATCH_EVERY) {
+                Ok(Word::Changed) => self.end_sessions(&mut orders)?,
+                Ok(Word::Who(reply)) => {
+                    let clients = orders.sessions()?.into_iter().filter_map(|session| self.client(session)).collect();
+                    let _ = reply.try_send(Response::Clients { clients, strays: 0 });
+                }
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => return Ok(None),
+            }
+            if let Some(status) = child.try_wait()? {
+                return Ok(Some(format!("ended, {status}")));
+            }
+        }
+    }
+
+    /// Its call; none when it does not come, or has ended.
+    fn called(&self, child: &mut Child) -> io::Result<Option<UnixStream>> {
+        let until = Instant::now() + PATIENCE;
+        while Instant::now() < until && child.try_wait()?.is_none() {
+            match self.listener.accept() {
+                Ok((stream, _)) => return Ok(Some(stream)),
+                Err(why) if why.kind() == io::ErrorKind::WouldBlock => thread::sleep(LOOK_EVERY),
+                Err(why) => return Err(why),
+            }
+        }
+        Ok(None)
+    }
+
+    fn end_sessions(&self, orders: &mut Orders) -> io::Result<()> {
+        let Ok(clients) = clients::list(&self.directory) else { return Ok(()) };
+        for session in orders.sessions()? {
+            if clients.iter().all(|client| client.common_name != session.common_name) {
+                orders.end(&session.common_name)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn client(&self, session: Session) -> Option<AccessClient> {
+        let mut clients = clients::list(&self.directory).ok()?.into_iter();
+        let client = clients.find(|client| client.common_name == session.common_name)?;
+        let since = UNIX_EPOCH + Duration::from_secs(session.since_s);
+        Some(AccessClient {
+            name: client.name,
+            address: client.address,
+            with: ClientProgram::Openvpn,
+            key: client.common_name,
+            handshake_s_ago: Some(since.elapsed().unwrap_or_default().as_secs()),
+            remote: session.remote,
+            received_bytes: session.received_bytes,
+            sent_bytes: session.sent_bytes,
+        })
+    }
+
+    /// False when it shall stop.
+    fn wait(&self, time: Duration) -> bool {
+        let until = Instant::now() + time;
+        loop {
+            match self.told.recv_timeout(until.saturating_duration_since(Instant::now())) {
+                Ok(Word::Changed) => {}
+                Ok(Word::Who(reply)) => {
+                    let _ = reply.try_send(Response::Refused { why: "OpenVPN's server is not running".to_owned() });
+                }
+                Err(RecvTimeoutError::Timeout) => return true,
+                Err(RecvTimeoutError::Disconnected) => return false,
+            }
+        }
+    }
+}
+
+/// Waits for its end, which the end of the orders brings about, and helps where that takes long.
+fn end(mut child: Child) -> io::Result<()> {
+    let until = Instant::now() + PATIENCE;
+    while child.try_wait()?.is_none() {
+        if Instant::now() >= until {
+            child.kill()?;
+            child.wait()?;
+        }
+        thread::sleep(LOOK_EVERY);
+    }
+    Ok(())
+}
+
+/// Somebody who is there.
+#[derive(PartialEq, Eq, Debug)]
+struct Session {
+    common_name: String,
+    remote: Option<SocketAddr>,
+    received_bytes: u64,
+    sent_bytes: u64,
+    /// Since when, in Unix seconds.
+    since_s: u64,
+}
+
+impl Session {
+    /// From a line of `status 2`.
+    fn parse(line: &str) -> Option<Session> {
+        let words: Vec<&str> = line.strip_prefix("CLIENT_LIST,")?.split(',').collect();
+        let [common_name, remote, _, _, received, sent, _, since, ..] = words.as_slice() else { return None };
+        // With the protocol before it, where that is a choice.
+        let remote = remote.trim_start_matches("udp4:").trim_start_matches("udp6:");
+        Some(Session {
+            common_name: (*common_name).to_owned(),
+            remote: remote.parse().ok(),
+            received_bytes: received.parse().ok()?,
+            sent_bytes: sent.parse().ok()?,
+            since_s: since.parse().ok()?,
+        })
+    }
+}
+
+/// Its ear for orders.
+struct Orders {
+    stream: BufReader<UnixStream>,
+}
+
+impl Orders {
+    fn new(stream: UnixStream) -> io::Result<Orders> {
+        stream.set_nonblocking(false)?;
+        stream.set_read_timeout(Some(PATIENCE))?;
+        stream.set_write_timeout(Some(PATIENCE))?;
+        Ok(Orders { stream: BufReader::new(stream) })
+    }
+
+    fn sessions(&mut self) -> io::Result<Vec<Session>> {
+        let lines = self.ask("status 2", |line| line == "END" || line.starts_with("ERROR:"))?;
+        Ok(lines.iter().filter_map(|line| Session::parse(line)).collect())
+    }
+
+    fn end(&mut self, common_name: &str) -> io::Result<()> {
+        let is_last = |line: &str| line.starts_with("SUCCESS:") || line.starts_with("ERROR:");
+        self.ask(&format!("kill {common_name}"), is_last).map(drop)
+    }
+
+    fn ask(&mut self, order: &str, is_last: impl Fn(&str) -> bool) -> io::Result<Vec<String>> {
+        writeln!(self.stream.get_mut(), "{order}")?;
+        let mut lines = Vec::new();
+        loop {
+            let mut line = String::new();
+            if self.stream.read_line(&mut line)? == 0 {
+                return Err(io::ErrorKind::UnexpectedEof.into());
+            }
+            let line = line.trim_end();
+            if is_last(line) {
+                return Ok(lines);
+            }
+            lines.push(line.to_owned());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sessions_are_read_from_the_servers_words() {
+        let line = "CLIENT_LIST,0a1b,192.0.2.2:40000,10.9.129.2,,3505,3120,2026-11-23 14:00:00,1795442400,UNDEF,0,0,AES-256-GCM";
+        let session = Session::parse(line).unwrap();
+        assert_eq!((session.common_name.as_str(), session.since_s), ("0a1b", 1_795_442_400));
+        assert_eq!((session.received_bytes, session.sent_bytes), (3_505, 3_120));
+        assert_eq!(session.remote, Some(([192, 0, 2, 2], 40_000).into()));
+        for bad in ["", "END", "CLIENT_LIST,0a1b,x", "HEADER,CLIENT_LIST,Common Name,Real Address"] {
+            assert_eq!(Session::parse(bad), None, "{bad}");
+        }
+    }
+}
