@@ -4,9 +4,9 @@
 //!     drop_box SOCKET put NAME TEXT
 //!     drop_box SOCKET get NAME
 //!
-//! It knows nothing of networks: it speaks to weft's control socket in lines of JSON. Each thing is kept at the roots of three keys. Who
-//! keeps one puts it again now and then at all three, so that it is where it belongs after nodes have come or died; three would have to
-//! die between two such rounds. Of two texts under one name the later counts.
+//! It knows nothing of networks: it speaks to weft's control socket in lines of JSON. A name has a row of keys; each thing is kept at the
+//! roots of the first of them until three different nodes have it. Who keeps one puts it again now and then, so that it is where it belongs
+//! after nodes have come or died; three would have to die between two such rounds. Of two texts under one name the later counts.
 
 use base64ct::{Base64, Encoding};
 use serde_json::{Value, json};
@@ -18,8 +18,10 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// This program's number, beside those of others.
 const APPLICATION: u16 = 1_729;
-/// Roots that keep each thing.
+/// Nodes that keep each thing.
 const COPIES: usize = 3;
+/// Keys of a name: some may have the same root.
+const KEYS: usize = 8;
 /// How often what is kept is put again.
 const AGAIN: Duration = Duration::from_secs(4);
 
@@ -67,36 +69,37 @@ impl Node {
         Ok(serde_json::from_str(&line)?)
     }
 
-    /// Calls one of the roots of a name; none if it does not answer.
-    fn call(&mut self, name: &str, copy: usize, message: &Message) -> io::Result<Option<Vec<u8>>> {
+    /// Calls the roots of a name's keys until enough different nodes have answered; what each said.
+    fn call(&mut self, name: &str, message: &Message) -> io::Result<BTreeMap<String, Vec<u8>>> {
         let body = Base64::encode_string(message.encode().as_bytes());
-        let key = format!("drop box {copy} {name}");
-        let answer = self.ask(&json!({"command": "call", "key": key, "application": APPLICATION, "body": body}))?;
-        let body = answer.get("body").and_then(Value::as_str);
-        Ok(body.and_then(|body| Base64::decode_vec(body).ok()))
+        let mut answers = BTreeMap::new();
+        for number in 0..KEYS {
+            let key = format!("drop box {number} {name}");
+            let answer = self.ask(&json!({"command": "call", "key": key, "application": APPLICATION, "body": body}))?;
+            let [by, body] = ["by", "body"].map(|part| answer.get(part).and_then(Value::as_str));
+            if let (Some(by), Some(body)) = (by, body.and_then(|body| Base64::decode_vec(body).ok())) {
+                answers.insert(by.to_owned(), body);
+            }
+            if answers.len() == COPIES {
+                break;
+            }
+        }
+        Ok(answers)
     }
 }
 
+/// By how many nodes it is kept now.
 fn put(node: &mut Node, name: &str, at_us: u64, text: &str) -> io::Result<usize> {
-    let message = Message::Put(name.to_owned(), at_us, text.to_owned());
-    let mut kept = 0;
-    for copy in 0..COPIES {
-        kept += usize::from(node.call(name, copy, &message)?.is_some());
-    }
-    Ok(kept)
+    Ok(node.call(name, &Message::Put(name.to_owned(), at_us, text.to_owned()))?.len())
 }
 
 fn get(node: &mut Node, name: &str) -> io::Result<Option<String>> {
-    let mut best: Option<(u64, String)> = None;
-    for copy in 0..COPIES {
-        let answer = node.call(name, copy, &Message::Get(name.to_owned()))?;
-        if let Some(Message::Put(_, at, text)) = answer.as_deref().and_then(Message::decode)
-            && best.as_ref().is_none_or(|(known, _)| *known < at)
-        {
-            best = Some((at, text));
-        }
-    }
-    Ok(best.map(|(_, text)| text))
+    let answers = node.call(name, &Message::Get(name.to_owned()))?;
+    let texts = answers.values().filter_map(|answer| match Message::decode(answer) {
+        Some(Message::Put(_, at, text)) => Some((at, text)),
+        _ => None,
+    });
+    Ok(texts.max().map(|(_, text)| text))
 }
 
 /// Keeps what is put here, and puts it again where it belongs.
@@ -148,7 +151,7 @@ pub fn run(args: &[&str]) -> io::Result<ExitCode> {
             let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
             let at_us = u64::try_from(now.as_micros()).unwrap_or(u64::MAX);
             let kept = put(&mut Node::connect(socket)?, name, at_us, text)?;
-            println!("kept at {kept} of {COPIES} places");
+            println!("kept by {kept} nodes");
             Ok(if kept > 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
         }
         [socket, "get", name] => match get(&mut Node::connect(socket)?, name)? {

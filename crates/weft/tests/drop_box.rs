@@ -76,7 +76,7 @@ fn what_was_left_outlives_the_nodes_that_keep_it() {
     let text = stdout(&out);
     let all = format!("{text}\n{}", stderr(&out));
     let part = |name: &str| text.split("== ").find_map(|part| part.strip_prefix(name)).unwrap_or_default();
-    assert_eq!(text.matches("kept at 3 of 3 places").count(), 5, "{all}");
+    assert_eq!(text.matches("kept by 3 nodes").count(), 5, "{all}");
     for when in ["get", "after n2", "after n3", "after n4"] {
         for thing in 1..=5 {
             assert!(part(when).contains(&format!("text-{thing}\n")), "thing {thing} {when}: {all}");

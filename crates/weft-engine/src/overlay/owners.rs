@@ -29,7 +29,7 @@ const WAIT: Duration = Duration::from_secs(3);
 const REST: Duration = Duration::from_secs(2);
 /// An application's call is made again after this, and so often.
 const CALL_AGAIN: Duration = Duration::from_millis(500);
-const CALL_TRIES: u8 = 4;
+const CALL_TRIES: u8 = 3;
 
 /// A packet that waits for its destination to be found.
 #[derive(Debug)]

@@ -82,11 +82,13 @@ pub(super) fn view_of(path: &Path, now: Instant, origin: Option<u32>) -> PathVie
     }
 }
 
-/// One-way delay relative to `origin`, in microseconds. What is lost arrives a repeat later, on average.
+/// One-way delay relative to `origin`, in microseconds. What is lost arrives a repeat later: that counts by its share, and in full where
+/// much is lost, since what comes after a lost unit waits for it.
 fn delay_us(path: &Path, origin: Option<u32>) -> i64 {
     let known = path.delay().baseline_us().zip(origin).map(|(d, o)| i64::from(d.wrapping_sub(o) as i32));
     let rtt_us = path.rtt().smoothed().as_micros() as i64;
-    known.unwrap_or(rtt_us / 2) + (path.loss().fraction() * rtt_us as f64) as i64
+    let repeated = if path.state() == PathState::Degraded { 1.0 } else { path.loss().fraction() };
+    known.unwrap_or(rtt_us / 2) + (repeated * rtt_us as f64) as i64
 }
 
 /// How long the units before a new bulk unit may take where the schedule does not look at backlogs.

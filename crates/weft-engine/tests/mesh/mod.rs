@@ -82,6 +82,9 @@ impl Ord for Flight {
 /// What a node on the way does with a datagram it sends: the bytes that leave, or nothing.
 pub type Meddler = Box<dyn FnMut(usize, &[u8]) -> Option<Vec<u8>>>;
 
+/// By how much a node on the way holds back a datagram it sends.
+pub type Laggard = Box<dyn FnMut(usize, &[u8]) -> Duration>;
+
 pub struct Mesh {
     pub now: Instant,
     pub nodes: Vec<Engine>,
@@ -89,6 +92,7 @@ pub struct Mesh {
     pub delivered: Vec<Vec<(Instant, u64)>>,
     pub events: Vec<(usize, Instant, Event)>,
     pub meddler: Option<Meddler>,
+    pub laggard: Option<Laggard>,
     /// Everything that left, while there is a place to note it: sender and bytes.
     pub seen: Option<Vec<(usize, Vec<u8>)>>,
     flying: BinaryHeap<Reverse<Flight>>,
@@ -149,6 +153,7 @@ impl Mesh {
             delivered: vec![Vec::new(); knows.len()],
             events: Vec::new(),
             meddler: None,
+            laggard: None,
             seen: None,
             flying: BinaryHeap::new(),
             serial: 0,
@@ -213,8 +218,24 @@ impl Mesh {
             }
             self.serial += 1;
             let source = SocketAddr::new(address(number, from), PORT);
-            let (at, serial, tos) = (*free_at + wire.delay, self.serial, transmit.tos);
+            let held = self.laggard.as_mut().map_or(Duration::ZERO, |laggard| laggard(from, datagram));
+            let (at, serial, tos) = (*free_at + wire.delay + held, self.serial, transmit.tos);
             self.flying.push(Reverse(Flight { at, serial, to, link: number, source, tos, bytes }));
+        }
+    }
+
+    /// A datagram that `from` once sent comes again to everybody it has a link with, as if from there.
+    pub fn replay(&mut self, from: usize, bytes: &[u8]) {
+        let ends = self.wires.iter().enumerate().filter_map(|(number, wire)| match wire.ends {
+            (a, b) if a == from => Some((number, b)),
+            (a, b) if b == from => Some((number, a)),
+            _ => None,
+        });
+        for (link, to) in ends.collect::<Vec<_>>() {
+            self.serial += 1;
+            let source = SocketAddr::new(address(link, from), PORT);
+            let (at, serial, bytes) = (self.now, self.serial, bytes.to_vec());
+            self.flying.push(Reverse(Flight { at, serial, to, link, source, tos: 0, bytes }));
         }
     }
 

@@ -107,6 +107,8 @@ pub struct Sender {
     send_cwr: bool,
     last_sent_at: Instant,
     quick_started: Option<QuickStarted>,
+    /// SND.UNA at the last retransmission timeout.
+    timed_out_at: u64,
 }
 
 impl Sender {
@@ -153,6 +155,7 @@ impl Sender {
             send_cwr: false,
             last_sent_at: now,
             quick_started: None,
+            timed_out_at: u64::MAX,
             config: SenderConfig { mss, ..config },
         }
     }

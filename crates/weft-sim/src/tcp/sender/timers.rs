@@ -87,8 +87,11 @@ impl Sender {
     /// RFC 6298 §5.4 to §5.6, RFC 5681 §3.1, RFC 6582 §3.2 step 4, RFC 6675 §5.1.
     fn retransmission_timeout(&mut self, now: Instant) {
         self.timers.rto = Instant::FAR_FUTURE;
-        let Some(first) = self.scoreboard.get(0) else { return };
-        let repeated = self.phase == Phase::Loss && first.is_repeated();
+        if self.scoreboard.is_empty() {
+            return;
+        }
+        let repeated = self.phase == Phase::Loss && self.timed_out_at == self.una;
+        self.timed_out_at = self.una;
         self.counters.timeouts += 1;
         if !repeated {
             self.undo.begin(self.una);
