@@ -164,6 +164,8 @@ pub struct Policy {
     pub dscp: Dscp,
     /// Whether relays that reach the peer stand by for when no other path answers.
     pub detours: bool,
+    /// Whether paths that carry no data are sensed by trains, up to a hundredth of what they can carry.
+    pub sense: bool,
 }
 
 impl Default for Policy {
@@ -180,6 +182,7 @@ impl Default for Policy {
             leasable: None,
             dscp: Dscp::Copy,
             detours: true,
+            sense: false,
         }
     }
 }

@@ -1,5 +1,6 @@
 //! What the engine tells its user, and what it can be told to do.
 
+use crate::drill::{DrillError, DrillTarget};
 use crate::overlay::Unmet;
 use crate::signal::Grant;
 use crate::trust::Rejection;
@@ -9,10 +10,13 @@ use alloc::vec::Vec;
 use core::fmt;
 use core::net::SocketAddr;
 use core::time::Duration;
+use weft_core::route::calls;
+use weft_core::route::ownership::Conflict;
 use weft_core::service::Service;
 use weft_session::{PublicKey, Revocation};
-use weft_units::{LinkId, PathId, PeerId};
+use weft_units::{LinkId, NodeId, PathId, PeerId};
 use weft_wire::ip::FlowKey;
+use weft_wire::ownership::Verdict;
 
 /// A change worth a log line or an action of the program.
 #[derive(Clone, Debug, PartialEq)]
@@ -74,6 +78,17 @@ pub enum Event {
         /// For the log.
         why: Unmet,
     },
+    /// A node that keeps claims of who owns what has refused this node's. Told once for each.
+    ClaimRefused {
+        /// Its place.
+        holder: NodeId,
+        /// Why.
+        why: Verdict,
+    },
+    /// Two nodes have certificates for one prefix, as this node, which keeps such claims, has seen.
+    Conflict(Conflict),
+    /// A call of an application has come, or ended.
+    Call(calls::Event),
     /// A key was revoked, and was not known to be: to be stored, for it holds for ever.
     Revoked(Revocation),
     /// The TUN device's MTU should be this many bytes.
@@ -84,6 +99,11 @@ pub enum Event {
     Granted(Grant),
     /// What was granted to a flow that starts here is no more: it goes on as if nothing had been asked.
     Withdrawn(FlowKey),
+    /// A [`Command::Drill`] is over: all is as it was.
+    DrillOver {
+        /// What was cut: `link eth0`.
+        of: String,
+    },
     /// A path answered a [`Command::Ping`].
     Pong {
         /// The peer.
@@ -143,6 +163,15 @@ pub enum Command {
         /// Any number, handed back.
         id: u32,
     },
+    /// Let a link or a node fall silent for a while: see [`Engine::drill_report`](crate::Engine::drill_report).
+    Drill {
+        /// Which.
+        of: DrillTarget,
+        /// For how long: [`DRILL_MAX`](crate::DRILL_MAX) at most.
+        time: Duration,
+        /// Even where no other path would remain.
+        force: bool,
+    },
     /// Tell every peer that this node goes away.
     Close,
 }
@@ -165,10 +194,14 @@ pub enum CommandError {
     UnknownLink(String, Vec<String>),
     /// No VPN of that name; these are known.
     UnknownVpn(String, Vec<String>),
+    /// No prefix holds the destination.
+    NoRoute,
     /// All weights are zero.
     NoWeight,
     /// The VPN cannot be so; nothing has changed.
     Vpn(VpnError),
+    /// There is no drill.
+    Drill(DrillError),
     /// The peer has no session now.
     NotEstablished,
 }

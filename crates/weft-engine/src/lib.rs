@@ -8,8 +8,10 @@
 extern crate alloc;
 
 mod config;
+mod drill;
 mod egress;
 mod event;
+mod explain;
 mod handshakes;
 mod interface;
 mod join;
@@ -29,7 +31,9 @@ pub use config::{
     AckPolicy, Bundle, Dscp, EngineConfig, Entry, LinkConfig, MemberConfig, PeerConfig, Policy, Prefix, QueueKind,
     Recovery, Reorder, Schedule, VpnConfig, Weights, WrrOrder,
 };
+pub use drill::{DRILL_MAX, DrillError, DrillPhase, DrillReport, DrillTarget, PeerDrill, WayDrill};
 pub use event::{Command, CommandError, Event, PathState, RelayTotals, VpnChange};
+pub use explain::{Explanation, FlowPattern, KnownFlow, Match, PathReason};
 pub use interface::{LinkEvent, Received, Transmit};
 pub use node::Engine;
 pub use overlay::{Contact, ContactStatus, MAX_ENDPOINTS, OverlayConfig, OverlayMember, OverlayStatus, Unmet};
@@ -39,11 +43,15 @@ pub use signal::{
     SignalStatus, SignalTotals,
 };
 pub use snapshot::{
-    FlowSnapshot, MemberSnapshot, PathSnapshot, PayloadRate, PeerSnapshot, ReachSnapshot, Snapshot, VpnSnapshot,
+    FlowSnapshot, MemberSnapshot, PathSnapshot, PayloadRate, PeerSnapshot, ReachSnapshot, SensedSnapshot, Snapshot,
+    VpnSnapshot,
 };
 pub use trust::{CertifiedPeer, Rejection, RevokeError, TrustConfig};
 pub use vpn::{ConfigError, Refusal, VpnError, VpnTotals};
 pub use weft_core::ingress::VpnStatus;
+pub use weft_core::route::calls;
 pub use weft_core::route::overlay::{Quality as LinkQuality, Standing};
+pub use weft_core::route::ownership::Conflict;
 pub use weft_wire::er_sig::{KEY_LEN as SIGNAL_KEY_LEN, SignalKey};
 pub use weft_wire::ip::FlowKey;
+pub use weft_wire::ownership::Verdict;

@@ -1,6 +1,7 @@
 //! The node: dispatches inputs to peers and collects their outputs.
 
 use crate::config::{EngineConfig, LinkConfig, PeerConfig, Reorder, VpnConfig, Weights};
+use crate::drill::Drill;
 use crate::egress::Output;
 use crate::event::{Command, CommandError, Event, VpnChange};
 use crate::handshakes::{HANDSHAKE_MAX, Handshakes};
@@ -42,6 +43,7 @@ pub struct Engine {
     pub(crate) signal: Signalling,
     pub(crate) relaying: Relaying,
     pub(crate) trust: Trust,
+    pub(crate) drill: Option<Drill>,
     pub(crate) overlay: Overlaying,
     pub(crate) events: VecDeque<Event>,
     events_taken: u64,
@@ -88,6 +90,7 @@ impl Engine {
             signal: Signalling::default(),
             relaying: Relaying::default(),
             trust: Trust::new(&config.accepted_stamps),
+            drill: None,
             overlay: Overlaying::default(),
             events: VecDeque::new(),
             events_taken: 0,
@@ -296,6 +299,10 @@ impl Engine {
         }
     }
 
+    pub(crate) fn links(&self) -> impl Iterator<Item = &Link> {
+        self.links.iter()
+    }
+
     /// Takes in a packet from the TUN device of `vpn`: `len` bytes in `buf`, a virtio-net header first. Takes over the buffer.
     pub fn handle_packet(&mut self, now: Instant, vpn: VpnId, buf: BufId, len: usize) {
         let parsed = self.pool.bytes_mut(buf).get_mut(..len).and_then(parse_tun);
@@ -303,19 +310,32 @@ impl Engine {
             self.pool.release(buf);
             return;
         };
-        let of = self.vpns.get_mut(vpn);
-        let Some(peer) = of.as_ref().and_then(|vpn| vpn.route(destination)) else {
-            self.unroutable_packets += 1;
-            if let Some(vpn) = of {
-                vpn.totals.unroutable_packets += 1;
-            }
-            self.pool.release(buf);
-            return;
-        };
+        let peer = self.vpns.get(vpn).and_then(|vpn| vpn.route(destination));
         let Some(buf) = self.shrink(buf, len) else { return };
+        match peer {
+            Some(peer) => self.enqueue(now, peer, vpn, buf, shape),
+            None => {
+                if let Some(buf) = self.seek(now, vpn, destination, buf, shape) {
+                    self.count_unroutable(vpn);
+                    self.pool.release(buf);
+                }
+            }
+        }
+    }
+
+    /// Hands a packet to the peer behind which its destination lies.
+    pub(crate) fn enqueue(&mut self, now: Instant, peer: PeerId, vpn: VpnId, buf: BufId, shape: SuperPacket) {
         self.serial = self.serial.wrapping_add(1);
         let serial = self.serial;
         self.with_peer(now, peer.0.into(), |p, cx| p.enqueue(cx, vpn, buf, shape, serial));
+    }
+
+    /// A packet lies behind nobody.
+    pub(crate) fn count_unroutable(&mut self, vpn: VpnId) {
+        self.unroutable_packets += 1;
+        if let Some(vpn) = self.vpns.get_mut(vpn) {
+            vpn.totals.unroutable_packets += 1;
+        }
     }
 
     /// Moves a small packet out of a large buffer, so that large ones stay few.
@@ -347,6 +367,9 @@ impl Engine {
     }
 
     pub(crate) fn handle_datagram(&mut self, now: Instant, received: &Received, start: usize, end: usize) {
+        if self.is_cut(received.link, &received.source) {
+            return;
+        }
         let Some(bytes) = self.pool.bytes_mut(received.buf).get_mut(start..end) else { return };
         match PacketType::of(bytes) {
             Ok(packet_type) if packet_type.is_sealed() => match self.sessions.open(bytes) {
@@ -388,9 +411,11 @@ impl Engine {
         };
         if let Some(peer) = self.peers.get_mut(index) {
             peer.on_datagram(&mut cx, received, &datagram, link);
+            let is_established = peer.is_established();
             if peer.has_overlay_messages() {
                 self.take_overlay_messages(now, index);
-            } else if !peer.is_established() {
+            }
+            if !is_established {
                 self.on_session_closed(now, index);
             }
         }
@@ -427,6 +452,7 @@ impl Engine {
         for index in 0..self.peers.len() {
             self.with_peer(now, index, |p, cx| p.on_timeout(cx));
         }
+        self.drive_drill(now);
         self.look_after_certified(now);
         self.refresh_overlay(now);
         self.refresh_relaying(now);
@@ -475,7 +501,9 @@ impl Engine {
             Command::SetWeights(weights) => self.set_weights(weights),
             Command::SetVpn { vpn, change } => self.set_vpn(now, &vpn, change),
             Command::Ping { peer, id } => self.ping(now, &peer, id),
+            Command::Drill { of, time, force } => self.start_drill(now, of, time, force),
             Command::Close => {
+                self.leave_overlay(now);
                 for peer in &mut self.peers {
                     peer.close();
                 }
@@ -556,8 +584,13 @@ impl Engine {
             return Some(transmit);
         }
         while let Some(transmit) = self.poll_own(now, out) {
-            if let Some(transmit) = self.wrap(transmit, out) {
-                return Some(transmit);
+            if self.is_cut(transmit.link, &transmit.destination) {
+                continue;
+            }
+            let wrapped = self.wrap(transmit, out);
+            let leaves = wrapped.filter(|transmit| !self.is_cut(transmit.link, &transmit.destination));
+            if leaves.is_some() {
+                return leaves;
             }
         }
         None
@@ -608,6 +641,7 @@ impl Engine {
             self.signal.next_timeout(),
             self.relaying_timeout(now),
             self.trust.next_timeout(),
+            self.drill_deadline(),
             self.overlay.next_timeout(),
         ];
         peers.chain(others.into_iter().flatten()).min()

@@ -139,6 +139,8 @@ pub struct PathSnapshot {
     pub mode: &'static str,
     /// Delivery rate last seen.
     pub delivery: Rate,
+    /// What trains found, while it carried no data.
+    pub sensed: Option<SensedSnapshot>,
     /// Weight of weighted schedules.
     pub weight: u32,
     /// Path MTU in bytes.
@@ -153,6 +155,21 @@ pub struct PathSnapshot {
     pub received_bytes: u64,
     /// Datagrams lost.
     pub lost_datagrams: u64,
+}
+
+/// What trains found of a path.
+#[derive(Clone, Debug)]
+pub struct SensedSnapshot {
+    /// How long ago.
+    pub age: Duration,
+    /// The capacity of its narrow link.
+    pub capacity: Option<Rate>,
+    /// What others leave of it.
+    pub available: Option<Rate>,
+    /// Share of the trains' packets lost, 0…1.
+    pub loss: f64,
+    /// The mean queue.
+    pub queue: Option<Duration>,
 }
 
 /// One flow sent lately.
@@ -288,7 +305,7 @@ impl Peer {
         usable.map(payload).sum::<Option<u64>>().map(Rate::from_bps)
     }
 
-    fn snapshot(&self, now: Instant) -> PeerSnapshot {
+    pub(crate) fn snapshot(&self, now: Instant) -> PeerSnapshot {
         let totals = &self.totals;
         let origin = self.paths.iter().find_map(|p| p.delay().baseline_us());
         let relative = |p: &Path| p.delay().baseline_us().zip(origin).map(|(d, o)| i64::from(d.wrapping_sub(o) as i32));
@@ -361,6 +378,13 @@ impl Path {
             pacing: self.rate.pacing_rate(now),
             mode: phase_name(self.rate.phase()),
             delivery: self.delivery,
+            sensed: self.sensing.known().map(|(at, estimate)| SensedSnapshot {
+                age: now - *at,
+                capacity: estimate.capacity,
+                available: estimate.available,
+                loss: estimate.loss,
+                queue: estimate.queue,
+            }),
             weight: self.weight,
             mtu: self.mtu.current(),
             sent_datagrams: self.totals.sent_datagrams,

@@ -69,7 +69,7 @@ pub struct Packet {
 pub enum Body {
     /// A TCP segment.
     Tcp(Segment),
-    /// A TCP segment that asks for an explicit rate, or answers.
+    /// A TCP segment that asks for a rate, or answers.
     Signalled(Box<Signalled>),
     /// What sensors at the two ends of a legacy path say to each other.
     Probe(Probe),

@@ -5,6 +5,7 @@ use crate::bytes::{Reader, Writer};
 use crate::certificate::{REVOCATION_LEN, Revocation};
 use crate::loop_data::{self, MARKER_LEN, Marker, OfRun, Report as LoopReport};
 use crate::relay::Label;
+use crate::train::{self, Chirp, Chirped};
 use core::ops::RangeInclusive;
 use weft_units::{FlowId, FlowSeq, PathId, VpnId};
 
@@ -25,6 +26,8 @@ const LOOP_REPORT: u8 = 10;
 const REVOCATION: u8 = 11;
 const NEIGHBOUR: u8 = 12;
 const OVERLAY: u8 = 13;
+const CHIRP: u8 = 14;
+const CHIRPED: u8 = 15;
 
 /// Bytes of a [`Frame::Revocation`].
 pub const REVOCATION_FRAME_LEN: usize = 1 + REVOCATION_LEN;
@@ -109,6 +112,10 @@ pub enum Frame<'a> {
     Neighbour(Neighbour),
     /// A message of the overlay ([`crate::overlay::Message`]), not looked into.
     Overlay(&'a [u8]),
+    /// A packet of a train that senses the path it comes by.
+    Chirp(Chirp),
+    /// What became of a train.
+    Chirped(Chirped<'a>),
 }
 
 /// What a relay says of a node beside it.
@@ -276,6 +283,8 @@ fn parse_frame<'a>(r: &mut Reader<'a>) -> Result<Frame<'a>, WireError> {
             let len = r.u16()?;
             Frame::Overlay(r.slice(len.into())?)
         }
+        CHIRP => Frame::Chirp(Chirp::read(r)?),
+        CHIRPED => Frame::Chirped(Chirped::read(r)?),
         _ => return Err(WireError::UnknownType),
     })
 }
@@ -368,6 +377,8 @@ impl<'a> FrameWriter<'a> {
                 w.u32(rtt_us)?;
                 w.u8(loss)
             }
+            Frame::Chirp(chirp) => w.u8(CHIRP).and_then(|()| chirp.write(w)),
+            Frame::Chirped(ref chirped) => w.u8(CHIRPED).and_then(|()| chirped.write(w)),
             Frame::Revocation(revocation) => w.u8(REVOCATION).and_then(|()| w.put(&revocation.emit())),
             Frame::Overlay(message) => {
                 w.u8(OVERLAY)?;
@@ -395,6 +406,14 @@ impl<'a> FrameWriter<'a> {
             write_arrivals(w, arrivals, &first)?;
             write_more_ranges(w, *first.start(), ranges, max_ranges)
         })
+    }
+
+    /// Writes what became of a train.
+    ///
+    /// # Errors
+    /// [`WireError::NoRoom`]; [`WireError::Malformed`] for a train without packets, or of more than [`train::MAX_TRAIN`].
+    pub fn write_chirped(&mut self, path: PathId, train: u16, delays_us: &[Option<u32>]) -> Result<(), WireError> {
+        self.whole_or_nothing(|w| w.u8(CHIRPED).and_then(|()| train::write_delays(w, path, train, delays_us)))
     }
 
     fn whole_or_nothing<T>(

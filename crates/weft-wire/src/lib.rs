@@ -22,6 +22,7 @@ pub mod ownership;
 pub mod quick_start;
 pub mod relay;
 pub mod super_packet;
+pub mod train;
 pub mod varint;
 pub mod virtio;
 

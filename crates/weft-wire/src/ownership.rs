@@ -73,7 +73,7 @@ pub struct Claim<'a> {
 }
 
 /// What a holder made of a claim.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Verdict {
     /// Kept, or ended.
     Taken,

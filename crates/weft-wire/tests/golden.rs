@@ -14,6 +14,7 @@ use weft_wire::hop::{HopHeader, PacketType};
 use weft_wire::inner::{GRANULE, InnerHeader, PartHeader, UnitKind};
 use weft_wire::loop_data::{MARKER_LEN, Marker, OfRun, Report};
 use weft_wire::relay::{Label, Way, overhead};
+use weft_wire::train::{Chirp, MAX_TRAIN};
 use weft_wire::virtio::{GsoType, VnetHeader};
 
 #[test]
@@ -225,6 +226,7 @@ fn frames() {
         ),
         (Frame::Overlay(&[3, 0, 0, 0, 9]), "0d 0005 03 00 00 00 09"),
         (Frame::Close { reason: 2 }, "07 02"),
+        (Frame::Chirp(Chirp { train: 0x0102, index: 3, of: 60, sent_us: 0x0405_0607 }), "0e 0102 03 3c 04050607"),
         (Frame::Vpn { vpn: VpnId(0x0001_86a0), index: 0xa1b2_c3d4, wants_index: true }, "08 000186a0 a1b2c3d4 01"),
         (Frame::Vpn { vpn: VpnId(7), index: 0, wants_index: false }, "08 00000007 00000000 00"),
     ];
@@ -422,4 +424,28 @@ fn virtio_net_hdr() {
     assert_eq!(VnetHeader::parse(&out), Ok((header, &[][..])));
     out[1] = 3;
     assert_eq!(VnetHeader::parse(&out), Err(WireError::UnknownType), "UFO");
+}
+
+#[test]
+fn what_became_of_a_train() {
+    let mut out = [0; 64];
+    let mut writer = FrameWriter::new(&mut out);
+    // Around the end of the clock: the least is the second.
+    let delays = [Some(4), None, Some(u32::MAX - 5), Some(294)];
+    writer.write_chirped(PathId(2), 0x0102, &delays).unwrap();
+    let len = writer.len();
+    assert_eq!(hex(&out[..len]), hex(&unhex("0f 02 0102 fffffffa 04 0b 00 01 412d")));
+    let Some(Ok(Frame::Chirped(chirped))) = Frames::new(&out[..len]).next() else { panic!("not a report") };
+    assert_eq!(chirped.delays_us().collect::<Vec<_>>(), delays);
+    for len in 1..len {
+        assert_eq!(Frames::new(&out[..len]).next(), Some(Err(WireError::Truncated)), "{len}");
+    }
+    let mut writer = FrameWriter::new(&mut out);
+    assert_eq!(writer.write_chirped(PathId(2), 0, &[]), Err(WireError::Malformed));
+    assert_eq!(writer.write_chirped(PathId(2), 0, &[None; MAX_TRAIN as usize + 1]), Err(WireError::Malformed));
+    for malformed in
+        ["0e 0000 03 03 00000000", "0e 0000 03 41 00000000", "0f 02 0102 00000000 00", "0f 02 0102 00000000 41"]
+    {
+        assert_eq!(Frames::new(&unhex(malformed)).next(), Some(Err(WireError::Malformed)), "{malformed}");
+    }
 }

@@ -12,6 +12,7 @@ use weft_wire::ip::{self, Ecn, FlowKey, IpView, L4Checksum, TcpOption, clamp_mss
 use weft_wire::loop_data::{MARKER_LEN, Marker, OfRun, Report};
 use weft_wire::relay::Label;
 use weft_wire::super_packet::{Run, SegmentRole, SuperPacket, partial_l4_checksum};
+use weft_wire::train::{Chirp, MAX_TRAIN};
 use weft_wire::varint;
 use weft_wire::virtio::VnetHeader;
 
@@ -42,6 +43,10 @@ fn plain_frames() -> impl Strategy<Value = Frame<'static>> {
             loss
         })),
         (0usize..40).prop_map(|len| Frame::Overlay(&[7; 40][..len])),
+        (any::<u16>(), 0..MAX_TRAIN, any::<u8>(), any::<u32>()).prop_map(|(train, index, more, sent_us)| {
+            let of = index + 1 + more % (MAX_TRAIN - index);
+            Frame::Chirp(Chirp { train, index, of, sent_us })
+        }),
         any::<u8>().prop_map(|reason| Frame::Close { reason }),
         (1u32.., any::<u32>(), any::<bool>()).prop_map(|(vpn, index, wants_index)| Frame::Vpn {
             vpn: VpnId(vpn),
@@ -100,6 +105,26 @@ fn ranges() -> impl Strategy<Value = Vec<RangeInclusive<u64>>> {
 }
 
 proptest! {
+    #[test]
+    fn what_became_of_a_train(
+        path in any::<u8>(),
+        train in any::<u16>(),
+        delays in proptest::collection::vec(any::<Option<u32>>(), 1..=usize::from(MAX_TRAIN)),
+    ) {
+        let mut out = [0; 1_000];
+        let mut writer = FrameWriter::new(&mut out);
+        writer.write_chirped(PathId(path), train, &delays).unwrap();
+        let len = writer.len();
+        let Some(Ok(Frame::Chirped(chirped))) = Frames::new(&out[..len]).next() else { panic!("not a report") };
+        prop_assert_eq!((chirped.path, chirped.train), (PathId(path), train));
+        prop_assert_eq!(chirped.delays_us().collect::<Vec<_>>(), delays);
+        let mut again = [0; 1_000];
+        let mut writer = FrameWriter::new(&mut again);
+        writer.write(&Frame::Chirped(chirped)).unwrap();
+        prop_assert_eq!(writer.len(), len);
+        prop_assert_eq!(&again[..len], &out[..len]);
+    }
+
     #[test]
     fn varints_round_trip(value in varints(), after in any::<[u8; 3]>()) {
         let mut out = [0; 11];

@@ -1,6 +1,7 @@
 //! Scenarios in virtual time: the simulator's networks, and the engine's nodes over simulated links.
 #![forbid(unsafe_code)]
 
+mod diamond;
 mod eyes;
 pub mod network;
 pub mod overlay;

@@ -64,25 +64,51 @@ fn a_transfer_that_ends_releases_within_a_round_trip() {
     assert_eq!((completed, after), (1, vec![0; 3]));
 }
 
-#[test]
-fn four_flows_over_three_links_have_what_is_max_min() {
-    let fair = max_min(&[40e6, 30e6, 60e6], &[&[0, 1, 2], &[0], &[1], &[2]], &[1.0; 4]);
-    let network = scenario("paper-001-max-min.toml");
-    for variant in ["left-alone", "meddled"] {
-        for (granted, fair) in play(&network, variant).granted_bps.iter().zip(&fair) {
-            let granted = granted.unwrap() as f64;
-            assert!((granted / fair - 1.0).abs() < 0.1, "{variant}: {granted} of {fair}");
-        }
+/// Whether what each flow of a run was granted is within a part of what is fair.
+fn assert_near(run: &NetworkRun, fair: &[f64], within: f64, what: &str) {
+    for (granted, fair) in run.granted_bps.iter().zip(fair) {
+        let granted = granted.unwrap() as f64;
+        assert!((granted / fair - 1.0).abs() < within, "{what}: {granted} of {fair}, {:?}", run.granted_bps);
     }
 }
 
 #[test]
-fn a_legacy_path_grants_what_others_leave_of_it() {
-    let run = play(&scenario("paper-001-overlay.toml"), "sensed");
-    for (granted, fair) in run.granted_bps.iter().zip([15e6, 15e6, 25e6]) {
-        let granted = granted.unwrap() as f64;
-        assert!((granted / fair - 1.0).abs() < 0.15, "{granted} of {fair}");
+fn four_flows_over_three_links_have_what_is_max_min() {
+    let fair = max_min(&[40e6, 30e6, 60e6], &[&[0, 1, 2], &[0], &[1], &[2]], &[1.0; 4]);
+    let network = scenario("paper-001-max-min.toml");
+    for variant in ["left-alone", "meddled", "erica"] {
+        assert_near(&play(&network, variant), &fair, 0.1, variant);
     }
+}
+
+#[test]
+fn an_overlay_grants_what_is_max_min_and_over_a_legacy_path_what_others_leave_of_it() {
+    let network = scenario("paper-001-overlay.toml");
+    let fair = max_min(&[30e6, 40e6], &[&[0, 1], &[0], &[1]], &[1.0; 3]);
+    for variant in ["all", "sensed", "erica-all", "erica-sensed"] {
+        assert_near(&play(&network, variant), &fair, 0.15, variant);
+    }
+}
+
+#[test]
+fn a_connection_begins_as_fast_as_an_overlay_grants_and_slowly_where_somebody_takes_no_part() {
+    let network = scenario("paper-001-quick-start.toml");
+    let took = |run: &NetworkRun| {
+        let first = run.transfers.first().unwrap();
+        assert_eq!(first.completed, 1);
+        first.total_s
+    };
+    let slowly = play(&network, "slow-start");
+    for variant in ["all", "sensed"] {
+        let run = play(&network, variant);
+        let granted = [0, 1].map(|flow| run.quick_start_bps[flow].unwrap_or(0));
+        assert_eq!(granted[0], 20_480_000, "{variant}: half of what is left, but for less than a factor of two");
+        assert!((640_000..=5_120_000).contains(&granted[1]), "{variant}: {granted:?}, that was counted");
+        assert!(took(&run) < 0.75 * took(&slowly), "{variant}: {} s, {} by slow start", took(&run), took(&slowly));
+    }
+    let deaf = play(&network, "deaf");
+    assert_eq!(deaf.quick_start_bps, slowly.quick_start_bps, "none");
+    assert!((took(&deaf) / took(&slowly) - 1.0).abs() < 0.01, "{} and {} s", took(&deaf), took(&slowly));
 }
 
 /// 50 Mbit/s over 50 ms with 1 % lost, and a host at either side of it.

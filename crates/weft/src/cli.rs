@@ -2,9 +2,11 @@
 
 mod access;
 mod ca;
+mod live;
 
 pub use access::{AccessCommand, AddOptions};
 pub use ca::{CaCommand, SignOptions};
+pub use live::{DrillCommand, DrillOptions, ExplainArguments};
 
 use clap::{Args, Parser, Subcommand};
 use std::path::PathBuf;
@@ -180,8 +182,16 @@ Examples:
     #[command(after_help = "\
 Examples:
   weft sense --watch
+  weft sense --history hub      its paths: the last ten minutes, the last day
   weft sense --json | jq '.peers[] | {name, paths, reaches}'")]
-    Sense(Reading),
+    Sense {
+        /// What the paths to this peer were like
+        #[arg(long, value_name = "NODE")]
+        history: Option<String>,
+        /// How to read it
+        #[command(flatten)]
+        reading: Reading,
+    },
     /// Hand a revocation to the running node: it ends what it has with that key now, and tells all others
     #[command(after_help = "Example:\n  weft revoke home.revoked      what `weft ca revoke` wrote")]
     Revoke {
@@ -191,6 +201,26 @@ Examples:
         #[command(flatten)]
         control: Control,
     },
+    /// Why a flow goes where it goes: prefix, paths, queue, rate, and what would be next
+    #[command(after_help = "\
+Examples:
+  weft explain 10.9.0.2                              what a packet there meets
+  weft explain 10.9.0.1:40000 10.9.0.2:80 tcp --json | jq '.paths[] | {link, takes_sparse, why}'
+
+Exit status 3 when nothing would carry it.")]
+    Explain(ExplainArguments),
+    /// Let a link or a node fall silent for a while, on purpose, and tell how long traffic stopped
+    #[command(
+        subcommand,
+        after_help = "\
+Examples:
+  weft drill link eth0 --for 5s
+  weft drill node hub-a --json | jq '.peers[] | {peer, detected_us, gap_us, lost}'
+
+Datagrams are dropped inside the node, both ways. The node ends it by itself, also when this command is killed. It is refused
+where no other path would remain to a peer, unless it is forced. Exit status 3 when nothing else carried the probes."
+    )]
+    Drill(DrillCommand),
     /// Measure the round-trip time to a peer through each path
     #[command(after_help = "Example:\n  weft ping hub")]
     Ping {

@@ -1,7 +1,7 @@
 //! The control protocol: one JSON object a line, a request and its response, over a Unix socket.
 
 use crate::outcome::{Failure, Outcome};
-use crate::status::Status;
+use crate::status::{Drill, Explanation, FlowQuestion, PathHistory, Status};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::io::{self, BufRead, BufReader, Read, Write};
@@ -10,7 +10,7 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::Duration;
 use weft_core::service::{DEFAULT_GAMMA, Service};
-use weft_engine::VpnChange;
+use weft_engine::{DrillTarget, VpnChange};
 use weft_units::Rate;
 
 /// Longest line either side accepts, in bytes.
@@ -42,6 +42,27 @@ pub enum Request {
         /// The peer's name.
         peer: String,
     },
+    /// Why a flow goes where it goes.
+    Explain {
+        /// Which.
+        flow: FlowQuestion,
+    },
+    /// Let a link or a node fall silent for a while.
+    Drill {
+        /// Which.
+        cut: DrillCut,
+        /// For how long, in milliseconds.
+        time_ms: u64,
+        /// Even where no other path would remain.
+        force: bool,
+    },
+    /// How the drill under way, or the last one, goes.
+    DrillReport,
+    /// What the paths to a peer were like.
+    History {
+        /// The peer's name.
+        peer: String,
+    },
     /// Take in a revocation.
     Revoke {
         /// Its text, base64.
@@ -53,10 +74,56 @@ pub enum Request {
     AccessClients,
     /// Each OpenVPN client that is there.
     OpenvpnClients,
+    /// Call the root of a key in the overlay, and wait for its answer.
+    Call {
+        /// A node's identifier, or any text: its hash is the key.
+        key: String,
+        /// Which program is to answer, not 0.
+        application: u16,
+        /// What to say, base64; at most 1,024 bytes.
+        body: String,
+    },
+    /// The next call that comes to this node for a program; after some seconds there is nothing. Calls come here as long as somebody asks.
+    Receive {
+        /// The program's number, not 0.
+        application: u16,
+    },
+    /// Answer a call.
+    Answer {
+        /// Its number, as [`Response::Asked`] told it.
+        call: u64,
+        /// What to say, base64; at most 1,024 bytes.
+        body: String,
+    },
+    /// What paths have done since; after some seconds there is nothing.
+    Watch {
+        /// The number of the last known change; 0: all that are kept.
+        after: u64,
+    },
     /// Read the configuration again.
     Reload,
     /// Stop.
     Down,
+}
+
+/// What falls silent in a drill, by its name.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize, Debug)]
+#[serde(rename_all = "kebab-case")]
+pub enum DrillCut {
+    /// A link, or a route: `via hub`.
+    Link(String),
+    /// A peer.
+    Node(String),
+}
+
+impl DrillCut {
+    /// The same in the engine's words.
+    pub fn to_engine(&self) -> DrillTarget {
+        match self {
+            DrillCut::Link(name) => DrillTarget::Link(name.clone()),
+            DrillCut::Node(name) => DrillTarget::Node(name.clone()),
+        }
+    }
 }
 
 /// What of a VPN's share changes; what is left out stays.
@@ -147,6 +214,25 @@ impl AccessClient {
     }
 }
 
+/// A path has another state than before.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize, Debug, Default)]
+pub struct PathChange {
+    /// Rises by one from change to change.
+    pub number: u64,
+    /// The peer it leads to.
+    pub peer: String,
+    /// The path's number.
+    pub path: u8,
+    /// The link here.
+    pub link: String,
+    /// The address there.
+    pub remote: String,
+    /// opening, good, degraded, suspect or down.
+    pub state: String,
+    /// Why.
+    pub cause: String,
+}
+
 /// What a node answers.
 #[derive(Clone, PartialEq, Serialize, Deserialize, Debug)]
 #[serde(tag = "answer", rename_all = "kebab-case")]
@@ -164,6 +250,40 @@ pub enum Response {
         clients: Vec<AccessClient>,
         /// Packets whose source was not their client's, since the start.
         strays: u64,
+    },
+    /// To [`Request::Explain`].
+    Explanation(Box<Explanation>),
+    /// To [`Request::DrillReport`].
+    Drill(Box<Drill>),
+    /// To [`Request::Call`].
+    Answered {
+        /// Who answered, as those on the way say.
+        by: String,
+        /// What it says, base64.
+        body: String,
+    },
+    /// To [`Request::Receive`].
+    Asked {
+        /// Its number, to answer it.
+        call: u64,
+        /// Who calls, as those on the way say.
+        source: String,
+        /// To which key.
+        key: String,
+        /// What it says, base64.
+        body: String,
+    },
+    /// To [`Request::Watch`].
+    Changes {
+        /// In order.
+        changes: Vec<PathChange>,
+    },
+    /// Nothing came.
+    Nothing,
+    /// To [`Request::History`].
+    Histories {
+        /// One per path.
+        paths: Vec<PathHistory>,
     },
     /// It was done.
     Done,

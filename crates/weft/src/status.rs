@@ -1,8 +1,12 @@
 //! What a running node shows: the JSON of `--json`, and what the tables are made of. Units are in the names.
 
+mod drill;
+mod explain;
 mod overlay;
 mod signal;
 
+pub use drill::{Drill, DrillPath, DrillPeer};
+pub use explain::{Explanation, FlowQuestion, Granted, PathReason, PrefixMatch, SeenFlow};
 pub use overlay::{Overlay, OverlayContact, OverlayMember};
 pub use signal::{Signal, SignalFlow, SignalPeer};
 
@@ -192,6 +196,9 @@ pub struct Path {
     pub mode: String,
     /// Delivery rate last seen.
     pub delivery_bps: u64,
+    /// What trains found, while it carried no data.
+    #[serde(default)]
+    pub sensed: Option<Sensed>,
     /// Weight of weighted schedules.
     pub weight: u32,
     /// Path MTU in bytes.
@@ -206,6 +213,54 @@ pub struct Path {
     pub received_bytes: u64,
     /// Datagrams lost.
     pub lost_datagrams: u64,
+}
+
+/// What trains found of a path.
+#[derive(Clone, PartialEq, Serialize, Deserialize, Debug)]
+pub struct Sensed {
+    /// How long ago.
+    pub age_ms: u64,
+    /// The capacity of its narrow link.
+    pub capacity_bps: Option<u64>,
+    /// What others leave of it.
+    pub available_bps: Option<u64>,
+    /// Share of the trains' packets lost, 0…1.
+    pub loss: f64,
+    /// The mean queue.
+    pub queue_us: Option<u64>,
+}
+
+impl Sensed {
+    /// Found so lately that it says how things are.
+    pub fn is_fresh(&self) -> bool {
+        self.age_ms < 5_000
+    }
+}
+
+/// What a path was like.
+#[derive(Clone, PartialEq, Serialize, Deserialize, Debug)]
+pub struct PathHistory {
+    /// The link here.
+    pub link: String,
+    /// The address there.
+    pub remote: String,
+    /// The last ten minutes, a point a second, the newest last.
+    pub seconds: Vec<Point>,
+    /// The last day, a point a minute: the means of what is known.
+    pub minutes: Vec<Point>,
+}
+
+/// What a path was like at a time.
+#[derive(Clone, Copy, PartialEq, Serialize, Deserialize, Debug, Default)]
+pub struct Point {
+    /// Smoothed round-trip time.
+    pub rtt_us: Option<f64>,
+    /// Share of datagrams lost, 0…1.
+    pub loss: Option<f64>,
+    /// Capacity, sensed or else learnt.
+    pub capacity_bps: Option<f64>,
+    /// What others left of it.
+    pub available_bps: Option<f64>,
 }
 
 /// A VPN.

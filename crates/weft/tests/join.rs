@@ -146,6 +146,7 @@ fn what_makes_no_sense_is_told_with_its_place_and_the_fix() {
         (good.replace("@192.0.2.2:51900", "@b.example:51900"), 1, "names are not looked up"),
         (good.replace("certificate = \"a.cert\"", "overlay = true"), 1, "`overlay` needs a `certificate`"),
         (good.replace("contacts", "overlay = false\ncontacts"), 0, "nobody is met at `contacts`"),
+        (good.replace("contacts", "overlay = false\nprefixes = [\"10.0.0.0/8\"]\n#"), 0, "nobody knows who owns these"),
         (peer, 0, "which is not called at 192.0.2.2:51900"),
         (good.replace("listen = 51900\n", "").replace("contacts", "# "), 0, "knows nobody to begin with"),
     ] {

@@ -59,7 +59,10 @@ fn ends_reach_each_other_over_relays_and_outlive_one_of_them() {
         done
         echo "== paths"; run a paths
         echo "== passed on"; run b status; run c status
+        for _ in $(seq 50); do run a sense | grep -q "^b  *d .*it says so" && break; sleep 0.1; done
         echo "== sense"; run a sense
+        echo "== history"; run a sense --history b; run a sense --history b --json
+        echo "== nobody"; run a sense --history nobody 2>&1
         ip netns exec a ping -i 0.01 -c 300 10.9.0.4 > ping.log & ping=$!
         sleep 1; kill -9 $b; wait $ping
         echo "== ping"; tail -2 ping.log
@@ -74,6 +77,10 @@ fn ends_reach_each_other_over_relays_and_outlive_one_of_them() {
     assert!(part("passed on").contains("datagrams passed on"), "{text}\n{log}");
     let said = |line: &&str| line.split_whitespace().take(2).eq(["b", "d"]) && line.contains("it says so");
     assert!(part("sense").lines().any(|line| said(&line)), "{text}\n{log}");
+    let history = part("history");
+    assert!(history.contains("RTT") && history.contains('▇') | history.contains('█'), "{text}\n{log}");
+    assert!(history.contains("\"rtt_us\":") && history.contains("\"minutes\":[]"), "{text}\n{log}");
+    assert!(part("nobody").contains("no such peer; known: b, c, d"), "{text}\n{log}");
     let received = part("ping").split(',').find_map(|part| part.trim().strip_suffix(" received"));
     let received: u32 = received.and_then(|count| count.parse().ok()).unwrap_or(0);
     assert!(received >= 290, "{text}\n{log}");

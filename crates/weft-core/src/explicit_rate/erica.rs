@@ -24,6 +24,14 @@ impl Default for EricaConfig {
     }
 }
 
+impl EricaConfig {
+    /// For grants that travel in band and so come late, which a queue of a millisecond would make swing. Where no queue stands the target is
+    /// the capacity, of which `utilization` is to be said, and not more.
+    pub fn in_band(utilization: f64) -> EricaConfig {
+        EricaConfig { a: 1.0 / utilization, delay: Duration::from_millis(10), ..EricaConfig::default() }
+    }
+}
+
 /// Who sends nearly the fair share sends it: what a signal says of a rate is rounded down.
 const NEAR: f64 = 0.95;
 
@@ -42,6 +50,14 @@ impl Erica {
     /// A link about which nothing is known: it grants nothing before the first interval ends.
     pub fn new(config: EricaConfig) -> Erica {
         Erica { config, target_bps: 0.0, fair_bps: 0.0, overload: 1.0, most_bps: [0.0; 2] }
+    }
+
+    /// A link of this capacity that nobody uses yet.
+    pub fn idle(config: EricaConfig, capacity: Rate) -> Erica {
+        let mut law = Erica::new(config);
+        let round_trip = Duration::ZERO;
+        law.on_interval(&LinkState { capacity, arriving: Rate::ZERO, queued_bytes: 0, round_trip }, 1);
+        law
     }
 
     /// An interval ends in which so many flows sent.

@@ -91,6 +91,18 @@ impl<T: Copy> PrefixMap<T> {
         found
     }
 
+    /// Every prefix that contains `address`, by its length, and its value; the longest comes last.
+    pub fn matches(&self, address: IpAddr) -> impl Iterator<Item = (u8, T)> {
+        let whole = Bits::of(address, u8::MAX);
+        let mut at = self.roots[family(address)];
+        let nodes = core::iter::from_fn(move || {
+            let node = self.node(at).filter(|node| node.prefix.covers(whole))?;
+            at = node.children[whole.branch(node.prefix.len)];
+            Some(node)
+        });
+        nodes.filter_map(|node| node.value.map(|value| (node.prefix.len, value)))
+    }
+
     /// Gives the first `length` bits of `address` a value, unless they have one: then that is given back.
     ///
     /// # Errors

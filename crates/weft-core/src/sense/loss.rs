@@ -24,7 +24,12 @@ impl Default for LossRate {
 impl LossRate {
     /// An average over about the last `window_packets`.
     pub fn over_packets(window_packets: f64) -> LossRate {
-        LossRate { window_packets, window_time: WINDOW_TIME, packets: 0.0, lost: 0.0, last: Instant::ZERO }
+        LossRate::over(window_packets, WINDOW_TIME)
+    }
+
+    /// An average over about the last `window_packets`, and at most `window_time`.
+    pub fn over(window_packets: f64, window_time: Duration) -> LossRate {
+        LossRate { window_packets, window_time, packets: 0.0, lost: 0.0, last: Instant::ZERO }
     }
 
     /// An average over the last packets, be they hours apart.

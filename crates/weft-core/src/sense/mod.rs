@@ -4,6 +4,7 @@
 //! a [`SentBook`] per path, settles every packet's fate with each report and gets a [`Sample`]: delivery rate, round-trip
 //! time, one-way delay, loss. [`Rtt`], [`OneWayDelay`] and [`LossRate`] smooth those.
 
+pub mod active;
 pub mod liveness;
 mod loss;
 mod one_way_delay;

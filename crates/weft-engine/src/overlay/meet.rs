@@ -246,6 +246,7 @@ impl Engine {
     /// Lets a node go that was called in vain.
     fn give_up(&mut self, now: Instant, peer: PeerId, why: Unmet) {
         let Some(key) = self.peers.get(usize::from(peer.0)).map(|peer| peer.config.public_key) else { return };
+        self.on_owner_unreachable(now, key.node_id());
         self.remove_peer(now, peer.0.into(), "it did not show a good certificate");
         self.on_peer_changed(now, peer);
         if self.overlay.meetings.note(now, key, Some(&why)) {

@@ -6,6 +6,7 @@
 
 mod contact;
 mod meet;
+mod owners;
 mod status;
 
 pub use contact::{Contact, MAX_ENDPOINTS};
@@ -20,9 +21,12 @@ use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 use core::net::SocketAddr;
 use meet::Meetings;
+use owners::Owners;
 use weft_core::route::overlay::{self, Overlay, Timing, Transmit};
+use weft_core::route::ownership::Directory;
 use weft_units::{Duration, Instant, NodeId, PeerId};
 use weft_wire::overlay::Message;
+use weft_wire::ownership;
 
 /// How often it is looked after those who were met.
 const LOOK_INTERVAL: Duration = Duration::from_secs(1);
@@ -43,6 +47,7 @@ pub struct OverlayConfig {
 pub(crate) struct Overlaying {
     config: Option<OverlayConfig>,
     state: Option<Box<Overlay>>,
+    owners: Option<Box<Owners>>,
     /// When the state machine has something to do.
     wake: Option<Instant>,
     look_at: Option<Instant>,
@@ -76,8 +81,10 @@ impl Engine {
         if self.overlay.config == config {
             return;
         }
+        self.give_up_all(now);
         self.overlay.meetings.begin_with(config.as_ref().map_or(&[], |config| &config.contacts));
         self.overlay.state = config.as_ref().map(|config| Box::new(self.new_overlay(now, config)));
+        self.overlay.owners = config.as_ref().map(|_| Box::new(self.new_owners(now)));
         self.overlay.config = config;
         self.overlay.look_at = Some(now + LOOK_INTERVAL);
         self.overlay.members.clear();
@@ -87,6 +94,7 @@ impl Engine {
             self.note_member(now, peer);
             self.on_session(now, peer);
         }
+        self.claim_own(now);
         self.settle_overlay(now);
     }
 
@@ -149,6 +157,9 @@ impl Engine {
         let Some(of) = self.peers.get(usize::from(peer.0)).filter(|_| is_of_network) else { return };
         let (id, public_key) = (of.node, of.config.public_key);
         let seen: Vec<SocketAddr> = of.direct_remotes().collect();
+        if Directory::is_for(bytes) {
+            return self.on_directory_message(now, id, &seen, bytes);
+        }
         let Some(state) = &mut self.overlay.state else { return };
         let known = state.details(id).and_then(Contact::decode).map_or_else(Vec::new, |known| known.endpoints);
         if state.handle_message(now, id, None, bytes).is_err() {
@@ -169,16 +180,22 @@ impl Engine {
 
     /// Sends what the overlay has to say, and sees when it wants to be woken.
     pub(crate) fn settle_overlay(&mut self, now: Instant) {
+        self.settle_owners(now);
         let mut out = [0; MAX_MESSAGE];
-        while let Some(Transmit { to, via, len }) =
-            self.overlay.state.as_mut().and_then(|state| state.poll_transmit(&mut out))
-        {
+        while let Some(Transmit { to, via, len }) = self.poll_overlay(&mut out) {
             // Whoever can be reached by relays only has a session all the same.
             if via.is_none() {
                 self.send_overlay_message(now, to, out.get(..len).unwrap_or_default());
             }
         }
-        self.overlay.wake = self.overlay.state.as_mut().map(|state| state.next_timeout());
+        let wake = self.overlay.state.as_mut().map(|state| state.next_timeout());
+        self.overlay.wake =
+            wake.into_iter().chain(self.overlay.owners.iter().map(|owners| owners.next_timeout())).min();
+    }
+
+    fn poll_overlay(&mut self, out: &mut [u8]) -> Option<Transmit> {
+        let transmit = self.overlay.state.as_mut()?.poll_transmit(out);
+        transmit.or_else(|| self.poll_directory(out))
     }
 
     fn send_overlay_message(&mut self, now: Instant, to: NodeId, message: &[u8]) {
@@ -189,7 +206,12 @@ impl Engine {
             }
             return;
         }
-        let details = self.overlay.state.as_ref().and_then(|state| state.details(to));
+        // Whoever has ended the session since does not wait for an answer.
+        if matches!(ownership::Message::parse(message), Ok(ownership::Message::Verdict { .. })) {
+            return;
+        }
+        let known = self.overlay.state.as_ref().and_then(|state| state.details(to));
+        let details = known.or_else(|| self.overlay.owners.as_ref()?.directory.details(to));
         if let Some(contact) = details.and_then(Contact::decode).filter(|contact| contact.id() == to) {
             // It says by itself why not, if it was asked for.
             let _ = self.meet(now, &contact);

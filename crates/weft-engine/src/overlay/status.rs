@@ -23,6 +23,10 @@ pub struct OverlayStatus {
     pub calling: usize,
     /// The configuration's contacts.
     pub contacts: Vec<ContactStatus>,
+    /// Owners of prefixes whose claims this node keeps for the others.
+    pub kept_owners: usize,
+    /// Their prefixes.
+    pub kept_prefixes: usize,
 }
 
 /// Another node of the overlay.
@@ -67,6 +71,7 @@ impl Engine {
             name: self.name_in_session(contact.id()),
             why_not: why_not.clone(),
         };
+        let (kept_owners, kept_prefixes) = self.kept_claims();
         Some(OverlayStatus {
             id: state.id(),
             is_ready: state.is_ready(),
@@ -74,6 +79,8 @@ impl Engine {
             calling: self.overlay.meetings.met().filter(|peer| !self.trust.is_certified(*peer)).count(),
             losses: state.census().losses,
             contacts: self.overlay.meetings.contacts().iter().map(contact).collect(),
+            kept_owners,
+            kept_prefixes,
         })
     }
 

@@ -3,6 +3,9 @@
 //! A silent path becomes suspect after a time that follows its jitter; its sparse flows are then repeated elsewhere, and new
 //! traffic goes there, while probes confirm or clear it. What it has in flight otherwise is repeated once it is down. With it the
 //! link's other paths become suspect, so that none takes over unheard.
+//!
+//! A path that was down carries again with its first answer. One that falls again within ten minutes is *on probation* first: it
+//! must answer for two seconds, twice as long for each further fall, and carries only where nothing better does.
 
 use crate::PathState;
 use weft_units::planted::{self, Fault};
@@ -15,6 +18,15 @@ const DOWN_PROBE_MIN: Duration = Duration::from_millis(100);
 const DOWN_PROBE_MAX: Duration = Duration::from_secs(1);
 const OPENING_PROBE_MIN: Duration = Duration::from_millis(200);
 const OPENING_PROBE_MAX: Duration = Duration::from_secs(5);
+/// For each such time that has passed since the last fall, one is forgotten.
+const FALL_MEMORY: Duration = Duration::from_secs(600);
+/// How long a path is on probation after the second fall; so often at most is that doubled.
+const PROBATION_MIN: Duration = Duration::from_secs(2);
+const MOST_DOUBLINGS: u32 = 6;
+/// Falls beyond those make no difference.
+const MOST_FALLS: u32 = MOST_DOUBLINGS + 2;
+/// How often a path on probation is asked.
+const PROBATION_PROBE: Duration = Duration::from_millis(250);
 
 /// A change of state and its cause, for the log.
 pub(crate) type Change = Option<&'static str>;
@@ -32,6 +44,10 @@ pub(crate) struct Health {
     lossless_since: Instant,
     /// Sending time of what should have been answered when the path became suspect.
     doubted: Instant,
+    falls: u32,
+    last_fall: Instant,
+    /// When the probation ends, of a path that is on it.
+    trusted_at: Option<Instant>,
 }
 
 impl Health {
@@ -45,6 +61,9 @@ impl Health {
             probes_to_confirm: 0,
             lossless_since: now,
             doubted: Instant::ZERO,
+            falls: 0,
+            last_fall: Instant::ZERO,
+            trusted_at: None,
         }
     }
 
@@ -66,6 +85,38 @@ impl Health {
         matches!(self.state, PathState::Good | PathState::Degraded)
     }
 
+    /// Answers again after it fell repeatedly: to be used where nothing better answers.
+    pub(crate) fn is_on_probation(&self) -> bool {
+        self.trusted_at.is_some()
+    }
+
+    /// How much of its probation is left at least.
+    pub(crate) fn probation_left(&self, now: Instant) -> Option<Duration> {
+        self.trusted_at.map(|at| at - now)
+    }
+
+    fn fall(&mut self, now: Instant) {
+        self.falls = (self.recent_falls(now) + 1).min(MOST_FALLS);
+        self.last_fall = now;
+        self.trusted_at = None;
+    }
+
+    /// How often it fell, less what is forgotten.
+    pub(crate) fn recent_falls(&self, now: Instant) -> u32 {
+        let forgotten = (now - self.last_fall).as_secs() / FALL_MEMORY.as_secs();
+        self.falls.saturating_sub(u32::try_from(forgotten).unwrap_or(u32::MAX))
+    }
+
+    /// How long a path must answer before it is trusted again.
+    fn probation(&self, now: Instant) -> Option<Duration> {
+        let doublings = self.recent_falls(now).checked_sub(2)?;
+        Some(PROBATION_MIN * (1 << doublings.min(MOST_DOUBLINGS)))
+    }
+
+    fn probe_pace(&self, keepalive: Duration) -> Duration {
+        if self.is_on_probation() { keepalive.min(PROBATION_PROBE) } else { keepalive }
+    }
+
     fn enter(&mut self, state: PathState, cause: &'static str) -> Change {
         self.state = state;
         self.cause = cause;
@@ -79,12 +130,24 @@ impl Health {
         }
         self.probes = 0;
         match self.state {
+            PathState::Good | PathState::Degraded if self.trusted_at.is_some_and(|at| at <= now) => {
+                self.trusted_at = None;
+                self.enter(self.state, "trusted again")
+            }
             PathState::Good | PathState::Degraded => None,
             was => {
-                self.probe_interval = keepalive;
-                self.next_probe = now + keepalive;
+                if was == PathState::Down || self.is_on_probation() {
+                    self.trusted_at = self.probation(now).map(|time| now + time);
+                }
+                self.probe_interval = self.probe_pace(keepalive);
+                self.next_probe = now + self.probe_interval;
                 self.lossless_since = now;
-                self.enter(PathState::Good, if was == PathState::Opening { "answered" } else { "answers again" })
+                let cause = match was {
+                    PathState::Opening => "answered",
+                    _ if self.is_on_probation() => "answers again, on probation",
+                    _ => "answers again",
+                };
+                self.enter(PathState::Good, cause)
             }
         }
     }
@@ -123,6 +186,9 @@ impl Health {
         if self.state == PathState::Down && self.cause == cause {
             return None;
         }
+        if self.is_usable() {
+            self.fall(now);
+        }
         self.start_down(now);
         self.enter(PathState::Down, cause)
     }
@@ -148,7 +214,7 @@ impl Health {
     /// Something that asks for an answer leaves on a path in good standing: no keepalive is needed for a while.
     pub(crate) fn on_traffic(&mut self, now: Instant, keepalive: Duration) {
         if self.answers() {
-            self.next_probe = now + keepalive;
+            self.next_probe = now + self.probe_pace(keepalive);
         }
     }
 
@@ -157,6 +223,7 @@ impl Health {
         self.probes += 1;
         let change = match self.state {
             PathState::Suspect if self.probes > self.probes_to_confirm => {
+                self.fall(now);
                 self.start_down(now);
                 return self.enter(PathState::Down, "no answer to probes");
             }
@@ -179,7 +246,7 @@ impl Health {
                 None
             }
             PathState::Good | PathState::Degraded => {
-                self.probe_interval = keepalive;
+                self.probe_interval = self.probe_pace(keepalive);
                 None
             }
         };
@@ -229,6 +296,56 @@ mod tests {
         assert!(h.is_usable());
         assert_eq!(h.on_confirmed(now, now, KEEPALIVE), Some("answers again"));
         assert_eq!(h.state(), PathState::Good);
+    }
+
+    /// Down and up again; whether it is on probation then.
+    fn flap(h: &mut Health, now: &mut Instant) -> bool {
+        *now += Duration::from_secs(3);
+        h.on_link_down(*now, "unplugged");
+        *now += Duration::from_secs(3);
+        h.on_confirmed(*now, *now, KEEPALIVE);
+        h.is_on_probation()
+    }
+
+    /// How long it must answer until it is trusted.
+    fn time_to_trust(h: &mut Health, now: &mut Instant) -> Duration {
+        let since = *now;
+        while h.is_on_probation() {
+            *now = (*now).max(h.next_probe());
+            h.on_probe_sent(*now, KEEPALIVE, CONFIRM);
+            h.on_confirmed(*now, *now, KEEPALIVE);
+        }
+        *now - since
+    }
+
+    #[test]
+    fn each_fall_doubles_the_probation_and_calm_halves_it() {
+        let mut now = Instant::from_millis(1000);
+        let mut h = good(now);
+        assert!(!flap(&mut h, &mut now), "one fall is forgiven");
+        for expected in [2, 4, 8, 16, 32, 64, 128, 128] {
+            assert!(flap(&mut h, &mut now));
+            let took = time_to_trust(&mut h, &mut now);
+            let expected = Duration::from_secs(expected);
+            assert!(took >= expected && took <= expected + PROBATION_PROBE, "{took:?} of {expected:?}");
+        }
+        now += FALL_MEMORY * 3;
+        assert!(flap(&mut h, &mut now));
+        assert_eq!(time_to_trust(&mut h, &mut now).as_secs(), 32);
+        now += FALL_MEMORY * 10;
+        assert!(!flap(&mut h, &mut now), "all is forgotten");
+    }
+
+    #[test]
+    fn silence_begins_the_probation_anew() {
+        let mut now = Instant::from_millis(1000);
+        let mut h = good(now);
+        flap(&mut h, &mut now);
+        flap(&mut h, &mut now);
+        now += Duration::from_millis(1_500);
+        h.on_silence(now, now, CONFIRM, 3);
+        assert_eq!(h.on_confirmed(now, now, KEEPALIVE), Some("answers again, on probation"));
+        assert!(time_to_trust(&mut h, &mut now) >= PROBATION_MIN);
     }
 
     #[test]

@@ -4,12 +4,14 @@ mod health;
 mod mtu;
 mod pacer;
 mod queues;
+mod sensing;
 mod waiting;
 
 pub(crate) use health::Health;
 pub(crate) use mtu::PathMtu;
 pub(crate) use pacer::Pacer;
 pub(crate) use queues::{Lane, Queues};
+pub(crate) use sensing::{Heard, Sensing};
 pub(crate) use waiting::Waiting;
 
 use crate::PathState;
@@ -80,6 +82,7 @@ pub(crate) struct Pending {
     pub(crate) skips: bool,
     pub(crate) vpns: bool,
     pub(crate) neighbours: bool,
+    pub(crate) chirped: bool,
     pub(crate) revocations: bool,
     pub(crate) overlay: bool,
     /// Paths whose reports leave by this one, a bit each.
@@ -96,6 +99,7 @@ impl Pending {
             && !self.skips
             && !self.vpns
             && !self.neighbours
+            && !self.chirped
             && !self.revocations
             && !self.overlay
             && self.reports == 0
@@ -134,9 +138,9 @@ pub(crate) struct Path {
     pub(crate) active: bool,
     /// The configuration wants nothing to be sent on it: reports are all that leaves, while the peer still tries it.
     pub(crate) barred: bool,
-    /// It is to carry data only while no other path answers;
+    /// It is to carry data only while no other path answers.
     pub(crate) standby: bool,
-    /// others do.
+    /// Better ones answer: it carries no data.
     pub(crate) spare: bool,
     /// Opened here, not by the peer.
     pub(crate) ours: bool,
@@ -153,6 +157,10 @@ pub(crate) struct Path {
     pub(crate) waiting: Waiting,
     pub(crate) log: ReceiveLog,
     pub(crate) rate: PathRate,
+    /// Trains that sense it,
+    pub(crate) sensing: Sensing,
+    /// and those of the peer.
+    pub(crate) heard: Heard,
     /// What it loses while it works, and so many questions in a row without an answer are silence.
     usual_loss: LossRate,
     pub(crate) misses: u32,
@@ -210,6 +218,8 @@ impl Path {
             waiting: Waiting::default(),
             log: ReceiveLog::new(),
             rate: PathRate::new(PathRateConfig { initial: INITIAL_RATE, floor: FLOOR_RATE, cap: ends.cap }),
+            sensing: Sensing::default(),
+            heard: Heard::default(),
             usual_loss: LossRate::of_all_times(),
             misses: liveness::misses_that_matter(0.0),
             delivery: Rate::ZERO,
@@ -244,6 +254,7 @@ impl Path {
         self.book = SentBook::new();
         self.waiting.clear();
         self.log = ReceiveLog::new();
+        (self.sensing, self.heard) = (Sensing::default(), Heard::default());
         self.newest = None;
     }
 

@@ -1,5 +1,6 @@
 //! From opened datagrams to the TUN device.
 
+use super::sense::asks_for_report;
 use super::signalling::{may_carry, signal_in};
 use super::{Arrivals, Context, MAX_PATHS, Peer, Totals, loops};
 use crate::PathState;
@@ -146,10 +147,7 @@ impl Peer {
                 self.on_lost(cx, "the peer closed it");
                 return None;
             }
-            eliciting |= !matches!(
-                frame,
-                Frame::Report(_) | Frame::Padding | Frame::Pong { .. } | Frame::LoopReport { .. } | Frame::Overlay(_)
-            );
+            eliciting |= is_eliciting(&frame);
             self.on_frame(cx, index, received.at, datagram, &frame);
         }
         Some(eliciting)
@@ -185,6 +183,8 @@ impl Peer {
             Frame::Neighbour(ref neighbour) => self.reach.hear(cx.now, neighbour),
             Frame::Revocation(revocation) => self.on_revocation(cx, revocation),
             Frame::Overlay(message) => self.on_overlay(cx.now, message),
+            Frame::Chirp(ref chirp) => self.on_chirp(index, at, chirp),
+            Frame::Chirped(ref chirped) => self.on_chirped(cx.now, chirped),
         }
     }
 
@@ -210,6 +210,9 @@ impl Peer {
     }
 
     fn on_pong(&mut self, cx: &mut Context<'_>, token: u32, path: weft_units::PathId) {
+        if let Some(probes) = &mut self.probes {
+            probes.on_answer(cx.now, token);
+        }
         let Some(path) = self.path_index(path).and_then(|i| self.paths.get_mut(i)) else { return };
         if let Some(at) = path.pings.iter().position(|(t, _)| *t == token) {
             let (_, (id, sent_at)) = path.pings.swap_remove(at);
@@ -455,5 +458,15 @@ impl<'a> Egress<'a> {
         self.totals.received_packets += 1;
         self.totals.received_bytes += item.len as u64;
         self.output.add(self.heads, self.pool, flow, seq, item);
+    }
+}
+
+/// Whether a frame asks for a report.
+fn is_eliciting(frame: &Frame<'_>) -> bool {
+    match frame {
+        Frame::Report(_) | Frame::Padding | Frame::Pong { .. } | Frame::LoopReport { .. } => false,
+        Frame::Chirped(_) | Frame::Overlay(_) => false,
+        Frame::Chirp(chirp) => asks_for_report(chirp),
+        _ => true,
     }
 }

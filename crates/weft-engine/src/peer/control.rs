@@ -1,5 +1,6 @@
 //! Control datagrams: reports, pings, and what the peer should know.
 
+use super::sense::write_chirped;
 use super::{Context, Peer};
 use crate::config::Bundle;
 use crate::path::{Path, REPORT_INTERVAL, Sent};
@@ -21,8 +22,9 @@ impl Peer {
     /// A control datagram for a path, if something waits for it.
     pub(super) fn poll_control(&mut self, cx: &mut Context<'_>, index: usize, out: &mut [u8]) -> Option<Transmit> {
         let now = cx.now;
-        if let Some(transmit) = self.poll_mtu_probe(cx, index, out) {
-            return Some(transmit);
+        let probe = self.poll_chirp(cx, index, out).or_else(|| self.poll_mtu_probe(cx, index, out));
+        if probe.is_some() {
+            return probe;
         }
         let path = self.paths.get(index)?;
         if path.pending.is_empty() || !path.link_up {
@@ -38,7 +40,9 @@ impl Peer {
         self.write_reports(now, index, &mut writer);
         self.write_loop_reports(now, index, &mut writer);
         self.write_overlay(index, &mut writer);
+        write_chirped(self.paths.get_mut(index)?, &mut writer);
         eliciting |= self.write_skips(index, &mut writer);
+        self.write_close(index, &mut writer);
         let len = writer.len();
         if len == 0 {
             return None;
@@ -125,10 +129,15 @@ impl Peer {
         if core::mem::take(&mut pending.hold) && !self.hold_announced.is_zero() {
             let _ = writer.write(&Frame::Hold { hold_us });
         }
-        if core::mem::take(&mut pending.close) {
-            let _ = writer.write(&Frame::Close { reason: 0 });
-        }
         writer.len() > before
+    }
+
+    /// Goodbye, after all else: what follows it would not be read.
+    fn write_close(&mut self, index: usize, writer: &mut FrameWriter<'_>) {
+        let Some(path) = self.paths.get_mut(index).filter(|path| path.pending.close && !path.pending.overlay) else {
+            return;
+        };
+        path.pending.close = writer.write(&Frame::Close { reason: 0 }).is_err();
     }
 
     /// What the peer is to be told of VPNs. True if there was something. What finds no room leaves with the next datagram.

@@ -3,12 +3,15 @@
 mod arrive;
 mod commit;
 mod control;
+mod explain;
 mod grants;
 mod ingress;
 mod loops;
 mod overlay;
+mod probes;
 mod recovery;
 mod report;
+mod sense;
 mod settle;
 mod signalling;
 mod standby;
@@ -20,6 +23,7 @@ mod way_in;
 
 pub(crate) use arrive::Datagram;
 pub(crate) use loops::LoneMarker;
+pub(crate) use probes::Probes;
 pub(crate) use way_in::Admitted;
 
 use crate::config::{PeerConfig, QueueKind, Reorder, Schedule, WrrOrder};
@@ -160,6 +164,8 @@ pub(crate) struct Peer {
     /// What the paths grant to signalled flows, where signalling is wanted.
     offer: Option<Box<Offer>>,
     tidings: Tidings,
+    /// Of the drill under way, or the last one.
+    pub(crate) probes: Option<Probes>,
     overlay: OverlayMail,
 }
 
@@ -209,6 +215,7 @@ impl Peer {
             totals: Totals::default(),
             offer: None,
             tidings: Tidings::default(),
+            probes: None,
             overlay: OverlayMail::default(),
         }
     }

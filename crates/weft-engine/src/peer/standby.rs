@@ -1,21 +1,29 @@
-//! Paths that stand by: over relays nobody asked for, they are kept measured, and carry data while nothing else answers.
+//! Paths that stand by: over relays nobody asked for, or after they fell again and again, they are kept measured, and carry data
+//! while nothing better answers.
 
 use super::recovery::Rescue;
 use super::{Context, Peer};
 use crate::path::Path;
 use weft_wire::frame::{Frame, FrameWriter};
 
+/// What is trusted comes before what is on probation, and within that what was asked for before what only stands by.
+pub(super) type Rank = (bool, bool);
+
+pub(super) fn rank(path: &Path) -> Rank {
+    (path.health.is_on_probation(), path.standby)
+}
+
 impl Peer {
-    /// A path that stands by is spare as long as another answers.
+    /// A path is spare as long as a better one answers.
     pub(super) fn choose_spares(&mut self, cx: &mut Context<'_>) {
-        if !self.paths.iter().any(|path| path.standby || path.spare) {
+        if !self.paths.iter().any(|path| path.spare || rank(path) != Rank::default()) {
             return;
         }
-        let suffices = |path: &Path| !path.standby && path.carries() && path.health.answers();
-        let has_other = self.paths.iter().any(suffices);
+        let answering = self.paths.iter().filter(|path| path.carries() && path.health.answers());
+        let best = answering.map(rank).min();
         for index in 0..self.paths.len() {
             let path = &mut self.paths[index];
-            let is_spare = path.standby && has_other;
+            let is_spare = best.is_some_and(|best| rank(path) > best);
             let was_spare = core::mem::replace(&mut path.spare, is_spare);
             if is_spare && !was_spare {
                 self.rescue_path(cx, index, Rescue::Queued);

@@ -225,6 +225,7 @@ impl Peer {
         let keepalive = self.paths[index].keepalive(true);
         let path = &mut self.paths[index];
         path.health.on_traffic(now, keepalive);
+        path.sensing.on_data(now);
         path.on_sent(now, number, ip_bytes as u32, true, sent);
     }
 

@@ -45,6 +45,7 @@ impl Peer {
         self.update_queue();
         self.ready_offer(cx);
         self.schedule_reports(cx.now);
+        self.sense(cx.now);
         if self.config.policy.weights == crate::config::Weights::Measured {
             self.refresh_weights();
         }
@@ -202,9 +203,8 @@ impl Peer {
     /// Pings the peer over every path in use.
     pub(crate) fn ping(&mut self, now: Instant, id: u32) {
         for path in self.paths.iter_mut().filter(|p| p.active) {
-            let token = self.next_token;
-            self.next_token = token.wrapping_add(1);
-            path.pending.ping = Some(token);
+            let token = *path.pending.ping.get_or_insert(self.next_token);
+            self.next_token = self.next_token.wrapping_add(1);
             path.pings.retain(|(_, sent)| now - sent.1 < Duration::from_secs(10));
             path.pings.push((token, (id, now)));
         }
@@ -259,11 +259,12 @@ fn path_timeout(path: &Path, now: Instant) -> Option<Instant> {
     }
     let may_probe = !path.barred && (path.ours || path.health.state() != PathState::Opening);
     let probe = may_probe.then(|| path.health.next_probe());
+    let sensing = path.sensing.deadline();
     let judged = path.active && !path.barred && path.health.answers();
     let silence = path.waiting.suspect_at(path.suspect_after(), path.misses).filter(|_| judged);
     let ask = path.waiting.ask_at(path.answer_after(), path.misses).filter(|_| judged);
     let next_lane = path.queues.front().filter(|_| path.is_usable()).map(|(lane, _)| lane);
     let data = next_lane.filter(|lane| *lane != Lane::Bulk || path.has_window()).map(|_| path.pacer.ready_at());
     let data = data.filter(|_| !planted::is(Fault::PacerTimerNotSet));
-    [probe, silence, ask, data, report, path.book.next_loss_timeout()].into_iter().flatten().min()
+    [probe, silence, ask, data, report, sensing, path.book.next_loss_timeout()].into_iter().flatten().min()
 }

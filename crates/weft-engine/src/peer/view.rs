@@ -64,7 +64,7 @@ impl Peer {
     }
 }
 
-fn view_of(path: &Path, now: Instant, origin: Option<u32>) -> PathView {
+pub(super) fn view_of(path: &Path, now: Instant, origin: Option<u32>) -> PathView {
     let rate = path.rate.pacing_rate(now);
     let overtaking = path.queues.bytes_before(Lane::Repeat);
     let backlog = rate.time_for(path.queues.bytes_before(Lane::Bulk) - overtaking);

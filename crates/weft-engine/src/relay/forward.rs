@@ -124,6 +124,9 @@ impl Engine {
         label: Label,
     ) -> Option<()> {
         let segment = self.segment(opened.peer, label)?;
+        if self.is_cut(segment.link, &segment.destination) {
+            return None;
+        }
         let before = self.relaying.labels.get(usize::from(opened.peer.0))?;
         let way = opened.way.passed(*before);
         let datagram = self.pool.bytes_mut(received.buf).get_mut(start..end)?;

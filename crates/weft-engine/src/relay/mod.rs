@@ -87,7 +87,7 @@ pub(crate) fn label_of(id: &NodeId) -> Label {
     Label(u32::from_be_bytes([a, b, c, d]))
 }
 
-fn label(key: &PublicKey) -> Label {
+pub(crate) fn label(key: &PublicKey) -> Label {
     label_of(&key.node_id())
 }
 

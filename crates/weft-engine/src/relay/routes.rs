@@ -47,6 +47,11 @@ impl Routes {
         self.by_link.get(&id)
     }
 
+    /// The first relay of a route, and the way from there.
+    pub(crate) fn way_of(&self, id: LinkId) -> Option<(PeerId, &Way)> {
+        self.by_link.get(&id).map(|route| (route.via, &route.way))
+    }
+
     pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = &mut Route> {
         self.by_link.values_mut()
     }

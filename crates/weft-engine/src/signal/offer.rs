@@ -1,12 +1,11 @@
 //! What a peer's bundle of paths grants to flows toward it.
 
 use super::config::{RateController, SignalConfig};
-use hashbrown::HashMap;
+use weft_core::explicit_rate::askers::{Askers, FORGOTTEN_AFTER};
 use weft_core::explicit_rate::bookings::{Bookings, Verdict};
 use weft_core::explicit_rate::erica::{Erica, EricaConfig};
 use weft_core::explicit_rate::pi::{LinkState, PiConfig, PiRate};
 use weft_core::explicit_rate::quick_start::QuickStartLink;
-use weft_core::flow::hash::SeededState;
 use weft_units::{Duration, Instant, Rate};
 use weft_wire::er_sig::{Direction, Message, Rate16, Rates, Service, Signal};
 use weft_wire::ip::FlowKey;
@@ -14,8 +13,6 @@ use weft_wire::quick_start::QuickRate;
 
 /// η: the part of the capacity aimed at.
 const UTILIZATION: f64 = 0.95;
-/// T0 of ERICA+: grants come late here, so that a shorter queue would make them swing.
-const QUEUE: Duration = Duration::from_millis(10);
 /// Flows with a booking at most.
 const MAX_BOOKINGS: usize = 4_096;
 /// How slowly more capacity is believed, in round trips; less is at once.
@@ -23,8 +20,6 @@ const BELIEVED_AFTER: u32 = 4;
 /// Looks are so far apart: a quarter of the round trip, within these.
 const LOOK_MIN: Duration = Duration::from_millis(10);
 const LOOK_MAX: Duration = Duration::from_millis(100);
-/// Where nobody asked for so long, what the controller came to is of others.
-const FORGOTTEN_AFTER: Duration = Duration::from_secs(2);
 
 /// A bundle as it is now.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -68,17 +63,7 @@ pub(crate) struct Offer {
     asked_at: Instant,
     /// Bytes that had come for it by the last look, but for those the queue dropped.
     arrived_bytes: u64,
-    /// Flows that asked lately.
-    flows: HashMap<FlowKey, Known, SeededState>,
-    /// The mean time from one request of a flow to the next, which is its round trip.
-    between_requests: Duration,
-}
-
-/// A flow that asked: what it had sent then, and when.
-#[derive(Clone, Copy, Debug)]
-struct Known {
-    sent_bytes: u64,
-    asked_at: Instant,
+    askers: Askers<FlowKey>,
 }
 
 impl Offer {
@@ -97,8 +82,7 @@ impl Offer {
             next_look: now,
             asked_at: now,
             arrived_bytes: bundle.sent_bytes + bundle.queued_bytes,
-            flows: HashMap::with_hasher(SeededState::new(seed)),
-            between_requests: Duration::ZERO,
+            askers: Askers::new(MAX_BOOKINGS, seed),
         }
     }
 
@@ -124,18 +108,17 @@ impl Offer {
         let arrived_bytes = bundle.sent_bytes + bundle.queued_bytes;
         let arriving = Rate::from_bytes_over(arrived_bytes.saturating_sub(self.arrived_bytes), elapsed.max(LOOK_MIN));
         (self.arrived_bytes, self.looked_at) = (arrived_bytes, now);
-        // A grant waits for the next request, and then needs a round trip to be seen.
-        let round_trip = bundle.round_trip.max(self.between_requests * 3 / 2);
+        let round_trip = bundle.round_trip.max(self.askers.feedback_delay());
         let spacing = if self.kind == RateController::Pi { round_trip / 4 } else { round_trip };
         self.next_look = now + spacing.clamp(LOOK_MIN, LOOK_MAX);
         let queued_bytes = bundle.queued_bytes;
-        self.flows.retain(|_, flow| now - flow.asked_at < FORGOTTEN_AFTER);
+        self.askers.expire(now);
         let link = LinkState { capacity: self.capacity, arriving, queued_bytes, round_trip };
         match &mut self.controller {
             Controller::Pi(law) => _ = law.update(now, &link),
             Controller::Erica(law) => {
                 let link = LinkState { capacity: link.capacity.scaled(UTILIZATION), ..link };
-                law.on_interval(&link, self.flows.len() as u32);
+                law.on_interval(&link, self.askers.count());
             }
         }
     }
@@ -163,10 +146,11 @@ impl Offer {
             return self.bookings.on_signal(now, flow, signal, direction, Rate::ZERO, node);
         }
         if now - self.asked_at > FORGOTTEN_AFTER {
+            // What the controller came to is of others.
             self.controller = controller(self.kind, now, self.capacity);
         }
         self.asked_at = now;
-        let current = self.current(now, flow, sent_bytes);
+        let current = self.askers.ask(now, flow, sent_bytes);
         let others = self.bookings.booked().bps().saturating_sub(self.bookings.of(&flow).bps());
         let free = Rate::from_bps(self.capacity.bps().saturating_sub(others));
         let guaranteed = self.would_guarantee(&flow, signal, direction, free);
@@ -220,21 +204,10 @@ impl Offer {
         self.capacity
     }
 
-    /// What a flow has sent since it last asked.
-    fn current(&mut self, now: Instant, flow: FlowKey, sent_bytes: u64) -> Rate {
-        let this = Known { sent_bytes, asked_at: now };
-        let is_full = self.flows.len() >= MAX_BOOKINGS && !self.flows.contains_key(&flow);
-        let before = if is_full { None } else { self.flows.insert(flow, this) };
-        let Some(before) = before.filter(|before| before.asked_at < now) else { return Rate::ZERO };
-        let time = now - before.asked_at;
-        self.between_requests = (self.between_requests * 7 + time.min(FORGOTTEN_AFTER)) / 8;
-        Rate::from_bytes_over(sent_bytes.saturating_sub(before.sent_bytes), time)
-    }
-
     fn least(&self, bundle: &Bundle) -> Rate {
         match bundle.flows {
             0 => Rate::ZERO,
-            flows => self.capacity.scaled(UTILIZATION / f64::from(flows.max(self.flows.len() as u32))),
+            flows => self.capacity.scaled(UTILIZATION / f64::from(flows.max(self.askers.count()))),
         }
     }
 
@@ -256,11 +229,7 @@ fn controller(kind: RateController, now: Instant, capacity: Rate) -> Controller 
             Controller::Pi(PiRate::new(config, capacity.scaled(UTILIZATION), now))
         }
         RateController::Erica => {
-            // Where no queue stands the target is the capacity, and not more.
-            let config = EricaConfig { a: 1.0 / UTILIZATION, delay: QUEUE, ..EricaConfig::default() };
-            let mut law = Erica::new(config);
-            let (capacity, round_trip) = (capacity.scaled(UTILIZATION), LOOK_MIN);
-            law.on_interval(&LinkState { capacity, arriving: Rate::ZERO, queued_bytes: 0, round_trip }, 1);
+            let law = Erica::idle(EricaConfig::in_band(UTILIZATION), capacity.scaled(UTILIZATION));
             Controller::Erica(law)
         }
     }

@@ -3,7 +3,6 @@
 use hashbrown::HashMap;
 use weft_core::flow::hash::SeededState;
 use weft_units::{Duration, Instant};
-use weft_wire::er_sig::ttl_difference;
 use weft_wire::ip::{FlowKey, IpView, TcpFlags};
 use weft_wire::quick_start::{QuickRate, QuickStart, Response};
 
@@ -55,8 +54,7 @@ impl QuickAnswers {
         if self.flows.len() >= MAX_WAITING && !self.flows.contains_key(&back) {
             return None;
         }
-        let ttl_difference = ttl_difference(packet.hop_limit, option.ttl);
-        let response = Response { rate, ttl_difference, nonce: option.nonce };
+        let response = Response { rate, ..Response::to(option, packet.hop_limit) };
         self.flows.insert(back, Due { response, ack: syn.seq.wrapping_add(1), ends: now + LASTS });
         Some(back)
     }

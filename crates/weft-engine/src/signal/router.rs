@@ -28,14 +28,12 @@ impl Room {
         {
             let mut option = option;
             let granted = place.offer.approve(option.rate);
-            if granted > QuickRate::ZERO {
-                self.totals.quick_start_granted += 1;
-                option.ttl = option.ttl.wrapping_sub(lowered);
-                option.lower(granted, self.draw() as u32);
-            } else {
-                self.totals.quick_start_refused += 1;
-                option.refuse();
-            }
+            let count = match granted {
+                QuickRate::ZERO => &mut self.totals.quick_start_refused,
+                _ => &mut self.totals.quick_start_granted,
+            };
+            *count += 1;
+            option.pass(granted, lowered, self.draw() as u32);
             let _ = quick_start::update(packet, at, option);
         }
     }

@@ -71,6 +71,12 @@ impl Trust {
         Ok(())
     }
 
+    /// For how many seconds a certificate still holds, if it does now.
+    pub(crate) fn holds_for_s(&self, now: Instant, certificate: &Certificate) -> Option<u64> {
+        self.check(now, self.config.as_ref()?, certificate).ok()?;
+        Some(certificate.claims().not_after_unix_s - self.unix_s(now))
+    }
+
     /// Those whose time is over, and why.
     fn leaving(&mut self, now: Instant, peers: &[Peer], keep: Duration) -> Vec<(PeerId, &'static str)> {
         let unix_s = self.unix_s(now);
@@ -103,7 +109,11 @@ impl Engine {
             all.into_iter().for_each(|peer| self.dismiss(now, peer, "its root key is trusted no more"));
         }
         let before = config.as_mut().map_or_else(Vec::new, |config| core::mem::take(&mut config.revocations));
+        let is_other = self.trust.own_certificate() != config.as_ref().and_then(|config| config.certificate.as_ref());
         self.trust.config = config;
+        if is_other {
+            self.claim_own(now);
+        }
         self.restore_revocations(now, &before);
         let configs = self.trust.certified.iter();
         let configs: Vec<_> =
@@ -245,6 +255,7 @@ impl Engine {
         self.trust.certified.insert(peer, Certified { certificate, alone_since: None });
         self.on_peer_changed(now, peer);
         self.events.push_back(Event::Joined { peer });
+        self.send_what_waited(now);
     }
 
     /// Where it is called stays.

@@ -94,7 +94,7 @@ impl Trust {
     }
 
     /// Seconds since 1970.
-    fn unix_s(&self, now: Instant) -> u64 {
+    pub(crate) fn unix_s(&self, now: Instant) -> u64 {
         let (at, unix_s) = self.clock;
         unix_s.saturating_add((now - at).as_secs())
     }
@@ -121,6 +121,11 @@ impl Trust {
     /// Whether this node has a certificate to show.
     pub(crate) fn shows_certificate(&self) -> bool {
         self.config.as_ref().is_some_and(|config| config.certificate.is_some())
+    }
+
+    /// What this node shows of itself.
+    pub(crate) fn own_certificate(&self) -> Option<&Certificate> {
+        self.config.as_ref()?.certificate.as_ref()
     }
 
     /// How to send to peers by certificate; none where this node has none itself.

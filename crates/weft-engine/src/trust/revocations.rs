@@ -101,6 +101,7 @@ impl Engine {
     }
 
     fn end_all_with(&mut self, now: Instant, key: &PublicKey) {
+        self.forget_owner(key.node_id());
         match self.sessions.peer_by_key(key) {
             Some(peer) if self.trust.is_certified(peer) => self.dismiss(now, peer, CAUSE),
             Some(peer) => {

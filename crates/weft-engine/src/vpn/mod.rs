@@ -90,6 +90,11 @@ impl Vpn {
     pub(crate) fn route(&self, destination: IpAddr) -> Option<PeerId> {
         self.routes.longest_match(destination)
     }
+
+    /// Every prefix that holds a destination, and the member it belongs to; the longest comes last.
+    pub(crate) fn matches(&self, destination: IpAddr) -> impl Iterator<Item = (Prefix, PeerId)> {
+        self.routes.matches(destination).map(move |(length, peer)| (Prefix { address: destination, length }, peer))
+    }
 }
 
 /// All VPNs.

@@ -4,6 +4,7 @@
 use super::net::{engine, udp};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::sync::OnceLock;
 use weft_engine::*;
 use weft_session::{Certificate, Cipher, Claims, Identity, PublicKey, RootKey};
 use weft_units::{Duration, Instant, LinkId, VpnId};
@@ -14,8 +15,23 @@ const DELAY: Duration = Duration::from_millis(5);
 /// The wall clock when a test begins, in seconds since 1970.
 pub const NOW_UNIX_S: u64 = 1_800_000_000;
 
+/// Secrets of nodes that lie close together on the ring, if a test has many.
+static CROWD: OnceLock<Vec<[u8; 32]>> = OnceLock::new();
+
+/// All nodes of this process lie in a sixteenth of the ring, in four sixteenths of that: a few dozen do not all know each other.
+pub fn crowd(nodes: usize) {
+    let secrets = (0..u32::MAX).map(|n| core::array::from_fn(|byte| n.to_be_bytes()[byte % 4] ^ byte as u8));
+    let is_near = |secret: &[u8; 32]| Identity::from_secret(*secret).node_id().as_bytes()[0] < 4;
+    CROWD.get_or_init(|| secrets.filter(is_near).take(nodes).collect());
+}
+
+fn identity(node: usize) -> Identity {
+    let own = CROWD.get().and_then(|crowd| crowd.get(node).copied());
+    Identity::from_secret(own.unwrap_or([node as u8 + 1; 32]))
+}
+
 pub fn key(node: usize) -> PublicKey {
-    Identity::from_secret([node as u8 + 1; 32]).public_key()
+    identity(node).public_key()
 }
 
 pub fn inner(node: usize) -> Ipv4Addr {
@@ -181,36 +197,41 @@ impl Cloud {
         engine(|| place.engine.handle_datagrams(now, received));
     }
 
-    fn turn(&mut self) {
-        let (now, mut buffer) = (self.now, vec![0; 65_536]);
-        for node in 0..self.nodes.len() {
-            if !self.nodes[node].is_alive {
-                continue;
-            }
-            engine(|| self.nodes[node].engine.handle_timeout(now));
-            while let Some(transmit) = engine(|| self.nodes[node].engine.poll_transmit(now, &mut buffer)) {
-                self.transmit(node, &transmit, &buffer[..transmit.len]);
-            }
-            let Place { engine, delivered, .. } = &mut self.nodes[node];
-            engine.deliver(|_, pieces| {
-                if let Some(number) = pieces.concat().get(38..46) {
-                    delivered.push(u64::from_be_bytes(number.try_into().unwrap()));
-                }
-            });
-            while let Some(event) = engine.poll_event() {
-                self.events.push((node, now, event));
-            }
+    /// One node does what is due, and says when it wants to be woken.
+    fn turn(&mut self, node: usize, buffer: &mut [u8]) -> Option<Instant> {
+        let now = self.now;
+        if !self.nodes[node].is_alive {
+            return None;
         }
+        engine(|| self.nodes[node].engine.handle_timeout(now));
+        while let Some(transmit) = engine(|| self.nodes[node].engine.poll_transmit(now, buffer)) {
+            self.transmit(node, &transmit, &buffer[..transmit.len]);
+        }
+        let Place { engine, delivered, .. } = &mut self.nodes[node];
+        engine.deliver(|_, pieces| {
+            if let Some(number) = pieces.concat().get(38..46) {
+                delivered.push(u64::from_be_bytes(number.try_into().unwrap()));
+            }
+        });
+        while let Some(event) = engine.poll_event() {
+            self.events.push((node, now, event));
+        }
+        engine.next_timeout(now)
     }
 
     pub fn run_for(&mut self, time: Duration) {
         let until = self.now + time;
+        let mut buffer = vec![0; 65_536];
+        let mut wakes: Vec<Option<Instant>> = vec![Some(self.now); self.nodes.len()];
         let mut stuck = 0;
         loop {
-            self.turn();
-            let alive = self.nodes.iter().filter(|place| place.is_alive);
-            let wakes = alive.filter_map(|place| place.engine.next_timeout(self.now));
-            let next = wakes.chain(self.flying.keys().next().map(|(at, _)| *at)).min().unwrap_or(until);
+            let now = self.now;
+            let due = |wake: &Option<Instant>| wake.is_some_and(|at| at <= now);
+            for (node, wake) in wakes.iter_mut().enumerate().filter(|(_, wake)| due(wake)) {
+                *wake = self.turn(node, &mut buffer);
+            }
+            let flying = self.flying.keys().next().map(|(at, _)| *at);
+            let next = wakes.iter().copied().flatten().chain(flying).min().unwrap_or(until);
             if next > until {
                 self.now = until;
                 return;
@@ -220,6 +241,7 @@ impl Cloud {
             self.now = self.now.max(next);
             while let Some(flight) = self.flying.first_entry().filter(|flight| flight.key().0 <= self.now) {
                 let flight = flight.remove();
+                wakes[flight.0] = Some(self.now);
                 self.receive(flight);
             }
         }
@@ -253,7 +275,7 @@ impl Cloud {
 
 fn new_engine(node: usize, now: Instant) -> Engine {
     let config = EngineConfig {
-        identity: Identity::from_secret([node as u8 + 1; 32]),
+        identity: identity(node),
         cipher: Cipher::Aes256Gcm,
         peers: Vec::new(),
         vpns: Vec::new(),

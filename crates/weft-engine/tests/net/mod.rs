@@ -245,6 +245,12 @@ impl World {
         change(&mut self.pipes[link][from].spec);
     }
 
+    /// Somebody else's packet of so many bytes takes its turn on the link now.
+    pub fn occupy(&mut self, link: usize, from: usize, bytes: u64) {
+        let pipe = &mut self.pipes[link][from];
+        pipe.free_at = pipe.free_at.max(self.now) + pipe.spec.rate.time_for(bytes);
+    }
+
     pub fn sent_bytes(&self, link: usize, from: usize) -> u64 {
         self.pipes[link][from].sent_bytes
     }

@@ -20,6 +20,8 @@ pub enum GrantLaw {
     Capacity,
     /// To all flows one rate, by a PI controller of the queue.
     Pi,
+    /// To each flow by what it sends (ERICA+).
+    Erica,
 }
 
 /// A legacy path between two nodes that take part. Packets cross it encapsulated, so that nobody there sees their signals or lowers

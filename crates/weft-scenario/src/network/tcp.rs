@@ -96,6 +96,8 @@ pub struct TcpSpec {
     pub min_rto: Duration,
     /// What is asked of routers beside the available rate, to be reserved.
     pub guaranteed: Rate,
+    /// What routers are asked for to begin with, IP headers included, if the variant signals (Quick-Start, RFC 4782); zero: nothing.
+    pub quick_start: Rate,
 }
 
 impl Default for TcpSpec {
@@ -118,6 +120,7 @@ impl Default for TcpSpec {
             handshake: true,
             min_rto: Duration::from_millis(200),
             guaranteed: Rate::ZERO,
+            quick_start: Rate::ZERO,
         }
     }
 }
@@ -143,6 +146,7 @@ pub struct TcpChange {
     handshake: Option<bool>,
     min_rto: Option<Quantity<Duration>>,
     guaranteed: Option<Quantity<Rate>>,
+    quick_start: Option<Quantity<Rate>>,
 }
 
 impl TcpChange {
@@ -166,6 +170,7 @@ impl TcpChange {
             handshake: self.handshake.unwrap_or(spec.handshake),
             min_rto: self.min_rto.map_or(spec.min_rto, |q| q.0),
             guaranteed: self.guaranteed.map_or(spec.guaranteed, |q| q.0),
+            quick_start: self.quick_start.map_or(spec.quick_start, |q| q.0),
         }
     }
 }

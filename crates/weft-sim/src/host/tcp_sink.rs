@@ -2,7 +2,7 @@
 
 use super::tcp_source::acknowledgment_bytes;
 use super::{Egress, Ends, Lateness};
-use crate::signalling::{Answerer, SIGNAL_BYTES};
+use crate::signalling::Answerer;
 use crate::tcp::{Flags, Receiver, ReceiverConfig, Segment};
 use crate::{Body, Ecn, FlowNo, Packet};
 use weft_units::{Duration, Instant};
@@ -150,7 +150,7 @@ impl TcpSink {
             let bytes = acknowledgment_bytes(self.header_bytes, &segment);
             out.send(match self.answerer.sign(ends, &segment) {
                 None => ends.packet(bytes, Ecn::NotEct, Body::Tcp(segment)),
-                Some(signed) => ends.packet(bytes + SIGNAL_BYTES, Ecn::NotEct, Body::Signalled(signed)),
+                Some(signed) => ends.packet(bytes + signed.said.bytes(), Ecn::NotEct, Body::Signalled(signed)),
             });
         }
     }

@@ -2,7 +2,7 @@
 
 use super::{Egress, Ends};
 use crate::record::TcpState;
-use crate::signalling::{Asker, SIGNAL_BYTES};
+use crate::signalling::{Asker, QuickAsker};
 use crate::source::{exponential, geometric};
 use crate::tcp::{Flags, Segment, Sender, SenderConfig, SenderCounters};
 use crate::{Body, Ecn, Packet};
@@ -73,6 +73,8 @@ pub struct TcpSource {
     story: Option<Vec<(Instant, Told)>>,
     /// Asks for explicit rates.
     asker: Option<Box<Asker>>,
+    /// Asks how fast it may begin.
+    quick_asker: Option<Box<QuickAsker>>,
 }
 
 impl TcpSource {
@@ -100,12 +102,23 @@ impl TcpSource {
             earlier: SenderCounters::default(),
             story: None,
             asker: None,
+            quick_asker: None,
         }
     }
 
     /// Each connection asks for an explicit rate.
     pub fn ask(&mut self, asker: Asker) {
         self.asker = Some(Box::new(asker));
+    }
+
+    /// Each connection asks how fast it may begin.
+    pub fn ask_quickly(&mut self, asker: QuickAsker) {
+        self.quick_asker = Some(Box::new(asker));
+    }
+
+    /// What it asks with how fast it may begin, if it does.
+    pub fn quick_asker(&self) -> Option<&QuickAsker> {
+        self.quick_asker.as_deref()
     }
 
     /// What it asks with, if it asks for explicit rates.
@@ -157,6 +170,10 @@ impl TcpSource {
         self.sender.receive(now, segment);
         if let Some(rate) = self.asker.as_mut().and_then(|asker| asker.hear(now, packet)) {
             self.sender.grant(now, rate);
+        }
+        let srtt = self.sender.srtt();
+        if let Some(rate) = self.quick_asker.as_mut().and_then(|asker| asker.hear(now, packet, srtt)) {
+            self.sender.quick_start(rate, self.header_bytes);
         }
         self.go_on(now, ends, out);
     }
@@ -234,6 +251,9 @@ impl TcpSource {
                 if let Some(asker) = &mut self.asker {
                     asker.begin_anew();
                 }
+                if let Some(asker) = &mut self.quick_asker {
+                    asker.begin_anew();
+                }
             }
             self.plan_short_flow(asked);
         }
@@ -269,10 +289,12 @@ impl TcpSource {
             let ecn = if self.sender.is_ecn_capable(&segment) { Ecn::Ect } else { Ecn::NotEct };
             let bytes = self.header_bytes + segment.len;
             let sign = |asker: &mut Box<Asker>| asker.sign(now, ends, self.sender.srtt(), &segment);
-            let signed = self.asker.as_mut().and_then(sign);
+            let sign_quickly = |asker: &mut Box<QuickAsker>| asker.sign(now, &segment, self.sender.unsent_bytes());
+            let signed =
+                self.asker.as_mut().and_then(sign).or_else(|| self.quick_asker.as_mut().and_then(sign_quickly));
             out.send(match signed {
                 None => ends.packet(bytes, ecn, Body::Tcp(segment)),
-                Some(signed) => ends.packet(bytes + SIGNAL_BYTES, ecn, Body::Signalled(signed)),
+                Some(signed) => ends.packet(bytes + signed.said.bytes(), ecn, Body::Signalled(signed)),
             });
         }
     }

@@ -233,6 +233,11 @@ impl Link {
         }
     }
 
+    /// How long a packet that came now would wait for those before it, as far as departures are known: not in a queue that is managed.
+    pub fn wait(&self, now: Instant) -> Duration {
+        self.waiting.back().map_or(Duration::ZERO, |last| last.departs - now)
+    }
+
     /// Bytes the link could have carried between two moments.
     pub fn capacity_bytes(&self, from: Instant, to: Instant) -> u64 {
         self.transmitter.bytes_between(from, to)

@@ -5,7 +5,6 @@
 
 use super::endpoints;
 use super::ip_packet::{Headers, IpFields, TcpDirection, udp_headers, window_shift};
-use crate::signalling::SIGNAL_BYTES;
 use crate::tcp::Segment;
 use crate::{Body, FlowNo, NodeId, Packet};
 use std::collections::BTreeMap;
@@ -86,9 +85,9 @@ impl<W: Write> PcapngWriter<W> {
                 let headers = self.tcp_headers(packet, segment)?;
                 self.enhanced_packet(interface, now, &headers, headers.total_len())
             }
-            // Without the structure, which may not fit beside the segment's options.
+            // Without what is said of rates, which may not fit beside the segment's options.
             Body::Signalled(signalled) => {
-                let bare = Packet { bytes: packet.bytes - SIGNAL_BYTES, ..packet.clone() };
+                let bare = Packet { bytes: packet.bytes - signalled.said.bytes(), ..packet.clone() };
                 let headers = self.tcp_headers(&bare, &signalled.segment)?;
                 self.enhanced_packet(interface, now, &headers, headers.total_len())
             }

@@ -1,8 +1,9 @@
 //! A router's controllers, and what it does to a packet on its way to a link.
 
-use super::{Controller, PROBE_BYTES, Probe, Sensor, Signalled, is_genuine};
+use super::{Controller, PROBE_BYTES, Probe, Said, Sensor, Signalled, is_genuine};
 use crate::{Body, Ecn, FlowNo, LinkId, NodeId, Packet, Ports};
 use weft_units::Instant;
+use weft_wire::quick_start::{Function, QuickRate};
 
 /// Probes are of no flow.
 const NO_FLOW: FlowNo = FlowNo(u32::MAX);
@@ -59,13 +60,19 @@ impl Controllers {
             return;
         };
         controller.look(now, ports.links, link, sensor.as_ref());
-        controller.count(packet.bytes);
+        controller.count(packet.flow, packet.bytes);
         if let Body::Signalled(signalled) = &mut packet.body {
-            let Signalled { signal, ttl, is_encapsulated, .. } = &mut **signalled;
+            let Signalled { said, ttl, is_encapsulated, .. } = &mut **signalled;
             *ttl = ttl.wrapping_sub(1);
             *is_encapsulated = sensor.is_some();
-            if is_genuine {
-                controller.answer(now, flow, signal, self.node.0 as u16 + 1);
+            match said {
+                Said::Explicit { signal, .. } if is_genuine => {
+                    controller.answer(now, flow, signal, self.node.0 as u16 + 1);
+                }
+                Said::Quick(option) if option.function == Function::Request && option.rate > QuickRate::ZERO => {
+                    controller.approve(option);
+                }
+                _ => {}
             }
         }
     }
@@ -96,12 +103,12 @@ impl Controllers {
             }
             Probe::Second(pair, left) => {
                 let (.., came) = self.pairs.iter().find(|(sender, first, _)| (*sender, *first) == (from, pair))?;
-                Some(packet(self.node, from, Probe::Gap { gap: now - *came, delay: now - left }))
+                Some(packet(self.node, from, Probe::Gap { gap: now - *came, left, came: now }))
             }
-            Probe::Gap { gap, delay } => {
+            Probe::Gap { gap, left, came } => {
                 for Controlled { controller, sensor, .. } in &mut self.by_link {
                     if let Some(sensor) = sensor.as_mut().filter(|sensor| sensor.to() == from) {
-                        sensor.hear(gap, delay, controller.own());
+                        sensor.hear(gap, left, came, controller.own());
                     }
                 }
                 None

@@ -1,17 +1,16 @@
 //! The two ends of a connection, as they ask and answer.
 
-use super::{Signalled, is_genuine, signed};
+use super::{Said, Signalled, is_genuine, signed};
 use crate::host::Ends;
 use crate::tcp::{Flags, Segment};
 use crate::{Body, Packet};
 use weft_core::explicit_rate::exchange::{Initiator, TAKES_ALL, Wish, respond};
 use weft_units::{Duration, Instant, Rate, Rng};
-use weft_wire::er_sig::{
-    BurstTolerance, DelayVariance, Message, Rate16, Rates, Service, Signal, carriage::ADDED_LEN, ttl_difference,
-};
+use weft_wire::er_sig::{BurstTolerance, DelayVariance, Message, Rate16, Rates, Service, Signal, ttl_difference};
+use weft_wire::quick_start::{Function, QuickRate, Response};
 
 /// As it leaves a host.
-const TTL: u8 = 64;
+pub(super) const TTL: u8 = 64;
 /// A round trip before one was measured.
 const GUESS: Duration = Duration::from_millis(200);
 
@@ -84,17 +83,18 @@ impl Asker {
             true => self.initiator.release(qttl),
             false => self.initiator.on_packet(now, TTL, qttl, srtt.unwrap_or(GUESS)),
         }?;
-        let signal = signed(signal, ends.flow, ends.here, ends.there);
-        Some(Box::new(Signalled { signal, ttl: TTL, arrived_difference: 0, is_encapsulated: false, segment: *segment }))
+        let said = Said::Explicit { signal: signed(signal, ends.flow, ends.here, ends.there), arrived_difference: 0 };
+        Some(Box::new(Signalled { said, ttl: TTL, is_encapsulated: false, segment: *segment }))
     }
 
     /// A packet came: the rate now granted, zero for none, if it brings an answer.
     pub(crate) fn hear(&mut self, now: Instant, packet: &Packet) -> Option<Rate> {
         let Body::Signalled(answer) = &packet.body else { return None };
+        let Said::Explicit { signal, arrived_difference } = &answer.said else { return None };
         if !is_genuine(packet) {
             return None;
         }
-        self.initiator.on_signal(now, &answer.signal, answer.arrived_difference)?;
+        self.initiator.on_signal(now, signal, *arrived_difference)?;
         Some(self.initiator.rate().unwrap_or(Rate::ZERO))
     }
 
@@ -108,32 +108,38 @@ impl Asker {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Answerer {
     /// What leaves with the next acknowledgement.
-    due: Option<Box<(Signal, u8)>>,
+    due: Option<Box<Said>>,
 }
 
 impl Answerer {
     /// A packet came: what it asks is answered with the next acknowledgement.
     pub fn hear(&mut self, packet: &Packet) {
         let Body::Signalled(asked) = &packet.body else { return };
-        if !is_genuine(packet) {
-            return;
-        }
-        let answer = match asked.signal.message {
-            Message::Reject => Some(asked.signal),
-            _ => respond(&asked.signal, TAKES_ALL, asked.signal.qttl),
+        let answer = match &asked.said {
+            Said::Explicit { signal, .. } if is_genuine(packet) => answer_to(signal, asked.ttl),
+            Said::Quick(option) if option.function == Function::Request && option.rate > QuickRate::ZERO => {
+                Some(Said::QuickAnswer(Response::to(option, asked.ttl)))
+            }
+            _ => None,
         };
-        if let Some(answer) = answer {
-            self.due = Some(Box::new((answer, ttl_difference(asked.ttl, asked.signal.qttl))));
-        }
+        self.due = answer.map(Box::new).or(self.due.take());
     }
 
     /// The acknowledgement with its answer, if there is one.
     pub fn sign(&mut self, ends: Ends, segment: &Segment) -> Option<Box<Signalled>> {
-        let (signal, arrived_difference) = *self.due.take()?;
-        let signal = signed(signal, ends.flow, ends.here, ends.there);
-        Some(Box::new(Signalled { signal, ttl: TTL, arrived_difference, is_encapsulated: false, segment: *segment }))
+        let mut said = *self.due.take()?;
+        if let Said::Explicit { signal, .. } = &mut said {
+            *signal = signed(*signal, ends.flow, ends.here, ends.there);
+        }
+        Some(Box::new(Signalled { said, ttl: TTL, is_encapsulated: false, segment: *segment }))
     }
 }
 
-/// IP bytes that a structure takes.
-pub(crate) const SIGNAL_BYTES: u32 = ADDED_LEN as u32;
+/// What is said to a signal that arrived in a packet of this TTL, yet without a tag.
+fn answer_to(asked: &Signal, ttl: u8) -> Option<Said> {
+    let signal = match asked.message {
+        Message::Reject => Some(*asked),
+        _ => respond(asked, TAKES_ALL, asked.qttl),
+    };
+    signal.map(|signal| Said::Explicit { signal, arrived_difference: ttl_difference(ttl, asked.qttl) })
+}

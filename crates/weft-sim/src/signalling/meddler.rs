@@ -1,6 +1,6 @@
 //! Somebody on the way who does not know the domain's key, and makes of signals what can be made of them without it.
 
-use super::Signalled;
+use super::Said;
 use crate::{Body, Packet};
 use weft_units::{Rate, Rng};
 use weft_wire::er_sig::{Message, Rate16, Rates};
@@ -44,8 +44,9 @@ impl Meddler {
     /// The flow releases all it has, or is granted the world, under a tag that is guessed.
     fn forged(&mut self, packet: &Packet) -> Box<Packet> {
         let mut forged = Box::new(packet.clone());
-        if let Body::Signalled(signalled) = &mut forged.body {
-            let Signalled { signal, .. } = &mut **signalled;
+        if let Body::Signalled(signalled) = &mut forged.body
+            && let Said::Explicit { signal, .. } = &mut signalled.said
+        {
             let rates = Rates { available: Rate16::UNLIMITED, guaranteed: Rate16::floor(Rate::from_mbps(1_000)) };
             (signal.forward, signal.echoed) = (rates, rates);
             if self.rng.chance(0.5) && matches!(signal.message, Message::Request | Message::Update | Message::Confirm) {

@@ -1,5 +1,6 @@
 //! What is left of a legacy path between two nodes that take part: pairs of probes, which what arrives at the narrowest link between them
-//! pulls apart (Strauss, Katabi, Kaashoek: Spruce, 2003; one of the sensors of paper 001's S³).
+//! pulls apart (Strauss, Katabi, Kaashoek: Spruce, 2003; one of the sensors of paper 001's S³). One pair says little, and where too much is
+//! taken to be left a queue grows. While one stands, how fast it does says more: what arrives beyond what the path carries.
 
 use crate::NodeId;
 use crate::source::exponential;
@@ -11,6 +12,10 @@ pub(crate) const PROBE_BYTES: u32 = 1_500;
 const PROBE_SHARE: f64 = 0.025;
 /// So many pairs are averaged, at most.
 const PAIRS: u32 = 512;
+/// While a queue stands a pair counts for so many,
+const BUSY_COUNTS: u32 = 8;
+/// and it stands if both of two pairs have met this, which bursts of others do not come to.
+const STANDS: Duration = Duration::from_millis(12);
 /// Before so many nothing is said.
 const FEW_PAIRS: u32 = 16;
 
@@ -21,12 +26,14 @@ pub enum Probe {
     First(u32),
     /// The second, and when it left.
     Second(u32, Instant),
-    /// What was between the two when they arrived, and how long the second took.
+    /// What was between the two when they arrived, and when the second did so and had left.
     Gap {
         /// Between the two.
         gap: Duration,
-        /// On the way.
-        delay: Duration,
+        /// When the second left.
+        left: Instant,
+        /// When it arrived.
+        came: Instant,
     },
 }
 
@@ -43,6 +50,8 @@ pub struct Sensor {
     left_bps: f64,
     least_delay: Duration,
     queueing: Duration,
+    /// When the last pair arrived that was answered.
+    came: Instant,
 }
 
 impl Sensor {
@@ -60,6 +69,7 @@ impl Sensor {
             left_bps: 0.0,
             least_delay: Duration::MAX,
             queueing: Duration::ZERO,
+            came: Instant::ZERO,
         }
     }
 
@@ -96,15 +106,23 @@ impl Sensor {
         Probe::Second(self.pair.wrapping_sub(1), now)
     }
 
-    /// The far end says what was between two probes, while flows that pass here sent `own`: what was idle, below zero where more arrived than
-    /// the link carries, is what others leave once that is added.
-    pub(super) fn hear(&mut self, gap: Duration, delay: Duration, own: Rate) {
-        self.least_delay = self.least_delay.min(delay);
-        self.queueing = delay - self.least_delay;
-        let stretched = gap.as_secs_f64() / self.gap().as_secs_f64();
-        let left_bps = self.capacity.bps() as f64 * (2.0 - stretched) + own.bps() as f64;
+    /// The far end says what was between two probes and when the second came, while flows that pass here sent `own`.
+    pub(super) fn hear(&mut self, gap: Duration, left: Instant, came: Instant, own: Rate) {
+        let (before, since) = (self.queueing, came - self.came);
+        self.least_delay = self.least_delay.min(came - left);
+        self.queueing = (came - left) - self.least_delay;
+        self.came = came;
         self.answers = self.answers.saturating_add(1);
-        self.left_bps += (left_bps - self.left_bps) / f64::from(self.answers.min(PAIRS));
+        let (capacity, own) = (self.capacity.bps() as f64, own.bps() as f64);
+        let (idle, counts) = if before.min(self.queueing) >= STANDS {
+            let grown = self.queueing.as_secs_f64() - before.as_secs_f64();
+            (-capacity * grown / since.as_secs_f64(), BUSY_COUNTS)
+        } else {
+            // Below zero where more arrived between the two than the link carries.
+            (capacity * (2.0 - gap.as_secs_f64() / self.gap().as_secs_f64()), 1)
+        };
+        let weight = f64::from(counts) / f64::from(self.answers.clamp(counts, PAIRS));
+        self.left_bps += (idle + own - self.left_bps) * weight;
     }
 
     fn gap(&self) -> Duration {

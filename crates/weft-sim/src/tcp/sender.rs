@@ -2,6 +2,7 @@
 
 mod acknowledge;
 mod losses;
+mod quick_start;
 mod successor;
 mod timers;
 mod transmit;
@@ -13,6 +14,7 @@ use super::rto::RttEstimator;
 use super::scoreboard::Scoreboard;
 use super::undo::Undo;
 use super::{Flags, Recovery, Segment, SenderConfig};
+use quick_start::QuickStarted;
 use std::time::Duration;
 use timers::Timers;
 use weft_units::{Instant, Rate};
@@ -104,6 +106,7 @@ pub struct Sender {
     ecn_until: Option<u64>,
     send_cwr: bool,
     last_sent_at: Instant,
+    quick_started: Option<QuickStarted>,
 }
 
 impl Sender {
@@ -149,6 +152,7 @@ impl Sender {
             ecn_until: None,
             send_cwr: false,
             last_sent_at: now,
+            quick_started: None,
             config: SenderConfig { mss, ..config },
         }
     }
@@ -177,6 +181,11 @@ impl Sender {
             *fixed = rate;
             self.congestion.set_rate(now, rate);
         }
+    }
+
+    /// Bytes written and not sent yet.
+    pub fn unsent_bytes(&self) -> u64 {
+        self.written.saturating_sub(self.nxt)
     }
 
     /// Payload bytes acknowledged in order.

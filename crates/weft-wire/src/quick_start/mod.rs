@@ -113,6 +113,15 @@ impl QuickStart {
         }
     }
 
+    /// A request passes a router that grants so much and lowers the packet's TTL by `lowered`; with a grant of nothing it does not approve.
+    pub fn pass(&mut self, granted: QuickRate, lowered: u8, random: u32) {
+        if granted == QuickRate::ZERO {
+            return self.refuse();
+        }
+        self.ttl = self.ttl.wrapping_sub(lowered);
+        self.lower(granted, random);
+    }
+
     /// A router does not approve: rate, TTL and nonce are zero.
     pub fn refuse(&mut self) {
         (self.rate, self.ttl, self.nonce) = (QuickRate::ZERO, 0, 0);

@@ -1,4 +1,4 @@
-use super::{QuickRate, VALUE_LEN};
+use super::{QuickRate, QuickStart, VALUE_LEN};
 use crate::WireError;
 use crate::bytes::{Reader, Writer, put_at, u8_at, u16_at};
 use crate::checksum::{finish_partial, pseudo_header};
@@ -23,6 +23,11 @@ pub struct Response {
 }
 
 impl Response {
+    /// The answer to a request that arrived in a packet of this TTL.
+    pub fn to(request: &QuickStart, ttl: u8) -> Response {
+        Response { rate: request.rate, ttl_difference: ttl.wrapping_sub(request.ttl), nonce: request.nonce }
+    }
+
     /// Reads what follows the TCP option's kind and length.
     ///
     /// # Errors

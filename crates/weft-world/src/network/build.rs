@@ -5,13 +5,13 @@ use super::loops::{BuiltLoop, Steering, loops, seat_edges};
 use super::offered::Offered;
 use super::overlay::Engines;
 use super::seat::Seat;
-use super::signalling::{demand, seat_controllers};
+use super::signalling::{seat_controllers, wants};
 use weft_core::queue::{FredConfig, Measure, QueueConfig, QueueKind, RedConfig};
 use weft_scenario::{Capacity, Network, PACKET_BYTES, QueueSize, Traces};
 use weft_scenario::{Discipline, LinkDirection, NetworkFlow, NetworkVariant, RandomEarly, TcpSpec, Traffic};
 use weft_sim::host::{Ends, Host};
 use weft_sim::link::{self, LinkSpec, QueueSpec};
-use weft_sim::signalling::Demand;
+use weft_sim::signalling::Wants;
 use weft_sim::topology::{graph_of, network_routes, path_count};
 use weft_sim::{FlowNo, LinkId, NodeId, Router, Simulator, Station};
 use weft_units::{Duration, Rate, Rng};
@@ -67,7 +67,7 @@ pub fn build(network: &Network, variant: &NetworkVariant, seed: u64, traces: &Tr
     for (built, flow) in flows.iter().zip(&network.flows) {
         let tcp = tcp_of(variant, flow);
         let own = rng.split(1).split(u64::from(built.number.0));
-        seat(&mut hosts, built, flow, first_end(variant, flow), &tcp, demand(&tcp, &variant.signalling), &own);
+        seat(&mut hosts, built, flow, first_end(variant, flow), &tcp, wants(&tcp, &variant.signalling), &own);
     }
     seat_proxies(network, variant, &mut hosts, &mut flows, &rng.split(1));
     let mut simulator = Simulator::new(seed);
@@ -127,12 +127,12 @@ fn seat(
     flow: &NetworkFlow,
     to: NodeId,
     tcp: &TcpSpec,
-    demand: Option<Demand>,
+    wants: Option<Wants>,
     rng: &Rng,
 ) {
     let back = FlowNo(built.number.0 + 1);
     let Agents { ends: [source, sink], back: responses } =
-        agents(flow, tcp, demand, built.paths, built.number, back, rng);
+        agents(flow, tcp, wants, built.paths, built.number, back, rng);
     let mut add = |flow, here: NodeId, there, agent| {
         hosts[here.index()].add(Ends { flow, here, there }, agent);
     };
@@ -153,7 +153,7 @@ fn seat_proxies(network: &Network, variant: &NetworkVariant, hosts: &mut [Host],
         for (tcp, here, there) in legs {
             let this = FlowNo(next);
             next += 2;
-            let asks = demand(&tcp, &variant.signalling);
+            let asks = wants(&tcp, &variant.signalling);
             let [source, sink] = onward(flow, &tcp, asks, built.paths, &rng.split(u64::from(this.0)));
             let host = &mut hosts[here.index()];
             host.add(Ends { flow: this, here, there }, source);

@@ -3,7 +3,7 @@
 use weft_scenario::{CongestionControl, DelayedAck, DupThresh, NetworkFlow, Recovery, TcpSpec, Traffic};
 use weft_sim::FlowNo;
 use weft_sim::host::{Agent, DatagramSource, Echo, EchoAnswer, Supply, TcpSink, TcpSource, Trigger};
-use weft_sim::signalling::{Asker, Demand};
+use weft_sim::signalling::{Asker, QuickAsker, Wants};
 use weft_sim::source::{ParetoBursts, Pattern};
 use weft_sim::tcp::congestion::{CongestionKind, CubicGrowth, HyStartKind};
 use weft_sim::tcp::{self, ReceiverConfig, SenderConfig};
@@ -97,7 +97,7 @@ pub fn receiver_config(tcp: &TcpSpec) -> ReceiverConfig {
 pub(super) fn agents(
     flow: &NetworkFlow,
     tcp: &TcpSpec,
-    demand: Option<Demand>,
+    wants: Option<Wants>,
     paths: u32,
     this: FlowNo,
     back: FlowNo,
@@ -114,8 +114,11 @@ pub(super) fn agents(
     let tcp_ends = |supply, trigger, label| {
         let (sender, header) = (sender_config(tcp, paths, draw.clone().next_u64()), header_bytes(tcp));
         let mut source = TcpSource::new(sender, header, supply, start, stop, rng.split(label));
-        if let Some(demand) = demand {
-            source.ask(Asker::new(demand, rng.split(label + ASKING)));
+        let asking = rng.split(label + ASKING);
+        match wants {
+            Some(Wants::Explicit(demand)) => source.ask(Asker::new(demand, asking)),
+            Some(Wants::QuickStart(rate)) => source.ask_quickly(QuickAsker::new(rate, asking)),
+            None => {}
         }
         let sink = TcpSink::new(receiver_config(tcp), header, trigger);
         [Agent::TcpSource(Box::new(source)), Agent::TcpSink(Box::new(sink))]
@@ -154,9 +157,9 @@ pub(super) fn agents(
 }
 
 /// The agents of a connection between or behind proxies, which sends what another brings.
-pub(super) fn onward(flow: &NetworkFlow, tcp: &TcpSpec, demand: Option<Demand>, paths: u32, rng: &Rng) -> [Agent; 2] {
+pub(super) fn onward(flow: &NetworkFlow, tcp: &TcpSpec, wants: Option<Wants>, paths: u32, rng: &Rng) -> [Agent; 2] {
     let traffic = NetworkFlow { traffic: Traffic::Ftp { size_bytes: Some(0) }, ..flow.clone() };
-    agents(&traffic, tcp, demand, paths, FlowNo(0), FlowNo(0), rng).ends
+    agents(&traffic, tcp, wants, paths, FlowNo(0), FlowNo(0), rng).ends
 }
 
 fn constant(rate: Rate, bytes: u32) -> Pattern {

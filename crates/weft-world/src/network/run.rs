@@ -9,7 +9,7 @@ use weft_scenario::{FlowResult, LinkResult, Network, Traces, VariantRun};
 use weft_scenario::{NetworkFlow, NetworkVariant};
 use weft_sim::host::{Agent, Lateness, TcpSource, TransferStats};
 use weft_sim::link::Histogram;
-use weft_sim::signalling::Asker;
+use weft_sim::signalling::{Asker, QuickAsker};
 use weft_sim::tcp::SenderCounters;
 use weft_sim::{FlowNo, NodeId, Simulator};
 use weft_units::{Duration, Instant, Rate};
@@ -39,6 +39,8 @@ pub struct NetworkRun {
     pub transfers: Vec<TransferStats>,
     /// The rate that each flow was granted at the end, if it asks for one, in bit/s.
     pub granted_bps: Vec<Option<u64>>,
+    /// What each flow was granted to begin with, if it asked for that (Quick-Start) and was, in bit/s.
+    pub quick_start_bps: Vec<Option<u64>>,
     /// What is guaranteed to flows at the end on both directions of each link, up first, in bit/s.
     pub booked_bps: Vec<[u64; 2]>,
 }
@@ -126,6 +128,7 @@ pub(super) fn run_watched(
         loops,
         transfers: sources(built, |source| source.transfers().clone()),
         granted_bps: sources(built, |source| source.asker().and_then(Asker::rate).map(Rate::bps)),
+        quick_start_bps: sources(built, |source| source.quick_asker().and_then(QuickAsker::granted).map(Rate::bps)),
         booked_bps: booked_bps(&built.simulator, &built.links),
         run: VariantRun { goodput_bps, flows, links, vpns, disturbances, ..VariantRun::default() },
     }

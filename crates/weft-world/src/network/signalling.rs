@@ -6,16 +6,20 @@ use weft_scenario::{
     Capacity, CongestionControl, GrantLaw, Network, NetworkLink, NetworkVariant, SignallingSpec, SubPath, TcpSpec,
     Traces,
 };
-use weft_sim::signalling::{Controller, Controllers, Demand, LawKind, LinkGrants, Meddler, Sensor};
+use weft_sim::signalling::{Controller, Controllers, Demand, LawKind, LinkGrants, Meddler, Sensor, Wants};
 use weft_sim::{LinkId, Simulator};
 use weft_units::{Rate, Rng};
 
 /// What a flow asks of the routers, if it asks.
-pub(super) fn demand(tcp: &TcpSpec, signalling: &SignallingSpec) -> Option<Demand> {
-    let asks = tcp.congestion == CongestionControl::ExplicitRate
-        && tcp.explicit_rate == Rate::ZERO
-        && signalling.law != GrantLaw::Off;
-    asks.then_some(Demand { guaranteed: tcp.guaranteed, path_takes_part: signalling.whole_path })
+pub(super) fn wants(tcp: &TcpSpec, signalling: &SignallingSpec) -> Option<Wants> {
+    if signalling.law == GrantLaw::Off {
+        return None;
+    }
+    if tcp.congestion == CongestionControl::ExplicitRate && tcp.explicit_rate == Rate::ZERO {
+        let demand = Demand { guaranteed: tcp.guaranteed, path_takes_part: signalling.whole_path };
+        return Some(Wants::Explicit(demand));
+    }
+    (tcp.quick_start > Rate::ZERO).then_some(Wants::QuickStart(tcp.quick_start))
 }
 
 /// The mean rates of a link, up first.
@@ -40,6 +44,7 @@ pub(super) fn seat_controllers(
         GrantLaw::Off => return,
         GrantLaw::Capacity => LawKind::Capacity,
         GrantLaw::Pi => LawKind::Pi,
+        GrantLaw::Erica => LawKind::Erica,
     };
     for (number, name) in network.nodes.iter().enumerate() {
         let mut controllers = Controllers::new(node_id(number));

@@ -36,6 +36,7 @@ scenario_files! {
     THREE_ROUTERS = "paper-001-max-min.toml";
     OVER_LEGACY = "paper-001-overlay.toml";
     FLEET = "naval-fleet.toml";
+    QUICK_START = "paper-001-quick-start.toml";
     ACCESS = "paper-002-access-sim.toml";
     HETEROGENEOUS = "paper-002-heterogeneous-sim.toml";
     STEP = "paper-002-step-sim.toml";

@@ -244,6 +244,10 @@ impl EngineSite {
             | Event::Left { .. }
             | Event::Refused { .. }
             | Event::Unmet { .. }
+            | Event::ClaimRefused { .. }
+            | Event::Conflict(_)
+            | Event::Call(_)
+            | Event::DrillOver { .. }
             | Event::Revoked(_)
             | Event::InnerMtu(_)
             | Event::Granted(_)

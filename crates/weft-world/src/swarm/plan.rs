@@ -329,6 +329,7 @@ impl NodePlan {
             leasable: None,
             dscp: Dscp::Copy,
             detours: true,
+            sense: false,
         };
         NodePlan {
             links,

@@ -5,6 +5,9 @@ mod act;
 mod ca;
 mod check;
 mod doctor;
+mod drill;
+mod explain;
+mod history;
 mod keys;
 mod lab;
 mod parity;
@@ -42,7 +45,8 @@ pub fn run(cli: Cli) -> Result<Outcome, Failure> {
         Command::Down(control) => act::down(&control),
         Command::Status(reading) => show::show(&reading, show::status),
         Command::Paths(reading) => show::show(&reading, show::paths),
-        Command::Sense(reading) => show::show(&reading, show::sense),
+        Command::Sense { history: Some(peer), reading } => history::history(&reading, &peer),
+        Command::Sense { history: None, reading } => show::show(&reading, show::sense),
         Command::Flows(reading) => show::show(&reading, show::flows),
         Command::Weights { set: Some(WeightsCommand::Set { weights, control }), .. } => {
             act::set_weights(&weights, &control)
@@ -61,6 +65,8 @@ pub fn run(cli: Cli) -> Result<Outcome, Failure> {
         Command::Sim(SimCommand::Run { file, options }) => sim::run(&file, &options),
         Command::Sim(SimCommand::Parity { files, lab, options }) => parity::parity(&files, &lab, &options),
         Command::Proxy { tun } => proxy::proxy(&tun),
+        Command::Explain(arguments) => explain::explain(&arguments),
+        Command::Drill(command) => drill::drill(&command),
         Command::Ping { peer, reading } => act::ping(&peer, &reading),
     }
 }

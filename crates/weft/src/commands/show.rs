@@ -245,14 +245,21 @@ fn overlay(overlay: &Overlay) -> String {
     let troubles: String =
         overlay.contacts.iter().filter_map(OverlayContact::trouble).map(|trouble| format!("{trouble}\n")).collect();
     let members = if table.is_empty() { "no other node was met\n".to_owned() } else { table.to_string() };
-    format!("\noverlay: this node, {place}, {state}; {} are being called\n{members}{troubles}", overlay.calling)
+    let (owners, prefixes) = (overlay.kept_owners, overlay.kept_prefixes);
+    format!(
+        "\noverlay: this node, {place}, {state}; {} are being called; it keeps who has {prefixes} prefixes, of {owners} owners\n\
+         {members}{troubles}",
+        overlay.calling
+    )
 }
 
 /// What is known of the network: paths from here, and what relays say.
 pub fn sense(status: &Status) -> String {
-    let mut table = Table::new(&["FROM", "TO", "BY", ">RTT", ">JITTER", ">LOSS", ">CAPACITY", ">USED", "STATE"]);
+    let mut table =
+        Table::new(&["FROM", "TO", "BY", ">RTT", ">JITTER", ">LOSS", ">CAPACITY", ">AVAILABLE", ">USED", "STATE"]);
     for peer in &status.peers {
         for path in &peer.paths {
+            let sensed = path.sensed.as_ref().filter(|sensed| sensed.is_fresh());
             table.row([
                 "here".to_owned(),
                 peer.name.clone(),
@@ -260,7 +267,8 @@ pub fn sense(status: &Status) -> String {
                 path.rtt_us.map_or_else(dash, millis),
                 millis(path.jitter_us),
                 percent(path.loss),
-                rate(path.capacity_bps),
+                rate(sensed.map_or(path.capacity_bps, |sensed| sensed.capacity_bps)),
+                rate(sensed.and_then(|sensed| sensed.available_bps)),
                 rate(Some(path.delivery_bps)),
                 if path.standby { "standby".to_owned() } else { path.state.clone() },
             ]);
@@ -269,7 +277,7 @@ pub fn sense(status: &Status) -> String {
     for (relay, reach) in status.peers.iter().flat_map(|peer| peer.reaches.iter().map(move |reach| (peer, reach))) {
         let said = "it says so".to_owned();
         let (rtt, loss) = (millis(reach.rtt_us), percent(reach.loss));
-        table.row([relay.name.clone(), reach.node.clone(), dash(), rtt, dash(), loss, dash(), dash(), said]);
+        table.row([relay.name.clone(), reach.node.clone(), dash(), rtt, dash(), loss, dash(), dash(), dash(), said]);
     }
     if table.is_empty() { "nothing: no peer has been reached\n".to_owned() } else { table.to_string() }
 }

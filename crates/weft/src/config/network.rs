@@ -3,12 +3,13 @@
 use super::Config;
 use super::diagnose::Report;
 use super::parse;
+use super::prefix;
 use super::read::{At, Section};
 use crate::keys;
 use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-use weft_engine::{Contact, OverlayConfig};
+use weft_engine::{Contact, OverlayConfig, Prefix};
 use weft_session::{Certificate, CertificateError, PublicKey, RootPublicKey};
 
 /// A certificate that ends so soon is worth a warning, in seconds.
@@ -28,6 +29,8 @@ pub struct Network {
     pub endpoints: Vec<At<SocketAddr>>,
     /// Nodes to begin with: a key and an address of each.
     pub contacts: Vec<At<(PublicKey, SocketAddr)>>,
+    /// Addresses of the network: packets to them come here, and who owns them is looked up.
+    pub prefixes: Vec<At<Prefix>>,
 }
 
 impl Network {
@@ -56,11 +59,12 @@ pub fn read(mut section: Section<'_, '_>, directory: &Path) -> Option<Network> {
     let overlay = section.flag("overlay").map(|value| At { value, span: section.key_span("overlay") });
     let endpoints = section.list("endpoints", "[\"198.51.100.7:51900\"]", parse::endpoint).unwrap_or_default();
     let contacts = section.list("contacts", "[\"KEY@192.0.2.1:51900\"]", contact).unwrap_or_default();
+    let prefixes = section.list("prefixes", "[\"10.9.0.0/16\"]", prefix::parse).unwrap_or_default();
     if !section.has("root") {
         section.missing("root", "what `weft ca init` printed");
     }
     section.finish();
-    Some(Network { root: root?, certificate, overlay, endpoints, contacts })
+    Some(Network { root: root?, certificate, overlay, endpoints, contacts, prefixes })
 }
 
 fn contact(text: &str) -> Result<(PublicKey, SocketAddr), &'static str> {
@@ -145,6 +149,10 @@ fn overlay(config: &Config, network: &Network, own: &PublicKey, report: &Report)
             let message = "without the overlay nobody is met at `contacts`".to_owned();
             report.warning(at.span.clone(), message, Some(help.to_owned()));
         }
+    }
+    if let Some(at) = network.prefixes.first().filter(|_| !network.has_overlay()) {
+        let message = "without the overlay nobody knows who owns these".to_owned();
+        report.warning(at.span.clone(), message, Some("name this node's `certificate`, or take them out".to_owned()));
     }
     let is_called = config.node.listen.is_some() || !network.endpoints.is_empty();
     let calls = !network.contacts.is_empty() || config.peers.iter().any(|peer| !peer.endpoints.is_empty());

@@ -37,6 +37,7 @@ pub fn read(mut section: Section<'_, '_>, base: &Policy, links: &mut Vec<At<Stri
         queue: section.choice("queue").unwrap_or(base.queue),
         dscp: section.value("dscp").map_or(base.dscp, |value| dscp::read(value, report).unwrap_or(base.dscp)),
         detours: section.flag("detours").unwrap_or(base.detours),
+        sense: section.flag("sense").unwrap_or(base.sense),
         leasable: section.parsed("leasable", "\"90 Mbit/s\"", parse_rate).map(|at| at.value).or(base.leasable),
     };
     check(&policy, &section, report);

@@ -83,14 +83,18 @@ impl Devices {
         }
     }
 
-    /// Leads the peers' prefixes, with those of `certified` ones, and in each VPN its members', to their device and nowhere else.
+    /// Leads the peers' prefixes, with those of `certified` ones and the network's, and in each VPN its members', to their device and nowhere
+    /// else.
     ///
     /// # Errors
     /// What the kernel says of the first route it refuses.
     pub fn set_routes(&mut self, config: &Config, certified: &[Prefix]) -> io::Result<()> {
         let configured = config.peers.iter().flat_map(|peer| &peer.prefixes).map(|at| at.value);
         let peers: Vec<Prefix> = match config.tun.routes {
-            true => configured.chain(certified.iter().copied()).collect(),
+            true => {
+                let of_network = config.network.iter().flat_map(|network| &network.prefixes).map(|at| at.value);
+                configured.chain(certified.iter().copied()).chain(of_network).collect()
+            }
             false => Vec::new(),
         };
         self.default.set_routes(&peers)?;

@@ -5,11 +5,15 @@ use super::clock::Clock;
 use super::control::Task;
 use super::device;
 use super::devices::Devices;
+use super::history::{self, Histories};
 use super::links::{Change, Links};
+use super::live;
 use super::log::Log;
 use super::overlay;
 use super::ping::Pings;
+use super::platform::{self, Platform};
 use super::proxy::Proxy;
+use super::refusal::refused;
 use super::restart::needs_restart;
 use super::service;
 use super::signal;
@@ -19,7 +23,7 @@ use super::totals;
 use super::trust;
 use super::view;
 use crate::config::{self, Config};
-use crate::control::{Request, Response};
+use crate::control::{PathChange, Request, Response};
 use crate::status::{self, Status};
 use crate::{entropy, outcome::Failure};
 use std::path::PathBuf;
@@ -55,6 +59,8 @@ pub struct Node {
     pub links: Links,
     /// Pings under way.
     pub pings: Pings,
+    /// Programs on this machine that use the overlay.
+    platform: Platform,
     /// What this machine had no room for.
     pub drops: Drops,
     file: PathBuf,
@@ -73,6 +79,8 @@ pub struct Node {
     next_upkeep: Instant,
     next_totals: Instant,
     next_reserve: Instant,
+    histories: Histories,
+    next_history: Instant,
     is_stopping: bool,
     /// Revocations that are not kept yet.
     has_news: bool,
@@ -120,6 +128,7 @@ impl Node {
             devices,
             links,
             pings: Pings::default(),
+            platform: Platform::default(),
             drops: Drops::default(),
             file,
             config,
@@ -135,6 +144,8 @@ impl Node {
             next_upkeep: Instant::ZERO,
             next_totals: Instant::ZERO,
             next_reserve: clock.now() + RESERVE_INTERVAL,
+            histories: Histories::default(),
+            next_history: clock.now(),
             is_stopping: false,
             has_news: false,
         };
@@ -243,6 +254,19 @@ impl Node {
                 }
             }
             Request::Ping { peer } => return self.ping(peer, reply),
+            Request::Explain { flow } => live::explain(&self.engine, &self.config, self.clock.now(), &flow),
+            Request::Drill { cut, time_ms, force } => {
+                let (of, time) = (cut.to_engine(), Duration::from_millis(time_ms));
+                let said = format!("drill: {of} falls silent for {time_ms} ms");
+                match self.engine.handle_command(self.clock.now(), Command::Drill { of, time, force }) {
+                    Ok(()) => {
+                        self.log.info(said);
+                        Response::Done
+                    }
+                    Err(why) => refused(why),
+                }
+            }
+            Request::DrillReport => live::drill(&self.engine, self.clock.now()),
             Request::Revoke { revocation } => match trust::revoke(&mut self.engine, self.clock, &revocation) {
                 Ok(()) => Response::Done,
                 Err(why) => Response::Refused { why },
@@ -251,6 +275,23 @@ impl Node {
                 Some(access) => return access.ask(request, reply),
                 None => Response::Refused { why: "the running node has no [access]; restart it".to_owned() },
             },
+            Request::Call { key, application, body } => {
+                let called = self.call(&key, application, &body, reply);
+                return called.err().map(|why| Response::Refused { why });
+            }
+            Request::Receive { application } => {
+                let received = self.platform.receive(self.clock.now(), application, reply.clone());
+                return received.err().map(|why| Response::Refused { why });
+            }
+            Request::Answer { call, body } => match self.answer_call(call, &body) {
+                Ok(()) => Response::Done,
+                Err(why) => Response::Refused { why },
+            },
+            Request::Watch { after } => {
+                self.platform.watch(self.clock.now(), after, reply.clone());
+                return None;
+            }
+            Request::History { peer } => self.history(&peer),
             Request::Reload => match self.reload() {
                 Ok(()) => Response::Done,
                 Err(why) => Response::Refused { why },
@@ -271,6 +312,31 @@ impl Node {
         let peer = snapshot.peers.iter().find(|snapshot| snapshot.name == peer)?;
         self.pings.started(id, now, peer, reply.clone());
         None
+    }
+
+    fn call(&mut self, key: &str, application: u16, body: &str, reply: &SyncSender<Response>) -> Result<(), String> {
+        let (key, body) = (platform::key_of(key), platform::body(body)?);
+        platform::check(application)?;
+        let number = self.engine.call_key(self.clock.now(), key, application, &body).map_err(|why| why.to_string())?;
+        self.platform.called(number, reply.clone());
+        Ok(())
+    }
+
+    fn answer_call(&mut self, call: u64, body: &str) -> Result<(), String> {
+        let body = platform::body(body)?;
+        let asked = self.platform.take(call).ok_or("no such call waits for an answer")?;
+        self.engine.answer_call(self.clock.now(), &asked, &body).map_err(|why| why.to_string())
+    }
+
+    /// Of a peer that has gone too, while its paths are remembered.
+    fn history(&self, peer: &str) -> Response {
+        let paths = self.histories.of(peer);
+        let known = self.engine.snapshot(self.clock.now()).peers.into_iter().map(|peer| peer.name);
+        let known: Vec<String> = known.collect();
+        if paths.is_empty() && !known.iter().any(|name| name == peer) {
+            return refused(CommandError::UnknownPeer(known));
+        }
+        Response::Histories { paths }
     }
 
     fn stop(&mut self, cause: &str) {
@@ -376,6 +442,9 @@ impl Node {
                 let link = self.engine.route_name(link).unwrap_or_else(|| self.links.name(link));
                 let (peer, remote) = (self.peer_name(peer), view::remote(&remote));
                 self.log.info(format_args!("peer {peer}: path {path} ({link} → {remote}) {state}: {cause}"));
+                let (link, state, cause) = (link.to_owned(), state.to_string(), cause.to_owned());
+                let change = PathChange { number: 0, peer, path: path.0, link, remote, state, cause };
+                self.platform.on_change(self.clock.now(), change);
             }
             Event::Joined { peer } => {
                 self.log.info(format_args!("peer {}: {}", self.peer_name(peer), trust::joined(&self.engine, peer)));
@@ -389,6 +458,9 @@ impl Node {
                 self.log.error(format_args!("refused {name} ({public_key}): {why}"));
             }
             Event::Unmet { public_key, why } => self.log.error(format_args!("contact {public_key} not met: {why}")),
+            Event::ClaimRefused { holder, why } => self.log.error(overlay::refused(&holder, why)),
+            Event::Conflict(conflict) => self.log.error(overlay::conflict(&conflict)),
+            Event::Call(call) => self.platform.on_event(call),
             Event::Revoked(revocation) => {
                 trust::log_revoked(&revocation, &self.identity.public_key(), self.log);
                 self.has_news = true;
@@ -411,6 +483,7 @@ impl Node {
                     keeper.withdrawn(&flow);
                 }
             }
+            Event::DrillOver { of } => self.log.info(format_args!("drill: {of} is as it was")),
             Event::Pong { path, rtt, id, .. } => self.pings.answered(id, path, rtt),
         }
     }
@@ -424,9 +497,14 @@ impl Node {
     /// Looks after what is not urgent. Cheap when nothing is due.
     pub fn upkeep(&mut self, now: Instant) {
         self.pings.finish(now);
+        self.platform.handle_timeout(now);
         self.tell_totals(now);
         if self.has_news {
             self.has_news = !self.keeper.revoked(self.engine.revocations().to_vec());
+        }
+        if now >= self.next_history {
+            self.next_history = now + history::INTERVAL;
+            self.histories.note(now, &self.engine.snapshot(now).peers);
         }
         if now < self.next_upkeep {
             return;
@@ -443,8 +521,8 @@ impl Node {
     /// When [`Node::upkeep`] is due.
     pub fn next_upkeep(&self) -> Instant {
         let totals = self.proxy.as_ref().map(|_| self.next_totals);
-        let others = [self.pings.next_timeout(), totals].into_iter().flatten();
-        others.fold(self.next_upkeep, Instant::min)
+        let others = [self.pings.next_timeout(), self.platform.next_timeout(), totals].into_iter().flatten();
+        others.fold(self.next_upkeep.min(self.next_history), Instant::min)
     }
 
     fn keep_accepted(&mut self) {
@@ -511,20 +589,4 @@ fn engine(
     };
     let seed = entropy::seed().map_err(|why| Failure::new(format!("the kernel gave no random numbers: {why}")))?;
     Engine::new(engine_config, now, seed).map_err(|why| Failure::new(why.to_string()))
-}
-
-fn refused(why: CommandError) -> Response {
-    let did_you_mean = |word: &str, known: &[String]| {
-        let help = config::did_you_mean(word, known.iter().map(String::as_str));
-        help.unwrap_or_else(|| format!("known: {}", known.join(", ")))
-    };
-    let why = match why {
-        CommandError::UnknownPeer(known) => format!("no such peer; known: {}", known.join(", ")),
-        CommandError::UnknownLink(name, known) => format!("no link `{name}`; {}", did_you_mean(&name, &known)),
-        CommandError::UnknownVpn(name, known) => format!("no VPN `{name}`; {}", did_you_mean(&name, &known)),
-        CommandError::Vpn(why) => why.to_string(),
-        CommandError::NoWeight => "with weight 0 nothing could be sent".to_owned(),
-        CommandError::NotEstablished => "there is no session with this peer now".to_owned(),
-    };
-    Response::Refused { why }
 }

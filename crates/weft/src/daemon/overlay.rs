@@ -1,7 +1,8 @@
 //! The overlay as it is shown.
 
 use crate::status::{Overlay, OverlayContact, OverlayMember};
-use weft_engine::{ContactStatus, LinkQuality, OverlayStatus, Standing};
+use weft_engine::{Conflict, ContactStatus, LinkQuality, OverlayStatus, Standing, Verdict};
+use weft_units::NodeId;
 
 /// How the overlay stands.
 pub fn status(status: &OverlayStatus) -> Overlay {
@@ -12,7 +13,26 @@ pub fn status(status: &OverlayStatus) -> Overlay {
         calling: status.calling,
         losses: status.losses,
         contacts: status.contacts.iter().map(contact).collect(),
+        kept_owners: status.kept_owners,
+        kept_prefixes: status.kept_prefixes,
     }
+}
+
+/// A holder did not take this node's claim, for the log.
+pub fn refused(holder: &NodeId, why: Verdict) -> String {
+    let why = match why {
+        Verdict::Owned => "other nodes have older certificates for all of this node's prefixes",
+        Verdict::Uncertified => "it takes this node's certificate for none that holds",
+        Verdict::Full => "it has no room",
+        Verdict::Outdated => "it has a newer one: perhaps this machine's clock is wrong",
+        Verdict::Taken | Verdict::Elsewhere => "none of the prefixes belongs there",
+    };
+    format!("node {holder}, which is to tell others what lies behind this one, does not: {why}")
+}
+
+/// Two certificates for one prefix, for the log.
+pub fn conflict(Conflict { prefix: (address, length), owner, refused }: &Conflict) -> String {
+    format!("{address}/{length} is signed for {owner}, and later for {refused}, which does not get it")
 }
 
 fn member(member: &weft_engine::OverlayMember) -> OverlayMember {

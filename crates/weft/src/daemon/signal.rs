@@ -20,6 +20,11 @@ impl Display for Flow<'_> {
     }
 }
 
+/// Protocol, addresses and ports.
+pub fn flow(key: &FlowKey) -> String {
+    Flow(key).to_string()
+}
+
 /// A grant for the log.
 pub fn granted(grant: &Grant, now: Instant) -> String {
     let (rate, ends) = (Rate::from_bps(grant.bytes_per_second.saturating_mul(8)), grant.ends - now);

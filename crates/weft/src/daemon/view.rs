@@ -2,7 +2,7 @@
 
 use super::device::Device;
 use crate::config;
-use crate::status::{Flow, Path, Peer, Reach, Relay, TcpEr, Vpn, VpnLoop, VpnMember};
+use crate::status::{Flow, Path, Peer, Reach, Relay, Sensed, TcpEr, Vpn, VpnLoop, VpnMember};
 use std::net::SocketAddr;
 use std::time::Duration;
 use weft_core::service::Service;
@@ -21,11 +21,13 @@ pub fn tcp_er(choice: &Choice, config: Option<&config::TcpEr>) -> TcpEr {
     }
 }
 
-fn micros(time: Duration) -> u64 {
+/// In microseconds.
+pub fn micros(time: Duration) -> u64 {
     u64::try_from(time.as_micros()).unwrap_or(u64::MAX)
 }
 
-fn millis(time: Duration) -> u64 {
+/// In milliseconds.
+pub fn millis(time: Duration) -> u64 {
     u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
 
@@ -97,7 +99,8 @@ fn service_name(service: Service) -> &'static str {
     }
 }
 
-fn vpn_member(member: &MemberSnapshot) -> VpnMember {
+/// A peer's part in a VPN as it is shown.
+pub fn vpn_member(member: &MemberSnapshot) -> VpnMember {
     let entry = member.entry.as_ref();
     VpnMember {
         peer: member.peer.clone(),
@@ -131,7 +134,8 @@ pub fn remote(address: &SocketAddr) -> String {
     }
 }
 
-fn path(path: &PathSnapshot) -> Path {
+/// A path as it is shown.
+pub fn path(path: &PathSnapshot) -> Path {
     Path {
         id: path.id.0,
         link: path.link_name.clone(),
@@ -150,6 +154,13 @@ fn path(path: &PathSnapshot) -> Path {
         pacing_bps: path.pacing.bps(),
         mode: path.mode.to_owned(),
         delivery_bps: path.delivery.bps(),
+        sensed: path.sensed.as_ref().map(|sensed| Sensed {
+            age_ms: millis(sensed.age),
+            capacity_bps: sensed.capacity.map(|rate| rate.bps()),
+            available_bps: sensed.available.map(|rate| rate.bps()),
+            loss: sensed.loss,
+            queue_us: sensed.queue.map(micros),
+        }),
         weight: path.weight,
         mtu: path.mtu,
         sent_datagrams: path.sent_datagrams,

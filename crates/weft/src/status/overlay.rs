@@ -17,6 +17,10 @@ pub struct Overlay {
     pub losses: u64,
     /// Those that the configuration names to begin with.
     pub contacts: Vec<OverlayContact>,
+    /// Owners of prefixes whose whereabouts this node keeps for the others.
+    pub kept_owners: usize,
+    /// Their prefixes.
+    pub kept_prefixes: usize,
 }
 
 /// Another node of the overlay.

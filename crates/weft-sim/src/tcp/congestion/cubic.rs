@@ -235,6 +235,10 @@ impl Law for Cubic {
         self.window.cwnd_bytes()
     }
 
+    fn window_mut(&mut self) -> Option<&mut Window> {
+        Some(&mut self.window)
+    }
+
     fn ssthresh_bytes(&self) -> u64 {
         self.window.ssthresh_bytes()
     }

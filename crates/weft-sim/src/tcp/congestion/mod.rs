@@ -20,6 +20,7 @@ use explicit_rate::ExplicitRate;
 use reno::Reno;
 use std::time::Duration;
 use weft_units::{Instant, Rate};
+use window::Window;
 
 /// Which law a sender follows.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -152,6 +153,10 @@ trait Law {
         false
     }
     fn on_grant(&mut self, _now: Instant, _rate: Rate, _srtt: Option<Duration>) {}
+    /// Of a law that goes by one.
+    fn window_mut(&mut self) -> Option<&mut Window> {
+        None
+    }
 }
 
 macro_rules! law {
@@ -192,6 +197,27 @@ impl Congestion {
     /// The network grants so much, IP headers included, and the round trip is smoothed so far; only TCP-ER listens.
     pub fn on_grant(&mut self, now: Instant, rate: Rate, srtt: Option<Duration>) {
         self.law_mut().on_grant(now, rate, srtt);
+    }
+
+    /// The window is this and slow start a limited one (RFC 3742), as after Quick-Start; false for a law without a window, which goes on.
+    pub fn begin_at(&mut self, window_bytes: u64) -> bool {
+        self.law_mut().window_mut().map(|window| window.begin_at(window_bytes as f64)).is_some()
+    }
+
+    /// The window is at most this.
+    pub fn limit(&mut self, window_bytes: u64) {
+        if let Some(window) = self.law_mut().window_mut() {
+            window.cwnd = window.cwnd.min((window_bytes as f64).max(window.mss));
+        }
+    }
+
+    /// Slow start ends at this, at the latest, and two segments at least.
+    pub fn limit_threshold(&mut self, bytes: u64) {
+        if let Some(window) = self.law_mut().window_mut() {
+            let cwnd = window.cwnd;
+            window.reduce(window.ssthresh.min(bytes as f64));
+            window.cwnd = window.cwnd.min(cwnd);
+        }
     }
 
     /// An acknowledgment delivered something or declared something lost.

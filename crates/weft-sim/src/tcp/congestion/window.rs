@@ -9,13 +9,18 @@ pub(super) struct Window {
     pub cwnd: f64,
     pub ssthresh: f64,
     initial: f64,
+    /// Slow start is a limited one.
+    limited: bool,
 }
+
+/// RFC 3742's max_ssthresh, in segments: beyond it a limited slow start opens the window by half of it in a round trip.
+const LIMITED_BEYOND: f64 = 100.0;
 
 impl Window {
     pub fn new(mss: u32, initial_bytes: u64) -> Window {
         let mss = f64::from(mss.max(1));
         let initial = (initial_bytes as f64).max(mss);
-        Window { mss, cwnd: initial, ssthresh: f64::INFINITY, initial }
+        Window { mss, cwnd: initial, ssthresh: f64::INFINITY, initial, limited: false }
     }
 
     pub fn in_slow_start(&self) -> bool {
@@ -29,9 +34,24 @@ impl Window {
 
     /// Opens the window by `bytes`, as far as ssthresh allows; returns what is left of them.
     pub fn slow_start(&mut self, bytes: f64) -> f64 {
-        let growth = bytes.min(self.ssthresh - self.cwnd).max(0.0);
+        let slower = self.slowdown();
+        let growth = (bytes / slower).min(self.ssthresh - self.cwnd).max(0.0);
         self.cwnd += growth;
-        bytes - growth
+        bytes - growth * slower
+    }
+
+    /// By what a limited slow start divides growth (RFC 3742 §2's K).
+    fn slowdown(&self) -> f64 {
+        if self.limited && self.segments() > LIMITED_BEYOND {
+            (2.0 * self.segments() / LIMITED_BEYOND).floor()
+        } else {
+            1.0
+        }
+    }
+
+    /// Slow start begins at `bytes`, and is limited.
+    pub fn begin_at(&mut self, bytes: f64) {
+        (self.cwnd, self.limited) = (bytes, true);
     }
 
     /// Fast recovery: window and threshold become `bytes`, at least two segments.
@@ -97,6 +117,20 @@ mod tests {
         assert_eq!((w.cwnd_bytes(), w.ssthresh_bytes()), (16_000, 48_000));
         w.restart(Duration::from_secs(u64::MAX / 2), Duration::from_nanos(1));
         assert_eq!((w.cwnd_bytes(), w.ssthresh_bytes()), (10_000, 48_000));
+    }
+
+    #[test]
+    fn a_limited_slow_start_opens_by_fifty_segments_a_round() {
+        let mut w = Window::new(1000, 10_000);
+        w.begin_at(100_000.0);
+        let round = |w: &mut Window| {
+            let before = w.cwnd;
+            (0..before as u64 / 1000).for_each(|_| _ = w.slow_start(1000.0));
+            ((w.cwnd - before) / 1000.0).round()
+        };
+        assert!((45.0..=55.0).contains(&round(&mut w)));
+        (0..20).for_each(|_| _ = round(&mut w));
+        assert!((45.0..=55.0).contains(&round(&mut w)), "however large it is");
     }
 
     #[test]

@@ -56,6 +56,7 @@ impl Sender {
         if news.advanced > 0 {
             self.restart_or_stop_rto(now);
             self.limited_bytes = 0;
+            self.quick_acknowledged();
         }
         let bare = ack.len == 0 && ack.sack_count == 0 && !ack.flags.has(Flags::SYN) && !ack.flags.has(Flags::FIN);
         let plain = bare && outstanding && !window_moved && news.advanced == 0;

@@ -172,6 +172,7 @@ impl Sender {
         self.counters.fast_retransmits += 1;
         self.undo.begin(self.una);
         self.congestion.on_congestion(now, self.flight_size());
+        self.quick_lost();
         self.phase = Phase::FastRecovery;
         self.recovery_point = Some(self.nxt);
         self.opening_window = u64::MAX;

@@ -93,6 +93,7 @@ impl Sender {
         if !repeated {
             self.undo.begin(self.una);
             self.congestion.on_timeout(now, self.flight_size());
+            self.quick_lost();
         }
         self.phase = Phase::Loss;
         self.recovery_point = Some(self.nxt);

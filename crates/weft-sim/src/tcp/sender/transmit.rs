@@ -116,7 +116,7 @@ impl Sender {
 
     /// Whether the pace allows a segment now.
     fn may_depart(&mut self, now: Instant, choice: &Choice) -> bool {
-        let Some(rate) = self.congestion.pacing_rate() else { return true };
+        let Some(rate) = self.quick_pace().or_else(|| self.congestion.pacing_rate()) else { return true };
         if now < self.timers.next_departure {
             self.timers.pace = self.timers.next_departure;
             return false;

@@ -7,6 +7,7 @@ mod bottlenecks;
 mod bounds;
 mod edges;
 mod explicit;
+mod failover;
 mod fleet;
 mod hashing;
 mod overlay;
@@ -33,6 +34,7 @@ pub(super) fn all() -> Vec<Row> {
     rows.push(asymmetry::ASYMMETRIC);
     rows.extend(overlay::ROWS);
     rows.extend(signalled::ROWS);
+    rows.push(failover::B8);
     rows.push(fleet::B12);
     rows.extend(weights::ROWS);
     rows.extend(access::ROWS);

@@ -1,7 +1,7 @@
 //! B1, B2, B6 and B11: rates that routers grant in band, what they come to, and what layers cost.
 
 use super::super::Estimate;
-use super::super::case::{EXCHANGE, OVER_LEGACY, OVERLAY, ScenarioFile, THREE_ROUTERS, case, whole_case};
+use super::super::case::{EXCHANGE, OVER_LEGACY, OVERLAY, QUICK_START, ScenarioFile, THREE_ROUTERS, case, whole_case};
 use super::super::checks::Checks;
 use super::super::laboratory::{Case, Laboratory, Outcomes};
 use super::super::row::{Finding, Measured, Row};
@@ -41,12 +41,14 @@ pub(super) const ROWS: [Row; 4] = [
         figure: "Paper 001, §IV-B",
         claim: "an overlay grants explicit rates with GR = 0 over what it senses; Quick-Start over it",
         accept: "AR within 15 % of max-min, also over a legacy path; Quick-Start accepted end to end",
-        setup: "three overlay nodes; behind the first a legacy path of 50 Mbit/s, of which datagrams take 20, sensed by pairs of probes (Spruce; 2.5 % of it) and their delay; the second link has 40",
+        setup: "three overlay nodes; behind the first a legacy path of 50 Mbit/s, of which datagrams take 20; the second link has 40. all: the legacy path's routers are of the overlay, too; sensed: they are not, and the overlay goes by pairs of probes (Spruce; 2.5 % of the path) and their delay; granted by PI and by ERICA+. Quick-Start: two connections ask for 20 Mbit/s one 0.1 s after the other, and send 1 MB each by CUBIC; round trip 122 ms; plain: the legacy path is crossed without the overlay's encapsulation",
         examine: overlay,
     },
 ];
 
 const MBPS: f64 = 1e6;
+/// What Quick-Start can say of 20 Mbit/s: 40 kbit/s · 2⁹.
+const QUICK_BPS: u64 = 20_480_000;
 /// Of the rate asked for, which is IP bytes, TCP's payload.
 const PAYLOAD: f64 = 1_448.0 / 1_500.0;
 
@@ -215,9 +217,40 @@ fn with_layers(layers: u32) -> Result<Case, String> {
 fn overlay(lab: &mut Laboratory) -> Result<Finding, String> {
     let (mut measured, mut checks) = (Measured::default(), Checks::default());
     let fair = max_min(&[30.0, 40.0], &[&[0, 1], &[0], &[1]], &[1.0; 3]);
-    let cases = [variant(OVER_LEGACY, "sensed", "as in the file", |_| {})?];
-    let outcomes = lab.measure(&cases)?;
-    near(&fair, &outcomes[0], 0.15, "sensed", &mut measured, &mut checks);
-    checks.check(false, || "Quick-Start is not in the simulator's networks, only in the engine".to_owned());
+    let names = ["all", "sensed", "erica-all", "erica-sensed"];
+    let cases = names.map(|name| variant(OVER_LEGACY, name, "as in the file", |_| {}));
+    let outcomes = lab.measure(&cases.into_iter().collect::<Result<Vec<_>, _>>()?)?;
+    for (name, outcomes) in names.iter().zip(&outcomes) {
+        near(&fair, outcomes, 0.15, name, &mut measured, &mut checks);
+    }
+    quick_start(lab, &mut measured, &mut checks)?;
     Ok(checks.finding(measured))
+}
+
+/// Who asks how fast it may begin, and how long 1 MB takes it.
+fn quick_start(lab: &mut Laboratory, measured: &mut Measured, checks: &mut Checks) -> Result<(), String> {
+    let names = ["all", "sensed", "deaf", "slow-start"];
+    let cases = names.map(|name| variant(QUICK_START, name, "as in the file", |_| {}));
+    let outcomes = lab.measure(&cases.into_iter().collect::<Result<Vec<_>, _>>()?)?;
+    let [all, sensed, deaf, slowly] = &outcomes[..] else { return Err("a case is missing".into()) };
+    let took = |outcomes: &Outcomes| {
+        each(outcomes, |run| run.transfers.first().map_or(0.0, |sum| sum.total_s / (sum.completed as f64)))
+    };
+    for (name, outcomes, expected) in
+        [("all", all, Some(QUICK_BPS)), ("sensed", sensed, Some(QUICK_BPS)), ("plain", deaf, None)]
+    {
+        let granted = |run: &NetworkRun, flow: usize| run.quick_start_bps.get(flow).copied().flatten();
+        let [first, second] = [0, 1].map(|flow| each(outcomes, |run| granted(run, flow).unwrap_or(0) as f64 / MBPS));
+        let row = format!("Quick-Start, {name}");
+        measured.add(&row, "first granted, Mbit/s", first);
+        measured.add(&row, "second granted, Mbit/s", second);
+        measured.add(&row, "first 1 MB, s", took(outcomes));
+        checks.check(outcomes.iter().all(|run| granted(run, 0) == expected), || {
+            format!("{name}: Quick-Start is granted {:.2} Mbit/s, {expected:?} bit/s each time is expected", first.mean)
+        });
+        checks
+            .check(expected.is_none() || second.mean < first.mean, || format!("{name}: the second is granted as much"));
+    }
+    measured.add("slow start", "first 1 MB, s", took(slowly));
+    Ok(())
 }

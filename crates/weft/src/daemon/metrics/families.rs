@@ -104,6 +104,10 @@ const PATH: &[Family<Path>] = &[
     gauge("weft_path_delivery_bytes_per_second", "Delivery rate last seen.", |p| {
         Some(bytes_per_second(p.delivery_bps))
     }),
+    gauge("weft_path_available_bytes_per_second", "What others leave of an idle path's capacity.", |p| {
+        let sensed = p.sensed.as_ref().filter(|sensed| sensed.is_fresh())?;
+        Some(bytes_per_second(sensed.available_bps?))
+    }),
     gauge("weft_path_weight", "Weight of weighted schedules.", |p| number(p.weight.into())),
     gauge("weft_path_mtu_bytes", "Path MTU.", |p| number(p.mtu.into())),
     counter("weft_path_sent_datagrams_total", "Datagrams sent.", |p| number(p.sent_datagrams)),

@@ -1,0 +1,93 @@
+//! The flows that ask a link for rates: what each has sent since it last asked, which is what [`erica`](super::erica) goes by, and how long
+//! they wait between two requests.
+
+use crate::flow::hash::SeededState;
+use core::hash::Hash;
+use hashbrown::HashMap;
+use weft_units::{Duration, Instant, Rate};
+
+/// A flow that has not asked for so long is gone.
+pub const FORGOTTEN_AFTER: Duration = Duration::from_secs(2);
+/// The weight of a new time between two requests in their mean, as a divisor.
+const SMOOTHING: u32 = 8;
+
+/// See the module. `K` tells flows apart.
+#[derive(Clone, Debug)]
+pub struct Askers<K> {
+    flows: HashMap<K, Known, SeededState>,
+    most: usize,
+    between: Duration,
+}
+
+/// A flow that asked: what it had sent then, and when.
+#[derive(Clone, Copy, Debug)]
+struct Known {
+    sent_bytes: u64,
+    asked_at: Instant,
+}
+
+impl<K: Copy + Eq + Hash> Askers<K> {
+    /// Nobody has asked. So many flows are known at most; to others' requests nothing is added.
+    pub fn new(most: usize, seed: u64) -> Askers<K> {
+        Askers { flows: HashMap::with_hasher(SeededState::new(seed)), most, between: Duration::ZERO }
+    }
+
+    /// A flow asks that has sent so many bytes in all: how fast it sent since it last asked; zero the first time.
+    pub fn ask(&mut self, now: Instant, flow: K, sent_bytes: u64) -> Rate {
+        if self.flows.len() >= self.most && !self.flows.contains_key(&flow) {
+            return Rate::ZERO;
+        }
+        let before = self.flows.insert(flow, Known { sent_bytes, asked_at: now });
+        let Some(before) = before.filter(|before| before.asked_at < now) else { return Rate::ZERO };
+        let time = now - before.asked_at;
+        self.between = (self.between * (SMOOTHING - 1) + time.min(FORGOTTEN_AFTER)) / SMOOTHING;
+        Rate::from_bytes_over(sent_bytes.saturating_sub(before.sent_bytes), time)
+    }
+
+    /// Forgets who has not asked for [`FORGOTTEN_AFTER`].
+    pub fn expire(&mut self, now: Instant) {
+        self.flows.retain(|_, flow| now - flow.asked_at < FORGOTTEN_AFTER);
+    }
+
+    /// Whether a flow asked lately.
+    pub fn contains(&self, flow: &K) -> bool {
+        self.flows.contains_key(flow)
+    }
+
+    /// How many asked lately.
+    pub fn count(&self) -> u32 {
+        u32::try_from(self.flows.len()).unwrap_or(u32::MAX)
+    }
+
+    /// The delay after which a grant shows, as far as requests tell: it waits for the next request, half a round trip in the mean, and then
+    /// needs a round trip. Zero before anybody asked twice.
+    pub fn feedback_delay(&self) -> Duration {
+        self.between * 3 / 2
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_flow_sends_is_told_from_one_request_to_the_next() {
+        let mut askers = Askers::new(2, 1);
+        let at = Instant::from_millis;
+        assert_eq!(askers.ask(at(0), 1, 5_000), Rate::ZERO);
+        assert_eq!(askers.ask(at(100), 1, 130_000), Rate::from_mbps(10));
+        assert_eq!(askers.ask(at(100), 1, 140_000), Rate::ZERO, "no time has passed");
+        assert_eq!(askers.ask(at(200), 2, 1), Rate::ZERO);
+        assert_eq!((askers.ask(at(200), 3, 1), askers.count()), (Rate::ZERO, 2), "there is no room for a third");
+        askers.expire(at(2_150));
+        assert_eq!((askers.contains(&1), askers.contains(&2), askers.count()), (false, true, 1));
+    }
+
+    #[test]
+    fn the_delay_follows_the_time_between_requests() {
+        let mut askers = Askers::new(8, 1);
+        assert_eq!(askers.feedback_delay(), Duration::ZERO);
+        (0..100).for_each(|n| _ = askers.ask(Instant::from_millis(60 * n), 1, 0));
+        assert!(askers.feedback_delay().abs_diff(Duration::from_millis(90)) < Duration::from_millis(1));
+    }
+}

@@ -1,0 +1,133 @@
+use super::Crossing;
+use alloc::collections::VecDeque;
+use alloc::vec::Vec;
+use weft_units::{Duration, Instant};
+
+/// Packets remembered at most.
+const MOST: usize = 4_096;
+/// With fewer nothing is said.
+const FEWEST: usize = 20;
+/// The part of the packets that is taken for dense: no more than meet no queue on a busy path.
+const DENSE: f64 = 0.15;
+
+/// How often nothing waits (ProbeGap: Lakshminarayanan, Padhye and Padhye, IMC 2004): the share of packets, sent on their own at random
+/// times, that no queue delays. A link that is busy for 70 % of the time delays 70 % of them.
+///
+/// Over several links it is the share in which none is busy, so that capacity times share is never above what is available: the tight
+/// link alone is idle no less often, and its capacity is no smaller.
+#[derive(Clone, Debug)]
+pub struct ProbeGap {
+    window: Duration,
+    packets: VecDeque<(Instant, i64)>,
+}
+
+impl ProbeGap {
+    /// Over the last `window`.
+    pub fn over(window: Duration) -> ProbeGap {
+        ProbeGap { window, packets: VecDeque::new() }
+    }
+
+    /// Takes in one packet; all have the same length.
+    pub fn on_crossing(&mut self, now: Instant, crossing: &Crossing) {
+        self.packets.push_back((now, crossing.delay_us));
+        while self.packets.len() > MOST || self.packets.front().is_some_and(|(at, _)| now - *at > self.window) {
+            self.packets.pop_front();
+        }
+    }
+
+    /// The share of packets that met no queue; `None` with too few of them. Two clocks that run apart are put right. A delay is without queue
+    /// when it is at most `resolution` above the least, or twice as far as where delays are densest: that is as wide as noise makes it.
+    pub fn idle_share(&self, resolution: Duration) -> Option<f64> {
+        if self.packets.len() < FEWEST {
+            return None;
+        }
+        let mut delays = self.without_drift();
+        delays.sort_by(f64::total_cmp);
+        let least = *delays.first()?;
+        let bound = least + (resolution.as_secs_f64() * 1e6).max(2.0 * (densest(&delays)? - least));
+        Some(delays.partition_point(|delay| *delay <= bound) as f64 / delays.len() as f64)
+    }
+
+    /// The delays above the line that runs below all of them and is closest to the middle one (Moon, Skelly and Towsley, INFOCOM 1999).
+    fn without_drift(&self) -> Vec<f64> {
+        let start = self.packets.front().map_or(Instant::ZERO, |(at, _)| *at);
+        let points: Vec<(f64, f64)> =
+            self.packets.iter().map(|(at, delay)| ((*at - start).as_secs_f64(), *delay as f64)).collect();
+        let middle = points.last().map_or(0.0, |(last, _)| last / 2.0);
+        let (from, to) = edge_below(&points, middle);
+        let slope = if to.0 > from.0 { (to.1 - from.1) / (to.0 - from.0) } else { 0.0 };
+        points.iter().map(|(at, delay)| delay - slope * at).collect()
+    }
+}
+
+/// The edge of the lower convex hull that passes below `middle`; `points` are in order of time.
+fn edge_below(points: &[(f64, f64)], middle: f64) -> ((f64, f64), (f64, f64)) {
+    let mut hull: Vec<(f64, f64)> = Vec::new();
+    for point in points {
+        while let [.., a, b] = hull[..] {
+            let turns_up = (b.0 - a.0) * (point.1 - a.1) > (b.1 - a.1) * (point.0 - a.0);
+            if turns_up {
+                break;
+            }
+            hull.pop();
+        }
+        hull.push(*point);
+    }
+    let edge = hull.windows(2).find(|edge| edge[1].0 >= middle);
+    edge.map_or(((0.0, 0.0), (0.0, 0.0)), |edge| (edge[0], edge[1]))
+}
+
+/// The middle of the shortest stretch with [`DENSE`] of `sorted`.
+fn densest(sorted: &[f64]) -> Option<f64> {
+    let count = ((sorted.len() as f64 * DENSE) as usize).max(2);
+    let width = |stretch: &&[f64]| stretch[count - 1] - stretch[0];
+    let stretch = sorted.windows(count).min_by(|a, b| width(a).total_cmp(&width(b)))?;
+    stretch.get(count / 2).copied()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use weft_units::Rng;
+
+    fn feed(gap: &mut ProbeGap, from_ms: u64, count: u64, mut delay_us: impl FnMut(u64) -> i64) {
+        for i in 0..count {
+            let now = Instant::from_millis(from_ms + i * 10);
+            gap.on_crossing(now, &Crossing { sent_us: 0, delay_us: delay_us(i), bytes: 64 });
+        }
+    }
+
+    #[test]
+    fn a_link_that_is_busy_seven_times_of_ten_delays_as_many() {
+        let mut gap = ProbeGap::over(Duration::from_secs(10));
+        let mut rng = Rng::new(3);
+        feed(&mut gap, 0, 1_000, |_| if rng.chance(0.7) { -4_000 + 20 + rng.below(5_000) as i64 } else { -4_000 });
+        let share = gap.idle_share(Duration::from_micros(10)).unwrap();
+        assert!((share - 0.3).abs() < 0.04, "{share}");
+    }
+
+    #[test]
+    fn the_old_is_forgotten_and_few_say_nothing() {
+        let mut gap = ProbeGap::over(Duration::from_secs(1));
+        feed(&mut gap, 0, 100, |i| i as i64 * 100);
+        feed(&mut gap, 10_000, 10, |_| 50_000);
+        assert_eq!(gap.idle_share(Duration::ZERO), None);
+        feed(&mut gap, 10_100, 50, |_| 50_000);
+        assert_eq!(gap.idle_share(Duration::ZERO), Some(1.0));
+    }
+
+    #[test]
+    fn noise_and_clocks_that_run_apart_change_little() {
+        for (drift_us_per_s, noise_us) in [(0.0, 60), (50.0, 1), (-30.0, 60)] {
+            let mut gap = ProbeGap::over(Duration::from_secs(10));
+            let mut rng = Rng::new(4);
+            feed(&mut gap, 0, 1_000, |i| {
+                let noise = (0..4).map(|_| rng.below(noise_us)).sum::<u64>();
+                let queue = if rng.chance(0.6) { rng.below(6_000) } else { 0 };
+                (noise + queue) as i64 + (drift_us_per_s * i as f64 / 100.0) as i64
+            });
+            let share = gap.idle_share(Duration::from_micros(10)).unwrap();
+            assert!((share - 0.4).abs() < 0.05, "{drift_us_per_s} {noise_us}: {share}");
+        }
+    }
+}

@@ -1,0 +1,88 @@
+use alloc::vec::Vec;
+use core::ops::Range;
+use weft_units::{Duration, Rate, Rng};
+
+/// Packets of the chirp at a train's end.
+pub const CHIRP_PACKETS: u32 = 20;
+/// Gaps of the chirp that become shorter; the last one is none, which makes the last two packets a pair.
+const GAPS: u32 = CHIRP_PACKETS - 2;
+
+/// A packet of a train.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Departure {
+    /// When it leaves, after the train's beginning.
+    pub after: Duration,
+    /// Its IP bytes.
+    pub bytes: u32,
+}
+
+/// What is sent within one interval: packets on their own, at random times, and a chirp whose last two packets leave together.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Train {
+    departures: Vec<Departure>,
+    singles: usize,
+}
+
+impl Train {
+    /// One of `singles` packets of `single_bytes` at a random time in each part of `interval`; at a random time in it a chirp of packets of
+    /// `chirp_bytes`, whose gaps run through `rates` evenly on a logarithmic scale. `rates` begins above zero.
+    pub fn new(
+        interval: Duration,
+        singles: u32,
+        single_bytes: u32,
+        chirp_bytes: u32,
+        rates: Range<Rate>,
+        rng: &mut Rng,
+    ) -> Train {
+        let part = interval / singles.max(1);
+        let single = |i: u32| Departure { after: part * i + part.mul_f64(rng.unit()), bytes: single_bytes };
+        let mut departures: Vec<Departure> = (0..singles).map(single).collect();
+        let gaps = gaps(chirp_bytes, rates);
+        let long: Duration = gaps.iter().sum();
+        let mut after = interval.saturating_sub(long).mul_f64(rng.unit());
+        departures.push(Departure { after, bytes: chirp_bytes });
+        for gap in gaps {
+            after += gap;
+            departures.push(Departure { after, bytes: chirp_bytes });
+        }
+        Train { departures, singles: singles as usize }
+    }
+
+    /// Its packets: first those on their own, then the chirp.
+    pub fn departures(&self) -> &[Departure] {
+        &self.departures
+    }
+
+    /// How many of its packets are on their own.
+    pub fn singles(&self) -> usize {
+        self.singles
+    }
+}
+
+fn gaps(bytes: u32, rates: Range<Rate>) -> Vec<Duration> {
+    let longest = rates.start.time_for(u64::from(bytes));
+    let spread = rates.end.bps() as f64 / rates.start.bps().max(1) as f64;
+    let gap = |k: u32| longest.mul_f64(libm::pow(spread, -f64::from(k) / f64::from(GAPS - 1)));
+    (0..GAPS).map(gap).chain([Duration::ZERO]).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn singles_are_spread_and_the_chirp_runs_through_its_rates() {
+        let second = Duration::from_secs(1);
+        let mut rng = Rng::new(1);
+        for _ in 0..100 {
+            let train = Train::new(second, 10, 64, 1_000, Rate::from_mbps(1)..Rate::from_mbps(14), &mut rng);
+            let (singles, chirp) = train.departures().split_at(train.singles());
+            assert!((0..).zip(singles).all(|(i, single)| single.after.as_millis() / 100 == i && single.bytes == 64));
+            let gaps: Vec<f64> = chirp.windows(2).map(|pair| (pair[1].after - pair[0].after).as_secs_f64()).collect();
+            assert_eq!((gaps.len(), gaps[GAPS as usize]), (19, 0.0));
+            assert!((gaps[0] - 8e-3).abs() < 1e-6 && (gaps[17] - 8e-3 / 14.0).abs() < 1e-6, "{gaps:?}");
+            assert!(gaps.windows(3).take(16).all(|g| (g[0] / g[1] - g[1] / g[2]).abs() < 1e-3));
+            assert!(chirp[19].after <= second);
+        }
+    }
+}

@@ -1,0 +1,147 @@
+//! Which paths a flow takes, and why: a copy of the scheduler is asked.
+
+use super::standby::rank;
+use super::{Peer, view};
+use crate::PathState;
+use crate::explain::{Explanation, FlowPattern, KnownFlow, PathReason};
+use crate::path::{Lane, Path};
+use alloc::string::String;
+use alloc::vec::Vec;
+use weft_core::sched::{Choice, PathView, Scheduler, UnitView};
+use weft_units::{Instant, PathId, VpnId};
+
+/// A query or a bare acknowledgement, and a full packet, in IP bytes.
+const SPARSE_BYTES: u32 = 100;
+const BULK_BYTES: u32 = 1_500;
+
+/// The paths that sparse flows and bulk take, by position.
+#[derive(Default)]
+struct Ways {
+    sparse: Vec<usize>,
+    bulk: Vec<usize>,
+}
+
+impl Ways {
+    fn ids(paths: &[Path], positions: &[usize]) -> Vec<PathId> {
+        positions.iter().filter_map(|at| paths.get(*at)).map(|path| path.id).collect()
+    }
+}
+
+impl Peer {
+    /// All of an explanation that the peer knows.
+    pub(crate) fn explain_flow(&self, now: Instant, vpn: VpnId, of: &FlowPattern) -> Explanation {
+        let known = self.flows.iter().find(|(_, flow)| flow.key.vpn == vpn && of.holds(&flow.key.key));
+        let hash = known.map(|(_, flow)| flow.hash);
+        let ways = self.ways(now, &[], hash);
+        let next = self.ways(now, &ways.sparse, hash);
+        let snapshot = self.snapshot(now);
+        let paths = (0..).zip(&self.paths).zip(snapshot.paths);
+        let mss = |header: usize| u16::try_from(self.inner_limit().saturating_sub(header)).unwrap_or(u16::MAX);
+        Explanation {
+            vpn,
+            vpn_name: String::new(),
+            matches: Vec::new(),
+            is_established: self.is_established(),
+            is_open: false,
+            flow: known.map(|(id, flow)| KnownFlow {
+                id,
+                key: flow.key.key,
+                packets: flow.packets,
+                bytes: flow.bytes,
+                idle: now - flow.last_used,
+                committed_bytes: self.committed.get(usize::from(id.0)).copied().unwrap_or(0),
+            }),
+            schedule: self.config.policy.schedule,
+            bundles: self.bundles(),
+            paths: paths
+                .map(|((at, path), snapshot)| PathReason {
+                    path: snapshot,
+                    takes_sparse: ways.sparse.contains(&at),
+                    takes_bulk: ways.bulk.contains(&at),
+                    waiting_bytes: path.queues.bytes_before(Lane::Bulk),
+                    why: self.why(at, path, &ways),
+                    falls: path.health.recent_falls(now),
+                    probation_left: path.health.probation_left(now),
+                })
+                .collect(),
+            next_sparse: Ways::ids(&self.paths, &next.sparse),
+            next_bulk: Ways::ids(&self.paths, &next.bulk),
+            queued_bytes: self.backlog_bytes(),
+            entry: self.entry_status(vpn),
+            inner_limit: self.inner_limit(),
+            mss: mss(if of.destination.is_ipv6() { 60 } else { 40 }),
+        }
+    }
+
+    /// What would be taken if the paths in `failed` did not answer. `hash`: the flow's.
+    fn ways(&self, now: Instant, failed: &[usize], hash: Option<u32>) -> Ways {
+        let views = self.views_without(now, failed);
+        let usable: Vec<usize> = (0..views.len()).filter(|at| views[*at].usable).collect();
+        let answering: Vec<usize> = usable.iter().copied().filter(|at| !views[*at].suspect).collect();
+        let eligible = if answering.is_empty() { usable } else { answering };
+        let mut scheduler = self.scheduler.clone();
+        let mut pick = |bytes, urgent| {
+            let unit = UnitView { bytes, flow_hash: hash.unwrap_or(0), urgent };
+            scheduler.pick(now, &views, unit)
+        };
+        match &self.scheduler {
+            Scheduler::EarliestDelivery(_) => {
+                let sparse = match pick(SPARSE_BYTES, true) {
+                    Choice::Path(at) => Vec::from([at]),
+                    _ => Vec::new(),
+                };
+                // Asked so that the set of paths for bulk is that of now.
+                pick(BULK_BYTES, false);
+                Ways { sparse, bulk: eligible.into_iter().filter(|at| scheduler.carries_bulk(*at)).collect() }
+            }
+            Scheduler::FlowHash(_) if hash.is_some() => match pick(BULK_BYTES, false) {
+                Choice::Path(at) => Ways { sparse: Vec::from([at]), bulk: Vec::from([at]) },
+                _ => Ways::default(),
+            },
+            _ => Ways { sparse: eligible.clone(), bulk: eligible },
+        }
+    }
+
+    /// The paths as the scheduler would see them.
+    fn views_without(&self, now: Instant, failed: &[usize]) -> Vec<PathView> {
+        let stays = |(at, path): &(usize, &Path)| !failed.contains(at) && path.carries();
+        let all = || self.paths.iter().enumerate();
+        let best = all().filter(stays).filter(|(_, path)| path.health.answers()).map(|(_, path)| rank(path)).min();
+        let is_usable = |(at, path): (usize, &Path)| {
+            stays(&(at, path)) && path.health.is_usable() && best.is_none_or(|best| rank(path) <= best)
+        };
+        let single = |(_, path): &(usize, &Path)| (path.health.answers(), path.rate.capacity().map_or(0, |c| c.bps()));
+        let only = if self.bundles() { None } else { all().filter(|each| is_usable(*each)).max_by_key(single) };
+        let only = only.map(|(at, _)| at);
+        let origin = self.paths.iter().find_map(|path| path.delay().baseline_us());
+        all()
+            .map(|(at, path)| PathView {
+                usable: is_usable((at, path)) && only.is_none_or(|only| only == at),
+                ..view::view_of(path, now, origin)
+            })
+            .collect()
+    }
+
+    /// Why a path is used, or is not.
+    fn why(&self, at: usize, path: &Path, ways: &Ways) -> &'static str {
+        let (sparse, bulk) = (ways.sparse.contains(&at), ways.bulk.contains(&at));
+        let by_arrival = matches!(self.scheduler, Scheduler::EarliestDelivery(_));
+        match path.state() {
+            _ if path.barred => "the configuration wants nothing sent on it",
+            _ if !path.link_up => "its link is down",
+            PathState::Opening => "it has not answered yet",
+            PathState::Down => "it is down, and probed",
+            _ if !path.active => "only tried: another path of its link is used",
+            _ if path.spare && path.health.is_on_probation() => "it fell repeatedly and must prove itself first",
+            _ if path.spare => "it stands by while a path that was asked for answers",
+            PathState::Suspect if !sparse && !bulk => "silent: taken only where nothing else answers",
+            PathState::Suspect => "silent, but nothing else answers",
+            _ if sparse && by_arrival => "a packet arrives first by it",
+            _ if bulk && by_arrival => "worth its delay to bulk",
+            _ if by_arrival && self.bundles() => "too late beside the others for what it would add",
+            _ if sparse || bulk => "the schedule includes it",
+            _ if !self.bundles() => "one path at a time: another carries more",
+            _ => "the flow's hash leads to another",
+        }
+    }
+}

@@ -1,0 +1,169 @@
+//! The end of a connection that asks how fast it may begin (Quick-Start, RFC 4782): with its SYN, and it says with its next packet what came
+//! of that.
+
+use super::ends::TTL;
+use super::{Said, Signalled};
+use crate::tcp::{Flags, Segment};
+use crate::{Body, Packet};
+use weft_core::explicit_rate::quick_start::Asked;
+use weft_units::{Duration, Instant, Rate, Rng};
+use weft_wire::quick_start::{Function, QuickRate, QuickStart, Response};
+
+/// No more is asked for than what there is to send uses up in a round trip, which nobody knows yet (§4.2).
+const GUESS: Duration = Duration::from_millis(100);
+/// More than any rate that can be asked for uses up.
+const MOST_BYTES: u64 = 1 << 32;
+const NONCE_BITS: u32 = 30;
+
+/// See the module; for one connection after another.
+#[derive(Clone, Debug)]
+pub struct QuickAsker {
+    rate: Rate,
+    rng: Rng,
+    stands: Stands,
+    granted: Option<Rate>,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Stands {
+    Silent,
+    Asked(Asked),
+    /// What leaves next; of a refusal it says zero.
+    ToReport(QuickStart),
+    Over,
+}
+
+impl QuickAsker {
+    /// An end that wants to begin at `rate`, IP headers included.
+    pub fn new(rate: Rate, rng: Rng) -> QuickAsker {
+        QuickAsker { rate, rng, stands: Stands::Silent, granted: None }
+    }
+
+    /// What the connection was granted to begin with.
+    pub fn granted(&self) -> Option<Rate> {
+        self.granted
+    }
+
+    /// The next connection begins.
+    pub(crate) fn begin_anew(&mut self) {
+        (self.stands, self.granted) = (Stands::Silent, None);
+    }
+
+    /// The segment with an option, if one is due, while so many bytes wait to be sent.
+    pub(crate) fn sign(&mut self, now: Instant, segment: &Segment, waiting_bytes: u64) -> Option<Box<Signalled>> {
+        let option = match self.stands {
+            // A SYN that is sent again goes without: some network may have dropped the first for its option.
+            Stands::Asked(_) if segment.flags.has(Flags::SYN) => {
+                self.stands = Stands::Over;
+                return None;
+            }
+            Stands::Silent if segment.flags.has(Flags::SYN) => self.request(now, waiting_bytes),
+            Stands::ToReport(report) => {
+                self.stands = Stands::Over;
+                report
+            }
+            _ => return None,
+        };
+        Some(Box::new(Signalled { said: Said::Quick(option), ttl: TTL, is_encapsulated: false, segment: *segment }))
+    }
+
+    fn request(&mut self, now: Instant, waiting_bytes: u64) -> QuickStart {
+        let most = Rate::from_bytes_over(waiting_bytes.min(MOST_BYTES), GUESS);
+        let drawn = self.rng.next_u64();
+        let (ttl, nonce) = ((drawn >> NONCE_BITS) as u8, drawn as u32 & ((1 << NONCE_BITS) - 1));
+        let option = QuickStart { function: Function::Request, rate: QuickRate::ceil(self.rate.min(most)), ttl, nonce };
+        self.stands = Stands::Asked(Asked::new(now, &option, TTL));
+        option
+    }
+
+    /// A packet came, the round trip being so long as far as is known: the rate to begin with, if it grants one.
+    pub(crate) fn hear(&mut self, now: Instant, packet: &Packet, srtt: Option<Duration>) -> Option<Rate> {
+        let Stands::Asked(asked) = self.stands else { return None };
+        let response = match &packet.body {
+            Body::Signalled(signalled) => match signalled.said {
+                Said::QuickAnswer(response) => Some(response),
+                _ => None,
+            },
+            _ => None,
+        };
+        self.granted = response.zip(srtt).and_then(|(response, srtt)| asked.accept(now, &response, srtt));
+        self.stands = Stands::ToReport(report(self.granted, response));
+        self.granted
+    }
+}
+
+/// What routers are told of an answer, if there was one.
+fn report(granted: Option<Rate>, response: Option<Response>) -> QuickStart {
+    let nonce = response.map_or(0, |response| response.nonce);
+    let rate = granted.map_or(QuickRate::ZERO, QuickRate::floor);
+    QuickStart { function: Function::Report, rate, ttl: 0, nonce }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Ecn, FlowNo, NodeId};
+
+    const ROUND_TRIP: Duration = Duration::from_millis(50);
+    const SYN: Segment = segment(Flags::SYN);
+
+    const fn segment(flags: Flags) -> Segment {
+        let sacks = [crate::tcp::SackBlock { offset: 0, len: 0 }; 3];
+        Segment { seq: 0, ack: 0, len: 0, window: 0, flags, sack_count: 0, sacks }
+    }
+
+    fn asker() -> QuickAsker {
+        QuickAsker::new(Rate::from_mbps(20), Rng::new(7))
+    }
+
+    fn option_of(signed: Option<Box<Signalled>>) -> QuickStart {
+        match signed.map(|signed| signed.said) {
+            Some(Said::Quick(option)) => option,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// A SYN/ACK with an answer comes a round trip later: what is granted, and what the next packet says.
+    fn answered(asker: &mut QuickAsker, response: Response) -> (Option<Rate>, QuickStart) {
+        let segment = segment(Flags::SYN.with(Flags::ACK));
+        let answer = Signalled { said: Said::QuickAnswer(response), ttl: 60, is_encapsulated: false, segment };
+        let body = Body::Signalled(Box::new(answer));
+        let (source, destination) = (NodeId(1), NodeId(0));
+        let packet = Packet { flow: FlowNo(0), source, destination, bytes: 60, label: 0, ecn: Ecn::NotEct, body };
+        let now = Instant::ZERO + ROUND_TRIP;
+        let granted = asker.hear(now, &packet, Some(ROUND_TRIP));
+        (granted, option_of(asker.sign(now, &Segment { flags: Flags::ACK, ..SYN }, 1)))
+    }
+
+    #[test]
+    fn what_all_routers_approved_is_used_and_reported() {
+        let mut asker = asker();
+        let mut option = option_of(asker.sign(Instant::ZERO, &SYN, u64::MAX));
+        assert_eq!((option.function, option.rate), (Function::Request, QuickRate::new(9)));
+        option.pass(QuickRate::new(8), 3, 0x5555_5555);
+        let (granted, report) = answered(&mut asker, Response::to(&option, TTL - 3));
+        assert_eq!(granted, Some(QuickRate::new(8).rate()));
+        assert_eq!((report.function, report.rate, report.nonce), (Function::Report, QuickRate::new(8), option.nonce));
+        assert!(asker.sign(Instant::ZERO, &Segment { flags: Flags::ACK, ..SYN }, 1).is_none(), "once");
+    }
+
+    #[test]
+    fn where_a_router_takes_no_part_nothing_is_used_and_zero_reported() {
+        let mut asker = asker();
+        let option = option_of(asker.sign(Instant::ZERO, &SYN, u64::MAX));
+        let (granted, report) = answered(&mut asker, Response::to(&option, TTL - 1));
+        assert_eq!((granted, report.rate), (None, QuickRate::ZERO));
+    }
+
+    #[test]
+    fn nobody_asks_for_more_than_it_has_to_send_nor_twice() {
+        let mut asker = asker();
+        // 10 kB in 100 ms are 800 kbit/s.
+        let option = option_of(asker.sign(Instant::ZERO, &SYN, 10_000));
+        assert_eq!(option.rate.rate(), Rate::from_bps(1_280_000));
+        let again = Segment { flags: Flags::SYN.with(Flags::RETRANSMIT), ..SYN };
+        assert!(asker.sign(Instant::ZERO, &again, 10_000).is_none());
+        asker.begin_anew();
+        assert!(asker.sign(Instant::ZERO, &SYN, 10_000).is_some());
+    }
+}

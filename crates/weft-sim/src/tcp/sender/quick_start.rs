@@ -1,0 +1,138 @@
+//! How a sender uses a rate that it was granted to begin with (Quick-Start, RFC 4782 §4.5 and §4.6).
+
+use super::Sender;
+use weft_core::explicit_rate::quick_start::window;
+use weft_units::{Instant, Rate};
+
+/// What was granted is in use, or was.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct QuickStarted {
+    /// Of payload; none once the first acknowledgment has come.
+    pace: Option<Rate>,
+    /// The first byte that left so, and one after the last.
+    from: u64,
+    to: u64,
+}
+
+impl Sender {
+    /// Quick-Start grants so much, of segments with headers of so many bytes: for one round trip they leave at that rate. A congestion
+    /// control without a window does not listen, nor does one whose window is larger.
+    pub fn quick_start(&mut self, granted: Rate, header_bytes: u32) {
+        let Some(srtt) = self.srtt() else { return };
+        let bytes = window(granted, srtt, self.config.mss, header_bytes) * self.mss;
+        if bytes <= self.congestion.cwnd_bytes() || !self.congestion.begin_at(bytes) {
+            return;
+        }
+        let payload = self.mss as f64 / (self.mss + u64::from(header_bytes)) as f64;
+        self.quick_started = Some(QuickStarted { pace: Some(granted.scaled(payload)), from: self.nxt, to: u64::MAX });
+        self.update_window(0);
+    }
+
+    /// The pace of the first round trip after a grant.
+    pub(super) fn quick_pace(&self) -> Option<Rate> {
+        self.quick_started.and_then(|quick| quick.pace)
+    }
+
+    /// The acknowledgment number moved: with the first of what left at the granted rate the window is what was used of it.
+    pub(super) fn quick_acknowledged(&mut self) {
+        let Some(quick) = &mut self.quick_started else { return };
+        if quick.pace.is_some() && self.una > quick.from {
+            (quick.pace, quick.to) = (None, self.nxt);
+            self.timers.next_departure = Instant::ZERO;
+            self.congestion.limit(self.nxt - quick.from);
+        } else if self.una >= quick.to {
+            self.quick_started = None;
+        }
+    }
+
+    /// A loss, for which the window was reduced: if it is of what left at the granted rate, slow start ends at half of what arrived of that.
+    pub(super) fn quick_lost(&mut self) {
+        let Some(quick) = self.quick_started.take().filter(|quick| self.una < quick.to) else { return };
+        let delivered = self.una.saturating_sub(quick.from) + self.scoreboard.sacked_bytes();
+        self.congestion.limit_threshold(delivered / 2);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tcp::{Flags, Recovery, Segment, SenderConfig};
+    use weft_units::Duration;
+
+    const MSS: u32 = 1_000;
+    const ROUND_TRIP: Duration = Duration::from_millis(100);
+    const HEADERS: u32 = 40;
+    const ACK: Segment = Segment {
+        seq: 0,
+        ack: 0,
+        len: 0,
+        window: 10_000_000,
+        flags: Flags::ACK,
+        sack_count: 0,
+        sacks: [crate::tcp::SackBlock { offset: 0, len: 0 }; 3],
+    };
+
+    /// A sender that was granted 8.32 Mbit/s, 100 segments a round trip, with its SYN/ACK, and the time of that.
+    fn granted() -> (Sender, Instant) {
+        let config = SenderConfig {
+            mss: MSS,
+            handshake: true,
+            recovery: Recovery::Sack,
+            max_window_segments: 10_000,
+            ..SenderConfig::default()
+        };
+        let mut sender = Sender::new(config, Instant::ZERO);
+        sender.write(u64::MAX);
+        assert!(sender.transmit(Instant::ZERO).is_some_and(|syn| syn.flags.has(Flags::SYN)));
+        let now = Instant::ZERO + ROUND_TRIP;
+        sender.receive(now, &Segment { flags: Flags::SYN.with(Flags::ACK), ..ACK });
+        sender.quick_start(Rate::from_bps(8_320_000), HEADERS);
+        (sender, now)
+    }
+
+    /// Sends for a round trip; gives how many segments left, and when the last did.
+    fn send_round(sender: &mut Sender, begun: Instant) -> (u32, Instant) {
+        let (mut now, mut sent) = (begun, 0);
+        loop {
+            while sender.transmit(now).is_some() {
+                sent += 1;
+            }
+            match sender.deadline() {
+                Some(at) if at < begun + ROUND_TRIP => now = at,
+                _ => return (sent, now),
+            }
+            sender.wake(now);
+        }
+    }
+
+    #[test]
+    fn a_grant_is_paced_over_a_round_trip_and_slow_start_goes_on_from_there() {
+        let (mut sender, begun) = granted();
+        let (sent, last) = send_round(&mut sender, begun);
+        assert_eq!((sent, last - begun), (100, Duration::from_millis(99)), "one each millisecond");
+        let now = begun + ROUND_TRIP;
+        sender.receive(now, &Segment { ack: 1_000, ..ACK });
+        assert_eq!(sender.quick_pace(), None, "acknowledgments clock it from now on");
+        assert_eq!(sender.cwnd_bytes(), 101_000);
+    }
+
+    #[test]
+    fn what_was_not_used_is_given_back() {
+        let (mut sender, begun) = granted();
+        (0..3).for_each(|n| assert!(sender.transmit(begun + Duration::from_millis(n)).is_some()));
+        sender.receive(begun + ROUND_TRIP, &Segment { ack: 1_000, ..ACK });
+        assert!(sender.cwnd_bytes() <= 10_000, "{}", sender.cwnd_bytes());
+    }
+
+    #[test]
+    fn a_loss_among_it_leaves_half_of_what_arrived() {
+        let (mut sender, begun) = granted();
+        send_round(&mut sender, begun);
+        let now = begun + ROUND_TRIP;
+        sender.receive(now, &Segment { ack: 10_000, ..ACK });
+        let mut ack = Segment { ack: 10_000, sack_count: 1, ..ACK };
+        ack.sacks[0] = crate::tcp::SackBlock { offset: 1_000, len: 30_000 };
+        (0..3).for_each(|_| sender.receive(now, &ack));
+        assert_eq!((sender.counters().fast_retransmits, sender.ssthresh_bytes()), (1, 20_000));
+    }
+}

@@ -1,0 +1,114 @@
+//! Trains of packets that sense a path, and what became of them.
+//!
+//! Delays are arrival minus departure, microseconds modulo 2³², of two clocks that may be apart. A report has the least one, and the others as
+//! what they are above it, plus one; a zero stands for a packet that did not come.
+
+use crate::WireError;
+use crate::bytes::{Reader, Writer};
+use weft_units::PathId;
+
+/// The most packets of a train.
+pub const MAX_TRAIN: u8 = 64;
+
+/// A packet of a train. What follows its frame in the datagram is padding.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Chirp {
+    /// The train's number, wrapping.
+    pub train: u16,
+    /// The packet's place in the train.
+    pub index: u8,
+    /// Packets of the train, 1..=[`MAX_TRAIN`]; more than `index`.
+    pub of: u8,
+    /// When it left: microseconds of the sender's clock, wrapping.
+    pub sent_us: u32,
+}
+
+impl Chirp {
+    pub(crate) fn read(r: &mut Reader<'_>) -> Result<Chirp, WireError> {
+        Chirp { train: r.u16()?, index: r.u8()?, of: r.u8()?, sent_us: r.u32()? }.checked()
+    }
+
+    pub(crate) fn write(self, w: &mut Writer<'_>) -> Result<(), WireError> {
+        let Chirp { train, index, of, sent_us } = self.checked()?;
+        w.u16(train)?;
+        w.put(&[index, of])?;
+        w.u32(sent_us)
+    }
+
+    fn checked(self) -> Result<Chirp, WireError> {
+        if self.index < self.of && self.of <= MAX_TRAIN { Ok(self) } else { Err(WireError::Malformed) }
+    }
+}
+
+/// What became of a train.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Chirped<'a> {
+    /// The path, as the sender of the train numbers it.
+    pub path: PathId,
+    /// The train.
+    pub train: u16,
+    least_us: u32,
+    of: u8,
+    encoded: &'a [u8],
+}
+
+impl<'a> Chirped<'a> {
+    /// The delay of each packet of the train, at most [`MAX_TRAIN`]; none of those that did not come.
+    pub fn delays_us(&self) -> impl Iterator<Item = Option<u32>> + use<'a> {
+        let (mut r, least) = (Reader::new(self.encoded), self.least_us);
+        (0..self.of)
+            .map_while(move |_| read_above(&mut r).ok())
+            .map(move |above| above.map(|above| least.wrapping_add(above)))
+    }
+
+    pub(crate) fn read(r: &mut Reader<'a>) -> Result<Chirped<'a>, WireError> {
+        let (path, train, least_us, of) = (PathId(r.u8()?), r.u16()?, r.u32()?, r.u8()?);
+        if !(1..=MAX_TRAIN).contains(&of) {
+            return Err(WireError::Malformed);
+        }
+        let start = r.rest();
+        for _ in 0..of {
+            read_above(r)?;
+        }
+        let encoded = start.get(..start.len() - r.rest().len()).unwrap_or_default();
+        Ok(Chirped { path, train, least_us, of, encoded })
+    }
+
+    pub(crate) fn write(&self, w: &mut Writer<'_>) -> Result<(), WireError> {
+        write_head(w, self.path, self.train, self.least_us, self.of)?;
+        w.put(self.encoded)
+    }
+}
+
+fn read_above(r: &mut Reader<'_>) -> Result<Option<u32>, WireError> {
+    let above = r.varint()?.checked_sub(1).map(u32::try_from);
+    above.transpose().map_err(|_| WireError::Malformed)
+}
+
+pub(crate) fn write_delays(
+    w: &mut Writer<'_>,
+    path: PathId,
+    train: u16,
+    delays_us: &[Option<u32>],
+) -> Result<(), WireError> {
+    let of = u8::try_from(delays_us.len()).ok().filter(|of| (1..=MAX_TRAIN).contains(of));
+    let least = least_us(delays_us);
+    write_head(w, path, train, least, of.ok_or(WireError::Malformed)?)?;
+    let above = |delay: &Option<u32>| delay.map_or(0, |delay| u64::from(delay.wrapping_sub(least)) + 1);
+    delays_us.iter().try_for_each(|delay| w.varint(above(delay)))
+}
+
+fn write_head(w: &mut Writer<'_>, path: PathId, train: u16, least_us: u32, of: u8) -> Result<(), WireError> {
+    w.u8(path.0)?;
+    w.u16(train)?;
+    w.u32(least_us)?;
+    w.u8(of)
+}
+
+/// The least delay, as seen from the first, so that clocks may wrap; zero where none came.
+fn least_us(delays_us: &[Option<u32>]) -> u32 {
+    let mut known = delays_us.iter().flatten();
+    let Some(first) = known.next() else { return 0 };
+    let below = known.map(|delay| delay.wrapping_sub(*first) as i32).min().unwrap_or(0).min(0);
+    first.wrapping_add(below as u32)
+}

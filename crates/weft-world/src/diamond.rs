@@ -1,0 +1,375 @@
+//! Two engines that reach each other over two relays, in virtual time: what a silent cut costs, and where the alternate comes from.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use weft_engine::{
+    Engine, EngineConfig, Event, FlowPattern, LinkEvent, PathState, PeerConfig, Policy, Prefix, Received, Transmit,
+};
+use weft_session::{Cipher, Identity, PublicKey};
+use weft_units::{Duration, Instant, LinkId, PeerId, Rate, Rng, VpnId};
+use weft_wire::checksum::checksum;
+use weft_wire::virtio::VNET_HEADER_LEN;
+
+const NODES: usize = 4;
+/// The ends; 1 and 2 are the relays.
+const FROM: usize = 0;
+const TO: usize = 3;
+/// Each link's ends. The two that lead over a relay are two apart.
+const LINKS: [[usize; 2]; 4] = [[FROM, 1], [FROM, 2], [1, TO], [2, TO]];
+const RATE: Rate = Rate::from_mbps(10);
+const DELAY: Duration = Duration::from_millis(5);
+/// A datagram is held back by up to this.
+const JITTER: Duration = Duration::from_millis(1);
+const PORT: u16 = 51_900;
+const MTU: u16 = 1_500;
+const OUTER_BYTES: u64 = 28;
+/// A probe leaves as often.
+const EVERY: Duration = Duration::from_millis(1);
+const PROBE_BYTES: usize = 100;
+/// When the network is whole, how long probes pass before the cut, and after it.
+const READY: Duration = Duration::from_secs(3);
+const BEFORE: Duration = Duration::from_secs(1);
+const AFTER: Duration = Duration::from_secs(1);
+
+/// What falls silent, both ways and without a sign.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum SilentCut {
+    /// The sender's link toward the relay in use.
+    NearLink,
+    /// The link behind that relay, which the sender cannot see.
+    FarLink,
+    /// The relay itself.
+    Relay,
+}
+
+/// What came of a cut.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Failover {
+    /// From the cut until the sender suspects the path.
+    pub detection: Duration,
+    /// From there until the first probe arrives by the alternate.
+    pub reroute: Duration,
+    /// The longest time without an arriving probe.
+    pub gap: Duration,
+    /// The path taken is the one that was named as next before the cut.
+    pub was_stored: bool,
+    /// Paths and sessions that came to be between the cut and the first probe by the alternate.
+    pub made_anew: usize,
+}
+
+/// Cuts what probes pass by once; everything random depends on `seed`. `None` where the probes found no other way.
+pub fn fail_over(cut: SilentCut, seed: u64) -> Option<Failover> {
+    let mut diamond = Diamond::new(seed);
+    diamond.run_until(Instant::ZERO + READY);
+    let phase = below(&mut diamond.rng, Duration::from_secs(1));
+    diamond.probe_until(Instant::ZERO + READY + BEFORE + phase);
+    let (relay, next) = diamond.ways()?;
+    let known = diamond.paths();
+    let cut_at = diamond.now;
+    diamond.cut(cut, relay);
+    diamond.events.clear();
+    diamond.probe_until(cut_at + AFTER);
+    let is_suspected = |event: &&(usize, Instant, Event)| {
+        event.0 == FROM
+            && matches!(event.2, Event::Path { peer, state, .. } if peer == LAST && state > PathState::Degraded)
+    };
+    let (_, suspected, _) = diamond.events.iter().find(is_suspected)?;
+    // What was under way behind the cut still comes.
+    let first = diamond.arrived.iter().find(|(at, relay_then)| at > suspected && *relay_then != relay)?;
+    let arrivals = || diamond.arrived.iter().map(|(at, _)| *at).filter(|at| *at > cut_at.before(EVERY * 20));
+    let made = |event: &&(usize, Instant, Event)| event.1 <= first.0 && matches!(event.2, Event::Established { .. });
+    Some(Failover {
+        detection: *suspected - cut_at,
+        reroute: first.0 - *suspected,
+        gap: arrivals().zip(arrivals().skip(1)).map(|(one, next)| next - one).max()?,
+        was_stored: first.1 == next,
+        made_anew: diamond.paths().saturating_sub(known) + diamond.events.iter().filter(made).count(),
+    })
+}
+
+/// The far end as the sender numbers its peers.
+const LAST: PeerId = PeerId(2);
+
+struct Flight {
+    at: Instant,
+    serial: u64,
+    to: usize,
+    link: usize,
+    source: SocketAddr,
+    tos: u8,
+    bytes: Vec<u8>,
+}
+
+impl PartialEq for Flight {
+    fn eq(&self, other: &Flight) -> bool {
+        (self.at, self.serial) == (other.at, other.serial)
+    }
+}
+impl Eq for Flight {}
+impl PartialOrd for Flight {
+    fn partial_cmp(&self, other: &Flight) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+impl Ord for Flight {
+    fn cmp(&self, other: &Flight) -> std::cmp::Ordering {
+        (self.at, self.serial).cmp(&(other.at, other.serial))
+    }
+}
+
+struct Diamond {
+    now: Instant,
+    engines: Vec<Engine>,
+    is_cut: [bool; LINKS.len()],
+    free_at: [[Instant; 2]; LINKS.len()],
+    flying: BinaryHeap<Reverse<Flight>>,
+    serial: u64,
+    rng: Rng,
+    events: Vec<(usize, Instant, Event)>,
+    /// When probes arrived, and by the link of which relay the datagrams came.
+    arrived: Vec<(Instant, usize)>,
+    next_probe: Instant,
+}
+
+fn below(rng: &mut Rng, bound: Duration) -> Duration {
+    Duration::from_nanos(rng.below(bound.as_nanos() as u64))
+}
+
+fn identity(node: usize) -> Identity {
+    Identity::from_secret([node as u8 + 1; 32])
+}
+
+fn key(node: usize) -> PublicKey {
+    identity(node).public_key()
+}
+
+fn inner(node: usize) -> Ipv4Addr {
+    Ipv4Addr::new(10, 9, 0, 1 + node as u8)
+}
+
+fn outer(link: usize, node: usize) -> SocketAddr {
+    SocketAddr::new(IpAddr::V4(Ipv4Addr::new(10, link as u8, 0, 1 + node as u8)), PORT)
+}
+
+fn link_id(link: usize) -> LinkId {
+    LinkId(link as u32 + 1)
+}
+
+/// The relay that a link leads over.
+fn relay_of(link: usize) -> usize {
+    1 + link % 2
+}
+
+/// What a node is configured to be: its neighbours are its peers, and the ends are each other's over both relays.
+fn config(node: usize) -> EngineConfig {
+    let joins = |link: &[usize; 2], other: usize| link.contains(&node) && link.contains(&other);
+    let peer = |other: usize| {
+        let is_far = !LINKS.iter().any(|link| joins(link, other));
+        let direct = LINKS.iter().enumerate().filter(|(_, link)| joins(link, other));
+        PeerConfig {
+            name: format!("n{other}"),
+            public_key: key(other),
+            endpoints: direct.map(|(link, _)| outer(link, other)).collect(),
+            routes: if is_far && node == FROM { vec![vec![key(1)], vec![key(2)]] } else { Vec::new() },
+            prefixes: vec![Prefix { address: inner(other).into(), length: 32 }],
+            policy: Policy::default(),
+        }
+    };
+    let is_relay = |node: usize| ![FROM, TO].contains(&node);
+    let is_peer = |other: &usize| *other != node && !(is_relay(node) && is_relay(*other));
+    EngineConfig {
+        identity: identity(node),
+        cipher: Cipher::Aes256Gcm,
+        peers: (0..NODES).filter(is_peer).map(peer).collect(),
+        vpns: Vec::new(),
+        links: Vec::new(),
+        accepted_stamps: Vec::new(),
+        stamp_base: 1,
+        inner_mtu: None,
+    }
+}
+
+impl Diamond {
+    fn new(seed: u64) -> Diamond {
+        let rng = Rng::new(seed);
+        let mut keys = rng.split(1);
+        let engines = (0..NODES).filter_map(|node| {
+            let mut entropy = [0; 32];
+            entropy.chunks_exact_mut(8).for_each(|chunk| chunk.copy_from_slice(&keys.next_u64().to_le_bytes()));
+            let mut engine = Engine::new(config(node), Instant::ZERO, entropy).ok()?;
+            engine.set_relaying(![FROM, TO].contains(&node));
+            for (link, _) in LINKS.iter().enumerate().filter(|(_, ends)| ends.contains(&node)) {
+                let name = format!("link{link}");
+                let up = LinkEvent::Up { link: link_id(link), name, mtu: MTU, ipv4: true, ipv6: false };
+                engine.handle_link(Instant::ZERO, up);
+            }
+            Some(engine)
+        });
+        Diamond {
+            now: Instant::ZERO,
+            engines: engines.collect(),
+            is_cut: [false; LINKS.len()],
+            free_at: [[Instant::ZERO; 2]; LINKS.len()],
+            flying: BinaryHeap::new(),
+            serial: 0,
+            rng: rng.split(2),
+            events: Vec::new(),
+            arrived: Vec::new(),
+            next_probe: Instant::ZERO,
+        }
+    }
+
+    fn cut(&mut self, cut: SilentCut, relay: usize) {
+        for (link, is_cut) in self.is_cut.iter_mut().enumerate().filter(|(link, _)| relay_of(*link) == relay) {
+            *is_cut = match cut {
+                SilentCut::NearLink => link < 2,
+                SilentCut::FarLink => link >= 2,
+                SilentCut::Relay => true,
+            };
+        }
+    }
+
+    /// The relays that probes pass by now, and would pass by next.
+    fn ways(&self) -> Option<(usize, usize)> {
+        let of = FlowPattern {
+            destination: inner(TO).into(),
+            destination_port: None,
+            source: None,
+            source_port: None,
+            protocol: None,
+        };
+        let told = self.engines.get(FROM)?.explain(self.now, None, &of).ok()?;
+        let relay = |name: &str| name.strip_prefix("via n")?.parse().ok();
+        let now = told.paths.iter().find(|path| path.takes_sparse)?;
+        let next = told.paths.iter().find(|path| told.next_sparse.contains(&path.path.id))?;
+        Some((relay(&now.path.link_name)?, relay(&next.path.link_name)?))
+    }
+
+    /// How many paths the sender has to the far end.
+    fn paths(&self) -> usize {
+        let snapshot = self.engines.get(FROM).map(|engine| engine.snapshot(self.now));
+        snapshot.and_then(|snapshot| snapshot.peers.get(usize::from(LAST.0)).map(|peer| peer.paths.len())).unwrap_or(0)
+    }
+
+    fn probe_until(&mut self, end: Instant) {
+        self.next_probe = self.next_probe.max(self.now);
+        while self.next_probe < end {
+            self.run_until(self.next_probe);
+            self.send_probe();
+            self.next_probe += EVERY;
+        }
+        self.run_until(end);
+    }
+
+    fn send_probe(&mut self) {
+        let packet = probe();
+        let Some(engine) = self.engines.get_mut(FROM) else { return };
+        let Some(buf) = engine.pool().alloc(packet.len()) else { return };
+        engine.pool().bytes_mut(buf)[..packet.len()].copy_from_slice(&packet);
+        engine.handle_packet(self.now, VpnId::DEFAULT, buf, packet.len());
+    }
+
+    fn run_until(&mut self, end: Instant) {
+        loop {
+            self.turn();
+            let wakes = self.engines.iter().filter_map(|engine| engine.next_timeout(self.now));
+            let next = wakes.chain(self.flying.peek().map(|flight| flight.0.at)).min().unwrap_or(end);
+            if next > end {
+                self.now = end;
+                return;
+            }
+            self.now = self.now.max(next);
+            while self.flying.peek().is_some_and(|flight| flight.0.at <= self.now) {
+                let Some(Reverse(flight)) = self.flying.pop() else { break };
+                self.receive(&flight);
+            }
+        }
+    }
+
+    /// Lets every engine do what it has to do now.
+    fn turn(&mut self) {
+        let mut out = vec![0; 1 << 16];
+        for node in 0..self.engines.len() {
+            self.engines[node].handle_timeout(self.now);
+            while let Some(transmit) = self.engines[node].poll_transmit(self.now, &mut out) {
+                self.transmit(node, &transmit, &out[..transmit.len]);
+            }
+            while let Some(event) = self.engines[node].poll_event() {
+                self.events.push((node, self.now, event));
+            }
+        }
+    }
+
+    fn transmit(&mut self, from: usize, transmit: &Transmit, bytes: &[u8]) {
+        let link = (transmit.link.0 as usize).wrapping_sub(1);
+        let Some(ends) = LINKS.get(link) else { return };
+        let way = usize::from(ends[0] != from);
+        let to = ends[1 - way];
+        // Each link tries each address; where it leads nowhere, what is sent is lost.
+        if transmit.destination != outer(link, to) {
+            return;
+        }
+        for datagram in bytes.chunks(transmit.segment_size.map_or(transmit.len, usize::from)) {
+            let free_at = &mut self.free_at[link][way];
+            *free_at = (*free_at).max(self.now) + RATE.time_for(datagram.len() as u64 + OUTER_BYTES);
+            if self.is_cut[link] {
+                continue;
+            }
+            self.serial += 1;
+            let at = *free_at + DELAY + below(&mut self.rng, JITTER);
+            let source = outer(link, from);
+            let bytes = datagram.to_vec();
+            self.flying.push(Reverse(Flight { at, serial: self.serial, to, link, source, tos: transmit.tos, bytes }));
+        }
+    }
+
+    fn receive(&mut self, flight: &Flight) {
+        let len = flight.bytes.len();
+        let Some(engine) = self.engines.get_mut(flight.to) else { return };
+        let Some(buf) = engine.pool().alloc(len) else { return };
+        engine.pool().bytes_mut(buf)[..len].copy_from_slice(&flight.bytes);
+        let received = Received {
+            at: self.now,
+            link: link_id(flight.link),
+            source: flight.source,
+            destination: Some(outer(flight.link, flight.to).ip()),
+            tos: flight.tos,
+            buf,
+            len,
+            stride: len,
+        };
+        engine.handle_datagrams(self.now, received);
+        let (now, relay, arrived) = (self.now, relay_of(flight.link), &mut self.arrived);
+        engine.deliver(|_, _| arrived.push((now, relay)));
+    }
+}
+
+/// A UDP packet to the far end, as a TUN device gives it.
+fn probe() -> Vec<u8> {
+    let mut packet = vec![0; VNET_HEADER_LEN + PROBE_BYTES];
+    let (source, destination) = (inner(FROM).octets(), inner(TO).octets());
+    let len = PROBE_BYTES as u8;
+    let mut header = [0x45, 0, 0, len, 0, 0, 0x40, 0, 64, 17, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
+    header[12..16].copy_from_slice(&source);
+    header[16..20].copy_from_slice(&destination);
+    let sum = checksum(&header);
+    header[10..12].copy_from_slice(&sum.to_be_bytes());
+    packet[VNET_HEADER_LEN..][..20].copy_from_slice(&header);
+    packet[VNET_HEADER_LEN + 20..][..8].copy_from_slice(&[0x0f, 0xa0, 0, 9, 0, len - 20, 0, 0]);
+    packet
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cut_is_the_same_each_time_and_other_seeds_are_others() {
+        let of = |seed| fail_over(SilentCut::NearLink, seed);
+        let first = of(1);
+        assert!(first.is_some_and(|cut| cut.reroute > DELAY && cut.detection > DELAY && cut.gap > cut.detection));
+        assert_eq!(first, of(1));
+        assert_ne!(first, of(2));
+    }
+}

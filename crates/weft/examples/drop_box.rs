@@ -1,0 +1,172 @@
+//! A drop box: text is left under a name, and taken up at any node of the network, as long as the network lives.
+//!
+//!     drop_box SOCKET serve                 beside each node that shall keep things
+//!     drop_box SOCKET put NAME TEXT
+//!     drop_box SOCKET get NAME
+//!
+//! It knows nothing of networks: it speaks to weft's control socket in lines of JSON. Each thing is kept at the roots of three keys. Who
+//! keeps one puts it again now and then at all three, so that it is where it belongs after nodes have come or died; three would have to
+//! die between two such rounds. Of two texts under one name the later counts.
+
+use base64ct::{Base64, Encoding};
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::io::{self, BufRead as _, BufReader, Write as _};
+use std::os::unix::net::UnixStream;
+use std::process::ExitCode;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+/// This program's number, beside those of others.
+const APPLICATION: u16 = 1_729;
+/// Roots that keep each thing.
+const COPIES: usize = 3;
+/// How often what is kept is put again.
+const AGAIN: Duration = Duration::from_secs(4);
+
+/// What is said to a root, and answered.
+enum Message {
+    /// Keep this: when it was left, in µs since 1970, and the text.
+    Put(String, u64, String),
+    /// What is there under this name?
+    Get(String),
+}
+
+impl Message {
+    fn encode(&self) -> String {
+        match self {
+            Message::Put(name, at, text) => json!(["put", name, at, text]).to_string(),
+            Message::Get(name) => json!(["get", name]).to_string(),
+        }
+    }
+
+    fn decode(bytes: &[u8]) -> Option<Message> {
+        let Value::Array(parts) = serde_json::from_slice(bytes).ok()? else { return None };
+        let text = |at: usize| Some(parts.get(at)?.as_str()?.to_owned());
+        match parts.first()?.as_str()? {
+            "put" => Some(Message::Put(text(1)?, parts.get(2)?.as_u64()?, text(3)?)),
+            "get" => Some(Message::Get(text(1)?)),
+            _ => None,
+        }
+    }
+}
+
+/// A connection to the node here.
+struct Node(BufReader<UnixStream>);
+
+impl Node {
+    fn connect(socket: &str) -> io::Result<Node> {
+        let stream = UnixStream::connect(socket)?;
+        stream.set_read_timeout(Some(Duration::from_secs(10)))?;
+        Ok(Node(BufReader::new(stream)))
+    }
+
+    fn ask(&mut self, request: &Value) -> io::Result<Value> {
+        writeln!(self.0.get_mut(), "{request}")?;
+        let mut line = String::new();
+        self.0.read_line(&mut line)?;
+        Ok(serde_json::from_str(&line)?)
+    }
+
+    /// Calls one of the roots of a name; none if it does not answer.
+    fn call(&mut self, name: &str, copy: usize, message: &Message) -> io::Result<Option<Vec<u8>>> {
+        let body = Base64::encode_string(message.encode().as_bytes());
+        let key = format!("drop box {copy} {name}");
+        let answer = self.ask(&json!({"command": "call", "key": key, "application": APPLICATION, "body": body}))?;
+        let body = answer.get("body").and_then(Value::as_str);
+        Ok(body.and_then(|body| Base64::decode_vec(body).ok()))
+    }
+}
+
+fn put(node: &mut Node, name: &str, at_us: u64, text: &str) -> io::Result<usize> {
+    let message = Message::Put(name.to_owned(), at_us, text.to_owned());
+    let mut kept = 0;
+    for copy in 0..COPIES {
+        kept += usize::from(node.call(name, copy, &message)?.is_some());
+    }
+    Ok(kept)
+}
+
+fn get(node: &mut Node, name: &str) -> io::Result<Option<String>> {
+    let mut best: Option<(u64, String)> = None;
+    for copy in 0..COPIES {
+        let answer = node.call(name, copy, &Message::Get(name.to_owned()))?;
+        if let Some(Message::Put(_, at, text)) = answer.as_deref().and_then(Message::decode)
+            && best.as_ref().is_none_or(|(known, _)| *known < at)
+        {
+            best = Some((at, text));
+        }
+    }
+    Ok(best.map(|(_, text)| text))
+}
+
+/// Keeps what is put here, and puts it again where it belongs.
+fn serve(socket: &str) -> io::Result<ExitCode> {
+    let mut node = Node::connect(socket)?;
+    let mut kept: BTreeMap<String, (u64, String)> = BTreeMap::new();
+    let mut again = Instant::now() + AGAIN;
+    loop {
+        let asked = node.ask(&json!({"command": "receive", "application": APPLICATION}))?;
+        if let (Some(call), Some(body)) = (asked.get("call"), asked.get("body").and_then(Value::as_str)) {
+            let message = Base64::decode_vec(body).ok().and_then(|body| Message::decode(&body));
+            let answer = match message {
+                Some(Message::Put(name, at, text)) => {
+                    let is_newer = kept.get(&name).is_none_or(|(known, _)| *known < at);
+                    if is_newer {
+                        kept.insert(name, (at, text));
+                    }
+                    "kept".to_owned()
+                }
+                Some(Message::Get(name)) => match kept.get(&name) {
+                    Some((at, text)) => Message::Put(name, *at, text.clone()).encode(),
+                    None => "nothing".to_owned(),
+                },
+                None => "what?".to_owned(),
+            };
+            let body = Base64::encode_string(answer.as_bytes());
+            node.ask(&json!({"command": "answer", "call": call, "body": body}))?;
+        }
+        if Instant::now() >= again {
+            again = Instant::now() + AGAIN;
+            // On a connection and a thread of its own: this node may be a root itself, and has to answer.
+            let (things, socket) = (kept.clone(), socket.to_owned());
+            std::thread::spawn(move || -> io::Result<()> {
+                let mut node = Node::connect(&socket)?;
+                for (name, (at, text)) in things {
+                    put(&mut node, &name, at, &text)?;
+                }
+                Ok(())
+            });
+        }
+    }
+}
+
+/// Does what the arguments say.
+pub fn run(args: &[&str]) -> io::Result<ExitCode> {
+    match args {
+        [socket, "serve"] => serve(socket),
+        [socket, "put", name, text] => {
+            let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+            let at_us = u64::try_from(now.as_micros()).unwrap_or(u64::MAX);
+            let kept = put(&mut Node::connect(socket)?, name, at_us, text)?;
+            println!("kept at {kept} of {COPIES} places");
+            Ok(if kept > 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+        }
+        [socket, "get", name] => match get(&mut Node::connect(socket)?, name)? {
+            Some(text) => {
+                println!("{text}");
+                Ok(ExitCode::SUCCESS)
+            }
+            None => Ok(ExitCode::FAILURE),
+        },
+        _ => {
+            eprintln!("usage: drop_box SOCKET serve | put NAME TEXT | get NAME");
+            Ok(ExitCode::from(2))
+        }
+    }
+}
+
+#[cfg(not(test))]
+fn main() -> io::Result<ExitCode> {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    run(&args.iter().map(String::as_str).collect::<Vec<_>>())
+}

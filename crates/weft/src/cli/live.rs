@@ -1,0 +1,61 @@
+//! What is asked of a running node about its flows, and drills.
+
+use super::Control;
+use clap::{Args, Subcommand};
+
+/// `weft explain`.
+#[derive(Args)]
+pub struct ExplainArguments {
+    /// SRC[:PORT] DST[:PORT] [PROTO], or DST[:PORT] [PROTO]; tcp, udp, icmp or a protocol's number
+    #[arg(required = true, num_args = 1..=3, value_name = "FLOW")]
+    pub flow: Vec<String>,
+    /// Only in this VPN; otherwise in the default one, then in the others
+    #[arg(long, value_name = "NAME")]
+    pub vpn: Option<String>,
+    /// One JSON object on standard output
+    #[arg(long)]
+    pub json: bool,
+    /// Where the node listens
+    #[command(flatten)]
+    pub control: Control,
+}
+
+/// `weft drill`.
+#[derive(Subcommand)]
+pub enum DrillCommand {
+    /// A link, or a route: nothing passes by it in either direction
+    Link {
+        /// As in `weft paths`: eth0, 'via hub'
+        #[arg(value_name = "NAME")]
+        name: String,
+        /// How
+        #[command(flatten)]
+        options: DrillOptions,
+    },
+    /// A peer: nothing passes to it, from it or over it
+    Node {
+        /// The peer's name in the configuration
+        #[arg(value_name = "NAME")]
+        name: String,
+        /// How
+        #[command(flatten)]
+        options: DrillOptions,
+    },
+}
+
+/// How to drill.
+#[derive(Args)]
+pub struct DrillOptions {
+    /// For how long, 60 s at most
+    #[arg(long = "for", value_name = "TIME", default_value = "5s")]
+    pub time: String,
+    /// Even where no other path would remain to a peer
+    #[arg(long)]
+    pub force: bool,
+    /// One JSON object on standard output
+    #[arg(long)]
+    pub json: bool,
+    /// Where the node listens
+    #[command(flatten)]
+    pub control: Control,
+}

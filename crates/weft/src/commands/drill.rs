@@ -1,0 +1,78 @@
+//! `weft drill`: a link or a node falls silent for a while, and what becomes of traffic.
+
+use super::show::json;
+use crate::cli::{DrillCommand, DrillOptions};
+use crate::control::{DrillCut, Request, Response, ask};
+use crate::outcome::{Failure, Outcome};
+use crate::status::{Drill, DrillPeer};
+use crate::table::{Table, dash, millis};
+use std::path::Path;
+use std::thread;
+use std::time::Duration;
+use weft_units::parse_duration;
+
+/// The most there is between two looks at how it goes.
+const LOOK_INTERVAL: Duration = Duration::from_millis(500);
+
+/// Asks for the drill, waits until it is over, and prints how it went.
+pub fn drill(command: &DrillCommand) -> Result<Outcome, Failure> {
+    let (cut, options) = match command {
+        DrillCommand::Link { name, options } => (DrillCut::Link(name.clone()), options),
+        DrillCommand::Node { name, options } => (DrillCut::Node(name.clone()), options),
+    };
+    let time = parse_duration(&options.time).map_err(|why| Failure::with(Outcome::Usage, why.to_string()))?;
+    let time_ms = u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
+    let DrillOptions { force, json: as_json, control, .. } = options;
+    ask(&control.control, &Request::Drill { cut, time_ms, force: *force })?;
+    let drill = wait(&control.control)?;
+    print!("{}", if *as_json { json(&drill)? } else { text(&drill) });
+    let found_another = |peer: &DrillPeer| peer.paths.iter().any(|path| path.answered[1] > 0);
+    Ok(if drill.peers.iter().all(found_another) { Outcome::Well } else { Outcome::Degraded })
+}
+
+fn wait(socket: &Path) -> Result<Drill, Failure> {
+    loop {
+        match ask(socket, &Request::DrillReport)? {
+            Response::Drill(drill) if drill.phase == "over" => return Ok(*drill),
+            Response::Drill(drill) => {
+                let left = Duration::from_millis(drill.left_ms) + Duration::from_millis(10);
+                thread::sleep(left.min(LOOK_INTERVAL));
+            }
+            other => return Err(Failure::new(format!("the node gave an unexpected answer: {other:?}"))),
+        }
+    }
+}
+
+fn text(drill: &Drill) -> String {
+    let head = format!("{} was silent for {}, with a probe each millisecond\n", drill.cut, seconds(drill.time_ms));
+    drill.peers.iter().fold(head, |text, of| text + "\n" + &peer(of))
+}
+
+fn seconds(ms: u64) -> String {
+    format!("{} s", ms as f64 / 1e3)
+}
+
+fn peer(of: &DrillPeer) -> String {
+    let or_never = |us: Option<u64>| us.map_or_else(|| "never".to_owned(), |us| format!("after {}", millis(us)));
+    let mut text = format!("to {}: ", of.peer);
+    text += &match of.detected_us {
+        Some(us) => format!("seen after {}, down {}; ", millis(us), or_never(of.down_us)),
+        None => "not noticed; ".to_owned(),
+    };
+    text += &format!("gap {}, {} of {} probes lost", millis(of.gap_us), of.lost, of.sent);
+    if of.unsent > 0 {
+        text += &format!(", {} had no path", of.unsent);
+    }
+    text += &format!("; afterwards gap {}, used again {}\n", millis(of.gap_after_us), or_never(of.back_us));
+    let mut table = Table::new(&["PATH", "CUT", ">BEFORE", ">DURING", ">AFTER"]);
+    for path in &of.paths {
+        let passed = |phase: usize| match (path.answered[phase], path.sent[phase]) {
+            (_, 0) => dash(),
+            (answered, sent) => format!("{answered}/{sent}"),
+        };
+        let name = format!("{} {} → {}", path.id, path.link, path.remote);
+        let cut = if path.cut { "cut" } else { "" };
+        table.row([name, cut.to_owned(), passed(0), passed(1), passed(2)]);
+    }
+    text + &table.to_string()
+}

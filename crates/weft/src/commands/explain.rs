@@ -1,0 +1,205 @@
+//! `weft explain`: why a flow goes where it goes.
+
+use super::show::json;
+use crate::cli::ExplainArguments;
+use crate::control::{Request, Response, ask};
+use crate::outcome::{Failure, Outcome};
+use crate::status::{Explanation, FlowQuestion, PathReason};
+use crate::table::{Table, bytes, dash, millis, percent, rate, span};
+use std::net::{IpAddr, SocketAddr};
+use std::time::Duration;
+
+/// Asks the node, and prints the answer.
+pub fn explain(arguments: &ExplainArguments) -> Result<Outcome, Failure> {
+    let question = question(&arguments.flow, arguments.vpn.clone())?;
+    let response = ask(&arguments.control.control, &Request::Explain { flow: question })?;
+    let Response::Explanation(found) = &response else {
+        return Err(Failure::new(format!("the node gave an unexpected answer: {response:?}")));
+    };
+    print!("{}", if arguments.json { json(found)? } else { text(found) });
+    let takes = |path: &PathReason| path.takes_sparse || path.takes_bulk;
+    Ok(if found.session && found.paths.iter().any(takes) { Outcome::Well } else { Outcome::Degraded })
+}
+
+/// `SRC[:PORT] DST[:PORT] [PROTO]`, or `DST[:PORT] [PROTO]`.
+fn question(words: &[String], vpn: Option<String>) -> Result<FlowQuestion, Failure> {
+    let wrong = |word: &str| {
+        let help = "it is SRC[:PORT] DST[:PORT] [PROTO], for example 10.9.0.1:40000 10.9.0.2:80 tcp, or only where to";
+        Failure::with(Outcome::Usage, format!("`{word}`: {help}"))
+    };
+    let (words, protocol) = match words {
+        [before @ .., last] if !before.is_empty() && end(last).is_none() => {
+            (before, Some(protocol(last).ok_or_else(|| wrong(last))?))
+        }
+        all => (all, None),
+    };
+    let ends = words.iter().map(|word| end(word).ok_or_else(|| wrong(word))).collect::<Result<Vec<_>, _>>()?;
+    let (source, destination) = match ends[..] {
+        [destination] => (None, destination),
+        [source, destination] => (Some(source), destination),
+        _ => return Err(wrong(&words.join(" "))),
+    };
+    if source.is_some_and(|(source, _)| source.is_ipv4() != destination.0.is_ipv4()) {
+        return Err(Failure::with(Outcome::Usage, "source and destination are of different families"));
+    }
+    Ok(FlowQuestion {
+        vpn,
+        destination: destination.0,
+        destination_port: destination.1,
+        source: source.map(|(address, _)| address),
+        source_port: source.and_then(|(_, port)| port),
+        protocol,
+    })
+}
+
+fn end(word: &str) -> Option<(IpAddr, Option<u16>)> {
+    let whole = word.parse::<SocketAddr>().map(|at| (at.ip(), Some(at.port())));
+    whole.or_else(|_| word.parse().map(|address| (address, None))).ok()
+}
+
+fn protocol(word: &str) -> Option<u8> {
+    match word {
+        "icmp" => Some(1),
+        "tcp" => Some(6),
+        "udp" => Some(17),
+        "icmp6" => Some(58),
+        number => number.parse().ok(),
+    }
+}
+
+fn text(found: &Explanation) -> String {
+    let mut text = route(found);
+    text += &match &found.flow {
+        Some(flow) => format!(
+            "flow    {}, {} in {} units, last {} ago, {} wait on paths\n",
+            flow.flow,
+            bytes(flow.bytes),
+            flow.packets,
+            span(Duration::from_millis(flow.idle_ms)),
+            bytes(flow.waiting_bytes.into()),
+        ),
+        None => "flow    not seen lately: what a new one would meet\n".to_owned(),
+    };
+    text += &queue(found);
+    text += &match &found.grant {
+        Some(grant) => {
+            let ends = grant.ends_in_ms.map_or_else(String::new, |ms| format!(", for {ms} ms"));
+            format!("rate    {} granted, {}{ends}\n", rate(Some(grant.rate_bps)), grant.by)
+        }
+        None => "rate    none granted: the sender finds its own\n".to_owned(),
+    };
+    let proxy = found.proxy.as_deref().unwrap_or("plain, nothing takes it in");
+    text += &format!("proxy   {proxy}\nsize    packets of {} B, TCP segments of {} B\n\n", found.mtu, found.mss);
+    text + &paths(found)
+}
+
+fn route(found: &Explanation) -> String {
+    let Some((longest, others)) = found.prefixes.split_last() else { return String::new() };
+    let over = others.iter().rev().map(|other| format!("{} of {}", other.prefix, other.peer)).collect::<Vec<_>>();
+    let why = if over.is_empty() {
+        "the only prefix that holds it".to_owned()
+    } else {
+        format!("longer than {}", over.join(" and "))
+    };
+    let session = match (found.session, found.open) {
+        (false, _) => ", NO SESSION with it",
+        (true, false) => ", which has not opened the VPN yet",
+        (true, true) => "",
+    };
+    format!("route   VPN {}, {} → {}{session}: {why}\n", found.vpn, longest.prefix, found.peer)
+}
+
+fn queue(found: &Explanation) -> String {
+    let Some(entry) = &found.vpn_entry else {
+        return format!("queue   {} wait for a path to {}\n", bytes(found.queue_bytes), found.peer);
+    };
+    let control = entry.control.as_ref().map_or_else(String::new, |control| {
+        format!(
+            ", its loop may send {}, {} in flight",
+            rate(Some(control.rate_bps)),
+            bytes(control.in_flight_bytes.into())
+        )
+    });
+    let (own, all) = (bytes(entry.queue_bytes), bytes(found.queue_bytes));
+    format!("queue   {own} in {} packets of the VPN{control}; {all} of all VPNs\n", entry.queue_packets)
+}
+
+fn paths(found: &Explanation) -> String {
+    let headings = ["PATH", "TAKES", "STATE", ">RTT", ">LOSS", ">CAPACITY", ">WEIGHT", ">WAITING", ">QUEUE", "WHY"];
+    let mut table = Table::new(&headings);
+    for reason in &found.paths {
+        let path = &reason.path;
+        let takes = match (reason.takes_sparse, reason.takes_bulk) {
+            (true, true) => "all",
+            (true, false) => "sparse",
+            (false, true) => "bulk",
+            (false, false) => "–",
+        };
+        table.row([
+            name(reason),
+            takes.to_owned(),
+            if path.standby { "standby".to_owned() } else { path.state.clone() },
+            path.rtt_us.map_or_else(dash, millis),
+            percent(path.loss),
+            rate(path.capacity_bps),
+            path.weight.to_string(),
+            bytes(reason.waiting_bytes),
+            millis(path.queue_delay_us),
+            why(reason),
+        ]);
+    }
+    let by = if found.bundle { "several at once" } else { "one at a time" };
+    let next = |ids: &[u8]| {
+        let names = found.paths.iter().filter(|reason| ids.contains(&reason.path.id)).map(name).collect::<Vec<_>>();
+        if names.is_empty() { "nothing: all would wait".to_owned() } else { names.join(", ") }
+    };
+    format!(
+        "{table}\nchosen by {}, {by}; bulk: flows with more than a packet waiting\nif what sparse flows take now failed: \
+         sparse → {}; bulk → {}\n",
+        found.schedule,
+        next(&found.next_sparse),
+        next(&found.next_bulk),
+    )
+}
+
+fn name(reason: &PathReason) -> String {
+    format!("{} {} → {}", reason.path.id, reason.path.link, reason.path.remote)
+}
+
+fn why(reason: &PathReason) -> String {
+    let falls = match reason.falls {
+        0 => String::new(),
+        1 => "; fell once lately".to_owned(),
+        n => format!("; fell {n} times lately"),
+    };
+    let left = reason.probation_left_ms.map(|ms| format!(", {} more", span(Duration::from_millis(ms))));
+    format!("{} ({}{falls}{})", reason.why, reason.path.cause, left.unwrap_or_default())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn asked(words: &str) -> Result<FlowQuestion, String> {
+        let words: Vec<String> = words.split_whitespace().map(str::to_owned).collect();
+        question(&words, None).map_err(|why| why.to_string())
+    }
+
+    #[test]
+    fn a_flow_is_written_in_several_ways() {
+        let only = asked("10.9.0.2").unwrap();
+        assert_eq!((only.destination.to_string(), only.source, only.protocol), ("10.9.0.2".to_owned(), None, None));
+        let whole = asked("10.9.0.1:40000 10.9.0.2:80 tcp").unwrap();
+        assert_eq!((whole.source_port, whole.destination_port, whole.protocol), (Some(40_000), Some(80), Some(6)));
+        let wide = asked("[fd00::2]:53 udp").unwrap();
+        assert_eq!((wide.destination_port, wide.protocol, wide.source), (Some(53), Some(17), None));
+        assert_eq!(asked("10.9.0.2 47").unwrap().protocol, Some(47));
+    }
+
+    #[test]
+    fn what_is_no_flow_is_refused() {
+        for wrong in ["hub", "10.9.0.1 10.9.0.2 10.9.0.3", "10.9.0.2 ftp", "10.9.0.2:99999", "10.9.0.1 fd00::1"] {
+            assert!(asked(wrong).is_err(), "{wrong}");
+        }
+    }
+}

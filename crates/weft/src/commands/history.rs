@@ -1,0 +1,84 @@
+//! `weft sense --history`: what a peer's paths were like.
+
+use super::show;
+use crate::cli::Reading;
+use crate::control::{Request, Response, ask};
+use crate::outcome::{Failure, Outcome};
+use crate::status::{PathHistory, Point};
+use crate::table::{Table, dash, millis, percent, rate};
+use std::io::Write as _;
+
+const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
+/// What is shown: its name, where it is, how it is written.
+type Quantity = (&'static str, fn(&Point) -> Option<f64>, fn(f64) -> String);
+/// Characters of a line.
+const WIDTH: usize = 60;
+
+/// Shows the histories of the paths to `peer`.
+pub fn history(reading: &Reading, peer: &str) -> Result<Outcome, Failure> {
+    let paths = match ask(&reading.control.control, &Request::History { peer: peer.to_owned() })? {
+        Response::Histories { paths } => paths,
+        other => return Err(Failure::new(format!("the node gave an unexpected answer: {other:?}"))),
+    };
+    let text = if reading.json { show::json(&paths)? } else { table(&paths) };
+    // Who reads no further needs no more.
+    let _ = std::io::stdout().lock().write_all(text.as_bytes());
+    Ok(Outcome::Well)
+}
+
+fn table(paths: &[PathHistory]) -> String {
+    let mut table = Table::new(&["LINK", "WHAT", ">LEAST", ">MOST", ">LAST", "THE LAST TEN MINUTES", "THE LAST DAY"]);
+    for path in paths {
+        let quantities: [Quantity; 4] = [
+            ("RTT", |point| point.rtt_us, |us| millis(us as u64)),
+            ("loss", |point| point.loss, percent),
+            ("capacity", |point| point.capacity_bps, |bps| rate(Some(bps as u64))),
+            ("available", |point| point.available_bps, |bps| rate(Some(bps as u64))),
+        ];
+        for (what, value, shown) in quantities {
+            let seconds: Vec<Option<f64>> = path.seconds.iter().map(value).collect();
+            let minutes: Vec<Option<f64>> = path.minutes.iter().map(value).collect();
+            let known = || seconds.iter().chain(&minutes).flatten().copied();
+            let text = |value: Option<f64>| value.map_or_else(dash, shown);
+            table.row([
+                path.link.clone(),
+                what.to_owned(),
+                text(known().reduce(f64::min)),
+                text(known().reduce(f64::max)),
+                text(seconds.last().copied().flatten()),
+                line(&seconds, 600),
+                line(&minutes, 1_440),
+            ]);
+        }
+    }
+    if table.is_empty() { "nothing: no path to it has been noted\n".to_owned() } else { table.to_string() }
+}
+
+/// The last `span` values as a line of bars from zero to the greatest; a blank where nothing is known.
+fn line(values: &[Option<f64>], span: usize) -> String {
+    let most = values.iter().flatten().copied().fold(0.0, f64::max);
+    let step = span / WIDTH;
+    let bar = |values: &[Option<f64>]| {
+        let known: Vec<f64> = values.iter().flatten().copied().collect();
+        let mean = known.iter().sum::<f64>() / known.len().max(1) as f64;
+        let height = if most > 0.0 { (mean / most * 7.0).round() as usize } else { 0 };
+        if known.is_empty() { ' ' } else { BARS.get(height).copied().unwrap_or(' ') }
+    };
+    values.chunks(step).map(bar).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_rises_with_its_values_and_leaves_gaps() {
+        let mut values: Vec<Option<f64>> = (0..600).map(|i| Some(f64::from(i))).collect();
+        values[100..120].fill(None);
+        let text = line(&values, 600);
+        assert_eq!(text.chars().count(), WIDTH);
+        assert!(text.starts_with("▁▁") && text.ends_with('█') && text.contains("  "), "{text}");
+        assert_eq!(line(&[], 600), "");
+        assert_eq!(line(&[Some(0.0); 20], 600), "▁▁");
+    }
+}

@@ -1,0 +1,193 @@
+//! What a running node is asked about its flows, and drills on it.
+
+use super::{refusal, signal, view};
+use crate::config::{Config, proxy_prefix};
+use crate::control::Response;
+use crate::status::{
+    self, Drill, DrillPath, DrillPeer, Explanation, FlowQuestion, Granted, PathReason, PrefixMatch, SeenFlow,
+};
+use std::time::Duration;
+use weft_engine::{
+    DrillPhase, DrillReport, Engine, FlowKey, FlowPattern, MemberSnapshot, PeerDrill, Prefix, Schedule, WayDrill,
+};
+use weft_tcp_er::proxy::policy::Rule;
+use weft_units::{Instant, VpnId};
+
+const TCP: u8 = 6;
+
+/// Why a flow goes where it goes.
+pub fn explain(engine: &Engine, config: &Config, now: Instant, question: &FlowQuestion) -> Response {
+    let pattern = pattern(question);
+    match engine.explain(now, question.vpn.as_deref(), &pattern) {
+        Ok(found) => Response::Explanation(Box::new(explanation(engine, config, now, &pattern, &found))),
+        Err(why) => refusal::refused(why),
+    }
+}
+
+fn pattern(question: &FlowQuestion) -> FlowPattern {
+    let FlowQuestion { destination, destination_port, source, source_port, protocol, .. } = *question;
+    FlowPattern { destination, destination_port, source, source_port, protocol }
+}
+
+fn explanation(
+    engine: &Engine,
+    config: &Config,
+    now: Instant,
+    pattern: &FlowPattern,
+    found: &weft_engine::Explanation,
+) -> Explanation {
+    let peer = found.matches.last().map_or_else(String::new, |last| last.peer.clone());
+    let entry = found.entry.map(|entry| {
+        view::vpn_member(&MemberSnapshot { peer: peer.clone(), is_open: found.is_open, entry: Some(entry) })
+    });
+    let prefix = |found: &weft_engine::Match| PrefixMatch {
+        prefix: proxy_prefix(found.prefix).to_string(),
+        peer: found.peer.clone(),
+    };
+    let is_default = found.vpn == VpnId::DEFAULT;
+    Explanation {
+        schema: status::SCHEMA,
+        vpn: if is_default { "default".to_owned() } else { found.vpn_name.clone() },
+        peer,
+        prefixes: found.matches.iter().map(prefix).collect(),
+        session: found.is_established,
+        open: found.is_open,
+        flow: found.flow.as_ref().map(|flow| SeenFlow {
+            flow: signal::flow(&flow.key),
+            packets: flow.packets,
+            bytes: flow.bytes,
+            idle_ms: view::millis(flow.idle),
+            waiting_bytes: flow.committed_bytes,
+        }),
+        schedule: schedule_name(found.schedule).to_owned(),
+        bundle: found.bundles,
+        paths: found.paths.iter().map(path).collect(),
+        next_sparse: found.next_sparse.iter().map(|id| id.0).collect(),
+        next_bulk: found.next_bulk.iter().map(|id| id.0).collect(),
+        queue_bytes: found.queued_bytes,
+        vpn_entry: entry,
+        grant: grant(engine, config, now, pattern, found.flow.as_ref().map(|flow| &flow.key)),
+        proxy: config.proxies.each.iter().filter(|_| is_default).find_map(|proxy| {
+            let rule = config.proxy_rule(&proxy.value);
+            takes(&rule, pattern).then(|| proxied(&rule, pattern))
+        }),
+        mtu: found.inner_limit,
+        mss: found.mss,
+    }
+}
+
+fn path(reason: &weft_engine::PathReason) -> PathReason {
+    PathReason {
+        path: view::path(&reason.path),
+        takes_sparse: reason.takes_sparse,
+        takes_bulk: reason.takes_bulk,
+        waiting_bytes: reason.waiting_bytes,
+        why: reason.why.to_owned(),
+        falls: reason.falls,
+        probation_left_ms: reason.probation_left.map(view::millis),
+    }
+}
+
+fn schedule_name(schedule: Schedule) -> &'static str {
+    match schedule {
+        Schedule::EarliestDelivery => "earliest-delivery",
+        Schedule::RoundRobin => "round-robin",
+        Schedule::Random => "random",
+        Schedule::WeightedRoundRobin => "weighted-round-robin",
+        Schedule::FlowHash => "flow-hash",
+        Schedule::Redundant => "redundant",
+    }
+}
+
+fn holds(prefix: &weft_tcp_er::proxy::policy::Prefix, pattern: &FlowPattern) -> bool {
+    prefix.holds(&proxy_prefix(Prefix { address: pattern.destination, length: u8::MAX }))
+}
+
+/// What was signalled for the flow, or what the configuration grants to its destination.
+fn grant(
+    engine: &Engine,
+    config: &Config,
+    now: Instant,
+    pattern: &FlowPattern,
+    flow: Option<&FlowKey>,
+) -> Option<Granted> {
+    let signalled = engine.signal_status(now).into_iter().flat_map(|status| status.shown);
+    let mut signalled = signalled.filter(|shown| Some(&shown.flow) == flow);
+    if let Some((rate, left)) = signalled.find_map(|shown| shown.grant) {
+        let ends_in_ms = Some(view::millis(left));
+        return Some(Granted { rate_bps: rate.bps(), by: "signalled".to_owned(), ends_in_ms });
+    }
+    let grants = config.tcp_er.iter().flat_map(|tcp_er| &tcp_er.grants);
+    let grants = grants.map(|grant| (proxy_prefix(grant.to.value), grant.rate));
+    let mut grants: Vec<_> = grants.filter(|(to, _)| holds(to, pattern)).collect();
+    grants.sort_by_key(|(to, _)| to.length);
+    let (to, rate) = grants.pop().filter(|_| pattern.protocol.is_none_or(|protocol| protocol == TCP))?;
+    Some(Granted { rate_bps: rate.bps(), by: format!("[tcp-er] {to}"), ends_in_ms: None })
+}
+
+/// Whether connections of such a flow may be taken in.
+fn takes(rule: &Rule, pattern: &FlowPattern) -> bool {
+    let port = |port: u16| rule.ports.iter().any(|ports| (ports.first..=ports.last).contains(&port));
+    pattern.protocol.is_none_or(|protocol| protocol == TCP)
+        && (rule.ports.is_empty() || pattern.destination_port.is_none_or(port))
+        && rule.to.iter().any(|to| holds(to, pattern))
+}
+
+fn proxied(rule: &Rule, pattern: &FlowPattern) -> String {
+    let ports: Vec<String> = rule.ports.iter().map(ToString::to_string).collect();
+    let which = match pattern.destination_port {
+        None if !ports.is_empty() => format!("TCP connections to port {}", ports.join(", ")),
+        _ => "TCP connections".to_owned(),
+    };
+    let side = if rule.side.has_ingress() { "taken in here" } else { "taken in at the far edge" };
+    format!("{which} {side}")
+}
+
+/// How the drill under way, or the last one, goes.
+pub fn drill(engine: &Engine, now: Instant) -> Response {
+    match engine.drill_report(now) {
+        Some(report) => Response::Drill(Box::new(drill_status(&report))),
+        None => Response::Refused { why: "there was no drill since the node started".to_owned() },
+    }
+}
+
+fn drill_status(report: &DrillReport) -> Drill {
+    let phase = match report.phase {
+        DrillPhase::Before => "before",
+        DrillPhase::Silent => "silent",
+        DrillPhase::After => "after",
+        DrillPhase::Over => "over",
+    };
+    Drill {
+        schema: status::SCHEMA,
+        cut: report.of.clone(),
+        phase: phase.to_owned(),
+        time_ms: view::millis(report.time),
+        left_ms: view::millis(report.left),
+        peers: report.peers.iter().map(drill_peer).collect(),
+    }
+}
+
+fn drill_peer(peer: &PeerDrill) -> DrillPeer {
+    let micros = |time: Option<Duration>| time.map(view::micros);
+    let path = |way: &WayDrill| DrillPath {
+        id: way.path.0,
+        link: way.link_name.clone(),
+        remote: view::remote(&way.remote),
+        cut: way.is_cut,
+        sent: way.sent,
+        answered: way.answered,
+    };
+    DrillPeer {
+        peer: peer.peer.clone(),
+        sent: peer.sent,
+        lost: peer.lost,
+        unsent: peer.unsent,
+        detected_us: micros(peer.suspected_after),
+        down_us: micros(peer.down_after),
+        gap_us: view::micros(peer.gap),
+        gap_after_us: view::micros(peer.gap_after),
+        back_us: micros(peer.back_after),
+        paths: peer.ways.iter().map(path).collect(),
+    }
+}

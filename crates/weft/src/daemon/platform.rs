@@ -1,0 +1,298 @@
+//! The overlay as a platform for programs on this machine (paper 001, §II): calls to the root of a key, calls that come to this node as one,
+//! and what paths do.
+//!
+//! A program is a client of the control socket. It receives the calls of its application's number while it asks for them; who does not ask
+//! for ten seconds is gone, and calls to it are not answered.
+
+use crate::control::{PathChange, Response};
+use base64ct::{Base64, Encoding};
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::sync::mpsc::SyncSender;
+use weft_engine::calls::{Asked, Event};
+use weft_session::place_of;
+use weft_units::{Duration, Instant, NodeId};
+
+/// How long a client waits for something to happen.
+const WAIT: Duration = Duration::from_secs(3);
+/// Who has not asked for calls for so long is gone.
+const GONE: Duration = Duration::from_secs(10);
+/// Calls that wait for a program; of more the oldest goes.
+const MAX_QUEUED: usize = 64;
+/// Calls that may still be answered; of more the oldest goes.
+const MAX_UNANSWERED: usize = 256;
+/// Changes of paths that are kept.
+const MAX_CHANGES: usize = 1_024;
+/// Programs at most.
+const MAX_APPLICATIONS: usize = 64;
+
+/// A program that receives calls.
+struct Application {
+    asked_at: Instant,
+    queue: VecDeque<u64>,
+    waiting: Option<(Instant, SyncSender<Response>)>,
+}
+
+/// Programs on this machine, and what they wait for.
+#[derive(Default)]
+pub struct Platform {
+    applications: BTreeMap<u16, Application>,
+    next_call: u64,
+    /// Calls that came, by the number that a program answers them under.
+    unanswered: BTreeMap<u64, Asked>,
+    /// Who waits for the end of a call of this node's.
+    callers: HashMap<u32, SyncSender<Response>>,
+    changes: VecDeque<PathChange>,
+    watching: Vec<(u64, Instant, SyncSender<Response>)>,
+}
+
+fn send(to: &SyncSender<Response>, response: Response) {
+    // A client that has gone away needs no answer.
+    let _ = to.try_send(response);
+}
+
+/// The key of a text: an identifier of 40 hexadecimal digits is itself, any other text is hashed.
+pub fn key_of(text: &str) -> NodeId {
+    let digit = |at: usize| text.get(at..at + 2).and_then(|two| u8::from_str_radix(two, 16).ok());
+    let bytes: Option<Vec<u8>> = (0..NodeId::LEN).map(|n| digit(2 * n)).collect();
+    match bytes.as_deref().map(<[u8; NodeId::LEN]>::try_from) {
+        Some(Ok(id)) if text.len() == 2 * NodeId::LEN => NodeId::new(id),
+        _ => place_of(text.as_bytes()),
+    }
+}
+
+/// What a request's body says.
+///
+/// # Errors
+/// For people.
+pub fn body(text: &str) -> Result<Vec<u8>, String> {
+    Base64::decode_vec(text).map_err(|_| "the body is no base64".to_owned())
+}
+
+/// Whether programs may have this number.
+///
+/// # Errors
+/// For people.
+pub fn check(application: u16) -> Result<(), String> {
+    if application == 0 { Err("application 0 is weft's own".to_owned()) } else { Ok(()) }
+}
+
+impl Platform {
+    /// A client waits for the end of this node's call.
+    pub fn called(&mut self, number: u32, reply: SyncSender<Response>) {
+        self.callers.insert(number, reply);
+    }
+
+    /// A client wants the next call of an application, at once or when it comes. Gives why not.
+    pub fn receive(&mut self, now: Instant, application: u16, reply: SyncSender<Response>) -> Result<(), String> {
+        check(application)?;
+        if !self.applications.contains_key(&application) && self.applications.len() >= MAX_APPLICATIONS {
+            return Err(format!("{MAX_APPLICATIONS} programs receive calls already"));
+        }
+        let new = || Application { asked_at: now, queue: VecDeque::new(), waiting: None };
+        let of = self.applications.entry(application).or_insert_with(new);
+        of.asked_at = now;
+        if let Some((_, former)) = of.waiting.replace((now + WAIT, reply)) {
+            send(&former, Response::Nothing);
+        }
+        self.hand_over(application);
+        Ok(())
+    }
+
+    /// The call that a program answers.
+    pub fn take(&mut self, call: u64) -> Option<Asked> {
+        self.unanswered.remove(&call)
+    }
+
+    /// A client wants to know of changes after this number.
+    pub fn watch(&mut self, now: Instant, after: u64, reply: SyncSender<Response>) {
+        self.watching.push((after, now + WAIT, reply));
+        self.tell_watching(now);
+    }
+
+    /// A path has changed.
+    pub fn on_change(&mut self, now: Instant, mut change: PathChange) {
+        change.number = self.changes.back().map_or(1, |last| last.number + 1);
+        if self.changes.len() >= MAX_CHANGES {
+            self.changes.pop_front();
+        }
+        self.changes.push_back(change);
+        self.tell_watching(now);
+    }
+
+    /// What became of calls.
+    pub fn on_event(&mut self, event: Event) {
+        match event {
+            Event::Asked(asked) => self.on_asked(asked),
+            Event::Answered { number, by, body } => {
+                if let Some(caller) = self.callers.remove(&number) {
+                    send(&caller, Response::Answered { by: by.to_string(), body: Base64::encode_string(&body) });
+                }
+            }
+            Event::Unanswered { number } => {
+                if let Some(caller) = self.callers.remove(&number) {
+                    let why = "no answer: no program with this number runs at the key's root, or nothing arrives there";
+                    send(&caller, Response::Refused { why: why.to_owned() });
+                }
+            }
+        }
+    }
+
+    fn on_asked(&mut self, asked: Asked) {
+        let application = asked.application;
+        let Some(of) = self.applications.get_mut(&application) else { return };
+        self.next_call += 1;
+        if of.queue.len() >= MAX_QUEUED {
+            of.queue.pop_front();
+        }
+        of.queue.push_back(self.next_call);
+        if self.unanswered.len() >= MAX_UNANSWERED {
+            self.unanswered.pop_first();
+        }
+        self.unanswered.insert(self.next_call, asked);
+        self.hand_over(application);
+    }
+
+    /// Gives a call to the program that waits for it.
+    fn hand_over(&mut self, application: u16) {
+        let Some(of) = self.applications.get_mut(&application).filter(|of| of.waiting.is_some()) else { return };
+        while let Some(call) = of.queue.pop_front() {
+            if let Some((asked, (_, reply))) = self.unanswered.get(&call).zip(of.waiting.take()) {
+                let (source, key) = (asked.source.to_string(), asked.key.to_string());
+                send(&reply, Response::Asked { call, source, key, body: Base64::encode_string(&asked.body) });
+                return;
+            }
+        }
+    }
+
+    fn tell_watching(&mut self, now: Instant) {
+        let changes = &self.changes;
+        self.watching.retain(|(after, until, reply)| {
+            let new: Vec<PathChange> = changes.iter().filter(|change| change.number > *after).cloned().collect();
+            let is_over = !new.is_empty() || now >= *until;
+            if is_over {
+                send(reply, Response::Changes { changes: new });
+            }
+            !is_over
+        });
+    }
+
+    /// Lets those go who have waited long enough.
+    pub fn handle_timeout(&mut self, now: Instant) {
+        self.tell_watching(now);
+        for of in self.applications.values_mut() {
+            if let Some((_, reply)) = of.waiting.take_if(|(until, _)| now >= *until) {
+                send(&reply, Response::Nothing);
+            }
+        }
+        self.applications.retain(|_, of| now - of.asked_at < GONE);
+    }
+
+    /// When somebody has waited long enough.
+    pub fn next_timeout(&self) -> Option<Instant> {
+        let waiting = self.applications.values().filter_map(|of| of.waiting.as_ref()).map(|(until, _)| *until);
+        waiting.chain(self.watching.iter().map(|(_, until, _)| *until)).min()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::mpsc::{Receiver, sync_channel};
+
+    fn asked(number: u32) -> Asked {
+        let (source, key) = (place_of(b"them"), place_of(b"key"));
+        Asked { source, number, key, application: 7, body: Box::from(&b"hello"[..]) }
+    }
+
+    fn at(secs: u64) -> Instant {
+        Instant::from_millis(1_000 * secs)
+    }
+
+    fn client(platform: &mut Platform, now: Instant) -> Receiver<Response> {
+        let (reply, response) = sync_channel(1);
+        platform.receive(now, 7, reply).unwrap();
+        response
+    }
+
+    #[test]
+    fn calls_come_to_who_asks_for_them() {
+        let mut platform = Platform::default();
+        platform.on_event(Event::Asked(asked(1)));
+        let waiting = client(&mut platform, at(0));
+        assert!(waiting.try_recv().is_err(), "what came before it asked is nobody's");
+        platform.on_event(Event::Asked(asked(2)));
+        let Ok(Response::Asked { call, body, .. }) = waiting.try_recv() else { panic!() };
+        assert_eq!((&*body, platform.take(call).map(|asked| asked.number)), ("aGVsbG8=", Some(2)));
+        assert_eq!(platform.take(call), None, "once");
+        platform.on_event(Event::Asked(asked(3)));
+        assert!(matches!(client(&mut platform, at(1)).try_recv(), Ok(Response::Asked { .. })), "it was kept");
+        let waiting = client(&mut platform, at(2));
+        assert_eq!(platform.next_timeout(), Some(at(5)));
+        platform.handle_timeout(at(5));
+        assert_eq!(waiting.try_recv(), Ok(Response::Nothing));
+        platform.handle_timeout(at(12));
+        platform.on_event(Event::Asked(asked(4)));
+        assert!(client(&mut platform, at(13)).try_recv().is_err(), "it was gone");
+        let (reply, _response) = sync_channel(1);
+        assert!(platform.receive(at(13), 0, reply).is_err());
+    }
+
+    #[test]
+    fn what_waits_is_bounded() {
+        let mut platform = Platform::default();
+        let _waiting = client(&mut platform, at(0));
+        (0..10_000).for_each(|number| platform.on_event(Event::Asked(asked(number))));
+        assert_eq!(platform.unanswered.len(), MAX_UNANSWERED);
+        assert_eq!(platform.applications[&7].queue.len(), MAX_QUEUED);
+    }
+
+    #[test]
+    fn callers_hear_the_end() {
+        let mut platform = Platform::default();
+        for (number, event) in [
+            (1, Event::Answered { number: 1, by: place_of(b"root"), body: Box::from(&b"yes"[..]) }),
+            (2, Event::Unanswered { number: 2 }),
+        ] {
+            let (reply, response) = sync_channel(1);
+            platform.called(number, reply);
+            platform.on_event(event);
+            match response.try_recv().unwrap() {
+                Response::Answered { body, .. } => assert_eq!((number, &*body), (1, "eWVz")),
+                Response::Refused { why } => assert!(number == 2 && why.starts_with("no answer")),
+                other => panic!("{other:?}"),
+            }
+        }
+    }
+
+    #[test]
+    fn changes_are_numbered_and_waited_for() {
+        let mut platform = Platform::default();
+        let watch = |platform: &mut Platform, after| {
+            let (reply, response) = sync_channel(1);
+            platform.watch(at(0), after, reply);
+            response
+        };
+        let first = watch(&mut platform, 0);
+        assert!(first.try_recv().is_err());
+        platform.on_change(at(0), PathChange::default());
+        platform.on_change(at(0), PathChange::default());
+        let numbers = |response: Receiver<Response>| match response.try_recv() {
+            Ok(Response::Changes { changes }) => changes.iter().map(|change| change.number).collect::<Vec<_>>(),
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(numbers(first), [1]);
+        assert_eq!(numbers(watch(&mut platform, 0)), [1, 2]);
+        let nothing = watch(&mut platform, 2);
+        platform.handle_timeout(at(3));
+        assert!(numbers(nothing).is_empty());
+    }
+
+    #[test]
+    fn keys_are_identifiers_or_names() {
+        let id = "00112233445566778899aabbccddeeff00112233";
+        assert_eq!(key_of(id).to_string(), id);
+        assert_eq!(key_of("printer"), place_of(b"printer"));
+        assert_eq!(key_of(&id[1..]), place_of(&id.as_bytes()[1..]));
+        assert_eq!(key_of(&"é".repeat(20)), place_of("é".repeat(20).as_bytes()));
+    }
+}

@@ -1,0 +1,25 @@
+//! Why a command was refused, for people.
+
+use crate::config;
+use crate::control::Response;
+use weft_engine::{CommandError, DrillError};
+
+/// The answer to what the engine does not do.
+pub fn refused(why: CommandError) -> Response {
+    let did_you_mean = |word: &str, known: &[String]| {
+        let help = config::did_you_mean(word, known.iter().map(String::as_str));
+        help.unwrap_or_else(|| format!("known: {}", known.join(", ")))
+    };
+    let why = match why {
+        CommandError::UnknownPeer(known) => format!("no such peer; known: {}", known.join(", ")),
+        CommandError::UnknownLink(name, known) => format!("no link `{name}`; {}", did_you_mean(&name, &known)),
+        CommandError::UnknownVpn(name, known) => format!("no VPN `{name}`; {}", did_you_mean(&name, &known)),
+        CommandError::NoRoute => "no prefix of a peer holds this destination; see: weft status, weft vpns".to_owned(),
+        CommandError::Drill(why @ DrillError::NoOtherPath(_)) => format!("{why}; with --force it is cut all the same"),
+        CommandError::Drill(why) => why.to_string(),
+        CommandError::Vpn(why) => why.to_string(),
+        CommandError::NoWeight => "with weight 0 nothing could be sent".to_owned(),
+        CommandError::NotEstablished => "there is no session with this peer now".to_owned(),
+    };
+    Response::Refused { why }
+}
