@@ -68,12 +68,6 @@ pub enum Request {
         /// Its text, base64.
         revocation: String,
     },
-    /// Read the table of clients again.
-    AccessChanged,
-    /// Each WireGuard client that may come in, and how it is.
-    AccessClients,
-    /// Each OpenVPN client that is there.
-    OpenvpnClients,
     /// Call the root of a key in the overlay, and wait for its answer.
     Call {
         /// A node's identifier, or any text: its hash is the key.
@@ -100,6 +94,12 @@ pub enum Request {
         /// The number of the last known change; 0: all that are kept.
         after: u64,
     },
+    /// Read the table of clients again.
+    AccessChanged,
+    /// Each WireGuard client that may come in, and how it is.
+    AccessClients,
+    /// Each OpenVPN client that is there.
+    OpenvpnClients,
     /// Read the configuration again.
     Reload,
     /// Stop.
@@ -176,6 +176,25 @@ pub struct Pong {
     pub rtt_us: Option<u64>,
 }
 
+/// A path has another state than before.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize, Debug, Default)]
+pub struct PathChange {
+    /// Rises by one from change to change.
+    pub number: u64,
+    /// The peer it leads to.
+    pub peer: String,
+    /// The path's number.
+    pub path: u8,
+    /// The link here.
+    pub link: String,
+    /// The address there.
+    pub remote: String,
+    /// opening, good, degraded, suspect or down.
+    pub state: String,
+    /// Why.
+    pub cause: String,
+}
+
 /// What a client comes with.
 #[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Debug)]
 #[serde(rename_all = "kebab-case")]
@@ -214,25 +233,6 @@ impl AccessClient {
     }
 }
 
-/// A path has another state than before.
-#[derive(Clone, PartialEq, Eq, Serialize, Deserialize, Debug, Default)]
-pub struct PathChange {
-    /// Rises by one from change to change.
-    pub number: u64,
-    /// The peer it leads to.
-    pub peer: String,
-    /// The path's number.
-    pub path: u8,
-    /// The link here.
-    pub link: String,
-    /// The address there.
-    pub remote: String,
-    /// opening, good, degraded, suspect or down.
-    pub state: String,
-    /// Why.
-    pub cause: String,
-}
-
 /// What a node answers.
 #[derive(Clone, PartialEq, Serialize, Deserialize, Debug)]
 #[serde(tag = "answer", rename_all = "kebab-case")]
@@ -243,13 +243,6 @@ pub enum Response {
     Pongs {
         /// One per path.
         paths: Vec<Pong>,
-    },
-    /// To [`Request::AccessClients`] and [`Request::OpenvpnClients`].
-    Clients {
-        /// By address.
-        clients: Vec<AccessClient>,
-        /// Packets whose source was not their client's, since the start.
-        strays: u64,
     },
     /// To [`Request::Explain`].
     Explanation(Box<Explanation>),
@@ -284,6 +277,13 @@ pub enum Response {
     Histories {
         /// One per path.
         paths: Vec<PathHistory>,
+    },
+    /// To [`Request::AccessClients`] and [`Request::OpenvpnClients`].
+    Clients {
+        /// By address.
+        clients: Vec<AccessClient>,
+        /// Packets whose source was not their client's, since the start.
+        strays: u64,
     },
     /// It was done.
     Done,

@@ -271,10 +271,6 @@ impl Node {
                 Ok(()) => Response::Done,
                 Err(why) => Response::Refused { why },
             },
-            Request::AccessChanged | Request::AccessClients | Request::OpenvpnClients => match &self.access {
-                Some(access) => return access.ask(request, reply),
-                None => Response::Refused { why: "the running node has no [access]; restart it".to_owned() },
-            },
             Request::Call { key, application, body } => {
                 let called = self.call(&key, application, &body, reply);
                 return called.err().map(|why| Response::Refused { why });
@@ -292,6 +288,10 @@ impl Node {
                 return None;
             }
             Request::History { peer } => self.history(&peer),
+            Request::AccessChanged | Request::AccessClients | Request::OpenvpnClients => match &self.access {
+                Some(access) => return access.ask(request, reply),
+                None => Response::Refused { why: "the running node has no [access]; restart it".to_owned() },
+            },
             Request::Reload => match self.reload() {
                 Ok(()) => Response::Done,
                 Err(why) => Response::Refused { why },
