@@ -228,3 +228,36 @@ fn a_client_with_openvpn_reaches_what_is_behind_another_site_until_it_is_put_out
         assert_eq!(mode(&dir.path(&format!("edge.state/openvpn/{file}"))), 0o600, "{file}");
     }
 }
+
+#[test]
+fn what_contradicts_the_rest_of_the_configuration_is_told() {
+    let dir = Dir::new();
+    sites(&dir);
+    let good = std::fs::read_to_string(dir.path("edge.toml")).unwrap();
+    let start = good.find("[access]").unwrap()..good.find("[[peer]]").unwrap();
+    let said = |access: &str| {
+        let mut text = good.clone();
+        text.replace_range(start.clone(), access);
+        let out = weft(&["check", dir.write("bad.toml", &text).to_str().unwrap()]);
+        (out.status.code(), stdout(&out) + &stderr(&out))
+    };
+    let access = |port: u16, pool: &str| format!("[access]\nlisten = {port}\npool = \"{pool}\"\n");
+    let both = |port: u16, pool: &str| {
+        let openvpn = access(port, pool).replace("[access]", "[access.openvpn]");
+        access(51820, "10.9.128.0/24") + &openvpn
+    };
+    let (code, text) = said(&both(1194, "10.9.129.0/24"));
+    assert!(code == Some(0) && text.contains("10.9.128.0/24") && text.contains("10.9.129.0/24"), "{text}");
+    for (access, message) in [
+        (access(51900, "10.9.128.0/24"), "port 51900 is [node] `listen` already"),
+        (access(51820, "192.168.0.0/16"), "`192.168.5.0/24`, which is behind `site`"),
+        (access(51820, "10.9.0.0/16"), "this node's own address"),
+        (access(51820, "10.9.128.1/24"), "write 10.9.128.0/24"),
+        (both(51820, "10.9.129.0/24"), "port 51820 is [access] `listen` already"),
+        (both(1194, "10.9.128.0/25"), "addresses of [access] `pool`"),
+        ("[access]\nlisten = 51820\n".to_owned(), "pool"),
+    ] {
+        let (code, text) = said(&access);
+        assert!(code == Some(1) && text.contains(message), "{access}: {code:?} {text}");
+    }
+}
