@@ -21,7 +21,7 @@ const APPLICATION: u16 = 1_729;
 /// Nodes that keep each thing.
 const COPIES: usize = 3;
 /// Keys of a name: some may have the same root.
-const KEYS: usize = 8;
+const KEYS: usize = 24;
 /// How often what is kept is put again.
 const AGAIN: Duration = Duration::from_secs(4);
 

@@ -62,7 +62,9 @@ fn what_was_left_outlives_the_nodes_that_keep_it() {
         for n in $(seq {NODES}); do for _ in $(seq 100); do all $n 6 && break; sleep 0.1; done; done
         for n in $(seq {NODES}); do box $n serve >/dev/null 2>&1 & done
         sleep 0.5
-        for thing in 1 2 3 4 5; do echo "== put"; box 1 put thing$thing text-$thing; done
+        echo "== put"; for thing in 1 2 3 4 5; do
+            for _ in $(seq 10); do box 1 put thing$thing text-$thing | grep "kept by 3" && break; sleep 0.5; done
+        done
         echo "== get"; for thing in 1 2 3 4 5; do box 6 get thing$thing; done
         for n in 2 3 4; do
             eval kill -9 \$n$n; sleep 7
