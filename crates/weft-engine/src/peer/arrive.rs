@@ -150,6 +150,7 @@ impl Peer {
             eliciting |= is_eliciting(&frame);
             self.on_frame(cx, index, received.at, datagram, &frame);
         }
+        self.update_hold();
         Some(eliciting)
     }
 
