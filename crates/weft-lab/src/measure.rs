@@ -183,7 +183,11 @@ impl Bench<'_> {
             efficiency: goodput_bps / self.bound_bps().max(1.0),
             setup_ms: lane.setup.map(|setup| setup.as_secs_f64() * 1e3),
             flows,
-            links: links.results(&world.links).into_iter().filter(|link| own(&link.name)).collect(),
+            links: links
+                .results(world.links.iter().map(|link| link.name.as_str()))
+                .into_iter()
+                .filter(|link| own(&link.name))
+                .collect(),
             lateness_ms_p999: links.lateness_ms(),
             ..VariantRun::default()
         };

@@ -2,7 +2,6 @@
 
 use crate::LabError;
 use crate::emulator::{Direction, EmulatorHandle, LinkStats, Snapshot};
-use crate::world::WorldLink;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -68,16 +67,16 @@ fn delivered(link: &LinkStats) -> [u64; 2] {
 
 impl LinksReport {
     /// One result per link and direction.
-    pub fn results(&self, links: &[WorldLink]) -> Vec<LinkResult> {
-        let both = links
-            .iter()
+    pub fn results<'a>(&self, names: impl IntoIterator<Item = &'a str>) -> Vec<LinkResult> {
+        let both = names
+            .into_iter()
             .zip(&self.snapshot.links)
-            .flat_map(|(link, stats)| DIRECTIONS.map(|direction| (link, stats, direction)));
-        both.map(|(link, stats, (word, direction))| {
+            .flat_map(|(name, stats)| DIRECTIONS.map(|direction| (name, stats, direction)));
+        both.map(|(name, stats, (word, direction))| {
             let stats = stats.direction(direction);
             let LengthSummary { mean, p95, max } = stats.queue_packets;
             LinkResult {
-                name: link.name.clone(),
+                name: name.to_owned(),
                 direction: word.to_owned(),
                 sent_bytes: stats.transmitted_bytes as f64,
                 lost: (stats.lost_packets + stats.dropped_packets + stats.cut_packets) as f64,

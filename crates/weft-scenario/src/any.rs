@@ -11,7 +11,7 @@ use toml::Spanned;
 pub enum AnyScenario {
     /// Two nodes and the links between them: for the lab and for the simulator.
     Pair(Scenario),
-    /// A whole network: for the simulator.
+    /// A whole network: for the simulator, and with limits for the lab.
     Network(Network),
 }
 

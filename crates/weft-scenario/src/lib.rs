@@ -1,7 +1,8 @@
 //! One scenario file and one result format, for the lab and for the simulator.
 //!
 //! A scenario (TOML) names links, flows, timed events and the variants to compare in one run; see `scenarios/` for examples.
-//! A [`Scenario`] joins two nodes, for both worlds; a [`Network`] has routers, routes and many hosts, for the simulator.
+//! A [`Scenario`] joins two nodes, for both worlds; a [`Network`] has routers, routes and many hosts, for the simulator, and for the lab if
+//! its kernel can be all of them.
 //! A [`RunResult`] is what either world makes of it, schema 1. A [`Sweep`] is a recipe for many scenarios, one for each seed.
 #![forbid(unsafe_code)]
 
@@ -37,9 +38,10 @@ pub use grid::Grid;
 pub use link::{Capacity, DirectionSpec, Directions, Link, PACKET_BYTES, PAYLOAD_BYTES, QueueSize};
 pub use network::{
     CongestionControl, CostMetric, DelayedAck, Discipline, DupThresh, ExplicitPath, Forwarding, GrantLaw, HashKey,
-    IngressChange, IngressSpec, LinkDirection, LoopLaw, Markers, Network, NetworkEdge, NetworkEvent, NetworkFlow,
-    NetworkLink, NetworkVariant, NetworkVpn, Overlay, OverlayNode, RandomEarly, Recovery, Routes, Routing,
-    SignallingSpec, Steering, SubPath, Target, TcpChange, TcpSpec, Traffic, Tunnel, VpnService, WeightBy,
+    IngressChange, IngressSpec, LinkDirection, LinkEnd, LoopLaw, Markers, Network, NetworkEdge, NetworkEvent,
+    NetworkFlow, NetworkLink, NetworkVariant, NetworkVpn, Overlay, OverlayNode, OverlaySchedule, OverlayUse,
+    RandomEarly, Recovery, Routes, Routing, SignallingSpec, Steering, SubPath, Target, TcpChange, TcpSpec, Traffic,
+    Tunnel, Underlay, VpnService, WeightBy,
 };
 pub use result::{
     EventResult, EventSummary, FlowResult, LinkResult, Prediction, RunResult, SCHEMA, Skipped, VariantResult,

@@ -86,7 +86,7 @@ fn relays_and_routes_are_read_and_a_relay_needs_no_route_over_itself() {
     assert_eq!(network.overlay.nodes, [has(0, false), has(1, false), has(2, true), has(3, true)]);
     let over = |ends, routes: &[&[usize]]| Tunnel { ends, routes: routes.iter().map(|r| r.to_vec()).collect() };
     assert_eq!(network.overlay.tunnels, [over([0, 1], &[&[2], &[3, 2]]), over([0, 2], &[&[3]])]);
-    assert_eq!(network.variants.iter().map(|variant| variant.has_overlay).collect::<Vec<_>>(), [false, true]);
+    assert_eq!(network.variants.iter().map(|variant| variant.overlay.is_some()).collect::<Vec<_>>(), [false, true]);
 }
 
 #[test]

@@ -6,6 +6,8 @@ mod ping;
 pub(crate) mod probe;
 mod transfer;
 
+pub(crate) use transfer::set_congestion;
+
 use crate::LabError;
 use crate::lane::Lane;
 use crate::net::Node;

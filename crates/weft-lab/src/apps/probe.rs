@@ -155,7 +155,7 @@ fn decode(payload: &[u8]) -> Option<(u64, Duration)> {
 }
 
 /// Without this the kernel may wake the sender 50 µs late.
-fn exact_timers() {
+pub(crate) fn exact_timers() {
     // SAFETY: PR_SET_TIMERSLACK takes one integer and concerns only the calling thread.
     let result = unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1) };
     debug_assert_eq!(result, 0, "{}", io::Error::last_os_error());

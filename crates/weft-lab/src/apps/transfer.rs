@@ -91,7 +91,7 @@ fn send(flow: &Flow, to: Ipv4Addr, port: u16) -> io::Result<Instant> {
     // SAFETY: just made.
     let mut stream = unsafe { TcpStream::from_raw_fd(socket) };
     stream.set_write_timeout(Some(IO_TIMEOUT))?;
-    set_option(socket, libc::IPPROTO_TCP, libc::TCP_CONGESTION, flow.congestion.as_bytes())?;
+    set_congestion(&stream, &flow.congestion)?;
     if let Some(pacing) = flow.pacing {
         set_option(socket, libc::SOL_SOCKET, libc::SO_MAX_PACING_RATE, &(pacing.bps() / 8).to_ne_bytes())?;
     }
@@ -116,6 +116,11 @@ fn connect(stream: &TcpStream, to: SocketAddrV4) -> io::Result<()> {
     // SAFETY: the kernel reads `length` bytes of `address`, which outlives the call.
     let result = unsafe { libc::connect(stream.as_raw_fd(), (&raw const address).cast(), length) };
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+/// Has the kernel use the congestion control of this name.
+pub(crate) fn set_congestion(stream: &TcpStream, name: &str) -> io::Result<()> {
+    set_option(stream.as_raw_fd(), libc::IPPROTO_TCP, libc::TCP_CONGESTION, name.as_bytes())
 }
 
 fn set_option(socket: RawFd, level: i32, name: i32, value: &[u8]) -> io::Result<()> {

@@ -5,6 +5,7 @@ mod bound;
 mod campaign;
 mod carried;
 mod lengths;
+mod marks;
 mod replies;
 mod vpns;
 
@@ -15,5 +16,6 @@ pub use bound::{bound_bps, bulk_direction, omniscient_ms_p95};
 pub use campaign::{arrange, predict, variants_to_run, wanted_variants};
 pub use carried::{Carried, STEP};
 pub use lengths::{LengthSummary, Lengths};
+pub use marks::Marks;
 pub use replies::{Reply, ping_result};
 pub use vpns::{EntryEnd, vpn_fairness, vpn_results, vpn_series};

@@ -2,6 +2,7 @@
 
 use super::flow::AppWord;
 use super::ingress::IngressFile;
+use super::overlay::OverlaySchedule;
 use super::queue::QueueFile;
 use super::routing::RoutingFile;
 use super::signalling::SignallingFile;
@@ -68,6 +69,7 @@ pub(super) struct NodeFile {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct TunnelFile {
+    pub name: Option<Spanned<String>>,
     pub between: Spanned<[Spanned<String>; 2]>,
     pub via: Spanned<Vec<Spanned<String>>>,
 }
@@ -171,4 +173,6 @@ pub(super) struct VariantFile {
     pub signalling: SignallingFile,
     pub proxy: Option<TcpChange>,
     pub overlay: Option<Spanned<bool>>,
+    pub tunnels: Option<Spanned<Vec<Spanned<String>>>>,
+    pub schedule: Option<Spanned<OverlaySchedule>>,
 }

@@ -1,4 +1,4 @@
-//! Whole networks: hosts, routers, links between them, routes and traffic. For the simulator.
+//! Whole networks: hosts, routers, links between them, routes and traffic.
 //!
 //! Patterns and counts of the file are expanded here: what comes out is plain lists, in which nodes, links and paths are told
 //! by their number.
@@ -16,6 +16,7 @@ mod queue;
 mod routing;
 mod signalling;
 mod tcp;
+mod underlay;
 mod variant;
 mod vpn;
 
@@ -23,12 +24,13 @@ pub use event::{NetworkEvent, Target};
 pub use flow::{NetworkFlow, Traffic};
 pub use ingress::{IngressChange, IngressSpec, LoopLaw, Markers, Steering, WeightBy};
 pub use link::{LinkDirection, NetworkLink};
-pub use overlay::{Overlay, OverlayNode, Tunnel};
+pub use overlay::{Overlay, OverlayNode, OverlaySchedule, OverlayUse, Tunnel};
 pub use path::ExplicitPath;
 pub use queue::{Discipline, RandomEarly};
 pub use routing::{CostMetric, Forwarding, HashKey, Routes, Routing};
 pub use signalling::{GrantLaw, SignallingSpec, SubPath};
 pub use tcp::{CongestionControl, DelayedAck, DupThresh, Recovery, TcpChange, TcpSpec};
+pub use underlay::{LinkEnd, Underlay};
 pub use variant::NetworkVariant;
 pub use vpn::{NetworkEdge, NetworkVpn, VpnService};
 

@@ -1,10 +1,11 @@
 //! Nodes on which weft runs, and the tunnels between them, for variants with an overlay.
 
-use super::file::{NodeFile, TunnelFile};
-use super::pattern::{node, pairs};
+use super::file::{NodeFile, TunnelFile, VariantFile};
+use super::pattern::{Unique, node, pairs, sound_name};
 use super::tcp::{CongestionControl, TcpChange};
 use super::variant::Surroundings;
-use crate::error::{Checked, Source};
+use crate::error::{Checked, Source, which_exist};
+use serde::Deserialize;
 use toml::Spanned;
 use weft_units::Rate;
 
@@ -29,9 +30,31 @@ pub struct OverlayNode {
     pub is_relay: bool,
 }
 
+/// What a variant makes of the overlay.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct OverlayUse {
+    /// The names of the tunnels it uses; all if none are named.
+    pub tunnels: Vec<String>,
+    /// How traffic to a peer is spread over the paths to it.
+    pub schedule: OverlaySchedule,
+}
+
+/// `schedule` of a variant with an overlay, as in the program's configuration.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum OverlaySchedule {
+    /// The path on which a packet arrives first.
+    #[default]
+    EarliestDelivery,
+    /// By the flow's hash.
+    FlowHash,
+}
+
 /// Two nodes with routes over relays between them.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Tunnel {
+    /// By which variants tell it; those of one `[[tunnel]]` have the same.
+    pub name: Option<String>,
     /// The node that calls, and the one that answers.
     pub ends: [usize; 2],
     /// Each the relays in order, from the first end on.
@@ -44,15 +67,27 @@ impl Overlay {
         self.nodes.iter().any(|known| known.node == node)
     }
 
+    /// The tunnels that a variant uses.
+    pub fn tunnels_of(&self, used: &OverlayUse) -> impl Iterator<Item = &Tunnel> {
+        self.tunnels.iter().filter(|tunnel| {
+            used.tunnels.is_empty() || tunnel.name.as_ref().is_some_and(|name| used.tunnels.contains(name))
+        })
+    }
+
+    /// Whether weft on a node relays.
+    pub fn is_relay(&self, node: usize) -> bool {
+        self.nodes.iter().any(|known| known.node == node && known.is_relay)
+    }
+
     /// Nodes get new numbers; tunnels that lose an end or all routes go.
     pub(super) fn renumber(&mut self, new: &[Option<usize>]) {
         let all = |nodes: &[usize]| nodes.iter().map(|node| new[*node]).collect::<Option<Vec<usize>>>();
         self.nodes =
             (self.nodes.iter()).filter_map(|known| Some(OverlayNode { node: new[known.node]?, ..*known })).collect();
         self.tunnels = (self.tunnels.iter())
-            .filter_map(|Tunnel { ends: [a, b], routes }| {
+            .filter_map(|Tunnel { name, ends: [a, b], routes }| {
                 let routes: Vec<Vec<usize>> = routes.iter().filter_map(|relays| all(relays)).collect();
-                (!routes.is_empty()).then_some(Tunnel { ends: [new[*a]?, new[*b]?], routes })
+                (!routes.is_empty()).then_some(Tunnel { name: name.clone(), ends: [new[*a]?, new[*b]?], routes })
             })
             .collect();
     }
@@ -73,8 +108,13 @@ pub(super) fn read(
         .filter_map(|(node, (has_weft, is_relay))| has_weft.then_some(OverlayNode { node, is_relay }))
         .collect();
     let mut overlay = Overlay { nodes: nodes_with_weft, tunnels: Vec::new() };
+    let mut names = Unique::new("tunnel");
     for file in tunnels {
-        let tunnels = overlay.tunnels_of(source, file, nodes)?;
+        if let Some(name) = &file.name {
+            sound_name(source, name, "tunnel")?;
+            names.take(source, name.span().start, name.get_ref())?;
+        }
+        let tunnels = overlay.read_tunnels(source, file, nodes)?;
         overlay.tunnels.extend(tunnels);
     }
     Ok(overlay)
@@ -82,7 +122,7 @@ pub(super) fn read(
 
 impl Overlay {
     /// The tunnels of each pair; a pattern may match relays, too, and a relay needs no route over itself.
-    fn tunnels_of(&self, source: &Source<'_>, file: &TunnelFile, nodes: &[String]) -> Checked<Vec<Tunnel>> {
+    fn read_tunnels(&self, source: &Source<'_>, file: &TunnelFile, nodes: &[String]) -> Checked<Vec<Tunnel>> {
         let [from, to] = file.between.get_ref();
         let pairs = pairs(source, from, to, nodes)?;
         if let Some(stranger) = pairs.iter().flat_map(|(a, b)| [*a, *b]).find(|end| !self.has(*end)) {
@@ -93,9 +133,10 @@ impl Overlay {
         };
         let routes = file.via.get_ref().iter().map(|route| self.route(source, route, nodes));
         let routes = routes.collect::<Checked<Vec<Vec<usize>>>>()?;
+        let name = file.name.as_ref().map(|name| name.get_ref().clone());
         let tunnel = |(a, b): (usize, usize)| {
             let own = routes.iter().filter(|relays| !relays.contains(&a) && !relays.contains(&b));
-            Tunnel { ends: [a, b], routes: own.cloned().collect() }
+            Tunnel { name: name.clone(), ends: [a, b], routes: own.cloned().collect() }
         };
         let tunnels: Vec<Tunnel> = pairs.into_iter().map(tunnel).filter(|tunnel| !tunnel.routes.is_empty()).collect();
         match tunnels.is_empty() {
@@ -120,7 +161,7 @@ impl Overlay {
 
     fn relay(&self, source: &Source<'_>, name: &Spanned<String>, nodes: &[String]) -> Checked<usize> {
         let number = node(source, name, nodes)?;
-        match self.nodes.iter().any(|known| known.node == number && known.is_relay) {
+        match self.is_relay(number) {
             true => Ok(number),
             false => Err(source.at(name, format!("`{}` has no `relay = true`", nodes[number]))),
         }
@@ -147,4 +188,24 @@ pub(super) fn check(around: &Surroundings<'_>, tcp: &TcpChange) -> Result<(), St
         }
     }
     Ok(())
+}
+
+/// The tunnels and the schedule of a variant; both need the overlay.
+pub(super) fn used(source: &Source<'_>, file: &VariantFile, overlay: &Overlay) -> Checked<OverlayUse> {
+    let has_overlay = file.overlay.as_ref().is_some_and(|overlay| *overlay.get_ref());
+    let spans = [file.tunnels.as_ref().map(Spanned::span), file.schedule.as_ref().map(Spanned::span)];
+    if let Some(span) = spans.into_iter().flatten().next().filter(|_| !has_overlay) {
+        return Err(source.error(span.start, "this is for variants with `overlay = true`"));
+    }
+    let mut tunnels = Vec::new();
+    for name in file.tunnels.iter().flat_map(|tunnels| tunnels.get_ref()) {
+        let mut known: Vec<&str> = overlay.tunnels.iter().filter_map(|tunnel| tunnel.name.as_deref()).collect();
+        known.dedup();
+        if !known.contains(&name.get_ref().as_str()) {
+            let which = which_exist(name.get_ref(), known.into_iter());
+            return Err(source.at(name, format!("no tunnel is called `{}`: {which}", name.get_ref())));
+        }
+        tunnels.push(name.get_ref().clone());
+    }
+    Ok(OverlayUse { tunnels, schedule: file.schedule.as_ref().map_or_else(Default::default, |word| *word.get_ref()) })
 }

@@ -4,7 +4,7 @@ use super::NetworkFlow;
 use super::file::VariantFile;
 use super::ingress::{IngressChange, IngressSpec};
 use super::link::NetworkLink;
-use super::overlay::{self, Overlay};
+use super::overlay::{self, Overlay, OverlayUse};
 use super::path::ExplicitPath;
 use super::pattern::{Unique, sound_name};
 use super::routing::{Routing, RoutingFile};
@@ -28,8 +28,8 @@ pub struct NetworkVariant {
     pub signalling: SignallingSpec,
     /// Flows that have proxies go through them: what is changed in the TCP between the two.
     pub proxy: Option<TcpChange>,
-    /// Flows go through weft, by the overlay.
-    pub has_overlay: bool,
+    /// Flows go through weft, by the overlay, if it is used.
+    pub overlay: Option<OverlayUse>,
 }
 
 /// What a variant may refer to.
@@ -74,7 +74,7 @@ pub(super) fn read(
         let routing = base.whole(source, paths)?;
         let (tcp, ingress) = (TcpChange::default(), IngressChange::default());
         let (name, signalling) = ("plain".into(), signalling.clone());
-        return Ok(vec![NetworkVariant { name, routing, tcp, ingress, signalling, proxy: None, has_overlay: false }]);
+        return Ok(vec![NetworkVariant { name, routing, tcp, ingress, signalling, proxy: None, overlay: None }]);
     }
     let mut names = Unique::new("variant");
     let mut variants = Vec::new();
@@ -86,12 +86,13 @@ pub(super) fn read(
         if let Some(asked) = asked {
             overlay::check(around, &file.tcp).map_err(|message| source.at(asked, message))?;
         }
-        let has_overlay = asked.is_some();
+        let used = overlay::used(source, file, around.overlay)?;
+        let overlay = asked.map(|_| used);
         let routing = file.routing.over(base).whole(source, paths)?;
         let (name, ingress) = (file.name.get_ref().clone(), file.ingress.change(source)?);
         let signalling = file.signalling.apply(source, signalling, nodes, links)?;
         let (tcp, proxy) = (file.tcp, file.proxy);
-        variants.push(NetworkVariant { name, routing, tcp, ingress, signalling, proxy, has_overlay });
+        variants.push(NetworkVariant { name, routing, tcp, ingress, signalling, proxy, overlay });
     }
     Ok(variants)
 }

@@ -7,7 +7,7 @@ use super::overlay::Engines;
 use super::seat::Seat;
 use super::signalling::{seat_controllers, wants};
 use weft_core::queue::{FredConfig, Measure, QueueConfig, QueueKind, RedConfig};
-use weft_scenario::{Capacity, Network, PACKET_BYTES, QueueSize, Traces};
+use weft_scenario::{Capacity, Network, OverlayUse, PACKET_BYTES, QueueSize, Traces};
 use weft_scenario::{Discipline, LinkDirection, NetworkFlow, NetworkVariant, RandomEarly, TcpSpec, Traffic};
 use weft_sim::host::{Ends, Host};
 use weft_sim::link::{self, LinkSpec, QueueSpec};
@@ -18,9 +18,6 @@ use weft_units::{Duration, Rate, Rng};
 
 /// FRED as it is for more flows than the queue has room for (Lin and Morris 1997, §5).
 const FOR_MANY_FLOWS: FredConfig = FredConfig { min_queued_units: 2, two_packet_buffers: true };
-
-/// A packet of 1500 bytes less weft's 60 and a relay's 30, and IPv4 and TCP with timestamps.
-const OVERLAY_MSS_BYTES: u32 = 1500 - 60 - 30 - 52;
 
 /// A flow in the simulator.
 pub struct BuiltFlow {
@@ -65,13 +62,13 @@ pub fn build(network: &Network, variant: &NetworkVariant, seed: u64, traces: &Tr
         (0..).zip(&network.flows).map(|(number, flow)| built_flow(number, flow, paths(flow))).collect();
     let mut hosts: Vec<Host> = network.nodes.iter().map(|_| Host::new()).collect();
     for (built, flow) in flows.iter().zip(&network.flows) {
-        let tcp = tcp_of(variant, flow);
+        let tcp = tcp_of(network, variant, flow);
         let own = rng.split(1).split(u64::from(built.number.0));
         seat(&mut hosts, built, flow, first_end(variant, flow), &tcp, wants(&tcp, &variant.signalling), &own);
     }
     seat_proxies(network, variant, &mut hosts, &mut flows, &rng.split(1));
     let mut simulator = Simulator::new(seed);
-    let engines = variant.has_overlay.then(|| Engines::new(network, rng.split(4)));
+    let engines = variant.overlay.as_ref().map(|used| Engines::new(network, used, rng.split(4)));
     let forwarding = forwarding(variant);
     for ((number, host), table) in (0..).zip(hosts).zip(tables) {
         let router = Router::new(table, forwarding, rng.split(2).split(u64::from(number)));
@@ -93,9 +90,9 @@ pub fn build(network: &Network, variant: &NetworkVariant, seed: u64, traces: &Tr
 }
 
 /// A flow's TCP, whose segments fit what the overlay leaves of a packet.
-fn tcp_of(variant: &NetworkVariant, flow: &NetworkFlow) -> TcpSpec {
+fn tcp_of(network: &Network, variant: &NetworkVariant, flow: &NetworkFlow) -> TcpSpec {
     let tcp = variant.tcp_of(flow);
-    let most = if variant.has_overlay { OVERLAY_MSS_BYTES } else { u32::MAX };
+    let most = variant.overlay.as_ref().map_or(u32::MAX, |used| overlay_mss_bytes(network, used));
     TcpSpec { mss_bytes: tcp.mss_bytes.min(most), ..tcp }
 }
 
@@ -185,6 +182,12 @@ fn forwarding(variant: &NetworkVariant) -> weft_sim::forward::Forwarding {
         Forwarding::FlowHash(HashKey::Flow) => sim::Forwarding::FlowHash(sim::HashKey::Flow),
         Forwarding::FlowHash(HashKey::Source) => sim::Forwarding::FlowHash(sim::HashKey::Source),
     }
+}
+
+/// What is left of a packet of 1500 bytes without weft's 60, 30 for a relay and 4 for each further one, IPv4 and TCP with timestamps.
+fn overlay_mss_bytes(network: &Network, used: &OverlayUse) -> u32 {
+    let relays = network.overlay.tunnels_of(used).flat_map(|tunnel| &tunnel.routes).map(Vec::len).max();
+    1500 - 60 - 30 - 4 * relays.map_or(0, |relays| relays as u32 - 1) - 52
 }
 
 /// One direction of a link as the simulator has it.

@@ -1,10 +1,10 @@
 //! What happens to a network while it runs.
 
 use super::build::Built;
-use super::disturbances::Marks;
+use super::run::delivered;
 use std::collections::VecDeque;
-use weft_scenario::{Action, Network};
-use weft_scenario::{NetworkEvent, Target};
+use weft_scenario::measure::Marks;
+use weft_scenario::{Action, Network, NetworkEvent, Target};
 use weft_sim::LinkId;
 use weft_sim::link::{Capacity, LinkSpec};
 use weft_units::Instant;
@@ -41,13 +41,20 @@ impl Timeline {
     pub(super) fn run_until(&mut self, network: &Network, built: &mut Built, end: Instant) {
         while let Some(moment) = self.moments.pop_front_if(|moment| moment.at <= end) {
             built.steering.run_until(&mut built.simulator, moment.at);
-            self.marks.note(network, built);
+            self.note(network, built);
             match moment.is_over {
                 false => self.begin(network, built, moment.event),
                 true => self.finish(built, moment.event),
             }
         }
         built.steering.run_until(&mut built.simulator, end);
+    }
+
+    /// Notes what flows have by now.
+    pub(super) fn note(&mut self, network: &Network, built: &Built) {
+        let flows = built.flows.iter().zip(&network.flows);
+        let at = built.simulator.now() - Instant::ZERO;
+        self.marks.note(at, flows.map(|(flow, spec)| delivered(built, flow, spec)).collect());
     }
 
     fn begin(&mut self, network: &Network, built: &mut Built, number: usize) {

@@ -2,7 +2,6 @@
 
 mod build;
 mod campaign;
-mod disturbances;
 mod events;
 mod eyes;
 mod flows;

@@ -4,38 +4,30 @@ use super::build::node_id;
 use crate::site::{EngineSite, SiteLink};
 use std::collections::BTreeSet;
 use std::net::{Ipv4Addr, SocketAddr};
-use weft_engine::{EngineConfig, PeerConfig, Policy, Prefix};
-use weft_scenario::Network;
+use weft_engine::{EngineConfig, PeerConfig, Policy, Prefix, Schedule};
+use weft_scenario::{LinkEnd, Network, OverlaySchedule, OverlayUse, Underlay};
 use weft_session::{Cipher, Identity, PublicKey};
+use weft_sim::LinkId;
 use weft_sim::record::address_of;
-use weft_sim::{LinkId, NodeId};
 use weft_units::{Instant, Rng};
 
 const PORT: u16 = 51_900;
-/// The first address of links' ends: 100.64.0.0 (RFC 6598), apart from those of hosts.
-const FIRST_ADDRESS: u32 = 0x6440_0000;
 
 /// Makes a site of every node with weft.
 pub(super) struct Engines<'a> {
     network: &'a Network,
+    used: &'a OverlayUse,
+    underlay: Underlay<'a>,
     identities: Vec<Identity>,
-    /// For each node its links, by their number and the end that is here.
-    ends: Vec<Vec<(usize, usize)>>,
     rng: Rng,
 }
 
 impl<'a> Engines<'a> {
     /// Keys depend on `rng`.
-    pub fn new(network: &'a Network, rng: Rng) -> Engines<'a> {
-        let mut ends = vec![Vec::new(); network.nodes.len()];
-        for (number, link) in network.links.iter().enumerate() {
-            for (end, node) in link.ends.into_iter().enumerate() {
-                ends[node].push((number, end));
-            }
-        }
+    pub fn new(network: &'a Network, used: &'a OverlayUse, rng: Rng) -> Engines<'a> {
         let identity = |node| Identity::from_secret(bytes(&mut rng.split(1).split(node)));
         let identities = (0..network.nodes.len() as u64).map(identity).collect();
-        Engines { network, identities, ends, rng }
+        Engines { network, used, underlay: Underlay::new(network), identities, rng }
     }
 
     /// Whether weft runs on a node.
@@ -45,11 +37,11 @@ impl<'a> Engines<'a> {
 
     /// A node's site.
     pub fn site(&self, node: usize) -> Result<EngineSite, String> {
-        let links: Vec<SiteLink> = self.ends[node].iter().map(|(link, end)| self.link(*link, *end)).collect();
+        let links: Vec<SiteLink> = self.underlay.ends_at(node).iter().map(|end| self.link(*end)).collect();
         let config = EngineConfig {
             identity: self.identities[node].clone(),
             cipher: Cipher::Aes256Gcm,
-            peers: self.peers(node).into_iter().map(|peer| self.peer(node, peer, &links)).collect(),
+            peers: self.underlay.peers(node).into_iter().map(|peer| self.peer(node, peer, &links)).collect(),
             vpns: Vec::new(),
             links: Vec::new(),
             accepted_stamps: Vec::new(),
@@ -59,7 +51,7 @@ impl<'a> Engines<'a> {
         let seed = bytes(&mut self.rng.split(2).split(node as u64));
         let mut site = EngineSite::new(node_id(node), config, PORT, links, Instant::ZERO, seed)
             .map_err(|error| format!("{}: {error}", self.network.nodes[node]))?;
-        site.set_relaying(self.network.overlay.nodes.iter().any(|known| known.node == node && known.is_relay));
+        site.set_relaying(self.network.overlay.is_relay(node));
         Ok(site)
     }
 
@@ -67,24 +59,10 @@ impl<'a> Engines<'a> {
         self.identities[node].public_key()
     }
 
-    /// Who a node knows: all that links and routers lead to, the other ends of its flows and of its tunnels, and the relays
-    /// with which its routes begin.
-    fn peers(&self, node: usize) -> BTreeSet<usize> {
-        let direct = self.ends[node].iter().flat_map(|(link, end)| self.nodes_behind(*link, *end));
-        let pairs = self.network.flows.iter().map(|flow| [flow.from, flow.to]);
-        let pairs = pairs.chain(self.network.overlay.tunnels.iter().map(|tunnel| tunnel.ends));
-        let others = pairs.filter_map(|[a, b]| match node {
-            _ if node == a => Some(b),
-            _ if node == b => Some(a),
-            _ => None,
-        });
-        direct.chain(others).filter(|other| *other != node).collect()
-    }
-
     fn peer(&self, node: usize, peer: usize, links: &[SiteLink]) -> PeerConfig {
         let reached = links.iter().flat_map(|link| &link.reaches).filter(|(_, there)| *there == node_id(peer));
         let addresses: BTreeSet<Ipv4Addr> = reached.map(|(address, _)| *address).collect();
-        let tunnels = self.network.overlay.tunnels.iter().filter(|tunnel| tunnel.ends == [node, peer]);
+        let tunnels = self.network.overlay.tunnels_of(self.used).filter(|tunnel| tunnel.ends == [node, peer]);
         let routes = tunnels.flat_map(|tunnel| &tunnel.routes);
         PeerConfig {
             name: self.network.nodes[peer].clone(),
@@ -92,52 +70,29 @@ impl<'a> Engines<'a> {
             endpoints: addresses.into_iter().map(|address| SocketAddr::new(address.into(), PORT)).collect(),
             routes: routes.map(|relays| relays.iter().map(|relay| self.key(*relay)).collect()).collect(),
             prefixes: vec![Prefix { address: address_of(node_id(peer)).into(), length: 32 }],
-            policy: Policy::default(),
+            policy: Policy { schedule: self.schedule(), ..Policy::default() },
+        }
+    }
+
+    fn schedule(&self) -> Schedule {
+        match self.used.schedule {
+            OverlaySchedule::EarliestDelivery => Schedule::EarliestDelivery,
+            OverlaySchedule::FlowHash => Schedule::FlowHash,
         }
     }
 
     /// A link as the node at one of its ends sees it.
-    fn link(&self, number: usize, end: usize) -> SiteLink {
-        let directions = [LinkId(2 * number as u32), LinkId(2 * number as u32 + 1)];
-        let (out, back) = (directions[end], directions[1 - end]);
-        let there = self.network.links[number].ends[1 - end];
-        let reaches = match self.network.overlay.has(there) {
-            true => vec![(address(number, 1 - end), node_id(there))],
-            false => {
-                self.nodes_behind(number, end).into_iter().flat_map(|node| self.addresses_among_routers(node)).collect()
-            }
-        };
-        SiteLink { name: self.network.links[number].name.clone(), out, back, address: address(number, end), reaches }
-    }
-
-    /// A node's addresses on links that lead to routers.
-    fn addresses_among_routers(&self, node: usize) -> impl Iterator<Item = (Ipv4Addr, NodeId)> {
-        let leads_to_router =
-            |link: usize, end: usize| !self.network.overlay.has(self.network.links[link].ends[1 - end]);
-        let ends = self.ends[node].iter().filter(move |(link, end)| leads_to_router(*link, *end));
-        ends.map(move |(link, end)| (address(*link, *end), node_id(node)))
-    }
-
-    /// The nodes with weft to which a link leads, over routers or directly, from its end `end`.
-    fn nodes_behind(&self, link: usize, end: usize) -> BTreeSet<usize> {
-        let [first, next] = [end, 1 - end].map(|end| self.network.links[link].ends[end]);
-        let (mut seen, mut found, mut open) = (BTreeSet::from([first]), BTreeSet::new(), vec![next]);
-        while let Some(node) = open.pop() {
-            if !seen.insert(node) {
-                continue;
-            }
-            match self.network.overlay.has(node) {
-                true => drop(found.insert(node)),
-                false => open.extend(self.ends[node].iter().map(|(link, end)| self.network.links[*link].ends[1 - end])),
-            }
+    fn link(&self, end: LinkEnd) -> SiteLink {
+        let direction = |from: LinkEnd| LinkId((2 * from.link + from.end) as u32);
+        let reaches = self.underlay.reached_by(end).into_iter().map(|(address, node)| (address, node_id(node)));
+        SiteLink {
+            name: self.network.links[end.link].name.clone(),
+            out: direction(end),
+            back: direction(end.other()),
+            address: end.address(),
+            reaches: reaches.collect(),
         }
-        found
     }
-}
-
-/// The address of a link's end.
-fn address(link: usize, end: usize) -> Ipv4Addr {
-    Ipv4Addr::from(FIRST_ADDRESS + (4 * link + 1 + end) as u32)
 }
 
 fn bytes(rng: &mut Rng) -> [u8; 32] {

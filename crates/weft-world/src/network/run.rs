@@ -99,14 +99,14 @@ pub(super) fn run_watched(
     let mut timeline = Timeline::new(network);
     let (warmup, end) = (Instant::ZERO + network.warmup, Instant::ZERO + network.duration);
     advance(&mut timeline, built, warmup);
-    timeline.marks.note(network, built);
+    timeline.note(network, built);
     let hops_before = start_counting(built);
     let losses_before = loops::start_counting(built);
     let senders = |built: &Built| built.flows.iter().map(|flow| sender(&built.simulator, flow)).collect();
     let senders_before = senders(built);
     let before: Vec<u64> = built.flows.iter().zip(&network.flows).map(|(b, f)| delivered(built, b, f)).collect();
     advance(&mut timeline, built, end);
-    timeline.marks.note(network, built);
+    timeline.note(network, built);
     let counted = end - warmup;
     let disturbances = timeline.marks.results(network);
     let flows: Vec<FlowResult> = (built.flows.iter().zip(&network.flows).zip(before))

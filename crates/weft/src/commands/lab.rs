@@ -1,28 +1,42 @@
 //! `weft lab`: scenarios, and cuts, on this machine's kernel.
 
 use super::show::json;
+use super::sim::save_network;
 use crate::cli::{FailoverArguments, ScenarioOptions};
 use crate::outcome::{Failure, Outcome};
 use std::io::IsTerminal as _;
 use std::path::Path;
 use std::time::Duration;
-use weft_lab::{FailoverOptions, LabError, RunOptions};
-use weft_scenario::{Scenario, Sweep};
+use weft_lab::{FailoverOptions, LabError, NetworkRuns, RunOptions};
+use weft_scenario::{AnyScenario, Scenario, Sweep};
 
 /// Runs the scenario in `file`; the result as a table, or as JSON.
 pub fn run(file: &Path, options: &ScenarioOptions) -> Result<Outcome, Failure> {
-    let scenario = Scenario::parse(&read(file)?, &name(file)).map_err(refused)?;
     let options_of_run = run_options(options);
-    let cells = scenario.cells();
-    let results =
-        cells.iter().map(|cell| weft_lab::run(cell, &options_of_run)).collect::<Result<Vec<_>, _>>().map_err(failed)?;
-    match &results[..] {
-        [result] if options.json => print!("{}", json(result)?),
-        results if options.json => print!("{}", json(&results)?),
-        [result] => print!("{}", weft_report::run_table(result)),
-        results => print!("{}", weft_report::grid_table(&scenario, results)),
+    match AnyScenario::parse(&read(file)?, &name(file)).map_err(refused)? {
+        AnyScenario::Pair(scenario) => print!("{}", run_cells(&scenario, options, &options_of_run)?),
+        AnyScenario::Network(network) => {
+            let NetworkRuns { result, series } = weft_lab::run_network(&network, &options_of_run).map_err(failed)?;
+            if let Some(out) = &options.out {
+                save_network(out, &network, &result, &series)?;
+            }
+            print!("{}", if options.json { json(&result)? } else { weft_report::run_table(&result) });
+        }
     }
     Ok(Outcome::Well)
+}
+
+/// Runs a scenario of two nodes at each point of its grid; the results as text.
+fn run_cells(scenario: &Scenario, options: &ScenarioOptions, options_of_run: &RunOptions) -> Result<String, Failure> {
+    let cells = scenario.cells();
+    let results =
+        cells.iter().map(|cell| weft_lab::run(cell, options_of_run)).collect::<Result<Vec<_>, _>>().map_err(failed)?;
+    Ok(match &results[..] {
+        [result] if options.json => json(result)?,
+        results if options.json => json(&results)?,
+        [result] => weft_report::run_table(result),
+        results => weft_report::grid_table(scenario, results),
+    })
 }
 
 /// Runs the sweep in `file`; it fails when one of its mixes does.

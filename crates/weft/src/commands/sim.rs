@@ -3,6 +3,7 @@
 use super::show::json;
 use crate::cli::SimOptions;
 use crate::outcome::{Failure, Outcome};
+use std::collections::BTreeMap;
 use std::io::{IsTerminal as _, Write as _};
 use std::path::Path;
 use toml::{Table, Value};
@@ -87,15 +88,26 @@ fn run_network(network: &Network, options: &SimOptions) -> Result<RunResult, Fai
     )
     .map_err(Failure::new)?;
     if let Some(out) = &options.run.out {
-        let file = out.join(format!("{}.json", network.name));
-        std::fs::write(&file, json(&result)?).map_err(|why| cannot_write(&file, &why))?;
-        for (stem, series) in series {
-            let file = out.join(format!("{stem}.svg"));
-            charts_picture(&file, &stem, &network.description, &charts(&series))
-                .map_err(|why| cannot_write(&file, &why))?;
-        }
+        save_network(out, network, &result, &series)?;
     }
     Ok(result)
+}
+
+/// The result, and a picture of each run.
+pub(super) fn save_network(
+    out: &Path,
+    network: &Network,
+    result: &RunResult,
+    series: &BTreeMap<String, Vec<Series>>,
+) -> Result<(), Failure> {
+    let file = out.join(format!("{}.json", network.name));
+    std::fs::create_dir_all(out).map_err(|why| cannot_write(out, &why))?;
+    std::fs::write(&file, json(result)?).map_err(|why| cannot_write(&file, &why))?;
+    for (stem, series) in series {
+        let file = out.join(format!("{stem}.svg"));
+        charts_picture(&file, stem, &network.description, &charts(series)).map_err(|why| cannot_write(&file, &why))?;
+    }
+    Ok(())
 }
 
 fn eyes(options: &SimOptions) -> Eyes {

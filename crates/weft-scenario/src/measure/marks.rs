@@ -1,26 +1,23 @@
 //! What flows got while something was wrong.
 
-use super::build::Built;
-use super::run::delivered;
+use crate::{Action, Directions, DisturbanceResult, GroupGoodput, Network, NetworkEvent, Target};
 use std::collections::BTreeMap;
-use weft_scenario::{Action, Directions, DisturbanceResult, GroupGoodput, Network, NetworkEvent, Target};
-use weft_units::{Duration, Instant};
+use std::time::Duration;
 
 /// More names than this are not listed.
 const NAMED: usize = 3;
 
-/// From when to when.
-type Span = (Instant, Instant);
+/// From when to when, from the beginning of the run.
+type Span = (Duration, Duration);
 
 /// What flows had at the moments at which something changed.
-#[derive(Default)]
-pub(super) struct Marks(BTreeMap<Instant, Vec<u64>>);
+#[derive(Clone, Debug, Default)]
+pub struct Marks(BTreeMap<Duration, Vec<u64>>);
 
 impl Marks {
-    /// Notes what has arrived by now.
-    pub fn note(&mut self, network: &Network, built: &Built) {
-        let flows = built.flows.iter().zip(&network.flows);
-        self.0.insert(built.simulator.now(), flows.map(|(flow, spec)| delivered(built, flow, spec)).collect());
+    /// Notes the payload bytes that each flow had delivered by a moment of the run.
+    pub fn note(&mut self, at: Duration, delivered: Vec<u64>) {
+        self.0.insert(at, delivered);
     }
 
     /// What each `[[event]]` left to flows, all its repetitions together, and undisturbed time, if the scenario has events.
@@ -37,7 +34,7 @@ impl Marks {
             disturbed.extend(spans);
         }
         results.sort_by(|a, b| a.at_s.total_cmp(&b.at_s));
-        let marks: Vec<Instant> = self.0.keys().copied().collect();
+        let marks: Vec<Duration> = self.0.keys().copied().collect();
         let steps = marks.iter().zip(marks.iter().skip(1)).map(|(from, to)| (*from, *to));
         let is_quiet = |(from, to): &Span| !disturbed.iter().any(|(begin, end)| from < end && begin < to);
         let quiet: Vec<Span> = steps.filter(is_quiet).collect();
@@ -49,7 +46,7 @@ impl Marks {
 
     /// When an event is on: its own time, or until something changes; not if the run is over before.
     fn span(&self, event: &NetworkEvent) -> Option<Span> {
-        let from = Instant::ZERO + event.at;
+        let from = event.at;
         let lasting = event.lasting.map(|time| from + time);
         let next = self.0.range(from + Duration::from_nanos(1)..).next().map(|(at, _)| *at);
         let last = self.0.keys().next_back().copied();
@@ -59,8 +56,8 @@ impl Marks {
 
     fn result(&self, network: &Network, what: String, times: &[Span]) -> DisturbanceResult {
         let lasted_s: f64 = times.iter().map(|(from, to)| (*to - *from).as_secs_f64()).sum();
-        let at_s = times.first().map_or(0.0, |(from, _)| (*from - Instant::ZERO).as_secs_f64());
-        let had = |at: &Instant, flow: usize| self.0.get(at).and_then(|flows| flows.get(flow)).copied().unwrap_or(0);
+        let at_s = times.first().map_or(0.0, |(from, _)| from.as_secs_f64());
+        let had = |at: &Duration, flow: usize| self.0.get(at).and_then(|flows| flows.get(flow)).copied().unwrap_or(0);
         let got = |flow| times.iter().map(|(from, to)| had(to, flow).saturating_sub(had(from, flow))).sum::<u64>();
         let flows = groups(network).into_iter().map(|(name, flows)| GroupGoodput {
             name,

@@ -1,0 +1,57 @@
+//! What a kernel cannot be, or the lab does not make of it.
+
+use crate::LabError;
+use weft_scenario::{CongestionControl, Discipline, Network, NetworkVariant, Routes, TcpSpec, Traffic, VpnService};
+
+/// Refuses what would be something else than the scenario says.
+pub(super) fn check(network: &Network, variants: &[&NetworkVariant]) -> Result<(), LabError> {
+    let refuse = |what: String| Err(LabError::Scenario(format!("{what}: `weft sim run` has it, the lab does not")));
+    if let Some(vpn) = network.vpns.first() {
+        let kind = if matches!(vpn.service, VpnService::BestEffort) { "a VPN" } else { "a VPN with a promise" };
+        return refuse(format!("`{}` is {kind} of a network", vpn.name));
+    }
+    for link in &network.links {
+        if [&link.up, &link.down].into_iter().any(|direction| direction.discipline != Discipline::DropTail) {
+            return refuse(format!("link `{}` has a queue other than drop-tail", link.name));
+        }
+    }
+    for flow in &network.flows {
+        if matches!(flow.traffic, Traffic::ShortFlows { .. } | Traffic::RequestResponse { .. } | Traffic::Ping { .. }) {
+            return refuse(format!("flow `{}` is of a kind that only hosts in virtual time have", flow.name));
+        }
+    }
+    for variant in variants {
+        let name = &variant.name;
+        if variant.routing.routes != Routes::Shortest {
+            return refuse(format!("variant `{name}` has routes other than the shortest"));
+        }
+        if variant.proxy.is_some() {
+            return refuse(format!("variant `{name}` has proxies"));
+        }
+        for flow in network.flows.iter().filter(|flow| flow.traffic.is_tcp()) {
+            let tcp = variant.tcp_of(flow);
+            if (TcpSpec { congestion: CongestionControl::Cubic, ..tcp }) != TcpSpec::default() {
+                let what = "asks for a TCP that is not the kernel's; `congestion` alone may be chosen";
+                return refuse(format!("flow `{}` of variant `{name}` {what}", flow.name));
+            }
+            if congestion(&tcp).is_none() {
+                return refuse(format!(
+                    "flow `{}` of variant `{name}` has no congestion control of the kernel's",
+                    flow.name
+                ));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The kernel's name of a congestion control.
+pub(super) fn congestion(tcp: &TcpSpec) -> Option<&'static str> {
+    match tcp.congestion {
+        CongestionControl::Reno => Some("reno"),
+        CongestionControl::Cubic => Some("cubic"),
+        CongestionControl::Bic => Some("bic"),
+        CongestionControl::Bbr => Some("bbr"),
+        CongestionControl::ExplicitRate => None,
+    }
+}

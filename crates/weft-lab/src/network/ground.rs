@@ -1,0 +1,67 @@
+//! A network's nodes and links come to life, with static routes.
+
+use super::routes::{batches, interface};
+use crate::LabError;
+use crate::emulator::{DirectionSpec, Emulator, EmulatorHandle, EndSpec, LinkSpec};
+use crate::net::{Lab, Node};
+use crate::scratch::Scratch;
+use crate::world::emulated;
+use std::fs;
+use std::path::PathBuf;
+use weft_scenario::{CostMetric, LinkDirection, LinkEnd, Network, NetworkLink, Traces};
+
+const LINK_MTU: u16 = 1500;
+
+/// Namespaces and emulated links.
+pub(super) struct Ground {
+    emulator: Emulator,
+    /// In the scenario's order.
+    pub nodes: Vec<Node>,
+    scratch: Scratch,
+    _lab: Lab,
+}
+
+impl Ground {
+    pub fn build(network: &Network, cost: CostMetric, traces: &Traces, seed: u64) -> Result<Ground, LabError> {
+        let lab = Lab::new()?;
+        let nodes = network.nodes.iter().map(|name| lab.node(name)).collect::<Result<Vec<Node>, _>>()?;
+        let links = (0..network.links.len()).map(|link| link_spec(network, &nodes, link, traces));
+        let emulator = Emulator::start(links.collect::<Result<_, LabError>>()?, seed)?;
+        let ground = Ground { emulator, nodes, scratch: Scratch::new()?, _lab: lab };
+        for (node, batch) in ground.nodes.iter().zip(batches(network, cost)) {
+            let file = ground.file(&format!("{node}.routes"));
+            fs::write(&file, batch)?;
+            node.ip(&format!("-batch {}", file.display()))?;
+            node.sysctl("net.ipv4.ip_forward", "1")?;
+        }
+        Ok(ground)
+    }
+
+    /// A file in its scratch directory.
+    pub fn file(&self, name: &str) -> PathBuf {
+        self.scratch.path().join(name)
+    }
+
+    pub fn emulator(&self) -> EmulatorHandle {
+        self.emulator.handle()
+    }
+}
+
+fn link_spec(network: &Network, nodes: &[Node], link: usize, traces: &Traces) -> Result<LinkSpec, LabError> {
+    let missing = || LabError::Scenario(format!("link {link} leads nowhere"));
+    let description = network.links.get(link).ok_or_else(missing)?;
+    let end = |end: usize| {
+        let node = description.ends.get(end).and_then(|node| nodes.get(*node)).ok_or_else(missing)?;
+        let (interface, address) = (interface(network, link), LinkEnd { link, end }.address());
+        Ok::<_, LabError>(EndSpec { node: node.clone(), interface, ipv4: Some(address), ipv6: None })
+    };
+    let [forward, backward] = directions(description, traces)?;
+    Ok(LinkSpec { ends: [end(0)?, end(1)?], mtu: LINK_MTU, forward, backward })
+}
+
+/// Both directions of a link for the emulator, up first.
+pub(super) fn directions(link: &NetworkLink, traces: &Traces) -> Result<[DirectionSpec; 2], LabError> {
+    let base_rtt = link.up.spec.delay + link.down.spec.delay;
+    let one = |direction: &LinkDirection| emulated(&direction.spec, base_rtt, traces);
+    Ok([one(&link.up)?, one(&link.down)?])
+}

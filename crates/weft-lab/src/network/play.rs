@@ -1,0 +1,140 @@
+//! One run of one variant.
+
+use super::ground::Ground;
+use super::routes::own_address;
+use super::timeline::Timeline;
+use super::traffic::{self, Place, Sink};
+use super::wefts::{self, inner_address};
+use crate::options::RunOptions;
+use crate::{LabError, interrupt, sampler};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+use weft_scenario::{Network, NetworkVariant, Series, Traces, VariantRun};
+use weft_units::Rng;
+
+/// Time for servers to start before the run begins.
+const LEAD: Duration = Duration::from_millis(700);
+const FIRST_PORT: u16 = 5_201;
+/// Between two points of the series.
+const STEP: Duration = Duration::from_secs(1);
+
+/// What a run gave.
+pub(super) struct Played {
+    pub run: VariantRun,
+    /// Goodput of each flow.
+    pub series: Vec<Series>,
+    /// Whether the emulator kept up, so that the run may be reported.
+    pub is_sound: bool,
+}
+
+/// Runs `variant` once; `tick` is told the time into the run.
+pub(super) fn play(
+    network: &Network,
+    variant: &NetworkVariant,
+    traces: &Traces,
+    seed: u64,
+    options: &RunOptions,
+    tick: &(dyn Fn(Duration) + Sync),
+) -> Result<Played, LabError> {
+    let ground = Ground::build(network, variant.routing.cost, traces, seed)?;
+    let _daemons = match &variant.overlay {
+        None => Vec::new(),
+        Some(used) => {
+            let missing = || LabError::Missing("the weft program is not there".into());
+            wefts::start(network, used, &ground, options.weft_binary.as_deref().ok_or_else(missing)?)?
+        }
+    };
+    let sinks: Vec<Sink> = network.flows.iter().map(|_| Sink::default()).collect();
+    let over = AtomicBool::new(false);
+    let epoch = Instant::now() + LEAD;
+    let places = places(network, variant, &ground, &sinks, &over, epoch, &Rng::new(seed))?;
+    let timeline = Timeline::new(network, ground.emulator(), traces, &sinks)?;
+    let emulator = ground.emulator();
+    let (marked, links, series) = thread::scope(|scope| {
+        let clock = scope.spawn(|| {
+            interrupt::sleep_until(epoch)?;
+            sampler::sample(&emulator, epoch, network.warmup..network.duration, &over, tick)
+        });
+        let recorder = scope.spawn(|| record(network, &sinks, epoch, &over));
+        let flows: Vec<_> = places.iter().map(|place| scope.spawn(|| traffic::run(place))).collect();
+        let marked = timeline.play(epoch);
+        // Sinks hear what is still under way for as long as sources leave them.
+        over.store(true, Ordering::Relaxed);
+        let flows = flows.into_iter().map(|flow| flow.join().unwrap_or(Err(LabError::Interrupted)));
+        let failed = flows.filter_map(Result::err).next();
+        let links = clock.join().unwrap_or(Err(LabError::Interrupted));
+        let series = recorder.join().unwrap_or_default();
+        match failed {
+            Some(error) => Err(error),
+            None => Ok((marked?, links?, series)),
+        }
+    })?;
+    interrupt::check()?;
+    let (marks, before) = marked;
+    let counted = network.duration - network.warmup;
+    let flows = network.flows.iter().zip(&sinks).enumerate();
+    let flows: Vec<_> = flows
+        .map(|(number, (flow, sink))| sink.result(flow, before.get(number).copied().unwrap_or(0), counted))
+        .collect();
+    let bulk = network.flows.iter().zip(&flows).filter(|(flow, _)| flow.traffic.is_tcp());
+    let run = VariantRun {
+        goodput_bps: bulk.filter_map(|(_, result)| result.goodput_bps).sum(),
+        flows,
+        links: links.results(network.links.iter().map(|link| link.name.as_str())),
+        disturbances: marks.results(network),
+        lateness_ms_p999: links.lateness_ms(),
+        ..VariantRun::default()
+    };
+    Ok(Played { run, series, is_sound: links.is_sound() })
+}
+
+fn places<'a>(
+    network: &'a Network,
+    variant: &NetworkVariant,
+    ground: &'a Ground,
+    sinks: &'a [Sink],
+    over: &'a AtomicBool,
+    epoch: Instant,
+    rng: &Rng,
+) -> Result<Vec<Place<'a>>, LabError> {
+    let missing = || LabError::Scenario("a flow ends nowhere".into());
+    let node = |number: usize| ground.nodes.get(number).ok_or_else(missing);
+    let place = |(number, (flow, sink)): (usize, (&'a _, &'a _))| {
+        let flow: &weft_scenario::NetworkFlow = flow;
+        Ok(Place {
+            flow,
+            tcp: variant.tcp_of(flow),
+            from: node(flow.from)?,
+            to: node(flow.to)?,
+            address: if variant.overlay.is_some() { inner_address(flow.to) } else { own_address(flow.to) },
+            port: FIRST_PORT + number as u16,
+            epoch,
+            rng: rng.split(number as u64),
+            over,
+            sink,
+        })
+    };
+    network.flows.iter().zip(sinks).enumerate().map(place).collect()
+}
+
+/// What each flow gets, second by second.
+fn record(network: &Network, sinks: &[Sink], epoch: Instant, over: &AtomicBool) -> Vec<Series> {
+    let empty =
+        |flow: &weft_scenario::NetworkFlow| Series { name: flow.name.clone(), unit: "bit/s", points: Vec::new() };
+    let mut series: Vec<Series> = network.flows.iter().map(empty).collect();
+    let mut before: Vec<u64> = vec![0; sinks.len()];
+    let mut due = epoch;
+    while !over.load(Ordering::Relaxed) && due < epoch + network.duration {
+        due += STEP;
+        if interrupt::sleep_until(due).is_err() {
+            break;
+        }
+        for ((series, sink), before) in series.iter_mut().zip(sinks).zip(&mut before) {
+            let now = sink.bytes();
+            series.points.push(((due - epoch).as_secs_f64(), now.saturating_sub(*before) as f64 * 8.0));
+            *before = now;
+        }
+    }
+    series
+}

@@ -1,0 +1,104 @@
+//! Static routes: the shortest, of equal ones that over the link which comes first.
+
+use std::fmt::Write;
+use std::net::Ipv4Addr;
+use weft_scenario::{CostMetric, LinkEnd, Network, Underlay};
+use weft_sim::NodeId;
+use weft_sim::topology::{Graph, RouteTable, graph_of, shortest_routes};
+
+/// Nodes' own addresses: 10.98.0.0/16, on loopback.
+const OWN: [u8; 2] = [10, 98];
+/// Of links' ends (RFC 6598).
+const LINKS: &str = "100.64.0.0/10";
+const HOSTS_PER_NET: usize = 250;
+
+/// A node's own address in the network that begins with `first`.
+pub(super) fn address_in(first: [u8; 2], node: usize) -> Ipv4Addr {
+    Ipv4Addr::new(first[0], first[1], (node / HOSTS_PER_NET) as u8, (node % HOSTS_PER_NET + 1) as u8)
+}
+
+/// A node's own address, without weft.
+pub(super) fn own_address(node: usize) -> Ipv4Addr {
+    address_in(OWN, node)
+}
+
+/// What `ip -batch` has to do at each node.
+pub(super) fn batches(network: &Network, cost: CostMetric) -> Vec<String> {
+    let (graph, underlay) = (graph_of(network, cost), Underlay::new(network));
+    let tables = shortest_routes(&graph);
+    let routers = routers_only(network, cost);
+    let among_routers = shortest_routes(&routers);
+    (0..network.nodes.len())
+        .map(|node| {
+            let mut batch = format!("address add {}/32 dev lo\n", own_address(node));
+            for other in (0..network.nodes.len()).filter(|other| *other != node) {
+                if let Some(next) = next_hop(&graph, &tables, node, other) {
+                    let way = way(network, next);
+                    let _ = writeln!(batch, "route add {}/32 {way} src {}", own_address(other), own_address(node));
+                }
+            }
+            match network.overlay.has(node) {
+                true => to_routers(network, &underlay, node, &mut batch),
+                false if network.overlay.nodes.is_empty() => {}
+                false => to_links(network, &underlay, (&routers, &among_routers), node, &mut batch),
+            }
+            batch
+        })
+        .collect()
+}
+
+/// By each of its links to a router a node with weft reaches all links' ends: it says by which.
+fn to_routers(network: &Network, underlay: &Underlay<'_>, node: usize, batch: &mut String) {
+    let leads_to_router = |end: &&LinkEnd| !network.overlay.has(underlay.node_at(end.other()));
+    for end in underlay.ends_at(node).iter().filter(leads_to_router) {
+        let _ = writeln!(batch, "route add {LINKS} {} metric {}", way(network, *end), end.link + 1);
+    }
+}
+
+/// A router reaches links' ends over routers alone.
+fn to_links(
+    network: &Network,
+    underlay: &Underlay<'_>,
+    (graph, tables): (&Graph, &[RouteTable]),
+    node: usize,
+    batch: &mut String,
+) {
+    for (link, description) in network.links.iter().enumerate().filter(|(_, link)| !link.ends.contains(&node)) {
+        let Some(router) = description.ends.into_iter().find(|end| !network.overlay.has(*end)) else { continue };
+        let Some(next) = next_hop(graph, tables, node, router) else { continue };
+        for end in underlay.ends_at(router).iter().filter(|end| end.link == link) {
+            let way = way(network, next);
+            let _ =
+                writeln!(batch, "route add {}/32 {way}\nroute add {}/32 {way}", end.address(), end.other().address());
+        }
+    }
+}
+
+/// The network without its nodes with weft.
+fn routers_only(network: &Network, cost: CostMetric) -> Graph {
+    let mut routers = network.clone();
+    routers.links.iter_mut().for_each(|link| {
+        if link.ends.iter().any(|end| network.overlay.has(*end)) {
+            link.cost = Some(u32::MAX);
+        }
+    });
+    graph_of(&routers, cost)
+}
+
+/// The near end of the link by which `node` reaches `to`.
+fn next_hop(graph: &Graph, tables: &[RouteTable], node: usize, to: usize) -> Option<LinkEnd> {
+    let hop = tables.get(node)?.towards(NodeId(to as u32)).first()?;
+    let direction = hop.link.index();
+    debug_assert_eq!(graph.edge(hop.link).from.index(), node);
+    Some(LinkEnd { link: direction / 2, end: direction % 2 })
+}
+
+fn way(network: &Network, near: LinkEnd) -> String {
+    format!("via {} dev {}", near.other().address(), interface(network, near.link))
+}
+
+/// The name of a link's interfaces: the link's, where Linux allows it.
+pub(super) fn interface(network: &Network, link: usize) -> String {
+    let name = network.links.get(link).map_or("", |link| link.name.as_str());
+    if name.len() < 16 && name != "lo" { name.to_owned() } else { format!("link{link}") }
+}

@@ -1,0 +1,120 @@
+//! A whole scenario: every variant, every repeat, in turn, and the result.
+
+use super::check::check;
+use super::play::{Played, play};
+use crate::options::RunOptions;
+use crate::progress::Progress;
+use crate::{LabError, interrupt, net, scratch};
+use std::collections::BTreeMap;
+use weft_scenario::{
+    Network, NetworkVariant, RunResult, SCHEMA, Series, Skipped, Traces, VariantResult, VariantRun, nearest,
+};
+
+/// How often a run in which the emulator was late is made again.
+const LATE_REPEATS: u32 = 2;
+
+/// What a network's runs gave.
+#[derive(Clone, Debug)]
+pub struct NetworkRuns {
+    /// The result.
+    pub result: RunResult,
+    /// Goodput of flows over time, by scenario, variant and run.
+    pub series: BTreeMap<String, Vec<Series>>,
+}
+
+/// Runs a network on this machine's kernel: a namespace for each node, real sockets, and the real program where the variant has an
+/// overlay.
+///
+/// Call it from a process that has started no thread yet where that process is not root (see [`crate::net::acquire_privilege`]).
+///
+/// # Errors
+/// When the network has what a kernel or the lab has not, cannot be built, or the user interrupts. A variant whose program is not there
+/// is listed in [`RunResult::skipped`].
+pub fn run_network(network: &Network, options: &RunOptions) -> Result<NetworkRuns, LabError> {
+    net::acquire_privilege()?;
+    interrupt::watch();
+    scratch::remove_stale();
+    let variants = wanted(network, &options.variants)?;
+    check(network, &variants)?;
+    let traces = network.load_traces(options.traces.as_deref()).map_err(|why| LabError::Scenario(why.to_string()))?;
+    let repeats = options.repeat.unwrap_or(network.repeats).max(1);
+    let progress = Progress::new(options.progress, variants.len() * repeats as usize, network.duration);
+    let mut runs: BTreeMap<&str, Vec<VariantRun>> = BTreeMap::new();
+    let (mut series, mut skipped, mut number) = (BTreeMap::new(), Vec::<Skipped>::new(), 0);
+    for repeat in 0..repeats {
+        for variant in &variants {
+            progress.begin(number, format!("{} {}/{repeats}", variant.name, repeat + 1));
+            number += 1;
+            if skipped.iter().any(|skipped| skipped.name == variant.name) {
+                continue;
+            }
+            match sound(network, variant, &traces, repeat, options, &progress, number - 1) {
+                Ok(played) => {
+                    runs.entry(&variant.name).or_default().push(played.run);
+                    series.insert(format!("{}-{}-{}", network.name, variant.name, repeat + 1), played.series);
+                }
+                Err(LabError::Missing(reason)) => {
+                    progress.say(&format!("{} is skipped: {reason}", variant.name));
+                    skipped.push(Skipped { name: variant.name.clone(), reason });
+                }
+                Err(error) => return Err(error),
+            }
+        }
+    }
+    let of = |variant: &&NetworkVariant| {
+        Some(VariantResult::from_runs(variant.name.clone(), None, runs.remove(variant.name.as_str())?))
+    };
+    let result = RunResult {
+        schema: SCHEMA,
+        scenario: network.name.clone(),
+        world: "lab".into(),
+        seed: network.seed,
+        duration_s: network.duration.as_secs_f64(),
+        warmup_s: network.warmup.as_secs_f64(),
+        repeats,
+        bound_bps: 0.0,
+        variants: variants.iter().filter_map(of).collect(),
+        skipped,
+    };
+    Ok(NetworkRuns { result, series })
+}
+
+/// One run in which the emulator kept up, or the last of those in which it did not.
+fn sound(
+    network: &Network,
+    variant: &NetworkVariant,
+    traces: &Traces,
+    repeat: u32,
+    options: &RunOptions,
+    progress: &Progress,
+    number: usize,
+) -> Result<Played, LabError> {
+    let seed = network.seed.wrapping_add(u64::from(repeat));
+    let mut late = 0;
+    loop {
+        let played = play(network, variant, traces, seed, options, &|into| progress.tick(number, into))?;
+        if played.is_sound {
+            return Ok(played);
+        }
+        let verdict = if late == LATE_REPEATS { "reported all the same" } else { "run again" };
+        let lateness_ms = played.run.lateness_ms_p999;
+        let what = format!("{}: the machine was busy (p99.9 lateness {lateness_ms:.1} ms)", variant.name);
+        progress.say(&format!("{what}: {verdict}"));
+        if late == LATE_REPEATS {
+            return Ok(played);
+        }
+        late += 1;
+    }
+}
+
+fn wanted<'a>(network: &'a Network, chosen: &[String]) -> Result<Vec<&'a NetworkVariant>, LabError> {
+    let find = |name: &String| {
+        let names = || network.variants.iter().map(|variant| variant.name.as_str());
+        network.variants.iter().find(|variant| variant.name == *name).ok_or_else(|| {
+            let hint = nearest(name, names()).map_or(String::new(), |known| format!("; did you mean `{known}`?"));
+            let list = names().collect::<Vec<_>>().join(", ");
+            LabError::Scenario(format!("there is no variant `{name}` (the scenario has {list}){hint}"))
+        })
+    };
+    if chosen.is_empty() { Ok(network.variants.iter().collect()) } else { chosen.iter().map(find).collect() }
+}

@@ -1,0 +1,113 @@
+//! TCP connections: one that sends all it can, or one after another.
+
+use super::check::congestion;
+use super::traffic::{LOOK, Place};
+use crate::LabError;
+use crate::apps::set_congestion;
+use std::io::{self, ErrorKind, Read, Write};
+use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::sync::mpsc::SyncSender;
+use std::thread;
+use std::time::Duration;
+
+const CHUNK: usize = 64 * 1024;
+/// Then it is tried anew: time for four SYNs.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(20);
+
+/// Takes what comes, on connections one beside another, until the run is over.
+pub(super) fn receive(place: &Place<'_>, ready: &SyncSender<()>) -> Result<(), LabError> {
+    let listener = TcpListener::bind((Ipv4Addr::UNSPECIFIED, place.port))?;
+    listener.set_nonblocking(true)?;
+    let _ = ready.send(());
+    thread::scope(|scope| {
+        while !place.is_over() {
+            match listener.accept() {
+                Ok((stream, _)) => drop(scope.spawn(|| drain(place, stream))),
+                Err(_) => thread::sleep(Duration::from_millis(5)),
+            }
+        }
+        Ok(())
+    })
+}
+
+fn drain(place: &Place<'_>, mut stream: TcpStream) -> io::Result<()> {
+    stream.set_nonblocking(false)?;
+    stream.set_read_timeout(Some(LOOK))?;
+    let mut chunk = vec![0; CHUNK];
+    while !place.is_over() {
+        match stream.read(&mut chunk) {
+            Ok(0) => return Ok(()),
+            Ok(read) => place.sink.came(read as u64, None),
+            Err(error) if is_early(&error) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}
+
+/// Sends `bytes`, or what it can; with a pause again and again.
+pub(super) fn send(place: &Place<'_>, bytes: Option<u64>, pause: Option<Duration>) -> Result<(), LabError> {
+    while place.left().is_some() {
+        if transfer(place, bytes).is_err() && place.left().is_some() {
+            place.sink.broke();
+        }
+        let (Some(pause), Some(left)) = (pause, place.left()) else { break };
+        thread::sleep(pause.min(left));
+    }
+    Ok(())
+}
+
+fn transfer(place: &Place<'_>, bytes: Option<u64>) -> io::Result<()> {
+    let Some(mut stream) = connect(place)? else { return Ok(()) };
+    if let Some(name) = congestion(&place.tcp) {
+        set_congestion(&stream, name)?;
+    }
+    stream.set_write_timeout(Some(LOOK))?;
+    stream.set_read_timeout(Some(LOOK))?;
+    let chunk = vec![0x5a; CHUNK];
+    let mut rest = bytes.unwrap_or(u64::MAX);
+    while rest > 0 {
+        if place.left().is_none() {
+            return Ok(());
+        }
+        let part = chunk.get(..rest.min(CHUNK as u64) as usize).unwrap_or(&chunk);
+        match stream.write(part) {
+            Ok(sent) => rest -= sent as u64,
+            Err(error) if is_early(&error) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    stream.shutdown(Shutdown::Write)?;
+    // The other end closes when it has all.
+    while place.left().is_some() {
+        match stream.read(&mut [0]) {
+            Ok(_) => return Ok(()),
+            Err(error) if is_early(&error) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}
+
+/// A connection, as soon as there is one; none if the flow is over before.
+fn connect(place: &Place<'_>) -> io::Result<Option<TcpStream>> {
+    let there = SocketAddr::new(place.address.into(), place.port);
+    while let Some(left) = place.left() {
+        match TcpStream::connect_timeout(&there, left.min(CONNECT_TIMEOUT)) {
+            Ok(stream) => return Ok(Some(stream)),
+            Err(error) if is_early(&error) || is_cut_off(&error) => thread::sleep(LOOK),
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(None)
+}
+
+/// No way leads there now.
+fn is_cut_off(error: &io::Error) -> bool {
+    matches!(error.kind(), ErrorKind::HostUnreachable | ErrorKind::NetworkUnreachable)
+}
+
+/// The time to look was over before anything happened.
+fn is_early(error: &io::Error) -> bool {
+    matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::Interrupted)
+}

@@ -1,0 +1,131 @@
+//! A network's flows: real sockets of the kernel, from threads of this process.
+
+use super::{datagrams, tcp};
+use crate::LabError;
+use crate::interrupt;
+use crate::net::Node;
+use std::net::Ipv4Addr;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+use weft_scenario::{FlowResult, NetworkFlow, TcpSpec, Traffic, percentile};
+use weft_units::Rng;
+
+/// Sockets are looked at at least so often whether the run is over.
+pub(super) const LOOK: Duration = Duration::from_millis(100);
+
+/// Where a flow runs.
+pub(super) struct Place<'a> {
+    pub flow: &'a NetworkFlow,
+    pub tcp: TcpSpec,
+    pub from: &'a Node,
+    pub to: &'a Node,
+    /// That of `to`.
+    pub address: Ipv4Addr,
+    /// A TCP or UDP port of its own.
+    pub port: u16,
+    /// The beginning of the run.
+    pub epoch: Instant,
+    pub rng: Rng,
+    pub over: &'a AtomicBool,
+    pub sink: &'a Sink,
+}
+
+impl Place<'_> {
+    /// Waits for its beginning: by its spread later than asked for.
+    pub fn wait(&self) -> Result<(), LabError> {
+        let spread = self.flow.spread.mul_f64(self.rng.split(1).unit());
+        interrupt::sleep_until(self.epoch + self.flow.start + spread)
+    }
+
+    /// Time until it stops; none if it has, or the run was given up.
+    pub fn left(&self) -> Option<Duration> {
+        let left = (self.epoch + self.flow.stop).saturating_duration_since(Instant::now());
+        (!left.is_zero() && !self.is_over()).then_some(left)
+    }
+
+    pub fn is_over(&self) -> bool {
+        self.over.load(Ordering::Relaxed) || interrupt::check().is_err()
+    }
+}
+
+/// What has arrived of a flow.
+#[derive(Debug, Default)]
+pub(super) struct Sink {
+    bytes: AtomicU64,
+    resets: AtomicU64,
+    arrivals: Mutex<Arrivals>,
+}
+
+#[derive(Debug, Default)]
+struct Arrivals {
+    last: Option<Instant>,
+    longest_gap: Duration,
+    one_way_ms: Vec<f64>,
+}
+
+impl Sink {
+    /// So many bytes came; of datagrams it is known how long they took.
+    pub fn came(&self, bytes: u64, one_way: Option<Duration>) {
+        self.bytes.fetch_add(bytes, Ordering::Relaxed);
+        let (now, mut arrivals) = (Instant::now(), self.arrivals.lock().unwrap_or_else(PoisonError::into_inner));
+        if let Some(last) = arrivals.last.replace(now) {
+            arrivals.longest_gap = arrivals.longest_gap.max(now - last);
+        }
+        arrivals.one_way_ms.extend(one_way.map(|time| time.as_secs_f64() * 1e3));
+    }
+
+    /// A connection ended that should not have.
+    pub fn broke(&self) {
+        self.resets.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub fn bytes(&self) -> u64 {
+        self.bytes.load(Ordering::Relaxed)
+    }
+
+    /// Gaps and delays count from now on.
+    pub fn mark(&self) {
+        *self.arrivals.lock().unwrap_or_else(PoisonError::into_inner) = Arrivals::default();
+    }
+
+    /// What came in `counted`, at whose beginning it had `before`.
+    pub fn result(&self, flow: &NetworkFlow, before: u64, counted: Duration) -> FlowResult {
+        let arrivals = self.arrivals.lock().unwrap_or_else(PoisonError::into_inner);
+        let delays = |q| percentile(arrivals.one_way_ms.iter().copied(), q);
+        FlowResult {
+            name: flow.name.clone(),
+            goodput_bps: Some(self.bytes().saturating_sub(before) as f64 * 8.0 / counted.as_secs_f64()),
+            longest_gap_ms: arrivals.last.map(|_| arrivals.longest_gap.as_secs_f64() * 1e3),
+            one_way_ms_p50: delays(0.5),
+            one_way_ms_p95: delays(0.95),
+            one_way_ms_p99: delays(0.99),
+            tcp_resets: flow.traffic.is_tcp().then(|| self.resets.load(Ordering::Relaxed) as f64),
+            ..FlowResult::default()
+        }
+    }
+}
+
+/// Runs a flow to its end.
+pub(super) fn run(place: &Place<'_>) -> Result<(), LabError> {
+    thread::scope(|scope| {
+        let (ready, is_ready) = std::sync::mpsc::sync_channel(1);
+        let receiver = scope.spawn(move || {
+            place.to.run(|| match place.flow.traffic.is_tcp() {
+                true => tcp::receive(place, &ready),
+                false => datagrams::receive(place, &ready),
+            })?
+        });
+        // It is there, or has ended with an error.
+        let _ = is_ready.recv();
+        place.wait()?;
+        let sent = place.from.run(|| match place.flow.traffic {
+            Traffic::Ftp { size_bytes } => tcp::send(place, size_bytes, None),
+            Traffic::Http { size_bytes, pause } => tcp::send(place, Some(size_bytes), Some(pause)),
+            _ => datagrams::send(place),
+        })?;
+        receiver.join().unwrap_or(Err(LabError::Interrupted))?;
+        sent
+    })
+}

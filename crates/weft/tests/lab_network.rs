@@ -1,0 +1,88 @@
+//! `weft lab run` of a network with an overlay: the same file as for the simulator, with a daemon on each node.
+
+mod common;
+
+use common::{Dir, has_tun, stderr, stdout, weft};
+use serde_json::Value;
+
+/// A triangle: the direct link, and a way over a relay.
+const TRIANGLE: &str = r#"
+name = "triangle"
+duration = "8 s"
+warmup = "2 s"
+
+[[node]]
+name = "a"
+weft = true
+
+[[node]]
+name = "b"
+weft = true
+
+[[node]]
+name = "relay"
+relay = true
+
+[[link]]
+name = "direct"
+between = ["a", "b"]
+rate = "6 Mbit/s"
+delay = "5 ms"
+
+[[link]]
+name = "left"
+between = ["a", "relay"]
+rate = "6 Mbit/s"
+delay = "5 ms"
+
+[[link]]
+name = "right"
+between = ["relay", "b"]
+rate = "6 Mbit/s"
+delay = "5 ms"
+
+[[tunnel]]
+name = "over"
+between = ["a", "b"]
+via = ["relay"]
+
+[[flow]]
+app = "ftp"
+from = "a"
+to = "b"
+
+[[event]]
+at = "4 s"
+for = "2 s"
+link = "direct"
+cut = "both"
+
+[[variant]]
+name = "static"
+
+[[variant]]
+name = "weft"
+overlay = true
+tunnels = ["over"]
+"#;
+
+#[test]
+fn a_cut_stops_the_static_route_and_not_the_overlay() {
+    if !has_tun() {
+        return;
+    }
+    let dir = Dir::new();
+    dir.write("triangle.toml", TRIANGLE);
+    let file = dir.path("triangle.toml");
+    let out = weft(&["lab", "run", file.to_str().unwrap(), "--json", "--quiet"]);
+    let result: Value = serde_json::from_str(&stdout(&out)).unwrap_or_else(|_| panic!("{}", stderr(&out)));
+    let during_the_cut = |variant: usize| {
+        let cut = &result["variants"][variant]["disturbances"][0];
+        assert_eq!(cut["what"], "cut, direct", "{result}");
+        cut["flows"][0]["goodput_bps"].as_f64().unwrap()
+    };
+    let [plain, weft] = [0, 1].map(during_the_cut);
+    assert!(plain < 0.3e6 && weft > 1e6, "{plain} {weft} {result}");
+    let alone = result["variants"][1]["disturbances"][1]["flows"][0]["goodput_bps"].as_f64();
+    assert!(alone > Some(6e6), "two ways together carry more than one: {result}");
+}
