@@ -271,16 +271,22 @@ impl Peer {
 
     /// Nothing reaches the peer: it may have started anew, and then only a handshake will.
     pub(crate) fn call_again(&self, cx: &mut Context<'_>) {
-        if self.endpoints().next().is_some() && self.usable_paths().next().is_none() {
+        if self.usable_paths().next().is_none() {
+            self.call(cx);
+        }
+    }
+
+    fn call(&self, cx: &mut Context<'_>) {
+        if self.endpoints().next().is_some() {
             let _ = cx.sessions.force_initiate(cx.now, self.id);
         }
     }
 
-    /// Called and not heard since: what was reached may have ended before it could answer.
+    /// Not heard for a while, by any path: it may have begun anew without this session, or ended before it could answer a call.
     pub(crate) fn keep_calling(&self, cx: &mut Context<'_>) {
         let is_silent = self.heard_at.is_none_or(|at| cx.now - at >= CALL_AFTER);
-        if is_silent && !cx.sessions.is_calling(self.id) {
-            self.call_again(cx);
+        if is_silent && !self.usable_paths().any(|path| path.health.answers()) && !cx.sessions.is_calling(self.id) {
+            self.call(cx);
         }
     }
 
