@@ -185,6 +185,14 @@ impl<T> FqCodel<T> {
         })
     }
 
+    /// The flow of the unit that the last [`FqCodel::head`] selected goes behind all others, and keeps what it may still send. False if
+    /// there is no other.
+    pub fn pass_over(&mut self) -> bool {
+        let Some((id, _)) = self.selected.take().filter(|_| self.backlogged > 1) else { return false };
+        self.enter(id, List::Old);
+        true
+    }
+
     /// Selects and takes the next unit.
     pub fn dequeue(&mut self, now: Instant, dropped: &mut impl FnMut(T)) -> Option<Dequeued<T>> {
         self.head(now, dropped)?;
@@ -430,6 +438,24 @@ mod tests {
 
     fn next(q: &mut FqCodel<u32>, at: u64) -> Option<Dequeued<u32>> {
         q.dequeue(ms(at), &mut |_| ())
+    }
+
+    #[test]
+    fn who_is_passed_over_keeps_the_others_from_nothing_and_loses_nothing() {
+        let mut q = filled(QueueConfig::default(), &[(1, 1_000, 50), (2, 1_000, 50), (3, 1_000, 50)]);
+        let mut served = [0u32; 4];
+        for turn in 0..90 {
+            // Flow 1 cannot go on for a while.
+            while q.head(ms(1), &mut |_| ()).is_some_and(|head| head.flow == FlowId(1) && turn < 30) {
+                assert!(q.pass_over());
+            }
+            served[usize::from(q.pop(ms(1)).unwrap().flow.0)] += 1;
+        }
+        assert!(served[1].abs_diff(20) <= 2 && served[2].abs_diff(35) <= 2, "{served:?}");
+        let mut alone = filled(QueueConfig::default(), &[(1, 1_000, 2)]);
+        assert!(!alone.pass_over(), "nothing is selected");
+        alone.head(ms(1), &mut |_| ());
+        assert!(!alone.pass_over(), "there is no other");
     }
 
     #[test]

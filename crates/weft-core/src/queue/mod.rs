@@ -203,6 +203,11 @@ impl<T> FlowQueue<T> {
         each!(self, q => q.pop(now))
     }
 
+    /// Where flows have queues of their own: that of the selected unit lets the others go first, see [`FqCodel::pass_over`].
+    pub fn pass_over(&mut self) -> bool {
+        if let FlowQueue::FqCodel(q) = self { q.pass_over() } else { false }
+    }
+
     /// Selects and takes the next unit.
     pub fn dequeue(&mut self, now: Instant, dropped: &mut impl FnMut(T)) -> Option<Dequeued<T>> {
         self.head(now, dropped)?;

@@ -21,6 +21,9 @@ const DEADLINE_MIN: Duration = Duration::from_millis(100);
 /// but for sparse flows, to which a late SYN or query is worth more than one they repeat themselves (RFC 6298: after 1 s).
 const DEADLINE_SPARSE: Duration = Duration::from_millis(500);
 
+/// So many flows are passed over at most before others are asked again.
+const MOST_PASSES: u32 = 64;
+
 impl Peer {
     /// Moves units to paths until the scheduler holds back or nothing waits that may leave.
     pub(super) fn commit(&mut self, cx: &mut Context<'_>) {
@@ -29,10 +32,11 @@ impl Peer {
         }
         self.grant_loops(cx.now);
         self.refresh_views(cx.now);
-        while self.commit_next(cx) {}
+        let mut passes = MOST_PASSES;
+        while self.commit_next(cx, &mut passes) {}
     }
 
-    fn commit_next(&mut self, cx: &mut Context<'_>) -> bool {
+    fn commit_next(&mut self, cx: &mut Context<'_>, passes: &mut u32) -> bool {
         let (pool, vpns, drops) = (&mut *cx.pool, &mut *cx.vpns, &mut self.totals.queue_drops);
         let mut on_drop = |dropped: Segment| {
             *drops += 1;
@@ -55,7 +59,7 @@ impl Peer {
         }
         let choice = self.scheduler.pick(cx.now, &self.views, UnitView { bytes, flow_hash: hash, urgent });
         if matches!(choice, Choice::Hold | Choice::NoPath) {
-            return false;
+            return choice == Choice::Hold && self.pass_over(passes);
         }
         let Some((taken, marker)) = self.way_in.pop(cx.now) else { return false };
         let mut segment = taken.item;
@@ -80,6 +84,13 @@ impl Peer {
         }
         self.units.release(unit, cx.pool);
         true
+    }
+
+    /// Where a flow keeps to its path, one whose path is full must not hold those of other paths back.
+    fn pass_over(&mut self, passes: &mut u32) -> bool {
+        let may = matches!(self.scheduler, Scheduler::FlowHash(_)) && self.views.iter().any(|v| v.usable && v.room);
+        *passes = passes.saturating_sub(1);
+        may && *passes > 0 && self.way_in.pass_over()
     }
 
     /// Whether the head may leave: its VPN is still open, and some path carries it. If not, it waits or is dropped. It may have been

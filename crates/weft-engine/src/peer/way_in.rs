@@ -97,6 +97,14 @@ impl WayIn {
         }
     }
 
+    /// Lets the flow of the one that [`WayIn::head`] selected wait behind all others; false where there is none, or no telling flows apart.
+    pub(super) fn pass_over(&mut self) -> bool {
+        match self {
+            WayIn::Alone(queue) => queue.pass_over(),
+            WayIn::Shared(_) => false,
+        }
+    }
+
     /// Takes the one that [`WayIn::head`] selected, which does not leave.
     pub(super) fn discard(&mut self, now: Instant) -> Option<Dequeued<Segment>> {
         match self {
