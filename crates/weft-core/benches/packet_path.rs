@@ -19,6 +19,7 @@ fn paths() -> [PathView; 4] {
         backlog: Duration::from_micros(300),
         rate: Rate::from_mbps(mbps),
         delay_us,
+        late_us: 0,
         weight: mbps as u32,
         loss: 0.001,
     };

@@ -164,9 +164,9 @@ fn first_arrival(
     let mut first: Option<FirstArrival> = None;
     for (position, path) in paths.iter().enumerate().filter(|(at, path)| counts(*at, path)) {
         let own_time_ns = own_time_ns(unit.bytes, path);
-        let backlog = if unit.urgent { 0 } else { clamped_ns(path.backlog) };
+        let (backlog, late_us) = if unit.urgent { (0, path.late_us) } else { (clamped_ns(path.backlog), 0) };
         let wait = clamped_ns(path.ready_at.since(now)) + backlog + own_time_ns;
-        let arrival_ns = wait.saturating_add(path.delay_us.saturating_mul(1_000));
+        let arrival_ns = wait.saturating_add(path.delay_us.saturating_add(late_us).saturating_mul(1_000));
         if first.as_ref().is_none_or(|f| arrival_ns < f.arrival_ns) {
             first = Some(FirstArrival { position, arrival_ns });
         }
@@ -210,6 +210,14 @@ mod tests {
         paths[0].ready_at = ms(15);
         assert_eq!(s.pick(ms(4), &paths, URGENT), Choice::Path(1));
         assert_eq!(s.pick(ms(6), &paths, URGENT), Choice::Path(0));
+    }
+
+    #[test]
+    fn what_is_likely_to_be_late_is_so_for_urgent_units_alone() {
+        let mut s = scheduler();
+        let lossy = PathView { late_us: 20_000, ..path(100, 5) };
+        let paths = [lossy, path(100, 10)];
+        assert_eq!([URGENT, BULK].map(|unit| s.pick(ms(0), &paths, unit)), [Choice::Path(1), Choice::Path(0)]);
     }
 
     #[test]

@@ -32,6 +32,8 @@ pub struct PathView {
     pub rate: Rate,
     /// One-way delay in microseconds, relative to an origin common to all paths.
     pub delay_us: i64,
+    /// How much later an urgent unit is taken to arrive, in microseconds: on a path that loses much, as if it had to be repeated.
+    pub late_us: i64,
     /// Its share, where none was set by [`Scheduler::set_weights`].
     pub weight: u32,
     /// The share of packets it loses, 0 to 1.
@@ -215,6 +217,7 @@ pub(crate) mod testing {
             backlog: Duration::ZERO,
             rate: Rate::from_mbps(rate_mbps),
             delay_us: delay_ms * 1_000,
+            late_us: 0,
             weight: 1,
             loss: 0.0,
         }

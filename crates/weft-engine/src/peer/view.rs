@@ -77,18 +77,23 @@ pub(super) fn view_of(path: &Path, now: Instant, origin: Option<u32>) -> PathVie
         backlog,
         rate,
         delay_us: delay_us(path, origin),
+        late_us: late_us(path),
         weight: path.weight,
         loss: path.loss().fraction() as f32,
     }
 }
 
-/// One-way delay relative to `origin`, in microseconds. What is lost arrives a repeat later: that counts by its share, and in full where
-/// much is lost, since what comes after a lost unit waits for it.
+/// One-way delay relative to `origin`, in microseconds. What is lost arrives a repeat later; that counts by its share.
 fn delay_us(path: &Path, origin: Option<u32>) -> i64 {
     let known = path.delay().baseline_us().zip(origin).map(|(d, o)| i64::from(d.wrapping_sub(o) as i32));
-    let rtt_us = path.rtt().smoothed().as_micros() as i64;
-    let repeated = if path.state() == PathState::Degraded { 1.0 } else { path.loss().fraction() };
-    known.unwrap_or(rtt_us / 2) + (repeated * rtt_us as f64) as i64
+    let rtt_us = path.rtt().smoothed().as_micros() as f64;
+    known.unwrap_or((rtt_us / 2.0) as i64) + (path.loss().fraction() * rtt_us) as i64
+}
+
+/// Where much is lost a repeat counts in full for what somebody waits for: it is better off elsewhere, while bulk is worth its share.
+fn late_us(path: &Path) -> i64 {
+    let rtt_us = path.rtt().smoothed().as_micros() as f64;
+    if path.state() == PathState::Degraded { ((1.0 - path.loss().fraction()) * rtt_us) as i64 } else { 0 }
 }
 
 /// How long the units before a new bulk unit may take where the schedule does not look at backlogs.
