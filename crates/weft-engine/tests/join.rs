@@ -135,6 +135,40 @@ fn nodes_that_cannot_be_called_meet_over_a_relay_they_have_in_common() {
 }
 
 #[test]
+fn nodes_behind_nats_that_keep_their_port_meet_over_the_relay_and_then_talk_directly() {
+    let mut cloud = Cloud::new();
+    let relay = cloud.add(certificate(0), &[]);
+    cloud.nodes[relay].engine.set_relaying(true);
+    let [left, right] = [1, 2].map(|node| cloud.add_behind_kind_nat(certificate(node), &[contact(0)]));
+    cloud.run_for(ms(5_000));
+    cloud.assert_all_reach_all(&[relay, left, right]);
+    let passed_on = |cloud: &Cloud| cloud.nodes[relay].engine.relay_totals().bytes;
+    let before = passed_on(&cloud);
+    for number in 1_000..1_050 {
+        cloud.send(left, right, number);
+        cloud.run_for(ms(10));
+    }
+    let arrived = cloud.nodes[right].delivered.iter().filter(|number| **number >= 1_000).count();
+    assert!(arrived == 50 && passed_on(&cloud) - before < 10_000, "{arrived}, {} by relay", passed_on(&cloud) - before);
+}
+
+#[test]
+fn a_network_that_falls_in_two_works_in_both_parts_and_becomes_one_again() {
+    for apart_s in [10, 120] {
+        let mut cloud = chain(8);
+        cloud.run_for(ms(5_000));
+        cloud.apart = [0, 2, 5, 7].into();
+        cloud.run_for(Duration::from_secs(apart_s));
+        cloud.assert_all_reach_all(&[0, 2, 5, 7]);
+        cloud.assert_all_reach_all(&[1, 3, 4, 6]);
+        assert!(!is_member(&cloud, 0, 1) && !is_member(&cloud, 6, 7), "after {apart_s} s");
+        cloud.apart.clear();
+        cloud.run_for(ms(20_000));
+        cloud.assert_all_reach_all(&[0, 1, 2, 3, 4, 5, 6, 7]);
+    }
+}
+
+#[test]
 fn without_a_relay_in_common_they_do_not_meet_and_nothing_is_left_of_the_try() {
     let mut cloud = Cloud::new();
     cloud.add(certificate(0), &[]);

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
-use weft_lab::emulator::{Capacity, DirectionSpec, Emulator, EndSpec, LinkSpec};
+use weft_lab::emulator::{Backend, Capacity, DirectionSpec, Emulator, EndSpec, LinkSpec, Timing};
 use weft_lab::net::{Lab, Node, Process};
 use weft_units::{Rate, Rng};
 
@@ -21,7 +21,7 @@ const DELAY: Duration = Duration::from_millis(10);
 const WARM_UP_S: usize = 18;
 const COUNTED_S: usize = 25;
 /// Mixes that run beside each other, each in namespaces of its own.
-const AT_ONCE: usize = 4;
+const AT_ONCE: usize = 1;
 /// What is asked of an estimate.
 const WITHIN: [f64; 2] = [0.15, 0.2];
 /// What an estimate speaks of.
@@ -134,7 +134,7 @@ fn sense(row: usize, mix: &Mix, binary: &Path) -> Result<Found, Failure> {
     let (home, hub) = (lab.node("home")?, lab.node("hub")?);
     let directory = std::env::temp_dir().join(format!("weft-sensing-{}-{row}", std::process::id()));
     std::fs::create_dir_all(&directory)?;
-    let emulator = Emulator::start(vec![link(&home, &hub, mix.mbps)], 1)?;
+    let emulator = Emulator::start_timed(Backend::best(), Timing::Exact, vec![link(&home, &hub, mix.mbps)], 1)?;
     let _daemons = start(binary, &directory, &home, &hub)?;
     let _cross = cross(mix, &home, &hub)?;
     let handle = emulator.handle();

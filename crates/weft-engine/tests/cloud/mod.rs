@@ -69,9 +69,22 @@ pub fn certificate(node: usize) -> Option<Certificate> {
 pub struct Place {
     pub engine: Engine,
     pub is_alive: bool,
-    /// It is behind a NAT that gives each destination another port, and lets in only who was sent something.
-    nat: Option<BTreeSet<usize>>,
+    nat: Option<Nat>,
     pub delivered: Vec<u64>,
+}
+
+/// A NAT before a node: it lets in only who was sent something.
+struct Nat {
+    /// Each destination sees another port (RFC 4787: address-dependent mapping), not one for all (endpoint-independent).
+    is_symmetric: bool,
+    sent_to: BTreeSet<usize>,
+}
+
+impl Nat {
+    /// The port that `other` sees.
+    fn port(&self, other: usize) -> u16 {
+        NAT_PORTS + if self.is_symmetric { other as u16 } else { 0 }
+    }
 }
 
 /// Where a datagram is going, and its bytes.
@@ -84,6 +97,8 @@ pub struct Cloud {
     pub events: Vec<(usize, Instant, Event)>,
     /// Bytes from whom to whom, payloads only.
     pub sent: BTreeMap<(usize, usize), usize>,
+    /// Nothing passes between these nodes and the others.
+    pub apart: BTreeSet<usize>,
     flying: BTreeMap<(Instant, u64), Flight>,
     serial: u64,
 }
@@ -91,7 +106,8 @@ pub struct Cloud {
 impl Cloud {
     pub fn new() -> Cloud {
         let (events, sent, flying) = (Vec::new(), BTreeMap::new(), BTreeMap::new());
-        Cloud { now: Instant::from_millis(1), nodes: Vec::new(), events, sent, flying, serial: 0 }
+        let (now, apart) = (Instant::from_millis(1), BTreeSet::new());
+        Cloud { now, nodes: Vec::new(), events, sent, apart, flying, serial: 0 }
     }
 
     /// A node that shows `certificate` and begins with `contacts`.
@@ -102,10 +118,19 @@ impl Cloud {
         node
     }
 
-    /// The same behind a NAT.
+    /// The same behind a NAT that gives each destination another port.
     pub fn add_behind_nat(&mut self, certificate: Option<Certificate>, contacts: &[Contact]) -> usize {
+        self.add_behind(true, certificate, contacts)
+    }
+
+    /// The same behind a NAT with one port for all destinations.
+    pub fn add_behind_kind_nat(&mut self, certificate: Option<Certificate>, contacts: &[Contact]) -> usize {
+        self.add_behind(false, certificate, contacts)
+    }
+
+    fn add_behind(&mut self, is_symmetric: bool, certificate: Option<Certificate>, contacts: &[Contact]) -> usize {
         let node = self.add(certificate, contacts);
-        self.nodes[node].nat = Some(BTreeSet::new());
+        self.nodes[node].nat = Some(Nat { is_symmetric, sent_to: BTreeSet::new() });
         node
     }
 
@@ -153,9 +178,9 @@ impl Cloud {
     /// Where `from` seems to be, to `to`.
     fn source(&mut self, from: usize, to: usize) -> SocketAddr {
         let port = match &mut self.nodes[from].nat {
-            Some(mapped) => {
-                mapped.insert(to);
-                NAT_PORTS + to as u16
+            Some(nat) => {
+                nat.sent_to.insert(to);
+                nat.port(to)
             }
             None => PORT,
         };
@@ -164,7 +189,7 @@ impl Cloud {
 
     fn lets_in(&self, node: usize, from: usize, port: u16) -> bool {
         match &self.nodes[node].nat {
-            Some(mapped) => mapped.contains(&from) && port == NAT_PORTS + from as u16,
+            Some(nat) => nat.sent_to.contains(&from) && port == nat.port(from),
             None => port == PORT,
         }
     }
@@ -173,7 +198,8 @@ impl Cloud {
         let destination = transmit.destination;
         let Some(to) = (0..self.nodes.len()).find(|to| ip(*to) == destination.ip()) else { return };
         let source = self.source(from, to);
-        if !self.lets_in(to, from, destination.port()) {
+        let is_cut = self.apart.contains(&from) != self.apart.contains(&to);
+        if is_cut || !self.lets_in(to, from, destination.port()) {
             return;
         }
         *self.sent.entry((from, to)).or_default() += bytes.len();

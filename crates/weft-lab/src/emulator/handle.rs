@@ -1,5 +1,5 @@
 use super::device::{Backend, DropCounter, Opener, Wires};
-use super::run::{Command, Measured, Runner, WakeUp};
+use super::run::{Command, Measured, Runner, Timing, WakeUp};
 use super::spec::{Direction, DirectionSpec, LinkSpec};
 use super::stats::{DirectionStats, Quantiles};
 use std::io;
@@ -103,6 +103,14 @@ impl Emulator {
     /// # Errors
     /// As [`Emulator::start`].
     pub fn start_with(backend: Backend, links: Vec<LinkSpec>, seed: u64) -> io::Result<Emulator> {
+        Emulator::start_timed(backend, Timing::default(), links, seed)
+    }
+
+    /// As [`Emulator::start_with`], with a timing.
+    ///
+    /// # Errors
+    /// As [`Emulator::start`].
+    pub fn start_timed(backend: Backend, timing: Timing, links: Vec<LinkSpec>, seed: u64) -> io::Result<Emulator> {
         let mut opener = Opener::new(backend, &links)?;
         let mut devices = Vec::with_capacity(links.len());
         let mut counters = Vec::with_capacity(links.len());
@@ -114,7 +122,7 @@ impl Emulator {
         counters.iter().try_for_each(LinkCounters::mark)?;
         let wake_up = Arc::new(WakeUp::new()?);
         let (commands, inbox) = channel();
-        let runner = Runner::new(&links, devices, seed, inbox, Arc::clone(&wake_up))?;
+        let runner = Runner::new(&links, devices, seed, inbox, Arc::clone(&wake_up), timing)?;
         let thread = thread::Builder::new().name("emulator".into()).spawn(move || runner.run())?;
         let handle = EmulatorHandle { commands, wake_up, links: counters.into() };
         Ok(Emulator { handle, thread: Some(thread), _wires: opener.into_wires() })

@@ -14,5 +14,6 @@ mod tun;
 
 pub use device::Backend;
 pub use handle::{Emulator, EmulatorHandle, LinkStats, Snapshot};
+pub use run::Timing;
 pub use spec::{Capacity, Direction, DirectionSpec, EndSpec, LinkSpec};
 pub use stats::{DirectionStats, Quantiles};

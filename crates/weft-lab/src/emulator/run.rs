@@ -13,6 +13,8 @@ use weft_units::{Duration, Instant, Rng};
 
 /// The thread wakes at most this often: packets due meanwhile go together. The price is as much lateness.
 const GRAIN: Duration = Duration::from_micros(75);
+/// An exact emulator does not sleep while a packet is due within this time.
+const AWAKE: Duration = Duration::from_millis(15);
 /// With nothing to deliver, look again after this long.
 const IDLE: Duration = Duration::from_secs(1);
 /// Packets read from one device before the others get their turn.
@@ -99,6 +101,17 @@ pub(super) struct Runner {
     marked: Instant,
     cpu_at_mark: Duration,
     real_time: bool,
+    timing: Timing,
+}
+
+/// How closely packets are delivered at their time.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Timing {
+    /// Within about a tenth of a millisecond, for little of a processor.
+    #[default]
+    Thrifty,
+    /// Within some microseconds. Takes a processor of its own while packets are on their way.
+    Exact,
 }
 
 impl Runner {
@@ -108,6 +121,7 @@ impl Runner {
         seed: u64,
         inbox: Receiver<Command>,
         wake_up: Arc<WakeUp>,
+        timing: Timing,
     ) -> io::Result<Runner> {
         // SAFETY: takes no pointers.
         let fd = sys::check(unsafe { libc::epoll_create1(libc::EPOLL_CLOEXEC) })?;
@@ -136,6 +150,7 @@ impl Runner {
             marked: Instant::ZERO,
             cpu_at_mark: Duration::ZERO,
             real_time: false,
+            timing,
         })
     }
 
@@ -145,7 +160,7 @@ impl Runner {
         let mut ready = [libc::epoll_event { events: 0, u64: 0 }; 64];
         let mut earliest = self.now();
         while let Ok(count) = self.wait(earliest, &mut ready) {
-            earliest = self.now() + GRAIN;
+            earliest = self.now() + if self.timing == Timing::Exact { Duration::ZERO } else { GRAIN };
             for event in ready.iter().take(count) {
                 match event.u64 {
                     WAKE_UP if self.obey().is_break() => return,
@@ -166,7 +181,8 @@ impl Runner {
         let next =
             self.links.iter().flat_map(|link| [link.forward.next_due(), link.backward.next_due()]).flatten().min();
         sleep_until(self.origin + earliest.since(Instant::ZERO));
-        let timeout = timespec(next.map_or(IDLE, |due| due.since(self.now()).min(IDLE)));
+        let awake = if self.timing == Timing::Exact { AWAKE } else { Duration::ZERO };
+        let timeout = timespec(next.map_or(IDLE, |due| due.since(self.now()).saturating_sub(awake).min(IDLE)));
         // SAFETY: `ready` and `timeout` outlive the call, the length is that of `ready`, and no signal mask is given.
         let count = unsafe {
             let (events, length) = (ready.as_mut_ptr(), ready.len());
