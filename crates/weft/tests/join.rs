@@ -96,6 +96,64 @@ fn two_nodes_that_know_a_third_talk_to_each_other_without_it() {
     assert!(left.contains("member, leaf") && !left.contains("10.9.0.3 "), "{all}");
 }
 
+/// a and c move behind routers of their own, which translate addresses and let in only what answers, as homes have them.
+const HOMES: &str = r#"
+    for home in "a 1" "c 3"; do
+        set -- $home; router=r$1
+        ip netns add $router; ip link add wan netns $router type veth peer name $router netns s
+        ip -n s link set dev $router master br0 up
+        ip -n $1 addr flush dev eth0; ip -n s link set dev $1 nomaster; ip -n s link set dev $1 netns $router name lan
+        ip -n $router addr add 192.0.2.1$2/24 dev wan; ip -n $router addr add 10.$2.0.1/24 dev lan
+        for device in lo wan lan; do ip -n $router link set $device up; done
+        ip -n $1 addr add 10.$2.0.2/24 dev eth0; ip -n $1 route add default via 10.$2.0.1
+        ip netns exec $router sh -c "echo 1 >/proc/sys/net/ipv4/ip_forward"
+        ip netns exec $router nft -f - <<EOF
+table ip home {
+    chain out { type nat hook postrouting priority 100; oifname wan masquerade; }
+    chain in { type filter hook input priority 0; policy drop; }
+    chain through { type filter hook forward priority 0; iifname wan ct state != established drop; }
+}
+EOF
+    done
+"#;
+
+#[test]
+fn two_nodes_behind_home_routers_meet_over_a_relay_and_go_on_without_it() {
+    if !has_tun() {
+        return;
+    }
+    let dir = Dir::new();
+    let key = network(&dir);
+    let relay = std::fs::read_to_string(dir.path("b.toml")).unwrap().replace("[node]\n", "[node]\nrelay = true\n");
+    dir.write("b.toml", &relay);
+    let [ca, cert] = ["ca", "b.cert"].map(|file| dir.path(file));
+    std::fs::remove_file(&cert).unwrap();
+    let signed = ["--public-key", &key, "--prefix", "10.9.0.2/32", "--relay", "--out", cert.to_str().unwrap()];
+    done(&[&["ca", "sign", "--ca", ca.to_str().unwrap(), "--name", "b"][..], &signed].concat());
+    let text = format!(
+        r#"{NETWORK}{HOMES}
+        up b; up a; comes a 10.9.0.2 >/dev/null; up c
+        echo "== met"; comes a 10.9.0.3
+        for _ in $(seq 200); do run a paths | grep "192.0.2.13:51900" | grep -q good && break; sleep 0.1; done
+        echo "== paths"; run a paths
+        kill -STOP $b
+        echo "== alone"; ip netns exec a ping -c 40 -i 0.05 -W 1 10.9.0.3 | grep received
+        kill -CONT $b; kill $a $b $c; wait"#
+    );
+    let out = script(&dir, &text);
+    let logs: String =
+        ["a", "b", "c"].map(|n| std::fs::read_to_string(dir.path(&format!("{n}.log"))).unwrap_or_default()).join("\n");
+    let text = stdout(&out);
+    let all = format!("{text}\n{}\n{logs}", stderr(&out));
+    let took_ms: u64 = part(&text, "met").parse().unwrap_or(u64::MAX);
+    eprintln!("a ping from home to home was answered {took_ms} ms after the second one's start");
+    assert!(took_ms <= 5_000, "{all}");
+    assert!(part(&text, "paths").contains("192.0.2.13:51900"), "as the relay saw it: {all}");
+    let received: u32 =
+        part(&text, "alone").split(", ").nth(1).and_then(|t| t.split(' ').next()?.parse().ok()).unwrap_or(0);
+    assert!(received >= 35, "{all}");
+}
+
 #[test]
 fn a_contact_that_is_not_there_is_named_with_its_cause() {
     if !has_tun() {
