@@ -4,7 +4,7 @@
 mod net;
 
 use net::{World, direction};
-use weft_engine::{Policy, SensedSnapshot};
+use weft_engine::{Policy, Schedule, SensedSnapshot, Weights};
 use weft_units::{Duration, Rate, Rng};
 
 fn policy() -> Policy {
@@ -46,6 +46,20 @@ fn an_idle_path_knows_what_others_leave_of_it() {
         let own = (world.sent_bytes(0, 0) - before) as f64 * 8.0 / 10.0 / capacity;
         assert!((0.001..0.0105).contains(&own), "{mbps}: {own}");
     }
+}
+
+#[test]
+fn measured_weights_begin_with_what_trains_found() {
+    let weights = |sense| {
+        let policy = Policy { schedule: Schedule::WeightedRoundRobin, weights: Weights::Measured, sense, ..policy() };
+        let mut world = World::new(&[direction(40, 10, 0.0), direction(10, 10, 0.0)], &policy);
+        world.run_for(Duration::from_secs(30));
+        let paths = world.nodes[0].snapshot(world.now).peers.remove(0).paths;
+        let weight = |link: &str| paths.iter().find(|p| p.active && p.link_name == link).map_or(0, |path| path.weight);
+        f64::from(weight("link0")) / f64::from(weight("link1"))
+    };
+    let (sensed, unknown) = (weights(true), weights(false));
+    assert!((3.6..4.4).contains(&sensed) && unknown == 1.0, "{sensed} {unknown}");
 }
 
 #[test]

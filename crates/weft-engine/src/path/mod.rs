@@ -245,6 +245,15 @@ impl Path {
         self.rate.loss()
     }
 
+    /// What to offer to senders: what it was seen to carry, or before it carried anything what trains find that others leave of it.
+    pub(crate) fn offered(&self) -> Rate {
+        let available = || self.sensing.known().and_then(|(_, estimate)| estimate.available).unwrap_or(Rate::ZERO);
+        match self.rate.offered() {
+            Rate::ZERO => available(),
+            seen => seen,
+        }
+    }
+
     /// Forgets what was learnt of the peer's side: it started anew.
     pub(crate) fn restart(&mut self, now: Instant) {
         self.health = Health::new(now);

@@ -30,11 +30,21 @@ impl Peer {
         }
         Bundle {
             carried: self.inner_capacity(self.carrying_paths(), |path| path.rate.carried()),
-            offered: self.inner_capacity(self.carrying_paths(), |path| path.rate.offered()),
+            offered: self.offered(),
             sent_bytes: self.totals.sent_bytes,
             queued_bytes: self.backlog_bytes(),
             round_trip: round_trips / count.max(1),
             flows: self.active_flows(now),
+        }
+    }
+
+    /// What senders are offered of the paths that carry bulk; of all that answer, as long as it has not been said which those are.
+    fn offered(&self) -> Rate {
+        let has_chosen = self.carrying_paths().next().is_some();
+        let answering = || self.usable_paths().filter(|path| path.health.answers());
+        match has_chosen || !self.bundles() {
+            true => self.inner_capacity(self.carrying_paths(), Path::offered),
+            false => self.inner_capacity(answering(), Path::offered),
         }
     }
 

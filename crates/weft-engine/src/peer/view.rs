@@ -40,13 +40,13 @@ impl Peer {
     }
 
     /// Weights by link name: as configured or told at run time, else what each path is offered (002 §IV). A path shows its capacity only
-    /// while it is full: one that has carried nothing yet weighs twice as much as the best that has.
+    /// while it is full: one that has carried nothing yet, and is not sensed, weighs twice as much as the best that has.
     pub(super) fn refresh_weights(&mut self) {
         let weight_of = |rate: Rate| (rate.bps() / 100_000).clamp(1, 1 << 20) as u32;
         let known = self.paths.iter().filter(|path| path.is_usable()).filter_map(|path| path.rate.capacity()).max();
         let unseen = known.map_or(UNSEEN, |most| 2 * weight_of(most));
         for path in &mut self.paths {
-            path.weight = match (&self.config.policy.weights, path.rate.offered()) {
+            path.weight = match (&self.config.policy.weights, path.offered()) {
                 (Weights::Static(list), _) => {
                     list.iter().find(|(name, _)| *name == path.link_name).map_or(0, |(_, w)| *w)
                 }

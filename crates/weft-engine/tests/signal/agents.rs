@@ -38,6 +38,21 @@ fn a_connection_is_granted_what_the_bundle_carries_in_both_directions_and_its_en
     assert_eq!((status(&world, 0).flows, status(&world, 1).flows), (0, 0));
 }
 
+/// Nothing was ever sent over these paths but trains.
+#[test]
+fn the_first_connection_over_sensed_paths_is_granted_what_trains_found() {
+    let links = [direction(20, 5, 0.0), direction(10, 10, 0.0)];
+    let granted_over = |policy: &Policy| {
+        let mut world = World::new(&links, policy);
+        signal(&mut world, |_, _| {});
+        world.run_for(Duration::from_secs(30));
+        connect(&mut world, 4000);
+        granted(&world, 0, 4000).map_or(0.0, |grant| grant.bytes_per_second as f64)
+    };
+    assert_near(granted_over(&Policy { sense: true, ..Policy::default() }), 30e6 / 8.0 * 0.96 * AIM, 0.1);
+    assert_eq!(granted_over(&Policy::default()), 0.0, "without trains nothing is known yet");
+}
+
 #[test]
 fn one_direction_alone_is_asked_for_if_the_rule_says_so() {
     let mut world = world(&[direction(20, 5, 0.0)], |_, config| {
