@@ -13,8 +13,6 @@ use weft_units::{Duration, Instant, Rng};
 
 /// The thread wakes at most this often: packets due meanwhile go together. The price is as much lateness.
 const GRAIN: Duration = Duration::from_micros(75);
-/// An exact emulator does not sleep while a packet is due within this time.
-const AWAKE: Duration = Duration::from_millis(15);
 /// With nothing to deliver, look again after this long.
 const IDLE: Duration = Duration::from_secs(1);
 /// Packets read from one device before the others get their turn.
@@ -110,7 +108,7 @@ pub enum Timing {
     /// Within about a tenth of a millisecond, for little of a processor.
     #[default]
     Thrifty,
-    /// Within some microseconds. Takes a processor of its own while packets are on their way.
+    /// Within some microseconds. Takes a processor of its own: it never sleeps.
     Exact,
 }
 
@@ -155,7 +153,7 @@ impl Runner {
     }
 
     pub(super) fn run(mut self) {
-        self.real_time = prefer_this_thread();
+        self.real_time = prefer_this_thread(self.timing);
         self.cpu_at_mark = clock(libc::CLOCK_THREAD_CPUTIME_ID);
         let mut ready = [libc::epoll_event { events: 0, u64: 0 }; 64];
         let mut earliest = self.now();
@@ -181,8 +179,8 @@ impl Runner {
         let next =
             self.links.iter().flat_map(|link| [link.forward.next_due(), link.backward.next_due()]).flatten().min();
         sleep_until(self.origin + earliest.since(Instant::ZERO));
-        let awake = if self.timing == Timing::Exact { AWAKE } else { Duration::ZERO };
-        let timeout = timespec(next.map_or(IDLE, |due| due.since(self.now()).saturating_sub(awake).min(IDLE)));
+        let idle = if self.timing == Timing::Exact { Duration::ZERO } else { IDLE };
+        let timeout = timespec(next.map_or(idle, |due| due.since(self.now()).min(idle)));
         // SAFETY: `ready` and `timeout` outlive the call, the length is that of `ready`, and no signal mask is given.
         let count = unsafe {
             let (events, length) = (ready.as_mut_ptr(), ready.len());
@@ -297,12 +295,17 @@ fn watch(epoll: &OwnedFd, fd: BorrowedFd<'_>, token: u64) -> io::Result<()> {
         .map(drop)
 }
 
-/// Asks for exact timers and real-time priority for the calling thread; returns whether the priority was granted.
-fn prefer_this_thread() -> bool {
+/// Asks for exact timers and real-time priority for the calling thread; returns whether the priority was granted. Who never sleeps gets the
+/// least niceness instead: a real-time thread is stopped for a twentieth of each second then (`sched_rt_runtime_us`).
+fn prefer_this_thread(timing: Timing) -> bool {
     let priority = libc::sched_param { sched_priority: 1 };
-    // SAFETY: integer arguments, and one struct that outlives the call; both affect the calling thread only.
+    // SAFETY: integer arguments, and one struct that outlives the call; all affect the calling thread only.
     unsafe {
         libc::prctl(libc::PR_SET_TIMERSLACK, 1);
+        if timing == Timing::Exact {
+            libc::setpriority(libc::PRIO_PROCESS, 0, -20);
+            return false;
+        }
         libc::sched_setscheduler(0, libc::SCHED_FIFO | libc::SCHED_RESET_ON_FORK, &raw const priority) == 0
     }
 }

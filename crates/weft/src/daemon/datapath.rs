@@ -187,7 +187,7 @@ impl Datapath {
         if node.engine.next_timeout(now).is_some_and(|due| due <= now) {
             node.engine.handle_timeout(now);
         }
-        let is_behind = self.transmit(node, now);
+        let is_behind = self.transmit(node);
         let devices = &node.devices;
         node.engine.deliver(|vpn, pieces| {
             if let Some(device) = devices.get(vpn) {
@@ -202,8 +202,10 @@ impl Datapath {
         is_behind
     }
 
-    fn transmit(&mut self, node: &mut Node, now: Instant) -> bool {
+    fn transmit(&mut self, node: &mut Node) -> bool {
         for _ in 0..TRANSMITS_PER_TURN {
+            // What is said of a departure is as exact as this.
+            let now = self.clock.now();
             if let Some(forward) = node.engine.poll_forward() {
                 pass_on(node, now, &forward);
                 continue;
@@ -252,7 +254,7 @@ impl Datapath {
         loop {
             let now = self.clock.now();
             node.engine.handle_timeout(now);
-            if !self.transmit(node, now) || now >= until {
+            if !self.transmit(node) || now >= until {
                 return;
             }
         }
