@@ -108,6 +108,30 @@ name = "weft"
 overlay = true
 "#;
 
+/// Two hosts and so many hops between them, each as fast as the others.
+fn chain(hops: usize) -> String {
+    let places: Vec<String> = (0..=hops).map(|n| format!("n{n}")).collect();
+    let node = |name: &String| format!("[[node]]\nname = \"{name}\"\n");
+    let link = |pair: &[String]| {
+        let [from, to] = pair else { return String::new() };
+        format!(
+            "[[link]]\nname = \"{from}-{to}\"\nbetween = [\"{from}\", \"{to}\"]\nrate = \"20 Mbit/s\"\ndelay = \"4 ms\"\n"
+        )
+    };
+    let ends = [&places[0], &places[hops]].map(|name| format!("[[node]]\nname = \"{name}\"\nweft = true\n"));
+    let (nodes, links) = (places[1..hops].iter().map(node), places.windows(2).map(link));
+    let variants = "[[variant]]\nname = \"static\"\n[[variant]]\nname = \"weft\"\noverlay = true\n";
+    let [from, to] = ["n0".to_owned(), format!("n{hops}")];
+    let flow = format!("[[flow]]\napp = \"iperf3\"\nfrom = \"{from}\"\nto = \"{to}\"\n");
+    ["name = \"chain\"\nduration = \"40 s\"\nwarmup = \"4 s\"\n".to_owned()]
+        .into_iter()
+        .chain(ends)
+        .chain(nodes)
+        .chain(links)
+        .chain([flow, variants.to_owned()])
+        .collect()
+}
+
 fn network(text: &str, events: &str) -> Network {
     Network::parse(&format!("{text}{events}"), "network.toml").unwrap_or_else(|e| panic!("{e}"))
 }
@@ -197,4 +221,12 @@ fn tcp_and_a_running_download_survive_a_hundred_cuts() {
     assert!(longest_gap_ms(&weft) < 1_000.0, "{:?}", weft.run.flows);
     // The cuts are there: without the overlay each halts both.
     assert!(longest_gap_ms(&run_variant(&network, "static")) > 1_000.0);
+}
+
+#[test]
+fn many_hops_that_each_take_in_a_packet_whole_are_no_queue() {
+    let network = network(&chain(8), "");
+    let goodput = |name| run_variant(&network, name).run.flows[0].goodput_bps.unwrap() / 1e6;
+    let [fixed, weft] = ["static", "weft"].map(goodput);
+    assert!(weft > 0.9 * fixed, "static {fixed:.1}, weft {weft:.1} Mbit/s");
 }

@@ -205,6 +205,19 @@ pub enum ClientProgram {
     Openvpn,
 }
 
+/// What clients' side of this edge turned away, since the start. Those who call get no answer.
+#[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Default, Debug)]
+pub struct Refusals {
+    /// Packets whose source was not their client's.
+    pub strays: u64,
+    /// Handshakes of who has another edge's key, or an earlier one of this edge.
+    pub for_another_edge: u64,
+    /// Handshakes of who is no client of this edge, or not any more.
+    pub from_no_client: u64,
+    /// Where the last of these handshakes came from.
+    pub last_from: Option<SocketAddr>,
+}
+
 /// A client of this edge.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize, Debug)]
 pub struct AccessClient {
@@ -282,8 +295,8 @@ pub enum Response {
     Clients {
         /// By address.
         clients: Vec<AccessClient>,
-        /// Packets whose source was not their client's, since the start.
-        strays: u64,
+        /// What was turned away.
+        refused: Refusals,
     },
     /// It was done.
     Done,

@@ -94,12 +94,16 @@ fn a_client_reaches_what_is_behind_another_site_until_it_is_put_out() {
         in_client ip addr add 10.9.128.77/32 dev phone
         echo "== as another"; pings -I 10.9.128.77
         edge list --json > list.json
-        echo "== list"; jq -c '[(.clients[] | .name, .address, .remote != null, .handshake_s_ago < 60, .received_bytes > 0), .strays > 0]' list.json
+        echo "== list"; jq -c '[(.clients[] | .name, .address, .remote != null, .handshake_s_ago < 60, .received_bytes > 0), .refused.strays > 0]' list.json
         wg genkey > stranger.key; quick down ./phone.conf
         sed "s|^PrivateKey.*|PrivateKey = $(cat stranger.key)|" phone.conf > stranger.conf
         quick up ./stranger.conf
         echo "== stranger"; pings; in_client wg show stranger transfer | cut -f2
-        quick down ./stranger.conf; quick up ./phone.conf
+        quick down ./stranger.conf
+        sed "s|^PublicKey.*|PublicKey = $(wg pubkey < stranger.key)|" phone.conf > elsewhere.conf
+        quick up ./elsewhere.conf
+        echo "== for another edge"; pings; edge list | grep -c 'turned away\|the last handshake'
+        quick down ./elsewhere.conf; quick up ./phone.conf
         echo "== again"; comes
         edge remove phone
         echo "== removed"; pings; edge list --json | jq '.clients | length'
@@ -118,6 +122,7 @@ fn a_client_reaches_what_is_behind_another_site_until_it_is_put_out() {
         ("as another", "no"),
         ("list", "[\"phone\",\"10.9.128.2\",true,true,true,true]"),
         ("stranger", "no\n0"),
+        ("for another edge", "no\n3"),
         ("again", "yes"),
         ("removed", "no\n0"),
         ("new key", "yes"),

@@ -22,7 +22,7 @@
 //!    then we hold a share, increased each round and reduced on excess loss, and try again after a while whether the queue goes.
 
 use crate::control::rate_meter::RateMeter;
-use crate::sense::{LossRate, OneWayDelay, Rtt, Sample};
+use crate::sense::{LossRate, OneWayDelay, Rtt, Sample, Transmission};
 use weft_units::{Duration, Instant, Rate};
 
 /// Bounds of a path's pacing rate. None of them is the path's capacity, which nobody has to know.
@@ -129,6 +129,7 @@ pub struct PathRate {
     config: PathRateConfig,
     rtt: Rtt,
     delay: OneWayDelay,
+    transmission: Transmission,
     loss: LossRate,
     baseline_loss: LossRate,
     /// Of all rounds without a rival, whoever lost it.
@@ -169,6 +170,7 @@ impl PathRate {
             config,
             rtt: Rtt::default(),
             delay: OneWayDelay::default(),
+            transmission: Transmission::default(),
             loss: LossRate::default(),
             baseline_loss: LossRate::over_packets(2_000.0),
             usual_loss: LossRate::over_packets(2_000.0),
@@ -235,12 +237,20 @@ impl PathRate {
     fn sense(&mut self, now: Instant, sample: &Sample) {
         self.rtt.on_sample(now, sample.rtt);
         let window = (self.delay.jitter() * 16).min(self.rtt.min());
-        self.delay.on_sample(now, sample.one_way_delay_us, sample.rtt.saturating_sub(self.rtt.min()), window);
+        let (delay_us, rtt_excess) = (sample.one_way_delay_us, sample.rtt.saturating_sub(self.rtt.min()));
+        self.transmission.on_sample(now, sample.largest_bytes, self.delay.above(delay_us));
+        self.delay.on_sample(now, delay_us, self.taken_by_other_hops(sample.largest_bytes), rtt_excess, window);
         self.loss.on_fates(now, sample.delivered_packets, sample.lost_packets);
         if sample.delivered_packets > 0 {
             let bits = sample.delivered_bytes as f64 * 8.0 / sample.delivered_packets as f64;
             self.packet_bits += (bits - self.packet_bits) / 8.0;
         }
+    }
+
+    /// The bottleneck's own part counts as queue: at its rate the last packet is still there.
+    fn taken_by_other_hops(&self, bytes: u32) -> Duration {
+        let at_bottleneck = Duration::from_secs_f64(f64::from(bytes) * 8.0 / self.capacity_bps.max(1.0));
+        self.transmission.time(bytes).saturating_sub(at_bottleneck)
     }
 
     /// Whether the bottleneck had something to do throughout the window, however little was asked for: the queue its first
@@ -620,6 +630,7 @@ mod tests {
             rtt: Duration::from_millis(now.1 - now.0 + 20),
             one_way_delay_us: (now.1 - now.0) as u32 * 1000,
             largest_sent_at: sent_at,
+            largest_bytes: 1500,
             received_bytes: 1500,
             receive_interval,
             send_interval,

@@ -13,6 +13,7 @@ mod reordering;
 mod rtt;
 mod sample;
 mod sent_book;
+mod transmission;
 
 pub use loss::LossRate;
 pub use one_way_delay::OneWayDelay;
@@ -20,3 +21,4 @@ pub use receive_log::{MAX_RANGES, ReceiveLog};
 pub use rtt::Rtt;
 pub use sample::{Report, Sample};
 pub use sent_book::{Fate, SentBook};
+pub use transmission::Transmission;

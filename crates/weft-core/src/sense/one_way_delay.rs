@@ -17,6 +17,8 @@ pub struct OneWayDelay {
     /// All delays are kept relative to the first sample, so that the 32-bit clock may wrap.
     origin_us: Option<u32>,
     latest_us: i64,
+    /// What of that is no queue, but the hops taking in so long a packet.
+    latest_taken_us: i64,
     minima: [Option<i64>; 3],
     bucket_start: Instant,
     standing: [Option<i64>; 2],
@@ -26,15 +28,25 @@ pub struct OneWayDelay {
 }
 
 impl OneWayDelay {
-    /// Takes in one delay (arrival minus departure, microseconds modulo 2^32). `rtt_excess` is how far the same packet's
-    /// round trip was above its minimum; `window` the span the standing queue is taken over, about one round trip.
-    pub fn on_sample(&mut self, now: Instant, one_way_delay_us: u32, rtt_excess: Duration, window: Duration) {
+    /// Takes in one delay (arrival minus departure, microseconds modulo 2^32). `taken` of it is due to the packet's length and to be taken for no queue;
+    /// `rtt_excess` is how far the same packet's round trip was above its minimum; `window` the span the standing queue is taken over, about one
+    /// round trip.
+    pub fn on_sample(
+        &mut self,
+        now: Instant,
+        one_way_delay_us: u32,
+        taken: Duration,
+        rtt_excess: Duration,
+        window: Duration,
+    ) {
         let Some(origin) = self.origin_us else {
             return self.restart(now, one_way_delay_us);
         };
         let delay = i64::from(one_way_delay_us.wrapping_sub(origin) as i32);
-        let difference = (delay - self.latest_us).abs() as f64;
-        self.latest_us = delay;
+        let before = self.latest_us - self.latest_taken_us;
+        (self.latest_us, self.latest_taken_us) = (delay, taken.as_micros() as i64);
+        let waited = delay - self.latest_taken_us;
+        let difference = (waited - before).abs() as f64;
         if self.is_step(rtt_excess) {
             return self.restart(now, one_way_delay_us);
         }
@@ -49,7 +61,7 @@ impl OneWayDelay {
             self.standing = [None, self.standing[0]];
             self.standing_start = now;
         }
-        self.standing[0] = lower(self.standing[0], delay);
+        self.standing[0] = lower(self.standing[0], waited);
     }
 
     fn is_step(&mut self, rtt_excess: Duration) -> bool {
@@ -81,7 +93,14 @@ impl OneWayDelay {
 
     /// The queueing delay of the last sample.
     pub fn queue(&self) -> Duration {
-        Duration::from_micros(self.above_baseline(self.latest_us) as u64)
+        Duration::from_micros(self.above_baseline(self.latest_us - self.latest_taken_us) as u64)
+    }
+
+    /// How far a delay is above the baseline, whatever the reason.
+    pub fn above(&self, one_way_delay_us: u32) -> Duration {
+        let above =
+            self.origin_us.map_or(0, |origin| self.above_baseline(one_way_delay_us.wrapping_sub(origin) as i32 as i64));
+        Duration::from_micros(above as u64)
     }
 
     /// The smallest queueing delay of about the last window: what stands, not what passes (Copa's RTT-standing).
@@ -130,13 +149,13 @@ mod tests {
         let mut owd = OneWayDelay::default();
         let base = u32::MAX - 500;
         for i in 0..20 {
-            owd.on_sample(at(i * 10), base, us(0), WINDOW);
+            owd.on_sample(at(i * 10), base, us(0), us(0), WINDOW);
         }
-        owd.on_sample(at(210), base.wrapping_add(3_000), us(3_000), WINDOW);
+        owd.on_sample(at(210), base.wrapping_add(3_000), us(0), us(3_000), WINDOW);
         assert_eq!(owd.queue(), us(3_000));
         assert_eq!(owd.standing_queue(), us(0));
         for i in 0..10 {
-            owd.on_sample(at(220 + i * 10), base.wrapping_add(2_000), us(2_000), WINDOW);
+            owd.on_sample(at(220 + i * 10), base.wrapping_add(2_000), us(0), us(2_000), WINDOW);
         }
         assert_eq!(owd.standing_queue(), us(2_000));
         assert_eq!(owd.baseline_us(), Some(base));
@@ -144,11 +163,22 @@ mod tests {
     }
 
     #[test]
+    fn what_a_long_packet_takes_is_no_queue_and_no_jitter() {
+        let mut owd = OneWayDelay::default();
+        for i in 0..40u32 {
+            let taken = i % 2 * 3_000;
+            owd.on_sample(at(u64::from(i) * 10), 1_000 + taken, us(taken.into()), us(taken.into()), WINDOW);
+        }
+        assert_eq!((owd.queue(), owd.standing_queue(), owd.jitter()), (us(0), us(0), us(0)));
+        assert_eq!((owd.above(4_000), owd.latest_us()), (us(3_000), 4_000));
+    }
+
+    #[test]
     fn an_old_minimum_is_forgotten() {
         let mut owd = OneWayDelay::default();
-        owd.on_sample(at(0), 0, us(0), WINDOW);
+        owd.on_sample(at(0), 0, us(0), us(0), WINDOW);
         for i in 1..200 {
-            owd.on_sample(at(i * 100), 4_000, us(4_000), WINDOW);
+            owd.on_sample(at(i * 100), 4_000, us(0), us(4_000), WINDOW);
         }
         assert_eq!(owd.queue(), us(0));
     }
@@ -157,13 +187,13 @@ mod tests {
     fn a_stepped_clock_restarts_the_baseline() {
         let mut owd = OneWayDelay::default();
         for i in 0..50 {
-            owd.on_sample(at(i * 10), 7_000, us(100), WINDOW);
+            owd.on_sample(at(i * 10), 7_000, us(0), us(100), WINDOW);
         }
         for i in 50..60 {
-            owd.on_sample(at(i * 10), 907_000, us(100), WINDOW);
+            owd.on_sample(at(i * 10), 907_000, us(0), us(100), WINDOW);
         }
         assert_eq!(owd.queue(), us(0));
-        owd.on_sample(at(610), 909_000, us(2_000), WINDOW);
+        owd.on_sample(at(610), 909_000, us(0), us(2_000), WINDOW);
         assert_eq!(owd.queue(), us(2_000));
     }
 
@@ -171,7 +201,7 @@ mod tests {
     fn jitter_is_the_mean_difference() {
         let mut owd = OneWayDelay::default();
         for i in 0..400u32 {
-            owd.on_sample(at(u64::from(i) * 5), 1_000 + (i % 2) * 600, us(600), WINDOW);
+            owd.on_sample(at(u64::from(i) * 5), 1_000 + (i % 2) * 600, us(0), us(600), WINDOW);
         }
         assert!((580..=600).contains(&owd.jitter().as_micros()));
     }

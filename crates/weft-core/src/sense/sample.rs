@@ -31,6 +31,8 @@ pub struct Sample {
     pub one_way_delay_us: u32,
     /// When the largest packet was sent.
     pub largest_sent_at: Instant,
+    /// Bytes of the largest packet.
+    pub largest_bytes: u32,
     /// Bytes received in the window.
     pub received_bytes: u64,
     /// Length of the window on the receiver's clock.

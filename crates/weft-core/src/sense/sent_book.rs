@@ -183,7 +183,7 @@ impl<T> SentBook<T> {
     /// Moves the mark to the report's largest number and measures the window between.
     fn advance(&mut self, now: Instant, report: &Report) -> Option<Sample> {
         let entry = self.entry(report.largest)?;
-        let (sent_at, sent_bytes, idle_number) = (entry.sent_at, entry.sent_bytes, entry.idle_number);
+        let &Entry { sent_at, bytes, sent_bytes, idle_number, .. } = entry;
         let previous = self.mark;
         if previous.is_some_and(|m| m.report.largest >= report.largest) {
             return None;
@@ -197,6 +197,7 @@ impl<T> SentBook<T> {
             rtt,
             one_way_delay_us: report.received_at_us.wrapping_sub(sent_at.as_micros() as u32),
             largest_sent_at: sent_at,
+            largest_bytes: bytes,
             received_bytes: 0,
             receive_interval: Duration::ZERO,
             send_interval: Duration::ZERO,

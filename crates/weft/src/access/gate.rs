@@ -1,7 +1,9 @@
 //! The WireGuard side without sockets: whose datagram this is, what is inside, and what leaves for whom (WireGuard paper, §5).
 
 use super::clients::Client;
+use crate::control::Refusals;
 use base64ct::{Base64, Encoding as _};
+use boringtun::noise::errors::WireGuardError;
 use boringtun::noise::handshake::parse_handshake_anon;
 use boringtun::noise::rate_limiter::RateLimiter;
 use boringtun::noise::{Packet, Tunn, TunnResult};
@@ -71,8 +73,8 @@ pub struct Gate {
     by_address: HashMap<Ipv4Addr, u32>,
     last_index: u32,
     buffer: Vec<u8>,
-    /// Packets whose source was not their client's, since the start.
-    pub strays: u64,
+    /// What was turned away.
+    pub refused: Refusals,
 }
 
 impl Gate {
@@ -89,7 +91,7 @@ impl Gate {
             by_address: HashMap::new(),
             last_index: 0,
             buffer: vec![0; MAX_DATAGRAM + OVERHEAD],
-            strays: 0,
+            refused: Refusals::default(),
         }
     }
 
@@ -122,13 +124,24 @@ impl Gate {
     pub fn receive(&mut self, from: Remote, datagram: &[u8], out: &mut impl FnMut(Output<'_>)) {
         let address = from.address.ip();
         let index = match self.limiter.verify_packet(Some(address), datagram, &mut self.buffer) {
-            Ok(Packet::HandshakeInit(init)) => parse_handshake_anon(&self.secret, &self.public, &init)
-                .ok()
-                .and_then(|half| self.by_key.get(&half.peer_static_public).copied()),
+            Ok(Packet::HandshakeInit(init)) => {
+                let half = parse_handshake_anon(&self.secret, &self.public, &init).ok();
+                let index = half.and_then(|half| self.by_key.get(&half.peer_static_public).copied());
+                if index.is_none() {
+                    self.refused.from_no_client += 1;
+                    self.refused.last_from = Some(from.address);
+                }
+                index
+            }
             Ok(Packet::HandshakeResponse(packet)) => Some(packet.receiver_idx >> 8),
             Ok(Packet::PacketCookieReply(packet)) => Some(packet.receiver_idx >> 8),
             Ok(Packet::PacketData(packet)) => Some(packet.receiver_idx >> 8),
             Err(TunnResult::WriteToNetwork(cookie)) => return out(Output::Datagram(from, cookie)),
+            Err(TunnResult::Err(WireGuardError::InvalidMac)) => {
+                self.refused.for_another_edge += 1;
+                self.refused.last_from = Some(from.address);
+                None
+            }
             Err(_) => None,
         };
         let Some(tunnel) = index.and_then(|index| self.tunnels.get_mut(&index)) else { return };
@@ -143,7 +156,7 @@ impl Gate {
                 true
             }
             TunnResult::WriteToTunnelV4(..) | TunnResult::WriteToTunnelV6(..) => {
-                self.strays += 1;
+                self.refused.strays += 1;
                 true
             }
             TunnResult::Done => true,
@@ -306,7 +319,7 @@ mod tests {
                 other => panic!("{other:?}"),
             }
         }
-        assert_eq!(gate.strays, 0);
+        assert_eq!(gate.refused, Refusals::default());
     }
 
     #[test]
@@ -314,7 +327,7 @@ mod tests {
         let (mut gate, mut far) = (gate(), far([2; 32], 1));
         let (packets, answers) = far.send(&mut gate, &packet([10, 9, 128, 3], HOST));
         assert!(packets.is_empty() && answers > 0, "{packets:?}");
-        assert_eq!(gate.strays, 1);
+        assert_eq!(gate.refused, Refusals { strays: 1, ..Refusals::default() });
     }
 
     #[test]
@@ -325,6 +338,18 @@ mod tests {
         assert_eq!(far.send(&mut gate, &packet(CLIENT, HOST)).0.len(), 1);
         gate.set(&[]);
         assert_eq!(far.send(&mut gate, &packet(CLIENT, HOST)), (vec![], 0));
+        assert!(sent(&mut gate).is_empty());
+        assert_eq!((gate.refused.from_no_client, gate.refused.for_another_edge), (1, 0));
+    }
+
+    #[test]
+    fn who_is_configured_for_another_edge_gets_no_answer_and_is_counted() {
+        let (mut gate, mut far) = (gate(), far([2; 32], 7));
+        let other = PublicKey::from(Identity::from_secret([9; 32]).public_key().0);
+        far.tunn = Tunn::new(StaticSecret::from([2; 32]), other, None, None, 5, None);
+        assert_eq!(far.send(&mut gate, &packet(CLIENT, HOST)), (vec![], 0));
+        let last_from = Some(remote(7).address);
+        assert_eq!(gate.refused, Refusals { for_another_edge: 1, last_from, ..Refusals::default() });
         assert!(sent(&mut gate).is_empty());
     }
 

@@ -245,7 +245,7 @@ impl Porter {
             })
             .collect();
         clients.sort_by_key(|client| client.address);
-        Response::Clients { clients, strays: self.gate.strays }
+        Response::Clients { clients, refused: self.gate.refused }
     }
 }
 

@@ -6,7 +6,7 @@ use crate::access::clients as table;
 use crate::access::openvpn::server::{CONFIG, LOG, SOCKET};
 use crate::access::openvpn::{clients, server};
 use crate::config::Openvpn;
-use crate::control::{AccessClient, ClientProgram, Response};
+use crate::control::{AccessClient, ClientProgram, Refusals, Response};
 use crate::outcome::Failure;
 use std::io::{self, BufRead as _, BufReader, Write as _};
 use std::net::SocketAddr;
@@ -135,7 +135,7 @@ impl Supervisor {
                 Ok(Word::Changed) => self.end_sessions(&mut orders)?,
                 Ok(Word::Who(reply)) => {
                     let clients = orders.sessions()?.into_iter().filter_map(|session| self.client(session)).collect();
-                    let _ = reply.try_send(Response::Clients { clients, strays: 0 });
+                    let _ = reply.try_send(Response::Clients { clients, refused: Refusals::default() });
                 }
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => return Ok(None),

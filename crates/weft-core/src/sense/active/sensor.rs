@@ -3,12 +3,13 @@ use super::{Crossing, DelayLine, Direct, Dispersion, ProbeGap, Train, chirp};
 use crate::sense::LossRate;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
+use core::ops::RangeInclusive;
 use weft_units::{Duration, Instant, Rate, Rng};
 
 /// One train for each.
 pub const INTERVAL: Duration = Duration::from_secs(1);
-/// The part of the capacity that trains take, a little below a hundredth.
-const SHARE: f64 = 0.009;
+/// The part of the capacity that trains take: with reports and all else that an idle path carries a little below a hundredth.
+const SHARE: f64 = 0.0085;
 /// What is assumed of a path of which nothing is known.
 const LEAST_CAPACITY: Rate = Rate::from_mbps(2);
 /// What estimates speak of.
@@ -17,7 +18,7 @@ const WINDOW: Duration = Duration::from_secs(10);
 const LONG_WINDOW: Duration = Duration::from_secs(60);
 /// Packets that the loss is taken over: few losses say little.
 const LOSS_PACKETS: f64 = 4_000.0;
-const SINGLES: u32 = 40;
+const SINGLES: RangeInclusive<u64> = 8..=40;
 const SINGLE_BYTES: u32 = 64;
 const LEAST_CHIRP_BYTES: u32 = 64;
 const MOST_CHIRP_BYTES: u32 = 1_200;
@@ -84,7 +85,9 @@ impl Sensor {
     pub fn next_train(&mut self, limit: u32) -> Train {
         let capacity = self.dispersion.capacity().unwrap_or(LEAST_CAPACITY);
         let budget = capacity.scaled(SHARE).bytes_in(INTERVAL);
-        let singles = (budget / 2 / u64::from(SINGLE_BYTES)).min(u64::from(SINGLES)) as u32;
+        let shortest_chirp = u64::from(CHIRP_PACKETS * LEAST_CHIRP_BYTES);
+        let for_singles = budget.saturating_sub(shortest_chirp).min(budget / 2);
+        let singles = (for_singles / u64::from(SINGLE_BYTES)).clamp(*SINGLES.start(), *SINGLES.end()) as u32;
         let left = budget.saturating_sub(u64::from(singles * SINGLE_BYTES)) / u64::from(CHIRP_PACKETS);
         let chirp_bytes = (left as u32).min(limit).clamp(LEAST_CHIRP_BYTES, MOST_CHIRP_BYTES);
         let bottom = self.long_share(capacity).map_or(LOWEST, |share| (share * BOTTOM).max(LOWEST));

@@ -6,7 +6,7 @@ use super::show::json;
 use crate::access::{clients, openvpn};
 use crate::cli::AccessCommand;
 use crate::config::{self, Access, Config};
-use crate::control::{AccessClient, ClientProgram, Request, Response, ask};
+use crate::control::{AccessClient, ClientProgram, Refusals, Request, Response, ask};
 use crate::outcome::{Failure, Outcome};
 use crate::table::{Table, bytes, dash};
 use clients::Client;
@@ -61,18 +61,18 @@ fn tell(config: &Config) -> Result<Outcome, Failure> {
 fn list(file: &Path, as_json: bool) -> Result<Outcome, Failure> {
     let config = edge(file)?;
     let access = settings(&config, file)?;
-    let (mut clients, strays) = match ask(&config.node.control, &Request::AccessClients) {
-        Ok(Response::Clients { clients, strays }) => (clients, Some(strays)),
+    let (mut clients, refused) = match ask(&config.node.control, &Request::AccessClients) {
+        Ok(Response::Clients { clients, refused }) => (clients, Some(refused)),
         Ok(other) => return Err(unexpected(&other)),
         Err(failure) if failure.outcome() == Outcome::NoDaemon => (absent(&config)?, None),
         Err(failure) => return Err(failure),
     };
     if access.openvpn.is_some() {
-        clients.extend(with_openvpn(&config, strays.is_some())?);
+        clients.extend(with_openvpn(&config, refused.is_some())?);
     }
     match as_json {
-        true => print!("{}", json(&json!({"clients": clients, "strays": strays}))?),
-        false => print!("{}", table(&clients)),
+        true => print!("{}", json(&json!({"clients": clients, "refused": refused}))?),
+        false => print!("{}{}", table(&clients), refused.map_or_else(String::new, turned_away)),
     }
     Ok(Outcome::Well)
 }
@@ -120,6 +120,22 @@ fn table(clients: &[AccessClient]) -> String {
         table.row([name.clone(), address.to_string(), with.to_owned(), from, handshake, received, sent, key.clone()]);
     }
     table.to_string()
+}
+
+/// What to know of who was turned away, and what to do about it.
+fn turned_away(refused: Refusals) -> String {
+    let Refusals { strays, for_another_edge, from_no_client, last_from } = refused;
+    let lines = [
+        (
+            for_another_edge,
+            "handshakes turned away: their configuration is for another edge, or for an earlier key of this one",
+        ),
+        (from_no_client, "handshakes turned away: no client of this edge, or not any more"),
+        (strays, "packets dropped: their source was not their client's address"),
+    ];
+    let said = lines.iter().filter(|(count, _)| *count > 0).map(|(count, what)| format!("{count} {what}\n"));
+    let last = last_from.map(|from| format!("the last handshake of these came from {from}\n"));
+    said.chain(last).collect()
 }
 
 fn edge(file: &Path) -> Result<Config, Failure> {

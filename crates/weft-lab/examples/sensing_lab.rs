@@ -1,6 +1,6 @@
 //! Two nodes sense an emulated link on a real kernel while others use it: the second table of `docs/sensing.md`.
 //!
-//! `cargo run --release -p weft-lab --example sensing -- target/release/weft`, as root, on a machine that does nothing else: four minutes.
+//! `cargo run --release -p weft-lab --example sensing_lab -- target/release/weft`, as root, on a machine that does nothing else: four minutes.
 //! With numbers of rows after that, only these.
 
 use std::error::Error;

@@ -1,0 +1,60 @@
+use weft_units::{Duration, Instant};
+
+/// The time is the minimum over the last three to four buckets in which long packets were seen: longer than the baseline of delays lasts, or a long packet
+/// that made it would be forgotten before.
+const BUCKET: Duration = Duration::from_secs(5);
+const BUCKETS: usize = 4;
+/// Shorter packets say little, and may have made the baseline themselves.
+const LONG_BYTES: u32 = 512;
+
+/// How much longer a long packet is under way than a short one with no queue anywhere: each hop has to have all of it before it sends it on
+/// (store and forward).
+///
+/// Over one slow link that is the packet's own time on it. Over many it is the sum of theirs, which a path's rate does not tell: six hops
+/// of 20 Mbit/s take six times as long as one, at the same rate.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Transmission {
+    least_us_per_byte: [Option<f64>; BUCKETS],
+    bucket_start: Instant,
+}
+
+impl Transmission {
+    /// Takes in that a packet of `bytes` bytes arrived `above` later than the quickest of any length.
+    pub fn on_sample(&mut self, now: Instant, bytes: u32, above: Duration) {
+        if bytes < LONG_BYTES {
+            return;
+        }
+        if now - self.bucket_start >= BUCKET {
+            self.least_us_per_byte.rotate_right(1);
+            self.least_us_per_byte[0] = None;
+            self.bucket_start = now;
+        }
+        let us_per_byte = above.as_micros() as f64 / f64::from(bytes);
+        let least = &mut self.least_us_per_byte[0];
+        *least = Some(least.map_or(us_per_byte, |us| us.min(us_per_byte)));
+    }
+
+    /// What all hops together take for `bytes` bytes; zero before a long packet came.
+    pub fn time(&self, bytes: u32) -> Duration {
+        let us_per_byte = self.least_us_per_byte.iter().flatten().copied().reduce(f64::min).unwrap_or(0.0);
+        Duration::from_micros((us_per_byte * f64::from(bytes)) as u64)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_least_delayed_long_packet_of_the_last_buckets_in_use_tells() {
+        let mut hops = Transmission::default();
+        let mut see = |at_s: u64, bytes, above_us| {
+            hops.on_sample(Instant::from_millis(at_s * 1000), bytes, Duration::from_micros(above_us));
+            hops.time(1500).as_micros()
+        };
+        assert_eq!(see(0, 100, 0), 0, "a short packet says nothing");
+        assert_eq!([see(1, 1500, 9_000), see(2, 1500, 3_000), see(3, 750, 3_000)], [9_000, 3_000, 3_000]);
+        assert_eq!(see(600, 1500, 8_000), 3_000, "what was learnt is kept while nothing is sent");
+        assert_eq!([606, 612, 618].map(|at_s| see(at_s, 1500, 7_500)), [3_000, 3_000, 7_500], "and forgotten in use");
+    }
+}
