@@ -4,6 +4,8 @@ use weft_units::{Duration, Instant};
 /// that made it would be forgotten before.
 const BUCKET: Duration = Duration::from_secs(5);
 const BUCKETS: usize = 4;
+/// Nothing is believed of a path before a whole bucket and so many long packets: the first ones may all have met a queue.
+const ENOUGH: u32 = 50;
 /// Shorter packets say little, and may have made the baseline themselves.
 const LONG_BYTES: u32 = 512;
 
@@ -16,6 +18,7 @@ const LONG_BYTES: u32 = 512;
 pub struct Transmission {
     least_us_per_byte: [Option<f64>; BUCKETS],
     bucket_start: Instant,
+    seen: u32,
 }
 
 impl Transmission {
@@ -24,18 +27,25 @@ impl Transmission {
         if bytes < LONG_BYTES {
             return;
         }
+        if self.seen == 0 {
+            self.bucket_start = now;
+        }
         if now - self.bucket_start >= BUCKET {
             self.least_us_per_byte.rotate_right(1);
             self.least_us_per_byte[0] = None;
             self.bucket_start = now;
         }
+        self.seen = self.seen.saturating_add(1);
         let us_per_byte = above.as_micros() as f64 / f64::from(bytes);
         let least = &mut self.least_us_per_byte[0];
         *least = Some(least.map_or(us_per_byte, |us| us.min(us_per_byte)));
     }
 
-    /// What all hops together take for `bytes` bytes; zero before a long packet came.
+    /// What all hops together take for `bytes` bytes; zero while that is not known.
     pub fn time(&self, bytes: u32) -> Duration {
+        if self.seen < ENOUGH || self.least_us_per_byte[1].is_none() {
+            return Duration::ZERO;
+        }
         let us_per_byte = self.least_us_per_byte.iter().flatten().copied().reduce(f64::min).unwrap_or(0.0);
         Duration::from_micros((us_per_byte * f64::from(bytes)) as u64)
     }
@@ -52,9 +62,10 @@ mod tests {
             hops.on_sample(Instant::from_millis(at_s * 1000), bytes, Duration::from_micros(above_us));
             hops.time(1500).as_micros()
         };
-        assert_eq!(see(0, 100, 0), 0, "a short packet says nothing");
-        assert_eq!([see(1, 1500, 9_000), see(2, 1500, 3_000), see(3, 750, 3_000)], [9_000, 3_000, 3_000]);
+        assert_eq!([see(0, 100, 0), see(0, 1500, 3_000)], [0, 0]);
+        assert_eq!((0..60).map(|n| see(n / 20, 1500, 9_000)).max(), Some(0), "too early");
+        assert_eq!([see(6, 1500, 9_000), see(7, 750, 3_000), see(7, 100, 0)], [3_000; 3]);
         assert_eq!(see(600, 1500, 8_000), 3_000, "what was learnt is kept while nothing is sent");
-        assert_eq!([606, 612, 618].map(|at_s| see(at_s, 1500, 7_500)), [3_000, 3_000, 7_500], "and forgotten in use");
+        assert_eq!([606, 612, 618].map(|at_s| see(at_s, 1500, 7_500)), [3_000, 6_000, 7_500], "and forgotten in use");
     }
 }

@@ -50,7 +50,9 @@ impl Peer {
             return true;
         }
         let fixed = !matches!(self.scheduler, Scheduler::EarliestDelivery(_));
-        let urgent = head.sparse && !fixed && self.committed_bytes(flow) + head.bytes <= SPARSE_BYTES;
+        let sparse = head.sparse && self.committed_bytes(flow) + head.bytes <= SPARSE_BYTES;
+        let urgent = sparse && !fixed;
+        let late_after = self.hold_announced.max(if sparse { DEADLINE_SPARSE } else { DEADLINE_MIN });
         let bytes = head.bytes + (DATA_OVERHEAD + 28) as u32;
         if fixed {
             for view in &mut self.views {
@@ -68,7 +70,7 @@ impl Peer {
             segment.tos = Ecn::Ce.set_in(segment.tos);
         }
         let marker = marker.map(|marker| self.of_this_run(marker));
-        let unit = self.make_unit(cx.now, cx.vpns, segment, urgent, marker);
+        let unit = self.make_unit(cx.now, cx.vpns, segment, urgent, late_after, marker);
         let lane = if urgent { Lane::Urgent } else { Lane::Bulk };
         match choice {
             Choice::Path(index) => self.push(cx.now, cx.pool, index, lane, unit),
@@ -163,6 +165,7 @@ impl Peer {
         vpns: &mut Vpns,
         segment: Segment,
         urgent: bool,
+        late_after: Duration,
         marker: Option<OfRun<Marker>>,
     ) -> UnitId {
         let flow = segment.flow;
@@ -176,7 +179,6 @@ impl Peer {
             vpn.totals.sent_bytes += u64::from(bytes);
         }
         let seq = self.flows.next_seq(flow);
-        let deadline = now + self.hold_announced.max(if urgent { DEADLINE_SPARSE } else { DEADLINE_MIN });
         let id = self.units.insert(Unit {
             segment,
             kind,
@@ -184,7 +186,7 @@ impl Peer {
             seq,
             urgent,
             marker,
-            deadline,
+            deadline: now + late_after,
             arrived: 0,
             repeating: false,
             refs: 1,
