@@ -61,6 +61,7 @@ fn ends_reach_each_other_over_relays_and_outlive_one_of_them() {
         echo "== passed on"; run b status; run c status
         for _ in $(seq 50); do run a sense | grep -q "^b  *d .*it says so" && break; sleep 0.1; done
         echo "== sense"; run a sense
+        for _ in $(seq 50); do run a sense --history b | grep -Eq "▇|█" && break; sleep 0.1; done
         echo "== history"; run a sense --history b; run a sense --history b --json
         echo "== nobody"; run a sense --history nobody 2>&1
         ip netns exec a ping -i 0.01 -c 300 10.9.0.4 > ping.log & ping=$!

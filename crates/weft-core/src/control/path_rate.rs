@@ -229,7 +229,7 @@ impl PathRate {
         self.learn_capacity(sample, full);
         self.settle_round(now, sample);
         self.watch_room(sample);
-        self.choose_phase(now);
+        self.choose_phase(now, full);
         self.rate_bps = self.bounded(self.law(now, sample));
         self.last_sample = now;
     }
@@ -450,7 +450,8 @@ impl PathRate {
             && self.room.is_some_and(|r| self.delay.standing_queue().as_secs_f64() - r.queue_s + r.left_s > tolerance)
     }
 
-    fn choose_phase(&mut self, now: Instant) {
+    /// Who sends little neither competes nor learns from it what a share would be: to him two clocks that run apart look like a rival, too.
+    fn choose_phase(&mut self, now: Instant, full: bool) {
         let queue = self.delay.standing_queue();
         self.phase = match self.phase {
             Phase::Startup if self.startup_is_over(queue) => Phase::Steady,
@@ -459,10 +460,12 @@ impl PathRate {
             Phase::Compete if self.stays_competing(now) => Phase::Compete,
             Phase::Compete => {
                 self.room = None;
-                self.capacity_bps = self.meter.received_bps() * self.fill();
+                if full {
+                    self.capacity_bps = self.meter.received_bps() * self.fill();
+                }
                 Phase::Steady
             }
-            _ if self.is_contended() => {
+            _ if full && self.is_contended() => {
                 self.share_bps = self.capacity_bps.max(self.alone_bps / 2.0);
                 self.compete_since = now;
                 let shortest = FIRST_SPELL.max(self.rtt.smoothed() * 6);
@@ -643,6 +646,34 @@ mod tests {
             sent_after_bytes: 0,
             in_flight_bytes: 1500,
         }
+    }
+
+    #[test]
+    fn an_idle_path_between_clocks_that_run_apart_forgets_nothing() {
+        let mut control = PathRate::new(PathRateConfig::default());
+        let sample = |at_ms: u64, gap_ms: u64, delay_us: u64, bytes, backlogged| Sample {
+            backlogged,
+            received_bytes: bytes,
+            delivered_bytes: bytes,
+            rtt: Duration::from_millis(40),
+            one_way_delay_us: delay_us as u32,
+            ..lone_packet(Instant::from_millis(at_ms), (0, 20), (gap_ms, 20 + gap_ms))
+        };
+        // 4 Mbit/s with a short queue.
+        for n in 0..2_000 {
+            control.on_sample(Instant::from_millis(n * 3 + 40), &sample(n * 3, 3, 2_000 + n % 2 * 3_000, 1_500, true));
+        }
+        let busy = control.carried();
+        assert!((3_500_000..4_500_000).contains(&busy.bps()), "{busy:?}");
+        // One clock gains 0.7 ms a second on the other.
+        for n in 1..300 {
+            control.on_sample(
+                Instant::from_millis(6_000 + n * 50),
+                &sample(5_960 + n * 50, 50, 2_000 + n * 35, 70, false),
+            );
+            assert_ne!(control.phase(), Phase::Compete);
+        }
+        assert_eq!(control.carried(), busy);
     }
 
     #[test]
