@@ -1,32 +1,33 @@
 //! Ways around links that are down, by one third node: most failures of the Internet between two nodes leave one (Gummadi et al., OSDI
 //! 2004).
 
-use super::Overlay;
 use super::link::{Link, Quality};
 use super::membership::TRIES;
 use super::neighbour::{Detour, Neighbour, Standing};
+use super::{LEAVES, Overlay};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use weft_units::{Instant, NodeId};
 
-/// Third nodes tried for one silent node, one after the other.
-const MOST_TRIED: usize = 3;
+/// Third nodes tried for one silent node, one after the other; where all of them failed, the next time others.
+pub(super) const MOST_TRIED: usize = 2 * LEAVES;
 
 impl Overlay {
     /// Looks for a way around to a node that would be a leaf, or has just been used.
     pub(super) fn start_detour(&mut self, now: Instant, id: NodeId) {
         let is_leaf = self.leaves.is_place_for(id);
         let Some(neighbour) = self.table.get(id) else { return };
-        if !(is_leaf || neighbour.was_used(now)) || neighbour.detours_tried >= MOST_TRIED {
+        if !(is_leaf || neighbour.was_used(now)) || neighbour.detours_left == 0 {
             return;
         }
         // Who is next to it on the ring is the likeliest to know it.
         let mut others: Vec<NodeId> =
             self.table.iter().filter(|(_, other)| other.is_close()).map(|(id, _)| id).collect();
         others.sort_by_key(|other| other.distance_to(&id));
-        let via = others.get(neighbour.detours_tried).copied();
+        let via = neighbour.detours_tried.checked_rem(others.len()).and_then(|n| others.get(n)).copied();
         if let Some(neighbour) = self.table.get_mut(id) {
             neighbour.detours_tried += 1;
+            neighbour.detours_left -= 1;
             neighbour.detour = via.map(|via| Box::new(Detour { via, link: Link::default() }));
         }
         self.set_timer(now, id);
@@ -56,7 +57,7 @@ impl Overlay {
         let silent: Vec<NodeId> = self.table.iter().filter(is_without).map(|(id, _)| id).collect();
         for id in silent {
             if let Some(neighbour) = self.table.get_mut(id) {
-                neighbour.detours_tried = 0;
+                neighbour.detours_left = MOST_TRIED;
             }
             self.start_detour(now, id);
         }

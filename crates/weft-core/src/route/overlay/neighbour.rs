@@ -86,6 +86,8 @@ pub struct Neighbour {
     pub detour: Option<Box<Detour>>,
     /// Third nodes tried since it fell silent.
     pub detours_tried: usize,
+    /// Third nodes that may still be tried before it is left alone for a while.
+    pub detours_left: usize,
     /// What it said last.
     pub state: NodeState,
     pub near: Question,
@@ -103,6 +105,7 @@ impl Neighbour {
             link: Link::default(),
             detour: None,
             detours_tried: 0,
+            detours_left: 0,
             state: NodeState::default(),
             near: Question::default(),
             row: Question::default(),
