@@ -1,6 +1,6 @@
 //! Two nodes sense an emulated link on a real kernel while others use it: the second table of `docs/sensing.md`.
 //!
-//! `cargo run --release -p weft-lab --example sensing_lab -- target/release/weft`, as root, on a machine that does nothing else: four minutes.
+//! `cargo run --release -p weft-lab --example sensing_lab -- target/release/weft`, as root, on a machine that does nothing else: half an hour.
 //! With numbers of rows after that, only these.
 
 use std::error::Error;
@@ -19,7 +19,7 @@ const HOME: Ipv4Addr = Ipv4Addr::new(10, 9, 0, 1);
 const HUB: Ipv4Addr = Ipv4Addr::new(10, 9, 0, 2);
 const DELAY: Duration = Duration::from_millis(10);
 const WARM_UP_S: usize = 18;
-const COUNTED_S: usize = 25;
+const COUNTED_S: usize = 60;
 /// Mixes that run beside each other, each in namespaces of its own.
 const AT_ONCE: usize = 1;
 /// What is asked of an estimate.
@@ -84,6 +84,7 @@ struct Second {
 /// How far a mix was off: medians, of what is true.
 struct Found {
     truth_bps: f64,
+    told_bps: f64,
     available_off: f64,
     capacity_off: f64,
     /// Of the capacity.
@@ -99,7 +100,9 @@ fn main() -> Result<(), Failure> {
     let rows: Vec<usize> = arguments.map(|row| row.parse()).collect::<Result<_, _>>()?;
     let rows: Vec<usize> = if rows.is_empty() { (1..=MIXES.len()).collect() } else { rows };
     let mut all = Vec::new();
-    println!("| link and what crosses it | A | A off | C off | own | emulator late, p99 |\n|---|---|---|---|---|---|");
+    println!(
+        "| link and what crosses it | A | told | A off | C off | own | emulator late, p99 |\n|---|---|---|---|---|---|---|"
+    );
     for together in rows.chunks(AT_ONCE) {
         let mixes: Vec<(usize, &Mix)> =
             together.iter().filter_map(|row| Some((*row, MIXES.get(row.checked_sub(1)?)?))).collect();
@@ -136,7 +139,7 @@ fn sense(row: usize, mix: &Mix, binary: &Path) -> Result<Found, Failure> {
     std::fs::create_dir_all(&directory)?;
     let emulator = Emulator::start_timed(Backend::best(), Timing::Exact, vec![link(&home, &hub, mix.mbps)], 1)?;
     let _daemons = start(binary, &directory, &home, &hub)?;
-    let _cross = cross(mix, &home, &hub)?;
+    let _cross = cross(row, mix, &home, &hub)?;
     let handle = emulator.handle();
     let mut seconds = Vec::new();
     let begin = Instant::now();
@@ -231,7 +234,7 @@ impl Drop for Others {
     }
 }
 
-fn cross(mix: &Mix, home: &Node, hub: &Node) -> Result<Others, Failure> {
+fn cross(row: usize, mix: &Mix, home: &Node, hub: &Node) -> Result<Others, Failure> {
     let mut others = Others::default();
     let bps = mix.mbps as f64 * 1e6 * mix.load;
     let payload = mix.bytes.saturating_sub(HEADERS);
@@ -263,15 +266,16 @@ fn cross(mix: &Mix, home: &Node, hub: &Node) -> Result<Others, Failure> {
             // Somebody listens, or the kernel answers.
             let sink = hub.run(|| UdpSocket::bind((HUB, 9)))??;
             let (is_over, mean) = (others.is_over.clone(), mix.bytes as f64 * 8.0 / bps);
-            thread::spawn(move || poisson(&socket, payload, mean, &is_over, sink));
+            let rng = Rng::new(row as u64);
+            thread::spawn(move || poisson(&socket, payload, mean, rng, &is_over, sink));
         }
     }
     Ok(others)
 }
 
 /// `_sink` is kept as long as packets are sent to it; it reads none, so that nothing more is to do for the machine.
-fn poisson(socket: &UdpSocket, payload: usize, mean_s: f64, is_over: &AtomicBool, _sink: UdpSocket) {
-    let (mut rng, packet, mut due) = (Rng::new(5), vec![0; payload], Instant::now());
+fn poisson(socket: &UdpSocket, payload: usize, mean_s: f64, mut rng: Rng, is_over: &AtomicBool, _sink: UdpSocket) {
+    let (packet, mut due) = (vec![0; payload], Instant::now());
     while !is_over.load(Ordering::Relaxed) {
         due += Duration::from_secs_f64(-mean_s * (1.0 - rng.unit()).ln());
         thread::sleep(due.saturating_duration_since(Instant::now()));
@@ -282,7 +286,8 @@ fn poisson(socket: &UdpSocket, payload: usize, mean_s: f64, is_over: &AtomicBool
 
 fn found(mix: &Mix, seconds: &[Second], late: Duration) -> Found {
     let capacity = mix.mbps as f64 * 1e6;
-    let (mut available_off, mut capacity_off, mut truths, mut own) = (Vec::new(), Vec::new(), Vec::new(), 0.0);
+    let (mut available_off, mut capacity_off, mut own) = (Vec::new(), Vec::new(), 0.0);
+    let (mut truths, mut told) = (Vec::new(), Vec::new());
     // A train is known about a second after it began.
     for at in WARM_UP_S..seconds.len() {
         let (from, to) = (&seconds[at - WINDOW_S - 1], &seconds[at - 1]);
@@ -293,10 +298,12 @@ fn found(mix: &Mix, seconds: &[Second], late: Duration) -> Found {
         available_off.push(off(seconds[at].available_bps, truth));
         capacity_off.push(off(seconds[at].capacity_bps, capacity));
         truths.push(truth);
+        told.extend(seconds[at].available_bps);
         own += ours * 8.0 / WINDOW_S as f64 / capacity / COUNTED_S as f64;
     }
     Found {
         truth_bps: median(&mut truths),
+        told_bps: median(&mut told),
         available_off: median(&mut available_off),
         capacity_off: median(&mut capacity_off),
         own_share: own,
@@ -311,9 +318,10 @@ fn line(mix: &Mix, found: &Found) -> String {
         Cross::Poisson => format!("{:.0} % Poisson, {} B", mix.load * 100.0, mix.bytes),
     };
     format!(
-        "| {} Mbit/s, {name} | {:.2} | {:.1} | {:.1} | {:.2} | {:.0} µs |",
+        "| {} Mbit/s, {name} | {:.2} | {:.2} | {:.1} | {:.1} | {:.2} | {:.0} µs |",
         mix.mbps,
         found.truth_bps / 1e6,
+        found.told_bps / 1e6,
         100.0 * found.available_off,
         100.0 * found.capacity_off,
         100.0 * found.own_share,

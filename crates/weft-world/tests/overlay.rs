@@ -19,6 +19,14 @@ fn disturbed_overlays_become_whole_again() {
 }
 
 #[test]
+fn a_neighbour_that_the_nearest_cannot_reach_either_is_reached_over_others() {
+    // Neighbours on the ring that nobody next to them reached: three third nodes were not enough.
+    for outcome in [2948, 7166].map(churn::run) {
+        assert_eq!(outcome.around.1, 0, "{outcome:?}");
+    }
+}
+
+#[test]
 fn a_dead_relay_is_left_within_a_tenth_of_a_second_and_a_round_trip() {
     let gaps: Vec<_> = deaths::run(1, 50, 12).into_iter().filter(|gap| !gap.of_root).collect();
     let beyond: Vec<f64> = gaps.iter().map(|gap| gap.ms - gap.rtt_ms).collect();
