@@ -24,7 +24,9 @@ impl Overlay {
         let mut others: Vec<NodeId> =
             self.table.iter().filter(|(_, other)| other.is_close()).map(|(id, _)| id).collect();
         others.sort_by_key(|other| other.distance_to(&id));
-        let via = neighbour.detours_tried.checked_rem(others.len()).and_then(|n| others.get(n)).copied();
+        let is_untried = MOST_TRIED - neighbour.detours_left < others.len();
+        let next = neighbour.detours_tried.checked_rem(others.len()).filter(|_| is_untried);
+        let via = next.and_then(|next| others.get(next)).copied();
         if let Some(neighbour) = self.table.get_mut(id) {
             neighbour.detours_tried += 1;
             neighbour.detours_left -= 1;
