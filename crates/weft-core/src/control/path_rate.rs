@@ -450,7 +450,7 @@ impl PathRate {
             && self.room.is_some_and(|r| self.delay.standing_queue().as_secs_f64() - r.queue_s + r.left_s > tolerance)
     }
 
-    /// Who sends little neither competes nor learns from it what a share would be: to him two clocks that run apart look like a rival, too.
+    /// Only who fills the path competes: without a backlog clocks that run apart look like a rival, too.
     fn choose_phase(&mut self, now: Instant, full: bool) {
         let queue = self.delay.standing_queue();
         self.phase = match self.phase {

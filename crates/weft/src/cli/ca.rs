@@ -9,7 +9,7 @@ pub enum CaCommand {
     /// Make a network's root key; print its public half, for [network] root of every node
     #[command(after_help = "\
 Example:
-  weft ca init --out /root/weft-ca      the secret goes to root.key there, mode 0600
+  weft ca init --out weft-ca            the secret goes to root.key there, mode 0600
 
 Whoever has root.key can let anybody into the network. Keep it off the nodes; a copy in a safe place is worth having.")]
     Init {
@@ -20,16 +20,16 @@ Whoever has root.key can let anybody into the network. Keep it off the nodes; a 
     /// Sign a certificate: this name and these prefixes belong to the node with this key
     #[command(after_help = "\
 Examples:
-  weft ca sign --ca /root/weft-ca --name home --public-key \"$(weft pubkey home.key)\" \\
+  weft ca sign --ca weft-ca --name home --public-key \"$(weft pubkey home.key)\" \\
       --prefix 10.9.0.5/32 --prefix 192.168.5.0/24 --out home.cert
-  weft ca sign --ca /root/weft-ca --name home --public-key KEY --prefix 10.9.0.5/32 --days 90
+  weft ca sign --ca weft-ca --name home --public-key KEY --prefix 10.9.0.5/32 --days 90
 
 A certificate is no secret: only who has the node's own private key can use it.")]
     Sign(SignOptions),
     /// Sign a revocation: no certificate of this key holds any more, nor does a [[peer]] table
     #[command(after_help = "\
 Example:
-  weft ca revoke --ca /root/weft-ca --public-key KEY --out home.revoked
+  weft ca revoke --ca weft-ca --public-key KEY --out home.revoked
   weft revoke home.revoked              on any running node: all others learn of it from there")]
     Revoke {
         /// Directory of the root key

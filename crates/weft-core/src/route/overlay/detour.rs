@@ -10,11 +10,19 @@ use alloc::vec::Vec;
 use weft_units::{Instant, NodeId};
 
 /// Third nodes tried for one silent node, one after the other; where all of them failed, the next time others.
-pub(super) const MOST_TRIED: usize = 2 * LEAVES;
+const MOST_TRIED: usize = 2 * LEAVES;
 
 impl Overlay {
     /// Looks for a way around to a node that would be a leaf, or has just been used.
     pub(super) fn start_detour(&mut self, now: Instant, id: NodeId) {
+        let third_nodes = self.table.iter().filter(|(_, other)| other.is_close()).count();
+        if let Some(neighbour) = self.table.get_mut(id) {
+            neighbour.detours_left = MOST_TRIED.min(third_nodes);
+        }
+        self.try_next_detour(now, id);
+    }
+
+    fn try_next_detour(&mut self, now: Instant, id: NodeId) {
         let is_leaf = self.leaves.is_place_for(id);
         let Some(neighbour) = self.table.get(id) else { return };
         if !(is_leaf || neighbour.was_used(now)) || neighbour.detours_left == 0 {
@@ -24,8 +32,7 @@ impl Overlay {
         let mut others: Vec<NodeId> =
             self.table.iter().filter(|(_, other)| other.is_close()).map(|(id, _)| id).collect();
         others.sort_by_key(|other| other.distance_to(&id));
-        let is_untried = MOST_TRIED - neighbour.detours_left < others.len();
-        let next = neighbour.detours_tried.checked_rem(others.len()).filter(|_| is_untried);
+        let next = neighbour.detours_tried.checked_rem(others.len());
         let via = next.and_then(|next| others.get(next)).copied();
         if let Some(neighbour) = self.table.get_mut(id) {
             neighbour.detours_tried += 1;
@@ -49,7 +56,7 @@ impl Overlay {
             neighbour.detour = None;
         }
         if is_needed {
-            self.start_detour(now, id);
+            self.try_next_detour(now, id);
         }
     }
 
@@ -58,9 +65,6 @@ impl Overlay {
         let is_without = |(_, n): &(NodeId, &Neighbour)| n.standing == Standing::Lost && n.detour.is_none();
         let silent: Vec<NodeId> = self.table.iter().filter(is_without).map(|(id, _)| id).collect();
         for id in silent {
-            if let Some(neighbour) = self.table.get_mut(id) {
-                neighbour.detours_left = MOST_TRIED;
-            }
             self.start_detour(now, id);
         }
     }

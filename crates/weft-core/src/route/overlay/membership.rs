@@ -1,6 +1,5 @@
 //! Who is in the table: candidates are tried, admitted, kept as long as they are among the best of their cell or next on the ring, lost.
 
-use super::detour::MOST_TRIED;
 use super::link::Quality;
 use super::neighbour::{Neighbour, Standing};
 use super::{CELL, LeafSet, Overlay};
@@ -105,7 +104,7 @@ impl Overlay {
         if let Some(neighbour) = self.table.get_mut(id) {
             neighbour.standing = Standing::Lost;
             neighbour.link.mark_down(now);
-            (neighbour.detour, neighbour.detours_tried, neighbour.detours_left) = (None, 0, MOST_TRIED);
+            (neighbour.detour, neighbour.detours_tried) = (None, 0);
         }
         self.start_detour(now, id);
         let own = self.own.id;
