@@ -147,12 +147,20 @@ __u32 BPF_PROG(weft_er_undo_cwnd, struct sock *sk)
 	return law_window(law_of(sk));
 }
 
+/* Windows that the send buffer grows to: what is under way, and what waits there behind repairs of repairs. */
+SEC("struct_ops")
+__u32 BPF_PROG(weft_er_sndbuf_expand, struct sock *sk)
+{
+	return 4;
+}
+
 SEC(".struct_ops.link")
 struct tcp_congestion_ops weft_er = {
 	.init = (void *)weft_er_init,
 	.cong_control = (void *)weft_er_cong_control,
 	.ssthresh = (void *)weft_er_ssthresh,
 	.undo_cwnd = (void *)weft_er_undo_cwnd,
+	.sndbuf_expand = (void *)weft_er_sndbuf_expand,
 	.flags = TCP_CONG_NON_RESTRICTED,
 	.name = "weft_er",
 };
