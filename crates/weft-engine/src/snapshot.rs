@@ -299,7 +299,7 @@ impl Peer {
         let payload = |path: &Path| {
             let (inner, whole) = (path.inner_limit() as u64, u64::from(path.mtu.current()).max(1));
             // A path that is kept below its capacity never shows it.
-            let known = [path.rate.capacity(), path.rate.cap()].into_iter().flatten().min()?;
+            let known = [path.known_capacity(), path.rate.cap()].into_iter().flatten().min()?;
             Some(known.bps() / whole * inner)
         };
         usable.map(payload).sum::<Option<u64>>().map(Rate::from_bps)

@@ -63,6 +63,18 @@ fn measured_weights_begin_with_what_trains_found() {
 }
 
 #[test]
+fn what_paths_carry_is_known_before_anything_was_sent() {
+    let rate = |sense| {
+        let mut world = World::new(&[direction(40, 10, 0.0), direction(10, 10, 0.0)], &Policy { sense, ..policy() });
+        world.run_for(Duration::from_secs(30));
+        world.nodes[0].payload_rates().next().unwrap().rate
+    };
+    // Less 60 bytes of each packet.
+    let sensed = rate(true).unwrap().bps() as f64 / 48e6;
+    assert!((0.9..1.05).contains(&sensed) && rate(false).is_none(), "{sensed}");
+}
+
+#[test]
 fn losses_are_counted_and_trains_that_lose_still_tell() {
     let mut world = World::new(&[direction(20, 10, 0.1)], &policy());
     world.run_for(Duration::from_secs(60));

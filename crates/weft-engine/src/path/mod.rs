@@ -247,11 +247,19 @@ impl Path {
 
     /// What to offer to senders: what it was seen to carry, or before it carried anything what trains find that others leave of it.
     pub(crate) fn offered(&self) -> Rate {
-        let available = || self.sensing.known().and_then(|(_, estimate)| estimate.available).unwrap_or(Rate::ZERO);
         match self.rate.offered() {
-            Rate::ZERO => available(),
+            Rate::ZERO => self.found_by_trains().unwrap_or(Rate::ZERO),
             seen => seen,
         }
+    }
+
+    /// Its capacity as learnt while it was full, or before that what trains find that others leave of it.
+    pub(crate) fn known_capacity(&self) -> Option<Rate> {
+        self.rate.capacity().or_else(|| self.found_by_trains())
+    }
+
+    fn found_by_trains(&self) -> Option<Rate> {
+        self.sensing.known().and_then(|(_, estimate)| estimate.available)
     }
 
     /// Forgets what was learnt of the peer's side: it started anew.

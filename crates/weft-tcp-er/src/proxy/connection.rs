@@ -77,6 +77,9 @@ impl Connection {
         if to == listening {
             return Err(io::ErrorKind::AddrNotAvailable.into());
         }
+        if role.is_egress() {
+            widen(&client);
+        }
         let state = State::Listening;
         let (up, down) = (Direction::default(), Direction::default());
         Ok(Connection {
@@ -221,8 +224,11 @@ impl Connection {
         if happened.failed || self.state == State::Connecting {
             server.take_error()?;
         }
-        if happened.writable {
+        if happened.writable && self.state == State::Connecting {
             self.state = State::Open;
+            if !self.role.is_egress() {
+                widen(server);
+            }
         }
         Ok(())
     }
@@ -256,6 +262,13 @@ impl Connection {
     pub fn abandon(&mut self, pool: &mut Pool) {
         self.up.abandon(pool);
         self.down.abandon(pool);
+    }
+}
+
+/// Where the far end of a leg is a proxy it does not wait to be told so. Without that it is a round trip slower.
+fn widen(leg: &Socket) {
+    if leg.spoke_early() {
+        let _ = leg.assume_window();
     }
 }
 
