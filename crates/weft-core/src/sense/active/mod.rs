@@ -13,11 +13,14 @@ mod sensor;
 mod train;
 
 pub use delay_line::DelayLine;
-pub use direct::{Direct, Mean};
+pub use direct::{Beside, Direct};
 pub use dispersion::Dispersion;
 pub use probe_gap::ProbeGap;
 pub use sensor::{Estimate, INTERVAL, Sensor};
 pub use train::{Departure, Train};
+
+/// IP bytes of what others send, if nothing is known of it.
+const FULL_PACKET_BYTES: u64 = 1_500;
 
 /// A packet as it crossed a path.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

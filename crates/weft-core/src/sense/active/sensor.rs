@@ -1,5 +1,5 @@
 use super::train::CHIRP_PACKETS;
-use super::{Crossing, DelayLine, Direct, Dispersion, ProbeGap, Train, chirp};
+use super::{Beside, Crossing, DelayLine, Direct, Dispersion, FULL_PACKET_BYTES, ProbeGap, Train, chirp};
 use crate::sense::LossRate;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
@@ -14,8 +14,12 @@ const SHARE: f64 = 0.0085;
 const LEAST_CAPACITY: Rate = Rate::from_mbps(2);
 /// What estimates speak of.
 const WINDOW: Duration = Duration::from_secs(10);
-/// What changes slowly: the capacity, and how much more is available than the share of packets without queue says.
+/// What changes slowly: the capacity.
 const LONG_WINDOW: Duration = Duration::from_secs(60);
+/// How many times as much is available as the share of packets without queue says: a matter of the route, and one chirp says little of it.
+const ROUTE_WINDOW: Duration = Duration::from_secs(180);
+/// In standard errors: what chirps find in addition counts as far as it is more than chance makes of nothing.
+const CHANCE: f64 = 1.5;
 /// Packets that the loss is taken over: few losses say little.
 const LOSS_PACKETS: f64 = 4_000.0;
 const SINGLES: RangeInclusive<u64> = 8..=40;
@@ -31,7 +35,6 @@ const FULL: f64 = 0.8;
 const FULL_OF_AVAILABLE: f64 = 2.0;
 /// A shorter queue than that of a full packet divided by this is none.
 const TOLERANCE: u32 = 256;
-const FULL_PACKET_BYTES: u64 = 1_500;
 
 /// What is known of a path by its trains.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
@@ -74,7 +77,7 @@ impl Sensor {
             dispersion: Dispersion::over(LONG_WINDOW),
             gaps: ProbeGap::over(WINDOW),
             long_gaps: ProbeGap::over(LONG_WINDOW),
-            direct: Direct::over(LONG_WINDOW),
+            direct: Direct::over(ROUTE_WINDOW),
             chirps: VecDeque::new(),
             delays: DelayLine::over(WINDOW),
             loss: LossRate::over(LOSS_PACKETS, Duration::MAX),
@@ -118,9 +121,10 @@ impl Sensor {
         while self.chirps.front().is_some_and(|(at, _)| now - *at > WINDOW) {
             self.chirps.pop_front();
         }
-        if let Some(capacity) = self.dispersion.capacity() {
+        let Some(capacity) = self.dispersion.capacity() else { return };
+        if let Some(idle) = self.gaps.idle_share(self.tolerance(capacity)) {
             let share = self.long_share(capacity).map_or(FULL, |share| FULL.min(share * FULL_OF_AVAILABLE));
-            self.direct.on_chirp(now, chirp, capacity.scaled(share), capacity);
+            self.direct.on_chirp(now, chirp, capacity.scaled(share), idle);
         }
     }
 
@@ -156,13 +160,13 @@ impl Sensor {
     /// How many times as much is available as the share of packets without queue says, at least once: with several busy links that share
     /// is too small, and direct probing knows better as far as it is exact.
     fn correction(&self, capacity: Rate) -> f64 {
-        let Some((share, direct)) = self.long_share(capacity).zip(self.direct.share()) else { return 1.0 };
-        let more = direct.value - share;
-        if more <= 0.0 || share <= 0.0 {
-            return 1.0;
+        match self.direct.beside(capacity) {
+            Some(Beside { idle, more, error }) if idle > 0.0 && more > CHANCE * error => {
+                let weight = 1.0 - libm::pow(CHANCE * error / more, 4.0);
+                1.0 + weight * more / idle
+            }
+            _ => 1.0,
         }
-        let weight = more * more / (more * more + direct.error * direct.error);
-        1.0 + weight * more / share
     }
 
     fn mean_of_chirps(&self) -> Option<Rate> {
