@@ -20,7 +20,7 @@ const OWN_SHARE: f64 = 0.01;
 const LEAST_LOSS: f64 = 0.02;
 
 fn sense(mix: &Mix) -> Errors {
-    errors(mix, &[1, 2].map(|seed| run::sense(mix, seed, SECONDS)))
+    errors(mix, &[1, 2, 3, 4, 5].map(|seed| run::sense(mix, seed, SECONDS)))
 }
 
 fn has_two_tight_links(mix: &Mix) -> bool {

@@ -8,7 +8,7 @@ use weft_core::sense::active::{Crossing, Estimate, INTERVAL, Sensor, Train};
 use weft_units::{Duration, Instant, Rng};
 
 /// Seconds before anything counts.
-const WARM_UP_S: u64 = 30;
+const WARM_UP_S: u64 = 60;
 /// The last of them, that an estimate speaks of.
 pub const WINDOW_S: usize = 10;
 /// Queues are looked at so often.

@@ -9,6 +9,8 @@ const MOST: usize = 4_096;
 const FEWEST: usize = 20;
 /// The part of the packets that is taken for dense: no more than meet no queue on a busy path.
 const DENSE: f64 = 0.15;
+/// Noise has a tail: how much further than its middle it reaches.
+const TAIL: f64 = 5.0;
 
 /// How often nothing waits (ProbeGap: Lakshminarayanan, Padhye and Padhye, IMC 2004): the share of packets, sent on their own at random
 /// times, that no queue delays. A link that is busy for 70 % of the time delays 70 % of them.
@@ -35,17 +37,22 @@ impl ProbeGap {
         }
     }
 
-    /// The share of packets that met no queue; `None` with too few of them. Two clocks that run apart are put right. A delay is without queue
-    /// when it is at most `resolution` above the least, or twice as far as where delays are densest: that is as wide as noise makes it.
-    pub fn idle_share(&self, resolution: Duration) -> Option<f64> {
+    /// The share of packets that met no queue; `None` with too few of them. Two clocks that run apart are put right. What met no queue is as
+    /// wide as noise makes it: `resolution`, or twice the way from the least delay to where delays are densest, and the tail behind that, of
+    /// which `longest` is looked at. Short queues are in there too: as many as in as long a stretch behind it.
+    pub fn idle_share(&self, resolution: Duration, longest: Duration) -> Option<f64> {
         if self.packets.len() < FEWEST {
             return None;
         }
         let mut delays = self.without_drift();
         delays.sort_by(f64::total_cmp);
         let least = *delays.first()?;
-        let bound = least + (resolution.as_secs_f64() * 1e6).max(2.0 * (densest(&delays)? - least));
-        Some(delays.partition_point(|delay| *delay <= bound) as f64 / delays.len() as f64)
+        let us = |time: Duration| time.as_secs_f64() * 1e6;
+        let noise = us(resolution).max(2.0 * (densest(&delays)? - least));
+        let wide = (TAIL * noise).min(us(longest).max(noise));
+        let within = |most: f64| delays.partition_point(|delay| *delay <= least + most) as f64;
+        let near = within(wide);
+        Some((2.0 * near - within(2.0 * wide)).max(0.0) / delays.len() as f64)
     }
 
     /// The delays above the line that runs below all of them and is closest to the middle one (Moon, Skelly and Towsley, INFOCOM 1999).
@@ -90,6 +97,8 @@ mod tests {
     use super::*;
     use weft_units::Rng;
 
+    const LONGEST: Duration = Duration::from_millis(1);
+
     fn feed(gap: &mut ProbeGap, from_ms: u64, count: u64, mut delay_us: impl FnMut(u64) -> i64) {
         for i in 0..count {
             let now = Instant::from_millis(from_ms + i * 10);
@@ -102,8 +111,21 @@ mod tests {
         let mut gap = ProbeGap::over(Duration::from_secs(10));
         let mut rng = Rng::new(3);
         feed(&mut gap, 0, 1_000, |_| if rng.chance(0.7) { -4_000 + 20 + rng.below(5_000) as i64 } else { -4_000 });
-        let share = gap.idle_share(Duration::from_micros(10)).unwrap();
+        let share = gap.idle_share(Duration::from_micros(10), LONGEST).unwrap();
         assert!((share - 0.3).abs() < 0.04, "{share}");
+    }
+
+    #[test]
+    fn noise_with_a_long_tail_hides_no_packet_without_queue() {
+        let mut gap = ProbeGap::over(Duration::from_secs(100));
+        let mut rng = Rng::new(5);
+        feed(&mut gap, 0, 4_000, |_| {
+            let noise = -15.0 * rng.unit().max(1e-9).ln();
+            let queue = if rng.chance(0.8) { rng.below(6_000) } else { 0 };
+            noise as i64 + queue as i64
+        });
+        let share = gap.idle_share(Duration::from_micros(10), LONGEST).unwrap();
+        assert!((share - 0.2).abs() < 0.015, "{share}");
     }
 
     #[test]
@@ -111,9 +133,9 @@ mod tests {
         let mut gap = ProbeGap::over(Duration::from_secs(1));
         feed(&mut gap, 0, 100, |i| i as i64 * 100);
         feed(&mut gap, 10_000, 10, |_| 50_000);
-        assert_eq!(gap.idle_share(Duration::ZERO), None);
+        assert_eq!(gap.idle_share(Duration::ZERO, LONGEST), None);
         feed(&mut gap, 10_100, 50, |_| 50_000);
-        assert_eq!(gap.idle_share(Duration::ZERO), Some(1.0));
+        assert_eq!(gap.idle_share(Duration::ZERO, LONGEST), Some(1.0));
     }
 
     #[test]
@@ -126,7 +148,7 @@ mod tests {
                 let queue = if rng.chance(0.6) { rng.below(6_000) } else { 0 };
                 (noise + queue) as i64 + (drift_us_per_s * i as f64 / 100.0) as i64
             });
-            let share = gap.idle_share(Duration::from_micros(10)).unwrap();
+            let share = gap.idle_share(Duration::from_micros(10), LONGEST).unwrap();
             assert!((share - 0.4).abs() < 0.05, "{drift_us_per_s} {noise_us}: {share}");
         }
     }

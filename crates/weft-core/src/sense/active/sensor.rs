@@ -19,7 +19,7 @@ const LONG_WINDOW: Duration = Duration::from_secs(60);
 /// How many times as much is available as the share of packets without queue says: a matter of the route, and one chirp says little of it.
 const ROUTE_WINDOW: Duration = Duration::from_secs(180);
 /// In standard errors: what chirps find in addition counts as far as it is more than chance makes of nothing.
-const CHANCE: f64 = 1.5;
+const CHANCE: f64 = 1.25;
 /// Packets that the loss is taken over: few losses say little.
 const LOSS_PACKETS: f64 = 4_000.0;
 const SINGLES: RangeInclusive<u64> = 8..=40;
@@ -33,8 +33,9 @@ const LOWEST: f64 = 0.06;
 /// A rate that fills the path, of the capacity; or of what is available at least, where that is less.
 const FULL: f64 = 0.8;
 const FULL_OF_AVAILABLE: f64 = 2.0;
-/// A shorter queue than that of a full packet divided by this is none.
+/// A shorter queue than that of a full packet divided by this is none; and no noise is longer than that of a full packet divided by the other.
 const TOLERANCE: u32 = 256;
+const LONGEST_NOISE: u32 = 4;
 
 /// What is known of a path by its trains.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
@@ -122,7 +123,7 @@ impl Sensor {
             self.chirps.pop_front();
         }
         let Some(capacity) = self.dispersion.capacity() else { return };
-        if let Some(idle) = self.gaps.idle_share(self.tolerance(capacity)) {
+        if let Some(idle) = self.idle_share(&self.gaps, capacity) {
             let share = self.long_share(capacity).map_or(FULL, |share| FULL.min(share * FULL_OF_AVAILABLE));
             self.direct.on_chirp(now, chirp, capacity.scaled(share), idle);
         }
@@ -132,7 +133,7 @@ impl Sensor {
     pub fn estimate(&self) -> Estimate {
         let capacity = self.dispersion.capacity();
         let by_gaps = capacity.and_then(|capacity| {
-            let share = self.gaps.idle_share(self.tolerance(capacity))?;
+            let share = self.idle_share(&self.gaps, capacity)?;
             Some(capacity.scaled(share))
         });
         let by_chirps = self.mean_of_chirps();
@@ -149,12 +150,13 @@ impl Sensor {
         }
     }
 
-    fn tolerance(&self, capacity: Rate) -> Duration {
-        self.resolution.max(capacity.time_for(FULL_PACKET_BYTES) / TOLERANCE)
+    fn idle_share(&self, gaps: &ProbeGap, capacity: Rate) -> Option<f64> {
+        let full_packet = capacity.time_for(FULL_PACKET_BYTES);
+        gaps.idle_share(self.resolution.max(full_packet / TOLERANCE), full_packet / LONGEST_NOISE)
     }
 
     fn long_share(&self, capacity: Rate) -> Option<f64> {
-        self.long_gaps.idle_share(self.tolerance(capacity))
+        self.idle_share(&self.long_gaps, capacity)
     }
 
     /// How many times as much is available as the share of packets without queue says, at least once: with several busy links that share
@@ -162,7 +164,7 @@ impl Sensor {
     fn correction(&self, capacity: Rate) -> f64 {
         match self.direct.beside(capacity) {
             Some(Beside { idle, more, error }) if idle > 0.0 && more > CHANCE * error => {
-                let weight = 1.0 - libm::pow(CHANCE * error / more, 4.0);
+                let weight = 1.0 - libm::pow(CHANCE * error / more, 8.0);
                 1.0 + weight * more / idle
             }
             _ => 1.0,
