@@ -20,6 +20,8 @@ const LONG_WINDOW: Duration = Duration::from_secs(60);
 const ROUTE_WINDOW: Duration = Duration::from_secs(180);
 /// In standard errors: what chirps find in addition counts as far as it is more than chance makes of nothing.
 const CHANCE: f64 = 1.25;
+/// How steeply it counts from there on: by so high a power of the doubt that is left.
+const STEEPNESS: f64 = 8.0;
 /// Packets that the loss is taken over: few losses say little.
 const LOSS_PACKETS: f64 = 4_000.0;
 const SINGLES: RangeInclusive<u64> = 8..=40;
@@ -33,8 +35,9 @@ const LOWEST: f64 = 0.06;
 /// A rate that fills the path, of the capacity; or of what is available at least, where that is less.
 const FULL: f64 = 0.8;
 const FULL_OF_AVAILABLE: f64 = 2.0;
-/// A shorter queue than that of a full packet divided by this is none; and no noise is longer than that of a full packet divided by the other.
+/// A shorter queue than that of a full packet divided by this is none.
 const TOLERANCE: u32 = 256;
+/// What is longer than a full packet divided by this is no noise.
 const LONGEST_NOISE: u32 = 4;
 
 /// What is known of a path by its trains.
@@ -164,7 +167,7 @@ impl Sensor {
     fn correction(&self, capacity: Rate) -> f64 {
         match self.direct.beside(capacity) {
             Some(Beside { idle, more, error }) if idle > 0.0 && more > CHANCE * error => {
-                let weight = 1.0 - libm::pow(CHANCE * error / more, 8.0);
+                let weight = 1.0 - libm::pow(CHANCE * error / more, STEEPNESS);
                 1.0 + weight * more / idle
             }
             _ => 1.0,
