@@ -368,8 +368,20 @@ mod tests {
     fn a_cut_is_the_same_each_time_and_other_seeds_are_others() {
         let of = |seed| fail_over(SilentCut::NearLink, seed);
         let first = of(1);
-        assert!(first.is_some_and(|cut| cut.reroute > DELAY && cut.detection > DELAY && cut.gap > cut.detection));
+        assert!(first.is_some_and(|cut| cut.detection > DELAY && cut.gap > DELAY));
         assert_eq!(first, of(1));
         assert_ne!(first, of(2));
+    }
+
+    /// Of 900 cuts the five that had taken longest: traffic had just changed sides, a late report had cleared the suspicion, or the
+    /// answer was the last that jitter allowed.
+    #[test]
+    fn the_worst_moments_for_a_cut_cost_fifty_milliseconds_at_most() {
+        let near = [98, 144, 273].map(|seed| (SilentCut::NearLink, seed));
+        let behind = [(SilentCut::FarLink, 211), (SilentCut::Relay, 211)];
+        for (cut, seed) in near.into_iter().chain(behind) {
+            let gap = fail_over(cut, seed).map(|cut| cut.gap);
+            assert!(gap.is_some_and(|gap| gap <= Duration::from_millis(50)), "{cut:?}, seed {seed}: {gap:?}");
+        }
     }
 }

@@ -15,6 +15,8 @@ const ASK_SPACING: Duration = Duration::from_millis(10);
 #[derive(Debug, Default)]
 pub(crate) struct Waiting {
     marks: VecDeque<(u64, Instant)>,
+    /// When what was overdue was last seen to.
+    seen_to: Instant,
 }
 
 impl Waiting {
@@ -34,6 +36,15 @@ impl Waiting {
     /// When the oldest datagram still unanswered was sent.
     pub(crate) fn since(&self) -> Option<Instant> {
         self.marks.front().map(|(_, at)| *at)
+    }
+
+    /// When the answer to the oldest is overdue, if it takes `threshold` at most: long before so many are that the path is suspect.
+    pub(crate) fn overdue_at(&self, threshold: Duration) -> Option<Instant> {
+        Some((self.since()? + threshold).max(self.seen_to + ASK_SPACING))
+    }
+
+    pub(crate) fn on_overdue(&mut self, now: Instant) {
+        self.seen_to = now;
     }
 
     /// When the path becomes suspect, if nothing is heard, an answer takes `threshold` at most, and `misses` in a row matter.
@@ -88,6 +99,19 @@ mod tests {
         w.on_sent(2, Instant::from_millis(130));
         assert_eq!(w.ask_at(patience, 3), None);
         assert_eq!(w.suspect_at(patience, 3), Some(Instant::from_millis(150)));
+    }
+
+    #[test]
+    fn what_is_overdue_is_seen_to_now_and_then_until_it_is_answered() {
+        let (mut w, patience) = (Waiting::default(), Duration::from_millis(20));
+        assert_eq!(w.overdue_at(patience), None);
+        w.on_sent(0, Instant::from_millis(100));
+        w.on_sent(1, Instant::from_millis(103));
+        assert_eq!(w.overdue_at(patience), Some(Instant::from_millis(120)));
+        w.on_overdue(Instant::from_millis(121));
+        assert_eq!(w.overdue_at(patience), Some(Instant::from_millis(131)));
+        w.on_report(1);
+        assert_eq!(w.overdue_at(patience), None);
     }
 
     #[test]

@@ -1,24 +1,29 @@
 //! Selective repeat on the hop.
 
 use super::{Context, Peer};
+use crate::PathState;
 use crate::config::Recovery;
 use crate::path::{Lane, Path, Sent};
-use crate::unit::UnitId;
+use crate::unit::{Unit, UnitId};
 use weft_core::pool::Pool;
 use weft_core::sched::{Choice, UnitView};
 use weft_units::Instant;
 use weft_wire::hop::DATA_OVERHEAD;
 
-/// How much of what is in flight on a path to send again.
+/// Why what a path has queued or in flight is sent elsewhere.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Rescue {
-    /// Nothing: what has left is on its way.
-    Queued,
-    /// Sparse flows: on a suspicion, which may be wrong.
-    Urgent,
-    /// Everything: the path is down.
-    All,
+    /// It is to carry nothing more; what has left is on its way.
+    Spared,
+    /// It is silent, which may mean nothing: sparse flows are repeated, and bulk where there is little of it.
+    Suspect,
+    /// It is down: everything is repeated.
+    Down,
 }
+
+/// With so much bulk in flight at most, a suspicion repeats it, too: an initial window (RFC 6928), which needs no leave. Else units that
+/// came to be bulk for a moment only, behind repeats of their own flow, would wait until the path is down.
+const LITTLE_BULK_BYTES: usize = 14_600;
 
 /// Units given up of which the peer is still to be told. Beyond that it has waited long enough for the oldest by itself.
 const MAX_SKIPS: usize = 1_024;
@@ -27,14 +32,18 @@ impl Peer {
     /// Queues what was declared lost on the path that would deliver it first; gives up what comes too late. While there is no path
     /// at all, it waits.
     pub(super) fn repeat_lost(&mut self, cx: &mut Context<'_>) {
-        self.send_lost(cx, Path::copies_of_repeat);
+        self.send_lost(cx, None, Path::copies_of_repeat);
     }
 
-    fn send_lost(&mut self, cx: &mut Context<'_>, copies: fn(&Path) -> usize) {
+    /// Not over the path `away_from`, where another is usable.
+    fn send_lost(&mut self, cx: &mut Context<'_>, away_from: Option<usize>, copies: fn(&Path) -> usize) {
         if self.lost.is_empty() {
             return;
         }
         self.refresh_views(cx.now);
+        if let Some(view) = away_from.and_then(|index| self.views.get_mut(index)) {
+            view.suspect = true;
+        }
         let mut lost = core::mem::take(&mut self.lost);
         lost.retain(|id| self.repeat(cx.now, cx.pool, *id, copies));
         self.lost = lost;
@@ -87,9 +96,8 @@ impl Peer {
         }
     }
 
-    /// Sends what a path has queued, and `rescue` of what it has in flight, elsewhere. What is in flight stays in its book, so
-    /// that a late report still settles it.
-    pub(crate) fn rescue_path(&mut self, cx: &mut Context<'_>, index: usize, rescue: Rescue) {
+    /// Sends what a path has queued elsewhere, and of what it has in flight what `why` asks for.
+    pub(crate) fn rescue_path(&mut self, cx: &mut Context<'_>, index: usize, why: Rescue) {
         while let Some(id) = self.paths[index].queues.take() {
             self.uncommit(id);
             if self.units.get(id).is_some_and(|u| u.refs > 1 && !u.repeating) {
@@ -99,26 +107,59 @@ impl Peer {
                 self.lost.push(id);
             }
         }
-        if self.config.policy.recovery == Recovery::Arq && rescue != Rescue::Queued {
-            let (units, lost) = (&mut self.units, &mut self.lost);
-            self.paths[index].book.for_each_outstanding(|sent| {
-                let Some(id) = sent.unit() else { return };
-                if rescue == Rescue::Urgent && !units.get(id).is_some_and(|u| u.urgent) {
-                    return;
-                }
-                let is_wanted = match *sent {
-                    Sent::Part(_, part) => units.part_lost(id, part),
-                    _ => true,
-                };
-                if is_wanted {
-                    units.retain(id);
-                    lost.push(id);
-                }
-            });
+        match why {
+            Rescue::Spared => {}
+            Rescue::Suspect if self.bulk_in_flight(index) > LITTLE_BULK_BYTES => {
+                self.doubt_in_flight(index, |unit| unit.urgent);
+            }
+            Rescue::Suspect | Rescue::Down => self.doubt_in_flight(index, |_| true),
         }
+        self.send_doubted(cx, index);
+    }
+
+    /// An answer is overdue on a path that is not suspect yet: what nobody but it carries of sparse flows leaves by another good one, too,
+    /// as a tail loss probe (RFC 8985) would.
+    pub(super) fn repeat_overdue(&mut self, cx: &mut Context<'_>, index: usize) {
+        let overdue = self.paths[index].id;
+        if self.usable_paths().any(|path| path.id != overdue && path.state() == PathState::Good) {
+            self.doubt_in_flight(index, |unit| unit.urgent && unit.refs == 1);
+            self.send_doubted(cx, index);
+        }
+    }
+
+    /// Bytes of units in flight on a path that are not urgent.
+    fn bulk_in_flight(&self, index: usize) -> usize {
+        let mut bytes = 0;
+        self.paths[index].book.for_each_outstanding(|sent| {
+            let unit = sent.unit().and_then(|id| self.units.get(id));
+            bytes += unit.filter(|unit| !unit.urgent && !unit.settled).map_or(0, Unit::len);
+        });
+        bytes
+    }
+
+    /// Takes what a path has in flight for lost, where `is_wanted`. It stays in the path's book, so that a late report still settles it.
+    fn doubt_in_flight(&mut self, index: usize, is_wanted: impl Fn(&Unit) -> bool) {
+        if self.config.policy.recovery != Recovery::Arq {
+            return;
+        }
+        let (units, lost) = (&mut self.units, &mut self.lost);
+        self.paths[index].book.for_each_outstanding(|sent| {
+            let Some(id) = sent.unit().filter(|id| units.get(*id).is_some_and(&is_wanted)) else { return };
+            let waits = match *sent {
+                Sent::Part(_, part) => units.part_lost(id, part),
+                _ => true,
+            };
+            if waits {
+                units.retain(id);
+                lost.push(id);
+            }
+        });
+    }
+
+    fn send_doubted(&mut self, cx: &mut Context<'_>, index: usize) {
         self.lost.sort_unstable_by_key(|id| {
             self.units.get(*id).map(|u| (!u.urgent, u.segment.born, u.segment.flow, u.seq.get()))
         });
-        self.send_lost(cx, |_| 1);
+        self.send_lost(cx, Some(index), |_| 1);
     }
 }

@@ -26,7 +26,7 @@ impl Peer {
             let is_spare = best.is_some_and(|best| rank(path) > best);
             let was_spare = core::mem::replace(&mut path.spare, is_spare);
             if is_spare && !was_spare {
-                self.rescue_path(cx, index, Rescue::Queued);
+                self.rescue_path(cx, index, Rescue::Spared);
             }
         }
     }

@@ -81,6 +81,11 @@ impl Peer {
             self.next_token = self.next_token.wrapping_add(1);
         }
         let (threshold, misses) = (path.suspect_after(), path.misses);
+        if path.waiting.overdue_at(threshold).is_some_and(|at| at <= cx.now) {
+            path.waiting.on_overdue(cx.now);
+            self.repeat_overdue(cx, index);
+        }
+        let path = &mut self.paths[index];
         let Some(since) = path.waiting.since() else { return };
         if path.waiting.suspect_at(threshold, misses).is_none_or(|at| at > cx.now) {
             return;
@@ -89,7 +94,7 @@ impl Peer {
             self.log_path(cx.events, index, cause);
             self.doubt_link(cx, index, since);
             self.choose_spares(cx);
-            self.rescue_path(cx, index, Rescue::Urgent);
+            self.rescue_path(cx, index, Rescue::Suspect);
         }
     }
 
@@ -164,7 +169,7 @@ impl Peer {
 
     /// A path that may not carry data any more keeps nothing: what it has queued or in flight is repeated elsewhere.
     pub(crate) fn close_books(&mut self, cx: &mut Context<'_>, index: usize) {
-        self.rescue_path(cx, index, Rescue::All);
+        self.rescue_path(cx, index, Rescue::Down);
         let (path, units, pool) = (&mut self.paths[index], &mut self.units, &mut *cx.pool);
         let mtu = &mut path.mtu;
         path.waiting.clear();
@@ -261,10 +266,12 @@ fn path_timeout(path: &Path, now: Instant) -> Option<Instant> {
     let probe = may_probe.then(|| path.health.next_probe());
     let sensing = path.sensing.deadline();
     let judged = path.active && !path.barred && path.health.answers();
-    let silence = path.waiting.suspect_at(path.suspect_after(), path.misses).filter(|_| judged);
+    let threshold = path.suspect_after();
+    let overdue = path.waiting.overdue_at(threshold).filter(|_| judged);
+    let silence = path.waiting.suspect_at(threshold, path.misses).filter(|_| judged);
     let ask = path.waiting.ask_at(path.answer_after(), path.misses).filter(|_| judged);
     let next_lane = path.queues.front().filter(|_| path.is_usable()).map(|(lane, _)| lane);
     let data = next_lane.filter(|lane| *lane != Lane::Bulk || path.has_window()).map(|_| path.pacer.ready_at());
     let data = data.filter(|_| !planted::is(Fault::PacerTimerNotSet));
-    [probe, silence, ask, data, report, sensing, path.book.next_loss_timeout()].into_iter().flatten().min()
+    [probe, overdue, silence, ask, data, report, sensing, path.book.next_loss_timeout()].into_iter().flatten().min()
 }
