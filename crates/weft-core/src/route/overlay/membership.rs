@@ -50,11 +50,19 @@ impl Overlay {
         match self.table.get_mut(from) {
             Some(neighbour) => {
                 neighbour.details = details.into();
-                if neighbour.link.quality() >= Quality::Suspect {
-                    neighbour.link.hasten();
-                }
+                self.on_sign_of_life(now, from);
             }
             None => self.consider(now, from, details, false),
+        }
+    }
+
+    /// Who probes is there: if it seems silent, it is tried at once. It may still take this node for a member, and so never introduce itself.
+    pub(super) fn on_sign_of_life(&mut self, now: Instant, from: NodeId) {
+        if let Some(neighbour) = self.table.get_mut(from)
+            && neighbour.link.quality() >= Quality::Suspect
+        {
+            neighbour.link.hasten();
+            self.set_timer(now, from);
         }
     }
 

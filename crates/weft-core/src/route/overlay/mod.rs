@@ -252,11 +252,15 @@ impl Overlay {
         bytes: &[u8],
     ) -> Result<(), WireError> {
         match Message::parse(bytes)? {
-            Message::Probe { seq } => self.outgoing.push_back((from, via, Outgoing::Echo(seq))),
+            Message::Probe { seq } => {
+                self.outgoing.push_back((from, via, Outgoing::Echo(seq)));
+                if via.is_none() {
+                    self.on_sign_of_life(now, from);
+                }
+            }
             Message::Introduction { seq, details } => {
                 self.outgoing.push_back((from, via, Outgoing::Echo(seq)));
                 self.on_introduction(now, from, details);
-                self.set_timer(now, from);
             }
             Message::Echo { seq, state } => {
                 self.on_echo(now, from, via, seq, state);

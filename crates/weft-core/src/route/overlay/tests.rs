@@ -194,6 +194,35 @@ fn feed(node: &mut Overlay, now: Instant, liar: NodeId, lie: impl Fn(&Message<'_
     asked
 }
 
+/// Lets time pass in which nobody but `who` answers; gives how often others were tried.
+fn pass(node: &mut Overlay, now: &mut Instant, duration: Duration, who: NodeId) -> usize {
+    let (end, mut tried) = (*now + duration, 0);
+    while *now < end {
+        *now += Duration::from_millis(10);
+        node.handle_timeout(*now);
+        tried += feed(node, *now, who, |_| None).len();
+    }
+    tried
+}
+
+#[test]
+fn a_silent_node_that_probes_is_tried_at_once() {
+    let (mut node, mut now, nobody) = (overlay(0x10, &[0x50]), Instant::ZERO, id(0x99));
+    pass(&mut node, &mut now, secs(10), id(0x50));
+    node.handle_unreachable(now, id(0x50));
+    pass(&mut node, &mut now, secs(30), nobody);
+    while pass(&mut node, &mut now, DELAY, nobody) == 0 {}
+    assert_eq!(pass(&mut node, &mut now, secs(5), nobody), 0, "it is left alone for eight seconds");
+    let mut probe = [0; MAX_MESSAGE];
+    let len = Message::Probe { seq: 1 }.emit(&mut probe).unwrap();
+    node.handle_message(now, id(0x50), Some(id(0x58)), &probe[..len]).unwrap();
+    pass(&mut node, &mut now, DELAY, id(0x50));
+    assert_eq!(node.standing(id(0x50)), Some(Standing::Lost), "a way around says nothing of the direct one");
+    node.handle_message(now, id(0x50), None, &probe[..len]).unwrap();
+    pass(&mut node, &mut now, secs(1), id(0x50));
+    assert_eq!(node.standing(id(0x50)), Some(Standing::Member));
+}
+
 #[test]
 fn a_liar_costs_some_probes_and_no_more() {
     let mut node = overlay(0x10, &[0x50]);
