@@ -121,8 +121,7 @@ void BPF_PROG(weft_er_init, struct sock *sk)
 	obey(sk, law);
 }
 
-SEC("struct_ops")
-void BPF_PROG(weft_er_cong_control, struct sock *sk, __u32 ack, int flag, const struct rate_sample *rs)
+static __always_inline void on_ack(struct sock *sk, const struct rate_sample *rs)
 {
 	struct tcp_sock *tp = (struct tcp_sock *)sk;
 	struct law *law = law_of(sk);
@@ -132,6 +131,19 @@ void BPF_PROG(weft_er_cong_control, struct sock *sk, __u32 ack, int flag, const 
 	look_for_grant(sk, law, tp->tcp_mstamp);
 	law_on_ack(law, tp->tcp_mstamp, rs->acked_sacked, losses > 0 ? losses : 0, tp->srtt_us >> 3);
 	obey(sk, law);
+}
+
+SEC("struct_ops")
+void BPF_PROG(weft_er_cong_control, struct sock *sk, __u32 ack, int flag, const struct rate_sample *rs)
+{
+	on_ack(sk, rs);
+}
+
+/* How Linux called it before 6.10. */
+SEC("struct_ops")
+void BPF_PROG(weft_er_cong_control_6_0, struct sock *sk, const struct rate_sample *rs)
+{
+	on_ack(sk, rs);
 }
 
 /* No slow start, and nothing that a loss lowers. */
@@ -154,16 +166,22 @@ __u32 BPF_PROG(weft_er_sndbuf_expand, struct sock *sk)
 	return 4;
 }
 
+#define WEFT_ER(control) { \
+	.init = (void *)weft_er_init, \
+	.cong_control = (void *)control, \
+	.ssthresh = (void *)weft_er_ssthresh, \
+	.undo_cwnd = (void *)weft_er_undo_cwnd, \
+	.sndbuf_expand = (void *)weft_er_sndbuf_expand, \
+	.flags = TCP_CONG_NON_RESTRICTED, \
+	.name = "weft_er", \
+}
+
 SEC(".struct_ops.link")
-struct tcp_congestion_ops weft_er = {
-	.init = (void *)weft_er_init,
-	.cong_control = (void *)weft_er_cong_control,
-	.ssthresh = (void *)weft_er_ssthresh,
-	.undo_cwnd = (void *)weft_er_undo_cwnd,
-	.sndbuf_expand = (void *)weft_er_sndbuf_expand,
-	.flags = TCP_CONG_NON_RESTRICTED,
-	.name = "weft_er",
-};
+struct tcp_congestion_ops weft_er = WEFT_ER(weft_er_cong_control);
+
+/* Only made where the loader asks for it, instead of the other. */
+SEC("?.struct_ops.link")
+struct tcp_congestion_ops weft_er_6_0 = WEFT_ER(weft_er_cong_control_6_0);
 
 /* One step of the law as the kernel computes it, for the test that compares it with weft-core's. */
 enum event { INIT, GRANT, ACK };

@@ -2,6 +2,7 @@
 //! somebody holds it loaded.
 
 mod choice;
+mod fit;
 mod grants;
 mod kernel;
 

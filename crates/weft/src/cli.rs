@@ -103,7 +103,7 @@ Examples:
   weft tcp-er --grant 192.0.2.0/24='20 Mbit/s'         for each connection there that sets no rate itself
 
 Any program chooses it by TCP_CONGESTION and gives the rate by SO_MAX_PACING_RATE. It needs CAP_BPF, CAP_PERFMON and
-CAP_NET_ADMIN, and a kernel with BTF. A node holds it where its configuration has a [tcp-er].")]
+CAP_NET_ADMIN, and Linux 6.0 with BTF. A node holds it where its configuration has a [tcp-er].")]
     TcpEr {
         /// What each connection toward a prefix may send
         #[arg(long = "grant", value_name = "PREFIX=RATE")]

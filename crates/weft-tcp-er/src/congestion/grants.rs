@@ -1,8 +1,8 @@
 //! What a connection, or each toward a destination, may send: the maps that `weft_er` looks into for sockets without a rate of their own.
 
-use super::NAME;
-use libbpf_rs::query::{LinkInfoIter, LinkTypeInfo, MapInfoIter};
-use libbpf_rs::{ErrorKind, MapCore, MapFlags, MapHandle, Object};
+use super::fit;
+use libbpf_rs::query::{LinkInfoIter, LinkTypeInfo, MapInfo, MapInfoIter};
+use libbpf_rs::{ErrorKind, MapCore, MapFlags, MapHandle, MapType, Object};
 use std::cell::OnceCell;
 use std::fmt;
 use std::io;
@@ -54,14 +54,15 @@ pub(super) struct Maps {
     by_flow: Vec<MapHandle>,
 }
 
-/// The map of the `weft_er` that sockets get now, whoever holds it.
+/// The map of the `weft_er` that sockets get now, whoever holds it: the one that a link holds, or else the newest.
 pub(super) fn holder() -> Option<u32> {
-    let is_ours = |id: &u32| MapInfoIter::default().any(|map| map.id == *id && map.name == NAME);
+    let is_ours = |map: &MapInfo| map.ty == MapType::StructOps && map.name.to_str().is_some_and(fit::is_ours);
+    let ours: Vec<u32> = MapInfoIter::default().filter(is_ours).map(|map| map.id).collect();
     let held = LinkInfoIter::default().filter_map(|link| match link.info {
         LinkTypeInfo::StructOps(link) => Some(link.map_id),
         _ => None,
     });
-    held.into_iter().find(is_ours)
+    held.into_iter().find(|map| ours.contains(map)).or_else(|| ours.iter().max().copied())
 }
 
 impl Maps {

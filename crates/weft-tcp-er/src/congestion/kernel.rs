@@ -1,14 +1,16 @@
 //! Loading and unloading.
 
 use super::grants::{Grants, Maps, holder};
-use super::{NAME, OBJECT};
-use libbpf_rs::{ErrorKind, Link, MapCore, Object, ObjectBuilder, OpenObject};
-use std::fmt;
+use super::{NAME, OBJECT, fit, is_available};
+use libbpf_rs::{ErrorKind, Link, Object, ObjectBuilder, OpenObject};
 use std::path::Path;
 use std::sync::Once;
+use std::{fmt, fs, io};
 
 /// The kernel's own types, without which nothing can be fitted to it.
 const BTF: &str = "/sys/kernel/btf/vmlinux";
+/// Which kernel this is.
+const RELEASE: &str = "/proc/sys/kernel/osrelease";
 /// What only the comparison of the two laws runs.
 const STEP: &str = "weft_er_step";
 
@@ -19,7 +21,7 @@ pub enum LoadError {
     NoBtf,
     /// CAP_BPF, CAP_PERFMON and CAP_NET_ADMIN in the first user namespace are needed.
     NotPermitted,
-    /// The kernel would not have it.
+    /// Another reason, such as a kernel that would not have it.
     Refused(String),
 }
 
@@ -28,7 +30,7 @@ impl fmt::Display for LoadError {
         match self {
             LoadError::NoBtf => write!(f, "the kernel has no BTF ({BTF})"),
             LoadError::NotPermitted => write!(f, "CAP_BPF, CAP_PERFMON and CAP_NET_ADMIN are needed"),
-            LoadError::Refused(why) => write!(f, "the kernel does not take it: {why}"),
+            LoadError::Refused(why) => f.write_str(why),
         }
     }
 }
@@ -61,8 +63,7 @@ impl Congestion {
             return Err(LoadError::NoBtf);
         }
         let mut object = open()?.load().map_err(refused)?;
-        let attached = object.maps_mut().find(|map| map.name() == NAME).map(|mut map| map.attach_struct_ops());
-        match attached {
+        match fit::made(&mut object).map(|mut map| map.attach_struct_ops()) {
             Some(Ok(link)) => {
                 let maps = Maps::find(Some(&object)).map_err(refused)?;
                 Ok(Congestion { held: Held::Here { _link: link, _object: object }, maps })
@@ -89,7 +90,7 @@ impl Congestion {
     /// Why there is none any more.
     pub fn keep(&mut self) -> Result<(), LoadError> {
         match self.held {
-            Held::There(map) if holder() != Some(map) => {
+            Held::There(map) if !is_available(NAME) || holder() != Some(map) => {
                 *self = Congestion::load()?;
                 Ok(())
             }
@@ -113,12 +114,16 @@ fn open() -> Result<OpenObject, LoadError> {
     for mut program in object.progs_mut() {
         program.set_autoload(program.name() != STEP);
     }
+    fit::fit(&mut object).map_err(refused)?;
     Ok(object)
 }
 
 fn refused(why: libbpf_rs::Error) -> LoadError {
-    match why.kind() {
-        ErrorKind::PermissionDenied => LoadError::NotPermitted,
-        _ => LoadError::Refused(format!("{why:#}")),
+    let why = format!("{why:#}");
+    // Its kind would not do: the verifier says EACCES when it is the program that displeases.
+    if why.ends_with(&io::Error::from_raw_os_error(libc::EPERM).to_string()) {
+        return LoadError::NotPermitted;
     }
+    let release = fs::read_to_string(RELEASE).unwrap_or_default();
+    LoadError::Refused(format!("Linux {} does not take it (it needs 6.0): {why}", release.trim()))
 }

@@ -9,7 +9,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::thread;
+use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 use weft_engine::FlowKey;
 use weft_tcp_er::congestion::{Choice, Congestion, Connection, GrantError, choose};
@@ -29,8 +29,20 @@ enum Word {
 
 /// What holds it. The congestion control and the grants go when this goes.
 pub struct Keeper {
-    words: SyncSender<Word>,
+    /// `None`: it is to end.
+    words: Option<SyncSender<Word>>,
     choice: Arc<Mutex<Choice>>,
+    holder: Option<JoinHandle<()>>,
+}
+
+impl Drop for Keeper {
+    fn drop(&mut self) {
+        self.words = None;
+        // Before Linux 6.4 only the holder unloads it, not the end of the process.
+        if let Some(holder) = self.holder.take() {
+            let _ = holder.join();
+        }
+    }
 }
 
 impl Keeper {
@@ -49,10 +61,10 @@ impl Keeper {
         }
         let (words, told) = sync_channel(WORDS);
         let choice = Arc::new(Mutex::new(choice));
-        let keeper = Keeper { words, choice: Arc::clone(&choice) };
+        let mut keeper = Keeper { words: Some(words), choice: Arc::clone(&choice), holder: None };
         if let Some(congestion) = loaded {
             let hold = move || Holder { congestion, wanted, flows: HashMap::new(), choice, log }.run(&told);
-            thread::Builder::new().name("weft-tcp-er".into()).spawn(hold)?;
+            keeper.holder = Some(thread::Builder::new().name("weft-tcp-er".into()).spawn(hold)?);
         }
         Ok(keeper)
     }
@@ -79,7 +91,7 @@ impl Keeper {
 
     fn say(&self, word: Word) {
         // Without the thread there is nothing to grant by.
-        let _ = self.words.try_send(word);
+        let _ = self.words.as_ref().map(|words| words.try_send(word));
     }
 }
 

@@ -16,6 +16,8 @@ const BPF: u32 = 39;
 /// UDP GSO came with 4.18, GRO with 5.0, segmentation of UDP on TUN devices with 6.2.
 const NEEDED: (u32, u32) = (5, 0);
 const WANTED: (u32, u32) = (6, 2);
+/// From here on a BPF program may set a socket's pacing rate.
+const WEFT_ER: (u32, u32) = (6, 0);
 /// What a socket is asked for.
 const SOCKET_BUFFER: u64 = 8 << 20;
 /// Reading these clocks goes by a slow device, several times a packet.
@@ -109,17 +111,11 @@ pub fn all(machine: &Machine, config: Option<&Config>) -> Vec<Check> {
 /// What a socket for an explicit rate would get.
 fn explicit_rates(machine: &Machine) -> Check {
     let name = "explicit rates";
-    let needs = "weft_er needs a kernel with BTF, and CAP_BPF, CAP_PERFMON and CAP_NET_ADMIN for who loads it";
+    let needs = "weft_er needs Linux 6.0 with BTF, and CAP_BPF, CAP_PERFMON and CAP_NET_ADMIN for who loads it";
     if is_available(NAME) {
         return Check::new(name, Verdict::Good, format!("{NAME} is loaded"), "");
     }
-    let lacks: Vec<&str> = [
-        (!machine.sys.join("kernel/btf/vmlinux").exists()).then_some("the kernel has no BTF"),
-        (!capable(machine, &[BPF, PERFMON, NET_ADMIN])).then_some("this user may not load BPF programs"),
-    ]
-    .into_iter()
-    .flatten()
-    .collect();
+    let lacks = lacks_for_weft_er(machine);
     match choose(Some(&lacks.join(", "))).available {
         _ if lacks.is_empty() => Check::new(name, Verdict::Good, format!("{NAME} can be loaded"), ""),
         Available::Bbr => {
@@ -127,6 +123,15 @@ fn explicit_rates(machine: &Machine) -> Check {
         }
         _ => Check::new(name, Verdict::Warning, format!("neither {NAME} nor bbr: {}", lacks.join(", ")), needs),
     }
+}
+
+fn lacks_for_weft_er(machine: &Machine) -> Vec<&'static str> {
+    let lacks = [
+        version(machine).is_some_and(|version| version < WEFT_ER).then_some("the kernel is older than Linux 6.0"),
+        (!machine.sys.join("kernel/btf/vmlinux").exists()).then_some("the kernel has no BTF"),
+        (!capable(machine, &[BPF, PERFMON, NET_ADMIN])).then_some("this user may not load BPF programs"),
+    ];
+    lacks.into_iter().flatten().collect()
 }
 
 fn capable(machine: &Machine, bits: &[u32]) -> bool {
@@ -160,16 +165,23 @@ fn net_admin(machine: &Machine) -> Check {
     )
 }
 
-fn kernel(machine: &Machine) -> Check {
-    let release = machine.proc("sys/kernel/osrelease").unwrap_or_default();
+fn release(machine: &Machine) -> String {
+    machine.proc("sys/kernel/osrelease").unwrap_or_default()
+}
+
+fn version(machine: &Machine) -> Option<(u32, u32)> {
+    let release = release(machine);
     let mut numbers = release.split(|c: char| !c.is_ascii_digit()).map(|word| word.parse::<u32>());
-    let version = numbers.next().and_then(Result::ok).zip(numbers.next().and_then(Result::ok));
-    let (verdict, help) = match version {
+    numbers.next().and_then(Result::ok).zip(numbers.next().and_then(Result::ok))
+}
+
+fn kernel(machine: &Machine) -> Check {
+    let (verdict, help) = match version(machine) {
         Some(version) if version >= WANTED => (Verdict::Good, ""),
         Some(version) if version >= NEEDED => (Verdict::Warning, "6.2 and later hand over UDP in large pieces too"),
         _ => (Verdict::Warning, "5.0 and later have GRO for UDP: far fewer calls for each byte"),
     };
-    Check::new("kernel", verdict, release, help)
+    Check::new("kernel", verdict, release(machine), help)
 }
 
 /// Whether the kernel takes several datagrams at once.
@@ -283,6 +295,7 @@ mod tests {
                 ("tun", ""),
                 ("proc/self/status", "Name:\tweft\nCapEff:\t000001ffffffffff\n"),
                 ("proc/sys/kernel/osrelease", "6.2.0-1-amd64\n"),
+                ("sys/kernel/btf/vmlinux", ""),
                 ("proc/sys/net/core/rmem_max", "212992\n"),
                 ("sys/devices/system/clocksource/clocksource0/current_clocksource", "tsc\n"),
             ],
@@ -295,6 +308,7 @@ mod tests {
             socket_buffer(&machine, "rmem_max"),
         ];
         assert!(checks.iter().all(|check| check.verdict == Verdict::Good && check.help.is_empty()), "{checks:#?}");
+        assert!(lacks_for_weft_er(&machine).is_empty());
     }
 
     #[test]
@@ -312,6 +326,9 @@ mod tests {
         );
         assert_eq!((tun(&machine).verdict, net_admin(&machine).verdict), (Verdict::Bad, Verdict::Bad));
         assert_eq!(kernel(&machine).verdict, Verdict::Warning);
+        let lacks =
+            ["the kernel is older than Linux 6.0", "the kernel has no BTF", "this user may not load BPF programs"];
+        assert_eq!(lacks_for_weft_er(&machine), lacks);
         assert_eq!(clock(&machine).found, "hpet");
         assert_eq!(socket_buffer(&machine, "rmem_max").help, "sysctl -w net.core.rmem_max=8388608");
         let filter = reverse_path(&machine, "eth0").unwrap();
