@@ -450,6 +450,10 @@ fn send_syns(is_broken: bool) {
         while packet.len() < options + usize::from(words) * 4 {
             packet.push(rng.next_u64() as u8);
         }
+        // By chance one in 4,096 is a signal of the version that there is, and some of those ask for a rate.
+        if let Some(version) = packet.get_mut(options + 26).filter(|_| words >= 8) {
+            *version |= 0x80;
+        }
         // A SYN, or what is left of one.
         let port = (1_024 + rng.below(60_000) as u16).to_be_bytes();
         packet.extend([port[0], port[1], 0x14, 0x51, 0, 0, 0, 1, 0, 0, 0, 0, 0x50, 2, 0xff, 0xff, 0, 0, 0, 0]);

@@ -120,8 +120,9 @@ impl Peer {
     /// An answer is overdue on a path that is not suspect yet: what nobody but it carries of sparse flows leaves by another good one, too,
     /// as a tail loss probe (RFC 8985) would.
     pub(super) fn repeat_overdue(&mut self, cx: &mut Context<'_>, index: usize) {
-        let overdue = self.paths[index].id;
-        if self.usable_paths().any(|path| path.id != overdue && path.state() == PathState::Good) {
+        self.refresh_views(cx.now);
+        let mut others = self.views.iter().zip(&self.paths).enumerate().filter(|(at, _)| *at != index);
+        if others.any(|(_, (view, path))| view.usable && path.state() == PathState::Good) {
             self.doubt_in_flight(index, |unit| unit.urgent && unit.refs == 1);
             self.send_doubted(cx, index);
         }

@@ -6,6 +6,7 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::SystemTime;
 
 /// The program under test.
 pub const WEFT: &str = env!("CARGO_BIN_EXE_weft");
@@ -16,7 +17,9 @@ pub struct Dir(pub PathBuf);
 impl Dir {
     pub fn new() -> Dir {
         static NEXT: AtomicU32 = AtomicU32::new(0);
-        let name = format!("weft-test-{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
+        // Process numbers are not enough: each namespace has its own.
+        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap().as_nanos();
+        let name = format!("weft-test-{now}-{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
         let path = std::env::temp_dir().join(name);
         fs::create_dir(&path).unwrap();
         Dir(path)
