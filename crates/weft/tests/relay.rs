@@ -61,7 +61,7 @@ fn ends_reach_each_other_over_relays_and_outlive_one_of_them() {
         echo "== passed on"; run b status; run c status
         for _ in $(seq 50); do run a sense | grep -q "^b  *d .*it says so" && break; sleep 0.1; done
         echo "== sense"; run a sense
-        for _ in $(seq 50); do run a sense --history b | grep -Eq "▇|█" && break; sleep 0.1; done
+        for _ in $(seq 50); do run a sense --history b | grep -Eq "RTT .*(▂|▃|▄|▅|▆|▇|█)" && break; sleep 0.1; done
         echo "== history"; run a sense --history b; run a sense --history b --json
         echo "== nobody"; run a sense --history nobody 2>&1
         ip netns exec a ping -i 0.01 -c 300 10.9.0.4 > ping.log & ping=$!
@@ -79,7 +79,8 @@ fn ends_reach_each_other_over_relays_and_outlive_one_of_them() {
     let said = |line: &&str| line.split_whitespace().take(2).eq(["b", "d"]) && line.contains("it says so");
     assert!(part("sense").lines().any(|line| said(&line)), "{text}\n{log}");
     let history = part("history");
-    assert!(history.contains("RTT") && history.contains('▇') | history.contains('█'), "{text}\n{log}");
+    let is_drawn = |line: &&str| line.contains(" RTT ") && line.contains(|bar| ('▂'..='█').contains(&bar));
+    assert!(history.lines().any(|line| is_drawn(&line)), "{text}\n{log}");
     assert!(history.contains("\"rtt_us\":") && history.contains("\"minutes\":[]"), "{text}\n{log}");
     assert!(part("nobody").contains("no such peer; known: b, c, d"), "{text}\n{log}");
     let received = part("ping").split(',').find_map(|part| part.trim().strip_suffix(" received"));
