@@ -6,6 +6,8 @@ use weft_units::{Duration, Instant};
 
 /// How long a packet declared lost is remembered, in case it was only late: at least this, or one round trip.
 const LATE_MEMORY: Duration = Duration::from_millis(50);
+/// No receiver holds a report for longer on purpose.
+const LONGEST_HOLD: Duration = Duration::from_millis(15);
 
 /// What became of a packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -190,8 +192,7 @@ impl<T> SentBook<T> {
         }
         self.mark = Some(Mark { report: *report, sent_at });
         let elapsed = now - sent_at;
-        // A receiver whose clock jumped says that it held the report for longer than it took.
-        let rtt = elapsed.checked_sub(report.held).unwrap_or(elapsed);
+        let rtt = self.round_trip(elapsed, report.held);
         self.srtt = if self.srtt.is_zero() { rtt } else { (self.srtt * 7 + rtt) / 8 };
         let mut sample = Sample {
             rtt,
@@ -220,6 +221,16 @@ impl<T> SentBook<T> {
             sample.ce_packets = report.ce_received.saturating_sub(before.report.ce_received);
         }
         Some(sample)
+    }
+
+    /// What the receiver says it held the report for is taken off, unless no receiver holds one for so long: its clock was stepped then, or
+    /// it stood still, and there is no telling. Such a report shows no shorter round trip than there was before (RFC 9002 §5.3).
+    fn round_trip(&self, elapsed: Duration, held: Duration) -> Duration {
+        match elapsed.checked_sub(held) {
+            Some(rtt) if held <= LONGEST_HOLD => rtt,
+            Some(rtt) => rtt.max(self.srtt.min(elapsed)),
+            None => elapsed,
+        }
     }
 
     /// Declares lost what enough later packets overtook, or what is overdue by the time threshold (RFC 9002 §6.1.2).
@@ -398,6 +409,14 @@ mod tests {
         assert!(sample.backlogged);
         assert_eq!(fates.len(), 10);
         assert!(fates.iter().all(|f| f.1 == Fate::Delivered));
+    }
+
+    #[test]
+    fn a_clock_stepped_while_a_report_was_held_shows_no_shorter_round_trip() {
+        let mut book = book_of(20);
+        assert_eq!(hear(&mut book, 29, report(9, 10), &[0..=9]).0.unwrap().rtt, Duration::from_millis(18));
+        let stepped = Report { held: Duration::from_millis(16), ..report(19, 20) };
+        assert_eq!(hear(&mut book, 40, stepped, &[0..=19]).0.unwrap().rtt, Duration::from_millis(18));
     }
 
     #[test]
