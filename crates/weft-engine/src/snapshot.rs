@@ -264,7 +264,7 @@ impl Engine {
     }
 }
 
-/// What the paths to a peer carry of inner packets.
+/// What the paths to a peer carry of inner packets, as far as is known, and now and then more, or it would never be known.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct PayloadRate<'a> {
     /// The peer.
@@ -298,9 +298,10 @@ impl Peer {
         usable.peek()?;
         let payload = |path: &Path| {
             let (inner, whole) = (path.inner_limit() as u64, u64::from(path.mtu.current()).max(1));
+            let offered = path.known_capacity().map(|known| known.max(path.offered()));
             // A path that is kept below its capacity never shows it.
-            let known = [path.known_capacity(), path.rate.cap()].into_iter().flatten().min()?;
-            Some(known.bps() / whole * inner)
+            let rate = [offered, path.rate.cap()].into_iter().flatten().min()?;
+            Some(rate.bps() / whole * inner)
         };
         usable.map(payload).sum::<Option<u64>>().map(Rate::from_bps)
     }

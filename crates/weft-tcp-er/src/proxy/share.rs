@@ -14,8 +14,8 @@ pub fn level(total: u64, demands: &mut [u64]) -> u64 {
         }
         left -= demand;
     }
-    // All have what they need; one more may have the rest.
-    left.max(demands.last().copied().unwrap_or(0))
+    // All have what they need; the largest may have the rest, too.
+    left + demands.last().copied().unwrap_or(0)
 }
 
 #[cfg(test)]
@@ -31,7 +31,8 @@ mod tests {
         assert_eq!(level(900, &mut []), 900);
         assert_eq!(level(900, &mut [ALL, ALL, ALL]), 300);
         assert_eq!(level(900, &mut [ALL, 100, ALL]), 400);
-        assert_eq!(level(900, &mut [100, 200]), 600);
+        assert_eq!(level(900, &mut [100, 200]), 800);
+        assert_eq!(level(900, &mut [700]), 900);
         assert_eq!(level(0, &mut [ALL, 5]), 0);
     }
 

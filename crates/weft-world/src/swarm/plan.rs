@@ -351,6 +351,11 @@ impl NodePlan {
 }
 
 impl LinkPlan {
+    /// Packets of 1,500 bytes that may wait.
+    pub(super) fn queue_packets(&self) -> u64 {
+        self.rate.bytes_in(self.queue) / 1_500
+    }
+
     fn forgo_jumbo_frames(&mut self) {
         self.interface_mtu = self.interface_mtu.min(1500);
         self.path_mtu = self.path_mtu.min(1500);

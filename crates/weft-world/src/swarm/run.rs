@@ -13,6 +13,8 @@ const LAST_UNITS_KEPT: Duration = Duration::from_secs(6);
 const PASSING_ON: Duration = Duration::from_millis(7);
 /// A packet in the longest round trip there is, less than the rate law's floor.
 const LEAST_RATE: Rate = Rate::from_bps(200);
+/// A queue with room for fewer full packets of each peer loses much of what they send before they have found their shares.
+const FEWEST_EACH: u64 = 2;
 /// What a window may come to.
 const MOST_WINDOW: u64 = 1 << 30;
 
@@ -148,7 +150,8 @@ fn check_proof(world: &World<'_>, before: &[usize]) -> Result<(), Violation> {
 fn may_miss(plan: &Plan, talk: &Talk, sent: usize) -> usize {
     let flow = &plan.flows[talk.flow];
     let nodes = [&plan.nodes[flow.from], &plan.nodes[flow.to]];
-    let loses = nodes.iter().flat_map(|n| &n.links).any(|l| l.loss > 0.0);
+    let peers = plan.nodes.len() as u64 - 1;
+    let loses = nodes.iter().flat_map(|n| &n.links).any(|l| l.loss > 0.0 || l.queue_packets() < FEWEST_EACH * peers);
     // Who sent nothing long finds a black hole only now, by its first dozen losses.
     let may_be_new = plan.faults.iter().any(|f| matches!(f.kind, FaultKind::Mtu { .. }));
     match (nodes[0].policy.recovery, talk.burst) {
