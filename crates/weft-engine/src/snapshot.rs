@@ -264,19 +264,21 @@ impl Engine {
     }
 }
 
-/// What the paths to a peer carry of inner packets, as far as is known, and now and then more, or it would never be known.
+/// What to offer senders that go as fast as they are told, of inner packets.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct PayloadRate<'a> {
     /// The peer.
     pub public_key: &'a PublicKey,
-    /// Of all usable paths together, without what they put around packets; `None` while there is none, or one is not known.
+    /// Of all usable paths together, without what they put around packets; `None` while there is none.
     pub rate: Option<Rate>,
 }
 
 impl Engine {
-    /// What the paths to each peer carry. Cheap: nothing is copied.
-    pub fn payload_rates(&self) -> impl Iterator<Item = PayloadRate<'_>> {
-        self.peers.iter().map(|peer| PayloadRate { public_key: &peer.config.public_key, rate: peer.payload_rate() })
+    /// What to offer toward each peer: what the paths carry, as far as is known, and now and then more, or it would never be known. Cheap:
+    /// nothing is copied.
+    pub fn payload_rates(&self, now: Instant) -> impl Iterator<Item = PayloadRate<'_>> {
+        let rate = move |peer: &Peer| peer.payload_rate(now);
+        self.peers.iter().map(move |peer| PayloadRate { public_key: &peer.config.public_key, rate: rate(peer) })
     }
 }
 
@@ -293,17 +295,22 @@ impl Engine {
 }
 
 impl Peer {
-    fn payload_rate(&self) -> Option<Rate> {
-        let mut usable = self.paths.iter().filter(|path| path.is_usable()).peekable();
-        usable.peek()?;
-        let payload = |path: &Path| {
+    fn payload_rate(&self, now: Instant) -> Option<Rate> {
+        let usable = || self.paths.iter().enumerate().filter(|(_, path)| path.is_usable());
+        let payload = |path: &Path, rate: Rate| {
             let (inner, whole) = (path.inner_limit() as u64, u64::from(path.mtu.current()).max(1));
-            let offered = path.known_capacity().map(|known| known.max(path.offered()));
-            // A path that is kept below its capacity never shows it.
-            let rate = [offered, path.rate.cap()].into_iter().flatten().min()?;
-            Some(rate.bps() / whole * inner)
+            path.rate.cap().map_or(rate, |cap| rate.min(cap)).bps() / whole * inner
         };
-        usable.map(payload).sum::<Option<u64>>().map(Rate::from_bps)
+        let offered = |(index, path): (usize, &Path)| {
+            let rate = match path.offered().max(path.known_capacity().unwrap_or(Rate::ZERO)) {
+                Rate::ZERO if self.scheduler.carries_bulk(index) => path.rate.pacing_rate(now),
+                rate => rate,
+            };
+            payload(path, rate)
+        };
+        let tried = usable().map(|(_, path)| payload(path, path.rate.pacing_rate(now))).max()?;
+        let offered: u64 = usable().map(offered).sum();
+        Some(Rate::from_bps(if offered > 0 { offered } else { tried }))
     }
 
     pub(crate) fn snapshot(&self, now: Instant) -> PeerSnapshot {

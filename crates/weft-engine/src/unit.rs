@@ -58,6 +58,8 @@ pub(crate) struct Unit {
     pub(crate) arrived: u16,
     /// A part was lost, and what is missing waits to be repeated.
     pub(crate) repeating: bool,
+    /// How often it was repeated.
+    pub(crate) repeats: u8,
     /// Places that still name this unit: path queues and sent records.
     pub(crate) refs: u16,
     /// Its buffer is given back: it arrived, or was given up.
@@ -157,6 +159,13 @@ impl Units {
         let Some(Some(unit)) = self.slots.get_mut(id.0 as usize) else { return false };
         unit.arrived |= bits(&(part.first..part.end));
         unit.missing().is_some_and(|(missing, _)| missing.is_empty())
+    }
+
+    /// It is repeated: for the how-manieth time.
+    pub(crate) fn count_repeat(&mut self, id: UnitId) -> u8 {
+        let Some(Some(unit)) = self.slots.get_mut(id.0 as usize) else { return 0 };
+        unit.repeats = unit.repeats.saturating_add(1);
+        unit.repeats
     }
 
     /// A part was lost: whether that is a reason to repeat, which it is once for all parts of one transmission.

@@ -1,5 +1,6 @@
 //! One path to a peer: its queues, its measurement in both directions, its pace, its health.
 
+mod copies;
 mod health;
 mod mtu;
 mod pacer;
@@ -35,10 +36,6 @@ pub(crate) const REPORT_INTERVAL: Duration = Duration::from_millis(10);
 const KEEPALIVE_ACTIVE: Duration = Duration::from_secs(1);
 const KEEPALIVE_IDLE: Duration = Duration::from_secs(15);
 
-/// A repeat goes out twice where more than this many packets of a round trip would be lost a second time,
-const LOST_TWICE_MAX: f64 = 0.05;
-/// but not where a greater share than this is lost: the copies cost as much again.
-const TWICE_UP_TO_LOSS: f64 = 0.05;
 const FULL_PACKET_BYTES: f64 = 1500.0;
 
 /// What a datagram carried, until its fate is known.
@@ -367,14 +364,14 @@ impl Path {
         }
     }
 
-    /// How often to send what was lost, so that it does not hold back all that follows for yet another round trip. What a full
+    /// How often to send what was lost `times` times, so that it does not hold back all that follows for yet another round trip. What a full
     /// queue dropped is not sent twice: that would fill the queue further.
-    pub(crate) fn copies_of_repeat(&self) -> usize {
-        let is_congested = self.delay().standing_queue() > self.rate.queue_target() * 2;
+    pub(crate) fn copies_of_repeat(&self, times: u8) -> usize {
+        if self.delay().standing_queue() > self.rate.queue_target() * 2 {
+            return 1;
+        }
         let packets_of_round_trip = self.rate.in_flight_limit_bytes() as f64 / FULL_PACKET_BYTES;
-        let loss = self.loss().fraction();
-        let is_worth_it = loss < TWICE_UP_TO_LOSS && loss.powi(2) * packets_of_round_trip > LOST_TWICE_MAX;
-        if is_worth_it && !is_congested { 2 } else { 1 }
+        copies::of_repeat(self.loss().fraction(), packets_of_round_trip, times)
     }
 
     /// The state as people see it: a path kept in reserve is no worse than open.

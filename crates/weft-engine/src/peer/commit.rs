@@ -189,6 +189,7 @@ impl Peer {
             deadline: now + late_after,
             arrived: 0,
             repeating: false,
+            repeats: 0,
             refs: 1,
             settled: false,
         });

@@ -36,7 +36,7 @@ impl Peer {
     }
 
     /// Not over the path `away_from`, where another is usable.
-    fn send_lost(&mut self, cx: &mut Context<'_>, away_from: Option<usize>, copies: fn(&Path) -> usize) {
+    fn send_lost(&mut self, cx: &mut Context<'_>, away_from: Option<usize>, copies: fn(&Path, u8) -> usize) {
         if self.lost.is_empty() {
             return;
         }
@@ -50,7 +50,7 @@ impl Peer {
     }
 
     /// Whether the unit waits for a path; else the caller's reference to it ends here.
-    fn repeat(&mut self, now: Instant, pool: &mut Pool, id: UnitId, copies: fn(&Path) -> usize) -> bool {
+    fn repeat(&mut self, now: Instant, pool: &mut Pool, id: UnitId, copies: fn(&Path, u8) -> usize) -> bool {
         let Some(unit) = self.units.get(id).filter(|u| !u.settled).copied() else {
             self.units.release(id, pool);
             return false;
@@ -64,7 +64,8 @@ impl Peer {
             Choice::Path(index) if now < unit.deadline => {
                 self.totals.repeated_units += 1;
                 let lane = if unit.urgent { Lane::Urgent } else { Lane::Repeat };
-                for _ in 0..copies(&self.paths[index]) {
+                let times = self.units.count_repeat(id);
+                for _ in 0..copies(&self.paths[index], times) {
                     self.push(now, pool, index, lane, id);
                 }
             }
@@ -161,6 +162,6 @@ impl Peer {
         self.lost.sort_unstable_by_key(|id| {
             self.units.get(*id).map(|u| (!u.urgent, u.segment.born, u.segment.flow, u.seq.get()))
         });
-        self.send_lost(cx, Some(index), |_| 1);
+        self.send_lost(cx, Some(index), |_, _| 1);
     }
 }

@@ -130,7 +130,7 @@ impl World {
     /// What the usable paths of `node`'s engine carry together, IP bytes of inner packets; none while one's is not known.
     pub(super) fn paths_rate(&self, node: NodeId) -> Option<Rate> {
         let site = self.simulator.nodes().get(node.index()).and_then(Site::engine)?;
-        site.engine().payload_rates().next()?.rate
+        site.engine().payload_rates(self.simulator.now()).next()?.rate
     }
 
     /// TCP payload bytes of a full packet that `node` sends, as its route and device say when a connection begins.

@@ -171,9 +171,10 @@ impl Node {
 
     fn tell_totals(&mut self, now: Instant) {
         if let Some((proxy, told)) = self.proxy.as_mut().filter(|_| now >= self.next_totals) {
-            self.next_totals = now + totals::INTERVAL;
-            *told = totals::totals(&self.config, self.engine.payload_rates(), told);
-            proxy.set_totals(told.clone());
+            let totals = totals::totals(&self.config, self.engine.payload_rates(now), told);
+            self.next_totals = now + totals::look_again_in(told, &totals);
+            proxy.set_totals(totals.clone());
+            *told = totals;
         }
     }
 

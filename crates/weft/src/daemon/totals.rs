@@ -5,8 +5,11 @@ use std::time::Duration;
 use weft_engine::PayloadRate;
 use weft_tcp_er::proxy::{Total, Totals};
 
-/// How often it is looked at.
-pub const INTERVAL: Duration = Duration::from_millis(100);
+/// How often it is looked at, and while it grows as much as it does on a path that is new.
+const INTERVAL: Duration = Duration::from_millis(100);
+const INTERVAL_WHILE_GROWING: Duration = Duration::from_millis(10);
+/// In hundredths of what it was.
+const GROWS: u64 = 120;
 /// In hundredths of it: paths show what they carry only while they are full. What is too much the queue before the tunnel drops, of the
 /// flows that send it, and others do not wait behind it.
 const USED: u64 = 104;
@@ -26,6 +29,14 @@ pub fn totals<'a>(config: &Config, rates: impl Iterator<Item = PayloadRate<'a>>,
     totals
 }
 
+/// When to look again after `now` has followed on `before`.
+pub fn look_again_in(before: &Totals, now: &Totals) -> Duration {
+    let hundred = |rate: Option<u64>, times: u64| rate.unwrap_or(0).saturating_mul(times);
+    let grows = |before, now| hundred(now, 100) > hundred(before, GROWS);
+    let mut both = before.0.iter().zip(&now.0);
+    if both.any(|(before, now)| grows(before.bytes_per_s, now.bytes_per_s)) { INTERVAL_WHILE_GROWING } else { INTERVAL }
+}
+
 fn steady(before: Option<u64>, now: Option<u64>) -> Option<u64> {
     match (before, now) {
         (Some(before), Some(now)) if before.abs_diff(now) <= before / WORTH => Some(before),
@@ -35,12 +46,25 @@ fn steady(before: Option<u64>, now: Option<u64>) -> Option<u64> {
 
 #[cfg(test)]
 mod tests {
-    use super::steady;
+    use super::{INTERVAL, INTERVAL_WHILE_GROWING, look_again_in, steady};
+    use weft_tcp_er::proxy::{Total, Totals};
 
     #[test]
     fn small_changes_are_none() {
         assert_eq!(steady(Some(1_000), Some(1_015)), Some(1_000));
         assert_eq!(steady(Some(1_000), Some(1_030)), Some(1_030));
         assert_eq!((steady(None, Some(5)), steady(Some(5), None)), (Some(5), None));
+    }
+
+    #[test]
+    fn what_grows_is_looked_at_more_often() {
+        let totals = |of: &[Option<u64>]| {
+            Totals(of.iter().map(|bytes_per_s| Total { bytes_per_s: *bytes_per_s, prefixes: Vec::new() }).collect())
+        };
+        let before = totals(&[Some(1_000), None]);
+        assert_eq!(look_again_in(&before, &totals(&[Some(1_190), None])), INTERVAL);
+        assert_eq!(look_again_in(&before, &totals(&[Some(500), None])), INTERVAL);
+        assert_eq!(look_again_in(&before, &totals(&[Some(2_000), None])), INTERVAL_WHILE_GROWING);
+        assert_eq!(look_again_in(&before, &totals(&[Some(1_000), Some(900)])), INTERVAL_WHILE_GROWING);
     }
 }
