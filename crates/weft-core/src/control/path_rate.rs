@@ -74,6 +74,8 @@ const MOST_JITTER: Duration = Duration::from_millis(20);
 const ALONE_MEMORY: Duration = Duration::from_secs(10);
 /// However often a plateau was found, it is tested again after so long.
 const LONGEST_PLATEAU: Duration = Duration::from_secs(10);
+/// While the rate doubles, losses that are a limit's doing are soon half of what is sent; fewer than this are the path's own.
+const STARTUP_LOSS: f64 = 0.25;
 /// A window received in so much longer than it was sent left a longer queue behind.
 const GROWING: f64 = 1.25;
 /// Who is offered what the path carries never learns that it carries more: after so many round trips, and so long, with so much of it in
@@ -348,6 +350,7 @@ impl PathRate {
         match self.phase {
             Phase::Compete => self.share_bps *= if too_many { 0.7 } else { 1.015 },
             Phase::Plateau => self.judge_plateau(now, round),
+            Phase::Startup if (round.lost as f64) < STARTUP_LOSS * settled => {}
             _ if too_many && !grew && round.backlogged && self.ebb == 0 => {
                 self.enter_plateau(now, round.lost as f64 / settled)
             }
@@ -568,8 +571,8 @@ impl PathRate {
         let more = match self.phase {
             Phase::Startup => MORE_AT_FIRST,
             _ if !self.confirmed => MORE_AT_FIRST,
-            _ if self.not_shown_for > (self.rtt.min() * round_trips).max(least) => MORE,
-            _ => 1.0,
+            _ if self.not_shown_for > (self.rtt.min() * round_trips).max(least) => MORE.max(GROWTH[self.growth]),
+            _ => GROWTH[self.growth],
         };
         if self.assumed { Rate::ZERO } else { Rate::from_bps(self.bounded(self.capacity_bps * more) as u64) }
     }

@@ -84,6 +84,24 @@ fn chance_losses_of_a_short_path_are_no_plateau() {
 }
 
 #[test]
+fn chance_losses_do_not_end_the_search_for_the_capacity() {
+    for (rtt, loss) in [(10, 0.02), (200, 0.1)] {
+        let found = (1..=100).filter_map(|seed| {
+            let link = Link { loss, duration: s(4.0), seed, ..Link::fixed(100.0, rtt) };
+            link.run().settled_after(Duration::ZERO, ms(200), 0.85, Duration::MAX)
+        });
+        let found: Vec<_> = found.collect();
+        let last = found.iter().max().copied().unwrap_or_default();
+        assert!(found.len() == 100 && last <= link_start(rtt), "{rtt} ms, {loss}: {} of 100, last {last:?}", found.len());
+    }
+}
+
+/// Ten round trips and what the window of the measurement takes.
+fn link_start(rtt_ms: u64) -> Duration {
+    ms(rtt_ms * 10 + 400)
+}
+
+#[test]
 fn where_a_higher_rate_only_raises_the_loss_it_stays_at_what_is_delivered() {
     for (mbps, rtt, packets) in [(50.0, 40, 4), (100.0, 20, 10), (10.0, 100, 2)] {
         for loss in [0.0, 0.01] {
