@@ -295,24 +295,6 @@ impl Engine {
 }
 
 impl Peer {
-    fn payload_rate(&self, now: Instant) -> Option<Rate> {
-        let usable = || self.paths.iter().enumerate().filter(|(_, path)| path.is_usable());
-        let payload = |path: &Path, rate: Rate| {
-            let (inner, whole) = (path.inner_limit() as u64, u64::from(path.mtu.current()).max(1));
-            path.rate.cap().map_or(rate, |cap| rate.min(cap)).bps() / whole * inner
-        };
-        let offered = |(index, path): (usize, &Path)| {
-            let rate = match path.offered().max(path.known_capacity().unwrap_or(Rate::ZERO)) {
-                Rate::ZERO if self.scheduler.carries_bulk(index) => path.rate.pacing_rate(now),
-                rate => rate,
-            };
-            payload(path, rate)
-        };
-        let tried = usable().map(|(_, path)| payload(path, path.rate.pacing_rate(now))).max()?;
-        let offered: u64 = usable().map(offered).sum();
-        Some(Rate::from_bps(if offered > 0 { offered } else { tried }))
-    }
-
     pub(crate) fn snapshot(&self, now: Instant) -> PeerSnapshot {
         let totals = &self.totals;
         let origin = self.paths.iter().find_map(|p| p.delay().baseline_us());

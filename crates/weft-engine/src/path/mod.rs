@@ -242,17 +242,23 @@ impl Path {
         self.rate.loss()
     }
 
-    /// What to offer to senders: what it was seen to carry, or before it carried anything what trains find that others leave of it.
+    /// What to offer to senders: its capacity as learnt while it was full, before that what trains find that others leave of it, or the most
+    /// it may be sent; what it was seen to carry, if that is more; and now and then more, or nobody would find out. Zero: nothing is known.
     pub(crate) fn offered(&self) -> Rate {
-        match self.rate.offered() {
-            Rate::ZERO => self.found_by_trains().unwrap_or(Rate::ZERO),
-            seen => seen,
-        }
+        let most = self.rate.cap();
+        let known = self.rate.capacity().or_else(|| self.found_by_trains());
+        // A path that is kept below its capacity never shows it.
+        let known = [known, most].into_iter().flatten().min().unwrap_or(Rate::ZERO);
+        let offered = self.rate.offered().max(known);
+        most.map_or(offered, |most| offered.min(most))
     }
 
-    /// Its capacity as learnt while it was full, or before that what trains find that others leave of it.
-    pub(crate) fn known_capacity(&self) -> Option<Rate> {
-        self.rate.capacity().or_else(|| self.found_by_trains())
+    /// The same, and while nothing is known, what is tried.
+    pub(crate) fn offered_or_tried(&self, now: Instant) -> Rate {
+        match self.offered() {
+            Rate::ZERO => self.rate.pacing_rate(now),
+            offered => offered,
+        }
     }
 
     fn found_by_trains(&self) -> Option<Rate> {

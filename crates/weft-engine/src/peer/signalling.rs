@@ -30,7 +30,7 @@ impl Peer {
         }
         Bundle {
             carried: self.inner_capacity(self.carrying_paths(), |path| path.rate.carried()),
-            offered: self.offered(),
+            offered: self.offered_by(Path::offered),
             sent_bytes: self.totals.sent_bytes,
             queued_bytes: self.backlog_bytes(),
             round_trip: round_trips / count.max(1),
@@ -38,13 +38,19 @@ impl Peer {
         }
     }
 
+    /// What senders that are told are to be offered; `None` while there is no path.
+    pub(crate) fn payload_rate(&self, now: Instant) -> Option<Rate> {
+        let rate = self.offered_by(|path| path.offered_or_tried(now));
+        (rate > Rate::ZERO).then_some(rate)
+    }
+
     /// What senders are offered of the paths that carry bulk; of all that answer, as long as it has not been said which those are.
-    fn offered(&self) -> Rate {
+    fn offered_by(&self, of: impl Fn(&Path) -> Rate) -> Rate {
         let has_chosen = self.carrying_paths().next().is_some();
         let answering = || self.usable_paths().filter(|path| path.health.answers());
         match has_chosen || !self.bundles() {
-            true => self.inner_capacity(self.carrying_paths(), Path::offered),
-            false => self.inner_capacity(answering(), Path::offered),
+            true => self.inner_capacity(self.carrying_paths(), of),
+            false => self.inner_capacity(answering(), of),
         }
     }
 
