@@ -92,7 +92,11 @@ fn chance_losses_do_not_end_the_search_for_the_capacity() {
         });
         let found: Vec<_> = found.collect();
         let last = found.iter().max().copied().unwrap_or_default();
-        assert!(found.len() == 100 && last <= link_start(rtt), "{rtt} ms, {loss}: {} of 100, last {last:?}", found.len());
+        assert!(
+            found.len() == 100 && last <= link_start(rtt),
+            "{rtt} ms, {loss}: {} of 100, last {last:?}",
+            found.len()
+        );
     }
 }
 

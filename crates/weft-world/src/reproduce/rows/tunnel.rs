@@ -36,8 +36,8 @@ const PAYLOAD: f64 = 0.94;
 const WINDOW_S: f64 = 1.0;
 const SOON_S: f64 = 5.0;
 /// Why the tunnel repairs losses here.
-const REPAIRED: &str = "Without the tunnel's repeats two of five seeds stay at 50 Mbit/s from the start: TCP that knows no rate yet does not fill paths that lose 0.5 %, \
-     and what is never full is never measured.";
+const REPAIRED: &str = "Without the tunnel's repeats, 6 to 24 s: 166.1 to 169.2 Mbit/s with each of the five seeds. (As long as senders were told no rate before a \
+                        queue had shown one, two of them stayed at 50.)";
 
 fn step(lab: &mut Laboratory) -> Result<Finding, String> {
     let policy = Policy { schedule: Schedule::WeightedRoundRobin, ..Policy::default() };
