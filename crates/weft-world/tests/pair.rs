@@ -294,3 +294,20 @@ fn an_explicit_rate_and_measured_weights_follow_the_paths() {
     assert!(mean(2.0, 5.0) > 0.85 * 30.0, "{goodput:?}");
     assert!((0.8 * 20.0..20.0).contains(&mean(7.0, 10.0)), "{goodput:?}");
 }
+
+/// A sender that goes as fast as the paths are said to carry finds what they do, though they lose packets from the start: a path whose
+/// queue flickers while its rate is being doubled, and a long one where TCP alone would begin by AIMD.
+#[test]
+fn who_goes_as_fast_as_told_fills_a_path_that_loses() {
+    for (delay_ms, loss, least_mbps) in [(5, 2, 70.0), (100, 5, 60.0)] {
+        let text = format!(
+            "name = \"t\"\nduration = \"5 s\"\nwarmup = \"3 s\"\n[[link]]\nname = \"a\"\nrate = \"100 Mbit/s\"\ndelay = \"{delay_ms} ms\"\n\
+             loss = \"{loss} %\"\nqueue = \"1 BDP\"\n[[flow]]\napp = \"iperf3\"\ncongestion = \"weft_er\"\n[[variant]]\nname = \"weft\"\n"
+        );
+        for seed in 1..=12 {
+            let result = simulate(&text, &PairOptions { seed: Some(seed), ..PairOptions::default() });
+            let mbps = variant(&result, "weft").goodput_bps / 1e6;
+            assert!(mbps > least_mbps, "{delay_ms} ms, {loss} %, seed {seed}: {mbps} Mbit/s");
+        }
+    }
+}
