@@ -571,8 +571,8 @@ impl PathRate {
         let more = match self.phase {
             Phase::Startup => MORE_AT_FIRST,
             _ if !self.confirmed => MORE_AT_FIRST,
-            _ if self.not_shown_for > (self.rtt.min() * round_trips).max(least) => MORE,
-            _ => 1.0,
+            _ if self.not_shown_for > (self.rtt.min() * round_trips).max(least) => MORE.max(GROWTH[self.growth]),
+            _ => GROWTH[self.growth],
         };
         if self.assumed { Rate::ZERO } else { Rate::from_bps(self.bounded(self.capacity_bps * more) as u64) }
     }

@@ -23,7 +23,7 @@ use alloc::collections::VecDeque;
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::net::{IpAddr, SocketAddr};
-use weft_core::control::{PathRate, PathRateConfig, Phase};
+use weft_core::control::{PathRate, PathRateConfig};
 use weft_core::sense::{LossRate, OneWayDelay, ReceiveLog, Rtt, Sample, SentBook, liveness};
 use weft_units::{Duration, Instant, LinkId, PathId, Rate, VpnId};
 use weft_wire::hop::{DATA_OVERHEAD, PART_OVERHEAD};
@@ -253,12 +253,11 @@ impl Path {
         most.map_or(offered, |most| offered.min(most))
     }
 
-    /// The same, or what is tried, where nothing is known or more is looked for.
+    /// The same, and while nothing is known, what is tried.
     pub(crate) fn offered_or_tried(&self, now: Instant) -> Rate {
-        match (self.offered(), self.rate.phase()) {
-            (Rate::ZERO, _) => self.rate.pacing_rate(now),
-            (offered, Phase::Probe) => offered.max(self.rate.pacing_rate(now)),
-            (offered, _) => offered,
+        match self.offered() {
+            Rate::ZERO => self.rate.pacing_rate(now),
+            offered => offered,
         }
     }
 
