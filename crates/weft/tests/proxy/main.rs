@@ -213,8 +213,10 @@ fn legs_between_proxies_are_paced_at_their_share_of_what_the_paths_carry() {
         &dir,
         r#"up hub; up home; proxies
         end hub echo 10.9.0.2:80 >echo & ready echo ready
-        end home hold 10.9.0.2:80 1 3000 >held & held=$!; ready held "held 1"; sleep 0.5
-        ip netns exec home ss -tinH 'src 10.9.0.1 and dst 10.9.0.2:80' | grep -o 'pacing_rate [0-9]*bps/[0-9]*bps'
+        end home hold 10.9.0.2:80 1 3000 >held & held=$!; ready held "held 1"
+        for try in $(seq 25); do
+            ip netns exec home ss -tinH 'src 10.9.0.1 and dst 10.9.0.2:80' | grep -o 'pacing_rate [0-9]*bps/[0-9]*bps' && break; sleep 0.1
+        done
         wait $held"#,
     );
     let text = stdout(&out);
