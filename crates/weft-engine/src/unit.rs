@@ -161,7 +161,7 @@ impl Units {
         unit.missing().is_some_and(|(missing, _)| missing.is_empty())
     }
 
-    /// It is repeated: for the how-manieth time.
+    /// Notes that it is repeated: how often it was by now.
     pub(crate) fn count_repeat(&mut self, id: UnitId) -> u8 {
         let Some(Some(unit)) = self.slots.get_mut(id.0 as usize) else { return 0 };
         unit.repeats = unit.repeats.saturating_add(1);

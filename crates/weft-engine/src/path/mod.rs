@@ -246,10 +246,9 @@ impl Path {
     /// it may be sent; what it was seen to carry, if that is more; and now and then more, or nobody would find out. Zero: nothing is known.
     pub(crate) fn offered(&self) -> Rate {
         let most = self.rate.cap();
-        let known = self.rate.capacity().or_else(|| self.found_by_trains());
         // A path that is kept below its capacity never shows it.
-        let known = [known, most].into_iter().flatten().min().unwrap_or(Rate::ZERO);
-        let offered = self.rate.offered().max(known);
+        let known = self.rate.capacity().or_else(|| self.found_by_trains()).or(most);
+        let offered = self.rate.offered().max(known.unwrap_or(Rate::ZERO));
         most.map_or(offered, |most| offered.min(most))
     }
 

@@ -127,7 +127,7 @@ impl World {
         peer.map_or(0, |peer| peer.paths.iter().filter(|path| path.active && carries(path.state)).count())
     }
 
-    /// What the usable paths of `node`'s engine carry together, IP bytes of inner packets; none while one's is not known.
+    /// What the paths of `node`'s engine are to be offered together, IP bytes of inner packets; none while there is no path.
     pub(super) fn paths_rate(&self, node: NodeId) -> Option<Rate> {
         let site = self.simulator.nodes().get(node.index()).and_then(Site::engine)?;
         site.engine().payload_rates(self.simulator.now()).next()?.rate
