@@ -269,7 +269,7 @@ impl Engine {
 pub struct PayloadRate<'a> {
     /// The peer.
     pub public_key: &'a PublicKey,
-    /// Of all usable paths together, without what they put around packets; `None` while there is none.
+    /// Of the paths together that carry bulk, without what they put around packets; `None` while there is none.
     pub rate: Option<Rate>,
 }
 
@@ -277,8 +277,9 @@ impl Engine {
     /// What to offer toward each peer: what the paths carry, as far as is known, and now and then more, or it would never be known. Cheap:
     /// nothing is copied.
     pub fn payload_rates(&self, now: Instant) -> impl Iterator<Item = PayloadRate<'_>> {
-        let rate = move |peer: &Peer| peer.payload_rate(now);
-        self.peers.iter().map(move |peer| PayloadRate { public_key: &peer.config.public_key, rate: rate(peer) })
+        self.peers
+            .iter()
+            .map(move |peer| PayloadRate { public_key: &peer.config.public_key, rate: peer.payload_rate(now) })
     }
 }
 
