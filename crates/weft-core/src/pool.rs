@@ -11,6 +11,10 @@ pub const LARGE_BYTES: usize = 65_536 + 256;
 
 const LARGE_BIT: u32 = 1 << 31;
 
+/// The last eighth of each size is kept free of what waits to be sent: without a buffer nothing comes in, not even the answer to a
+/// probe, without which what waits might never leave.
+const RESERVE_SHARE: u32 = 8;
+
 /// Names a buffer of one [`Pool`]. Copying it does not count as a reference: see [`Pool::retain`].
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct BufId(u32);
@@ -118,6 +122,12 @@ impl Pool {
         }
     }
 
+    /// Whether so few buffers of the size of `id` are left that they are not for what waits to be sent.
+    pub fn is_scarce(&self, id: BufId) -> bool {
+        let class = self.class(id);
+        class.usage().in_use > class.limit - class.limit / RESERVE_SHARE
+    }
+
     /// Counts one more reference to `id`.
     pub fn retain(&mut self, id: BufId) {
         let slot = self.slot_mut(id);
@@ -212,6 +222,17 @@ mod tests {
         assert_eq!(p.alloc_small(), Some(a));
         assert_eq!(p.alloc_small(), None);
         p.release(b);
+    }
+
+    #[test]
+    fn the_last_eighth_of_a_size_is_a_reserve() {
+        let mut p = Pool::new(Limits { small: 16, large: 16 });
+        let large = p.alloc_large().unwrap();
+        let all: Vec<BufId> = (0..16).map(|_| p.alloc_small().unwrap()).collect();
+        all[..2].iter().for_each(|id| p.release(*id));
+        assert!(!p.is_scarce(all[3]), "14 of 16 are out");
+        assert!(p.alloc_small().is_some_and(|id| p.is_scarce(id)));
+        assert!(!p.is_scarce(large));
     }
 
     #[test]

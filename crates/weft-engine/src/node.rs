@@ -58,6 +58,7 @@ pub struct Engine {
     turn: usize,
     pub(crate) rejected_datagrams: u64,
     pub(crate) unroutable_packets: u64,
+    pub(crate) no_buffer_packets: u64,
 }
 
 impl Engine {
@@ -105,6 +106,7 @@ impl Engine {
             turn: 0,
             rejected_datagrams: 0,
             unroutable_packets: 0,
+            no_buffer_packets: 0,
         };
         for (index, peer) in config.peers.into_iter().enumerate() {
             let first_path = u16::from(engine.sessions.public_key() > peer.public_key);
@@ -311,7 +313,10 @@ impl Engine {
             return;
         };
         let peer = self.vpns.get(vpn).and_then(|vpn| vpn.route(destination));
-        let Some(buf) = self.shrink(buf, len) else { return };
+        let Some(buf) = self.shrink(buf, len).and_then(|buf| self.may_wait(now, buf)) else {
+            self.no_buffer_packets += 1;
+            return;
+        };
         match peer {
             Some(peer) => self.enqueue(now, peer, vpn, buf, shape),
             None => {
@@ -351,6 +356,22 @@ impl Engine {
         }
         self.pool.release(buf);
         small
+    }
+
+    /// Keeps a packet's buffer if there are enough for it to wait. Where there are not, the peer for which most waits gives way (buffer
+    /// stealing: McKenney 1991), so that one out of reach takes nobody else's room.
+    fn may_wait(&mut self, now: Instant, buf: BufId) -> Option<BufId> {
+        if self.pool.is_scarce(buf) {
+            let most = (0..self.peers.len()).max_by_key(|index| self.peers.get(*index).map_or(0, Peer::backlog_bytes));
+            if let Some(index) = most {
+                self.with_peer(now, index, |p, cx| p.give_way(cx));
+            }
+        }
+        if self.pool.is_scarce(buf) {
+            self.pool.release(buf);
+            return None;
+        }
+        Some(buf)
     }
 
     /// Takes in datagrams. Takes over the buffer.

@@ -30,6 +30,8 @@ pub struct Snapshot {
     pub rejected_datagrams: u64,
     /// Packets for which no peer has a prefix.
     pub unroutable_packets: u64,
+    /// Packets dropped because too few buffers were left for them to wait in.
+    pub no_buffer_packets: u64,
     /// Pool buffers in use and the most there have been.
     pub buffers_in_use: usize,
     /// High-water mark of the above.
@@ -236,6 +238,7 @@ impl Engine {
             inner_mtu: self.inner_mtu,
             rejected_datagrams: self.rejected_datagrams,
             unroutable_packets: self.unroutable_packets,
+            no_buffer_packets: self.no_buffer_packets,
             buffers_in_use: (small.in_use + large.in_use) as usize,
             buffers_peak: (small.high_water + large.high_water) as usize,
         }

@@ -223,6 +223,14 @@ impl<T> Ingress<T> {
         Some(unit)
     }
 
+    /// Drops some packets of the VPN for which most waits, because somebody else is short of room.
+    pub fn shed(&mut self, now: Instant, dropped: &mut impl FnMut(T)) {
+        self.selected = None;
+        if let Some(this) = self.awake.iter_mut().max_by_key(|this| this.queue.backlog_bytes()) {
+            this.queue.shed(now, dropped);
+        }
+    }
+
     /// A report on one of a VPN's markers came back.
     pub fn on_report(&mut self, now: Instant, vpn: VpnNo, report: &Report) {
         self.with_loop(now, vpn, |control| control.on_report(now, report));

@@ -41,6 +41,27 @@ fn drain(ingress: &mut Ingress<u32>, now: Instant, most: usize) -> Vec<Departure
 }
 
 #[test]
+fn who_has_most_waiting_gives_way_and_goes_on_afterwards() {
+    for (queue, control) in [(QueueKind::FqCodel, None), (QueueKind::DropTail, Some(window(1)))] {
+        let mut ingress = Ingress::new(IngressConfig::default(), Rng::new(1));
+        let profile = Arc::new(Profile { queue, ..Profile::clone(&profile(control)) });
+        let vpns = [0; 2].map(|_| ingress.add(weight(1.0), Arc::clone(&profile)));
+        for (vpn, packets) in vpns.into_iter().zip([3, 20]) {
+            (0..packets).for_each(|n| ingress.enqueue(ms(0), vpn, arrival(1_000), n, &mut |_| ()));
+        }
+        drain(&mut ingress, ms(0), 2);
+        let waiting = |ingress: &Ingress<u32>| vpns.map(|vpn| ingress.status(vpn).unwrap().queued_packets);
+        let (mut shed, before) = (0, waiting(&ingress));
+        ingress.shed(ms(1), &mut |_| shed += 1);
+        assert!(shed > 0 && waiting(&ingress) == [before[0], before[1] - shed], "{queue:?}: {shed} of {before:?}");
+        (0..9).for_each(|_| ingress.shed(ms(1), &mut |_| ()));
+        vpns.into_iter().for_each(|vpn| ingress.on_report(ms(2), vpn, &Report::default()));
+        ingress.enqueue(ms(3), vpns[1], arrival(1_000), 99, &mut |_| ());
+        assert!(ingress.status(vpns[1]).is_some_and(|status| status.queued_packets > 0));
+    }
+}
+
+#[test]
 fn turns_go_by_weight_in_bytes() {
     let mut ingress = Ingress::new(IngressConfig::default(), Rng::new(1));
     let vpns = [1.0, 2.0, 4.0].map(|w| ingress.add(weight(w), profile(None)));

@@ -11,7 +11,8 @@ use weft_units::{FlowId, Instant};
 const NIL: u32 = u32::MAX;
 
 /// At the limit one unit is dropped per this many flows with a backlog (at most [`MAX_DROP_BATCH`]), so that the search for
-/// the fattest queue costs the same per unit however many there are (RFC 8290 §4.1 drops 64 at once).
+/// the fattest queue costs the same per unit however many there are (RFC 8290 §4.1 drops 64 at once). Where no queue holds so many, the
+/// next ones in turn that are as fat lose theirs.
 const FLOWS_PER_DROP: u32 = 16;
 const MAX_DROP_BATCH: u32 = 64;
 
@@ -199,6 +200,11 @@ impl<T> FqCodel<T> {
         self.pop(now)
     }
 
+    /// Drops some of the units that a limit would let go first.
+    pub fn shed(&mut self, dropped: &mut impl FnMut(T)) {
+        self.drop_from_fattest(dropped);
+    }
+
     /// Units that wait.
     pub fn len(&self) -> usize {
         self.len
@@ -272,12 +278,19 @@ impl<T> FqCodel<T> {
     }
 
     fn drop_from_fattest(&mut self, dropped: &mut impl FnMut(T)) {
-        let fattest = self.fattest();
-        for _ in 0..(self.backlogged / FLOWS_PER_DROP).clamp(1, MAX_DROP_BATCH) {
-            if self.queues[fattest as usize].head == NIL {
+        let mut id = self.fattest();
+        let most = self.queues.get(id as usize).map_or(0, |queue| queue.bytes);
+        let mut left = (self.backlogged / FLOWS_PER_DROP).clamp(1, MAX_DROP_BATCH);
+        while let Some(queue) = self.queues.get(id as usize) {
+            let (is_as_fat, next) = (queue.head != NIL && queue.bytes >= most, queue.next);
+            while is_as_fat && left > 0 && self.queues[id as usize].head != NIL {
+                self.drop_for_room(id, dropped);
+                left -= 1;
+            }
+            if left == 0 {
                 return;
             }
-            self.drop_for_room(fattest, dropped);
+            id = next;
         }
     }
 
@@ -456,6 +469,19 @@ mod tests {
         assert!(!alone.pass_over(), "nothing is selected");
         alone.head(ms(1), &mut |_| ());
         assert!(!alone.pass_over(), "there is no other");
+    }
+
+    #[test]
+    fn where_all_flows_are_as_fat_a_batch_takes_from_many_and_spares_the_thin() {
+        let config = QueueConfig { limit_units: 1_000, ..QueueConfig::default() };
+        let mut flows: Vec<(u16, u32, u32)> = (0..999).map(|flow| (flow, 900, 1)).collect();
+        flows[500].1 = 100;
+        let mut q = filled(config, &flows);
+        q.enqueue(ms(0), unit(2_000, 900), 0, &mut |_| ());
+        let mut dropped = Vec::new();
+        q.enqueue(ms(0), unit(2_001, 900), 0, &mut |item| dropped.push(item));
+        assert_eq!((dropped.len(), q.len()), (62, 939), "one of sixteen of 1,001");
+        assert!(q.flow_bytes(FlowId(500)) == 100 && q.flow_bytes(FlowId(2_001)) == 900);
     }
 
     #[test]

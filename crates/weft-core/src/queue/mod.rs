@@ -80,7 +80,7 @@ pub struct QueueConfig {
 }
 
 impl Default for QueueConfig {
-    /// RFC 8290's values; 15 MB in all is 10,000 full packets, and their number is not limited. RED as Floyd advised.
+    /// RFC 8290's values, with its limit of packets (§5.2.3) and 15 MB in all, which is 10,000 full ones. RED as Floyd advised.
     fn default() -> QueueConfig {
         QueueConfig {
             quantum_bytes: 1_514,
@@ -88,12 +88,15 @@ impl Default for QueueConfig {
             interval: Duration::from_millis(100),
             flow_limit_bytes: 15_000_000,
             limit_bytes: 15_000_000,
-            limit_units: usize::MAX,
+            limit_units: 10_240,
             red: RedConfig::default(),
             fred: FredConfig::default(),
         }
     }
 }
+
+/// Units that a single queue sheds at once.
+const SHED_UNITS: usize = 16;
 
 /// What a queue did since it was made.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -201,6 +204,17 @@ impl<T> FlowQueue<T> {
     /// Takes the unit that the last [`FlowQueue::head`] selected; `None` if there is none or it was dropped since.
     pub fn pop(&mut self, now: Instant) -> Option<Dequeued<T>> {
         each!(self, q => q.pop(now))
+    }
+
+    /// Drops some units because somebody else is short of room: those of the fattest flow, or else the oldest.
+    pub fn shed(&mut self, now: Instant, dropped: &mut impl FnMut(T)) {
+        if let FlowQueue::FqCodel(q) = self {
+            return q.shed(dropped);
+        }
+        for _ in 0..SHED_UNITS {
+            let Some(unit) = self.pop(now) else { return };
+            dropped(unit.item);
+        }
     }
 
     /// Where flows have queues of their own: that of the selected unit lets the others go first, see [`FqCodel::pass_over`].

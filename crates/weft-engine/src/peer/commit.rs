@@ -1,6 +1,6 @@
 //! From where packets wait onto the paths: the scheduler's work.
 
-use super::{Context, LastSlice, Peer, view};
+use super::{Context, LastSlice, Peer, dropping, view};
 use crate::config::{Recovery, Reorder};
 use crate::path::Lane;
 use crate::unit::{Segment, Unit, UnitId};
@@ -21,6 +21,11 @@ const DEADLINE_MIN: Duration = Duration::from_millis(100);
 /// but for sparse flows, to which a late SYN or query is worth more than one they repeat themselves (RFC 6298: after 1 s).
 const DEADLINE_SPARSE: Duration = Duration::from_millis(500);
 
+/// Where sparse flows alone keep every path busy for so long they are a crowd, and wait as bulk does: in their own queues, which have
+/// limits. A page's first packets are no crowd.
+const CROWD_TIME: Duration = Duration::from_millis(100);
+const CROWD_BYTES: u64 = 10 * SPARSE_BYTES as u64;
+
 /// So many flows are passed over at most before others are asked again.
 const MOST_PASSES: u32 = 64;
 
@@ -37,13 +42,8 @@ impl Peer {
     }
 
     fn commit_next(&mut self, cx: &mut Context<'_>, passes: &mut u32) -> bool {
-        let (pool, vpns, drops) = (&mut *cx.pool, &mut *cx.vpns, &mut self.totals.queue_drops);
-        let mut on_drop = |dropped: Segment| {
-            *drops += 1;
-            vpns.count_drop(dropped.vpn);
-            pool.release(dropped.buf);
-        };
-        let Some(head) = self.way_in.head(cx.now, &mut on_drop) else { return false };
+        let (now, drops) = (cx.now, &mut self.totals.queue_drops);
+        let Some(head) = self.way_in.head(now, &mut dropping(cx, drops)) else { return false };
         let item = self.way_in.head_item();
         let (vpn, flow, hash) = item.map_or((VpnId::DEFAULT, head.flow, 0), |s| (s.vpn, s.flow, s.flow_hash));
         if vpn != VpnId::DEFAULT && !self.may_leave(cx, vpn, head.bytes) {
@@ -51,7 +51,7 @@ impl Peer {
         }
         let fixed = !matches!(self.scheduler, Scheduler::EarliestDelivery(_));
         let sparse = head.sparse && self.committed_bytes(flow) + head.bytes <= SPARSE_BYTES;
-        let urgent = sparse && !fixed;
+        let urgent = sparse && !fixed && !self.is_crowded();
         let late_after = self.hold_announced.max(if sparse { DEADLINE_SPARSE } else { DEADLINE_MIN });
         let bytes = head.bytes + (DATA_OVERHEAD + 28) as u32;
         if fixed {
@@ -139,6 +139,13 @@ impl Peer {
                 Lane::Urgent | Lane::Repeat => view.ready_at = view.ready_at.max(now) + time,
             }
         }
+    }
+
+    /// Whether every path has more than enough to do with sparse flows.
+    fn is_crowded(&self) -> bool {
+        self.views.iter().zip(&self.paths).filter(|(view, _)| view.usable).all(|(view, path)| {
+            path.queues.bytes_before(Lane::Urgent) > view.rate.bytes_in(CROWD_TIME).max(CROWD_BYTES)
+        })
     }
 
     /// What a flow has waiting on the paths.

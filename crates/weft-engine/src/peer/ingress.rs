@@ -1,7 +1,7 @@
 //! From the TUN device to where packets wait.
 
 use super::signalling::checksum;
-use super::{Context, Peer};
+use super::{Context, Peer, dropping};
 use crate::config::{AckPolicy, Dscp};
 use crate::node::INNER_MTU_MIN;
 use crate::unit::Segment;
@@ -80,12 +80,14 @@ impl Peer {
     }
 
     pub(super) fn push_to_queue(&mut self, cx: &mut Context<'_>, arrival: Arrival, segment: Segment) {
-        let (pool, vpns, drops) = (&mut *cx.pool, &mut *cx.vpns, &mut self.totals.queue_drops);
-        self.way_in.enqueue(cx.now, arrival, segment, &mut |dropped: Segment| {
-            *drops += 1;
-            vpns.count_drop(dropped.vpn);
-            pool.release(dropped.buf);
-        });
+        let (now, drops) = (cx.now, &mut self.totals.queue_drops);
+        self.way_in.enqueue(now, arrival, segment, &mut dropping(cx, drops));
+    }
+
+    /// Drops some of what waits: others are short of room.
+    pub(crate) fn give_way(&mut self, cx: &mut Context<'_>) {
+        let (now, drops) = (cx.now, &mut self.totals.queue_drops);
+        self.way_in.shed(now, &mut dropping(cx, drops));
     }
 
     /// Queues a segment whose VPN is open with the peer; another waits until it is, if it may be.

@@ -34,7 +34,7 @@ use crate::path::{Ends, Path};
 use crate::relay::Reach;
 use crate::signal::{Offer, Signalling};
 use crate::trust::Trust;
-use crate::unit::{UnitId, Units};
+use crate::unit::{Segment, UnitId, Units};
 use crate::vpn::{Openings, VpnFlow, Vpns};
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
@@ -80,6 +80,16 @@ pub(crate) struct Context<'a> {
     pub(crate) output: &'a mut Output,
     pub(crate) signal: &'a mut Signalling,
     pub(crate) trust: &'a mut Trust,
+}
+
+/// Counts what is dropped before it was scheduled, and gives its buffer back.
+fn dropping<'a>(cx: &'a mut Context<'_>, drops: &'a mut u64) -> impl FnMut(Segment) + 'a {
+    let (pool, vpns) = (&mut *cx.pool, &mut *cx.vpns);
+    move |dropped| {
+        *drops += 1;
+        vpns.count_drop(dropped.vpn);
+        pool.release(dropped.buf);
+    }
 }
 
 /// How arriving units are put in order.
@@ -355,12 +365,9 @@ impl Peer {
         controller: Option<Controller>,
     ) {
         let kind = queue_kind(self.config.policy.queue);
-        let (pool, totals, drops) = (&mut *cx.pool, &mut *cx.vpns, &mut self.totals.queue_drops);
-        let begun = self.way_in.configure(cx.now, (kind, share), vpns, &self.rng, &mut |dropped| {
-            *drops += 1;
-            totals.count_drop(dropped.vpn);
-            pool.release(dropped.buf);
-        });
+        let (now, mut dropped) = (cx.now, dropping(cx, &mut self.totals.queue_drops));
+        let begun = self.way_in.configure(now, (kind, share), vpns, &self.rng, &mut dropped);
+        drop(dropped);
         if begun {
             self.loops.next_run();
         }

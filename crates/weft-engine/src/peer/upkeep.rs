@@ -1,7 +1,7 @@
 //! What time brings: silence noticed, probes sent, holes given up.
 
 use super::recovery::Rescue;
-use super::{Context, Peer};
+use super::{Context, Peer, dropping};
 use crate::PathState;
 use crate::path::{Lane, Path, REPORT_INTERVAL, Sent};
 use core::net::SocketAddr;
@@ -53,13 +53,7 @@ impl Peer {
 
     /// Asks for the VPNs that packets wait for.
     fn open_vpns(&mut self, cx: &mut Context<'_>) {
-        let (pool, vpns, drops) = (&mut *cx.pool, &mut *cx.vpns, &mut self.totals.queue_drops);
-        let has_asked = self.openings.on_time(cx.now, |segment| {
-            *drops += 1;
-            vpns.count_drop(segment.vpn);
-            pool.release(segment.buf);
-        });
-        if has_asked {
+        if self.openings.on_time(cx.now, dropping(cx, &mut self.totals.queue_drops)) {
             self.announce_vpns();
         }
     }

@@ -113,6 +113,14 @@ impl WayIn {
         }
     }
 
+    /// Drops some of what waits, because others are short of room.
+    pub(super) fn shed(&mut self, now: Instant, dropped: &mut impl FnMut(Segment)) {
+        match self {
+            WayIn::Alone(queue) => queue.shed(now, dropped),
+            WayIn::Shared(shared) => shared.ingress.shed(now, dropped),
+        }
+    }
+
     /// Whether something waits that may leave as soon as a path takes it.
     pub(super) fn is_ready(&self) -> bool {
         match self {

@@ -243,7 +243,7 @@ impl Mesh {
         let node = &mut self.nodes[flight.to];
         let (link, len) = (LinkId(flight.link as u32 + 1), flight.bytes.len());
         let destination = Some(address(flight.link, flight.to));
-        let buf = node.pool().alloc_large().unwrap();
+        let buf = node.pool().alloc(len).expect("room for what comes in");
         node.pool().bytes_mut(buf)[..len].copy_from_slice(&flight.bytes);
         let (source, tos) = (flight.source, flight.tos);
         let received = Received { at: self.now, link, source, destination, tos, buf, len, stride: len };

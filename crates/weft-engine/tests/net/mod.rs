@@ -325,7 +325,7 @@ impl World {
         let destination = Some(address(f.to, f.link));
         let (link, len) = (LinkId(f.link as u32 + 1), f.bytes.len());
         engine(|| {
-            let buf = node.pool().alloc_large().expect("a buffer");
+            let buf = node.pool().alloc(len).expect("room for what comes in");
             node.pool().bytes_mut(buf)[..len].copy_from_slice(&f.bytes);
             node.handle_datagrams(
                 self.now,

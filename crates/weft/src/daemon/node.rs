@@ -564,7 +564,7 @@ impl Node {
             unroutable_packets: snapshot.unroutable_packets,
             buffers_in_use: snapshot.buffers_in_use,
             buffers_peak: snapshot.buffers_peak,
-            no_buffer_drops: self.drops.no_buffer,
+            no_buffer_drops: self.drops.no_buffer + snapshot.no_buffer_packets,
             socket_full_drops: self.drops.socket_full,
         }
     }

@@ -1,0 +1,76 @@
+//! Many small packets at once: what waits leaves room for what comes in, and one peer's packets for another's.
+#![allow(missing_docs)]
+
+mod mesh;
+mod net;
+
+use mesh::{Knows, Mesh, Wire, wire};
+use net::{World, direction, inner, udp};
+use weft_engine::{PathState, Policy};
+use weft_units::Duration;
+
+const FLOWS: u64 = 50_000;
+const SMALL: usize = 8;
+
+fn flood(world: &mut World, packets: u64) {
+    for number in 0..packets {
+        let port = 1_024 + (number % FLOWS) as u16;
+        world.send_raw(0, &udp(inner(0), inner(1), port, number, SMALL));
+    }
+}
+
+#[test]
+fn a_flood_during_an_outage_does_not_make_it_last() {
+    let mut world = World::new(&[direction(20, 5, 0.0)], &Policy::default());
+    world.run_for(Duration::from_millis(500));
+    for end in [0, 1] {
+        world.set(0, end, |d| d.cut = true);
+    }
+    world.run_for(Duration::from_secs(1));
+    assert_eq!(world.state(0, 0), PathState::Down);
+    flood(&mut world, 80_000);
+    for end in [0, 1] {
+        world.set(0, end, |d| d.cut = false);
+    }
+    world.run_for(Duration::from_secs(5));
+    assert_ne!(world.state(0, 0), PathState::Down);
+    world.take_numbers(1);
+    world.send(0, 700, 42, SMALL);
+    world.run_for(Duration::from_secs(1));
+    assert!(world.take_numbers(1).iter().any(|(_, number)| *number == 42));
+}
+
+#[test]
+fn a_crowd_of_sparse_flows_waits_in_queues_with_limits() {
+    let mut world = World::new(&[direction(2, 5, 0.0)], &Policy::default());
+    world.run_for(Duration::from_millis(500));
+    flood(&mut world, 40_000);
+    world.run_for(Duration::from_millis(1));
+    let waiting = world.nodes[0].snapshot(world.now).buffers_in_use;
+    assert!(waiting < 12_000, "{waiting} packets wait");
+    // Sixty bytes and eighty around them: 10,240 of them take six seconds at 2 Mbit/s.
+    world.run_for(Duration::from_secs(10));
+    assert_eq!(world.nodes[0].snapshot(world.now).buffers_in_use, 0);
+}
+
+#[test]
+fn peers_out_of_reach_do_not_take_the_room_of_others() {
+    const GONE: usize = 8;
+    const THERE: usize = GONE + 1;
+    let mut wires: Vec<Wire> = (1..=THERE).map(|node| wire(0, node)).collect();
+    wires[..GONE].iter_mut().for_each(|wire| wire.cut = true);
+    let knows: Vec<Knows> = (0..=THERE)
+        .map(|node| Knows { direct: if node == 0 { (1..=THERE).collect() } else { vec![0] }, ..Knows::default() })
+        .collect();
+    let mut mesh = Mesh::new(&wires, &knows);
+    mesh.run_for(Duration::from_millis(500));
+    for number in 0..10_240 {
+        (1..=GONE).for_each(|gone| mesh.send(0, gone, number, SMALL));
+    }
+    for number in 0..100 {
+        mesh.send(0, THERE, number, SMALL);
+        mesh.run_for(Duration::from_millis(10));
+    }
+    mesh.run_for(Duration::from_secs(1));
+    assert_eq!(mesh.take_numbers(THERE), (0..100).collect::<Vec<_>>());
+}
