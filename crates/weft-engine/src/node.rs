@@ -358,12 +358,12 @@ impl Engine {
         small
     }
 
-    /// Keeps a packet's buffer if there are enough for it to wait. Where there are not, the peer for which most waits gives way (buffer
-    /// stealing: McKenney 1991), so that one out of reach takes nobody else's room.
+    /// Keeps a packet's buffer if there are enough for it to wait. Where there are not, the peer for which most packets wait gives way
+    /// (buffer stealing: McKenney 1991), so that one out of reach takes nobody else's room.
     fn may_wait(&mut self, now: Instant, buf: BufId) -> Option<BufId> {
         if self.pool.is_scarce(buf) {
-            let most = (0..self.peers.len()).max_by_key(|index| self.peers.get(*index).map_or(0, Peer::backlog_bytes));
-            if let Some(index) = most {
+            let most = self.peers.iter().enumerate().max_by_key(|(_, peer)| peer.backlog_packets());
+            if let Some((index, _)) = most {
                 self.with_peer(now, index, |p, cx| p.give_way(cx));
             }
         }

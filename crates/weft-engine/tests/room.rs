@@ -53,24 +53,33 @@ fn a_crowd_of_sparse_flows_waits_in_queues_with_limits() {
     assert_eq!(world.nodes[0].snapshot(world.now).buffers_in_use, 0);
 }
 
-#[test]
-fn peers_out_of_reach_do_not_take_the_room_of_others() {
-    const GONE: usize = 8;
-    const THERE: usize = GONE + 1;
-    let mut wires: Vec<Wire> = (1..=THERE).map(|node| wire(0, node)).collect();
-    wires[..GONE].iter_mut().for_each(|wire| wire.cut = true);
-    let knows: Vec<Knows> = (0..=THERE)
-        .map(|node| Knows { direct: if node == 0 { (1..=THERE).collect() } else { vec![0] }, ..Knows::default() })
+/// Packets of a burst to a peer that arrive while so many others are out of reach, whose queues are full.
+fn arrive_beside(gone: usize) -> usize {
+    let there = gone + 1;
+    let mut wires: Vec<Wire> = (1..=there).map(|node| wire(0, node)).collect();
+    wires[..gone].iter_mut().for_each(|wire| wire.cut = true);
+    let knows: Vec<Knows> = (0..=there)
+        .map(|node| Knows { direct: if node == 0 { (1..=there).collect() } else { vec![0] }, ..Knows::default() })
         .collect();
     let mut mesh = Mesh::new(&wires, &knows);
     mesh.run_for(Duration::from_millis(500));
     for number in 0..10_240 {
-        (1..=GONE).for_each(|gone| mesh.send(0, gone, number, SMALL));
+        (1..=gone).for_each(|gone| mesh.send(0, gone, number, SMALL));
     }
     for number in 0..100 {
-        mesh.send(0, THERE, number, SMALL);
+        mesh.send(0, there, number, SMALL);
         mesh.run_for(Duration::from_millis(10));
     }
     mesh.run_for(Duration::from_secs(1));
-    assert_eq!(mesh.take_numbers(THERE), (0..100).collect::<Vec<_>>());
+    assert_eq!(mesh.take_numbers(there), (0..100).collect::<Vec<_>>());
+    // More bytes than wait for any of the others, in far fewer packets.
+    (0..600).for_each(|number| mesh.send(0, there, number, 1_400));
+    mesh.run_for(Duration::from_secs(3));
+    mesh.take_numbers(there).len()
+}
+
+#[test]
+fn peers_out_of_reach_do_not_take_the_room_of_others() {
+    let (alone, beside) = (arrive_beside(0), arrive_beside(8));
+    assert!(alone > 400 && beside >= alone, "{beside} of {alone}");
 }

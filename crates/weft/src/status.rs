@@ -58,7 +58,7 @@ pub struct Status {
     pub buffers_in_use: usize,
     /// The most there have been.
     pub buffers_peak: usize,
-    /// Packets and datagrams that came while no buffer was left.
+    /// Datagrams that came while no buffer was left, and packets while there were too few for them to wait in.
     pub no_buffer_drops: u64,
     /// Datagrams the kernel did not take because a socket's buffer was full.
     pub socket_full_drops: u64,

@@ -223,10 +223,10 @@ impl<T> Ingress<T> {
         Some(unit)
     }
 
-    /// Drops some packets of the VPN for which most waits, because somebody else is short of room.
+    /// Drops a batch of the VPN for which most packets wait, because somebody else is short of room.
     pub fn shed(&mut self, now: Instant, dropped: &mut impl FnMut(T)) {
         self.selected = None;
-        if let Some(this) = self.awake.iter_mut().max_by_key(|this| this.queue.backlog_bytes()) {
+        if let Some(this) = self.awake.iter_mut().max_by_key(|this| this.queue.len()) {
             this.queue.shed(now, dropped);
         }
     }
@@ -323,6 +323,11 @@ impl<T> Ingress<T> {
     /// VPNs that have a queue at present.
     pub fn awake(&self) -> usize {
         self.awake.len() - self.free.len()
+    }
+
+    /// Packets that wait in all queues.
+    pub fn backlog_packets(&self) -> usize {
+        self.awake.iter().map(|this| this.queue.len()).sum()
     }
 
     /// Bytes that wait in all queues.

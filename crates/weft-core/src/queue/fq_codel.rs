@@ -11,10 +11,10 @@ use weft_units::{FlowId, Instant};
 const NIL: u32 = u32::MAX;
 
 /// At the limit one unit is dropped per this many flows with a backlog (at most [`MAX_DROP_BATCH`]), so that the search for
-/// the fattest queue costs the same per unit however many there are (RFC 8290 §4.1 drops 64 at once). Where no queue holds so many, the
-/// next ones in turn that are as fat lose theirs.
+/// the fattest queue costs the same per unit however many there are.
 const FLOWS_PER_DROP: u32 = 16;
-const MAX_DROP_BATCH: u32 = 64;
+/// As RFC 8290 §4.1 drops at once.
+pub(super) const MAX_DROP_BATCH: u32 = 64;
 
 /// Keeps the number of rounds until a large unit may leave small.
 const MIN_QUANTUM: u32 = 256;
@@ -146,7 +146,7 @@ impl<T> FqCodel<T> {
             self.drop_for_room(id, dropped);
         }
         while self.backlog_bytes > self.config.limit_bytes || self.len > self.config.limit_units {
-            self.drop_from_fattest(dropped);
+            self.shed((self.backlogged / FLOWS_PER_DROP).clamp(1, MAX_DROP_BATCH), dropped);
         }
     }
 
@@ -200,9 +200,20 @@ impl<T> FqCodel<T> {
         self.pop(now)
     }
 
-    /// Drops some of the units that a limit would let go first.
-    pub fn shed(&mut self, dropped: &mut impl FnMut(T)) {
-        self.drop_from_fattest(dropped);
+    /// Drops `units` from the fattest flow, and where it holds fewer, from the next ones in turn that are as fat.
+    pub fn shed(&mut self, units: u32, dropped: &mut impl FnMut(T)) {
+        let (mut id, mut left) = (self.fattest(), units);
+        let most = self.queues.get(id as usize).map_or(0, |queue| queue.bytes);
+        while left > 0
+            && let Some(queue) = self.queues.get(id as usize)
+        {
+            let (is_as_fat, next) = (queue.bytes >= most, queue.next);
+            while is_as_fat && left > 0 && self.queues[id as usize].head != NIL {
+                self.drop_for_room(id, dropped);
+                left -= 1;
+            }
+            id = next;
+        }
     }
 
     /// Units that wait.
@@ -275,23 +286,6 @@ impl<T> FqCodel<T> {
     fn over_flow_limit(&self, id: u32) -> bool {
         let queue = &self.queues[id as usize];
         queue.bytes > u64::from(self.config.flow_limit_bytes) && queue.head != queue.tail
-    }
-
-    fn drop_from_fattest(&mut self, dropped: &mut impl FnMut(T)) {
-        let mut id = self.fattest();
-        let most = self.queues.get(id as usize).map_or(0, |queue| queue.bytes);
-        let mut left = (self.backlogged / FLOWS_PER_DROP).clamp(1, MAX_DROP_BATCH);
-        while let Some(queue) = self.queues.get(id as usize) {
-            let (is_as_fat, next) = (queue.head != NIL && queue.bytes >= most, queue.next);
-            while is_as_fat && left > 0 && self.queues[id as usize].head != NIL {
-                self.drop_for_room(id, dropped);
-                left -= 1;
-            }
-            if left == 0 {
-                return;
-            }
-            id = next;
-        }
     }
 
     /// The queue with the most bytes. Only queues with a backlog, or that just lost theirs, are in a list.

@@ -95,9 +95,6 @@ impl Default for QueueConfig {
     }
 }
 
-/// Units that a single queue sheds at once.
-const SHED_UNITS: usize = 16;
-
 /// What a queue did since it was made.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct QueueCounters {
@@ -206,12 +203,12 @@ impl<T> FlowQueue<T> {
         each!(self, q => q.pop(now))
     }
 
-    /// Drops some units because somebody else is short of room: those of the fattest flow, or else the oldest.
+    /// Drops a batch because somebody else is short of room: of the fattest flow, or where flows are not told apart, the oldest.
     pub fn shed(&mut self, now: Instant, dropped: &mut impl FnMut(T)) {
         if let FlowQueue::FqCodel(q) = self {
-            return q.shed(dropped);
+            return q.shed(fq_codel::MAX_DROP_BATCH, dropped);
         }
-        for _ in 0..SHED_UNITS {
+        for _ in 0..fq_codel::MAX_DROP_BATCH {
             let Some(unit) = self.pop(now) else { return };
             dropped(unit.item);
         }

@@ -84,7 +84,12 @@ impl Peer {
         self.way_in.enqueue(now, arrival, segment, &mut dropping(cx, drops));
     }
 
-    /// Drops some of what waits: others are short of room.
+    /// Packets that wait for a path, about as many as they hold buffers.
+    pub(crate) fn backlog_packets(&self) -> usize {
+        self.way_in.backlog_packets()
+    }
+
+    /// Drops a batch of what waits: others are short of room.
     pub(crate) fn give_way(&mut self, cx: &mut Context<'_>) {
         let (now, drops) = (cx.now, &mut self.totals.queue_drops);
         self.way_in.shed(now, &mut dropping(cx, drops));
@@ -112,9 +117,7 @@ impl Peer {
 
     /// The peer did not open the VPN, or not in time, or no path carries it.
     pub(super) fn drop_closed(&mut self, cx: &mut Context<'_>, segment: Segment) {
-        self.totals.queue_drops += 1;
-        cx.vpns.count_drop(segment.vpn);
-        cx.pool.release(segment.buf);
+        dropping(cx, &mut self.totals.queue_drops)(segment);
     }
 
     /// A duplicate ACK that the paper-000 receiver would not have sent.

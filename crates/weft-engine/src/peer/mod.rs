@@ -365,9 +365,8 @@ impl Peer {
         controller: Option<Controller>,
     ) {
         let kind = queue_kind(self.config.policy.queue);
-        let (now, mut dropped) = (cx.now, dropping(cx, &mut self.totals.queue_drops));
-        let begun = self.way_in.configure(now, (kind, share), vpns, &self.rng, &mut dropped);
-        drop(dropped);
+        let (now, drops) = (cx.now, &mut self.totals.queue_drops);
+        let begun = self.way_in.configure(now, (kind, share), vpns, &self.rng, &mut dropping(cx, drops));
         if begun {
             self.loops.next_run();
         }

@@ -113,7 +113,7 @@ impl WayIn {
         }
     }
 
-    /// Drops some of what waits, because others are short of room.
+    /// Drops a batch of what waits, because others are short of room.
     pub(super) fn shed(&mut self, now: Instant, dropped: &mut impl FnMut(Segment)) {
         match self {
             WayIn::Alone(queue) => queue.shed(now, dropped),
@@ -236,6 +236,14 @@ impl WayIn {
     pub(super) fn status(&self, vpn: VpnId) -> Option<VpnStatus> {
         let WayIn::Shared(shared) = self else { return None };
         shared.ingress.status(*shared.numbers.get(&vpn)?)
+    }
+
+    /// Segments that wait.
+    pub(super) fn backlog_packets(&self) -> usize {
+        match self {
+            WayIn::Alone(queue) => queue.len(),
+            WayIn::Shared(shared) => shared.ingress.backlog_packets(),
+        }
     }
 
     /// Bytes that wait.
