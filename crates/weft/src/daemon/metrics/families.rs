@@ -61,7 +61,7 @@ const NODE: &[Family<Status>] = &[
     counter("weft_overlay_losses_total", "How often a node of the overlay has fallen silent.", |n| {
         number(n.overlay.as_ref()?.losses)
     }),
-    counter("weft_no_buffer_drops_total", "Packets and datagrams that came while no buffer was left.", |n| {
+    counter("weft_no_buffer_drops_total", "Packets and datagrams that came while no buffer was left for them.", |n| {
         number(n.no_buffer_drops)
     }),
     counter("weft_socket_full_drops_total", "Datagrams the kernel did not take: a socket's buffer was full.", |n| {
