@@ -1,5 +1,6 @@
 //! The shape of a scenario file, as serde reads it; `scenario` checks it and makes it whole.
 
+use crate::channel::{Settings, with_impairments};
 use crate::error::{Checked, Source};
 use crate::quantity::{Bytes, Fraction, Promise, Quantity};
 use crate::{
@@ -50,62 +51,104 @@ pub(crate) fn first_seed() -> u64 {
     1
 }
 
-#[derive(Deserialize)]
+with_impairments! {
+    #[derive(Deserialize)]
+    #[serde(deny_unknown_fields)]
+    pub(crate) struct LinkFile {
+        pub name: Spanned<String>,
+        pub rate: Option<Quantity<Rate>>,
+        pub trace: Option<String>,
+        pub delay: Option<Quantity<Duration>>,
+        pub loss: Option<Quantity<Fraction>>,
+        pub queue: Option<Quantity<QueueSize>>,
+        pub rebind: Option<Spanned<RebindFile>>,
+        pub class: Option<String>,
+        #[serde(default)]
+        pub up: DirectionFile<Quantity<QueueSize>>,
+        #[serde(default)]
+        pub down: DirectionFile<Quantity<QueueSize>>,
+    }
+}
+
+/// A NAT that gives the first node another address and port, again and again.
+#[derive(Deserialize, Clone, Copy)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct LinkFile {
-    pub name: Spanned<String>,
-    pub rate: Option<Quantity<Rate>>,
-    pub trace: Option<String>,
-    pub delay: Option<Quantity<Duration>>,
-    pub jitter: Option<Quantity<Duration>>,
-    pub loss: Option<Quantity<Fraction>>,
-    pub queue: Option<Quantity<QueueSize>>,
-    #[serde(default)]
-    pub up: DirectionFile<Quantity<QueueSize>>,
-    #[serde(default)]
-    pub down: DirectionFile<Quantity<QueueSize>>,
+pub(crate) struct RebindFile {
+    pub every: Quantity<Duration>,
 }
 
 impl LinkFile {
     /// What both directions have, unless one says otherwise.
-    pub fn common(&self) -> DirectionFile<Quantity<QueueSize>> {
-        let LinkFile { rate, delay, jitter, loss, queue, .. } = *self;
-        DirectionFile { rate, trace: self.trace.clone(), delay, jitter, loss, queue }
+    pub fn common(&self) -> WholeDirection<Quantity<QueueSize>> {
+        let LinkFile { rate, delay, loss, queue, .. } = *self;
+        WholeDirection { rate, trace: self.trace.clone(), delay, loss, queue, settings: self.settings() }
     }
 }
 
-/// What one direction has of its own; `Q` is how its queue is written.
-#[derive(Deserialize, Clone)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct DirectionFile<Q> {
-    pub rate: Option<Quantity<Rate>>,
-    pub trace: Option<String>,
-    pub delay: Option<Quantity<Duration>>,
-    pub jitter: Option<Quantity<Duration>>,
-    pub loss: Option<Quantity<Fraction>>,
-    pub queue: Option<Q>,
+with_impairments! {
+    /// What one direction has of its own; `Q` is how its queue is written.
+    #[derive(Deserialize, Clone)]
+    #[serde(deny_unknown_fields)]
+    pub(crate) struct DirectionFile<Q> {
+        pub rate: Option<Quantity<Rate>>,
+        pub trace: Option<String>,
+        pub delay: Option<Quantity<Duration>>,
+        pub loss: Option<Quantity<Fraction>>,
+        pub queue: Option<Q>,
+    }
 }
 
 impl<Q> Default for DirectionFile<Q> {
     fn default() -> DirectionFile<Q> {
-        DirectionFile { rate: None, trace: None, delay: None, jitter: None, loss: None, queue: None }
+        DirectionFile {
+            rate: None,
+            trace: None,
+            delay: None,
+            loss: None,
+            queue: None,
+            jitter: None,
+            burst_loss: None,
+            long_loss: None,
+            reorder: None,
+            duplicate: None,
+            outage: None,
+            swing: None,
+            handover: None,
+            policer: None,
+            aqm: None,
+        }
     }
 }
 
 impl<Q: Clone> DirectionFile<Q> {
     /// This direction's own settings over those of both. A rate of its own replaces a common trace, and the other way round.
-    pub fn over(&self, common: &DirectionFile<Q>) -> DirectionFile<Q> {
-        let capacity = if self.rate.is_some() || self.trace.is_some() { self } else { common };
-        DirectionFile {
-            rate: capacity.rate,
-            trace: capacity.trace.clone(),
+    pub fn over(&self, common: &WholeDirection<Q>) -> WholeDirection<Q> {
+        let (rate, trace) = match (&self.rate, &self.trace) {
+            (None, None) => (common.rate, common.trace.clone()),
+            (rate, trace) => (*rate, trace.clone()),
+        };
+        WholeDirection {
+            rate,
+            trace,
             delay: self.delay.or(common.delay),
-            jitter: self.jitter.or(common.jitter),
             loss: self.loss.or(common.loss),
             queue: self.queue.clone().or_else(|| common.queue.clone()),
+            settings: self.settings().over(&common.settings),
         }
     }
+}
 
+/// What is said of one direction, there and for both.
+pub(crate) struct WholeDirection<Q> {
+    pub rate: Option<Quantity<Rate>>,
+    pub trace: Option<String>,
+    pub delay: Option<Quantity<Duration>>,
+    pub loss: Option<Quantity<Fraction>>,
+    pub queue: Option<Q>,
+    pub settings: Settings,
+}
+
+impl<Q> WholeDirection<Q> {
     /// The direction as a whole; `word` is `up` or `down`, `queue` the length of its queue.
     pub fn spec(
         &self,
@@ -129,12 +172,14 @@ impl<Q: Clone> DirectionFile<Q> {
                 );
             }
         };
+        let (jitter, impairments) = self.settings.read(source, self.trace.is_some())?;
         Ok(DirectionSpec {
             capacity,
             delay: self.delay.map_or(Duration::ZERO, |q| q.0),
-            jitter: self.jitter.map_or(Duration::ZERO, |q| q.0),
+            jitter,
             loss: self.loss.map_or(0.0, |q| q.0.0),
             queue,
+            impairments,
         })
     }
 }

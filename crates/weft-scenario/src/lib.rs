@@ -7,6 +7,7 @@
 #![forbid(unsafe_code)]
 
 mod any;
+pub mod channel;
 mod disturbance;
 mod error;
 mod event;

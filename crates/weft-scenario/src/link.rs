@@ -1,5 +1,7 @@
 //! Links: what joins the two nodes.
 
+use crate::channel::{Impaired, Impairments};
+use std::sync::Arc;
 use std::time::Duration;
 use weft_units::Rate;
 
@@ -63,8 +65,22 @@ pub struct DirectionSpec {
     pub jitter: Duration,
     /// Probability that a packet is lost, independent of the others.
     pub loss: f64,
-    /// The drop-tail queue before the link.
+    /// The queue before the link; drop-tail unless an impairment manages it.
     pub queue: QueueSize,
+    /// What else is wrong with it.
+    pub impairments: Impairments,
+}
+
+impl DirectionSpec {
+    /// What a world's model of this direction of `link` needs beside the plain properties, in a run with this seed; none where nothing is
+    /// impaired. With `waits`, what happens by the clock waits until the run begins.
+    pub fn impaired(&self, seed: u64, link: &str, waits: bool) -> Option<Arc<Impaired>> {
+        if self.impairments.is_none() {
+            return None;
+        }
+        let schedule = Impaired::schedule(seed, link);
+        Some(Arc::new(Impaired { impairments: self.impairments.clone(), schedule, waits }))
+    }
 }
 
 /// A link between the two nodes.
@@ -76,6 +92,10 @@ pub struct Link {
     pub up: DirectionSpec,
     /// From the second node to the first.
     pub down: DirectionSpec,
+    /// How often a NAT gives the first node another address and port on this link.
+    pub rebind: Option<Duration>,
+    /// What kind of link it is, for results to be grouped by.
+    pub class: Option<String>,
 }
 
 impl Link {

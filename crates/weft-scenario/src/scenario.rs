@@ -1,8 +1,9 @@
 //! The whole scenario, checked.
 
 use crate::any::Shape;
+use crate::channel::Impairments;
 use crate::error::{Checked, Source, which_exist};
-use crate::file::{DirectionFile, EventFile, EventLinkFile, FlowFile, LinkFile, ScenarioFile, VariantFile};
+use crate::file::{DirectionFile, EventFile, EventLinkFile, FlowFile, LinkFile, RebindFile, ScenarioFile, VariantFile};
 use crate::flow::CBR_PACKET_BYTES;
 use crate::quantity::Quantity;
 use crate::run_length::{RunLength, run_length};
@@ -185,9 +186,24 @@ impl Checker<'_> {
                 let queue = whole.queue.map_or(QueueSize::DEFAULT, |q| q.0);
                 whole.spec(&self.source, &link.name, word, queue)
             };
-            links.push(Link { name, up: direction(&link.up, "up")?, down: direction(&link.down, "down")? });
+            links.push(Link {
+                name,
+                up: direction(&link.up, "up")?,
+                down: direction(&link.down, "down")?,
+                rebind: self.rebind(link.rebind.as_ref())?,
+                class: link.class.clone(),
+            });
         }
         Ok(links)
+    }
+
+    fn rebind(&self, read: Option<&Spanned<RebindFile>>) -> Checked<Option<Duration>> {
+        let Some(rebind) = read else { return Ok(None) };
+        let every = rebind.get_ref().every.0;
+        if every < Duration::from_millis(100) {
+            return Err(self.at(rebind, "a NAT rebinds at most every 100 ms: no session could be established"));
+        }
+        Ok(Some(every))
     }
 
     fn flows(&self, read: Vec<FlowFile>, duration: Duration, vpns: &[Vpn]) -> Checked<Vec<Flow>> {
@@ -442,7 +458,8 @@ impl Checker<'_> {
 impl Link {
     /// A link that is alike in both directions.
     pub fn symmetric(name: impl Into<String>, rate: Rate, delay: Duration, loss: f64, queue: QueueSize) -> Link {
-        let spec = DirectionSpec { capacity: Capacity::Rate(rate), delay, jitter: Duration::ZERO, loss, queue };
-        Link { name: name.into(), up: spec.clone(), down: spec }
+        let (capacity, impairments) = (Capacity::Rate(rate), Impairments::default());
+        let spec = DirectionSpec { capacity, delay, jitter: Duration::ZERO, loss, queue, impairments };
+        Link { name: name.into(), up: spec.clone(), down: spec, rebind: None, class: None }
     }
 }

@@ -56,7 +56,7 @@ fn load<'a>(
 }
 
 /// FNV-1a, so that every name has a trace of its own.
-fn hash(text: &str) -> u64 {
+pub(crate) fn hash(text: &str) -> u64 {
     text.bytes().fold(0xcbf2_9ce4_8422_2325, |h, byte| (h ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
 }
 

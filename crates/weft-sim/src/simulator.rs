@@ -100,6 +100,16 @@ impl<N: Node> Simulator<N> {
         self.agendas.set_lookahead(to, delays.min().unwrap_or(Duration::MAX));
     }
 
+    /// Has a run begin on a link: outages, swings, handovers and policers of an impaired one start anew.
+    ///
+    /// # Panics
+    /// When there is no such link.
+    pub fn restart_link(&mut self, link: LinkId) {
+        let way = &mut self.links[link.index()];
+        way.restart(self.now);
+        self.agendas.set_link(link, way);
+    }
+
     /// Lets `tap` see every packet that arrives over `links` from now on, in order of time; one tap at a time.
     pub fn tap(&mut self, links: &[LinkId], tap: Tap) {
         self.is_tapped.fill(false);

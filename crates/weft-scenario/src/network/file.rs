@@ -7,7 +7,8 @@ use super::queue::QueueFile;
 use super::routing::RoutingFile;
 use super::signalling::SignallingFile;
 use super::tcp::TcpChange;
-use crate::file::{DirectionFile, EventFile, first_seed, one_repeat};
+use crate::channel::with_impairments;
+use crate::file::{DirectionFile, EventFile, WholeDirection, first_seed, one_repeat};
 use crate::quantity::{Bytes, Fraction, Quantity};
 use serde::Deserialize;
 use std::num::NonZeroU32;
@@ -74,29 +75,31 @@ pub(super) struct TunnelFile {
     pub via: Spanned<Vec<Spanned<String>>>,
 }
 
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct LinkFile {
-    pub name: Option<Spanned<String>>,
-    pub between: Spanned<[Spanned<String>; 2]>,
-    pub cost: Option<NonZeroU32>,
-    pub rate: Option<Quantity<Rate>>,
-    pub trace: Option<String>,
-    pub delay: Option<Quantity<Duration>>,
-    pub jitter: Option<Quantity<Duration>>,
-    pub loss: Option<Quantity<Fraction>>,
-    pub queue: Option<Spanned<QueueFile>>,
-    #[serde(default)]
-    pub up: DirectionFile<Spanned<QueueFile>>,
-    #[serde(default)]
-    pub down: DirectionFile<Spanned<QueueFile>>,
+with_impairments! {
+    #[derive(Deserialize)]
+    #[serde(deny_unknown_fields)]
+    pub(super) struct LinkFile {
+        pub name: Option<Spanned<String>>,
+        pub between: Spanned<[Spanned<String>; 2]>,
+        pub cost: Option<NonZeroU32>,
+        pub rate: Option<Quantity<Rate>>,
+        pub trace: Option<String>,
+        pub delay: Option<Quantity<Duration>>,
+        pub loss: Option<Quantity<Fraction>>,
+        pub queue: Option<Spanned<QueueFile>>,
+        #[serde(default)]
+        pub up: DirectionFile<Spanned<QueueFile>>,
+        #[serde(default)]
+        pub down: DirectionFile<Spanned<QueueFile>>,
+    }
 }
 
 impl LinkFile {
     /// What both directions have, unless one says otherwise.
-    pub fn common(&self) -> DirectionFile<Spanned<QueueFile>> {
-        let LinkFile { rate, delay, jitter, loss, .. } = *self;
-        DirectionFile { rate, trace: self.trace.clone(), delay, jitter, loss, queue: self.queue.clone() }
+    pub fn common(&self) -> WholeDirection<Spanned<QueueFile>> {
+        let LinkFile { rate, delay, loss, .. } = *self;
+        let (trace, queue, settings) = (self.trace.clone(), self.queue.clone(), self.settings());
+        WholeDirection { rate, trace, delay, loss, queue, settings }
     }
 }
 

@@ -98,5 +98,9 @@ fn direction(source: &Source<'_>, file: &LinkFile, name: &Spanned<String>, word:
     let own = if word == "up" { &file.up } else { &file.down };
     let whole = own.over(&file.common());
     let (limit, discipline) = queue::read(source, whole.queue.as_ref())?;
+    if let Some(aqm) = &whole.settings.aqm {
+        let word = aqm.get_ref().word();
+        return Err(source.at(aqm, format!("in a network write `queue = {{ kind = \"{word}\" }}` instead of `aqm`")));
+    }
     Ok(LinkDirection { spec: whole.spec(source, name, word, limit)?, discipline })
 }

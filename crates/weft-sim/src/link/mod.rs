@@ -5,6 +5,7 @@
 
 mod grants;
 mod histogram;
+mod impaired;
 mod managed;
 mod stats;
 mod transmitter;
@@ -14,11 +15,14 @@ pub use stats::LinkStats;
 pub use transmitter::Capacity;
 
 use crate::{NodeId, Packet};
+use impaired::ImpairedLink;
 use managed::Managed;
 use std::collections::VecDeque;
+use std::sync::Arc;
 use transmitter::Transmitter;
 use weft_core::control_loop::explicit_rate::LoopLink;
 use weft_core::queue::{QueueConfig, QueueKind};
+use weft_scenario::channel::Impaired;
 use weft_scenario::jitter::Wander;
 use weft_scenario::measure::Lengths;
 use weft_units::{Duration, Instant, Rate, Rng};
@@ -61,6 +65,8 @@ pub struct LinkSpec {
     pub mtu: u32,
     /// Everything vanishes, without a sign.
     pub cut: bool,
+    /// What else is wrong with it. It never changes.
+    pub impaired: Option<Arc<Impaired>>,
 }
 
 impl LinkSpec {
@@ -74,6 +80,7 @@ impl LinkSpec {
             queue: QueueSpec::DropTail { limit_packets: 1_000, limit_bytes: u64::MAX },
             mtu: u32::MAX,
             cut: false,
+            impaired: None,
         }
     }
 }
@@ -107,6 +114,8 @@ pub struct Link {
     mtu: u32,
     kind: Kind,
     is_managed: bool,
+    /// Whether [`Rest::impaired`] is the link.
+    is_impaired: bool,
     /// Whether it grants loops their rates.
     grants: bool,
     last_due: Instant,
@@ -138,6 +147,8 @@ enum Kind {
 struct Rest {
     spec: LinkSpec,
     managed: Option<Managed>,
+    /// The whole link, where it is impaired: nothing else here carries packets then.
+    impaired: Option<ImpairedLink>,
     loss: Rng,
     jitter: Wander,
     grants: Option<LoopLink>,
@@ -145,8 +156,11 @@ struct Rest {
 
 impl Link {
     pub(crate) fn new(from: NodeId, to: NodeId, spec: LinkSpec, rng: &Rng, now: Instant) -> Link {
+        let impaired = spec.impaired.as_deref().map(|impaired| ImpairedLink::new(&spec, impaired, rng, now));
+        let managed = if impaired.is_some() { None } else { Managed::for_spec(&spec.queue, rng.split(3)) };
         let rest = Rest {
-            managed: Managed::for_spec(&spec.queue, rng.split(3)),
+            managed,
+            impaired,
             loss: rng.split(1),
             jitter: Wander::new(rng.split(2), spec.jitter, now),
             grants: None,
@@ -166,7 +180,8 @@ impl Link {
             to,
             mtu: 0,
             kind: Kind::Plain,
-            is_managed: rest.managed.is_some(),
+            is_managed: rest.managed.is_some() || rest.impaired.is_some(),
+            is_impaired: rest.impaired.is_some(),
             grants: false,
             stats: LinkStats::default(),
             rest: Box::new(rest),
@@ -227,9 +242,10 @@ impl Link {
     /// Packets and bytes that wait, the one in transmission included.
     pub fn backlog(&mut self, now: Instant) -> (usize, u64) {
         self.serve(now);
-        match &self.rest.managed {
-            Some(managed) => managed.backlog(),
-            None => (self.waiting.len(), self.waiting_bytes),
+        match (&self.rest.managed, &self.rest.impaired) {
+            (Some(managed), _) => managed.backlog(),
+            (None, Some(impaired)) => impaired.backlog(),
+            (None, None) => (self.waiting.len(), self.waiting_bytes),
         }
     }
 
@@ -240,7 +256,17 @@ impl Link {
 
     /// Bytes the link could have carried between two moments.
     pub fn capacity_bytes(&self, from: Instant, to: Instant) -> u64 {
-        self.transmitter.bytes_between(from, to)
+        match &self.rest.impaired {
+            Some(impaired) => impaired.capacity_bytes(from, to),
+            None => self.transmitter.bytes_between(from, to),
+        }
+    }
+
+    /// The run begins now: what happens by the clock on an impaired link starts anew.
+    pub(crate) fn restart(&mut self, now: Instant) {
+        if let Some(impaired) = &mut self.rest.impaired {
+            impaired.restart(now, &mut self.stats);
+        }
     }
 
     /// Takes a packet in, or drops it.
@@ -251,6 +277,8 @@ impl Link {
         }
         if self.kind == Kind::Cut || packet.bytes > self.mtu {
             self.stats.cut_packets += 1;
+        } else if let Some(impaired) = self.rest.impaired.as_mut().filter(|_| self.is_impaired) {
+            impaired.offer(now, packet, &mut self.stats);
         } else if self.kind == Kind::Managed {
             self.offer_managed(now, packet);
         } else {
@@ -315,6 +343,9 @@ impl Link {
 
     /// Counts what has left a drop-tail queue by `now`.
     fn serve(&mut self, now: Instant) {
+        if let Some(impaired) = self.rest.impaired.as_mut().filter(|_| self.is_impaired) {
+            return impaired.advance(now, &mut self.stats);
+        }
         let waits = self.waiting.iter().position(|waiting| waiting.departs > now).unwrap_or(self.waiting.len());
         if let Some(lengths) = &mut self.stats.queue_packets {
             count_lengths(&self.waiting, waits, lengths);
@@ -332,6 +363,9 @@ impl Link {
     /// When [`Link::arrive`] must be called next.
     #[inline]
     pub(crate) fn next_arrival(&self) -> Instant {
+        if self.is_impaired {
+            return self.rest.impaired.as_ref().map_or(Instant::FAR_FUTURE, ImpairedLink::next_arrival);
+        }
         self.line.front().map_or(Instant::FAR_FUTURE, |first| first.due)
     }
 
@@ -343,17 +377,26 @@ impl Link {
 
     /// When [`Link::depart_managed`] must be called next.
     pub(crate) fn next_departure(&self) -> Instant {
-        self.rest.managed.as_ref().map_or(Instant::FAR_FUTURE, Managed::departs)
+        match &self.rest.impaired {
+            Some(impaired) => impaired.next_departure(),
+            None => self.rest.managed.as_ref().map_or(Instant::FAR_FUTURE, Managed::departs),
+        }
     }
 
     /// What arrives at the far end at `now`: at most one packet a call.
     #[inline]
     pub(crate) fn arrive(&mut self, now: Instant) -> Option<Box<Packet>> {
+        if self.is_impaired {
+            return self.rest.impaired.as_mut()?.arrive(now);
+        }
         self.line.pop_front_if(|first| first.due <= now)?.packet
     }
 
     /// What has been transmitted from a managed queue travels.
     pub(crate) fn depart_managed(&mut self, now: Instant) {
+        if let Some(impaired) = &mut self.rest.impaired {
+            return impaired.advance(now, &mut self.stats);
+        }
         if let Some(managed) = self.rest.managed.as_mut().filter(|m| m.departs() <= now)
             && let Some(packet) = managed.finish()
         {
@@ -371,6 +414,10 @@ impl Link {
     /// discipline.
     pub(crate) fn set(&mut self, now: Instant, spec: LinkSpec) {
         self.serve(now);
+        if let Some(impaired) = &mut self.rest.impaired {
+            impaired.set(now, &spec, &mut self.stats);
+            return self.take_over(spec);
+        }
         if spec.cut {
             let waiting = self.rest.managed.as_mut().map_or(0, |managed| managed.clear(now));
             self.stats.cut_packets += (self.line.len() + waiting) as u64;

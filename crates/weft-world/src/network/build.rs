@@ -78,8 +78,12 @@ pub fn build(network: &Network, variant: &NetworkVariant, seed: u64, traces: &Tr
     for link in &network.links {
         let [a, b] = link.ends.map(node_id);
         let base_rtt = link.up.spec.delay + link.down.spec.delay;
-        let up = simulator.add_link(a, b, link_spec(&link.up, base_rtt, traces)?);
-        let down = simulator.add_link(b, a, link_spec(&link.down, base_rtt, traces)?);
+        let spec = |direction: &LinkDirection| {
+            let impaired = direction.spec.impaired(seed, &link.name, false);
+            Ok::<_, String>(LinkSpec { impaired, ..link_spec(direction, base_rtt, traces)? })
+        };
+        let up = simulator.add_link(a, b, spec(&link.up)?);
+        let down = simulator.add_link(b, a, spec(&link.down)?);
         links.push([up, down]);
     }
     seat_controllers(network, variant, &links, &mut simulator, traces, seed);
@@ -211,10 +215,15 @@ pub fn link_spec(direction: &LinkDirection, base_rtt: Duration, traces: &Traces)
         queue: queue(direction, rate, base_rtt),
         mtu: u32::MAX,
         cut: false,
+        impaired: None,
     })
 }
 
 fn queue(direction: &LinkDirection, rate: Rate, base_rtt: Duration) -> QueueSpec {
+    if let Some(aqm) = direction.spec.impairments.aqm {
+        let (kind, config) = aqm.queue(direction.spec.queue.bytes(rate, base_rtt), rate);
+        return QueueSpec::Managed { kind, config, ecn: false };
+    }
     let (kind, config, ecn) = managed_queue(direction.spec.queue, direction.discipline, rate, base_rtt);
     match kind {
         QueueKind::DropTail => {

@@ -85,12 +85,12 @@ impl Bench<'_> {
         let mut world = World::build(self.scenario, self.traces, lane, seed)?;
         let epoch = world.simulator.now() + LEAD;
         world.simulator.run_until(epoch);
-        world.restart_traces();
+        world.begin_run();
         let seats = apps::seat(self.scenario, &mut world, epoch, &Rng::new(seed).split(1))?;
         let zeros = vec![[0; 2]; world.links.len()];
         let mut stage = Stage {
             scenario: self.scenario,
-            described: described(self.scenario, self.traces)?,
+            described: described(self.scenario, self.traces, seed)?,
             world,
             seats,
             epoch,

@@ -86,7 +86,7 @@ impl World {
         for site in sites(scenario, lane, &links, &Rng::new(seed).split(2))? {
             simulator.add_node(site);
         }
-        for [up, down] in described(scenario, traces)? {
+        for [up, down] in described(scenario, traces, seed)? {
             for link in [simulator.add_link(HOME, HUB, up), simulator.add_link(HUB, HOME, down)] {
                 simulator.link_mut(link).watch_lengths();
             }
@@ -139,11 +139,13 @@ impl World {
         engine.map_or(self.mss, |site| u32::from(site.engine().inner_mtu()).saturating_sub(HEADERS_LEN))
     }
 
-    /// Has every trace start now, so that all variants meet the same opportunities at the same time of the run.
-    pub(super) fn restart_traces(&mut self) {
+    /// Has every trace start now, and all that happens to links by the clock, so that all variants meet the same opportunities and
+    /// outages at the same time of the run.
+    pub(super) fn begin_run(&mut self) {
+        self.links.iter().flatten().for_each(|link| self.simulator.restart_link(*link));
         for link in self.links.iter().flatten() {
-            let spec = self.simulator.links().get(link.index()).map(|link| link.spec().capacity.clone());
-            let Some(capacity @ Capacity::Trace(_)) = spec else { continue };
+            let spec = self.simulator.links().get(link.index()).map(|link| link.spec().clone());
+            let Some(LinkSpec { capacity: capacity @ Capacity::Trace(_), impaired: None, .. }) = spec else { continue };
             let Capacity::Trace(trace) = &capacity else { continue };
             let pause = Capacity::Rate(trace.mean_rate());
             self.simulator.set_link(*link, |spec| spec.capacity = pause);
@@ -152,16 +154,18 @@ impl World {
     }
 }
 
-/// Both directions of every link as the scenario describes them.
+/// Both directions of every link as the scenario describes them, in a run with this seed.
 ///
 /// # Errors
 /// When a trace is not there.
-pub(super) fn described(scenario: &Scenario, traces: &Traces) -> Result<Vec<[LinkSpec; 2]>, String> {
-    let direction = |spec: &weft_scenario::DirectionSpec, base_rtt| {
-        link_spec(&LinkDirection { spec: spec.clone(), discipline: Discipline::DropTail }, base_rtt, traces)
-    };
+pub(super) fn described(scenario: &Scenario, traces: &Traces, seed: u64) -> Result<Vec<[LinkSpec; 2]>, String> {
     let both = |link: &weft_scenario::Link| {
-        Ok([direction(&link.up, link.base_rtt())?, direction(&link.down, link.base_rtt())?])
+        let direction = |spec: &weft_scenario::DirectionSpec| {
+            let plain = LinkDirection { spec: spec.clone(), discipline: Discipline::DropTail };
+            let impaired = spec.impaired(seed, &link.name, true);
+            Ok::<_, String>(LinkSpec { impaired, ..link_spec(&plain, link.base_rtt(), traces)? })
+        };
+        Ok([direction(&link.up)?, direction(&link.down)?])
     };
     scenario.links.iter().map(both).collect()
 }

@@ -1,0 +1,136 @@
+//! How long packets take beyond the transmitter: jitter of five kinds.
+
+use super::spec::{Jitter, JitterKind};
+use super::timeline::exponential;
+use crate::jitter::Wander;
+use weft_units::{Duration, Instant, Rng};
+
+/// Mean time between transmit opportunities of a medium that aggregates, as a share of the limit: 95 % come before the limit.
+const AGGREGATION_MEAN: f64 = 1.0 / 3.0;
+/// Time between two spikes.
+const SPIKES_EVERY: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(2)];
+/// A gate idle for so many limits draws no opportunities for the time between.
+const IDLE_LIMITS: u32 = 1_000;
+
+/// Draws what a packet waits after its transmission.
+#[derive(Clone, Debug)]
+pub struct Delay {
+    wander: Wander,
+    has_wander: bool,
+    more: More,
+}
+
+#[derive(Clone, Debug)]
+enum More {
+    Nothing,
+    Gate(Gate),
+    Independent { limit: Duration, rng: Rng },
+    Spikes(Spikes),
+}
+
+impl Delay {
+    /// Wandering up to `wander`, from the stream that plain links use, and the other kind of jitter if there is one.
+    pub fn new(wander: Duration, jitter: Option<Jitter>, rng: &Rng, now: Instant) -> Delay {
+        let own = rng.split(14);
+        let more = match jitter.filter(|jitter| !jitter.limit.is_zero()) {
+            None => More::Nothing,
+            Some(Jitter { kind, limit }) => match kind {
+                JitterKind::Wander => More::Nothing,
+                JitterKind::Independent => More::Independent { limit, rng: own },
+                JitterKind::Spikes => More::Spikes(Spikes::new(limit, own, now)),
+                JitterKind::Grants | JitterKind::Aggregation => More::Gate(Gate::new(kind, limit, own, now)),
+            },
+        };
+        Delay { wander: Wander::new(rng.split(2), wander, now), has_wander: !wander.is_zero(), more }
+    }
+
+    /// Changes how far the delay wanders.
+    pub fn set_wander(&mut self, limit: Duration, now: Instant) {
+        self.has_wander = !limit.is_zero();
+        self.wander.set_limit(limit, now);
+    }
+
+    /// What a packet that left the transmitter at `time`, which never goes back, waits besides.
+    pub fn at(&mut self, time: Instant) -> Duration {
+        let wander = if self.has_wander { self.wander.at(time) } else { Duration::ZERO };
+        wander
+            + match &mut self.more {
+                More::Nothing => Duration::ZERO,
+                More::Gate(gate) => gate.opens(time) - time,
+                More::Independent { limit, rng } => limit.mul_f64(rng.unit()),
+                More::Spikes(spikes) => spikes.at(time),
+            }
+    }
+
+    /// Whether packets keep their order.
+    pub fn keeps_order(&self) -> bool {
+        !matches!(self.more, More::Independent { .. })
+    }
+}
+
+/// A medium that lets packets pass at instants only.
+#[derive(Clone, Debug)]
+struct Gate {
+    kind: JitterKind,
+    limit: Duration,
+    rng: Rng,
+    next: Instant,
+}
+
+impl Gate {
+    fn new(kind: JitterKind, limit: Duration, rng: Rng, now: Instant) -> Gate {
+        Gate { kind, limit, rng, next: now }
+    }
+
+    /// When it opens at or after `time`.
+    fn opens(&mut self, time: Instant) -> Instant {
+        if time.since(self.next) > self.limit * IDLE_LIMITS {
+            self.next = time;
+        }
+        while self.next < time {
+            let spacing = self.spacing().max(Duration::from_nanos(1));
+            self.next += spacing;
+        }
+        self.next
+    }
+
+    fn spacing(&mut self) -> Duration {
+        match self.kind {
+            JitterKind::Aggregation => exponential(&mut self.rng, self.limit.mul_f64(AGGREGATION_MEAN)).min(self.limit),
+            _ => self.limit.mul_f64(0.5 + 0.5 * self.rng.unit()),
+        }
+    }
+}
+
+/// Sudden delays that fall back in a straight line, half as fast as time passes, so that packets keep their order.
+#[derive(Clone, Debug)]
+struct Spikes {
+    limit: Duration,
+    rng: Rng,
+    begins: Instant,
+    height: Duration,
+    next: Instant,
+}
+
+impl Spikes {
+    fn new(limit: Duration, rng: Rng, now: Instant) -> Spikes {
+        let mut spikes = Spikes { limit, rng, begins: now, height: Duration::ZERO, next: now };
+        spikes.next = now + spikes.pause();
+        spikes
+    }
+
+    fn pause(&mut self) -> Duration {
+        let [least, most] = SPIKES_EVERY;
+        least + (most - least).mul_f64(self.rng.unit())
+    }
+
+    fn at(&mut self, time: Instant) -> Duration {
+        while time >= self.next {
+            self.begins = self.next;
+            self.height = self.limit.mul_f64(0.3 + 0.7 * self.rng.unit());
+            let pause = self.pause();
+            self.next += pause;
+        }
+        self.height.saturating_sub((time - self.begins) / 2)
+    }
+}

@@ -1,0 +1,81 @@
+//! What becomes of each packet that was transmitted: lost, repeated, late.
+
+use super::spec::{BurstLoss, Impairments, LongLoss, Reorder};
+use weft_units::{Duration, Rng};
+
+/// What becomes of a packet.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Fate {
+    /// It is lost.
+    pub lost: bool,
+    /// It arrives twice.
+    pub twice: bool,
+    /// It is late by this much and overtaken.
+    pub late: Duration,
+}
+
+/// Draws fates, packet by packet.
+#[derive(Clone, Debug)]
+pub struct Fates {
+    independent: Rng,
+    bursts: Option<Bursts>,
+    long: Option<(LongLoss, Rng)>,
+    reorder: Option<(Reorder, Rng)>,
+    duplicate: Option<(f64, Rng)>,
+}
+
+impl Fates {
+    /// The fates of a direction; each draws from a stream of its own under `rng`, independent loss from the first, as on plain links.
+    pub fn new(impairments: &Impairments, rng: &Rng) -> Fates {
+        Fates {
+            independent: rng.split(1),
+            bursts: impairments.burst_loss.map(|spec| Bursts::new(spec, rng.split(10))),
+            long: impairments.long_loss.map(|spec| (spec, rng.split(11))),
+            reorder: impairments.reorder.map(|spec| (spec, rng.split(12))),
+            duplicate: (impairments.duplicate > 0.0).then(|| (impairments.duplicate, rng.split(13))),
+        }
+    }
+
+    /// The fate of the next packet, of `bytes`; `loss` is the probability of independent loss.
+    pub fn next(&mut self, bytes: u64, loss: f64) -> Fate {
+        let mut lost = loss > 0.0 && self.independent.chance(loss);
+        lost |= self.bursts.as_mut().is_some_and(Bursts::loses);
+        lost |= self.long.as_mut().is_some_and(|(spec, rng)| bytes > spec.over && rng.chance(spec.share));
+        let late =
+            self.reorder.as_mut().filter(|_| !lost).and_then(|(spec, rng)| rng.chance(spec.share).then_some(spec.by));
+        let twice = !lost && self.duplicate.as_mut().is_some_and(|(share, rng)| rng.chance(*share));
+        Fate { lost, twice, late: late.unwrap_or(Duration::ZERO) }
+    }
+}
+
+/// The chain of Gilbert and Elliott, whose state advances with each packet.
+#[derive(Clone, Debug)]
+struct Bursts {
+    spec: BurstLoss,
+    rng: Rng,
+    is_bad: bool,
+}
+
+impl Bursts {
+    fn new(spec: BurstLoss, mut rng: Rng) -> Bursts {
+        let is_bad = rng.chance(spec.share);
+        Bursts { spec, rng, is_bad }
+    }
+
+    /// Whether the next packet is lost.
+    fn loses(&mut self) -> bool {
+        let is_lost = self.is_bad;
+        let change = if self.is_bad { 1.0 / self.spec.length } else { self.spec.begins() };
+        if self.rng.chance(change) {
+            self.is_bad = !self.is_bad;
+        }
+        is_lost
+    }
+}
+
+impl BurstLoss {
+    /// Probability that a burst begins with a packet. Derived: the share of the bad state is `begins / (begins + 1 / length)`.
+    pub(super) fn begins(&self) -> f64 {
+        self.share / (self.length * (1.0 - self.share))
+    }
+}

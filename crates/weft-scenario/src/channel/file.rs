@@ -1,0 +1,339 @@
+//! How a scenario file writes impairments, and what it may not say.
+
+use super::spec::{
+    Aqm, BurstLoss, Handover, Impairments, Jitter, JitterKind, LongLoss, Outage, PolicerSpec, Reorder, Swing,
+    SwingShape,
+};
+use crate::error::{Checked, Source};
+use crate::quantity::{Bytes, Fraction, FromText, Quantity};
+use serde::Deserialize;
+use serde::de::value::MapAccessDeserializer;
+use serde::de::{Deserializer, Error, MapAccess, Visitor};
+use std::fmt;
+use std::ops::Range;
+use std::time::Duration;
+use toml::Spanned;
+use weft_units::Rate;
+
+/// The longest time between two grants, spikes or late packets that makes sense.
+const JITTER_MAX: Duration = Duration::from_secs(10);
+/// The shortest time between two things that happen by the clock: a run would consist of nothing else.
+const EVERY_MIN: Duration = Duration::from_millis(1);
+
+/// `"12 ms"`, or `{ kind = "grants", limit = "12 ms" }`.
+#[derive(Clone, Copy)]
+pub(crate) struct JitterFile {
+    kind: JitterKind,
+    limit: Duration,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct JitterTable {
+    kind: JitterKind,
+    limit: Quantity<Duration>,
+}
+
+impl<'de> Deserialize<'de> for JitterFile {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<JitterFile, D::Error> {
+        struct Either;
+        impl<'de> Visitor<'de> for Either {
+            type Value = JitterFile;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a time such as \"12 ms\", or a table such as { kind = \"grants\", limit = \"12 ms\" }")
+            }
+
+            fn visit_str<E: Error>(self, text: &str) -> Result<JitterFile, E> {
+                let limit = Duration::from_text(text).map_err(E::custom)?;
+                Ok(JitterFile { kind: JitterKind::Wander, limit })
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<JitterFile, A::Error> {
+                let table = JitterTable::deserialize(MapAccessDeserializer::new(map))?;
+                Ok(JitterFile { kind: table.kind, limit: table.limit.0 })
+            }
+        }
+        deserializer.deserialize_any(Either)
+    }
+}
+
+#[derive(Deserialize, Clone, Copy)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct BurstLossFile {
+    share: Quantity<Fraction>,
+    length: f64,
+}
+
+#[derive(Deserialize, Clone, Copy)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct LongLossFile {
+    over: u64,
+    share: Quantity<Fraction>,
+}
+
+#[derive(Deserialize, Clone, Copy)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct ReorderFile {
+    share: Quantity<Fraction>,
+    by: Quantity<Duration>,
+}
+
+#[derive(Deserialize, Clone, Copy)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct OutageFile {
+    every: Quantity<Duration>,
+    #[serde(rename = "for")]
+    lasting: Quantity<Duration>,
+    #[serde(default)]
+    spread: bool,
+    #[serde(default)]
+    hold: bool,
+}
+
+#[derive(Deserialize, Clone, Copy)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct SwingFile {
+    low: Quantity<Rate>,
+    high: Quantity<Rate>,
+    every: Quantity<Duration>,
+    shape: SwingShape,
+}
+
+#[derive(Deserialize, Clone, Copy)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct HandoverFile {
+    every: Quantity<Duration>,
+    #[serde(rename = "for")]
+    stall: Quantity<Duration>,
+    step: Option<Quantity<Duration>>,
+    rate: Option<[f64; 2]>,
+}
+
+#[derive(Deserialize, Clone, Copy)]
+#[serde(rename_all = "kebab-case")]
+enum Policed {
+    Udp,
+}
+
+#[derive(Deserialize, Clone, Copy)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct PolicerFile {
+    rate: Quantity<Rate>,
+    bucket: Quantity<Bytes>,
+    after: Option<Quantity<Duration>>,
+    only: Option<Policed>,
+}
+
+/// The impairments of one table, each where it stands in the file.
+#[derive(Clone, Default)]
+pub(crate) struct Settings {
+    pub jitter: Option<Spanned<JitterFile>>,
+    pub burst_loss: Option<Spanned<BurstLossFile>>,
+    pub long_loss: Option<Spanned<LongLossFile>>,
+    pub reorder: Option<Spanned<ReorderFile>>,
+    pub duplicate: Option<Quantity<Fraction>>,
+    pub outage: Option<Spanned<OutageFile>>,
+    pub swing: Option<Spanned<SwingFile>>,
+    pub handover: Option<Spanned<HandoverFile>>,
+    pub policer: Option<Spanned<PolicerFile>>,
+    pub aqm: Option<Spanned<Aqm>>,
+}
+
+/// A table of a file, with the keys of impairments beside its own, and `settings` to collect them.
+macro_rules! with_impairments {
+    ($(#[$meta:meta])* $vis:vis struct $name:ident $(<$queue:ident>)? { $($(#[$own:meta])* pub $field:ident: $type:ty),* $(,)? }) => {
+        $(#[$meta])*
+        $vis struct $name $(<$queue>)? {
+            $($(#[$own])* pub $field: $type,)*
+            jitter: Option<toml::Spanned<$crate::channel::JitterFile>>,
+            #[serde(rename = "burst-loss")]
+            burst_loss: Option<toml::Spanned<$crate::channel::BurstLossFile>>,
+            #[serde(rename = "loss-long")]
+            long_loss: Option<toml::Spanned<$crate::channel::LongLossFile>>,
+            reorder: Option<toml::Spanned<$crate::channel::ReorderFile>>,
+            duplicate: Option<$crate::quantity::Quantity<$crate::quantity::Fraction>>,
+            outage: Option<toml::Spanned<$crate::channel::OutageFile>>,
+            swing: Option<toml::Spanned<$crate::channel::SwingFile>>,
+            handover: Option<toml::Spanned<$crate::channel::HandoverFile>>,
+            policer: Option<toml::Spanned<$crate::channel::PolicerFile>>,
+            aqm: Option<toml::Spanned<$crate::channel::Aqm>>,
+        }
+
+        impl $(<$queue>)? $name $(<$queue>)? {
+            /// The impairments that it names.
+            fn settings(&self) -> $crate::channel::Settings {
+                $crate::channel::Settings {
+                    jitter: self.jitter.clone(),
+                    burst_loss: self.burst_loss.clone(),
+                    long_loss: self.long_loss.clone(),
+                    reorder: self.reorder.clone(),
+                    duplicate: self.duplicate,
+                    outage: self.outage.clone(),
+                    swing: self.swing.clone(),
+                    handover: self.handover.clone(),
+                    policer: self.policer.clone(),
+                    aqm: self.aqm.clone(),
+                }
+            }
+        }
+    };
+}
+pub(crate) use with_impairments;
+
+impl Settings {
+    /// These over those of both directions.
+    pub fn over(self, common: &Settings) -> Settings {
+        let common = common.clone();
+        Settings {
+            jitter: self.jitter.or(common.jitter),
+            burst_loss: self.burst_loss.or(common.burst_loss),
+            long_loss: self.long_loss.or(common.long_loss),
+            reorder: self.reorder.or(common.reorder),
+            duplicate: self.duplicate.or(common.duplicate),
+            outage: self.outage.or(common.outage),
+            swing: self.swing.or(common.swing),
+            handover: self.handover.or(common.handover),
+            policer: self.policer.or(common.policer),
+            aqm: self.aqm.or(common.aqm),
+        }
+    }
+
+    /// How far the delay wanders, and everything else. `has_trace` says whether a trace sets the capacity.
+    pub fn read(&self, source: &Source<'_>, has_trace: bool) -> Checked<(Duration, Impairments)> {
+        let (wander, jitter) = self.read_jitter(source)?;
+        if let Some(swing) = self.swing.as_ref().filter(|_| has_trace) {
+            return Err(source.at(
+                swing,
+                "a trace has swings of its own: give a `rate` instead of the `trace`, or leave `swing` out",
+            ));
+        }
+        let impairments = Impairments {
+            jitter,
+            burst_loss: checked(source, self.burst_loss.as_ref(), BurstLossFile::read)?,
+            long_loss: checked(source, self.long_loss.as_ref(), LongLossFile::read)?,
+            reorder: checked(source, self.reorder.as_ref(), ReorderFile::read)?,
+            duplicate: self.duplicate.map_or(0.0, |share| share.0.0),
+            outage: checked(source, self.outage.as_ref(), OutageFile::read)?,
+            swing: checked(source, self.swing.as_ref(), SwingFile::read)?,
+            handover: checked(source, self.handover.as_ref(), HandoverFile::read)?,
+            policer: checked(source, self.policer.as_ref(), PolicerFile::read)?,
+            aqm: self.aqm.as_ref().map(|aqm| *aqm.get_ref()),
+        };
+        Ok((wander, impairments))
+    }
+
+    fn read_jitter(&self, source: &Source<'_>) -> Checked<(Duration, Option<Jitter>)> {
+        let Some(jitter) = &self.jitter else { return Ok((Duration::ZERO, None)) };
+        let JitterFile { kind, limit } = *jitter.get_ref();
+        match kind {
+            JitterKind::Wander => Ok((limit, None)),
+            _ if limit.is_zero() => Ok((Duration::ZERO, None)),
+            _ if limit > JITTER_MAX => {
+                Err(source.at(jitter, "a jitter's `limit` is at most 10 s; use `outage` for longer gaps"))
+            }
+            _ => Ok((Duration::ZERO, Some(Jitter { kind, limit }))),
+        }
+    }
+}
+
+/// Reads a table, and says at its place why that cannot be.
+fn checked<F, S>(
+    source: &Source<'_>,
+    table: Option<&Spanned<F>>,
+    read: fn(&F) -> Result<Option<S>, String>,
+) -> Checked<Option<S>> {
+    let Some(table) = table else { return Ok(None) };
+    read(table.get_ref()).map_err(|why| source.at(table, why))
+}
+
+fn at_least(every: Duration) -> Result<(), String> {
+    if every < EVERY_MIN { Err("`every` is at least 1 ms".into()) } else { Ok(()) }
+}
+
+impl BurstLossFile {
+    fn read(&self) -> Result<Option<BurstLoss>, String> {
+        let (share, length) = (self.share.0.0, self.length);
+        if !(length.is_finite() && length >= 1.0) {
+            return Err("`length` is the mean number of packets of a burst, at least 1".into());
+        }
+        let spec = BurstLoss { share, length };
+        if share >= 1.0 || spec.begins() > 1.0 {
+            return Err(format!("bursts of {length} packets cannot lose {} %: make them longer", share * 100.0));
+        }
+        Ok(Some(spec).filter(|spec| spec.share > 0.0))
+    }
+}
+
+impl LongLossFile {
+    fn read(&self) -> Result<Option<LongLoss>, String> {
+        let spec = LongLoss { over: self.over, share: self.share.0.0 };
+        Ok(Some(spec).filter(|spec| spec.share > 0.0))
+    }
+}
+
+impl ReorderFile {
+    fn read(&self) -> Result<Option<Reorder>, String> {
+        let spec = Reorder { share: self.share.0.0, by: self.by.0 };
+        if spec.by > JITTER_MAX {
+            return Err("`by` is at most 10 s".into());
+        }
+        Ok(Some(spec).filter(|spec| spec.share > 0.0 && !spec.by.is_zero()))
+    }
+}
+
+impl OutageFile {
+    fn read(&self) -> Result<Option<Outage>, String> {
+        let (every, lasting) = (self.every.0, self.lasting.0);
+        at_least(every)?;
+        if lasting >= every {
+            return Err(
+                "`for` must be shorter than `every`, the mean time from one outage's beginning to the next".into()
+            );
+        }
+        let spec = Outage { every, lasting, spread: self.spread, hold: self.hold };
+        Ok(Some(spec).filter(|spec| !spec.lasting.is_zero()))
+    }
+}
+
+impl SwingFile {
+    fn read(&self) -> Result<Option<Swing>, String> {
+        let (low, high, every) = (self.low.0, self.high.0, self.every.0);
+        at_least(every)?;
+        if low > high {
+            return Err("`low` must not be above `high`".into());
+        }
+        Ok(Some(Swing { low, high, every, shape: self.shape }))
+    }
+}
+
+impl HandoverFile {
+    fn read(&self) -> Result<Option<Handover>, String> {
+        let (every, stall, step) = (self.every.0, self.stall.0, self.step.map_or(Duration::ZERO, |step| step.0));
+        at_least(every)?;
+        if stall >= every {
+            return Err("`for` must be shorter than `every`, the time from one handover to the next".into());
+        }
+        let rate = self.rate.unwrap_or([1.0, 1.0]);
+        let Range { start, end } = rate[0]..rate[1];
+        if !(start > 0.0 && start <= end && end <= 100.0) {
+            return Err("`rate` is the least and the greatest factor, such as [0.5, 1.5]; both are above 0".into());
+        }
+        Ok(Some(Handover { every, stall, step, rate }))
+    }
+}
+
+impl PolicerFile {
+    fn read(&self) -> Result<Option<PolicerSpec>, String> {
+        let bucket_bytes = self.bucket.0.0;
+        if bucket_bytes < crate::PACKET_BYTES {
+            return Err("a `bucket` of less than 1500 B would pass no full packet".into());
+        }
+        Ok(Some(PolicerSpec {
+            rate: self.rate.0,
+            bucket_bytes,
+            after: self.after.map_or(Duration::ZERO, |after| after.0),
+            only_udp: self.only.is_some(),
+        }))
+    }
+}

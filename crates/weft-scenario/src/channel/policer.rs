@@ -1,0 +1,47 @@
+//! A token bucket that drops.
+
+use super::spec::PolicerSpec;
+use weft_units::Instant;
+
+/// Tokens are counted in bits times this, so that none is lost to rounding.
+const NANOS: u128 = 1_000_000_000;
+
+/// A policer: a bucket of tokens that fills at a rate. A packet that finds too few is dropped.
+#[derive(Clone, Debug)]
+pub struct Policer {
+    spec: PolicerSpec,
+    begins: Instant,
+    tokens: u128,
+    filled_at: Instant,
+}
+
+impl Policer {
+    /// A full bucket. `start` is the beginning of the run.
+    pub fn new(spec: PolicerSpec, start: Instant) -> Policer {
+        let begins = Instant::from_nanos(start.as_nanos().saturating_add(spec.after.as_nanos() as u64));
+        Policer { spec, begins, tokens: spec.capacity(), filled_at: begins }
+    }
+
+    /// Whether a packet passes.
+    pub fn takes(&mut self, now: Instant, bytes: u64, is_udp: bool) -> bool {
+        if now < self.begins || (self.spec.only_udp && !is_udp) {
+            return true;
+        }
+        let came = u128::from(self.spec.rate.bps()) * (now - self.filled_at).as_nanos();
+        self.tokens = (self.tokens + came).min(self.spec.capacity());
+        self.filled_at = now;
+        match self.tokens.checked_sub(u128::from(bytes) * 8 * NANOS) {
+            Some(left) => {
+                self.tokens = left;
+                true
+            }
+            None => false,
+        }
+    }
+}
+
+impl PolicerSpec {
+    fn capacity(&self) -> u128 {
+        u128::from(self.bucket_bytes) * 8 * NANOS
+    }
+}

@@ -1,0 +1,207 @@
+//! What happens to a link by the clock: outages, swings of the rate, handovers.
+
+use super::spec::{Handover, Impairments, Outage, Swing, SwingShape};
+use weft_units::{Duration, Instant, Rate, Rng};
+
+/// Steps of a walk within its time scale.
+const WALK_STEPS: u32 = 8;
+/// The longest step of a walk, as a share of the distance between the logarithms of low and high. Derived: eight even steps of this
+/// length have a standard deviation of one such distance.
+const WALK_STEP: f64 = 0.6;
+
+/// How a link is, from a moment on.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Conditions {
+    /// Packets vanish without a sign.
+    pub silent: bool,
+    /// Nothing is transmitted; packets wait.
+    pub stalled: bool,
+    /// The rate, where it swings.
+    pub swing: Option<Rate>,
+    /// What the rate is multiplied by.
+    pub factor: f64,
+    /// What is added to the delay.
+    pub extra: Duration,
+    /// All this holds until then.
+    pub until: Instant,
+}
+
+/// Outages, swings and handovers in order of time. Cheap to clone: a clone goes the same way.
+#[derive(Clone, Debug)]
+pub struct Timeline {
+    start: Instant,
+    outages: Option<Outages>,
+    swings: Option<Swings>,
+    handovers: Option<Handovers>,
+}
+
+impl Timeline {
+    /// The timeline of a run that begins at `start`; before that all is calm. `schedule` is the seed.
+    pub fn new(impairments: &Impairments, schedule: u64, start: Instant) -> Timeline {
+        let rng = Rng::new(schedule);
+        Timeline {
+            start,
+            outages: impairments.outage.map(|spec| Outages::new(spec, rng.split(1), start)),
+            swings: impairments.swing.map(|spec| Swings::new(spec, rng.split(2), start)),
+            handovers: impairments.handover.map(|spec| Handovers::new(spec, rng.split(3), start)),
+        }
+    }
+
+    /// The conditions at `time`, which never goes back to before the last conditions began.
+    #[inline]
+    pub fn at(&mut self, time: Instant) -> Conditions {
+        let mut now = Conditions {
+            silent: false,
+            stalled: false,
+            swing: None,
+            factor: 1.0,
+            extra: Duration::ZERO,
+            until: self.start,
+        };
+        if time < self.start {
+            return now;
+        }
+        now.until = Instant::FAR_FUTURE;
+        if let Some(outages) = &mut self.outages {
+            outages.lay_over(time, &mut now);
+        }
+        if let Some(swings) = &mut self.swings {
+            swings.lay_over(time, &mut now);
+        }
+        if let Some(handovers) = &mut self.handovers {
+            handovers.lay_over(time, &mut now);
+        }
+        now
+    }
+}
+
+/// An exponential time of this mean.
+pub(super) fn exponential(rng: &mut Rng, mean: Duration) -> Duration {
+    mean.mul_f64(-libm::log(1.0 - rng.unit()))
+}
+
+#[derive(Clone, Debug)]
+struct Outages {
+    spec: Outage,
+    rng: Rng,
+    start: Instant,
+    end: Instant,
+}
+
+impl Outages {
+    fn new(spec: Outage, mut rng: Rng, origin: Instant) -> Outages {
+        let pause = spec.every.saturating_sub(spec.lasting);
+        let first = if spec.spread { exponential(&mut rng, pause) } else { pause.mul_f64(rng.unit()) };
+        Outages { spec, rng, start: origin + first, end: origin + first + spec.lasting }
+    }
+
+    fn lay_over(&mut self, time: Instant, now: &mut Conditions) {
+        while time >= self.end {
+            let pause = self.spec.every.saturating_sub(self.spec.lasting);
+            self.start = self.end + if self.spec.spread { exponential(&mut self.rng, pause) } else { pause };
+            self.end = self.start + self.spec.lasting;
+        }
+        if time < self.start {
+            now.until = now.until.min(self.start);
+            return;
+        }
+        now.until = now.until.min(self.end);
+        now.silent = !self.spec.hold;
+        now.stalled |= self.spec.hold;
+    }
+}
+
+#[derive(Clone, Debug)]
+struct Swings {
+    spec: Swing,
+    rng: Rng,
+    /// Where the rate stands between low (0) and high (1), by its logarithm.
+    place: f64,
+    end: Instant,
+}
+
+impl Swings {
+    fn new(spec: Swing, mut rng: Rng, origin: Instant) -> Swings {
+        let place = if spec.shape == SwingShape::Square { f64::from(u8::from(rng.chance(0.5))) } else { rng.unit() };
+        Swings { spec, rng, place, end: origin + spec.step() }
+    }
+
+    fn rate(&self) -> Rate {
+        let [low, high] = [self.spec.low, self.spec.high].map(|rate| libm::log(rate.bps() as f64));
+        match self.place {
+            place if place <= 0.0 => self.spec.low,
+            place if place >= 1.0 => self.spec.high,
+            place => Rate::from_bps(libm::exp(low + (high - low) * place) as u64),
+        }
+    }
+
+    fn lay_over(&mut self, time: Instant, now: &mut Conditions) {
+        while time >= self.end {
+            self.end += self.spec.step();
+            self.place = match self.spec.shape {
+                SwingShape::Square => 1.0 - self.place,
+                SwingShape::Walk => reflected(self.place + WALK_STEP * (2.0 * self.rng.unit() - 1.0)),
+            };
+        }
+        now.swing = Some(self.rate());
+        now.until = now.until.min(self.end);
+    }
+}
+
+impl Swing {
+    /// Time between two changes of the rate.
+    fn step(&self) -> Duration {
+        match self.shape {
+            SwingShape::Square => self.every,
+            SwingShape::Walk => self.every / WALK_STEPS,
+        }
+    }
+}
+
+/// A place between zero and one, mirrored at both ends. `place` lies between −1 and 2.
+fn reflected(place: f64) -> f64 {
+    let place = place.abs();
+    if place > 1.0 { 2.0 - place } else { place }
+}
+
+#[derive(Clone, Debug)]
+struct Handovers {
+    spec: Handover,
+    rng: Rng,
+    /// The next handover.
+    next: Instant,
+    /// Until when the last one stalls.
+    stalled_until: Instant,
+    factor: f64,
+    extra: Duration,
+}
+
+impl Handovers {
+    fn new(spec: Handover, mut rng: Rng, origin: Instant) -> Handovers {
+        let next = origin + spec.every.mul_f64(rng.unit());
+        let mut handovers = Handovers { spec, rng, next, stalled_until: origin, factor: 1.0, extra: Duration::ZERO };
+        handovers.draw();
+        handovers
+    }
+
+    fn draw(&mut self) {
+        let [least, most] = self.spec.rate;
+        self.factor = least + (most - least) * self.rng.unit();
+        self.extra = self.spec.step.mul_f64(self.rng.unit());
+    }
+
+    fn lay_over(&mut self, time: Instant, now: &mut Conditions) {
+        while time >= self.next {
+            self.stalled_until = self.next + self.spec.stall;
+            self.next += self.spec.every;
+            self.draw();
+        }
+        now.factor = self.factor;
+        now.extra = self.extra;
+        now.until = now.until.min(self.next);
+        if time < self.stalled_until {
+            now.stalled = true;
+            now.until = now.until.min(self.stalled_until);
+        }
+    }
+}

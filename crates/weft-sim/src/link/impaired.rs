@@ -1,0 +1,108 @@
+//! An impaired link: the channel that both worlds share, with the simulator's packets and counts.
+
+use super::{Capacity, LinkSpec, LinkStats, QueueSpec};
+use crate::{Body, Ecn, Packet};
+use weft_scenario::channel::{self, About, Cause, Channel, ChannelQueue, Happened, Impaired, Plain};
+use weft_units::{FlowId, Instant, Rng};
+use weft_wire::ip::{IpView, protocol};
+
+/// One direction of an impaired link.
+pub(super) struct ImpairedLink {
+    channel: Channel<Box<Packet>>,
+    marks: bool,
+}
+
+impl ImpairedLink {
+    pub(super) fn new(spec: &LinkSpec, impaired: &Impaired, rng: &Rng, now: Instant) -> ImpairedLink {
+        let marks = matches!(spec.queue, QueueSpec::Managed { ecn: true, .. });
+        ImpairedLink { channel: Channel::new(plain(spec), impaired.clone(), rng, now), marks }
+    }
+
+    pub(super) fn restart(&mut self, now: Instant, stats: &mut LinkStats) {
+        self.channel.restart(now, &mut |happened| count(stats, happened));
+    }
+
+    pub(super) fn set(&mut self, now: Instant, spec: &LinkSpec, stats: &mut LinkStats) {
+        self.channel.set(now, plain(spec), &mut |happened| count(stats, happened));
+        if spec.cut {
+            self.channel.clear(now, &mut |happened| count(stats, happened));
+        }
+    }
+
+    pub(super) fn offer(&mut self, now: Instant, packet: Box<Packet>, stats: &mut LinkStats) {
+        let about = About {
+            bytes: packet.bytes,
+            flow: FlowId(packet.flow.0 as u16),
+            is_udp: is_udp(&packet.body),
+            ecn_capable: self.marks && packet.ecn != Ecn::NotEct,
+        };
+        self.channel.offer(now, packet, about, &mut |happened| count(stats, happened));
+    }
+
+    pub(super) fn advance(&mut self, now: Instant, stats: &mut LinkStats) {
+        self.channel.advance(now, &mut |happened| count(stats, happened));
+    }
+
+    /// One packet a call. It does not transmit: the receiving node may be ahead of the sending one in time.
+    pub(super) fn arrive(&mut self, now: Instant) -> Option<Box<Packet>> {
+        let arrived = self.channel.arrive(now)?;
+        let mut packet = arrived.packet;
+        if arrived.marked {
+            packet.ecn = Ecn::Ce;
+        }
+        Some(packet)
+    }
+
+    pub(super) fn next_arrival(&self) -> Instant {
+        self.channel.next_arrival()
+    }
+
+    pub(super) fn next_departure(&self) -> Instant {
+        self.channel.next_departure()
+    }
+
+    pub(super) fn backlog(&self) -> (usize, u64) {
+        self.channel.backlog()
+    }
+
+    pub(super) fn capacity_bytes(&self, from: Instant, to: Instant) -> u64 {
+        self.channel.capacity_bytes(from, to)
+    }
+}
+
+fn plain(spec: &LinkSpec) -> Plain {
+    let capacity = match &spec.capacity {
+        Capacity::Rate(rate) => channel::Capacity::Rate(*rate),
+        Capacity::Trace(trace) => channel::Capacity::Trace(trace.clone()),
+    };
+    let queue = match spec.queue {
+        QueueSpec::DropTail { limit_packets, limit_bytes } => ChannelQueue::DropTail { limit_packets, limit_bytes },
+        QueueSpec::Managed { kind, config, .. } => ChannelQueue::Managed { kind, config },
+    };
+    Plain { capacity, delay: spec.delay, jitter: spec.jitter, loss: spec.loss, queue }
+}
+
+/// Whether a policer of UDP polices this.
+fn is_udp(body: &Body) -> bool {
+    match body {
+        Body::Udp { .. } | Body::Edge(_) => true,
+        Body::Raw(bytes) => IpView::parse(bytes).is_ok_and(|ip| ip.protocol == protocol::UDP),
+        Body::Tcp(_) | Body::Signalled(_) | Body::Probe(_) => false,
+    }
+}
+
+fn count(stats: &mut LinkStats, happened: Happened<Box<Packet>>) {
+    match happened {
+        Happened::Transmitted(sent) => {
+            stats.sent(sent.bytes, false);
+            stats.marked_packets += u64::from(sent.marked);
+            stats.queue_delay.record(sent.waited.as_nanos() as u64);
+            if let Some(lengths) = &mut stats.queue_packets {
+                lengths.record(sent.in_queue);
+            }
+        }
+        Happened::Gone(_, Cause::Queue | Cause::Policer) => stats.dropped_packets += 1,
+        Happened::Gone(_, Cause::Loss) => stats.lost_packets += 1,
+        Happened::Gone(_, Cause::Outage) => stats.cut_packets += 1,
+    }
+}
