@@ -5,6 +5,7 @@
 
 mod charts;
 mod disturbances;
+mod drawn;
 mod grid;
 mod heat_map;
 mod parity;

@@ -1,6 +1,7 @@
 //! Tables for people.
 
 use crate::disturbances::disturbances_table;
+use crate::drawn::drawn_table;
 use std::fmt::Write;
 use weft_scenario::{FlowResult, LinkResult, MixResult, RunResult, SweepResult, VariantResult, VpnResult};
 
@@ -52,7 +53,7 @@ impl Table {
     }
 }
 
-fn number(value: Option<f64>, digits: usize) -> String {
+pub(crate) fn number(value: Option<f64>, digits: usize) -> String {
     value.map_or(String::new(), |v| format!("{v:.digits$}"))
 }
 
@@ -258,6 +259,9 @@ fn rates(mix: &MixResult) -> String {
 
 /// A sweep's result as a table.
 pub fn sweep_table(result: &SweepResult) -> String {
+    if result.mixes.iter().any(|mix| mix.drawn.is_some()) {
+        return drawn_table(result);
+    }
     let mut table =
         Table::new(["seed: links", "bonded", "best through weft", "best plain", "× weft", "× plain", "pass"]);
     let mbps = |bps: Option<f64>| number(bps.map(|b| b / 1e6), 1);

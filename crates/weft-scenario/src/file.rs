@@ -322,34 +322,3 @@ pub(crate) struct VariantFile {
 fn weft() -> Kind {
     Kind::Weft
 }
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct SweepFile {
-    pub name: String,
-    #[serde(default)]
-    pub description: String,
-    pub seeds: Spanned<Vec<u64>>,
-    pub links: Spanned<[u64; 2]>,
-    pub rate: Spanned<[Quantity<Rate>; 2]>,
-    pub delay: Spanned<[Quantity<Duration>; 2]>,
-    pub loss: Spanned<[Quantity<Fraction>; 2]>,
-    pub queue: Option<Quantity<QueueSize>>,
-    pub duration: Spanned<Quantity<Duration>>,
-    pub warmup: Option<Spanned<Quantity<Duration>>>,
-    #[serde(default = "one_repeat")]
-    pub repeats: Spanned<u32>,
-    #[serde(rename = "clear-by")]
-    pub clear_by: Option<Quantity<Fraction>>,
-    pub least: LeastFile,
-}
-
-/// What the bonded goodput must reach in every mix.
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct LeastFile {
-    #[serde(rename = "of-best-link-through-weft")]
-    pub of_weft: f64,
-    #[serde(rename = "of-best-link")]
-    pub of_plain: f64,
-}

@@ -9,6 +9,7 @@
 mod any;
 pub mod channel;
 mod disturbance;
+pub mod draw;
 mod error;
 mod event;
 mod file;
@@ -51,7 +52,7 @@ pub use result::{
 pub use scenario::Scenario;
 pub use series::{RunSeries, Series, write_csv};
 pub use stats::{median, percentile};
-pub use sweep::{MixResult, Sweep, SweepResult};
+pub use sweep::{DrawnMix, Least, MixRanges, MixResult, MixSource, Sweep, SweepResult};
 pub use traces::Traces;
 pub use variant::{Kind, OpenvpnProto, TcpOptions, Variant};
 pub use vpn::{ShareChange, Vpn, VpnEntry, VpnQueue, VpnShare};

@@ -5,10 +5,11 @@ use crate::{Capacity, DirectionSpec, Network, Scenario, ScenarioError};
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
-use weft_units::Rate;
+use weft_units::{Rate, parse_rate};
 
-/// Self-made traces have this mean rate and length.
+/// Mean rate of a self-made trace whose name says none.
 const SYNTHETIC_RATE: Rate = Rate::from_mbps(12);
+/// Length of a self-made trace.
 const SYNTHETIC_LENGTH: Duration = Duration::from_secs(120);
 
 /// Traces by the name a scenario gives them.
@@ -48,11 +49,17 @@ fn load<'a>(
         let file = directory.map(|d| d.join(name)).filter(|path| path.is_file());
         let trace = match file {
             Some(path) => Trace::read(&path)?,
-            None => Trace::synthetic_lte(seed.wrapping_add(hash(name)), SYNTHETIC_RATE, SYNTHETIC_LENGTH),
+            None => Trace::synthetic_lte(seed.wrapping_add(hash(name)), synthetic_rate(name), SYNTHETIC_LENGTH),
         };
         traces.insert(name.clone(), trace);
     }
     Ok(traces)
+}
+
+/// The mean rate of the trace made for a name: what follows its `@`, as in `lte@5 Mbit/s`, or 12 Mbit/s.
+pub(crate) fn synthetic_rate(name: &str) -> Rate {
+    let said = name.rsplit_once('@').and_then(|(_, rate)| parse_rate(rate).ok());
+    said.filter(|rate| *rate > Rate::ZERO).unwrap_or(SYNTHETIC_RATE)
 }
 
 /// FNV-1a, so that every name has a trace of its own.

@@ -355,6 +355,8 @@ Examples:
 Examples:
   weft sim sweep scenarios/sweeps/never-slower.toml
   weft sim sweep scenarios/sweeps/never-slower.toml --shard 3/10 --out part-3.parquet
+  weft sim sweep scenarios/sweeps/one-link.toml --seeds 17
+  weft sim sweep scenarios/sweeps/bundles.toml --seeds 1..40 --threads 2
 
 Parts are counted from 0. A job of a cluster takes one; `weft sim merge` joins them.")]
     Sweep {
@@ -396,6 +398,15 @@ pub struct SimOptions {
     pub threads: Option<u16>,
 }
 
+/// Reads `17` or `1..40`, both ends included.
+fn seeds(text: &str) -> Result<std::ops::RangeInclusive<u64>, String> {
+    let (first, last) = text.split_once("..").unwrap_or((text, text));
+    match (first.trim().parse(), last.trim_start_matches('=').trim().parse()) {
+        (Ok(first), Ok(last)) if first <= last => Ok(first..=last),
+        _ => Err("one seed, or a first and a last one, is expected (for instance 17 or 1..40)".into()),
+    }
+}
+
 /// How to run a sweep in virtual time.
 #[derive(Args)]
 pub struct SimSweepOptions {
@@ -405,6 +416,9 @@ pub struct SimSweepOptions {
     /// Only part i of n
     #[arg(long, value_name = "I/N")]
     pub shard: Option<Shard>,
+    /// These seeds instead of the file's: one, or a first and a last one
+    #[arg(long, value_name = "FIRST[..LAST]", value_parser = seeds, conflicts_with_all = ["shard", "out"])]
+    pub seeds: Option<std::ops::RangeInclusive<u64>>,
     /// A Parquet file for the result
     #[arg(long, value_name = "FILE")]
     pub out: Option<PathBuf>,

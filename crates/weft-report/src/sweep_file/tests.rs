@@ -23,6 +23,7 @@ fn mix(position: u32) -> MixResult {
         best_link_bps: None,
         of_best_link_through_weft: Some(1.0 + f64::from(position) / 10.0),
         of_best_link: (!position.is_multiple_of(2)).then_some(1.5),
+        drawn: None,
         pass: position != 3,
         run: RunResult {
             schema: SCHEMA,

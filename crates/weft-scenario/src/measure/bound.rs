@@ -1,8 +1,10 @@
 //! What no sender can beat.
 
+use crate::channel::{self, Impaired, Serializer, Timeline};
 use crate::trace::{OPPORTUNITY_BYTES, Trace};
-use crate::{Capacity, FlowDirection, PAYLOAD_BYTES, Scenario, Traces, percentile};
+use crate::{Capacity, FlowDirection, Link, PACKET_BYTES, PAYLOAD_BYTES, Scenario, Traces, percentile};
 use std::time::Duration;
+use weft_units::Instant;
 
 /// The direction the bulk goes, which the bound is about.
 pub fn bulk_direction(scenario: &Scenario) -> FlowDirection {
@@ -10,21 +12,52 @@ pub fn bulk_direction(scenario: &Scenario) -> FlowDirection {
     bulk.map_or(FlowDirection::Up, |flow| flow.direction)
 }
 
-/// Goodput that no protocol without a tunnel can beat, in bit/s. Traces count their opportunities after the warm-up.
+/// Goodput that no protocol without a tunnel can beat, in bit/s. Traces count their opportunities after the warm-up. Impaired links count what
+/// they can transmit after the warm-up in a run with the scenario's seed.
 pub fn bound_bps(scenario: &Scenario, direction: FlowDirection, traces: &Traces) -> f64 {
     let window_s = (scenario.duration - scenario.warmup).as_secs_f64();
-    let of_traces: f64 = scenario
-        .links
-        .iter()
-        .filter_map(|link| match &link.towards(direction).capacity {
-            Capacity::Trace(name) => traces.get(name),
-            Capacity::Rate(_) => None,
-        })
-        .map(|trace| {
-            trace.opportunities(scenario.warmup, scenario.duration) as f64 * PAYLOAD_BYTES as f64 * 8.0 / window_s
-        })
-        .sum();
-    scenario.constant_rate_bound_bps(direction) + of_traces
+    let (mut of_rates, mut of_others) = (0.0, 0.0);
+    for link in &scenario.links {
+        let spec = link.towards(direction);
+        match &spec.capacity {
+            _ if spec.impairments.is_timed() || spec.impairments.policer.is_some() => {
+                of_others += impaired_bytes(scenario, link, direction, traces) * PAYLOAD_SHARE * 8.0 / window_s;
+            }
+            Capacity::Rate(rate) => of_rates += rate.bps() as f64 * PAYLOAD_SHARE,
+            Capacity::Trace(name) => {
+                let count = |trace: &Trace| trace.opportunities(scenario.warmup, scenario.duration) as f64;
+                of_others += traces.get(name).map_or(0.0, count) * PAYLOAD_BYTES as f64 * 8.0 / window_s;
+            }
+        }
+    }
+    of_rates + of_others
+}
+
+/// The share of a full packet that is payload.
+const PAYLOAD_SHARE: f64 = PAYLOAD_BYTES as f64 / PACKET_BYTES as f64;
+
+/// IP bytes that an impaired link can carry after the warm-up.
+fn impaired_bytes(scenario: &Scenario, link: &Link, direction: FlowDirection, traces: &Traces) -> f64 {
+    let spec = link.towards(direction);
+    let capacity = match &spec.capacity {
+        Capacity::Rate(rate) => channel::Capacity::Rate(*rate),
+        Capacity::Trace(name) => match traces.get(name) {
+            Some(trace) => channel::Capacity::Trace(trace.clone()),
+            None => return 0.0,
+        },
+    };
+    let schedule = Impaired::schedule(scenario.seed, &link.name);
+    let bytes = |from: Duration, to: Duration| {
+        let timeline = Timeline::new(&spec.impairments, schedule, Instant::ZERO);
+        let mut serializer = Serializer::new(&capacity, timeline, Instant::ZERO, Instant::ZERO);
+        serializer.bytes_between(Instant::ZERO + from, Instant::ZERO + to, false) as f64
+    };
+    let (warmup, end) = (scenario.warmup, scenario.duration);
+    let all = bytes(warmup, end);
+    let Some(policer) = spec.impairments.policer.filter(|policer| !policer.only_udp) else { return all };
+    let begins = policer.after.clamp(warmup, end);
+    let policed = policer.rate.bytes_in(end - begins) + policer.bucket_bytes;
+    all.min(bytes(warmup, begins) + policed as f64)
 }
 
 /// The 95th percentile over time of the age of an omniscient sender's newest arrival, in milliseconds, when it uses all links at

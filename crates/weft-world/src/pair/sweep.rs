@@ -3,7 +3,7 @@
 use super::world::EngineSettings;
 use super::{PairOptions, run};
 use crate::side_by_side::side_by_side;
-use weft_scenario::{MixResult, Sweep, Traces};
+use weft_scenario::{MixResult, Sweep};
 
 /// Runs the mixes at the positions that `takes` accepts, `threads` at a time, each on a thread of its own; the results are in the order of the
 /// positions. The result does not depend on `threads`. `done` is told how many of how many mixes are over.
@@ -25,6 +25,7 @@ pub fn run_sweep(
 fn run_mix(sweep: &Sweep, seed: u64) -> Result<MixResult, String> {
     let options = PairOptions { threads: 1, ..PairOptions::default() };
     sweep.examine(seed, |scenario| {
-        Ok(run(scenario, &Traces::new(), &options, &|_| Ok(EngineSettings::default()), &|_, _| ())?.result)
+        let traces = scenario.load_traces(None).map_err(|why| why.to_string())?;
+        Ok(run(scenario, &traces, &options, &|_| Ok(EngineSettings::default()), &|_, _| ())?.result)
     })
 }

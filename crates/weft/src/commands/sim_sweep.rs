@@ -14,7 +14,10 @@ use weft_world::pair::run_sweep;
 pub fn sweep(file: &Path, options: &SimSweepOptions) -> Result<Outcome, Failure> {
     let name = file.display().to_string();
     let recipe = fs::read_to_string(file).map_err(|why| Failure::new(format!("{name}: {why}")))?;
-    let sweep = Sweep::parse(&recipe, &name).map_err(|why| Failure::new(format!("{why}\n")))?;
+    let mut sweep = Sweep::parse(&recipe, &name).map_err(|why| Failure::new(format!("{why}\n")))?;
+    if let Some(seeds) = &options.seeds {
+        sweep.seeds = seeds.clone().collect();
+    }
     let shard = options.shard.unwrap_or(Shard::WHOLE);
     let mixes = u32::try_from(sweep.seeds.len()).unwrap_or(u32::MAX);
     let about = AboutSweep { sweep: sweep.name.clone(), world: "sim".into(), recipe, mixes };
