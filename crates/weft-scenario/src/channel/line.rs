@@ -288,7 +288,7 @@ impl<T: Clone> Channel<T> {
     /// A packet has been transmitted at `at`: it is lost, or travels on.
     fn depart(&mut self, at: Instant, mut packet: Arrived<T>, happened: &mut impl FnMut(Happened<T>)) {
         let conditions = self.serializer.conditions(at);
-        let fate = self.fates.next(packet.bytes.into(), self.plain.loss);
+        let fate = self.fates.next(at, packet.bytes.into(), self.plain.loss);
         let jitter = self.delay.at(at);
         if conditions.silent || fate.lost {
             let cause = if conditions.silent { Cause::Outage } else { Cause::Loss };

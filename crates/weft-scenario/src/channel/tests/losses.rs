@@ -2,7 +2,7 @@ use super::*;
 
 fn fates(impairments: Impairments, seed: u64, count: usize, bytes: u64) -> Vec<Fate> {
     let mut fates = Fates::new(&impairments, &Rng::new(seed));
-    (0..count).map(|_| fates.next(bytes, 0.0)).collect()
+    (0..count).map(|_| fates.next(Instant::ZERO, bytes, 0.0)).collect()
 }
 
 #[test]
@@ -79,4 +79,15 @@ fn duplicates_and_late_packets_have_their_share() {
     let late = all.iter().filter(|fate| fate.late == Duration::from_millis(5)).count();
     let twice = all.iter().filter(|fate| fate.twice).count();
     assert!(late.abs_diff(10_000) < 500 && twice.abs_diff(5_000) < 350, "{late} late, {twice} twice");
+}
+
+#[test]
+fn a_burst_is_over_after_a_pause_and_the_share_stays() {
+    let spec = BurstLoss { share: 0.06, length: 30.0 };
+    let mut fates = Fates::new(&Impairments { burst_loss: Some(spec), ..Impairments::default() }, &Rng::new(5));
+    let lost: Vec<bool> = (0..100_000).map(|n| fates.next(Instant::from_millis(n * 200), 1_500, 0.0).lost).collect();
+    let share = lost.iter().filter(|lost| **lost).count() as f64 / 1e5;
+    assert!((share - 0.06).abs() < 0.004, "{share}");
+    let longest = lost.split(|lost| !lost).map(<[bool]>::len).max().unwrap();
+    assert!(longest < 8, "{longest} in a row");
 }
