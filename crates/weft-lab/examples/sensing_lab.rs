@@ -154,6 +154,7 @@ fn link(home: &Node, hub: &Node, mbps: u64) -> LinkSpec {
         loss: 0.0,
         queue_bytes: 1_000_000,
         cut: false,
+        impaired: None,
     };
     let end =
         |node: &Node, address| EndSpec { node: node.clone(), interface: "wan".into(), ipv4: Some(address), ipv6: None };

@@ -10,7 +10,7 @@ use crate::options::RunOptions;
 use crate::sampler::{self, LinksReport};
 use crate::variants;
 use crate::vpns::{self, Entries};
-use crate::world::{World, restart_traces};
+use crate::world::World;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -98,7 +98,8 @@ impl Bench<'_> {
         let (reports, happened, links, entries) = thread::scope(|scope| {
             let clock = scope.spawn(|| {
                 interrupt::sleep_until(schedule.epoch)?;
-                restart_traces(&emulator, self.scenario, self.traces)?;
+                // All variants meet the same opportunities and outages at the same time of the run.
+                emulator.restart()?;
                 sampler::sample(&emulator, schedule.epoch, window.clone(), &over, tick)
             });
             let shown = scope.spawn(|| vpns::watch(self.scenario, &lanes, schedule.epoch, window.clone()));

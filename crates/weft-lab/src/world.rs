@@ -1,7 +1,7 @@
 //! Two nodes and the emulated links between them: a scenario come to life.
 
 use crate::LabError;
-use crate::emulator::{Capacity, Direction, DirectionSpec, Emulator, EmulatorHandle, EndSpec, LinkSpec};
+use crate::emulator::{Capacity, DirectionSpec, Emulator, EmulatorHandle, EndSpec, LinkSpec};
 use crate::net::{Lab, Node};
 use crate::scratch::Scratch;
 use std::net::Ipv4Addr;
@@ -30,6 +30,7 @@ pub(crate) fn emulated(
         loss: spec.loss,
         queue_bytes: spec.queue.bytes(rate, base_rtt),
         cut: false,
+        impaired: None,
     })
 }
 
@@ -62,6 +63,10 @@ impl World {
         let [home, hub] = [lab.node(&scenario.nodes[0])?, lab.node(&scenario.nodes[1])?];
         let links: Vec<WorldLink> = scenario.links.iter().zip(0..).map(|(link, number)| place(link, number)).collect();
         let specs = scenario.links.iter().zip(&links).map(|(link, place)| {
+            let direction = |spec: &scenario::DirectionSpec| {
+                let impaired = spec.impaired(seed, &link.name, true);
+                Ok::<_, LabError>(DirectionSpec { impaired, ..emulated(spec, link.base_rtt(), traces)? })
+            };
             let end = |node: &Node, address| EndSpec {
                 node: node.clone(),
                 interface: place.name.clone(),
@@ -71,8 +76,8 @@ impl World {
             Ok(LinkSpec {
                 ends: [end(&home, place.home), end(&hub, place.hub)],
                 mtu: LINK_MTU,
-                forward: emulated(&link.up, link.base_rtt(), traces)?,
-                backward: emulated(&link.down, link.base_rtt(), traces)?,
+                forward: direction(&link.up)?,
+                backward: direction(&link.down)?,
             })
         });
         let emulator = Emulator::start(specs.collect::<Result<_, LabError>>()?, seed)?;
@@ -82,21 +87,6 @@ impl World {
     pub fn emulator(&self) -> EmulatorHandle {
         self.emulator.handle()
     }
-}
-
-/// Has every trace start now, so that all variants meet the same opportunities at the same time of the run.
-pub(crate) fn restart_traces(emulator: &EmulatorHandle, scenario: &Scenario, traces: &Traces) -> Result<(), LabError> {
-    for (position, link) in scenario.links.iter().enumerate() {
-        for (direction, described) in [(Direction::Forward, &link.up), (Direction::Backward, &link.down)] {
-            let spec = emulated(described, link.base_rtt(), traces)?;
-            let Capacity::Trace(trace) = &spec.capacity else { continue };
-            // The emulator lets a trace run on unless something else was there in between.
-            let pause = DirectionSpec { capacity: Capacity::Rate(trace.mean_rate()), ..spec.clone() };
-            emulator.set(position, direction, pause)?;
-            emulator.set(position, direction, spec)?;
-        }
-    }
-    Ok(())
 }
 
 fn place(link: &Link, number: u8) -> WorldLink {

@@ -163,6 +163,14 @@ impl EmulatorHandle {
         directions.iter().try_for_each(|&direction| self.send(Command::Cut { link, direction, cut }))
     }
 
+    /// Has a run begin: traces, and what happens to impaired links by the clock, start anew.
+    ///
+    /// # Errors
+    /// When the emulator has ended.
+    pub fn restart(&self) -> io::Result<()> {
+        self.send(Command::Restart)
+    }
+
     /// Starts all statistics anew, so that a warm-up is left out.
     ///
     /// # Errors

@@ -6,6 +6,7 @@
 mod device;
 mod direction;
 mod handle;
+mod impaired;
 mod packet;
 mod run;
 mod spec;

@@ -1,5 +1,6 @@
 use super::device::Device;
 use super::direction::Pipe;
+use super::impaired::{Classified, classify};
 use super::spec::{Direction, DirectionSpec, LinkSpec};
 use super::stats::{DirectionStats, Quantiles, Times};
 use crate::net::sys;
@@ -9,7 +10,7 @@ use std::ops::ControlFlow;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender};
-use weft_units::{Duration, Instant, Rng};
+use weft_units::{Duration, FlowId, Instant, Rng};
 
 /// The thread wakes at most this often: packets due meanwhile go together. The price is as much lateness.
 const GRAIN: Duration = Duration::from_micros(75);
@@ -23,6 +24,7 @@ const WAKE_UP: u64 = u64::MAX;
 pub(super) enum Command {
     Set { link: usize, direction: Direction, spec: DirectionSpec },
     Cut { link: usize, direction: Direction, cut: bool },
+    Restart,
     Mark(SyncSender<()>),
     Snapshot(SyncSender<Measured>),
     Stop,
@@ -58,6 +60,7 @@ impl WakeUp {
     }
 }
 
+#[derive(Clone)]
 struct Packet {
     bytes: Box<[u8]>,
     length: usize,
@@ -66,6 +69,16 @@ struct Packet {
 impl Packet {
     fn payload(&self) -> &[u8] {
         self.bytes.get(..self.length).unwrap_or_default()
+    }
+}
+
+impl Classified for Packet {
+    fn is_udp(&self) -> bool {
+        classify(self.payload()).0
+    }
+
+    fn flow(&self) -> FlowId {
+        classify(self.payload()).1
     }
 }
 
@@ -246,6 +259,12 @@ impl Runner {
             match command {
                 Command::Set { link, direction, spec } => self.change(link, direction, |pipe| pipe.set(now, spec)),
                 Command::Cut { link, direction, cut } => self.change(link, direction, |pipe| pipe.cut(now, cut)),
+                Command::Restart => {
+                    for link in &mut self.links {
+                        link.forward.restart(now);
+                        link.backward.restart(now);
+                    }
+                }
                 Command::Mark(answer) => {
                     self.mark(now);
                     let _ = answer.send(());

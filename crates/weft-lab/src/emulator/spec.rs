@@ -1,5 +1,7 @@
 use crate::net::Node;
 use std::net::{Ipv4Addr, Ipv6Addr};
+use std::sync::Arc;
+use weft_scenario::channel::Impaired;
 use weft_scenario::trace::Trace;
 use weft_units::{Duration, Rate};
 
@@ -33,6 +35,8 @@ pub struct DirectionSpec {
     pub queue_bytes: u64,
     /// Whether everything vanishes without a sign. Setting it also empties the queue and the line.
     pub cut: bool,
+    /// What else is wrong with it. It never changes while the emulator runs.
+    pub impaired: Option<Arc<Impaired>>,
 }
 
 impl Default for DirectionSpec {
@@ -46,6 +50,7 @@ impl Default for DirectionSpec {
             loss: 0.0,
             queue_bytes: 1_000_000,
             cut: false,
+            impaired: None,
         }
     }
 }

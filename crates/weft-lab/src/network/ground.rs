@@ -25,7 +25,7 @@ impl Ground {
     pub fn build(network: &Network, cost: CostMetric, traces: &Traces, seed: u64) -> Result<Ground, LabError> {
         let lab = Lab::new()?;
         let nodes = network.nodes.iter().map(|name| lab.node(name)).collect::<Result<Vec<Node>, _>>()?;
-        let links = (0..network.links.len()).map(|link| link_spec(network, &nodes, link, traces));
+        let links = (0..network.links.len()).map(|link| link_spec(network, &nodes, link, traces, seed));
         let emulator = Emulator::start(links.collect::<Result<_, LabError>>()?, seed)?;
         let ground = Ground { emulator, nodes, scratch: Scratch::new()?, _lab: lab };
         for (node, batch) in ground.nodes.iter().zip(batches(network, cost)) {
@@ -47,7 +47,7 @@ impl Ground {
     }
 }
 
-fn link_spec(network: &Network, nodes: &[Node], link: usize, traces: &Traces) -> Result<LinkSpec, LabError> {
+fn link_spec(network: &Network, nodes: &[Node], link: usize, traces: &Traces, seed: u64) -> Result<LinkSpec, LabError> {
     let missing = || LabError::Scenario(format!("link {link} leads nowhere"));
     let description = network.links.get(link).ok_or_else(missing)?;
     let end = |end: usize| {
@@ -55,7 +55,9 @@ fn link_spec(network: &Network, nodes: &[Node], link: usize, traces: &Traces) ->
         let (interface, address) = (interface(network, link), LinkEnd { link, end }.address());
         Ok::<_, LabError>(EndSpec { node: node.clone(), interface, ipv4: Some(address), ipv6: None })
     };
-    let [forward, backward] = directions(description, traces)?;
+    let [mut forward, mut backward] = directions(description, traces)?;
+    forward.impaired = description.up.spec.impaired(seed, &description.name, false);
+    backward.impaired = description.down.spec.impaired(seed, &description.name, false);
     Ok(LinkSpec { ends: [end(0)?, end(1)?], mtu: LINK_MTU, forward, backward })
 }
 

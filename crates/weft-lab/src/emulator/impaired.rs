@@ -1,0 +1,149 @@
+//! An impaired direction: the channel that both worlds share, with the emulator's packets and counts.
+
+use super::spec::{Capacity, DirectionSpec};
+use super::stats::{DirectionStats, Times};
+use weft_scenario::channel::{self, About, Arrived, Cause, Channel, ChannelQueue, Happened, Impaired, Plain};
+use weft_scenario::measure::Lengths;
+use weft_units::{FlowId, Instant, Rate, Rng};
+
+/// What an unlimited direction transmits at, so that it can be impaired.
+const UNLIMITED: Rate = Rate::from_mbps(100_000);
+/// IP's number of UDP.
+const UDP: u8 = 17;
+
+/// What an impaired direction asks of a packet. Copies are duplicates.
+pub(super) trait Classified: Clone {
+    /// Whether it is UDP.
+    fn is_udp(&self) -> bool;
+    /// A number of its flow.
+    fn flow(&self) -> FlowId;
+}
+
+/// Where a direction counts.
+pub(super) struct Counts<'a, T> {
+    pub stats: &'a mut DirectionStats,
+    pub queue_delay: &'a mut Times,
+    pub queue_packets: &'a mut Lengths,
+    pub spent: &'a mut Vec<T>,
+}
+
+impl<T> Counts<'_, T> {
+    fn note(&mut self, happened: Happened<T>) {
+        match happened {
+            Happened::Transmitted(sent) => {
+                self.stats.transmitted_bytes += u64::from(sent.bytes);
+                self.queue_delay.record(sent.waited);
+                self.queue_packets.record(sent.in_queue);
+            }
+            Happened::Gone(packet, cause) => {
+                match cause {
+                    Cause::Queue | Cause::Policer => self.stats.dropped_packets += 1,
+                    Cause::Loss => self.stats.lost_packets += 1,
+                    Cause::Outage => self.stats.cut_packets += 1,
+                }
+                self.spent.push(packet);
+            }
+        }
+    }
+}
+
+/// One impaired direction.
+pub(super) struct ImpairedPipe<T> {
+    channel: Channel<T>,
+}
+
+impl<T: Classified> ImpairedPipe<T> {
+    pub fn new(spec: &DirectionSpec, impaired: &Impaired, rng: &Rng, now: Instant) -> ImpairedPipe<T> {
+        ImpairedPipe { channel: Channel::new(plain(spec, impaired), impaired.clone(), rng, now) }
+    }
+
+    pub fn set(&mut self, now: Instant, spec: &DirectionSpec, impaired: &Impaired, counts: &mut Counts<'_, T>) {
+        self.channel.set(now, plain(spec, impaired), &mut |happened| counts.note(happened));
+        if spec.cut {
+            self.channel.clear(now, &mut |happened| counts.note(happened));
+        }
+    }
+
+    pub fn restart(&mut self, now: Instant, counts: &mut Counts<'_, T>) {
+        self.channel.restart(now, &mut |happened| counts.note(happened));
+    }
+
+    pub fn offer(&mut self, now: Instant, packet: T, bytes: u64, counts: &mut Counts<'_, T>) {
+        let bytes = u32::try_from(bytes).unwrap_or(u32::MAX);
+        let about = About { bytes, flow: packet.flow(), is_udp: packet.is_udp(), ecn_capable: false };
+        self.channel.offer(now, packet, about, &mut |happened| counts.note(happened));
+    }
+
+    pub fn advance(&mut self, now: Instant, counts: &mut Counts<'_, T>) {
+        self.channel.advance(now, &mut |happened| counts.note(happened));
+    }
+
+    pub fn arrive(&mut self, now: Instant) -> Option<Arrived<T>> {
+        self.channel.arrive(now)
+    }
+
+    pub fn next_due(&self) -> Option<Instant> {
+        Some(self.channel.earliest_arrival()).filter(|due| *due < Instant::FAR_FUTURE)
+    }
+
+    pub fn capacity_bytes(&self, from: Instant, to: Instant) -> u64 {
+        self.channel.capacity_bytes(from, to)
+    }
+}
+
+fn plain(spec: &DirectionSpec, impaired: &Impaired) -> Plain {
+    let capacity = match &spec.capacity {
+        Capacity::Unlimited => channel::Capacity::Rate(UNLIMITED),
+        Capacity::Rate(rate) => channel::Capacity::Rate(*rate),
+        Capacity::Trace(trace) => channel::Capacity::Trace(trace.clone()),
+    };
+    let rate = match &capacity {
+        channel::Capacity::Rate(rate) => *rate,
+        channel::Capacity::Trace(trace) => trace.mean_rate(),
+    };
+    let queue = match impaired.impairments.aqm {
+        None => ChannelQueue::DropTail { limit_packets: usize::MAX, limit_bytes: spec.queue_bytes },
+        Some(aqm) => {
+            let (kind, config) = aqm.queue(spec.queue_bytes, rate);
+            ChannelQueue::Managed { kind, config }
+        }
+    };
+    Plain { capacity, delay: spec.delay, jitter: spec.jitter, loss: spec.loss, queue }
+}
+
+/// Whether an IP packet is UDP, and a hash of its addresses, protocol and ports.
+pub(super) fn classify(packet: &[u8]) -> (bool, FlowId) {
+    let (protocol, addresses, ports) = match packet.first().map(|byte| byte >> 4) {
+        Some(4) => {
+            let header = usize::from(packet[0] & 15) * 4;
+            (packet.get(9), packet.get(12..20), packet.get(header..header + 4))
+        }
+        Some(6) => (packet.get(6), packet.get(8..40), packet.get(40..44)),
+        _ => (None, None, None),
+    };
+    let bytes = [addresses, ports].into_iter().flatten().flatten().chain(protocol);
+    // FNV-1a.
+    let hash = bytes.fold(0x811c_9dc5_u32, |hash, byte| (hash ^ u32::from(*byte)).wrapping_mul(0x0100_0193));
+    (protocol == Some(&UDP), FlowId((hash ^ (hash >> 16)) as u16))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn packets_are_told_apart_by_addresses_protocol_and_ports() {
+        let mut packet = [0; 28];
+        packet[0] = 0x45;
+        packet[9] = UDP;
+        let (is_udp, flow) = classify(&packet);
+        assert!(is_udp);
+        packet[23] = 1;
+        assert_ne!(classify(&packet).1, flow);
+        packet[9] = 6;
+        assert!(!classify(&packet).0);
+        for length in 0..28 {
+            classify(&packet[..length]);
+        }
+    }
+}
