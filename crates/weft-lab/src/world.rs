@@ -59,6 +59,10 @@ pub(crate) struct World {
 
 impl World {
     pub fn build(scenario: &Scenario, traces: &Traces, seed: u64) -> Result<World, LabError> {
+        if let Some(link) = scenario.links.iter().find(|link| link.rebind.is_some()) {
+            let why = format!("link `{}` has `rebind`: the lab has no NAT; use `weft sim run`", link.name);
+            return Err(LabError::Scenario(why));
+        }
         let lab = Lab::new()?;
         let [home, hub] = [lab.node(&scenario.nodes[0])?, lab.node(&scenario.nodes[1])?];
         let links: Vec<WorldLink> = scenario.links.iter().zip(0..).map(|(link, number)| place(link, number)).collect();

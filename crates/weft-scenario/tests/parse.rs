@@ -2,6 +2,7 @@
 
 use proptest::prelude::*;
 use std::time::Duration;
+use weft_scenario::channel::{Aqm, BurstLoss, Jitter, JitterKind, LongLoss, Reorder};
 use weft_scenario::{Action, Capacity, Directions, EventLink, Kind, QueueSize, Scenario, ScenarioError, VpnService};
 use weft_units::Rate;
 
@@ -293,4 +294,79 @@ proptest! {
         prop_assert_eq!(scenario.links[0].base_rtt(), Duration::from_millis(2 * ms));
         prop_assert!((scenario.links[1].up.loss - f64::from(loss) / 1000.0).abs() < 1e-12);
     }
+}
+
+#[test]
+fn impairments_are_read_and_one_direction_overrides_both() {
+    let text = GOOD.replacen(
+        "loss = \"0.3 %\"",
+        r#"loss = "0.3 %"
+jitter = { kind = "grants", limit = "12 ms" }
+burst-loss = { share = "2 %", length = 5 }
+loss-long = { over = 1200, share = "100 %" }
+reorder = { share = "1 %", by = "5 ms" }
+duplicate = "0.5 %"
+outage = { every = "20 s", for = "1 s", spread = true }
+handover = { every = "15 s", for = "100 ms", step = "15 ms", rate = [0.5, 1.5] }
+policer = { rate = "20 Mbit/s", bucket = "3 MB", after = "5 s", only = "udp" }
+aqm = "fq-codel"
+rebind = { every = "30 s" }
+class = "cellular""#,
+        1,
+    );
+    let text = text.replacen(
+        "queue = \"100 packets\" }",
+        "queue = \"100 packets\", jitter = \"3 ms\", swing = { low = \"1 Mbit/s\", high = \"12 Mbit/s\", every = \"3 s\", shape = \"walk\" } }",
+        1,
+    );
+    let scenario = Scenario::parse(&text, "two.toml").unwrap();
+    let [plain, lte] = &scenario.links[..] else { panic!("there are two links") };
+    assert!(plain.up.impairments.is_none() && plain.up.impaired(1, "fibre", true).is_none());
+    assert_eq!((lte.rebind, lte.class.as_deref()), (Some(Duration::from_secs(30)), Some("cellular")));
+    let (up, down) = (&lte.up.impairments, &lte.down.impairments);
+    assert_eq!((lte.up.jitter, up.jitter), (Duration::from_millis(3), None));
+    let grants = Jitter { kind: JitterKind::Grants, limit: Duration::from_millis(12) };
+    assert_eq!((lte.down.jitter, down.jitter), (Duration::ZERO, Some(grants)));
+    assert!(up.swing.is_some() && down.swing.is_none());
+    for both in [up, down] {
+        assert_eq!(both.burst_loss, Some(BurstLoss { share: 0.02, length: 5.0 }));
+        assert_eq!(both.long_loss, Some(LongLoss { over: 1_200, share: 1.0 }));
+        assert_eq!(both.reorder, Some(Reorder { share: 0.01, by: Duration::from_millis(5) }));
+        assert_eq!((both.duplicate, both.aqm), (0.005, Some(Aqm::FqCoDel)));
+        assert_eq!(both.outage.map(|outage| (outage.spread, outage.hold)), Some((true, false)));
+        assert_eq!(both.handover.map(|handover| handover.rate), Some([0.5, 1.5]));
+        assert_eq!(both.policer.map(|policer| (policer.bucket_bytes, policer.only_udp)), Some((3_000_000, true)));
+    }
+}
+
+#[test]
+fn impairments_that_cannot_be_are_refused_at_their_place() {
+    for (line, place, why) in [
+        ("jitter = { kind = \"grnats\", limit = \"12 ms\" }", 19, "did you mean `grants`?"),
+        ("jitter = { kind = \"spikes\", limit = \"12 s\" }", 10, "at most 10 s"),
+        ("jitter = 12", 10, "a time such as"),
+        ("burst-loss = { share = \"60 %\", length = 1 }", 14, "make them longer"),
+        ("burst-loss = { share = \"2 %\", length = 0 }", 14, "at least 1"),
+        ("outage = { every = \"1 s\", for = \"1 s\" }", 10, "shorter than `every`"),
+        ("outage = { every = \"1 s\", four = \"1 s\" }", 27, "did you mean `for`?"),
+        (
+            "swing = { low = \"9 Mbit/s\", high = \"1 Mbit/s\", every = \"1 s\", shape = \"walk\" }",
+            9,
+            "not be above `high`",
+        ),
+        ("swing = { low = \"1 Mbit/s\", high = \"9 Mbit/s\", every = \"0 s\", shape = \"walk\" }", 9, "at least 1 ms"),
+        ("handover = { every = \"15 s\", for = \"1 s\", rate = [1.5, 0.5] }", 12, "such as [0.5, 1.5]"),
+        ("policer = { rate = \"1 Mbit/s\", bucket = \"1 kB\" }", 11, "no full packet"),
+        ("aqm = \"cake\"", 7, "expected one of"),
+        ("rebind = { every = \"1 ms\" }", 10, "at most every 100 ms"),
+    ] {
+        let error = broken("delay = \"8 ms\"", line);
+        assert_eq!((error.line, error.column), (10, place), "{line}: {error}");
+        assert!(error.message.contains(why), "{line}: {error}");
+    }
+    let error = broken(
+        "down = { trace = \"cell\" }",
+        "down = { trace = \"cell\", swing = { low = \"1 Mbit/s\", high = \"9 Mbit/s\", every = \"1 s\", shape = \"walk\" } }",
+    );
+    assert!(error.message.contains("a trace has swings of its own"), "{error}");
 }

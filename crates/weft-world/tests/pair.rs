@@ -311,3 +311,31 @@ fn who_goes_as_fast_as_told_fills_a_path_that_loses() {
         }
     }
 }
+
+#[test]
+fn impaired_links_have_the_same_bound_for_all_and_the_same_result_each_time() {
+    let impaired = LINKS.replace(
+        "loss = \"0.2 %\"",
+        "jitter = { kind = \"grants\", limit = \"8 ms\" }\nswing = { low = \"2 Mbit/s\", high = \"10 Mbit/s\", every = \"1 s\", shape = \"square\" }\n\
+         outage = { every = \"3 s\", for = \"200 ms\", hold = true }\naqm = \"fq-codel\"",
+    );
+    let once = || simulate(&format!("{impaired}{BULK}"), &PairOptions { repeat: Some(1), ..PairOptions::default() });
+    let result = once();
+    assert!(result.skipped.is_empty(), "{:?}", result.skipped);
+    // 20 Mbit/s, and 2 and 10 Mbit/s by turns less the outages.
+    assert!((24.0..26.5).contains(&(result.bound_bps / 1e6)), "{}", result.bound_bps);
+    for found in &result.variants {
+        assert!(found.goodput_bps > 2e6 && found.efficiency < 1.0, "{}: {}", found.name, found.efficiency);
+    }
+    assert_eq!(format!("{result:?}"), format!("{:?}", once()));
+}
+
+#[test]
+fn a_session_survives_a_nat_that_rebinds() {
+    let text = LINKS.replace("delay = \"5 ms\"", "delay = \"5 ms\"\nrebind = { every = \"1 s\" }");
+    let options = PairOptions { repeat: Some(1), variants: vec!["weft-each-link".into()], ..PairOptions::default() };
+    let mbps = |text: &str| variant(&simulate(&format!("{text}{BULK}"), &options), "weft:a").goodput_bps / 1e6;
+    let (steady, rebound) = (mbps(LINKS), mbps(&text));
+    assert!(rebound > 0.5 * steady, "{rebound} of {steady}");
+    assert_ne!(rebound, steady);
+}

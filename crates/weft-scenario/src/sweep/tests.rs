@@ -87,3 +87,17 @@ fn an_empty_range_is_refused_at_its_place() {
     assert_eq!((error.line, error.column), (4, 9));
     assert!(error.message.contains("[least, most]"));
 }
+
+#[test]
+fn a_drawn_sweep_says_no_ranges_and_may_say_its_seeds_as_a_range() {
+    let text = "name = \"s\"\nseeds = { from = 5, count = 3 }\ndraw = \"one-link\"\nleast = { of-bbr = 0.9 }\n";
+    let sweep = Sweep::parse(text, "s.toml").unwrap();
+    assert_eq!((sweep.seeds.as_slice(), &sweep.source), (&[5, 6, 7][..], &MixSource::OneLink));
+    assert_eq!(sweep.least, Least { of_bbr: Some(0.9), ..Least::default() });
+    assert_eq!(sweep.scenario(5).links, draw_mix(5, true).links);
+    let error = Sweep::parse(&text.replace("least", "links = [1, 2]\nleast"), "s.toml").unwrap_err();
+    assert_eq!((error.line, error.column), (4, 9), "{error}");
+    let error = Sweep::parse(&text.replace("draw = \"one-link\"\n", ""), "s.toml").unwrap_err();
+    assert!(error.message.contains("a sweep needs `links`"), "{error}");
+    assert!(Sweep::parse(&text.replace("count = 3", "count = 0"), "s.toml").is_err());
+}

@@ -194,3 +194,36 @@ fn lengths_are_those_when_packets_leave_however_late_one_looks() {
     assert_eq!(lengths(&[]), (9.0 / 5.0, 3.0));
     assert_eq!(lengths(&[0, 2, 10]), lengths(&[]));
 }
+
+#[test]
+fn an_impaired_link_counts_what_its_channel_does() {
+    use weft_scenario::channel::{Impaired, Impairments, Outage, PolicerSpec};
+    let ms = Duration::from_millis;
+    let policer = PolicerSpec { rate: MBIT_12, bucket_bytes: 3_000, after: ms(0), only_udp: true };
+    let outage = Outage { every: ms(100), lasting: ms(20), spread: false, hold: false };
+    let impairments = Impairments { policer: Some(policer), outage: Some(outage), ..Impairments::default() };
+    let impaired = Some(Arc::new(Impaired { impairments, schedule: 1, waits: true }));
+    let spec = LinkSpec { impaired, ..spec(Capacity::Rate(Rate::from_mbps(24)), 5) };
+    let mut link = link(spec.clone());
+    // While it waits there is neither a policer nor an outage.
+    (0..10).for_each(|n| link.offer(Instant::ZERO, packet(n, 1500)));
+    assert_eq!(drain(&mut link, Instant::from_millis(20)).len(), 10);
+    link.restart(Instant::from_millis(20));
+    link.clear_stats(Instant::from_millis(20));
+    let mut arrived = 0;
+    for n in 0..2_000 {
+        let now = Instant::from_micros(20_000 + n * 500);
+        arrived += drain(&mut link, now).len() as u64;
+        link.offer(now, packet(n, 1500));
+    }
+    let end = Instant::from_millis(1_100);
+    arrived += drain(&mut link, end).len() as u64;
+    let stats = link.stats(end).clone();
+    assert_eq!(arrived + stats.cut_packets + stats.dropped_packets, 2_000, "{stats:?}");
+    // Outages of a fifth of the time take a fifth; of the rest the policer passes half, and a bucket for each pause.
+    assert!(stats.cut_packets.abs_diff(400) < 50 && stats.dropped_packets.abs_diff(780) < 60, "{stats:?}");
+    assert_eq!(link.capacity_bytes(Instant::from_millis(20), Instant::from_millis(1_020)), 2_400_000);
+    link.set(end, LinkSpec { cut: true, ..spec });
+    link.offer(end, packet(0, 1500));
+    assert_eq!((link.backlog(end), link.next_arrival()), ((0, 0), Instant::FAR_FUTURE));
+}

@@ -91,6 +91,7 @@ impl<'a> Engines<'a> {
             back: direction(end.other()),
             address: end.address(),
             reaches: reaches.collect(),
+            rebind: None,
         }
     }
 }

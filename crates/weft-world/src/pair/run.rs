@@ -59,6 +59,8 @@ pub fn run(
         .collect::<Result<_, String>>()?;
     let repeats = options.repeat.unwrap_or(scenario.repeats).max(1);
     let first_seed = options.seed.unwrap_or(scenario.seed);
+    // The bound counts what impaired links carry with the seed that is used.
+    let scenario = &Scenario { seed: first_seed, ..scenario.clone() };
     check_looks(scenario, options)?;
     let bench = Bench { scenario, traces, looks: options.looks.as_ref() };
     let mut campaign = Campaign {

@@ -257,8 +257,9 @@ fn seen_from(node: NodeId, scenario: &Scenario, used: &[usize], links: &[[LinkId
         // The other node answers at each of its addresses over every link, as a host does.
         let others = used.iter().copied().filter(|other| *other != position);
         let reaches = std::iter::once(position).chain(others).map(|other| (address(other, there), there)).collect();
-        let name = scenario.links.get(position)?.name.clone();
-        Some(SiteLink { name, out, back, address: address(position, node), reaches })
+        let link = scenario.links.get(position)?;
+        let rebind = link.rebind.filter(|_| node == HOME);
+        Some(SiteLink { name: link.name.clone(), out, back, address: address(position, node), reaches, rebind })
     });
     seen.collect()
 }

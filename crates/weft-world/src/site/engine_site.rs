@@ -16,6 +16,8 @@ use weft_units::{Duration, Instant, VpnId};
 const TIMER_GRAIN: Duration = Duration::from_micros(1);
 const TRANSMIT_BYTES: usize = 65_536;
 const LINK_MTU: u16 = 1500;
+/// A NAT's next mapping is so many ports further: more than there are engines on a node.
+const MAPPING_STEP: u16 = 101;
 
 /// One of a site's links, as the site sees it.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -30,6 +32,18 @@ pub struct SiteLink {
     pub address: Ipv4Addr,
     /// Addresses that can be reached by it, and whose they are; that of its other end is the first, where there is an engine.
     pub reaches: Vec<(Ipv4Addr, NodeId)>,
+    /// How often a NAT before this node maps its port anew; what comes for an old mapping vanishes.
+    pub rebind: Option<Duration>,
+}
+
+impl SiteLink {
+    /// The port that the far end sees at `now` for `port` here.
+    fn mapped(&self, port: u16, now: Instant) -> u16 {
+        let Some(every) = self.rebind else { return port };
+        let number = now.as_nanos() / (every.as_nanos() as u64).max(1);
+        // Mappings of neighbouring ports stay apart.
+        port.wrapping_add((number as u16).wrapping_mul(MAPPING_STEP))
+    }
 }
 
 /// A path changed its state.
@@ -220,7 +234,7 @@ impl EngineSite {
             return self.engine.handle_send_error(now, transmit, is_too_big);
         };
         let route = Route {
-            source: (link.address, self.port),
+            source: (link.address, link.mapped(self.port, now)),
             destination: (there, transmit.destination.port()),
             tos: transmit.tos,
         };
@@ -258,6 +272,12 @@ impl EngineSite {
 
     fn take_datagram(&mut self, now: Instant, from: LinkId, packet: &Packet) {
         let Some(position) = self.links.iter().position(|link| link.back == from) else { return };
+        let is_mapped = |link: &SiteLink| {
+            link.rebind.is_none() || outer::destination_port(packet) == Some(link.mapped(self.port, now))
+        };
+        if !self.links.get(position).is_some_and(is_mapped) {
+            return;
+        }
         let Some(arrived) = outer::read(packet) else { return };
         let len = arrived.datagram.len();
         let pool = self.engine.pool();
@@ -289,9 +309,10 @@ fn vpn_of(vpns: &[VpnId], flow: FlowNo) -> VpnId {
 }
 
 impl EngineSite {
-    /// The port it listens on.
-    pub fn port(&self) -> u16 {
-        self.port
+    /// Whether what comes over `from` for this port at `now` is for this engine.
+    pub(super) fn listens(&self, now: Instant, from: LinkId, port: u16) -> bool {
+        let link = self.links.iter().find(|link| link.back == from);
+        link.map_or(self.port, |link| link.mapped(self.port, now)) == port
     }
 
     pub(crate) fn receive(&mut self, now: Instant, from: LinkId, packet: &Packet, ports: &mut Ports<'_>) {

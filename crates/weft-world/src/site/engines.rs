@@ -68,7 +68,7 @@ impl Engines {
     /// A packet is for the engine that listens on its port.
     pub(super) fn receive(&mut self, now: Instant, from: LinkId, packet: &Packet, ports: &mut Ports<'_>) {
         let port = if self.others.is_empty() { None } else { outer::destination_port(packet) };
-        match self.others.iter_mut().find(|site| Some(site.port()) == port) {
+        match self.others.iter_mut().find(|site| port.is_some_and(|port| site.listens(now, from, port))) {
             Some(site) => site.receive(now, from, packet, ports),
             None => self.first.receive(now, from, packet, ports),
         }
