@@ -25,7 +25,7 @@ pub(crate) fn drawn_table(result: &SweepResult) -> String {
         let drawn = mix.drawn.as_ref();
         let of = |value: fn(&DrawnMix) -> Option<f64>| drawn.and_then(value);
         table.row([
-            format!("{}: {}", mix.seed, links(mix)),
+            format!("{}: {}{}", mix.seed, links(mix), why_not(mix)),
             drawn.map_or(String::new(), |drawn| drawn.flows.clone()),
             number(mix.bonded_bps.map(|bps| bps / 1e6), 2),
             number(mix.of_best_link, 2),
@@ -45,6 +45,12 @@ pub(crate) fn drawn_table(result: &SweepResult) -> String {
         class_table(&result.mixes),
         result.mixes.len()
     )
+}
+
+/// Why weft did not run, if it did not.
+fn why_not(mix: &MixResult) -> String {
+    let skipped = mix.run.skipped.iter().find(|skipped| skipped.name == "weft");
+    skipped.map_or(String::new(), |skipped| format!(" ({})", skipped.reason))
 }
 
 /// The first links of a mix, and how many more there are.
