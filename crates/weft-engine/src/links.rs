@@ -86,12 +86,10 @@ impl Links {
         self.list.iter()
     }
 
-    /// The links in the order of the configuration, then by number.
-    pub(crate) fn in_order(&self) -> Vec<&Link> {
-        let configured = |link: &Link| self.configs.iter().position(|config| config.name == link.name);
-        let mut links: Vec<&Link> = self.list.iter().collect();
-        links.sort_by_key(|link| (configured(link).unwrap_or(usize::MAX), link.id));
-        links
+    /// A link's place among the others: in the order of the configuration, then by number.
+    pub(crate) fn place_of(&self, link: &Link) -> (usize, LinkId) {
+        let configured = self.configs.iter().position(|config| config.name == link.name);
+        (configured.unwrap_or(usize::MAX), link.id)
     }
 
     fn set_subnets(&mut self, link: LinkId, subnets: Vec<Prefix>) {

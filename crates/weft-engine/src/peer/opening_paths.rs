@@ -81,7 +81,11 @@ impl fmt::Display for AddressPairs {
         let each = if *at_once == 1 { "address" } else { "addresses" };
         write!(f, "{not_tried} of {all} address pairs not tried: each link tries {at_once} {each} at a time")?;
         if !links_without_path.is_empty() {
-            write!(f, "; no path by {}", links_without_path.iter().take(MOST_NAMED).cloned().collect::<Vec<_>>().join(", "))?;
+            write!(
+                f,
+                "; no path by {}",
+                links_without_path.iter().take(MOST_NAMED).cloned().collect::<Vec<_>>().join(", ")
+            )?;
             let more = links_without_path.len().saturating_sub(MOST_NAMED);
             if more > 0 {
                 write!(f, " and {more} more")?;
@@ -129,13 +133,13 @@ impl Peer {
     fn share(&self, links: &Links) -> usize {
         let routes = self.routes.len() + self.detours.len();
         let room = MOST_OWN - routes.min(MOST_OWN / 2);
-        choice::at_once(self.links_toward(links).len(), self.config.endpoints.len(), room)
+        choice::at_once(self.links_toward(links).count(), self.config.endpoints.len(), room)
     }
 
-    /// The links that can carry datagrams to one of the peer's addresses, in order.
-    fn links_toward<'a>(&self, links: &'a Links) -> Vec<&'a Link> {
-        let leads = |link: &&Link| link.send && self.config.endpoints.iter().any(|remote| link.reaches(remote));
-        links.in_order().into_iter().filter(leads).collect()
+    /// The links that can carry datagrams to one of the peer's addresses.
+    fn links_toward<'a>(&self, links: &'a Links) -> impl Iterator<Item = &'a Link> {
+        let endpoints = &self.config.endpoints;
+        links.iter().filter(|link| link.send && endpoints.iter().any(|remote| link.reaches(remote)))
     }
 
     /// Paths that are open on a link from here.
@@ -144,11 +148,12 @@ impl Peer {
     }
 
     /// The addresses that a link could try and does not.
-    fn candidates(&self, links: &Links, link: &Link) -> Vec<Candidate> {
-        let ordinal = self.links_toward(links).iter().position(|other| other.id == link.id).unwrap_or(0);
-        let reached: Vec<SocketAddr> = self.endpoints().copied().filter(|remote| link.reaches(remote)).collect();
+    fn candidates(&self, links: &Links, link: &Link) -> impl Iterator<Item = Candidate> {
+        let place = links.place_of(link);
+        let ordinal = self.links_toward(links).filter(|other| links.place_of(other) < place).count();
+        let reached = self.endpoints().filter(|remote| link.reaches(remote)).count();
         let open = |path: &&Path| path.ours && !path.barred;
-        let candidate = |(position, remote): (usize, &SocketAddr)| {
+        let candidate = move |(position, remote): (usize, &SocketAddr)| {
             let mut to_it = self.paths.iter().filter(open).filter(|path| path.remote == *remote);
             let elsewhere = to_it.clone().filter(|path| path.link_name != link.name).count();
             let is_open = to_it.any(|path| path.link_name == link.name);
@@ -157,15 +162,15 @@ impl Peer {
                 attempts: self.attempts.of(link.id, remote),
                 is_near: link.is_near(remote),
                 elsewhere,
-                distance: choice::distance(ordinal, position, reached.len()),
+                distance: choice::distance(ordinal, position, reached),
             })
         };
-        reached.iter().enumerate().filter_map(candidate).collect()
+        self.endpoints().filter(|remote| link.reaches(remote)).enumerate().filter_map(candidate)
     }
 
     /// The address that a link tries next.
     fn next_address(&self, links: &Links, link: &Link) -> Option<SocketAddr> {
-        self.candidates(links, link).iter().min_by_key(|candidate| candidate.rank()).map(|candidate| candidate.remote)
+        self.candidates(links, link).min_by_key(Candidate::rank).map(|candidate| candidate.remote)
     }
 
     /// Opens a path, under the next id of this side's parity or instead of a path that is of less use. False where there is neither.
@@ -236,7 +241,7 @@ impl Peer {
         if !is_silent || !path.ours || !path.link_up || path.barred || path.health.next_probe() > cx.now {
             return;
         }
-        let has_answered = path.rtt().is_known();
+        let has_answered = path.state() == PathState::Down && path.rtt().is_known();
         let Some(link) = cx.links.get(path.link) else { return };
         if path.health.unanswered() < choice::patience(has_answered, self.attempts.of(link.id, &path.remote))
             || (has_answered && path.active && self.open_on(link) > 1)
@@ -258,11 +263,8 @@ impl Peer {
 
     /// Pairs that are not open and to be called at, `most` of them, beginning where the last call ended.
     pub(crate) fn pairs_to_call(&mut self, links: &Links, most: usize) -> Vec<(LinkId, SocketAddr)> {
-        let of = |link: &&Link| {
-            let id = link.id;
-            self.candidates(links, link).into_iter().map(move |candidate| (candidate.rank(), id, candidate.remote))
-        };
-        let mut pairs: Vec<_> = self.links_toward(links).iter().flat_map(of).collect();
+        let of = |link| self.candidates(links, link).map(|candidate| (candidate.rank(), link.id, candidate.remote));
+        let mut pairs: Vec<_> = self.links_toward(links).flat_map(of).collect();
         pairs.sort_unstable();
         let begin = if pairs.is_empty() { 0 } else { self.attempts.called % pairs.len() };
         self.attempts.called = self.attempts.called.wrapping_add(most.min(pairs.len()));
@@ -273,12 +275,13 @@ impl Peer {
     /// The peer has answered a call by this pair: a path is open there, if need be instead of another of the link.
     pub(crate) fn open_answered(&mut self, cx: &mut Context<'_>, link: LinkId, remote: SocketAddr) {
         let Some(link) = cx.links.get(link) else { return };
-        if !link.send || self.candidates(cx.links, link).iter().all(|candidate| candidate.remote != remote) {
+        if !link.send || self.candidates(cx.links, link).all(|candidate| candidate.remote != remote) {
             return;
         }
-        let unproven = |p: &&Path| p.ours && !p.barred && p.link_name == link.name && !p.rtt().is_known();
-        let last = self.paths.iter().rposition(|path| unproven(&path));
-        match last {
+        let is_unproven = |p: &Path| {
+            p.ours && !p.barred && p.link_name == link.name && (p.state() == PathState::Opening || !p.rtt().is_known())
+        };
+        match self.paths.iter().rposition(is_unproven) {
             Some(index) => {
                 let ends = self.ends(link, remote);
                 self.turn_path(cx, index, ends);
@@ -289,13 +292,12 @@ impl Peer {
 
     /// What of the peer's addresses is tried by which links.
     pub(crate) fn address_pairs(&self, links: &Links) -> AddressPairs {
-        let toward = self.links_toward(links);
         let reached = |link: &Link| self.config.endpoints.iter().filter(|remote| link.reaches(remote)).count();
-        let untried = |link: &Link| self.candidates(links, link).iter().filter(|c| c.attempts == 0).count();
-        let without_path = toward.iter().filter(|link| self.open_on(link) == 0);
+        let untried = |link| self.candidates(links, link).filter(|candidate| candidate.attempts == 0).count();
+        let without_path = self.links_toward(links).filter(|link| self.open_on(link) == 0);
         AddressPairs {
-            all: toward.iter().map(|link| reached(link)).sum(),
-            not_tried: toward.iter().map(|link| untried(link)).sum(),
+            all: self.links_toward(links).map(reached).sum(),
+            not_tried: self.links_toward(links).map(untried).sum(),
             at_once: self.share(links),
             links_without_path: without_path.map(|link| link.name.clone()).collect(),
             refused_datagrams: self.totals.refused_datagrams,

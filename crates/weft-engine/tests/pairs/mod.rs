@@ -56,6 +56,14 @@ impl Draw {
         }
     }
 
+    /// Other pairs pass datagrams from now on.
+    pub fn redraw_reachability(&mut self, rng: &mut Rng) {
+        let density = [0.0, 0.15, 0.5][rng.below(3) as usize];
+        for link in &mut self.links {
+            link.draw_reachability(rng, &self.is_ipv6, density);
+        }
+    }
+
     /// The i-th link reaches the i-th address, or all of them.
     pub fn one_address_per_link(links: usize, all_reach_all: bool) -> Draw {
         let link = |own: usize| HomeLink {
@@ -138,16 +146,25 @@ impl Draw {
 
 fn home_link(rng: &mut Rng, is_ipv6: &[bool], density: f64) -> HomeLink {
     let (ipv4, ipv6) = [(true, false), (false, true), (true, true), (true, true)][rng.below(4) as usize];
-    let may = |address: &usize| if is_ipv6[*address] { ipv6 } else { ipv4 };
-    let possible: Vec<usize> = (0..is_ipv6.len()).filter(may).collect();
-    let mut reaches = vec![false; is_ipv6.len()];
-    for address in &possible {
-        reaches[*address] = rng.chance(density);
+    let delay = Duration::from_millis(1 + rng.below(150));
+    let mut link = HomeLink { ipv4, ipv6, delay, reaches: Vec::new() };
+    link.draw_reachability(rng, is_ipv6, density);
+    link
+}
+
+impl HomeLink {
+    /// Reaches a share of the addresses of its families, and one at least.
+    fn draw_reachability(&mut self, rng: &mut Rng, is_ipv6: &[bool], density: f64) {
+        let may = |address: &usize| if is_ipv6[*address] { self.ipv6 } else { self.ipv4 };
+        let possible: Vec<usize> = (0..is_ipv6.len()).filter(may).collect();
+        self.reaches = vec![false; is_ipv6.len()];
+        for address in &possible {
+            self.reaches[*address] = rng.chance(density);
+        }
+        if !possible.is_empty() {
+            self.reaches[possible[rng.below(possible.len() as u64) as usize]] = true;
+        }
     }
-    if !possible.is_empty() {
-        reaches[possible[rng.below(possible.len() as u64) as usize]] = true;
-    }
-    HomeLink { ipv4, ipv6, delay: Duration::from_millis(1 + rng.below(150)), reaches }
 }
 
 pub fn inner(node: usize) -> Ipv4Addr {
