@@ -114,7 +114,8 @@ impl Peer {
         }
         let wanted: Vec<SocketAddr> = self.endpoints().copied().collect();
         self.attempts.failed.retain(|(_, remote, _)| wanted.contains(remote));
-        for path in self.paths.iter_mut().filter(|p| p.ours && p.link_name == link.name && wanted.contains(&p.remote)) {
+        let is_on = |p: &&mut Path| p.ours && p.link_name == link.name && link.reaches(&p.remote);
+        for path in self.paths.iter_mut().filter(is_on).filter(|p| wanted.contains(&p.remote)) {
             path.link = link.id;
             path.link_up = true;
             path.barred = false;
@@ -142,9 +143,10 @@ impl Peer {
         links.iter().filter(|link| link.send && endpoints.iter().any(|remote| link.reaches(remote)))
     }
 
-    /// Paths that are open on a link from here.
+    /// Paths that are open on a link from here. Routes over one relay have one name, and lead to an address each.
     fn open_on(&self, link: &Link) -> usize {
-        self.paths.iter().filter(|path| path.ours && !path.barred && path.link_name == link.name).count()
+        let is_on = |path: &&Path| path.link_name == link.name && link.reaches(&path.remote);
+        self.paths.iter().filter(|path| path.ours && !path.barred).filter(is_on).count()
     }
 
     /// The addresses that a link could try and does not.
