@@ -2,6 +2,7 @@
 
 use crate::drill::{DrillError, DrillTarget};
 use crate::overlay::Unmet;
+use crate::peer::AddressPairs;
 use crate::signal::Grant;
 use crate::trust::Rejection;
 use crate::vpn::VpnError;
@@ -49,6 +50,13 @@ pub enum Event {
         state: PathState,
         /// For the log.
         cause: &'static str,
+    },
+    /// Some pairs of a link here and an address of the peer are not tried. Told when the links or addresses have changed.
+    NotTried {
+        /// The peer.
+        peer: PeerId,
+        /// How many, and why.
+        pairs: AddressPairs,
     },
     /// A peer came by certificate, or showed a new one: what lies behind it is known now.
     Joined {

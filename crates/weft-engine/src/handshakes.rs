@@ -50,8 +50,12 @@ impl Engine {
             }
             Ok(Outcome::Established { peer, fresh }) => {
                 let is_new = fresh || self.peers.get(usize::from(peer.0)).is_some_and(|p| !p.is_established());
-                if self.on_shown(now, peer) && is_new {
-                    self.begin_session(now, peer, fresh);
+                if self.on_shown(now, peer) {
+                    let (link, remote) = (received.link, received.source);
+                    self.with_peer(now, peer.0.into(), |p, cx| p.open_answered(cx, link, remote));
+                    if is_new {
+                        self.begin_session(now, peer, fresh);
+                    }
                 }
                 None
             }
@@ -94,17 +98,19 @@ impl Engine {
         }
     }
 
-    /// Sends a handshake over every path there could be.
+    /// Sends a handshake over every path, and at the addresses beside, as far as there is room: all have their turn in calls to come.
     pub(crate) fn initiate(&mut self, now: Instant, peer: PeerId) {
-        let Some(p) = self.peers.get(usize::from(peer.0)) else { return };
+        let Some(p) = self.peers.get_mut(usize::from(peer.0)) else { return };
         if p.endpoints().next().is_none() && p.paths.is_empty() {
             return;
         }
         let mut out = [0u8; HANDSHAKE_MAX];
         let stamp = self.stamp_base.saturating_add(now.as_nanos());
         let Ok(len) = self.sessions.initiate(now, peer, stamp, &mut out) else { return };
-        let ways: Vec<_> =
+        let mut ways: Vec<_> =
             p.paths.iter().filter(|p| p.link_up && !p.barred).map(|p| (p.link, p.remote, p.local)).collect();
+        let others = p.pairs_to_call(&self.links, MAX_WAITING.saturating_sub(ways.len()));
+        ways.extend(others.into_iter().map(|(link, remote)| (link, remote, None)));
         for (link, remote, local) in ways {
             self.queue_handshake(link, remote, local, &out[..len]);
         }

@@ -37,6 +37,7 @@ pub use explain::{Explanation, FlowPattern, KnownFlow, Match, PathReason};
 pub use interface::{LinkEvent, Received, Transmit};
 pub use node::Engine;
 pub use overlay::{Contact, ContactStatus, MAX_ENDPOINTS, OverlayConfig, OverlayMember, OverlayStatus, Unmet};
+pub use peer::AddressPairs;
 pub use relay::{Forward, MAX_RELAYS, RouteError, relays_to};
 pub use signal::{
     Grant, HostLink, Leaving, RateController, SignalConfig, SignalFlow, SignalHost, SignalPeer, SignalRule,

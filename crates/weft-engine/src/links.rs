@@ -1,14 +1,15 @@
 //! The local links, and the paths they make with the peers' addresses.
 
-use crate::config::LinkConfig;
+use crate::config::{LinkConfig, Prefix};
 use crate::interface::LinkEvent;
-use crate::path::Ends;
+use crate::node::Engine;
 use crate::peer::{Context, Peer};
 use crate::relay::is_route;
+use alloc::collections::BTreeMap;
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::net::SocketAddr;
-use weft_units::{Instant, LinkId, Rate};
+use weft_units::{LinkId, Rate};
 
 /// The MTU of a link that is not known (yet), or leads over relays.
 pub(crate) const ETHERNET_MTU: u16 = 1500;
@@ -25,12 +26,16 @@ pub(crate) struct Link {
     pub(crate) send: bool,
     /// It is a route, which leads to this address only.
     route: Option<SocketAddr>,
+    /// The networks it is in, as far as they are known.
+    subnets: Vec<Prefix>,
 }
 
 impl Link {
     /// A route over relays. How much its paths carry is found out as on any link.
     pub(crate) fn of_route(id: LinkId, name: String, address: SocketAddr) -> Link {
-        Link { id, name, mtu: ETHERNET_MTU, ipv4: false, ipv6: false, cap: None, send: true, route: Some(address) }
+        let route = Some(address);
+        let subnets = Vec::new();
+        Link { id, name, mtu: ETHERNET_MTU, ipv4: false, ipv6: false, cap: None, send: true, route, subnets }
     }
 
     /// Takes its settings from the configuration; a link not named there has none.
@@ -39,12 +44,18 @@ impl Link {
         (self.cap, self.send) = config.map_or((None, true), |c| (c.cap, c.send));
     }
 
-    fn reaches(&self, address: &SocketAddr) -> bool {
+    /// Whether datagrams to this address can leave by the link at all: it has the address's family.
+    pub(crate) fn reaches(&self, address: &SocketAddr) -> bool {
         match self.route {
             Some(route) => route == *address,
             None if address.is_ipv4() => self.ipv4,
             None => self.ipv6 && !is_route(address),
         }
+    }
+
+    /// Whether the address is in a network that the link is in.
+    pub(crate) fn is_near(&self, address: &SocketAddr) -> bool {
+        self.subnets.iter().any(|subnet| subnet.contains(address.ip()))
     }
 }
 
@@ -53,11 +64,12 @@ impl Link {
 pub(crate) struct Links {
     list: Vec<Link>,
     configs: Vec<LinkConfig>,
+    subnets: BTreeMap<LinkId, Vec<Prefix>>,
 }
 
 impl Links {
     pub(crate) fn new(configs: Vec<LinkConfig>) -> Links {
-        Links { list: Vec::new(), configs }
+        Links { list: Vec::new(), configs, subnets: BTreeMap::new() }
     }
 
     /// Other settings hold from now on.
@@ -74,6 +86,16 @@ impl Links {
         self.list.iter()
     }
 
+    /// A link's place among the others: in the order of the configuration, then by number.
+    pub(crate) fn place_of(&self, link: &Link) -> (usize, LinkId) {
+        let configured = self.configs.iter().position(|config| config.name == link.name);
+        (configured.unwrap_or(usize::MAX), link.id)
+    }
+
+    fn set_subnets(&mut self, link: LinkId, subnets: Vec<Prefix>) {
+        self.subnets.insert(link, subnets);
+    }
+
     /// Takes in a change; the link it is about, if it can be used.
     pub(crate) fn apply(&mut self, event: &LinkEvent) -> Option<Link> {
         let id = match event {
@@ -83,7 +105,8 @@ impl Links {
         let LinkEvent::Up { link, name, mtu, ipv4, ipv6 } = event else { return None };
         let (cap, send) = (None, true);
         let (ipv4, ipv6) = (*ipv4, *ipv6);
-        let mut link = Link { id: *link, name: name.clone(), mtu: *mtu, ipv4, ipv6, cap, send, route: None };
+        let subnets = self.subnets.get(link).cloned().unwrap_or_default();
+        let mut link = Link { id: *link, name: name.clone(), mtu: *mtu, ipv4, ipv6, cap, send, route: None, subnets };
         link.configure(&self.configs);
         self.list.push(link.clone());
         Some(link)
@@ -103,30 +126,12 @@ impl Peer {
                 }
             }
         }
-        let endpoints: Vec<_> = if link.send { self.endpoints().copied().collect() } else { Vec::new() };
-        for remote in endpoints.into_iter().filter(|e| link.reaches(e)) {
-            match self.paths.iter().position(|p| p.ours && p.link_name == link.name && p.remote == remote) {
-                Some(index) => self.reopen_path(cx.now, index, link),
-                None => {
-                    let ends = Ends {
-                        link: link.id,
-                        link_name: link.name.clone(),
-                        link_mtu: link.mtu,
-                        remote,
-                        local: None,
-                        cap: link.cap,
-                        barred: false,
-                        standby: self.detours.contains(&remote),
-                    };
-                    self.open_path(cx.now, ends);
-                }
-            }
-        }
+        self.bar_unwanted(cx, Some(link));
+        self.open_pairs(cx, link);
         for path in self.paths.iter_mut().filter(|p| !p.ours && p.link == link.id) {
             path.link_up = true;
             path.health.on_link_up(cx.now);
         }
-        self.bar_unwanted(cx, Some(link));
         self.choose_path(cx, link.id);
         if self.is_established() {
             self.call_again(cx);
@@ -157,12 +162,11 @@ impl Peer {
             self.close_books(cx, index);
         }
     }
+}
 
-    fn reopen_path(&mut self, now: Instant, index: usize, link: &Link) {
-        let path = &mut self.paths[index];
-        path.link = link.id;
-        path.link_up = true;
-        path.barred = false;
-        path.health.on_link_up(now);
+impl Engine {
+    /// Tells which networks a link is in, before it is said to be up: addresses there are tried first on it. None are known otherwise.
+    pub fn set_link_subnets(&mut self, link: LinkId, subnets: Vec<Prefix>) {
+        self.links.set_subnets(link, subnets);
     }
 }

@@ -284,6 +284,7 @@ impl Engine {
             output: &mut self.output,
             signal: &mut self.signal,
             trust: &mut self.trust,
+            links: &self.links,
         };
         self.peers.get_mut(index).map(|peer| work(peer, &mut cx))
     }
@@ -429,6 +430,7 @@ impl Engine {
             output: &mut self.output,
             signal: &mut self.signal,
             trust: &mut self.trust,
+            links: &self.links,
         };
         if let Some(peer) = self.peers.get_mut(index) {
             peer.on_datagram(&mut cx, received, &datagram, link);

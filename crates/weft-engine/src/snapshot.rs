@@ -3,7 +3,7 @@
 use crate::PathState;
 use crate::node::Engine;
 use crate::path::Path;
-use crate::peer::Peer;
+use crate::peer::{AddressPairs, Peer};
 use crate::trust::CertifiedPeer;
 use crate::vpn::VpnTotals;
 use alloc::format;
@@ -53,6 +53,8 @@ pub struct PeerSnapshot {
     pub last_heard: Option<Duration>,
     /// Its paths.
     pub paths: Vec<PathSnapshot>,
+    /// The pairs of a link here and an address there, of which not all may have a path.
+    pub address_pairs: AddressPairs,
     /// Packets given to the TUN device, and IP bytes.
     pub received_packets: u64,
     /// IP bytes given to the TUN device.
@@ -226,8 +228,15 @@ impl Engine {
     /// The state now, for people and machines.
     pub fn snapshot(&self, now: Instant) -> Snapshot {
         let (small, large) = (self.pool.small_usage(), self.pool.large_usage());
-        let mut peers: Vec<PeerSnapshot> =
-            self.peers.iter().map(|p| PeerSnapshot { reaches: self.reaches(now, p), ..p.snapshot(now) }).collect();
+        let mut peers: Vec<PeerSnapshot> = self
+            .peers
+            .iter()
+            .map(|p| PeerSnapshot {
+                reaches: self.reaches(now, p),
+                address_pairs: p.address_pairs(&self.links),
+                ..p.snapshot(now)
+            })
+            .collect();
         for CertifiedPeer { peer, certificate } in self.certified_peers() {
             if let Some(snapshot) = peers.get_mut(usize::from(peer.0)) {
                 snapshot.certified_until_unix_s = Some(certificate.claims().not_after_unix_s);
@@ -317,6 +326,7 @@ impl Peer {
                     ..p.snapshot(now)
                 })
                 .collect(),
+            address_pairs: AddressPairs::default(),
             received_packets: totals.received_packets,
             received_bytes: totals.received_bytes,
             sent_units: totals.sent_units,

@@ -357,6 +357,18 @@ fn whatever_follows_a_goodbye_is_not_heard() {
 }
 
 #[test]
+fn a_peer_opens_no_more_than_its_share_of_paths() {
+    let mut liar = Liar::new(1);
+    for path in 0..=u8::MAX {
+        liar.frames(path, &[Frame::Ping { token: 1 }]);
+    }
+    let peer = liar.world.nodes[1].snapshot(liar.world.now).peers[0].clone();
+    assert_eq!(peer.paths.len(), 32);
+    assert_eq!(peer.paths.iter().map(|path| path.id.0 % 2).max(), peer.paths.iter().map(|path| path.id.0 % 2).min());
+    assert_eq!(peer.address_pairs.refused_datagrams, 256 - 32, "{}", peer.address_pairs);
+}
+
+#[test]
 fn an_authentic_liar_harms_nobody() {
     for seed in 0..8 {
         let mut rng = Rng::new(u64::from(seed));

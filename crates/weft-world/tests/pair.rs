@@ -339,3 +339,17 @@ fn a_session_survives_a_nat_that_rebinds() {
     assert!(rebound > 0.5 * steady, "{rebound} of {steady}");
     assert_ne!(rebound, steady);
 }
+
+#[test]
+fn as_many_links_as_a_site_may_have_are_bundled() {
+    for links in [1, 8, 9, 12] {
+        let link = |n| format!("[[link]]\nname = \"l{n}\"\nrate = \"5 Mbit/s\"\ndelay = \"{} ms\"\n", 5 + 2 * n);
+        let links_text: String = (0..links).map(link).collect();
+        let text =
+            format!("name = \"t\"\nduration = \"8 s\"\nwarmup = \"4 s\"\nvariants = [\"weft\"]\n{links_text}{BULK}");
+        let result = simulate(&text, &PairOptions { repeat: Some(1), ..PairOptions::default() });
+        assert!(result.skipped.is_empty(), "{links} links: {:?}", result.skipped);
+        let mbps = variant(&result, "weft").goodput_bps / 1e6;
+        assert!(mbps > 4.0 * f64::from(links), "{links} links of 5 Mbit/s: {mbps} Mbit/s");
+    }
+}

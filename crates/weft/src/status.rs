@@ -151,11 +151,33 @@ pub struct Peer {
     pub hold_us: u64,
     /// Its paths.
     pub paths: Vec<Path>,
+    /// Which pairs of a link here and an address there are not tried; absent: all are, and every link has a path.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub not_tried: Option<NotTried>,
     /// Flows seen lately.
     pub flows: Vec<Flow>,
     /// Whom it passes datagrams on to, as it says.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub reaches: Vec<Reach>,
+}
+
+/// Pairs of a link here and an address there of which not all have a path.
+#[derive(Clone, PartialEq, Serialize, Deserialize, Debug)]
+pub struct NotTried {
+    /// All pairs of one address family.
+    pub pairs: usize,
+    /// Those not tried so far.
+    pub not_tried: usize,
+    /// Addresses each link tries at a time.
+    pub at_once: usize,
+    /// Links without a path to the peer.
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    pub links_without_path: Vec<String>,
+    /// Datagrams dropped because the peer sent them on more paths than it may open.
+    #[serde(default)]
+    pub refused_datagrams: u64,
+    /// The same for people.
+    pub text: String,
 }
 
 /// A path.

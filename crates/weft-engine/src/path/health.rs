@@ -211,6 +211,11 @@ impl Health {
         self.next_probe
     }
 
+    /// Probes sent since the last answer.
+    pub(crate) fn unanswered(&self) -> u32 {
+        self.probes
+    }
+
     /// Something that asks for an answer leaves on a path in good standing: no keepalive is needed for a while.
     pub(crate) fn on_traffic(&mut self, now: Instant, keepalive: Duration) {
         if self.answers() {

@@ -1,5 +1,6 @@
 //! One path to a peer: its queues, its measurement in both directions, its pace, its health.
 
+pub(crate) mod choice;
 mod copies;
 mod health;
 mod mtu;

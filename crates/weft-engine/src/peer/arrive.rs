@@ -2,7 +2,7 @@
 
 use super::sense::asks_for_report;
 use super::signalling::{may_carry, signal_in};
-use super::{Arrivals, Context, MAX_PATHS, Peer, Totals, loops};
+use super::{Arrivals, Context, Peer, Totals, loops};
 use crate::PathState;
 use crate::egress::{Arrived, Heads, Output};
 use crate::event::Event;
@@ -89,7 +89,9 @@ impl Peer {
         let link_name = link.map_or("", |link| link.name.as_str());
         if let Some(index) = self.path_index(datagram.opened.path) {
             let path = self.paths.get_mut(index)?;
-            let moved = path.remote != received.source || path.link != received.link;
+            // The peer has turned the path to another address of this node.
+            let turned = received.destination.is_some() && path.local != received.destination;
+            let moved = turned || path.remote != received.source || path.link != received.link;
             let is_newest = path.newest.is_none_or(|n| datagram.opened.packet_number > n)
                 || planted::is(Fault::OlderDatagramMovesPath);
             if moved && !path.ours && is_newest {
@@ -106,7 +108,8 @@ impl Peer {
             }
             return Some(index);
         }
-        if self.paths.len() >= MAX_PATHS {
+        if !self.may_open(datagram.opened.path) {
+            self.totals.refused_datagrams += 1;
             return None;
         }
         let ends = Ends {

@@ -7,6 +7,7 @@ mod explain;
 mod grants;
 mod ingress;
 mod loops;
+mod opening_paths;
 mod overlay;
 mod probes;
 mod recovery;
@@ -23,6 +24,7 @@ mod way_in;
 
 pub(crate) use arrive::Datagram;
 pub(crate) use loops::LoneMarker;
+pub use opening_paths::AddressPairs;
 pub(crate) use probes::Probes;
 pub(crate) use way_in::Admitted;
 
@@ -30,7 +32,8 @@ use crate::config::{PeerConfig, QueueKind, Reorder, Schedule, WrrOrder};
 use crate::egress::{Arrived, Heads, Output};
 use crate::event::Event;
 use crate::join::Joins;
-use crate::path::{Ends, Path};
+use crate::links::Links;
+use crate::path::Path;
 use crate::relay::Reach;
 use crate::signal::{Offer, Signalling};
 use crate::trust::Trust;
@@ -42,6 +45,7 @@ use alloc::vec::Vec;
 use core::net::SocketAddr;
 use grants::Grants;
 use loops::Loops;
+use opening_paths::Attempts;
 use overlay::OverlayMail;
 use tidings::Tidings;
 use way_in::WayIn;
@@ -63,8 +67,6 @@ use weft_units::{Duration, FlowId, FlowSeq, Instant, NodeId, PathId, PeerId, Rng
 use weft_wire::frame::Neighbour;
 
 const MAX_FLOWS: usize = 16_384;
-/// Paths to one peer: as many as a set of bits holds ([`crate::path::Pending::reports`]).
-const MAX_PATHS: usize = 64;
 /// How long a hole is waited for until the peer says.
 const HOLD_INITIAL: Duration = Duration::from_millis(50);
 /// A peer that cannot be reached, has said nothing for so long and is not being called is called again.
@@ -80,6 +82,7 @@ pub(crate) struct Context<'a> {
     pub(crate) output: &'a mut Output,
     pub(crate) signal: &'a mut Signalling,
     pub(crate) trust: &'a mut Trust,
+    pub(crate) links: &'a Links,
 }
 
 /// Counts what is dropped before it was scheduled, and gives its buffer back.
@@ -117,6 +120,8 @@ pub(crate) struct Totals {
     pub(crate) abandoned_units: u64,
     pub(crate) queue_drops: u64,
     pub(crate) duplicate_units: u64,
+    /// Datagrams of the peer on more paths than it may open.
+    pub(crate) refused_datagrams: u64,
 }
 
 /// A peer.
@@ -134,6 +139,8 @@ pub(crate) struct Peer {
     /// What it is to be told of nodes beside this one.
     pub(crate) news: VecDeque<Neighbour>,
     pub(crate) paths: Vec<Path>,
+    /// Addresses that links tried in vain.
+    attempts: Attempts,
     pub(crate) flows: FlowTable<VpnFlow>,
     way_in: WayIn,
     loops: Loops,
@@ -200,6 +207,7 @@ impl Peer {
             reach: Reach::default(),
             news: VecDeque::new(),
             paths: Vec::new(),
+            attempts: Attempts::default(),
             flows: FlowTable::new(seed, MAX_FLOWS),
             last_slices: Vec::new(),
             committed: Vec::new(),
@@ -241,16 +249,6 @@ impl Peer {
 
     pub(crate) fn path_index(&self, id: PathId) -> Option<usize> {
         self.paths.iter().position(|p| p.id == id)
-    }
-
-    /// A path opened from here, under the next number of this side's parity.
-    pub(crate) fn open_path(&mut self, now: Instant, ends: Ends) {
-        let Ok(id) = u8::try_from(self.next_path) else { return };
-        if self.paths.len() >= MAX_PATHS {
-            return;
-        }
-        self.next_path += 2;
-        self.paths.push(Path::new(now, PathId(id), ends, true));
     }
 
     /// The session stands. After a restart of the peer nothing sent or received before counts.
@@ -351,6 +349,7 @@ impl Peer {
         self.routes.clear();
         self.detours.clear();
         self.paths.clear();
+        self.attempts = Attempts::default();
         self.openings.clear(|segment| cx.pool.release(segment.buf));
         self.way_in.empty(cx.now, &mut |_, segment| cx.pool.release(segment.buf));
         self.way_in = WayIn::new(queue_kind(self.config.policy.queue));

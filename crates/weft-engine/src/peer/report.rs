@@ -52,6 +52,7 @@ impl Peer {
         if path.ours && !path.barred && !path.active && !self.has_path_in_use(path.link) {
             self.use_path(index);
         }
+        self.forget_attempts(index);
         self.choose_spares(cx);
         self.refresh_weights();
         let keepalive = self.paths[index].keepalive(true);

@@ -30,8 +30,10 @@ impl Peer {
             return;
         }
         self.choose_spares(cx);
+        self.say_untried(cx);
         for index in 0..self.paths.len() {
             self.check_silence(cx, index);
+            self.try_next_address(cx, index);
             self.probe(cx, index);
             self.check_losses(cx, index);
         }
@@ -176,6 +178,7 @@ impl Peer {
 
     /// A link here can no longer be used.
     pub(crate) fn on_link_down(&mut self, cx: &mut Context<'_>, link: LinkId, cause: &'static str) {
+        self.attempts.forget_link(cx.now, link);
         for index in 0..self.paths.len() {
             let path = &mut self.paths[index];
             if path.link != link || !path.link_up {

@@ -254,6 +254,7 @@ impl EngineSite {
             Event::ReorderingMetric(metric) => self.reordering = metric,
             Event::Established { .. }
             | Event::Lost { .. }
+            | Event::NotTried { .. }
             | Event::Joined { .. }
             | Event::Left { .. }
             | Event::Refused { .. }

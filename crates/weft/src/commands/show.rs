@@ -64,6 +64,7 @@ pub fn status(status: &Status) -> String {
         ]);
     }
     text += &table.to_string();
+    text += &not_tried(status);
     if let Some(TcpEr { congestion, because, grants }) = &status.tcp_er {
         let because = because.as_ref().map_or_else(String::new, |why| format!(" ({why})"));
         text += &format!("\nexplicit rates: {congestion}{because}; {grants} destinations granted\n");
@@ -80,6 +81,12 @@ pub fn status(status: &Status) -> String {
     text += "\n";
     text += &if links.is_empty() { "no usable link\n".to_owned() } else { links.to_string() };
     text
+}
+
+/// A line for each peer of whose addresses not all are tried by all links.
+fn not_tried(status: &Status) -> String {
+    let peers = status.peers.iter().filter_map(|peer| Some((&peer.name, peer.not_tried.as_ref()?)));
+    peers.map(|(name, not_tried)| format!("\npeer {name}: {}\n", not_tried.text)).collect()
 }
 
 fn by_certificate(peer: &Peer) -> &'static str {
@@ -145,7 +152,8 @@ pub fn paths(status: &Status) -> String {
         return "no paths: no peer has been reached\n".to_owned();
     }
     format!(
-        "{table}\nQUEUE: delay beyond the path's least. CAPACITY: learnt, of what we send. BULK: bulk flows may use it now.\n"
+        "{table}\nQUEUE: delay beyond the path's least. CAPACITY: learnt, of what we send. BULK: bulk flows may use it now.\n{}",
+        not_tried(status)
     )
 }
 

@@ -5,7 +5,7 @@ use crate::config::LinkChoice;
 use std::collections::BTreeMap;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr};
-use weft_engine::LinkEvent;
+use weft_engine::{LinkEvent, Prefix};
 use weft_io::netlink::{Address, Event, Link, OperState, Scope};
 use weft_io::udp::{UdpConfig, UdpLink};
 use weft_units::LinkId;
@@ -80,6 +80,12 @@ impl Links {
     /// The interfaces in use.
     pub fn active(&self) -> &[Active] {
         &self.active
+    }
+
+    /// The networks an interface is in, by its addresses.
+    pub fn subnets(&self, id: LinkId) -> Vec<Prefix> {
+        let addresses = self.known.get(&id.0).map_or(&[][..], |known| &known.addresses);
+        addresses.iter().map(|a| Prefix { address: a.address, length: a.prefix_len }).collect()
     }
 
     /// The name of an interface, in use or not.

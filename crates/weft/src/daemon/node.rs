@@ -196,8 +196,9 @@ impl Node {
         for change in changes {
             match change {
                 Change::Up(event) => {
-                    if let weft_engine::LinkEvent::Up { name, mtu, .. } = &event {
+                    if let weft_engine::LinkEvent::Up { link, name, mtu, .. } = &event {
                         self.log.info(format_args!("link {name} in use, MTU {mtu}"));
+                        self.engine.set_link_subnets(*link, self.links.subnets(*link));
                     }
                     self.engine.handle_link(now, event);
                 }
@@ -446,6 +447,9 @@ impl Node {
                 let (link, state, cause) = (link.to_owned(), state.to_string(), cause.to_owned());
                 let change = PathChange { number: 0, peer, path: path.0, link, remote, state, cause };
                 self.platform.on_change(self.clock.now(), change);
+            }
+            Event::NotTried { peer, pairs } => {
+                self.log.info(format_args!("peer {}: {pairs}", self.peer_name(peer)));
             }
             Event::Joined { peer } => {
                 self.log.info(format_args!("peer {}: {}", self.peer_name(peer), trust::joined(&self.engine, peer)));

@@ -2,12 +2,13 @@
 
 use super::device::Device;
 use crate::config;
-use crate::status::{Flow, Path, Peer, Reach, Relay, Sensed, TcpEr, Vpn, VpnLoop, VpnMember};
+use crate::status::{Flow, NotTried, Path, Peer, Reach, Relay, Sensed, TcpEr, Vpn, VpnLoop, VpnMember};
 use std::net::SocketAddr;
 use std::time::Duration;
 use weft_core::service::Service;
 use weft_engine::{
-    FlowSnapshot, MemberSnapshot, PathSnapshot, PeerSnapshot, ReachSnapshot, RelayTotals, VpnSnapshot, VpnTotals,
+    AddressPairs, FlowSnapshot, MemberSnapshot, PathSnapshot, PeerSnapshot, ReachSnapshot, RelayTotals, VpnSnapshot,
+    VpnTotals,
 };
 use weft_tcp_er::congestion::Choice;
 use weft_units::VpnId;
@@ -58,8 +59,20 @@ pub fn peer(peer: &PeerSnapshot) -> Peer {
         held_units: peer.held_units,
         hold_us: micros(peer.hold),
         paths: peer.paths.iter().map(path).collect(),
+        not_tried: Some(&peer.address_pairs).filter(|pairs| !pairs.is_complete()).map(not_tried),
         flows: peer.flows.iter().map(flow).collect(),
         reaches: peer.reaches.iter().map(reach).collect(),
+    }
+}
+
+fn not_tried(pairs: &AddressPairs) -> NotTried {
+    NotTried {
+        pairs: pairs.all,
+        not_tried: pairs.not_tried,
+        at_once: pairs.at_once,
+        links_without_path: pairs.links_without_path.clone(),
+        refused_datagrams: pairs.refused_datagrams,
+        text: pairs.to_string(),
     }
 }
 
