@@ -538,9 +538,20 @@ impl PathRate {
 
     /// The rate at which to send now. After an idle time it is the remembered one, less a growing caution: half after a minute.
     pub fn pacing_rate(&self, now: Instant) -> Rate {
+        Rate::from_bps(self.bounded(self.rate_bps * (1.0 - self.caution(now))) as u64)
+    }
+
+    fn caution(&self, now: Instant) -> f64 {
         let idle = (now - self.last_sample).saturating_sub(IDLE);
-        let caution = (idle.as_secs_f64() / IDLE_DOUBT.as_secs_f64()).min(1.0) / 2.0;
-        Rate::from_bps(self.bounded(self.rate_bps * (1.0 - caution)) as u64)
+        (idle.as_secs_f64() / IDLE_DOUBT.as_secs_f64()).min(1.0) / 2.0
+    }
+
+    /// The path answers again after an outage: what the silence made doubtful is given up, and searched for from there.
+    pub fn resume(&mut self, now: Instant) {
+        let doubted = self.bounded(self.capacity_bps * (1.0 - self.caution(now)));
+        (self.capacity_bps, self.rate_bps) = (doubted, self.rate_bps.min(doubted));
+        (self.meter, self.busy_meter) = (RateMeter::default(), RateMeter::default());
+        (self.room, self.plateau) = (None, None);
     }
 
     /// Bytes that may be in flight: what stops the sender when reports stop.

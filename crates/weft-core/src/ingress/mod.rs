@@ -25,7 +25,7 @@ mod vpn;
 pub use vpn::{Profile, RETIRE_AFTER, VpnStatus};
 
 use crate::control_loop::{ControlLoop, Credit, Marker, Report};
-use crate::queue::{Arrival, Dequeued, HeadView, QueueCounters};
+use crate::queue::{Arrival, Dequeued, Expiry, HeadView, QueueCounters};
 use crate::service::Share;
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
@@ -231,6 +231,14 @@ impl<T> Ingress<T> {
         }
     }
 
+    /// Drops the packets that have become too old, of all VPNs.
+    pub fn expire(&mut self, now: Instant, expiry: &impl Fn(&T) -> Expiry, dropped: &mut impl FnMut(T)) {
+        self.selected = None;
+        for this in &mut self.awake {
+            this.queue.expire(now, expiry, dropped);
+        }
+    }
+
     /// A report on one of a VPN's markers came back.
     pub fn on_report(&mut self, now: Instant, vpn: VpnNo, report: &Report) {
         self.with_loop(now, vpn, |control| control.on_report(now, report));
@@ -427,6 +435,7 @@ impl<T> Ingress<T> {
 fn add(sum: &mut QueueCounters, more: QueueCounters) {
     sum.dropped_full += more.dropped_full;
     sum.dropped_aqm += more.dropped_aqm;
+    sum.dropped_stale += more.dropped_stale;
     sum.marked += more.marked;
 }
 

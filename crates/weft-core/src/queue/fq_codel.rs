@@ -4,7 +4,7 @@
 //! state nothing is allocated.
 
 use super::codel::{Codel, CodelParams};
-use super::{Arrival, Dequeued, HeadView, QueueConfig, QueueCounters};
+use super::{Arrival, Dequeued, Expiry, HeadView, QueueConfig, QueueCounters};
 use alloc::vec::Vec;
 use weft_units::{FlowId, Instant};
 
@@ -213,6 +213,35 @@ impl<T> FqCodel<T> {
                 left -= 1;
             }
             id = next;
+        }
+    }
+
+    /// Drops the units that have become too old.
+    pub fn expire(&mut self, now: Instant, expiry: &impl Fn(&T) -> Expiry, dropped: &mut impl FnMut(T)) {
+        for first in [self.new.first, self.old.first] {
+            let mut id = first;
+            while let Some(queue) = self.queues.get(id as usize) {
+                let next = queue.next;
+                self.expire_flow(now, id, expiry, dropped);
+                id = next;
+            }
+        }
+    }
+
+    /// The units of a flow wait in the order of their age, so that its head is the first to go.
+    fn expire_flow(&mut self, now: Instant, id: u32, expiry: &impl Fn(&T) -> Expiry, dropped: &mut impl FnMut(T)) {
+        loop {
+            let queue = &self.queues[id as usize];
+            let Some(unit) = self.units.get(queue.head as usize) else { return };
+            let Some(item) = &unit.item else { return };
+            if !expiry(item).has_passed(now, queue.head == queue.tail) {
+                return;
+            }
+            if self.selected.is_some_and(|(selected, _)| selected == id) {
+                self.selected = None;
+            }
+            self.counters.dropped_stale += 1;
+            self.drop_head(id, dropped);
         }
     }
 

@@ -32,7 +32,8 @@ const MOST_PASSES: u32 = 64;
 impl Peer {
     /// Moves units to paths until the scheduler holds back or nothing waits that may leave.
     pub(super) fn commit(&mut self, cx: &mut Context<'_>) {
-        if !self.way_in.is_ready() && self.way_in.deadline().is_none_or(|at| at > cx.now) {
+        self.watch_outage(cx);
+        if !self.is_reachable() || !self.way_in.is_ready() && self.way_in.deadline().is_none_or(|at| at > cx.now) {
             return;
         }
         self.grant_loops(cx.now);

@@ -168,6 +168,11 @@ impl Peer {
     /// What the peer need not wait for, in what room is left: there may be more of it than of all else. True if there was something.
     fn write_skips(&mut self, index: usize, writer: &mut FrameWriter<'_>) -> bool {
         let before = writer.len();
+        if !self.paths[index].health.answers() {
+            // It is needed by the first packets after the outage. A probe may well be lost.
+            self.paths[index].pending.skips = false;
+            return false;
+        }
         while let Some(&(flow, first)) = self.skips.front() {
             let count = run_length(&self.skips, flow, first);
             if writer.write(&Frame::Skip { flow, first, count }).is_err() {

@@ -7,6 +7,7 @@ mod explain;
 mod grants;
 mod ingress;
 mod loops;
+mod outage;
 mod overlay;
 mod probes;
 mod recovery;
@@ -42,6 +43,7 @@ use alloc::vec::Vec;
 use core::net::SocketAddr;
 use grants::Grants;
 use loops::Loops;
+use outage::Outage;
 use overlay::OverlayMail;
 use tidings::Tidings;
 use way_in::WayIn;
@@ -136,6 +138,7 @@ pub(crate) struct Peer {
     pub(crate) paths: Vec<Path>,
     pub(crate) flows: FlowTable<VpnFlow>,
     way_in: WayIn,
+    outage: Option<Outage>,
     loops: Loops,
     /// While there are loops that go by grants.
     grants: Option<Box<Grants>>,
@@ -187,6 +190,7 @@ impl Peer {
             id,
             scheduler: scheduler(&config, rng.split(1)),
             way_in: WayIn::new(queue_kind(config.policy.queue)),
+            outage: None,
             loops: Loops::new(rng.split(2).next_u64()),
             grants: None,
             rng: rng.split(3),

@@ -10,7 +10,7 @@ use weft_core::control_loop::explicit_rate::{Ask, Grant};
 use weft_core::control_loop::{ControlLoop, LoopConfig, Marker, Report};
 use weft_core::flow::hash::SeededState;
 use weft_core::ingress::{Ingress, IngressConfig, Profile, VpnNo, VpnStatus};
-use weft_core::queue::{Arrival, Dequeued, FlowQueue, HeadView, QueueConfig, QueueKind};
+use weft_core::queue::{Arrival, Dequeued, Expiry, FlowQueue, HeadView, QueueConfig, QueueKind};
 use weft_core::service::Share;
 use weft_units::{Duration, FlowId, Instant, Rng, VpnId};
 
@@ -118,6 +118,14 @@ impl WayIn {
         match self {
             WayIn::Alone(queue) => queue.shed(now, dropped),
             WayIn::Shared(shared) => shared.ingress.shed(now, dropped),
+        }
+    }
+
+    /// Drops what has waited too long.
+    pub(super) fn expire(&mut self, now: Instant, expiry: &impl Fn(&Segment) -> Expiry, dropped: &mut impl FnMut(Segment)) {
+        match self {
+            WayIn::Alone(queue) => queue.expire(now, expiry, dropped),
+            WayIn::Shared(shared) => shared.ingress.expire(now, expiry, dropped),
         }
     }
 
