@@ -223,6 +223,13 @@ impl<T> Ingress<T> {
         Some(unit)
     }
 
+    /// The packet that the last [`Ingress::head`] selected cannot leave now, though a sparse flow's could. Whether another of its VPN is to be
+    /// selected instead.
+    pub fn on_hold(&mut self, now: Instant) -> bool {
+        let this = self.selected.and_then(|slot| self.awake.get_mut(slot as usize));
+        this.is_some_and(|this| this.queue.on_hold(now))
+    }
+
     /// Drops a batch of the VPN for which most packets wait, because somebody else is short of room.
     pub fn shed(&mut self, now: Instant, dropped: &mut impl FnMut(T)) {
         self.selected = None;

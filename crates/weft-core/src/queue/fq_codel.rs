@@ -6,7 +6,7 @@
 use super::codel::{Codel, CodelParams};
 use super::{Arrival, Dequeued, Expiry, HeadView, QueueConfig, QueueCounters};
 use alloc::vec::Vec;
-use weft_units::{FlowId, Instant};
+use weft_units::{Duration, FlowId, Instant};
 
 const NIL: u32 = u32::MAX;
 
@@ -15,6 +15,12 @@ const NIL: u32 = u32::MAX;
 const FLOWS_PER_DROP: u32 = 16;
 /// As RFC 8290 §4.1 drops at once.
 pub(super) const MAX_DROP_BATCH: u32 = 64;
+
+/// While the old flows have been held for so long, rounds stand still, and time takes their place. Tuned: longer than a scheduler holds bulk
+/// back in steady state (5 ms, or a packet at 1 Mbit/s), and no more than a sparse flow can bear.
+const STALLED_AFTER: Duration = Duration::from_millis(20);
+/// Interval at which held flows are looked through meanwhile.
+const RENEW_EVERY: Duration = Duration::from_millis(5);
 
 /// Keeps the number of rounds until a large unit may leave small.
 const MIN_QUANTUM: u32 = 256;
@@ -45,6 +51,8 @@ struct Queue {
     list: List,
     /// Has not used up its first quantum since it was last in no list.
     is_within_quantum: bool,
+    /// When it last became new.
+    new_since: Instant,
     next: u32,
     before: u32,
     codel: Codel,
@@ -57,6 +65,7 @@ const EMPTY: Queue = Queue {
     deficit: 0,
     list: List::None,
     is_within_quantum: false,
+    new_since: Instant::ZERO,
     next: NIL,
     before: NIL,
     codel: Codel::NEW,
@@ -104,6 +113,9 @@ pub struct FqCodel<T> {
     new: Round,
     old: Round,
     selected: Option<(u32, List)>,
+    /// When an old flow's unit last left.
+    old_left_at: Instant,
+    renew_at: Instant,
     backlog_bytes: u64,
     len: usize,
     backlogged: u32,
@@ -121,6 +133,8 @@ impl<T> FqCodel<T> {
             new: Round::EMPTY,
             old: Round::EMPTY,
             selected: None,
+            old_left_at: Instant::ZERO,
+            renew_at: Instant::ZERO,
             backlog_bytes: 0,
             len: 0,
             backlogged: 0,
@@ -141,7 +155,7 @@ impl<T> FqCodel<T> {
             self.queues.resize(id as usize + 1, EMPTY);
         }
         self.append(id, now, arrival, item);
-        self.activate(id);
+        self.activate(now, id);
         while self.over_flow_limit(id) {
             self.drop_for_room(id, dropped);
         }
@@ -175,6 +189,9 @@ impl<T> FqCodel<T> {
     pub fn pop(&mut self, now: Instant) -> Option<Dequeued<T>> {
         let (id, list) = self.selected.take()?;
         let unit = self.remove_head(id)?;
+        if list == List::Old {
+            self.old_left_at = now;
+        }
         self.queues[id as usize].deficit -= i64::from(unit.bytes);
         Some(Dequeued {
             item: unit.item?,
@@ -192,6 +209,29 @@ impl<T> FqCodel<T> {
         let Some((id, _)) = self.selected.take().filter(|_| self.backlogged > 1) else { return false };
         self.enter(id, List::Old);
         true
+    }
+
+    /// The unit that the last [`FqCodel::head`] selected cannot leave now, though one of a sparse flow could. If that has lasted for a while,
+    /// flows of less than a quantum an interval become new again, which else would take the end of a round. Whether there was one.
+    pub fn on_hold(&mut self, now: Instant) -> bool {
+        let is_old = self.selected.is_some_and(|(_, list)| list == List::Old);
+        if !is_old || now - self.old_left_at < STALLED_AFTER || now < self.renew_at {
+            return false;
+        }
+        self.renew_at = now + RENEW_EVERY;
+        let (mut id, mut is_any) = (self.old.first, false);
+        while let Some(queue) = self.queues.get(id as usize) {
+            let (next, is_thin) = (queue.next, queue.bytes <= u64::from(self.config.quantum_bytes));
+            if queue.head != NIL && is_thin && now - queue.new_since >= self.config.interval {
+                self.renew(now, id);
+                is_any = true;
+            }
+            id = next;
+        }
+        if is_any {
+            self.selected = None;
+        }
+        is_any
     }
 
     /// Selects and takes the next unit.
@@ -409,19 +449,22 @@ impl<T> FqCodel<T> {
     /// A queue that got its first unit enters the list of the new flows: if it was in no list, or if it has not used up the
     /// quantum it had then. Without the second a flow that sends little, but more than once a round, would now and then wait
     /// its turn behind the others, for as long as they wait.
-    fn activate(&mut self, id: u32) {
+    fn activate(&mut self, now: Instant, id: u32) {
         let queue = &mut self.queues[id as usize];
         match queue.list {
-            List::None => {
-                queue.deficit = i64::from(self.config.quantum_bytes);
-                queue.is_within_quantum = true;
-                self.enter(id, List::New);
-            }
+            List::None => self.renew(now, id),
             List::Old if queue.head == queue.tail && queue.is_within_quantum && queue.deficit > 0 => {
                 self.enter(id, List::New);
             }
             _ => {}
         }
+    }
+
+    fn renew(&mut self, now: Instant, id: u32) {
+        let queue = &mut self.queues[id as usize];
+        (queue.deficit, queue.is_within_quantum) = (i64::from(self.config.quantum_bytes), true);
+        queue.new_since = now;
+        self.enter(id, List::New);
     }
 
     /// A new flow that ran empty is old for a round, so that it cannot be new again at once (RFC 8290 §4.2).
@@ -664,5 +707,33 @@ mod tests {
             QueueConfig { interval: Duration::from_secs(u64::MAX), target: Duration::ZERO, ..QueueConfig::default() };
         let mut q = filled(slow, &[(1, 1_500, 10)]);
         assert!((0..10).all(|_| next(&mut q, 1_000_000).is_some()));
+    }
+
+    /// Bulk is held for a second, as by a path full of repeats; a call goes on beside it.
+    #[test]
+    fn a_thin_flow_leaves_while_bulk_is_held() {
+        let mut q = FqCodel::new(QueueConfig::default());
+        let arrival = |flow, bytes| Arrival { flow: FlowId(flow), bytes, ecn_capable: false };
+        (0..50).for_each(|n| q.enqueue(Instant::ZERO, arrival(0, 1_500), n, &mut |_| ()));
+        let _ = (q.dequeue(Instant::ZERO, &mut |_| ()), q.dequeue(Instant::ZERO, &mut |_| ()));
+        let (mut left, mut sent_at) = (0, alloc::collections::VecDeque::new());
+        for ms in 0..1_000 {
+            let now = Instant::from_millis(ms);
+            if ms % 20 == 0 {
+                q.enqueue(now, arrival(1, 200), 100, &mut |_| ());
+                sent_at.push_back(now);
+            }
+            while let Some(head) = q.head(now, &mut |_| ()) {
+                if head.sparse {
+                    q.pop(now);
+                    left += 1;
+                    let waited = sent_at.pop_front().map(|at| now - at);
+                    assert!(waited <= Some(STALLED_AFTER + RENEW_EVERY), "{waited:?}");
+                } else if !q.on_hold(now) {
+                    break;
+                }
+            }
+        }
+        assert_eq!(left, 50);
     }
 }

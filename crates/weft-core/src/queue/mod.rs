@@ -228,6 +228,11 @@ impl<T> FlowQueue<T> {
         if let FlowQueue::FqCodel(q) = self { q.pass_over() } else { false }
     }
 
+    /// Where flows have queues of their own: the selected unit cannot leave now, see [`FqCodel::on_hold`].
+    pub fn on_hold(&mut self, now: Instant) -> bool {
+        if let FlowQueue::FqCodel(q) = self { q.on_hold(now) } else { false }
+    }
+
     /// Selects and takes the next unit.
     pub fn dequeue(&mut self, now: Instant, dropped: &mut impl FnMut(T)) -> Option<Dequeued<T>> {
         self.head(now, dropped)?;

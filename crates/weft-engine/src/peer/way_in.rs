@@ -105,6 +105,14 @@ impl WayIn {
         }
     }
 
+    /// The one that [`WayIn::head`] selected cannot leave now, though one of a sparse flow could. Whether there is another to select instead.
+    pub(super) fn on_hold(&mut self, now: Instant) -> bool {
+        match self {
+            WayIn::Alone(queue) => queue.on_hold(now),
+            WayIn::Shared(shared) => shared.ingress.on_hold(now),
+        }
+    }
+
     /// Takes the one that [`WayIn::head`] selected, which does not leave.
     pub(super) fn discard(&mut self, now: Instant) -> Option<Dequeued<Segment>> {
         match self {
