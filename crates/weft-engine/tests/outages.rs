@@ -17,6 +17,8 @@ const BULK_BYTES: usize = 1_400;
 const RETURN_WITHIN: Duration = Duration::from_millis(100);
 /// The engine's age limit of packets that are not TCP's.
 const AGE_LIMIT: Duration = Duration::from_millis(400);
+/// A packet that was fresh enough when a path came back, and was lost then.
+const REPEAT: Duration = Duration::from_millis(100);
 /// A call's interval, a report's delay, a full packet at the least rate.
 const SLACK: Duration = Duration::from_millis(45);
 
@@ -127,13 +129,14 @@ fn draw_outage(seed: u64) -> (Run, Silence) {
 
 #[test]
 fn the_first_link_back_carries_a_call_at_once_and_nothing_old() {
-    for seed in 0..24 {
+    for seed in 0..120 {
         let (run, first) = draw_outage(seed);
         let outcome = run.play();
         let back = outcome.at(first.to);
         let next = outcome.call.iter().map(|(_, at)| *at).find(|at| *at >= back);
         let took = next.map(|at| at - back);
-        let within = RETURN_WITHIN + run.round_trip(first.link) + SLACK;
+        // Half a round trip more until what leaves then has arrived.
+        let within = RETURN_WITHIN + run.round_trip(first.link) * 3 / 2 + SLACK / 2;
         assert!(
             took.is_some_and(|took| took <= within),
             "seed {seed}: back after {took:?} instead of {within:?}: {:?}\n{}",
@@ -141,7 +144,7 @@ fn the_first_link_back_carries_a_call_at_once_and_nothing_old() {
             outcome.story
         );
         let oldest = outcome.call.iter().filter(|(_, at)| *at >= back).map(|(sent, at)| *at - *sent).max();
-        let limit = AGE_LIMIT + run.longest_round_trip() + SLACK;
+        let limit = AGE_LIMIT + REPEAT + run.longest_round_trip() + SLACK;
         assert!(oldest <= Some(limit), "seed {seed}: {oldest:?} old, of {limit:?}: {:?}\n{}", run.silences, outcome.story);
     }
 }

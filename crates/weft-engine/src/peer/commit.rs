@@ -194,7 +194,8 @@ impl Peer {
             seq,
             urgent,
             marker,
-            deadline: now + late_after,
+            // A wait before counts, but for one repeat's time.
+            deadline: (segment.born + late_after).max(now + self.hold_announced.max(DEADLINE_MIN)),
             arrived: 0,
             repeating: false,
             repeats: 0,

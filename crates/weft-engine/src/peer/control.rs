@@ -5,7 +5,7 @@ use super::{Context, Peer};
 use crate::config::Bundle;
 use crate::path::{Path, REPORT_INTERVAL, Sent};
 use crate::vpn::News;
-use crate::{PathState, Transmit};
+use crate::Transmit;
 use weft_core::sense::ReceiveLog;
 use weft_units::{Duration, FlowId, FlowSeq, Instant};
 use weft_wire::frame::{Arrivals, Frame, FrameWriter};
@@ -203,8 +203,8 @@ impl Peer {
                 continue;
             }
             path.log.on_report_sent(now);
-            let own = path.link_up && (path.health.answers() || path.state() == PathState::Opening);
-            if own || fastest.is_none() {
+            // Also where it does not answer here: it is heard, so it may be back, and the fastest may be dead without its being known.
+            if path.link_up {
                 path.pending.reports |= 1 << index;
             }
             if let Some(fastest) = fastest {
