@@ -428,7 +428,8 @@ impl<T> Ingress<T> {
     /// Gives the queue of a VPN back that has long been idle.
     fn retire(&mut self, slot: u32) {
         self.timers.clear(slot);
-        let Some(this) = self.awake.get_mut(slot as usize) else { return };
+        // A place that were free twice would be given to two VPNs.
+        let Some(this) = self.awake.get_mut(slot as usize).filter(|this| !this.is_free()) else { return };
         if let Some(entry) = self.vpns.get_mut(this.vpn.0 as usize) {
             add(&mut entry.counters, this.queue.counters());
             entry.parked = this.control.take();
