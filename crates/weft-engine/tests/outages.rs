@@ -145,7 +145,12 @@ fn the_first_link_back_carries_a_call_at_once_and_nothing_old() {
         );
         let oldest = outcome.call.iter().filter(|(_, at)| *at >= back).map(|(sent, at)| *at - *sent).max();
         let limit = AGE_LIMIT + REPEAT + run.longest_round_trip() + SLACK;
-        assert!(oldest <= Some(limit), "seed {seed}: {oldest:?} old, of {limit:?}: {:?}\n{}", run.silences, outcome.story);
+        assert!(
+            oldest <= Some(limit),
+            "seed {seed}: {oldest:?} old, of {limit:?}: {:?}\n{}",
+            run.silences,
+            outcome.story
+        );
     }
 }
 
@@ -153,8 +158,7 @@ fn the_first_link_back_carries_a_call_at_once_and_nothing_old() {
 fn draw_flapping(seed: u64) -> Run {
     let mut rng = Rng::new(seed);
     let (fast, slow) = (between(&mut rng, 10, 25), between(&mut rng, 2, 8));
-    let links =
-        vec![direction(fast, between(&mut rng, 5, 40), 0.0), direction(slow, between(&mut rng, 5, 40), 0.0)];
+    let links = vec![direction(fast, between(&mut rng, 5, 40), 0.0), direction(slow, between(&mut rng, 5, 40), 0.0)];
     let period = between(&mut rng, 5_000, 12_000);
     let silent = between(&mut rng, 300, 3_000.min(period / 3));
     let falls = (3_000..30_000).step_by(period as usize);
@@ -173,7 +177,13 @@ fn bulk_uses_a_flapping_link_while_it_works_and_a_call_does_not_suffer() {
         let got = outcome.bulk.iter().filter(counted).count() as f64 * BULK_BYTES as f64 * 8.0;
         let seconds = (run.length_ms - 3_000) as f64 / 1e3;
         let due = (slow * seconds + fast * (seconds - silent as f64 / 1e3)) * BULK_BYTES as f64 / 1_500.0;
-        assert!(got >= 0.8 * due, "seed {seed}: {:.2} of what is due: {:?}\n{}", got / due, run.silences, outcome.story);
+        assert!(
+            got >= 0.8 * due,
+            "seed {seed}: {:.2} of what is due: {:?}\n{}",
+            got / due,
+            run.silences,
+            outcome.story
+        );
         let gap = outcome.longest_gap(3_000, run.length_ms);
         let limit = RETURN_WITHIN + run.longest_round_trip() + SLACK;
         assert!(gap <= limit, "seed {seed}: a gap of {gap:?}, of {limit:?}: {:?}\n{}", run.silences, outcome.story);

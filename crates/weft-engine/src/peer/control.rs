@@ -2,10 +2,10 @@
 
 use super::sense::write_chirped;
 use super::{Context, Peer};
+use crate::Transmit;
 use crate::config::Bundle;
 use crate::path::{Path, REPORT_INTERVAL, Sent};
 use crate::vpn::News;
-use crate::Transmit;
 use weft_core::sense::ReceiveLog;
 use weft_units::{Duration, FlowId, FlowSeq, Instant};
 use weft_wire::frame::{Arrivals, Frame, FrameWriter};
@@ -213,11 +213,10 @@ impl Peer {
         }
     }
 
-    /// The healthiest path with the least round-trip time.
+    /// The healthiest path with the least round-trip time; one on probation only where there is no other.
     pub(crate) fn fastest_path(&self) -> Option<usize> {
-        (0..self.paths.len())
-            .filter(|i| self.paths[*i].is_usable())
-            .min_by_key(|i| (self.paths[*i].state(), self.paths[*i].rtt().smoothed()))
+        let rank = |path: &Path| (path.state(), path.health.is_on_probation(), path.rtt().smoothed());
+        (0..self.paths.len()).filter(|i| self.paths[*i].is_usable()).min_by_key(|i| rank(&self.paths[*i]))
     }
 }
 

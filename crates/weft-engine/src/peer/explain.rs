@@ -136,7 +136,9 @@ impl Peer {
             PathState::Suspect if !sparse && !bulk => "silent: taken only where nothing else answers",
             PathState::Suspect => "silent, but nothing else answers",
             _ if sparse && by_arrival => "a packet arrives first by it",
-            _ if bulk && by_arrival && path.health.is_on_probation() => "fell repeatedly: for bulk until it proves itself",
+            _ if bulk && by_arrival && path.health.is_on_probation() => {
+                "fell repeatedly: for bulk until it proves itself"
+            }
             _ if bulk && by_arrival => "worth its delay to bulk",
             _ if by_arrival && self.bundles() => "too late beside the others for what it would add",
             _ if sparse || bulk => "the schedule includes it",

@@ -55,7 +55,8 @@ impl Peer {
         let tos = outer_tos(self.config.policy.dscp, inner_tos);
         let flow_hash = self.flows.hash(&key);
         let is_tcp = key.key.protocol == protocol::TCP;
-        let mut first = Segment { buf, vpn, flow, shape, number: 0, serial, tos, marked: false, born: now, is_tcp, flow_hash };
+        let mut first =
+            Segment { buf, vpn, flow, shape, number: 0, serial, tos, marked: false, born: now, is_tcp, flow_hash };
         if signals && let Some((buf, shape)) = self.signal_out(cx, flow, buf, &mut first.shape) {
             self.queue_segments(cx, Segment { buf, shape, serial: serial ^ OF_ITS_OWN, ..first }, inner_tos);
         }

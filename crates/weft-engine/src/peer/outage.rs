@@ -4,9 +4,9 @@
 //! fresh. A queue before paths that work is CoDel's concern, not this module's.
 
 use super::{Context, Peer, dropping};
+use crate::PathState;
 use crate::path::Path;
 use crate::unit::Segment;
-use crate::PathState;
 use weft_core::queue::Expiry;
 use weft_units::{Duration, Instant};
 

@@ -130,7 +130,12 @@ impl WayIn {
     }
 
     /// Drops what has waited too long.
-    pub(super) fn expire(&mut self, now: Instant, expiry: &impl Fn(&Segment) -> Expiry, dropped: &mut impl FnMut(Segment)) {
+    pub(super) fn expire(
+        &mut self,
+        now: Instant,
+        expiry: &impl Fn(&Segment) -> Expiry,
+        dropped: &mut impl FnMut(Segment),
+    ) {
         match self {
             WayIn::Alone(queue) => queue.expire(now, expiry, dropped),
             WayIn::Shared(shared) => shared.ingress.expire(now, expiry, dropped),
