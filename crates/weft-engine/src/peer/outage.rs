@@ -77,7 +77,8 @@ impl Peer {
         self.hurry_call(cx);
     }
 
-    fn drop_stale(&mut self, cx: &mut Context<'_>) {
+    /// Drops the waiting packets that have become too old.
+    pub(super) fn drop_stale(&mut self, cx: &mut Context<'_>) {
         let (now, drops) = (cx.now, &mut self.totals.queue_drops);
         self.way_in.expire(now, &expiry, &mut dropping(cx, drops));
     }
