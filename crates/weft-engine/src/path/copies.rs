@@ -12,8 +12,7 @@ pub(super) fn of_repeat(loss: f64, packets: f64, times: u8) -> usize {
     let lost = loss.powi(times.into());
     let suffices = |copies: &usize| packets * lost * loss.powi(*copies as i32) <= LOST_AGAIN_MAX;
     let is_affordable = |copies: &usize| (*copies - 1) as f64 * lost <= MAX_SHARE;
-    let affordable = (1..=MAX).take_while(is_affordable);
-    affordable.clone().find(suffices).or(affordable.last()).unwrap_or(1)
+    (1..=MAX).find(suffices).filter(is_affordable).unwrap_or(1)
 }
 
 #[cfg(test)]
