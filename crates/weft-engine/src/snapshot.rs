@@ -53,7 +53,7 @@ pub struct PeerSnapshot {
     pub last_heard: Option<Duration>,
     /// Its paths.
     pub paths: Vec<PathSnapshot>,
-    /// The pairs of a link here and an address there, of which not all may have a path.
+    /// Pairs of a local link and an address of the peer. Some may have no path.
     pub address_pairs: AddressPairs,
     /// Packets given to the TUN device, and IP bytes.
     pub received_packets: u64,

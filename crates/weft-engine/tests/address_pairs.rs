@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 use weft_engine::Event;
 use weft_units::{Duration, Rng};
 
-/// When every link that can be used must be in use. A link reaches one of twelve addresses at worst and tries two at a time, for 1.2 s each.
+/// Latest time at which every usable link must carry data. In the worst case a link tries twelve addresses, two at a time, 1.2 s each.
 const READY_WITHIN: Duration = Duration::from_secs(12);
 
 /// The links that reach an address of the peer and carry no data in a direction, after [`READY_WITHIN`].

@@ -53,7 +53,7 @@ impl Attempts {
     }
 }
 
-/// The pairs of a link here and an address of the peer, and how many are not tried.
+/// Counts the pairs of a local link and an address of the peer, and the pairs that no path tries.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct AddressPairs {
     /// All that have the same address family.

@@ -222,7 +222,7 @@ impl<T: Clone> Channel<T> {
         }
     }
 
-    /// The transmitter as at the run's beginning.
+    /// Builds the transmitter as it was at the start of the run.
     fn pristine(&self) -> Serializer {
         let timeline = Timeline::new(&self.impaired.impairments, self.impaired.schedule, self.start);
         let start = if self.start == Instant::FAR_FUTURE { Instant::ZERO } else { self.start };
@@ -285,7 +285,7 @@ impl<T: Clone> Channel<T> {
         }
     }
 
-    /// A packet has been transmitted at `at`: it is lost, or travels on.
+    /// Decides the fate of a packet that left the transmitter at `at`: lost, or delivered later.
     fn depart(&mut self, at: Instant, mut packet: Arrived<T>, happened: &mut impl FnMut(Happened<T>)) {
         let conditions = self.serializer.conditions(at);
         let fate = self.fates.next(at, packet.bytes.into(), self.plain.loss);

@@ -33,7 +33,7 @@ enum Base {
 const NANOS: u128 = 1_000_000_000;
 
 impl Serializer {
-    /// An idle transmitter at `now`. A trace begins at `start`.
+    /// Creates a transmitter that is idle at `now`. A trace counts its opportunities from `start`.
     pub fn new(capacity: &Capacity, timeline: Timeline, start: Instant, now: Instant) -> Serializer {
         let base = match capacity {
             Capacity::Rate(rate) => Base::Rate(*rate),

@@ -21,7 +21,7 @@ pub enum JitterKind {
     Spikes,
 }
 
-/// A jitter other than [`JitterKind::Wander`].
+/// Extra delay of a kind other than [`JitterKind::Wander`].
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Jitter {
     /// Its kind.

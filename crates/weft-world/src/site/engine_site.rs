@@ -32,7 +32,7 @@ pub struct SiteLink {
     pub address: Ipv4Addr,
     /// Addresses that can be reached by it, and whose they are; that of its other end is the first, where there is an engine.
     pub reaches: Vec<(Ipv4Addr, NodeId)>,
-    /// How often a NAT before this node maps its port anew; what comes for an old mapping vanishes.
+    /// Interval at which a NAT gives this node a new port. The NAT drops datagrams to old ports.
     pub rebind: Option<Duration>,
 }
 

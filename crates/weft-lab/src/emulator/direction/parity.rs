@@ -1,4 +1,4 @@
-//! The emulator's direction and the simulator's link, with the same seed and the same packets: the same fates at the same times.
+//! Compares the emulator with the simulator: the same seed and packets must meet the same fates at the same times.
 
 use super::super::impaired::Classified;
 use super::super::spec::{Capacity, DirectionSpec};
