@@ -154,10 +154,29 @@ between = ["r3", "r1"]
 rate = "1 Mbit/s"
 "#;
 
+/// The pieces of TOML in the README, in their order.
+fn readme_pieces() -> Vec<String> {
+    let readme = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scenarios/README.md")).unwrap();
+    readme.split("```toml\n").skip(1).filter_map(|text| text.split("```").next()).map(str::to_owned).collect()
+}
+
+#[test]
+fn the_impairments_of_the_readme_are_accepted() {
+    let base = file("demo").1;
+    let (before, after) = base.split_once("name = \"fibre\"\n").unwrap();
+    let pieces = readme_pieces();
+    let impairments = pieces.iter().find(|piece| piece.starts_with("jitter")).unwrap();
+    for line in impairments.lines() {
+        let text = format!("{before}name = \"fibre\"\n{line}\n{after}");
+        Scenario::parse(&text, "README").map(drop).unwrap_or_else(|e| panic!("{e}\n{line}"));
+    }
+    assert!(impairments.lines().count() >= 14);
+}
+
 #[test]
 fn the_examples_of_the_readme_are_accepted() {
-    let readme = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scenarios/README.md")).unwrap();
-    let pieces: Vec<&str> = readme.split("```toml\n").skip(1).filter_map(|text| text.split("```").next()).collect();
+    let mut pieces = readme_pieces();
+    pieces.retain(|piece| !piece.starts_with("jitter"));
     let [whole, pieces @ ..] = &pieces[..] else { panic!("no example") };
     let accepted = |text: &str| Network::parse(text, "README").map(drop).unwrap_or_else(|e| panic!("{e}\n{text}"));
     accepted(whole);
