@@ -376,7 +376,7 @@ impl Path {
             rtt_min: known.then(|| self.rtt().min()),
             queue_delay: self.delay().queue(),
             skew: Duration::ZERO,
-            jitter: self.delay().jitter(),
+            jitter: self.rate.jitter(),
             loss: self.loss().fraction(),
             capacity: self.rate.capacity(),
             pacing: self.rate.pacing_rate(now),

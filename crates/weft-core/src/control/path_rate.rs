@@ -22,7 +22,7 @@
 //!    then we hold a share, increased each round and reduced on excess loss, and try again after a while whether the queue goes.
 
 use crate::control::rate_meter::RateMeter;
-use crate::sense::{LossRate, OneWayDelay, Rtt, Sample, Transmission};
+use crate::sense::{DelayNoise, LossRate, OneWayDelay, Rtt, Sample, Transmission};
 use weft_units::{Duration, Instant, Rate};
 
 /// Bounds of a path's pacing rate. None of them is the path's capacity, which nobody has to know.
@@ -68,14 +68,14 @@ const FIRST_SPELL: Duration = Duration::from_millis(500);
 const LONGEST_SPELL: Duration = Duration::from_secs(10);
 /// On a lossy path the rate ebbs every so many rounds.
 const EBB_ROUNDS: u32 = 32;
-/// More jitter than this is a queue.
-const MOST_JITTER: Duration = Duration::from_millis(20);
 /// How slowly the capacity seen without contention is forgotten.
 const ALONE_MEMORY: Duration = Duration::from_secs(10);
 /// However often a plateau was found, it is tested again after so long.
 const LONGEST_PLATEAU: Duration = Duration::from_secs(10);
 /// While the rate doubles, losses that are a limit's doing are soon half of what is sent; fewer than this are the path's own.
 const STARTUP_LOSS: f64 = 0.25;
+/// The standing queue is the least of at most so long, or of a round trip.
+const LONGEST_WINDOW: Duration = Duration::from_millis(250);
 /// A window received in so much longer than it was sent left a longer queue behind.
 const GROWING: f64 = 1.25;
 /// Who is offered what the path carries never learns that it carries more: after so many round trips, and so long, with so much of it in
@@ -132,6 +132,7 @@ pub struct PathRate {
     rtt: Rtt,
     delay: OneWayDelay,
     transmission: Transmission,
+    noise: DelayNoise,
     loss: LossRate,
     baseline_loss: LossRate,
     /// Of all rounds without a rival, whoever lost it.
@@ -173,6 +174,7 @@ impl PathRate {
             rtt: Rtt::default(),
             delay: OneWayDelay::default(),
             transmission: Transmission::default(),
+            noise: DelayNoise::default(),
             loss: LossRate::default(),
             baseline_loss: LossRate::over_packets(2_000.0),
             usual_loss: LossRate::over_packets(2_000.0),
@@ -238,10 +240,18 @@ impl PathRate {
 
     fn sense(&mut self, now: Instant, sample: &Sample) {
         self.rtt.on_sample(now, sample.rtt);
-        let window = (self.delay.jitter() * 16).min(self.rtt.min());
+        let window = (self.jitter() * 8).min(self.rtt.min().max(LONGEST_WINDOW));
         let (delay_us, rtt_excess) = (sample.one_way_delay_us, sample.rtt.saturating_sub(self.rtt.min()));
         self.transmission.on_sample(now, sample.largest_bytes, self.delay.above(delay_us));
         self.delay.on_sample(now, delay_us, self.taken_by_other_hops(sample.largest_bytes), rtt_excess, window);
+        let sent_s = sample.send_interval.as_secs_f64();
+        let service_s = match self.phase {
+            // What the path takes for it is not known yet, and no queue is expected.
+            Phase::Startup => sent_s,
+            _ => sample.received_bytes as f64 * 8.0 / self.capacity_bps,
+        };
+        let [queue_s, standing_s] = [self.delay.queue(), self.delay.standing_queue()].map(|d| d.as_secs_f64());
+        self.noise.on_sample(now, queue_s, standing_s, service_s - sent_s, self.rtt.min());
         self.loss.on_fates(now, sample.delivered_packets, sample.lost_packets);
         if sample.delivered_packets > 0 {
             let bits = sample.delivered_bytes as f64 * 8.0 / sample.delivered_packets as f64;
@@ -258,7 +268,8 @@ impl PathRate {
     /// Whether the bottleneck had something to do throughout the window, however little was asked for: the queue its first
     /// packet met took longer than sending the rest, and grew.
     fn kept_busy(&self, sample: &Sample) -> bool {
-        self.delay.queue() >= sample.send_interval && sample.receive_interval > sample.send_interval.mul_f64(GROWING)
+        self.delay.queue() >= sample.send_interval.max(self.jitter() * 4)
+            && sample.receive_interval > sample.send_interval.mul_f64(GROWING)
     }
 
     /// While a queue stands at both ends of a window, what was received is the capacity. Without a queue it is a lower bound.
@@ -281,7 +292,8 @@ impl PathRate {
         if self.meter.delivered_bps() * fill > IN_USE * self.capacity_bps {
             self.not_shown_for += sample.interval();
         }
-        if full && self.is_queued() {
+        // On a plateau no more is sent than was delivered: a queue there is of our own bursts and shows nothing.
+        if full && self.phase != Phase::Plateau && self.is_queued() {
             self.busy_meter.on_sample(sample, span);
             let (sent, received) = (self.busy_meter.sent_bps(), self.busy_meter.received_bps());
             let yielding = self.confirmed && sent * fill < 0.985 * self.capacity_bps;
@@ -308,7 +320,7 @@ impl PathRate {
     }
 
     fn is_queued(&self) -> bool {
-        self.delay.standing_queue() > self.queue_target() / 4
+        self.delay.standing_queue() > (self.queue_target() / 4).max(self.jitter())
     }
 
     fn settle_round(&mut self, now: Instant, sample: &Sample) {
@@ -316,8 +328,8 @@ impl PathRate {
         round.delivered += sample.delivered_packets;
         round.lost += sample.lost_packets;
         round.backlogged &= sample.backlogged;
-        if self.delay.standing_queue() > self.queue_target() / 2 {
-            self.round.queued = true;
+        self.round.queued = self.delay.standing_queue() > self.queue_target() / 2;
+        if self.round.queued {
             self.growth = 0;
         }
         let is_over =
@@ -353,6 +365,9 @@ impl PathRate {
             Phase::Startup if (round.lost as f64) < STARTUP_LOSS * settled => {}
             _ if too_many && !grew && round.backlogged && self.ebb == 0 => {
                 self.enter_plateau(now, round.lost as f64 / settled)
+            }
+            _ if empty && self.ebb == 0 && self.capacity_bps < IN_USE * self.alone_bps => {
+                self.growth = GROWTH.len() - 1
             }
             _ if empty && self.ebb == 0 => self.growth = (self.growth + 1).min(GROWTH.len() - 1),
             _ => self.growth = 0,
@@ -392,7 +407,8 @@ impl PathRate {
             self.plateau_hold = Duration::ZERO;
         }
         self.plateau = Some(Plateau { since: now, loss, before_bps: self.capacity_bps, delivered: 0, lost: 0 });
-        self.capacity_bps = self.meter.delivered_bps() * self.fill();
+        // One round's losses cannot show less than what they left of the rate.
+        self.capacity_bps = (self.meter.delivered_bps() * self.fill()).max(self.capacity_bps * (1.0 - loss));
         self.plateau_hold = (self.plateau_hold * 2).max(self.rtt.smoothed() * 10).min(LONGEST_PLATEAU);
         self.confirmed = true;
         self.not_shown_for = Duration::ZERO;
@@ -517,7 +533,8 @@ impl PathRate {
             Phase::Drain => -0.5 * self.queue_target().as_secs_f64(),
             _ => self.queue_target().as_secs_f64(),
         };
-        let horizon = ((now - sample.largest_sent_at).as_secs_f64() / 2.0).max(0.002);
+        let feedback = (now - sample.largest_sent_at) / 2;
+        let horizon = feedback.max(self.jitter() * 2).as_secs_f64().max(0.002);
         let gain = 1.0 + (target - self.predicted_queue_s(now, sample)) / horizon;
         let most = match (self.ebb > 0, sample.backlogged) {
             (true, _) => 0.93,
@@ -547,7 +564,7 @@ impl PathRate {
     pub fn in_flight_limit_bytes(&self) -> u64 {
         let report_interval = (self.rtt.min() / 4).clamp(Duration::from_millis(1), Duration::from_millis(25));
         let queue = if self.phase == Phase::Compete { self.delay.standing_queue() * 2 } else { self.queue_target() };
-        let span = self.rtt.min() + report_interval + self.jitter() * 2 + queue;
+        let span = self.rtt.min() + report_interval + self.jitter() * 4 + queue;
         let factor = if self.phase == Phase::Startup { 2.2 } else { 1.1 * GROWTH[self.growth] };
         let bits = self.capacity_bps * factor * span.as_secs_f64() + 10.0 * self.packet_bits;
         (bits / 8.0) as u64
@@ -584,12 +601,12 @@ impl PathRate {
 
     /// The standing queue aimed at: one millisecond, 2 % of the round trip, a good packet or three times the jitter, whichever is most.
     pub fn queue_target(&self) -> Duration {
-        Duration::from_millis(1).max(self.rtt.min() / 50).max(self.packets_time(1.2)).max(self.jitter() * 3)
+        Duration::from_millis(1).max(self.rtt.min() / 50).max(self.packets_time(1.2)).max(self.jitter() * 2)
     }
 
-    /// Jitter, as far as it is allowed to widen the queue.
-    fn jitter(&self) -> Duration {
-        self.delay.jitter().min(MOST_JITTER)
+    /// How far a predicted delay is wrong in the mean.
+    pub fn jitter(&self) -> Duration {
+        self.noise.mean()
     }
 
     /// What the controller is doing.

@@ -3,7 +3,9 @@ use super::marker::{Marker, Report, is_after};
 use super::round_trip::RoundTrip;
 use weft_units::{Duration, Instant};
 
-const LONGEST_TIMEOUT: Duration = Duration::from_secs(4);
+/// Time-outs double up to this. A marker a second loads no path (RFC 6298 §2.4), and where half of them are lost, doubling without
+/// such a bound would wait without end in the mean.
+const LONGEST_TIMEOUT: Duration = Duration::from_secs(1);
 /// The delivered rate is an average over about four rounds.
 const RATE_GAIN: f64 = 0.25;
 
@@ -185,7 +187,8 @@ impl Ledger {
     /// When to ask with a marker by itself: something is out, and there was no news for a timeout. With `patience`, the last marker has had
     /// its time too, and that beside.
     pub fn deadline(&self, patience: Duration) -> Option<Instant> {
-        let timeout = (self.rtt.timeout() * (1 << self.backoff)).min(LONGEST_TIMEOUT);
+        let first = self.rtt.timeout();
+        let timeout = (first * (1 << self.backoff)).min(LONGEST_TIMEOUT.max(first));
         let since = if patience.is_zero() { self.progress_at } else { self.progress_at.max(self.marked_at) };
         (self.in_flight() > 0).then(|| since + timeout + patience)
     }

@@ -5,6 +5,7 @@
 //! time, one-way delay, loss. [`Rtt`], [`OneWayDelay`] and [`LossRate`] smooth those.
 
 pub mod active;
+mod delay_noise;
 pub mod liveness;
 mod loss;
 mod one_way_delay;
@@ -15,6 +16,7 @@ mod sample;
 mod sent_book;
 mod transmission;
 
+pub use delay_noise::DelayNoise;
 pub use loss::LossRate;
 pub use one_way_delay::OneWayDelay;
 pub use receive_log::{MAX_RANGES, ReceiveLog};

@@ -37,6 +37,12 @@ pub(crate) const REPORT_INTERVAL: Duration = Duration::from_millis(10);
 const KEEPALIVE_ACTIVE: Duration = Duration::from_secs(1);
 const KEEPALIVE_IDLE: Duration = Duration::from_secs(15);
 
+/// A sender needs that much under way to notice a loss in time: an initial window (RFC 6928).
+const LEAST_WINDOW_BYTES: u64 = 14_600;
+/// A stall of a round trip that comes less than once in so many costs less than its inverse.
+const RARE_STALL: f64 = 50.0;
+/// Repeats of a packet that lengthen the round trip of its flow.
+const REPEATS_MAX: usize = 4;
 const FULL_PACKET_BYTES: f64 = 1500.0;
 
 /// What a datagram carried, until its fate is known.
@@ -378,6 +384,22 @@ impl Path {
         }
         let packets_of_round_trip = self.rate.in_flight_limit_bytes() as f64 / FULL_PACKET_BYTES;
         copies::of_repeat(self.loss().fraction(), packets_of_round_trip, times)
+    }
+
+    /// The longest round trip that a flow on this path regularly sees: with its jitter both ways, and with a repeat for each loss that
+    /// a round trip's packets meet, one after another where repeats are lost too.
+    pub(crate) fn inner_round_trip(&self) -> Duration {
+        let round_trip = self.rtt().smoothed();
+        let packets = self.rate.carried().bytes_in(round_trip) as f64 / FULL_PACKET_BYTES;
+        let loss = self.loss().fraction().min(0.5);
+        let mut lost = packets;
+        let mut repeats = 0.0;
+        for _ in 0..REPEATS_MAX {
+            lost *= loss;
+            repeats += (lost * RARE_STALL).min(1.0);
+        }
+        let window = self.rate.carried().time_for(LEAST_WINDOW_BYTES).min(Duration::from_secs(1));
+        round_trip.mul_f64(1.0 + repeats) + self.rate.jitter() * 6 + window
     }
 
     /// The state as people see it: a path kept in reserve is no worse than open.

@@ -12,8 +12,7 @@ use weft_units::{Duration, Instant, LinkId};
 const TARGET_MIN: Duration = Duration::from_millis(20);
 /// CoDel's interval at least (RFC 8289).
 const INTERVAL_MIN: Duration = Duration::from_millis(100);
-const JITTER_MAX: Duration = Duration::from_millis(25);
-const RTT_MAX: Duration = Duration::from_millis(600);
+const RTT_MAX: Duration = Duration::from_secs(2);
 /// A scheduler that holds back is asked again after this at the latest: as a queue predicted drains and a rate grows, time alone
 /// may change its mind.
 const HOLD_AGAIN: Duration = Duration::from_millis(5);
@@ -148,18 +147,18 @@ impl Peer {
         });
     }
 
-    /// Lets the flow queue hold what a loss-based sender needs to keep the paths full: CoDel's target is half of the slowest round
-    /// trip in use (CUBIC gives up 0.3 of its window, RFC 9438), its interval two of them. A path whose rate wanders needs more in
-    /// hand for its good moments; its jitter tells.
+    /// Sets CoDel's target and interval to what a loss-based sender needs to keep the paths full.
+    ///
+    /// CUBIC gives up 0.3 of its window (RFC 9438 §4.6), so 0.43 of a round trip must stand before. The interval is two round trips: the
+    /// sender's answer to a drop takes one to arrive and one to show.
     fn update_queue(&mut self) {
-        let rtt = self.usable_paths().map(|p| p.rtt().smoothed()).max().unwrap_or_default().min(RTT_MAX);
-        let jitter = self.usable_paths().map(|p| p.delay().jitter()).max().unwrap_or_default().min(JITTER_MAX);
-        let target = (rtt / 2 + jitter * 8).max(TARGET_MIN);
+        let round_trip = self.usable_paths().map(Path::inner_round_trip).max().unwrap_or_default().min(RTT_MAX);
+        let target = (round_trip / 2).max(TARGET_MIN);
         if self.queue_target.abs_diff(target) * 10 < self.queue_target {
             return;
         }
         self.queue_target = target;
-        let interval = (rtt * 2).max(target * 2).max(INTERVAL_MIN);
+        let interval = (round_trip * 2).max(target * 2).max(INTERVAL_MIN);
         self.way_in.set_delays(target, interval);
     }
 
