@@ -202,6 +202,7 @@ impl Peer {
             for (arrival, segment) in self.openings.answered(vpn, is_open) {
                 self.push_to_queue(cx, arrival, segment);
             }
+            self.drop_stale(cx);
         } else if is_member {
             for (_, segment) in self.openings.refused(cx.now, vpn) {
                 self.drop_closed(cx, segment);

@@ -26,6 +26,7 @@ impl Peer {
     }
 
     pub(crate) fn on_timeout(&mut self, cx: &mut Context<'_>) {
+        self.watch_outage(cx);
         if !self.is_established() {
             return;
         }
@@ -112,17 +113,17 @@ impl Peer {
     }
 
     fn probe(&mut self, cx: &mut Context<'_>, index: usize) {
-        let busy = self.is_busy(cx.now);
+        let (busy, is_wanted) = (self.is_busy(cx.now), self.wants(&self.paths[index], cx.now));
         let path = &mut self.paths[index];
         if !path.link_up
             || path.barred
-            || path.health.next_probe() > cx.now
+            || path.health.next_probe(is_wanted) > cx.now
             || (!path.ours && path.health.state() == PathState::Opening)
         {
             return;
         }
         let (keepalive, confirm) = (path.keepalive(busy), path.suspect_after());
-        let change = path.health.on_probe_sent(cx.now, keepalive, confirm);
+        let change = path.health.on_probe_sent(cx.now, keepalive, confirm, is_wanted);
         path.pending.ping.get_or_insert(self.next_token);
         path.pending.hold |= path.is_usable();
         path.pending.policy |= path.ours && path.active;
@@ -233,10 +234,11 @@ impl Peer {
 
     /// When something is next to be done without input.
     pub(crate) fn next_timeout(&self, now: Instant) -> Option<Instant> {
+        let outage = self.outage_deadline(now);
         if !self.is_established() {
-            return None;
+            return outage;
         }
-        let paths = self.paths.iter().filter_map(|p| path_timeout(p, now)).min();
+        let paths = self.paths.iter().filter_map(|p| path_timeout(p, now, self.wants(p, now))).min();
         let waits = [
             self.hole_deadline(),
             self.joins.next_deadline(),
@@ -245,12 +247,13 @@ impl Peer {
             self.held_back_until(now),
             self.loops_deadline(),
             self.tidings.deadline(),
+            outage,
         ];
         waits.into_iter().flatten().chain(paths).min()
     }
 }
 
-fn path_timeout(path: &Path, now: Instant) -> Option<Instant> {
+fn path_timeout(path: &Path, now: Instant, is_wanted: bool) -> Option<Instant> {
     let report = path.log.report_due(REPORT_INTERVAL).filter(|_| !planted::is(Fault::ReportTimerNotSet));
     if !path.link_up {
         // What arrived before is reported by another path.
@@ -260,7 +263,7 @@ fn path_timeout(path: &Path, now: Instant) -> Option<Instant> {
         return Some(now);
     }
     let may_probe = !path.barred && (path.ours || path.health.state() != PathState::Opening);
-    let probe = may_probe.then(|| path.health.next_probe());
+    let probe = may_probe.then(|| path.health.next_probe(is_wanted));
     let sensing = path.sensing.deadline();
     let judged = path.active && !path.barred && path.health.answers();
     let threshold = path.suspect_after();

@@ -1,0 +1,100 @@
+//! What time brings to units that cannot leave: sparse flows become new again, and what is too old is dropped.
+
+use super::{FqCodel, List, NIL};
+use crate::queue::Expiry;
+use weft_units::{Duration, Instant};
+
+/// While the old flows have been held for so long, rounds stand still, and time takes their place. Tuned: longer than a scheduler holds bulk
+/// back in steady state (5 ms, or a packet at 1 Mbit/s), and no more than a sparse flow can bear.
+const STALLED_AFTER: Duration = Duration::from_millis(20);
+/// Interval at which held flows are looked through meanwhile.
+const RENEW_EVERY: Duration = Duration::from_millis(5);
+
+impl<T> FqCodel<T> {
+    /// The unit that the last [`FqCodel::head`] selected cannot leave now, though one of a sparse flow could. If that has lasted for a while,
+    /// flows of less than a quantum an interval become new again, which else would take the end of a round. Whether there was one.
+    pub fn on_hold(&mut self, now: Instant) -> bool {
+        let is_old = self.selected.is_some_and(|(_, list)| list == List::Old);
+        if !is_old || now - self.old_left_at < STALLED_AFTER || now < self.renew_at {
+            return false;
+        }
+        self.renew_at = now + RENEW_EVERY;
+        let (mut id, mut is_any) = (self.old.first, false);
+        while let Some(queue) = self.queues.get(id as usize) {
+            let (next, is_thin) = (queue.next, queue.bytes <= u64::from(self.config.quantum_bytes));
+            if queue.head != NIL && is_thin && now - queue.new_since >= self.config.interval {
+                self.renew(now, id);
+                is_any = true;
+            }
+            id = next;
+        }
+        if is_any {
+            self.selected = None;
+        }
+        is_any
+    }
+
+    /// Drops the units that have become too old.
+    pub fn expire(&mut self, now: Instant, expiry: &impl Fn(&T) -> Expiry, dropped: &mut impl FnMut(T)) {
+        for first in [self.new.first, self.old.first] {
+            let mut id = first;
+            while let Some(queue) = self.queues.get(id as usize) {
+                let next = queue.next;
+                self.expire_flow(now, id, expiry, dropped);
+                id = next;
+            }
+        }
+    }
+
+    /// The units of a flow wait in the order of their age, so that its head is the first to go.
+    fn expire_flow(&mut self, now: Instant, id: u32, expiry: &impl Fn(&T) -> Expiry, dropped: &mut impl FnMut(T)) {
+        loop {
+            let queue = &self.queues[id as usize];
+            let Some(unit) = self.units.get(queue.head as usize) else { return };
+            let Some(item) = &unit.item else { return };
+            if !expiry(item).has_passed(now, queue.head == queue.tail) {
+                return;
+            }
+            if self.selected.is_some_and(|(selected, _)| selected == id) {
+                self.selected = None;
+            }
+            self.counters.dropped_stale += 1;
+            self.drop_head(id, dropped);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::queue::{Arrival, QueueConfig};
+    use weft_units::FlowId;
+
+    /// Bulk is held for a second, as by a path full of repeats; a call goes on beside it.
+    #[test]
+    fn a_thin_flow_leaves_while_bulk_is_held() {
+        let mut q = FqCodel::new(QueueConfig::default());
+        let arrival = |flow, bytes| Arrival { flow: FlowId(flow), bytes, ecn_capable: false };
+        (0..50).for_each(|n| q.enqueue(Instant::ZERO, arrival(0, 1_500), n, &mut |_| ()));
+        let _ = (q.dequeue(Instant::ZERO, &mut |_| ()), q.dequeue(Instant::ZERO, &mut |_| ()));
+        let (mut left, mut sent_at) = (0, alloc::collections::VecDeque::new());
+        for ms in 0..1_000 {
+            let now = Instant::from_millis(ms);
+            if ms % 20 == 0 {
+                q.enqueue(now, arrival(1, 200), 100, &mut |_| ());
+                sent_at.push_back(now);
+            }
+            while let Some(head) = q.head(now, &mut |_| ()) {
+                if head.sparse {
+                    q.pop(now);
+                    left += 1;
+                    let waited = sent_at.pop_front().map(|at| now - at);
+                    assert!(waited <= Some(STALLED_AFTER + RENEW_EVERY), "{waited:?}");
+                } else if !q.on_hold(now) {
+                    break;
+                }
+            }
+        }
+        assert_eq!(left, 50);
+    }
+}
