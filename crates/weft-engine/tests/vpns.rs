@@ -175,7 +175,7 @@ fn packets_wait_until_the_other_end_has_answered() {
     for number in 0..10 {
         send(&mut world, 0, RED, number);
     }
-    world.run_for(ms(300));
+    world.run_for(ms(100));
     assert_eq!(world.nodes[0].snapshot(world.now).peers[0].waiting_for_vpns, 10);
     (0..2).for_each(|from| world.set(0, from, |link| link.cut = false));
     world.run_for(ms(1500));

@@ -7,12 +7,15 @@ use weft_units::{Duration, Instant};
 /// While the old flows have been held for so long, rounds stand still, and time takes their place. Tuned: longer than a scheduler holds bulk
 /// back in steady state (5 ms, or a packet at 1 Mbit/s), and no more than a sparse flow can bear.
 const STALLED_AFTER: Duration = Duration::from_millis(20);
+/// Time after which a flow may be new again while rounds stand still. Derived: a quantum (RFC 8290) each 100 ms is 121 kbit/s, which suffices for a
+/// call by G.711 (87 kbit/s with headers); what asks for more is no sparse flow.
+const NEW_AGAIN_AFTER: Duration = Duration::from_millis(100);
 /// Interval at which held flows are looked through meanwhile.
 const RENEW_EVERY: Duration = Duration::from_millis(5);
 
 impl<T> FqCodel<T> {
     /// The unit that the last [`FqCodel::head`] selected cannot leave now, though one of a sparse flow could. If that has lasted for a while,
-    /// flows of less than a quantum an interval become new again, which else would take the end of a round. Whether there was one.
+    /// flows of less than a quantum each 100 ms become new again, which else would take the end of a round. Whether there was one.
     pub fn on_hold(&mut self, now: Instant) -> bool {
         let is_old = self.selected.is_some_and(|(_, list)| list == List::Old);
         if !is_old || now - self.old_left_at < STALLED_AFTER || now < self.renew_at {
@@ -22,7 +25,7 @@ impl<T> FqCodel<T> {
         let (mut id, mut is_any) = (self.old.first, false);
         while let Some(queue) = self.queues.get(id as usize) {
             let (next, is_thin) = (queue.next, queue.bytes <= u64::from(self.config.quantum_bytes));
-            if queue.head != NIL && is_thin && now - queue.new_since >= self.config.interval {
+            if queue.head != NIL && is_thin && now - queue.new_since >= NEW_AGAIN_AFTER {
                 self.renew(now, id);
                 is_any = true;
             }
