@@ -62,7 +62,7 @@ impl Peer {
         }
         let choice = self.scheduler.pick(cx.now, &self.views, UnitView { bytes, flow_hash: hash, urgent });
         if matches!(choice, Choice::Hold | Choice::NoPath) {
-            return choice == Choice::Hold && (self.pass_over(passes) || !urgent && self.way_in.on_hold(cx.now));
+            return choice == Choice::Hold && (self.pass_over(passes) || !sparse && self.way_in.on_hold(cx.now));
         }
         let Some((taken, marker)) = self.way_in.pop(cx.now) else { return false };
         let mut segment = taken.item;

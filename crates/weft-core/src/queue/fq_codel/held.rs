@@ -14,11 +14,24 @@ const NEW_AGAIN_AFTER: Duration = Duration::from_millis(100);
 const RENEW_EVERY: Duration = Duration::from_millis(5);
 
 impl<T> FqCodel<T> {
-    /// The unit that the last [`FqCodel::head`] selected cannot leave now, though one of a sparse flow could. If that has lasted for a while,
-    /// flows of less than a quantum each 100 ms become new again, which else would take the end of a round. Whether there was one.
+    /// The unit that the last [`FqCodel::head`] selected cannot leave now, though one of a sparse flow could. A new flow is old then, behind
+    /// which the others would wait. If old ones have been held for a while, those of less than a quantum each 100 ms become new again, which
+    /// else would take the end of a round. Whether there is another unit to select.
     pub fn on_hold(&mut self, now: Instant) -> bool {
-        let is_old = self.selected.is_some_and(|(_, list)| list == List::Old);
-        if !is_old || now - self.old_left_at < STALLED_AFTER || now < self.renew_at {
+        match self.selected {
+            Some((id, List::New)) => {
+                self.selected = None;
+                self.queues[id as usize].is_within_quantum = false;
+                self.enter(id, List::Old);
+                true
+            }
+            Some((_, List::Old)) => self.renew_thin(now),
+            _ => false,
+        }
+    }
+
+    fn renew_thin(&mut self, now: Instant) -> bool {
+        if now - self.old_left_at < STALLED_AFTER || now < self.renew_at {
             return false;
         }
         self.renew_at = now + RENEW_EVERY;
@@ -99,5 +112,21 @@ mod tests {
             }
         }
         assert_eq!(left, 50);
+    }
+
+    /// A flow that was empty is new once more, but what it has under way makes it bulk: it is held, and others must not wait behind it.
+    #[test]
+    fn a_new_flow_that_is_held_lets_others_go_first() {
+        let mut q = FqCodel::new(QueueConfig::default());
+        for (flow, bytes) in [(0, 1_500), (1, 200)] {
+            let arrival = Arrival { flow: FlowId(flow), bytes, ecn_capable: false };
+            q.enqueue(Instant::ZERO, arrival, flow, &mut |_| ());
+        }
+        assert_eq!(q.head(Instant::ZERO, &mut |_| ()).map(|head| (head.flow, head.sparse)), Some((FlowId(0), true)));
+        assert!(q.on_hold(Instant::ZERO));
+        assert_eq!(q.head(Instant::ZERO, &mut |_| ()).map(|head| (head.flow, head.sparse)), Some((FlowId(1), true)));
+        assert_eq!(q.pop(Instant::ZERO).map(|unit| unit.item), Some(1));
+        assert_eq!(q.head(Instant::ZERO, &mut |_| ()).map(|head| (head.flow, head.sparse)), Some((FlowId(0), false)));
+        assert!(!q.on_hold(Instant::ZERO), "no other waits");
     }
 }
