@@ -61,6 +61,7 @@ impl Peer {
         self.paths[index].pending.policy |= self.paths[index].ours;
         // The peer still waits for what was given up while no path could tell it.
         self.paths[index].pending.skips |= !self.skips.is_empty();
+        self.openings.hurry(cx.now);
         self.log_path(cx.events, index, cause);
     }
 

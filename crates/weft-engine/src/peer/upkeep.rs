@@ -57,13 +57,17 @@ impl Peer {
     /// Asks for the VPNs that packets wait for.
     fn open_vpns(&mut self, cx: &mut Context<'_>) {
         if self.openings.on_time(cx.now, dropping(cx, &mut self.totals.queue_drops)) {
-            self.announce_vpns();
+            self.announce_vpns(None);
         }
     }
 
-    /// What is to be told of VPNs leaves by the fastest path.
-    pub(super) fn announce_vpns(&mut self) {
-        if let Some(path) = self.fastest_path().and_then(|fastest| self.paths.get_mut(fastest)) {
+    /// News of VPNs leave by the fastest path that answers, else by the path `heard_on`, which may be back, else with a probe.
+    pub(super) fn announce_vpns(&mut self, heard_on: Option<usize>) {
+        let fastest = self.fastest_path();
+        let answering = fastest.filter(|index| self.paths[*index].health.answers());
+        let probed = || self.paths.iter().position(|path| path.pending.ping.is_some());
+        let index = answering.or(heard_on).or(fastest).or_else(probed);
+        if let Some(path) = index.and_then(|index| self.paths.get_mut(index)) {
             path.pending.vpns = true;
         }
     }
@@ -125,6 +129,9 @@ impl Peer {
         let (keepalive, confirm) = (path.keepalive(busy), path.suspect_after());
         let change = path.health.on_probe_sent(cx.now, keepalive, confirm, is_wanted);
         path.pending.ping.get_or_insert(self.next_token);
+        if is_wanted {
+            self.openings.hurry(cx.now);
+        }
         path.pending.hold |= path.is_usable();
         path.pending.policy |= path.ours && path.active;
         self.next_token = self.next_token.wrapping_add(1);
