@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 use std::collections::BTreeSet;
-use weft_core::queue::{Arrival, FlowQueue, FredConfig, Measure, QueueConfig, QueueKind, RedConfig};
+use weft_core::queue::{Arrival, Expiry, FlowQueue, FredConfig, Measure, QueueConfig, QueueKind, RedConfig};
 use weft_units::{Duration, FlowId, Instant, Rng};
 
 const KINDS: [QueueKind; 5] =
@@ -13,13 +13,17 @@ enum Step {
     Enqueue(Arrival),
     Dequeue,
     Wait(Duration),
+    /// Units older than this are dropped, the newest of a flow when they are twice as old.
+    Expire(Duration),
 }
 
 fn steps() -> impl Strategy<Value = Vec<Step>> {
     let arrival = (0..40u16, 0..9_000u32, any::<bool>())
         .prop_map(|(flow, bytes, ecn_capable)| Step::Enqueue(Arrival { flow: FlowId(flow), bytes, ecn_capable }));
     let wait = (0..40u64).prop_map(|ms| Step::Wait(Duration::from_millis(ms)));
-    prop::collection::vec(prop_oneof![5 => arrival, 3 => Just(Step::Dequeue), 2 => wait], 1..800)
+    let expire = (0..400u64).prop_map(|ms| Step::Expire(Duration::from_millis(ms)));
+    let steps = prop_oneof![50 => arrival, 30 => Just(Step::Dequeue), 20 => wait, 1 => expire];
+    prop::collection::vec(steps, 1..800)
 }
 
 /// Parameters under which every discipline has reason to act within some hundred units.
@@ -59,10 +63,19 @@ struct Ledger {
 fn check(kind: QueueKind, config: QueueConfig, steps: &[Step]) -> Result<(), TestCaseError> {
     let mut q = FlowQueue::with_rng(kind, config, Rng::new(11));
     let (mut ledger, mut now, mut newest_out) = (Ledger::default(), Instant::ZERO, None);
+    let mut came = vec![];
     for (n, step) in steps.iter().enumerate() {
         let mut dropped = vec![];
+        came.push(now);
         match *step {
             Step::Wait(time) => now += time,
+            Step::Expire(age) => {
+                let expiry = |n: &usize| Expiry { superseded_at: came[*n] + age, useless_at: came[*n] + age * 2 };
+                q.expire(now, &expiry, &mut |item| dropped.push(item));
+                for item in &dropped {
+                    prop_assert!(now - came[*item] >= age, "{} was not old", item);
+                }
+            }
             Step::Enqueue(arrival) => {
                 ledger.waiting.insert((n, arrival.bytes));
                 q.enqueue(now, arrival, n, &mut |item| dropped.push(item));
@@ -90,8 +103,10 @@ fn check(kind: QueueKind, config: QueueConfig, steps: &[Step]) -> Result<(), Tes
         prop_assert_eq!((q.len(), q.backlog_bytes()), (ledger.waiting.len(), bytes));
         prop_assert!(q.len() <= config.limit_units && bytes <= config.limit_bytes);
         let counters = q.counters();
-        prop_assert_eq!(counters.dropped_full + counters.dropped_aqm, ledger.dropped);
-        prop_assert!((ledger.marked..=ledger.marked + q.len() as u64).contains(&counters.marked));
+        prop_assert_eq!(counters.dropped_full + counters.dropped_aqm + counters.dropped_stale, ledger.dropped);
+        prop_assert!(
+            (ledger.marked..=ledger.marked + q.len() as u64 + counters.dropped_stale).contains(&counters.marked)
+        );
         if let (FlowQueue::Fred(fred), false) = (&q, ledger.waiting.is_empty()) {
             prop_assert!((1..=q.len()).contains(&fred.active_flows()), "state without units");
         }

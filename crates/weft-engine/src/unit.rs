@@ -24,6 +24,7 @@ pub(crate) struct Segment {
     /// The AQM marked it.
     pub(crate) marked: bool,
     pub(crate) born: Instant,
+    pub(crate) is_tcp: bool,
     pub(crate) flow_hash: u32,
 }
 
@@ -159,6 +160,13 @@ impl Units {
         let Some(Some(unit)) = self.slots.get_mut(id.0 as usize) else { return false };
         unit.arrived |= bits(&(part.first..part.end));
         unit.missing().is_some_and(|(missing, _)| missing.is_empty())
+    }
+
+    /// A unit that waits for a path is given up at `at`, if not before.
+    pub(crate) fn limit_deadline(&mut self, id: UnitId, at: Instant) {
+        if let Some(Some(unit)) = self.slots.get_mut(id.0 as usize) {
+            unit.deadline = unit.deadline.min(at);
+        }
     }
 
     /// Notes that it is repeated: how often it was by now.

@@ -1,32 +1,42 @@
-//! A link that comes and goes is left alone until it has stayed for a while.
+//! Sparse flows leave a link alone that comes and goes until it has stayed for a while.
 #![allow(missing_docs)]
 
 mod net;
 
-use net::{World, direction};
-use weft_engine::{PathState, Policy};
-use weft_units::Duration;
+use net::{Direction, World, direction};
+use weft_engine::Policy;
+use weft_units::{Duration, Rng};
 
 fn ms(n: u64) -> Duration {
     Duration::from_millis(n)
 }
+
+/// The number of a packet of bulk.
+const BULK: u64 = 1 << 32;
 
 /// Two links, the first of which is the faster one, with a packet each 50 ms.
 struct Flapping {
     world: World,
     number: u64,
     carries: bool,
-    /// How often the first began to carry data at node 0.
+    /// What the first has carried so far.
+    sent_bytes: u64,
+    /// How often the first began to carry the packets of node 0.
     switches: u32,
     longest_gap: Duration,
 }
 
 impl Flapping {
+    fn new(links: &[Direction]) -> Flapping {
+        let world = World::new(links, &Policy::default());
+        Flapping { world, number: 0, carries: false, sent_bytes: 0, switches: 0, longest_gap: Duration::ZERO }
+    }
+
     fn run_for(&mut self, time: Duration) {
         let end = self.world.now + time;
         let mut last = self.world.now;
         while self.world.now < end {
-            self.world.send(0, 4_000, self.number, 200);
+            self.world.send(0, 4_000, self.number, 500);
             self.number += 1;
             self.world.run_for(ms(50));
             let carries = self.carries_now();
@@ -39,10 +49,10 @@ impl Flapping {
         }
     }
 
-    fn carries_now(&self) -> bool {
-        let snapshot = self.world.nodes[0].snapshot(self.world.now);
-        let mut first = snapshot.peers[0].paths.iter().filter(|path| path.link_name == "link0" && path.active);
-        first.any(|path| path.state <= PathState::Degraded && !path.standby)
+    /// Whether the last packet left by the first link. Probes and reports are shorter, probes of the MTU longer.
+    fn carries_now(&mut self) -> bool {
+        let before = std::mem::replace(&mut self.sent_bytes, self.world.sent_bytes(0, 0));
+        (560..1_000).contains(&(self.sent_bytes - before))
     }
 
     fn cut(&mut self, cut: bool) {
@@ -61,8 +71,7 @@ impl Flapping {
 
 #[test]
 fn a_link_that_flaps_for_an_hour_is_taken_back_a_few_times_only_and_at_last_for_good() {
-    let world = World::new(&[direction(10, 10, 0.0), direction(10, 25, 0.0)], &Policy::default());
-    let mut link = Flapping { world, number: 0, carries: false, switches: 0, longest_gap: Duration::ZERO };
+    let mut link = Flapping::new(&[direction(10, 10, 0.0), direction(10, 25, 0.0)]);
     link.run_for(Duration::from_secs(10));
     assert!(link.carries);
     link.switches = 0;
@@ -82,8 +91,7 @@ fn a_link_that_flaps_for_an_hour_is_taken_back_a_few_times_only_and_at_last_for_
 
 #[test]
 fn a_link_on_probation_is_used_where_there_is_no_other() {
-    let world = World::new(&[direction(10, 10, 0.0), direction(10, 25, 0.0)], &Policy::default());
-    let mut link = Flapping { world, number: 0, carries: false, switches: 0, longest_gap: Duration::ZERO };
+    let mut link = Flapping::new(&[direction(10, 10, 0.0), direction(10, 25, 0.0)]);
     link.run_for(Duration::from_secs(10));
     link.flap(6);
     assert!(!link.carries);
@@ -93,4 +101,45 @@ fn a_link_on_probation_is_used_where_there_is_no_other() {
     link.longest_gap = Duration::ZERO;
     link.run_for(Duration::from_secs(2));
     assert!(link.longest_gap <= ms(100), "{:?}", link.longest_gap);
+}
+
+/// Links drawn at random, the first of which falls two to six times. It is on probation for 2 to 32 s then.
+#[test]
+fn bulk_uses_a_link_on_probation_from_its_first_answer_while_a_call_keeps_to_the_steady_one() {
+    let mut rng = Rng::new(5);
+    for _ in 0..12 {
+        let mut between = |from: u64, to: u64| from + rng.below(to - from);
+        let fast = between(10, 40);
+        let links = [direction(fast, between(5, 20), 0.0), direction(between(2, 8), between(21, 40), 0.0)];
+        let mut link = Flapping::new(&links);
+        // The paths learn what they can carry.
+        for _ in 0..2_000 {
+            (0..fast / 5).for_each(|_| link.world.send(0, 8_000, BULK, 1_200));
+            link.world.run_for(ms(1));
+        }
+        link.flap(between(2, 7) as u32);
+        link.cut(true);
+        link.run_for(ms(between(300, 3_000)));
+        link.cut(false);
+        let world = &mut link.world;
+        world.run_for(ms(200));
+        world.delivered[1].clear();
+        let (before, mut sent_at) = (world.sent_bytes(0, 0), Vec::new());
+        for tick in 0..1_000 {
+            if tick % 20 == 0 {
+                world.send(0, 7_000, sent_at.len() as u64, 172);
+                sent_at.push(world.now);
+            }
+            (0..fast / 5).for_each(|_| world.send(0, 8_000, BULK, 1_200));
+            world.run_for(ms(1));
+        }
+        let (carried, due) = (world.sent_bytes(0, 0) - before, fast * 1_000_000 / 8);
+        assert!(carried * 2 >= due, "{carried} of {due} bytes over {} Mbit/s", fast);
+        world.run_for(ms(200));
+        let arrived = world.take_numbers(1).into_iter().filter(|(_, number)| *number < BULK);
+        let took: Vec<_> = arrived.map(|(at, number)| at - sent_at[number as usize]).collect();
+        assert_eq!(took.len(), sent_at.len());
+        let steady = links[1].delay..links[1].delay + ms(40);
+        assert!(took.iter().all(|took| steady.contains(took)), "{steady:?}: {took:?}");
+    }
 }

@@ -11,7 +11,7 @@ use weft_engine::{
     VpnConfig, VpnError, VpnTotals,
 };
 use weft_session::KEY_LIFETIME;
-use weft_units::{Duration, Instant, VpnId};
+use weft_units::{Duration, Instant, Rng, VpnId};
 
 const RED: VpnId = VpnId(100_000);
 const BLUE: VpnId = VpnId(7);
@@ -181,6 +181,28 @@ fn packets_wait_until_the_other_end_has_answered() {
     world.run_for(ms(1500));
     assert_eq!(arrived(&mut world, 1), (0..10).map(|number| (RED, number)).collect::<Vec<_>>());
     assert_eq!(world.nodes[0].snapshot(world.now).peers[0].waiting_for_vpns, 0);
+}
+
+/// A path that is back is probed after 100 ms at most, and the question for the VPN leaves with the probe. The answer comes before the
+/// packets are 400 ms old if the outage is shorter than 300 ms by a round trip.
+#[test]
+fn packets_outlive_a_short_outage_before_the_other_end_has_answered() {
+    let mut rng = Rng::new(3);
+    for _ in 0..60 {
+        let delay = 3 + rng.below(30);
+        let mut world = World::with(&[direction(20, delay, 0.0)], configs([&[RED], &[RED]], &Policy::default()));
+        world.run_for(ms(500 + rng.below(1_000)));
+        (0..2).for_each(|from| world.set(0, from, |link| link.cut = true));
+        for number in 0..10 {
+            send(&mut world, 0, RED, number);
+        }
+        let outage = ms(20 + rng.below(280 - 2 * delay));
+        world.run_for(outage);
+        (0..2).for_each(|from| world.set(0, from, |link| link.cut = false));
+        world.run_for(ms(1_000));
+        let numbers: Vec<_> = (0..10).map(|number| (RED, number)).collect();
+        assert_eq!(arrived(&mut world, 1), numbers, "{outage:?}, {delay} ms one way\n{}", net::story(&world));
+    }
 }
 
 #[test]

@@ -27,12 +27,16 @@ pub(crate) struct Attempt {
     since: Instant,
     /// When the next initiation is due.
     pub(crate) due: Instant,
+    /// When the last one was sent.
+    sent: Option<Instant>,
+    /// Until then the peer's own initiation goes first.
+    yields_until: Instant,
 }
 
 impl Attempt {
     /// An attempt whose first initiation is due at `now`.
     pub(crate) fn start(now: Instant) -> Attempt {
-        Attempt { since: now, due: now }
+        Attempt { since: now, due: now, sent: None, yields_until: Instant::ZERO }
     }
 
     /// An initiation was sent, or asked for, at `now`.
@@ -41,11 +45,19 @@ impl Attempt {
         let interval = if fast { RETRY_INTERVAL } else { SLOW_RETRY_INTERVAL };
         let jitter = interval.mul_f64(f64::from(rng.next_u32()) / f64::from(u32::MAX) / 3.0);
         self.due = now + interval + jitter;
+        self.sent = Some(now);
+    }
+
+    /// Makes the next initiation due `interval` after the last one at the latest, unless the peer's own goes first.
+    pub(crate) fn hurry(&mut self, now: Instant, interval: Duration) {
+        let at = self.sent.map_or(now, |sent| sent + interval);
+        self.due = self.due.min(at.max(self.yields_until));
     }
 
     /// The peer's own initiation goes first.
     pub(crate) fn yield_to_peer(&mut self, now: Instant) {
-        self.due = self.due.max(now + YIELD_FOR);
+        self.yields_until = now + YIELD_FOR;
+        self.due = self.due.max(self.yields_until);
     }
 }
 
@@ -71,5 +83,18 @@ mod tests {
             }
         }
         assert!((60..=91).contains(&fast) && (10..=15).contains(&slow), "{fast} {slow}");
+    }
+
+    #[test]
+    fn an_attempt_in_a_hurry_keeps_its_spacing_and_still_yields() {
+        let (mut rng, spacing) = (SecretRng::new([1; 32]), Duration::from_millis(100));
+        let ms = Instant::from_millis;
+        let mut attempt = Attempt::start(ms(0));
+        attempt.schedule_next(ms(0), &mut rng);
+        attempt.hurry(ms(10), spacing);
+        assert_eq!(attempt.due, ms(100));
+        attempt.yield_to_peer(ms(50));
+        attempt.hurry(ms(60), spacing);
+        assert_eq!(attempt.due, ms(50) + YIELD_FOR);
     }
 }

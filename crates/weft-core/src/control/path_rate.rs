@@ -163,6 +163,8 @@ pub struct PathRate {
     last_sample: Instant,
     /// In use for so long since a queue last showed the capacity.
     not_shown_for: Duration,
+    /// The capacity before the last outage, until traffic has filled the path since.
+    before_outage_bps: Option<f64>,
 }
 
 impl PathRate {
@@ -208,6 +210,7 @@ impl PathRate {
             compete_for: Duration::ZERO,
             last_sample: Instant::ZERO,
             not_shown_for: Duration::ZERO,
+            before_outage_bps: None,
         }
     }
 
@@ -229,6 +232,7 @@ impl PathRate {
     /// Takes in what a report taught.
     pub fn on_sample(&mut self, now: Instant, sample: &Sample) {
         let full = sample.backlogged || self.kept_busy(sample);
+        self.before_outage_bps = self.before_outage_bps.filter(|_| !full);
         self.sense(now, sample);
         self.learn_capacity(sample, full);
         self.settle_round(now, sample);
@@ -555,9 +559,22 @@ impl PathRate {
 
     /// The rate at which to send now. After an idle time it is the remembered one, less a growing caution: half after a minute.
     pub fn pacing_rate(&self, now: Instant) -> Rate {
+        Rate::from_bps(self.bounded(self.rate_bps * (1.0 - self.caution(now))) as u64)
+    }
+
+    fn caution(&self, now: Instant) -> f64 {
         let idle = (now - self.last_sample).saturating_sub(IDLE);
-        let caution = (idle.as_secs_f64() / IDLE_DOUBT.as_secs_f64()).min(1.0) / 2.0;
-        Rate::from_bps(self.bounded(self.rate_bps * (1.0 - caution)) as u64)
+        (idle.as_secs_f64() / IDLE_DOUBT.as_secs_f64()).min(1.0) / 2.0
+    }
+
+    /// The path answers again after an outage. Its capacity is what it was, less the caution after so long a silence, until traffic shows
+    /// what it is. Outages without traffic between them do not add up.
+    pub fn resume(&mut self, now: Instant) {
+        let before = *self.before_outage_bps.get_or_insert(self.capacity_bps);
+        self.capacity_bps = self.bounded(before * (1.0 - self.caution(now)));
+        self.rate_bps = self.capacity_bps;
+        (self.meter, self.busy_meter) = (RateMeter::default(), RateMeter::default());
+        (self.room, self.plateau) = (None, None);
     }
 
     /// Bytes that may be in flight: what stops the sender when reports stop.

@@ -216,4 +216,26 @@ mod tests {
         }
         assert_eq!(leave(&mut ingress), Vec::<u32>::new());
     }
+
+    #[test]
+    fn the_place_of_a_vpn_that_sleeps_is_given_to_one_other_whatever_began_anew_meanwhile() {
+        let mut ingress = Ingress::new(IngressConfig::default(), Rng::new(1));
+        let [a, b] = [0, 1].map(|_| ingress.add(Share::default(), profile(10, None)));
+        let arrival = Arrival { flow: FlowId(0), bytes: PACKET, ecn_capable: false };
+        let mut now = Instant::ZERO;
+        ingress.enqueue(now, a, arrival, 0, &mut |_| ());
+        assert!(ingress.head(now, &mut |_| ()).is_some() && ingress.pop(now).is_some());
+        for _ in 0..3 {
+            now += Duration::from_secs(20);
+            assert!(ingress.head(now, &mut |_| ()).is_none());
+            ingress.restart_loops();
+        }
+        ingress.enqueue(now, a, arrival, 1, &mut |_| ());
+        ingress.enqueue(now, b, arrival, 2, &mut |_| ());
+        let mut out = Vec::new();
+        while ingress.head(now, &mut |_| ()).is_some() {
+            out.extend(ingress.pop(now).map(|gone| gone.unit.item));
+        }
+        assert_eq!(out, [1, 2]);
+    }
 }

@@ -25,7 +25,7 @@ mod vpn;
 pub use vpn::{Profile, RETIRE_AFTER, VpnStatus};
 
 use crate::control_loop::{ControlLoop, Credit, Marker, Report};
-use crate::queue::{Arrival, Dequeued, HeadView, QueueCounters};
+use crate::queue::{Arrival, Dequeued, Expiry, HeadView, QueueCounters};
 use crate::service::Share;
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
@@ -223,11 +223,26 @@ impl<T> Ingress<T> {
         Some(unit)
     }
 
+    /// The packet that the last [`Ingress::head`] selected cannot leave now, though a sparse flow's could. Whether another of its VPN is to be
+    /// selected instead.
+    pub fn on_hold(&mut self, now: Instant) -> bool {
+        let this = self.selected.and_then(|slot| self.awake.get_mut(slot as usize));
+        this.is_some_and(|this| this.queue.on_hold(now))
+    }
+
     /// Drops a batch of the VPN for which most packets wait, because somebody else is short of room.
     pub fn shed(&mut self, now: Instant, dropped: &mut impl FnMut(T)) {
         self.selected = None;
         if let Some(this) = self.awake.iter_mut().max_by_key(|this| this.queue.len()) {
             this.queue.shed(now, dropped);
+        }
+    }
+
+    /// Drops the packets that have become too old, of all VPNs.
+    pub fn expire(&mut self, now: Instant, expiry: &impl Fn(&T) -> Expiry, dropped: &mut impl FnMut(T)) {
+        self.selected = None;
+        for this in &mut self.awake {
+            this.queue.expire(now, expiry, dropped);
         }
     }
 
@@ -413,7 +428,8 @@ impl<T> Ingress<T> {
     /// Gives the queue of a VPN back that has long been idle.
     fn retire(&mut self, slot: u32) {
         self.timers.clear(slot);
-        let Some(this) = self.awake.get_mut(slot as usize) else { return };
+        // A place that were free twice would be given to two VPNs.
+        let Some(this) = self.awake.get_mut(slot as usize).filter(|this| !this.is_free()) else { return };
         if let Some(entry) = self.vpns.get_mut(this.vpn.0 as usize) {
             add(&mut entry.counters, this.queue.counters());
             entry.parked = this.control.take();
@@ -427,6 +443,7 @@ impl<T> Ingress<T> {
 fn add(sum: &mut QueueCounters, more: QueueCounters) {
     sum.dropped_full += more.dropped_full;
     sum.dropped_aqm += more.dropped_aqm;
+    sum.dropped_stale += more.dropped_stale;
     sum.marked += more.marked;
 }
 

@@ -181,8 +181,16 @@ impl<T> Awake<T> {
         }
     }
 
+    /// Whether the place is nobody's: its VPN sleeps or was removed.
+    pub fn is_free(&self) -> bool {
+        self.vpn.0 == NONE
+    }
+
     /// When it must be looked at next.
     pub fn next_time(&self) -> Instant {
+        if self.is_free() {
+            return Instant::FAR_FUTURE;
+        }
         let asks = self.control.as_ref().and_then(|control| control.deadline());
         let waits = if let Place::UntilTime(at) = self.place { Some(at) } else { None };
         let retires = (self.place == Place::Empty).then(|| self.used_at + RETIRE_AFTER);
@@ -192,7 +200,7 @@ impl<T> Awake<T> {
     /// Whether it has long been idle and nothing of it is on its way.
     pub fn may_retire(&self, now: Instant) -> bool {
         let on_its_way = self.control.as_ref().is_some_and(|control| control.deadline().is_some());
-        self.place == Place::Empty && !on_its_way && now >= self.used_at + RETIRE_AFTER
+        !self.is_free() && self.place == Place::Empty && !on_its_way && now >= self.used_at + RETIRE_AFTER
     }
 
     /// Nobody's any more.

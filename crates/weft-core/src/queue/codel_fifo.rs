@@ -2,7 +2,7 @@
 
 use super::codel::{Codel, CodelParams};
 use super::fifo::Fifo;
-use super::{Arrival, Dequeued, HeadView, QueueConfig, QueueCounters};
+use super::{Arrival, Dequeued, Expiry, HeadView, QueueConfig, QueueCounters};
 use weft_units::Instant;
 
 /// One FIFO for all flows that drops or marks at the head while the delay stands above the target.
@@ -72,6 +72,11 @@ impl<T> CodelFifo<T> {
     /// Takes the unit that the last [`CodelFifo::head`] selected.
     pub fn pop(&mut self, now: Instant) -> Option<Dequeued<T>> {
         self.fifo.pop(now)
+    }
+
+    /// Drops the units that have become too old.
+    pub fn expire(&mut self, now: Instant, expiry: &impl Fn(&T) -> Expiry, dropped: &mut impl FnMut(T)) {
+        self.counters.dropped_stale += self.fifo.expire(now, expiry, &mut |_, _, item| dropped(item));
     }
 
     /// Units that wait.

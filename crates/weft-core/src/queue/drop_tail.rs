@@ -1,7 +1,7 @@
 //! The plain FIFO: what does not fit is dropped at the tail.
 
 use super::fifo::Fifo;
-use super::{Arrival, Dequeued, HeadView, QueueCounters};
+use super::{Arrival, Dequeued, Expiry, HeadView, QueueCounters};
 use weft_units::Instant;
 
 /// One FIFO for all flows, limited in bytes and units.
@@ -9,12 +9,13 @@ use weft_units::Instant;
 pub struct DropTail<T> {
     fifo: Fifo<T>,
     dropped: u64,
+    stale: u64,
 }
 
 impl<T> DropTail<T> {
     /// An empty queue that holds at most `limit_bytes` and `limit_units`.
     pub fn new(limit_bytes: u64, limit_units: usize) -> DropTail<T> {
-        DropTail { fifo: Fifo::new(limit_bytes, limit_units), dropped: 0 }
+        DropTail { fifo: Fifo::new(limit_bytes, limit_units), dropped: 0, stale: 0 }
     }
 
     /// Changes the limits; what waits already stays.
@@ -46,6 +47,11 @@ impl<T> DropTail<T> {
         self.fifo.pop(now)
     }
 
+    /// Drops the units that have become too old.
+    pub fn expire(&mut self, now: Instant, expiry: &impl Fn(&T) -> Expiry, dropped: &mut impl FnMut(T)) {
+        self.stale += self.fifo.expire(now, expiry, &mut |_, _, item| dropped(item));
+    }
+
     /// Units that wait.
     pub fn len(&self) -> usize {
         self.fifo.len()
@@ -63,7 +69,7 @@ impl<T> DropTail<T> {
 
     /// What was dropped so far.
     pub fn counters(&self) -> QueueCounters {
-        QueueCounters { dropped_full: self.dropped, ..QueueCounters::default() }
+        QueueCounters { dropped_full: self.dropped, dropped_stale: self.stale, ..QueueCounters::default() }
     }
 }
 

@@ -1,7 +1,8 @@
 //! First in, first out, with limits: what every discipline with a single queue is built on.
 
-use super::{Arrival, Dequeued, HeadView};
+use super::{Arrival, Dequeued, Expiry, HeadView};
 use alloc::collections::VecDeque;
+use alloc::vec::Vec;
 use weft_units::{FlowId, Instant};
 
 /// A unit that waits.
@@ -63,6 +64,32 @@ impl<T> Fifo<T> {
         let Waiting { item, since, bytes, flow, marked, .. } = self.units.pop_front()?;
         self.backlog_bytes -= u64::from(bytes);
         Some(Dequeued { item, flow, bytes, sparse: false, mark_ce: marked, sojourn: now.since(since) })
+    }
+
+    /// Takes out the units that have become too old, wherever they stand, and hands them to `gone`.
+    pub(super) fn expire(
+        &mut self,
+        now: Instant,
+        expiry: &impl Fn(&T) -> Expiry,
+        gone: &mut impl FnMut(FlowId, u32, T),
+    ) -> u64 {
+        if self.units.iter().all(|unit| now < expiry(&unit.item).superseded_at) {
+            return 0;
+        }
+        let before = self.units.len();
+        let mut seen: Vec<FlowId> = Vec::new();
+        let mut kept = VecDeque::with_capacity(before);
+        while let Some(unit) = self.units.pop_back() {
+            let is_newest = seen.binary_search(&unit.flow).map_err(|at| seen.insert(at, unit.flow)).is_err();
+            if expiry(&unit.item).has_passed(now, is_newest) {
+                self.backlog_bytes -= u64::from(unit.bytes);
+                gone(unit.flow, unit.bytes, unit.item);
+            } else {
+                kept.push_front(unit);
+            }
+        }
+        self.units = kept;
+        (before - self.units.len()) as u64
     }
 
     pub(super) fn len(&self) -> usize {

@@ -3,6 +3,8 @@
 //! Flows are known by number, so nothing is hashed and no two share a queue. Units of all flows live in one slab; in steady
 //! state nothing is allocated.
 
+mod held;
+
 use super::codel::{Codel, CodelParams};
 use super::{Arrival, Dequeued, HeadView, QueueConfig, QueueCounters};
 use alloc::vec::Vec;
@@ -45,6 +47,8 @@ struct Queue {
     list: List,
     /// Has not used up its first quantum since it was last in no list.
     is_within_quantum: bool,
+    /// When it last became new.
+    new_since: Instant,
     next: u32,
     before: u32,
     codel: Codel,
@@ -57,6 +61,7 @@ const EMPTY: Queue = Queue {
     deficit: 0,
     list: List::None,
     is_within_quantum: false,
+    new_since: Instant::ZERO,
     next: NIL,
     before: NIL,
     codel: Codel::NEW,
@@ -104,6 +109,9 @@ pub struct FqCodel<T> {
     new: Round,
     old: Round,
     selected: Option<(u32, List)>,
+    /// When an old flow's unit last left.
+    old_left_at: Instant,
+    renew_at: Instant,
     backlog_bytes: u64,
     len: usize,
     backlogged: u32,
@@ -121,6 +129,8 @@ impl<T> FqCodel<T> {
             new: Round::EMPTY,
             old: Round::EMPTY,
             selected: None,
+            old_left_at: Instant::ZERO,
+            renew_at: Instant::ZERO,
             backlog_bytes: 0,
             len: 0,
             backlogged: 0,
@@ -141,7 +151,7 @@ impl<T> FqCodel<T> {
             self.queues.resize(id as usize + 1, EMPTY);
         }
         self.append(id, now, arrival, item);
-        self.activate(id);
+        self.activate(now, id);
         while self.over_flow_limit(id) {
             self.drop_for_room(id, dropped);
         }
@@ -175,6 +185,9 @@ impl<T> FqCodel<T> {
     pub fn pop(&mut self, now: Instant) -> Option<Dequeued<T>> {
         let (id, list) = self.selected.take()?;
         let unit = self.remove_head(id)?;
+        if list == List::Old {
+            self.old_left_at = now;
+        }
         self.queues[id as usize].deficit -= i64::from(unit.bytes);
         Some(Dequeued {
             item: unit.item?,
@@ -380,19 +393,22 @@ impl<T> FqCodel<T> {
     /// A queue that got its first unit enters the list of the new flows: if it was in no list, or if it has not used up the
     /// quantum it had then. Without the second a flow that sends little, but more than once a round, would now and then wait
     /// its turn behind the others, for as long as they wait.
-    fn activate(&mut self, id: u32) {
+    fn activate(&mut self, now: Instant, id: u32) {
         let queue = &mut self.queues[id as usize];
         match queue.list {
-            List::None => {
-                queue.deficit = i64::from(self.config.quantum_bytes);
-                queue.is_within_quantum = true;
-                self.enter(id, List::New);
-            }
+            List::None => self.renew(now, id),
             List::Old if queue.head == queue.tail && queue.is_within_quantum && queue.deficit > 0 => {
                 self.enter(id, List::New);
             }
             _ => {}
         }
+    }
+
+    fn renew(&mut self, now: Instant, id: u32) {
+        let queue = &mut self.queues[id as usize];
+        (queue.deficit, queue.is_within_quantum) = (i64::from(self.config.quantum_bytes), true);
+        queue.new_since = now;
+        self.enter(id, List::New);
     }
 
     /// A new flow that ran empty is old for a round, so that it cannot be new again at once (RFC 8290 §4.2).

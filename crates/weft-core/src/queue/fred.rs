@@ -6,7 +6,7 @@
 
 use super::early_drop::{EarlyDrop, RedConfig, Zone};
 use super::fifo::Fifo;
-use super::{Arrival, Dequeued, HeadView, QueueConfig, QueueCounters};
+use super::{Arrival, Dequeued, Expiry, HeadView, QueueConfig, QueueCounters};
 use crate::flow::hash::SeededState;
 use hashbrown::HashMap;
 use weft_units::{FlowId, Instant, Rng};
@@ -149,19 +149,30 @@ impl<T> Fred<T> {
     /// Takes the next unit. Departures count in the average as arrivals do, so that it does not stand still under one-sided loss.
     pub fn pop(&mut self, now: Instant) -> Option<Dequeued<T>> {
         let unit = self.fifo.pop(now)?;
-        if let Some(flow) = self.flows.get_mut(&unit.flow) {
-            flow.units -= 1;
-            flow.bytes -= u64::from(unit.bytes);
-            if flow.units == 0 {
-                self.flows.remove(&unit.flow);
-            }
-        }
+        forget_unit(&mut self.flows, unit.flow, unit.bytes);
+        self.on_departure(now);
+        Some(unit)
+    }
+
+    fn on_departure(&mut self, now: Instant) {
         if self.fifo.len() == 0 {
             self.law.idle(now);
         } else {
             self.law.sample(self.queued(), &self.red);
         }
-        Some(unit)
+    }
+
+    /// Drops the units that have become too old.
+    pub fn expire(&mut self, now: Instant, expiry: &impl Fn(&T) -> Expiry, dropped: &mut impl FnMut(T)) {
+        let flows = &mut self.flows;
+        let expired = self.fifo.expire(now, expiry, &mut |flow, bytes, item| {
+            forget_unit(flows, flow, bytes);
+            dropped(item);
+        });
+        if expired > 0 {
+            self.counters.dropped_stale += expired;
+            self.on_departure(now);
+        }
     }
 
     /// Units that wait.
@@ -192,6 +203,16 @@ impl<T> Fred<T> {
     /// What was dropped and marked so far.
     pub fn counters(&self) -> QueueCounters {
         self.counters
+    }
+}
+
+/// One unit of a flow has left the queue.
+fn forget_unit(flows: &mut HashMap<FlowId, Flow, SeededState>, id: FlowId, bytes: u32) {
+    let Some(flow) = flows.get_mut(&id) else { return };
+    flow.units -= 1;
+    flow.bytes -= u64::from(bytes);
+    if flow.units == 0 {
+        flows.remove(&id);
     }
 }
 

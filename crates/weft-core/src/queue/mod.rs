@@ -4,12 +4,14 @@ pub mod codel;
 pub mod codel_fifo;
 pub mod drop_tail;
 mod early_drop;
+mod expiry;
 mod fifo;
 pub mod fq_codel;
 pub mod fred;
 pub mod red;
 
 pub use early_drop::{Measure, RedConfig};
+pub use expiry::Expiry;
 pub use fred::FredConfig;
 
 use codel_fifo::CodelFifo;
@@ -104,6 +106,8 @@ pub struct QueueCounters {
     pub dropped_aqm: u64,
     /// Units marked by the AQM.
     pub marked: u64,
+    /// Units dropped because they had waited too long ([`FlowQueue::expire`]).
+    pub dropped_stale: u64,
 }
 
 /// The disciplines.
@@ -214,9 +218,19 @@ impl<T> FlowQueue<T> {
         }
     }
 
+    /// Drops the units that have become too old, see [`Expiry`]. No discipline does so by itself.
+    pub fn expire(&mut self, now: Instant, expiry: &impl Fn(&T) -> Expiry, dropped: &mut impl FnMut(T)) {
+        each!(self, q => q.expire(now, expiry, dropped));
+    }
+
     /// Where flows have queues of their own: that of the selected unit lets the others go first, see [`FqCodel::pass_over`].
     pub fn pass_over(&mut self) -> bool {
         if let FlowQueue::FqCodel(q) = self { q.pass_over() } else { false }
+    }
+
+    /// Where flows have queues of their own: the selected unit cannot leave now, see [`FqCodel::on_hold`].
+    pub fn on_hold(&mut self, now: Instant) -> bool {
+        if let FlowQueue::FqCodel(q) = self { q.on_hold(now) } else { false }
     }
 
     /// Selects and takes the next unit.
@@ -268,6 +282,34 @@ mod tests {
             let taken = q.pop(Instant::ZERO).unwrap();
             assert_eq!((seen.flow, peeked), (taken.flow, Some(taken.item)));
             assert!(q.dequeue(Instant::ZERO, &mut |_| ()).is_some() && q.is_empty());
+        }
+    }
+
+    #[test]
+    fn all_disciplines_drop_what_is_too_old_and_keep_the_newest_of_each_flow_for_longer() {
+        let kinds = [QueueKind::FqCodel, QueueKind::DropTail, QueueKind::Codel, QueueKind::Red, QueueKind::Fred];
+        for kind in kinds {
+            let mut q = FlowQueue::new(kind, QueueConfig::default());
+            for n in 0..12_u64 {
+                let arrival = Arrival { flow: FlowId((n % 3) as u16), bytes: 1_500, ecn_capable: false };
+                q.enqueue(Instant::from_millis(n * 10), arrival, n, &mut |_| ());
+            }
+            q.head(Instant::from_millis(111), &mut |_| ());
+            let expiry = |n: &u64| {
+                let born = Instant::from_millis(n * 10);
+                Expiry { superseded_at: born + Duration::from_millis(50), useless_at: born + Duration::from_secs(1) }
+            };
+            let mut gone = alloc::vec::Vec::new();
+            q.expire(Instant::from_millis(115), &expiry, &mut |n| gone.push(n));
+            gone.sort_unstable();
+            assert_eq!(gone, [0, 1, 2, 3, 4, 5, 6], "{kind:?}");
+            gone.clear();
+            q.expire(Instant::from_millis(900), &expiry, &mut |n| gone.push(n));
+            assert_eq!((gone.len(), q.len(), q.backlog_bytes()), (2, 3, 4_500), "{kind:?}");
+            q.expire(Instant::from_millis(1_100), &expiry, &mut |_| ());
+            assert_eq!((q.len(), q.counters().dropped_stale), (1, 11), "{kind:?}");
+            let last = q.dequeue(Instant::from_millis(1_100), &mut |_| ());
+            assert_eq!((last.map(|unit| unit.item), q.is_empty()), (Some(11), true), "{kind:?}");
         }
     }
 }

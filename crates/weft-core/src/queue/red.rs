@@ -3,7 +3,7 @@
 
 use super::early_drop::{EarlyDrop, RedConfig, Zone};
 use super::fifo::Fifo;
-use super::{Arrival, Dequeued, HeadView, QueueConfig, QueueCounters};
+use super::{Arrival, Dequeued, Expiry, HeadView, QueueConfig, QueueCounters};
 use weft_units::{Instant, Rng};
 
 /// One FIFO for all flows under RED.
@@ -80,6 +80,14 @@ impl<T> Red<T> {
             self.law.idle(now);
         }
         Some(unit)
+    }
+
+    /// Drops the units that have become too old.
+    pub fn expire(&mut self, now: Instant, expiry: &impl Fn(&T) -> Expiry, dropped: &mut impl FnMut(T)) {
+        self.counters.dropped_stale += self.fifo.expire(now, expiry, &mut |_, _, item| dropped(item));
+        if self.fifo.len() == 0 {
+            self.law.idle(now);
+        }
     }
 
     /// Units that wait.

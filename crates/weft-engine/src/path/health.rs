@@ -4,8 +4,8 @@
 //! traffic goes there, while probes confirm or clear it. What it has in flight otherwise is repeated once it is down. With it the
 //! link's other paths become suspect, so that none takes over unheard.
 //!
-//! A path that was down carries again with its first answer. One that falls again within ten minutes is *on probation* first: it
-//! must answer for two seconds, twice as long for each further fall, and carries only where nothing better does.
+//! A path that was down carries again with its first answer. One that falls again within ten minutes is *on probation* first: until
+//! it has answered for two seconds, twice as long for each further fall, sparse flows prefer the other paths. Bulk uses it meanwhile.
 
 use crate::PathState;
 use weft_units::planted::{self, Fault};
@@ -14,7 +14,10 @@ use weft_units::{Duration, Instant};
 const DEGRADE_ABOVE: f64 = 0.08;
 const RESTORE_BELOW: f64 = 0.04;
 const RESTORE_AFTER: Duration = Duration::from_secs(2);
+/// Interval of probes on a down path that is wanted. It bounds how long a link that is back stays unused: 100 ms and a round trip.
+/// A probe and its answer are about 150 bytes, so that they take 12 kbit/s.
 const DOWN_PROBE_MIN: Duration = Duration::from_millis(100);
+/// Interval to which the probes of a down path back off while the other paths suffice, or no packets come.
 const DOWN_PROBE_MAX: Duration = Duration::from_secs(1);
 const OPENING_PROBE_MIN: Duration = Duration::from_millis(200);
 const OPENING_PROBE_MAX: Duration = Duration::from_secs(5);
@@ -37,6 +40,8 @@ pub(crate) struct Health {
     state: PathState,
     cause: &'static str,
     next_probe: Instant,
+    /// When the last probe left.
+    probed_at: Instant,
     probe_interval: Duration,
     probes: u32,
     /// So many unanswered probes confirm a suspicion.
@@ -56,6 +61,7 @@ impl Health {
             state: PathState::Opening,
             cause: "new",
             next_probe: now,
+            probed_at: Instant::ZERO,
             probe_interval: OPENING_PROBE_MIN,
             probes: 0,
             probes_to_confirm: 0,
@@ -85,7 +91,7 @@ impl Health {
         matches!(self.state, PathState::Good | PathState::Degraded)
     }
 
-    /// Answers again after it fell repeatedly: to be used where nothing better answers.
+    /// Answers again after it fell repeatedly: sparse flows prefer other paths.
     pub(crate) fn is_on_probation(&self) -> bool {
         self.trusted_at.is_some()
     }
@@ -206,9 +212,11 @@ impl Health {
         self.next_probe = now + DOWN_PROBE_MIN;
     }
 
-    /// When the next probe should leave.
-    pub(crate) fn next_probe(&self) -> Instant {
-        self.next_probe
+    /// When the next probe should leave. A path that carries nothing is probed often while it `is_wanted`: no other path answers, or
+    /// packets wait that the others cannot carry.
+    pub(crate) fn next_probe(&self, is_wanted: bool) -> Instant {
+        let is_out = matches!(self.state, PathState::Opening | PathState::Down);
+        if is_wanted && is_out { self.next_probe.min(self.probed_at + DOWN_PROBE_MIN) } else { self.next_probe }
     }
 
     /// Probes sent since the last answer.
@@ -224,8 +232,15 @@ impl Health {
     }
 
     /// A probe was due and leaves now. A suspect path that left its probes unanswered goes down.
-    pub(crate) fn on_probe_sent(&mut self, now: Instant, keepalive: Duration, confirm: Duration) -> Change {
+    pub(crate) fn on_probe_sent(
+        &mut self,
+        now: Instant,
+        keepalive: Duration,
+        confirm: Duration,
+        is_wanted: bool,
+    ) -> Change {
         self.probes += 1;
+        self.probed_at = now;
         let change = match self.state {
             PathState::Suspect if self.probes > self.probes_to_confirm => {
                 self.fall(now);
@@ -243,9 +258,10 @@ impl Health {
                 None
             }
             PathState::Down => {
-                self.probe_interval = (self.probe_interval * 3 / 2).clamp(DOWN_PROBE_MIN, DOWN_PROBE_MAX);
+                let longer = (self.probe_interval * 3 / 2).clamp(DOWN_PROBE_MIN, DOWN_PROBE_MAX);
+                self.probe_interval = if is_wanted { DOWN_PROBE_MIN } else { longer };
                 if planted::is(Fault::DownPathNotProbed) {
-                    self.next_probe = Instant::FAR_FUTURE;
+                    (self.next_probe, self.probed_at) = (Instant::FAR_FUTURE, Instant::FAR_FUTURE);
                     return None;
                 }
                 None
@@ -280,17 +296,34 @@ mod tests {
         assert!(h.on_silence(now, now, Duration::from_millis(40), 3).is_some());
         assert_eq!(h.state(), PathState::Suspect);
         while h.state() == PathState::Suspect {
-            now = h.next_probe();
-            h.on_probe_sent(now, KEEPALIVE, CONFIRM);
+            now = h.next_probe(false);
+            h.on_probe_sent(now, KEEPALIVE, CONFIRM, false);
         }
         assert_eq!(h.state(), PathState::Down);
         assert!(now < Instant::from_millis(1100), "{now:?}");
         for _ in 0..20 {
-            now = h.next_probe();
-            h.on_probe_sent(now, KEEPALIVE, CONFIRM);
+            now = h.next_probe(false);
+            h.on_probe_sent(now, KEEPALIVE, CONFIRM, false);
         }
-        assert!(h.next_probe() - now <= DOWN_PROBE_MAX);
+        assert!(h.next_probe(false) - now <= DOWN_PROBE_MAX);
         assert_eq!(h.on_confirmed(now, now, KEEPALIVE), Some("answers again"));
+    }
+
+    #[test]
+    fn a_down_path_is_probed_often_while_it_is_wanted() {
+        let mut now = Instant::from_millis(1000);
+        let mut h = good(now);
+        h.on_link_down(now, "unplugged");
+        for _ in 0..20 {
+            now = h.next_probe(false);
+            h.on_probe_sent(now, KEEPALIVE, CONFIRM, false);
+        }
+        assert_eq!(h.next_probe(false) - now, DOWN_PROBE_MAX);
+        for _ in 0..20 {
+            assert_eq!(h.next_probe(true) - now, DOWN_PROBE_MIN);
+            now = h.next_probe(true);
+            h.on_probe_sent(now, KEEPALIVE, CONFIRM, true);
+        }
     }
 
     #[test]
@@ -316,8 +349,8 @@ mod tests {
     fn time_to_trust(h: &mut Health, now: &mut Instant) -> Duration {
         let since = *now;
         while h.is_on_probation() {
-            *now = (*now).max(h.next_probe());
-            h.on_probe_sent(*now, KEEPALIVE, CONFIRM);
+            *now = (*now).max(h.next_probe(false));
+            h.on_probe_sent(*now, KEEPALIVE, CONFIRM, false);
             h.on_confirmed(*now, *now, KEEPALIVE);
         }
         *now - since

@@ -180,7 +180,7 @@ impl Peer {
                 }
             }
             Frame::Vpn { vpn, index: receiver, wants_index } => {
-                self.on_vpn(cx, datagram.opened.key, vpn, receiver, wants_index);
+                self.on_vpn(cx, index, datagram.opened.key, vpn, receiver, wants_index);
             }
             Frame::LoopMarker { vpn, marker } => self.on_marker(cx, at, vpn, marker),
             Frame::LoopReport { vpn, ref report } => self.on_loop_report(cx, vpn, report),
@@ -192,8 +192,8 @@ impl Peer {
         }
     }
 
-    /// The peer says, in a datagram under `key`, how it is addressed in a VPN, or that it takes nothing of it.
-    fn on_vpn(&mut self, cx: &mut Context<'_>, key: u32, vpn: VpnId, receiver: u32, wants_index: bool) {
+    /// The peer says, in a datagram under `key` on the path at `index`, how it is addressed in a VPN, or that it takes nothing of it.
+    fn on_vpn(&mut self, cx: &mut Context<'_>, index: usize, key: u32, vpn: VpnId, receiver: u32, wants_index: bool) {
         let is_member = cx.vpns.has_member(vpn, self.id);
         if is_member && receiver != 0 {
             cx.sessions.set_vpn_index(self.id, key, vpn, receiver);
@@ -202,6 +202,7 @@ impl Peer {
             for (arrival, segment) in self.openings.answered(vpn, is_open) {
                 self.push_to_queue(cx, arrival, segment);
             }
+            self.drop_stale(cx);
         } else if is_member {
             for (_, segment) in self.openings.refused(cx.now, vpn) {
                 self.drop_closed(cx, segment);
@@ -209,7 +210,7 @@ impl Peer {
         }
         if wants_index {
             self.openings.tell(if is_member { News::Answer(vpn) } else { News::Refuse(vpn) });
-            self.announce_vpns();
+            self.announce_vpns(Some(index));
         }
     }
 
@@ -358,7 +359,7 @@ impl Peer {
         self.count_in_loop(vpn, inner, len, ce);
         if vpn != VpnId::DEFAULT && !cx.vpns.has_member(vpn, self.id) {
             self.openings.tell(News::Refuse(vpn));
-            self.announce_vpns();
+            self.announce_vpns(None);
         }
     }
 

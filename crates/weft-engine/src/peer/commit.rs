@@ -32,7 +32,8 @@ const MOST_PASSES: u32 = 64;
 impl Peer {
     /// Moves units to paths until the scheduler holds back or nothing waits that may leave.
     pub(super) fn commit(&mut self, cx: &mut Context<'_>) {
-        if !self.way_in.is_ready() && self.way_in.deadline().is_none_or(|at| at > cx.now) {
+        self.watch_outage(cx);
+        if !self.is_reachable() || !self.way_in.is_ready() && self.way_in.deadline().is_none_or(|at| at > cx.now) {
             return;
         }
         self.grant_loops(cx.now);
@@ -61,7 +62,7 @@ impl Peer {
         }
         let choice = self.scheduler.pick(cx.now, &self.views, UnitView { bytes, flow_hash: hash, urgent });
         if matches!(choice, Choice::Hold | Choice::NoPath) {
-            return choice == Choice::Hold && self.pass_over(passes);
+            return choice == Choice::Hold && (self.pass_over(passes) || !sparse && self.way_in.on_hold(cx.now));
         }
         let Some((taken, marker)) = self.way_in.pop(cx.now) else { return false };
         let mut segment = taken.item;
@@ -193,7 +194,8 @@ impl Peer {
             seq,
             urgent,
             marker,
-            deadline: now + late_after,
+            // A wait before counts, but for one repeat's time.
+            deadline: (segment.born + late_after).max(now + self.hold_announced.max(DEADLINE_MIN)),
             arrived: 0,
             repeating: false,
             repeats: 0,

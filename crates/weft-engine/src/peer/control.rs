@@ -2,10 +2,10 @@
 
 use super::sense::write_chirped;
 use super::{Context, Peer};
+use crate::Transmit;
 use crate::config::Bundle;
 use crate::path::{Path, REPORT_INTERVAL, Sent};
 use crate::vpn::News;
-use crate::{PathState, Transmit};
 use weft_core::sense::ReceiveLog;
 use weft_units::{Duration, FlowId, FlowSeq, Instant};
 use weft_wire::frame::{Arrivals, Frame, FrameWriter};
@@ -168,6 +168,11 @@ impl Peer {
     /// What the peer need not wait for, in what room is left: there may be more of it than of all else. True if there was something.
     fn write_skips(&mut self, index: usize, writer: &mut FrameWriter<'_>) -> bool {
         let before = writer.len();
+        if !self.paths[index].health.answers() {
+            // It is needed by the first packets after the outage. A probe may well be lost.
+            self.paths[index].pending.skips = false;
+            return false;
+        }
         while let Some(&(flow, first)) = self.skips.front() {
             let count = run_length(&self.skips, flow, first);
             if writer.write(&Frame::Skip { flow, first, count }).is_err() {
@@ -198,8 +203,8 @@ impl Peer {
                 continue;
             }
             path.log.on_report_sent(now);
-            let own = path.link_up && (path.health.answers() || path.state() == PathState::Opening);
-            if own || fastest.is_none() {
+            // Also where it does not answer here: it is heard, so it may be back, and the fastest may be dead without its being known.
+            if path.link_up {
                 path.pending.reports |= 1 << index;
             }
             if let Some(fastest) = fastest {
@@ -208,11 +213,10 @@ impl Peer {
         }
     }
 
-    /// The healthiest path with the least round-trip time.
+    /// The healthiest path with the least round-trip time; one on probation only where there is no other.
     pub(crate) fn fastest_path(&self) -> Option<usize> {
-        (0..self.paths.len())
-            .filter(|i| self.paths[*i].is_usable())
-            .min_by_key(|i| (self.paths[*i].state(), self.paths[*i].rtt().smoothed()))
+        let rank = |path: &Path| (path.state(), path.health.is_on_probation(), path.rtt().smoothed());
+        (0..self.paths.len()).filter(|i| self.paths[*i].is_usable()).min_by_key(|i| rank(&self.paths[*i]))
     }
 }
 

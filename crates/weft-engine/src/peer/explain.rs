@@ -1,6 +1,6 @@
 //! Which paths a flow takes, and why: a copy of the scheduler is asked.
 
-use super::standby::rank;
+use super::standby::relieves;
 use super::{Peer, view};
 use crate::PathState;
 use crate::explain::{Explanation, FlowPattern, KnownFlow, PathReason};
@@ -106,9 +106,9 @@ impl Peer {
     fn views_without(&self, now: Instant, failed: &[usize]) -> Vec<PathView> {
         let stays = |(at, path): &(usize, &Path)| !failed.contains(at) && path.carries();
         let all = || self.paths.iter().enumerate();
-        let best = all().filter(stays).filter(|(_, path)| path.health.answers()).map(|(_, path)| rank(path)).min();
+        let is_relieved = all().filter(stays).any(|(_, path)| path.health.answers() && relieves(path));
         let is_usable = |(at, path): (usize, &Path)| {
-            stays(&(at, path)) && path.health.is_usable() && best.is_none_or(|best| rank(path) <= best)
+            stays(&(at, path)) && path.health.is_usable() && !(is_relieved && path.standby)
         };
         let single = |(_, path): &(usize, &Path)| (path.health.answers(), path.rate.capacity().map_or(0, |c| c.bps()));
         let only = if self.bundles() { None } else { all().filter(|each| is_usable(*each)).max_by_key(single) };
@@ -132,11 +132,13 @@ impl Peer {
             PathState::Opening => "it has not answered yet",
             PathState::Down => "it is down, and probed",
             _ if !path.active => "only tried: another path of its link is used",
-            _ if path.spare && path.health.is_on_probation() => "it fell repeatedly and must prove itself first",
             _ if path.spare => "it stands by while a path that was asked for answers",
             PathState::Suspect if !sparse && !bulk => "silent: taken only where nothing else answers",
             PathState::Suspect => "silent, but nothing else answers",
             _ if sparse && by_arrival => "a packet arrives first by it",
+            _ if bulk && by_arrival && path.health.is_on_probation() => {
+                "fell repeatedly: for bulk until it proves itself"
+            }
             _ if bulk && by_arrival => "worth its delay to bulk",
             _ if by_arrival && self.bundles() => "too late beside the others for what it would add",
             _ if sparse || bulk => "the schedule includes it",

@@ -11,7 +11,7 @@ use weft_core::pool::BufId;
 use weft_core::queue::Arrival;
 use weft_units::{FlowId, VpnId};
 use weft_wire::ecn::{DscpModel, encapsulate};
-use weft_wire::ip::{Ecn, IpView, TcpOption, clamp_mss};
+use weft_wire::ip::{Ecn, IpView, TcpOption, clamp_mss, protocol};
 use weft_wire::super_packet::SuperPacket;
 use weft_wire::virtio::VNET_HEADER_LEN;
 
@@ -54,7 +54,9 @@ impl Peer {
         }
         let tos = outer_tos(self.config.policy.dscp, inner_tos);
         let flow_hash = self.flows.hash(&key);
-        let mut first = Segment { buf, vpn, flow, shape, number: 0, serial, tos, marked: false, born: now, flow_hash };
+        let is_tcp = key.key.protocol == protocol::TCP;
+        let mut first =
+            Segment { buf, vpn, flow, shape, number: 0, serial, tos, marked: false, born: now, is_tcp, flow_hash };
         if signals && let Some((buf, shape)) = self.signal_out(cx, flow, buf, &mut first.shape) {
             self.queue_segments(cx, Segment { buf, shape, serial: serial ^ OF_ITS_OWN, ..first }, inner_tos);
         }

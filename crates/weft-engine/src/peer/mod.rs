@@ -8,6 +8,7 @@ mod grants;
 mod ingress;
 mod loops;
 mod opening_paths;
+mod outage;
 mod overlay;
 mod probes;
 mod recovery;
@@ -46,6 +47,7 @@ use core::net::SocketAddr;
 use grants::Grants;
 use loops::Loops;
 use opening_paths::Attempts;
+use outage::Outage;
 use overlay::OverlayMail;
 use tidings::Tidings;
 use way_in::WayIn;
@@ -143,6 +145,7 @@ pub(crate) struct Peer {
     attempts: Attempts,
     pub(crate) flows: FlowTable<VpnFlow>,
     way_in: WayIn,
+    outage: Option<Outage>,
     loops: Loops,
     /// While there are loops that go by grants.
     grants: Option<Box<Grants>>,
@@ -194,6 +197,7 @@ impl Peer {
             id,
             scheduler: scheduler(&config, rng.split(1)),
             way_in: WayIn::new(queue_kind(config.policy.queue)),
+            outage: None,
             loops: Loops::new(rng.split(2).next_u64()),
             grants: None,
             rng: rng.split(3),

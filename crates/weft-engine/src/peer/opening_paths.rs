@@ -240,7 +240,8 @@ impl Peer {
     pub(super) fn try_next_address(&mut self, cx: &mut Context<'_>, index: usize) {
         let path = &self.paths[index];
         let is_silent = matches!(path.state(), PathState::Opening | PathState::Down);
-        if !is_silent || !path.ours || !path.link_up || path.barred || path.health.next_probe() > cx.now {
+        let probe_at = path.health.next_probe(self.wants(path, cx.now));
+        if !is_silent || !path.ours || !path.link_up || path.barred || probe_at > cx.now {
             return;
         }
         let has_answered = path.state() == PathState::Down && path.rtt().is_known();

@@ -1,5 +1,6 @@
 //! Selective repeat on the hop.
 
+use super::outage::stale_at;
 use super::{Context, Peer};
 use crate::PathState;
 use crate::config::Recovery;
@@ -69,7 +70,10 @@ impl Peer {
                     self.push(now, pool, index, lane, id);
                 }
             }
-            _ if now < unit.deadline => return true,
+            _ if now < unit.deadline.min(stale_at(&unit.segment)) => {
+                self.units.limit_deadline(id, stale_at(&unit.segment));
+                return true;
+            }
             _ => self.abandon(now, id, pool),
         }
         self.units.release(id, pool);

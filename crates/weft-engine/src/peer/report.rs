@@ -27,6 +27,7 @@ impl Peer {
             if path.state() == PathState::Down {
                 // Probes lost while it was down say nothing about the path as it is now.
                 (sample.lost_packets, sample.lost_bytes) = (0, 0);
+                path.rate.resume(now);
             }
             let keepalive = path.keepalive(true);
             let (probes, bytes) = path.mtu.take_lost_probes();
@@ -58,10 +59,13 @@ impl Peer {
         let keepalive = self.paths[index].keepalive(true);
         self.paths[index].health.on_traffic(cx.now, keepalive);
         self.paths[index].pending.policy |= self.paths[index].ours;
+        // The peer still waits for what was given up while no path could tell it.
+        self.paths[index].pending.skips |= !self.skips.is_empty();
+        self.openings.hurry(cx.now);
         self.log_path(cx.events, index, cause);
     }
 
-    fn has_path_in_use(&self, link: LinkId) -> bool {
+    pub(super) fn has_path_in_use(&self, link: LinkId) -> bool {
         self.paths.iter().any(|p| p.link == link && p.active && p.health.is_usable())
     }
 

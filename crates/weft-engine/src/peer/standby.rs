@@ -1,29 +1,27 @@
-//! Paths that stand by: over relays nobody asked for, or after they fell again and again, they are kept measured, and carry data
-//! while nothing better answers.
+//! Paths that stand by: routes over relays that nobody asked for. They are kept measured, and carry data while no steady path that was
+//! asked for answers.
 
 use super::recovery::Rescue;
 use super::{Context, Peer};
 use crate::path::Path;
 use weft_wire::frame::{Frame, FrameWriter};
 
-/// What is trusted comes before what is on probation, and within that what was asked for before what only stands by.
-pub(super) type Rank = (bool, bool);
-
-pub(super) fn rank(path: &Path) -> Rank {
-    (path.health.is_on_probation(), path.standby)
+/// Whether this path, while it answers, lets those that stand by rest. One on probation does not: sparse flows need a steady path.
+pub(super) fn relieves(path: &Path) -> bool {
+    !path.standby && !path.health.is_on_probation()
 }
 
 impl Peer {
-    /// A path is spare as long as a better one answers.
+    /// A path that stands by is spare as long as a better one answers.
     pub(super) fn choose_spares(&mut self, cx: &mut Context<'_>) {
-        if !self.paths.iter().any(|path| path.spare || rank(path) != Rank::default()) {
+        if !self.paths.iter().any(|path| path.spare || path.standby) {
             return;
         }
-        let answering = self.paths.iter().filter(|path| path.carries() && path.health.answers());
-        let best = answering.map(rank).min();
+        let mut answering = self.paths.iter().filter(|path| path.carries() && path.health.answers());
+        let is_relieved = answering.any(relieves);
         for index in 0..self.paths.len() {
             let path = &mut self.paths[index];
-            let is_spare = best.is_some_and(|best| rank(path) > best);
+            let is_spare = is_relieved && path.standby;
             let was_spare = core::mem::replace(&mut path.spare, is_spare);
             if is_spare && !was_spare {
                 self.rescue_path(cx, index, Rescue::Spared);

@@ -25,6 +25,7 @@ impl Peer {
     }
 
     pub(crate) fn on_timeout(&mut self, cx: &mut Context<'_>) {
+        self.watch_outage(cx);
         if !self.is_established() {
             return;
         }
@@ -55,13 +56,17 @@ impl Peer {
     /// Asks for the VPNs that packets wait for.
     fn open_vpns(&mut self, cx: &mut Context<'_>) {
         if self.openings.on_time(cx.now, dropping(cx, &mut self.totals.queue_drops)) {
-            self.announce_vpns();
+            self.announce_vpns(None);
         }
     }
 
-    /// What is to be told of VPNs leaves by the fastest path.
-    pub(super) fn announce_vpns(&mut self) {
-        if let Some(path) = self.fastest_path().and_then(|fastest| self.paths.get_mut(fastest)) {
+    /// News of VPNs leave by the fastest path that answers, else by the path `heard_on`, which may be back, else with a probe.
+    pub(super) fn announce_vpns(&mut self, heard_on: Option<usize>) {
+        let fastest = self.fastest_path();
+        let answering = fastest.filter(|index| self.paths[*index].health.answers());
+        let probed = || self.paths.iter().position(|path| path.pending.ping.is_some());
+        let index = answering.or(heard_on).or(fastest).or_else(probed);
+        if let Some(path) = index.and_then(|index| self.paths.get_mut(index)) {
             path.pending.vpns = true;
         }
     }
@@ -111,18 +116,21 @@ impl Peer {
     }
 
     fn probe(&mut self, cx: &mut Context<'_>, index: usize) {
-        let busy = self.is_busy(cx.now);
+        let (busy, is_wanted) = (self.is_busy(cx.now), self.wants(&self.paths[index], cx.now));
         let path = &mut self.paths[index];
         if !path.link_up
             || path.barred
-            || path.health.next_probe() > cx.now
+            || path.health.next_probe(is_wanted) > cx.now
             || (!path.ours && path.health.state() == PathState::Opening)
         {
             return;
         }
         let (keepalive, confirm) = (path.keepalive(busy), path.suspect_after());
-        let change = path.health.on_probe_sent(cx.now, keepalive, confirm);
+        let change = path.health.on_probe_sent(cx.now, keepalive, confirm, is_wanted);
         path.pending.ping.get_or_insert(self.next_token);
+        if is_wanted {
+            self.openings.hurry(cx.now);
+        }
         path.pending.hold |= path.is_usable();
         path.pending.policy |= path.ours && path.active;
         self.next_token = self.next_token.wrapping_add(1);
@@ -232,10 +240,11 @@ impl Peer {
 
     /// When something is next to be done without input.
     pub(crate) fn next_timeout(&self, now: Instant) -> Option<Instant> {
+        let outage = self.outage_deadline(now);
         if !self.is_established() {
-            return None;
+            return outage;
         }
-        let paths = self.paths.iter().filter_map(|p| path_timeout(p, now)).min();
+        let paths = self.paths.iter().filter_map(|p| path_timeout(p, now, self.wants(p, now))).min();
         let waits = [
             self.hole_deadline(),
             self.joins.next_deadline(),
@@ -244,12 +253,13 @@ impl Peer {
             self.held_back_until(now),
             self.loops_deadline(),
             self.tidings.deadline(),
+            outage,
         ];
         waits.into_iter().flatten().chain(paths).min()
     }
 }
 
-fn path_timeout(path: &Path, now: Instant) -> Option<Instant> {
+fn path_timeout(path: &Path, now: Instant, is_wanted: bool) -> Option<Instant> {
     let report = path.log.report_due(REPORT_INTERVAL).filter(|_| !planted::is(Fault::ReportTimerNotSet));
     if !path.link_up {
         // What arrived before is reported by another path.
@@ -259,7 +269,7 @@ fn path_timeout(path: &Path, now: Instant) -> Option<Instant> {
         return Some(now);
     }
     let may_probe = !path.barred && (path.ours || path.health.state() != PathState::Opening);
-    let probe = may_probe.then(|| path.health.next_probe());
+    let probe = may_probe.then(|| path.health.next_probe(is_wanted));
     let sensing = path.sensing.deadline();
     let judged = path.active && !path.barred && path.health.answers();
     let threshold = path.suspect_after();

@@ -10,6 +10,10 @@ use weft_units::{Duration, Instant, Rate};
 /// Schedules that do not look at backlogs keep at most this much on a path, so that a full path holds the others back soon.
 const SHALLOW: Duration = Duration::from_millis(1);
 
+/// How much later an urgent unit is taken to arrive on a path on probation, in microseconds. Derived: the longest silence before a path
+/// is suspect (`liveness::CEILING`), so that a steady path is preferred unless it is slower than a fall would be.
+const UNSTEADY_US: i64 = 1_000_000;
+
 /// The measured weight of a path while none has carried anything yet.
 const UNSEEN: u32 = 100;
 
@@ -91,9 +95,12 @@ fn delay_us(path: &Path, origin: Option<u32>) -> i64 {
 }
 
 /// Where much is lost a repeat counts in full for what somebody waits for: it is better off elsewhere, while bulk is worth its share.
+/// So does the next fall of a path on probation.
 fn late_us(path: &Path) -> i64 {
     let rtt_us = path.rtt().smoothed().as_micros() as f64;
-    if path.state() == PathState::Degraded { ((1.0 - path.loss().fraction()) * rtt_us) as i64 } else { 0 }
+    let repeat_us =
+        if path.state() == PathState::Degraded { ((1.0 - path.loss().fraction()) * rtt_us) as i64 } else { 0 };
+    repeat_us + if path.health.is_on_probation() { UNSTEADY_US } else { 0 }
 }
 
 /// How long the units before a new bulk unit may take where the schedule does not look at backlogs.

@@ -10,7 +10,7 @@ use weft_core::control_loop::explicit_rate::{Ask, Grant};
 use weft_core::control_loop::{ControlLoop, LoopConfig, Marker, Report};
 use weft_core::flow::hash::SeededState;
 use weft_core::ingress::{Ingress, IngressConfig, Profile, VpnNo, VpnStatus};
-use weft_core::queue::{Arrival, Dequeued, FlowQueue, HeadView, QueueConfig, QueueKind};
+use weft_core::queue::{Arrival, Dequeued, Expiry, FlowQueue, HeadView, QueueConfig, QueueKind};
 use weft_core::service::Share;
 use weft_units::{Duration, FlowId, Instant, Rng, VpnId};
 
@@ -105,6 +105,14 @@ impl WayIn {
         }
     }
 
+    /// The one that [`WayIn::head`] selected cannot leave now, though one of a sparse flow could. Whether there is another to select instead.
+    pub(super) fn on_hold(&mut self, now: Instant) -> bool {
+        match self {
+            WayIn::Alone(queue) => queue.on_hold(now),
+            WayIn::Shared(shared) => shared.ingress.on_hold(now),
+        }
+    }
+
     /// Takes the one that [`WayIn::head`] selected, which does not leave.
     pub(super) fn discard(&mut self, now: Instant) -> Option<Dequeued<Segment>> {
         match self {
@@ -118,6 +126,19 @@ impl WayIn {
         match self {
             WayIn::Alone(queue) => queue.shed(now, dropped),
             WayIn::Shared(shared) => shared.ingress.shed(now, dropped),
+        }
+    }
+
+    /// Drops what has waited too long.
+    pub(super) fn expire(
+        &mut self,
+        now: Instant,
+        expiry: &impl Fn(&Segment) -> Expiry,
+        dropped: &mut impl FnMut(Segment),
+    ) {
+        match self {
+            WayIn::Alone(queue) => queue.expire(now, expiry, dropped),
+            WayIn::Shared(shared) => shared.ingress.expire(now, expiry, dropped),
         }
     }
 

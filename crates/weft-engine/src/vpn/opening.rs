@@ -166,6 +166,15 @@ impl Openings {
         }
     }
 
+    /// Makes the questions for which packets wait due at once: those before were probably lost.
+    pub(crate) fn hurry(&mut self, now: Instant) {
+        for (vpn, opening) in self.by_vpn.iter_mut().filter(|(_, opening)| !opening.waiting.is_empty()) {
+            self.by_time.remove(&(opening.due, *vpn));
+            opening.due = opening.due.min(now);
+            self.by_time.insert((opening.due, *vpn));
+        }
+    }
+
     /// Forgets everything; gives what waited.
     pub(crate) fn clear(&mut self, mut given_up: impl FnMut(Segment)) {
         for opening in core::mem::take(self).by_vpn.into_values() {

@@ -3,7 +3,7 @@
 use super::Sessions;
 use crate::error::InitiateError;
 use crate::timers::{Attempt, RETRY_INTERVAL};
-use weft_units::{Instant, PeerId};
+use weft_units::{Duration, Instant, PeerId};
 
 /// What the owner of the table has to do, or to know.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -37,6 +37,16 @@ impl Sessions {
         }
         self.refresh_timeout();
         Ok(())
+    }
+
+    /// Makes the next initiation of an attempt under way due `interval` after its last one, or at once if that was longer ago: packets
+    /// wait for the session. Starts no attempt, and does not interrupt one in which the peer's own initiation goes first.
+    pub fn hurry(&mut self, now: Instant, peer: PeerId, interval: Duration) {
+        let peer = self.peers.get_mut(usize::from(peer.0)).and_then(Option::as_mut);
+        if let Some(attempt) = peer.and_then(|peer| peer.attempt.as_mut()) {
+            attempt.hurry(now, interval);
+            self.refresh_timeout();
+        }
     }
 
     /// Whether an attempt to get a new key is under way.

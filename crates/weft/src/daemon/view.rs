@@ -122,7 +122,7 @@ pub fn vpn_member(member: &MemberSnapshot) -> VpnMember {
         queue_bytes: entry.map_or(0, |entry| entry.queued_bytes),
         sent_packets: entry.map_or(0, |entry| entry.sent_packets),
         sent_bytes: entry.map_or(0, |entry| entry.sent_bytes),
-        dropped_full: entry.map_or(0, |entry| entry.counters.dropped_full),
+        dropped_full: entry.map_or(0, |entry| entry.counters.dropped_full + entry.counters.dropped_stale),
         dropped_aqm: entry.map_or(0, |entry| entry.counters.dropped_aqm),
         marked: entry.map_or(0, |entry| entry.counters.marked),
         control: entry.and_then(|entry| entry.control).map(|control| VpnLoop {

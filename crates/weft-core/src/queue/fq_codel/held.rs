@@ -1,0 +1,132 @@
+//! What time brings to units that cannot leave: sparse flows become new again, and what is too old is dropped.
+
+use super::{FqCodel, List, NIL};
+use crate::queue::Expiry;
+use weft_units::{Duration, Instant};
+
+/// While the old flows have been held for so long, rounds stand still, and time takes their place. Tuned: longer than a scheduler holds bulk
+/// back in steady state (5 ms, or a packet at 1 Mbit/s), and no more than a sparse flow can bear.
+const STALLED_AFTER: Duration = Duration::from_millis(20);
+/// Time after which a flow may be new again while rounds stand still. Derived: a quantum (RFC 8290) each 100 ms is 121 kbit/s, which suffices for a
+/// call by G.711 (87 kbit/s with headers); what asks for more is no sparse flow.
+const NEW_AGAIN_AFTER: Duration = Duration::from_millis(100);
+/// Interval at which held flows are looked through meanwhile.
+const RENEW_EVERY: Duration = Duration::from_millis(5);
+
+impl<T> FqCodel<T> {
+    /// The unit that the last [`FqCodel::head`] selected cannot leave now, though one of a sparse flow could. A new flow is old then, behind
+    /// which the others would wait. If old ones have been held for a while, those of less than a quantum each 100 ms become new again, which
+    /// else would take the end of a round. Whether there is another unit to select.
+    pub fn on_hold(&mut self, now: Instant) -> bool {
+        match self.selected {
+            Some((id, List::New)) => {
+                self.selected = None;
+                self.queues[id as usize].is_within_quantum = false;
+                self.enter(id, List::Old);
+                true
+            }
+            Some((_, List::Old)) => self.renew_thin(now),
+            _ => false,
+        }
+    }
+
+    fn renew_thin(&mut self, now: Instant) -> bool {
+        if now - self.old_left_at < STALLED_AFTER || now < self.renew_at {
+            return false;
+        }
+        self.renew_at = now + RENEW_EVERY;
+        let (mut id, mut is_any) = (self.old.first, false);
+        while let Some(queue) = self.queues.get(id as usize) {
+            let (next, is_thin) = (queue.next, queue.bytes <= u64::from(self.config.quantum_bytes));
+            if queue.head != NIL && is_thin && now - queue.new_since >= NEW_AGAIN_AFTER {
+                self.renew(now, id);
+                is_any = true;
+            }
+            id = next;
+        }
+        if is_any {
+            self.selected = None;
+        }
+        is_any
+    }
+
+    /// Drops the units that have become too old.
+    pub fn expire(&mut self, now: Instant, expiry: &impl Fn(&T) -> Expiry, dropped: &mut impl FnMut(T)) {
+        for first in [self.new.first, self.old.first] {
+            let mut id = first;
+            while let Some(queue) = self.queues.get(id as usize) {
+                let next = queue.next;
+                self.expire_flow(now, id, expiry, dropped);
+                id = next;
+            }
+        }
+    }
+
+    /// The units of a flow wait in the order of their age, so that its head is the first to go.
+    fn expire_flow(&mut self, now: Instant, id: u32, expiry: &impl Fn(&T) -> Expiry, dropped: &mut impl FnMut(T)) {
+        loop {
+            let queue = &self.queues[id as usize];
+            let Some(unit) = self.units.get(queue.head as usize) else { return };
+            let Some(item) = &unit.item else { return };
+            if !expiry(item).has_passed(now, queue.head == queue.tail) {
+                return;
+            }
+            if self.selected.is_some_and(|(selected, _)| selected == id) {
+                self.selected = None;
+            }
+            self.counters.dropped_stale += 1;
+            self.drop_head(id, dropped);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::queue::{Arrival, QueueConfig};
+    use weft_units::FlowId;
+
+    /// Bulk is held for a second, as by a path full of repeats; a call goes on beside it.
+    #[test]
+    fn a_thin_flow_leaves_while_bulk_is_held() {
+        let mut q = FqCodel::new(QueueConfig::default());
+        let arrival = |flow, bytes| Arrival { flow: FlowId(flow), bytes, ecn_capable: false };
+        (0..50).for_each(|n| q.enqueue(Instant::ZERO, arrival(0, 1_500), n, &mut |_| ()));
+        let _ = (q.dequeue(Instant::ZERO, &mut |_| ()), q.dequeue(Instant::ZERO, &mut |_| ()));
+        let (mut left, mut sent_at) = (0, alloc::collections::VecDeque::new());
+        for ms in 0..1_000 {
+            let now = Instant::from_millis(ms);
+            if ms % 20 == 0 {
+                q.enqueue(now, arrival(1, 200), 100, &mut |_| ());
+                sent_at.push_back(now);
+            }
+            while let Some(head) = q.head(now, &mut |_| ()) {
+                if head.sparse {
+                    q.pop(now);
+                    left += 1;
+                    let waited = sent_at.pop_front().map(|at| now - at);
+                    assert!(waited <= Some(STALLED_AFTER + RENEW_EVERY), "{waited:?}");
+                } else if !q.on_hold(now) {
+                    break;
+                }
+            }
+        }
+        assert_eq!(left, 50);
+    }
+
+    /// A flow that was empty is new once more, but what it has under way makes it bulk: it is held, and others must not wait behind it.
+    #[test]
+    fn a_new_flow_that_is_held_lets_others_go_first() {
+        let mut q = FqCodel::new(QueueConfig::default());
+        for (flow, bytes) in [(0, 1_500), (1, 200)] {
+            let arrival = Arrival { flow: FlowId(flow), bytes, ecn_capable: false };
+            q.enqueue(Instant::ZERO, arrival, flow, &mut |_| ());
+        }
+        assert_eq!(q.head(Instant::ZERO, &mut |_| ()).map(|head| (head.flow, head.sparse)), Some((FlowId(0), true)));
+        assert!(q.on_hold(Instant::ZERO));
+        assert_eq!(q.head(Instant::ZERO, &mut |_| ()).map(|head| (head.flow, head.sparse)), Some((FlowId(1), true)));
+        assert_eq!(q.pop(Instant::ZERO).map(|unit| unit.item), Some(1));
+        assert_eq!(q.head(Instant::ZERO, &mut |_| ()).map(|head| (head.flow, head.sparse)), Some((FlowId(0), false)));
+        assert!(!q.on_hold(Instant::ZERO), "no other waits");
+    }
+}
