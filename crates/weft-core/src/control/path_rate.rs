@@ -396,9 +396,6 @@ impl PathRate {
             _ if too_many && !grew && round.backlogged && self.ebb == 0 => {
                 self.enter_plateau(now, round.lost as f64 / settled)
             }
-            _ if empty && self.ebb == 0 && self.capacity_bps < IN_USE * self.alone_bps => {
-                self.growth = GROWTH.len() - 1
-            }
             _ if empty && self.ebb == 0 => self.growth = (self.growth + 1).min(GROWTH.len() - 1),
             _ => self.growth = 0,
         }
