@@ -259,32 +259,19 @@ impl PathRate {
         let (delay_us, rtt_excess) = (sample.one_way_delay_us, sample.rtt.saturating_sub(self.rtt.min()));
         self.transmission.on_sample(now, sample.largest_bytes, self.delay.above(delay_us));
         self.delay.on_sample(now, delay_us, self.taken_by_other_hops(sample.largest_bytes), rtt_excess, window);
-        self.learn_noise(now, sample);
+        let sent_s = sample.send_interval.as_secs_f64();
+        let (span, service_s) = match self.phase {
+            // What the path takes for it is not known yet, and no queue is expected.
+            Phase::Startup => (self.rtt.min() / 4, sent_s),
+            _ => (self.rtt.min().max(NOISE_SPAN), sample.received_bytes as f64 * 8.0 / self.capacity_bps),
+        };
+        let [queue_s, standing_s] = [self.delay.queue(), self.delay.standing_queue()].map(|d| d.as_secs_f64());
+        self.noise.on_sample(now, queue_s, standing_s, service_s - sent_s, span);
         self.loss.on_fates(now, sample.delivered_packets, sample.lost_packets);
         if sample.delivered_packets > 0 {
             let bits = sample.delivered_bytes as f64 * 8.0 / sample.delivered_packets as f64;
             self.packet_bits += (bits - self.packet_bits) / 8.0;
         }
-    }
-
-    fn learn_noise(&mut self, now: Instant, sample: &Sample) {
-        let [queue_s, standing_s] = [self.delay.queue(), self.delay.standing_queue()].map(|d| d.as_secs_f64());
-        let sent_s = sample.send_interval.as_secs_f64();
-        if self.phase != Phase::Startup {
-            let growth_s = sample.received_bytes as f64 * 8.0 / self.capacity_bps - sent_s;
-            self.noise.on_sample(now, queue_s, standing_s, growth_s, self.rtt.min().max(NOISE_SPAN));
-        } else if !sample.backlogged && (self.has_grown(sample) || sample.send_interval > self.rtt.min()) {
-            // A burst's own queue, or a pause in which it went.
-            self.noise.restart(now, queue_s, standing_s);
-        } else {
-            // What the path takes for it is not known yet, and no queue is expected.
-            self.noise.on_sample(now, queue_s, standing_s, 0.0, self.rtt.min() / 4);
-        }
-    }
-
-    /// Whether the queue that the window's first packet met took longer than sending the rest, and grew.
-    fn has_grown(&self, sample: &Sample) -> bool {
-        self.delay.queue() >= sample.send_interval && sample.receive_interval > sample.send_interval.mul_f64(GROWING)
     }
 
     /// The bottleneck's own part counts as queue: at its rate the last packet is still there.
@@ -293,9 +280,11 @@ impl PathRate {
         self.transmission.time(bytes).saturating_sub(at_bottleneck)
     }
 
-    /// Whether the bottleneck had something to do throughout the window, however little was asked for.
+    /// Whether the bottleneck had something to do throughout the window, however little was asked for: the queue its first
+    /// packet met took longer than sending the rest, and grew.
     fn kept_busy(&self, sample: &Sample) -> bool {
-        self.has_grown(sample) && self.delay.queue() >= self.jitter() * 4
+        self.delay.queue() >= sample.send_interval.max(self.jitter() * 4)
+            && sample.receive_interval > sample.send_interval.mul_f64(GROWING)
     }
 
     /// While a queue stands at both ends of a window, what was received is the capacity. Without a queue it is a lower bound.

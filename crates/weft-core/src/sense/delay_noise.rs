@@ -3,9 +3,7 @@ use weft_units::{Duration, Instant};
 /// Spans that the means are taken over: 1 / the gain of RFC 6298's SRTT.
 const SPANS: f64 = 8.0;
 
-/// Of one deviation no more than so many times the mean counts,
 const SURPRISE: f64 = 4.0;
-/// and this, s, where the mean is next to nothing.
 const LEAST_SURPRISE_S: f64 = 0.001;
 
 /// How much of a path's one-way delay its own queue does not explain: jitter, grants of a radio, a rate that varies.
@@ -36,11 +34,6 @@ impl DelayNoise {
         if self.started.is_some() {
             self.learn(rest_s, delay_s.max(self.delay_s));
         }
-        self.restart(now, delay_s, standing_s);
-    }
-
-    /// Begins a new span, with nothing learnt from the one before.
-    pub fn restart(&mut self, now: Instant, delay_s: f64, standing_s: f64) {
         (self.started, self.delay_s) = (Some(now), delay_s);
         self.queue_s = [standing_s.min(delay_s); 2];
     }
