@@ -23,7 +23,6 @@
 
 use crate::control::rate_meter::RateMeter;
 use crate::sense::{DelayNoise, LossRate, OneWayDelay, Rtt, Sample, Transmission};
-use core::ops::Range;
 use weft_units::{Duration, Instant, Rate};
 
 /// Bounds of a path's pacing rate. None of them is the path's capacity, which nobody has to know.
@@ -73,17 +72,10 @@ const EBB_ROUNDS: u32 = 32;
 const ALONE_MEMORY: Duration = Duration::from_secs(10);
 /// However often a plateau was found, it is tested again after so long.
 const LONGEST_PLATEAU: Duration = Duration::from_secs(10);
-/// More than this is not taken for a path's usual loss until an ebb shows that it is.
-const MOST_USUAL_LOSS: f64 = 0.05;
-/// Two plateaus at rates so close are the same one.
-const SAME_PLATEAU: Range<f64> = 0.75..1.33;
 /// While the rate doubles, losses that are a limit's doing are soon half of what is sent; fewer than this are the path's own.
 const STARTUP_LOSS: f64 = 0.25;
 /// The standing queue is the least of at most so long, or of a round trip.
 const LONGEST_WINDOW: Duration = Duration::from_millis(250);
-/// Shortest span over which the delay's change is compared with the queue's: the schedulers of LTE, 5G and Wi-Fi links make
-/// their jitter within it.
-const NOISE_SPAN: Duration = Duration::from_millis(50);
 /// A window received in so much longer than it was sent left a longer queue behind.
 const GROWING: f64 = 1.25;
 /// Who is offered what the path carries never learns that it carries more: after so many round trips, and so long, with so much of it in
@@ -110,7 +102,6 @@ struct Round {
     delivered: u64,
     lost: u64,
     queued: bool,
-    least_queue: Duration,
     backlogged: bool,
     capacity_bps: f64,
 }
@@ -121,7 +112,6 @@ struct Plateau {
     since: Instant,
     loss: f64,
     before_bps: f64,
-    delivered_bps: f64,
     delivered: u64,
     lost: u64,
 }
@@ -204,7 +194,6 @@ impl PathRate {
                 delivered: 0,
                 lost: 0,
                 queued: false,
-                least_queue: Duration::MAX,
                 backlogged: true,
                 capacity_bps: initial,
             },
@@ -260,13 +249,13 @@ impl PathRate {
         self.transmission.on_sample(now, sample.largest_bytes, self.delay.above(delay_us));
         self.delay.on_sample(now, delay_us, self.taken_by_other_hops(sample.largest_bytes), rtt_excess, window);
         let sent_s = sample.send_interval.as_secs_f64();
-        let (span, service_s) = match self.phase {
+        let service_s = match self.phase {
             // What the path takes for it is not known yet, and no queue is expected.
-            Phase::Startup => (self.rtt.min() / 4, sent_s),
-            _ => (self.rtt.min().max(NOISE_SPAN), sample.received_bytes as f64 * 8.0 / self.capacity_bps),
+            Phase::Startup => sent_s,
+            _ => sample.received_bytes as f64 * 8.0 / self.capacity_bps,
         };
         let [queue_s, standing_s] = [self.delay.queue(), self.delay.standing_queue()].map(|d| d.as_secs_f64());
-        self.noise.on_sample(now, queue_s, standing_s, service_s - sent_s, span);
+        self.noise.on_sample(now, queue_s, standing_s, service_s - sent_s, self.rtt.min());
         self.loss.on_fates(now, sample.delivered_packets, sample.lost_packets);
         if sample.delivered_packets > 0 {
             let bits = sample.delivered_bytes as f64 * 8.0 / sample.delivered_packets as f64;
@@ -313,8 +302,7 @@ impl PathRate {
             let (sent, received) = (self.busy_meter.sent_bps(), self.busy_meter.received_bps());
             let yielding = self.confirmed && sent * fill < 0.985 * self.capacity_bps;
             let standing = (0.87..1.08).contains(&(received / sent));
-            let is_long_enough = self.busy_meter.time_ever() >= self.jitter() * 8;
-            if self.busy_meter.bits_ever() >= 6.0 * self.packet_bits && is_long_enough {
+            if self.busy_meter.bits_ever() >= 6.0 * self.packet_bits {
                 self.not_shown_for = Duration::ZERO;
                 if !(yielding && standing) {
                     self.capacity_bps = received * fill;
@@ -344,9 +332,7 @@ impl PathRate {
         round.delivered += sample.delivered_packets;
         round.lost += sample.lost_packets;
         round.backlogged &= sample.backlogged;
-        self.round.least_queue = self.round.least_queue.min(self.delay.queue());
-        let was_empty = self.jitter() > self.least_queue() / 2 && self.round.least_queue < self.queue_target() / 4;
-        self.round.queued = self.delay.standing_queue() > self.queue_target() / 2 && !was_empty;
+        self.round.queued = self.delay.standing_queue() > self.queue_target() / 2;
         if self.round.queued {
             self.growth = 0;
         }
@@ -359,7 +345,6 @@ impl PathRate {
                 delivered: 0,
                 lost: 0,
                 queued: false,
-                least_queue: Duration::MAX,
                 backlogged: true,
                 capacity_bps: self.capacity_bps,
             };
@@ -372,7 +357,7 @@ impl PathRate {
         let expected = match self.phase {
             Phase::Compete => self.baseline_loss.fraction(),
             // A short path does not ebb, and its baseline is not known.
-            _ => self.baseline_loss.fraction().max(self.usual_loss.fraction().min(MOST_USUAL_LOSS)),
+            _ => self.baseline_loss.fraction().max(self.usual_loss.fraction()),
         };
         let expected = expected * settled;
         let too_many = round.lost as f64 > expected + 3.0 + 3.0 * libm::sqrt(expected);
@@ -411,27 +396,20 @@ impl PathRate {
         }
     }
 
-    /// Whether losses are to be looked at more closely: far more are lost than the path is known to lose, or taking them for missing
-    /// capacity would empty the queue.
+    /// Whether taking the path's losses for missing capacity would empty the queue.
     fn loss_matters(&self) -> bool {
         let loss = self.loss.fraction();
-        let empties = self.rtt.smoothed().mul_f64(1.5 * loss) > self.queue_target() / 2;
-        self.usual_loss.fraction() > self.baseline_loss.fraction() + MOST_USUAL_LOSS || (loss > 0.002 && empties)
+        loss > 0.002 && self.rtt.smoothed().mul_f64(1.5 * loss) > self.queue_target() / 2
     }
 
     fn enter_plateau(&mut self, now: Instant, loss: f64) {
-        // One round's losses cannot show less than what they left of the rate.
-        let delivered_bps = (self.meter.delivered_bps() * self.fill()).max(self.capacity_bps * (1.0 - loss));
-        // Losses long after the last plateau, or at quite another rate, are another story: an outage, say, or a link that varies. Only one
-        // that is found again and again is held long.
-        let is_another = |last: Plateau| {
-            now - last.since > self.plateau_hold * 3 || !SAME_PLATEAU.contains(&(delivered_bps / last.delivered_bps))
-        };
-        if self.plateau.is_some_and(is_another) {
+        // Losses long after the last plateau are another story: an outage, say. Only one that is found again and again is held long.
+        if self.plateau.is_some_and(|last| now - last.since > self.plateau_hold * 3) {
             self.plateau_hold = Duration::ZERO;
         }
-        let before_bps = core::mem::replace(&mut self.capacity_bps, delivered_bps);
-        self.plateau = Some(Plateau { since: now, loss, before_bps, delivered_bps, delivered: 0, lost: 0 });
+        self.plateau = Some(Plateau { since: now, loss, before_bps: self.capacity_bps, delivered: 0, lost: 0 });
+        // One round's losses cannot show less than what they left of the rate.
+        self.capacity_bps = (self.meter.delivered_bps() * self.fill()).max(self.capacity_bps * (1.0 - loss));
         self.plateau_hold = (self.plateau_hold * 2).max(self.rtt.smoothed() * 10).min(LONGEST_PLATEAU);
         self.confirmed = true;
         self.not_shown_for = Duration::ZERO;
@@ -617,11 +595,6 @@ impl PathRate {
         if self.assumed { Rate::ZERO } else { Rate::from_bps(self.capacity_bps as u64) }
     }
 
-    /// The most the path has carried alone of late, which is forgotten within [`ALONE_MEMORY`]; no less than [`PathRate::carried`].
-    pub fn carried_at_best(&self) -> Rate {
-        self.carried().max(Rate::from_bps(self.alone_bps as u64))
-    }
-
     /// What to offer to senders that go as fast as they are told: [`PathRate::carried`], and now and then more, or they would never find
     /// out that there is more.
     pub fn offered(&self) -> Rate {
@@ -640,14 +613,9 @@ impl PathRate {
         self.config.cap
     }
 
-    /// The standing queue aimed at: twice the noise of the delay, and no less than [`PathRate::least_queue`].
+    /// The standing queue aimed at: one millisecond, 2 % of the round trip, a good packet or three times the jitter, whichever is most.
     pub fn queue_target(&self) -> Duration {
-        self.least_queue().max(self.jitter() * 2)
-    }
-
-    /// The standing queue aimed at without noise: one millisecond, 2 % of the round trip or a good packet, whichever is most.
-    fn least_queue(&self) -> Duration {
-        Duration::from_millis(1).max(self.rtt.min() / 50).max(self.packets_time(1.2))
+        Duration::from_millis(1).max(self.rtt.min() / 50).max(self.packets_time(1.2)).max(self.jitter() * 2)
     }
 
     /// How far a predicted delay is wrong in the mean.

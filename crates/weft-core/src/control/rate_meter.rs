@@ -7,7 +7,6 @@ use weft_units::Duration;
 pub struct RateMeter {
     bits: f64,
     bits_ever: f64,
-    time_ever: Duration,
     receive_s: f64,
     send_s: f64,
 }
@@ -19,7 +18,6 @@ impl RateMeter {
         let keep = span / (span + sample.interval().as_secs_f64());
         self.bits = self.bits * keep + sample.received_bytes as f64 * 8.0;
         self.bits_ever += sample.received_bytes as f64 * 8.0;
-        self.time_ever += sample.interval();
         self.receive_s = self.receive_s * keep + sample.receive_interval.as_secs_f64();
         self.send_s = self.send_s * keep + sample.send_interval.as_secs_f64();
     }
@@ -27,11 +25,6 @@ impl RateMeter {
     /// All bits taken in, whatever they still weigh.
     pub fn bits_ever(&self) -> f64 {
         self.bits_ever
-    }
-
-    /// How long all that took.
-    pub fn time_ever(&self) -> Duration {
-        self.time_ever
     }
 
     /// Bits per second on the receiver's clock: the capacity while a queue stands.

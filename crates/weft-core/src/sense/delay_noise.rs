@@ -1,9 +1,14 @@
 use weft_units::{Duration, Instant};
 
+/// Shortest span over which the delay's change is compared with the queue's: the schedulers of LTE, 5G and Wi-Fi links make
+/// their jitter within it.
+const LEAST_SPAN: Duration = Duration::from_millis(50);
 /// Spans that the means are taken over: 1 / the gain of RFC 6298's SRTT.
 const SPANS: f64 = 8.0;
 
+/// Of one deviation no more than so many times the mean counts,
 const SURPRISE: f64 = 4.0;
+/// and this, s, where the mean is next to nothing.
 const LEAST_SURPRISE_S: f64 = 0.001;
 
 /// How much of a path's one-way delay its own queue does not explain: jitter, grants of a radio, a rate that varies.
@@ -23,32 +28,27 @@ pub struct DelayNoise {
 
 impl DelayNoise {
     /// Takes in the delay above the baseline that a packet met, of which `standing_s` stands. Since the packet before it the queue
-    /// must have grown by `growth_s`. `span` is the shortest time compared.
-    pub fn on_sample(&mut self, now: Instant, delay_s: f64, standing_s: f64, growth_s: f64, span: Duration) {
+    /// must have grown by `growth_s`. `round_trip` is the shortest span compared.
+    pub fn on_sample(&mut self, now: Instant, delay_s: f64, standing_s: f64, growth_s: f64, round_trip: Duration) {
         let [before_s, queue_s] = &mut self.queue_s;
         *queue_s = (*queue_s + growth_s).max(0.0);
-        if self.started.is_some_and(|started| now - started < span) {
+        if self.started.is_some_and(|started| now - started < round_trip.max(LEAST_SPAN)) {
             return;
         }
         let rest_s = delay_s - self.delay_s - (*queue_s - *before_s);
         if self.started.is_some() {
-            self.learn(rest_s, delay_s.max(self.delay_s));
+            self.learn((rest_s - self.rest_s).abs());
+            self.rest_s += (rest_s - self.rest_s) / SPANS;
         }
         (self.started, self.delay_s) = (Some(now), delay_s);
         self.queue_s = [standing_s.min(delay_s); 2];
     }
 
-    /// Takes in what a span left unexplained. The noise is no greater than the delay met, and once the mean is known, a deviation far
-    /// above it counts in part: a step of the capacity is no noise.
-    fn learn(&mut self, rest_s: f64, delay_s: f64) {
-        let steady = self.spans >= SPANS;
-        let most_s = if steady { self.deviation_s * SURPRISE + LEAST_SURPRISE_S } else { f64::MAX };
-        let deviation_s = (rest_s - self.rest_s).abs().min(delay_s).min(most_s);
-        if self.spans > 0.0 {
-            self.deviation_s += (deviation_s - self.deviation_s) / self.spans;
-        }
+    /// Takes in one deviation. Once the mean is known, a deviation far above it counts in part: a step of the capacity is no noise.
+    fn learn(&mut self, deviation_s: f64) {
+        let most_s = if self.spans < SPANS { f64::MAX } else { self.deviation_s * SURPRISE + LEAST_SURPRISE_S };
         self.spans = (self.spans + 1.0).min(SPANS);
-        self.rest_s += (rest_s - self.rest_s) / self.spans;
+        self.deviation_s += (deviation_s.min(most_s) - self.deviation_s) / self.spans;
     }
 
     /// Mean absolute error of a predicted change of the delay over a round trip.
