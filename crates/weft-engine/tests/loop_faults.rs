@@ -61,8 +61,8 @@ fn markers_and_reports_that_are_lost_repeated_or_late_cost_time_only() {
             for from in 0..2 {
                 let what = format!("{name}, those of node {from}, {law:?}");
                 world.meddler = Some(meddle(from, fault));
-                // Long enough for a few time-outs, which double where report after report is lost.
-                let [got] = fill(&mut world, [1], ms(6_000));
+                // Long enough for many time-outs, which double up to a second where report after report is lost.
+                let [got] = fill(&mut world, [1], ms(12_000));
                 // Who hears nothing at all sends nothing more.
                 let is_deaf = name == "all are lost";
                 assert!(is_deaf || got > 5e4, "{what}: {got}: it stands still\n{:?}", entry(&world, 0, 1));
