@@ -613,7 +613,7 @@ impl PathRate {
         self.config.cap
     }
 
-    /// The standing queue aimed at: one millisecond, 2 % of the round trip, a good packet or three times the jitter, whichever is most.
+    /// The standing queue aimed at: one millisecond, 2 % of the round trip, a good packet or twice the noise, whichever is most.
     pub fn queue_target(&self) -> Duration {
         Duration::from_millis(1).max(self.rtt.min() / 50).max(self.packets_time(1.2)).max(self.jitter() * 2)
     }
