@@ -376,7 +376,7 @@ impl Path {
             rtt_min: known.then(|| self.rtt().min()),
             queue_delay: self.delay().queue(),
             skew: Duration::ZERO,
-            jitter: self.rate.jitter(),
+            jitter: self.rate.noise(),
             loss: self.loss().fraction(),
             capacity: self.rate.capacity(),
             pacing: self.rate.pacing_rate(now),

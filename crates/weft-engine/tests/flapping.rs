@@ -1,4 +1,4 @@
-//! Sparse flows leave a link alone that comes and goes until it has stayed for a while.
+//! Sparse flows avoid a link that comes and goes, until the link has stayed up for a while.
 #![allow(missing_docs)]
 
 mod net;
@@ -21,7 +21,7 @@ struct Flapping {
     carries: bool,
     /// What the first has carried so far.
     sent_bytes: u64,
-    /// How often the first began to carry the packets of node 0.
+    /// Counts how often the first link began to carry the packets of node 0.
     switches: u32,
     longest_gap: Duration,
 }

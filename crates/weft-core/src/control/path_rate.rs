@@ -244,10 +244,19 @@ impl PathRate {
 
     fn sense(&mut self, now: Instant, sample: &Sample) {
         self.rtt.on_sample(now, sample.rtt);
-        let window = (self.jitter() * 8).min(self.rtt.min().max(LONGEST_WINDOW));
+        let window = (self.noise() * 8).min(self.rtt.min().max(LONGEST_WINDOW));
         let (delay_us, rtt_excess) = (sample.one_way_delay_us, sample.rtt.saturating_sub(self.rtt.min()));
         self.transmission.on_sample(now, sample.largest_bytes, self.delay.above(delay_us));
         self.delay.on_sample(now, delay_us, self.taken_by_other_hops(sample.largest_bytes), rtt_excess, window);
+        self.learn_noise(now, sample);
+        self.loss.on_fates(now, sample.delivered_packets, sample.lost_packets);
+        if sample.delivered_packets > 0 {
+            let bits = sample.delivered_bytes as f64 * 8.0 / sample.delivered_packets as f64;
+            self.packet_bits += (bits - self.packet_bits) / 8.0;
+        }
+    }
+
+    fn learn_noise(&mut self, now: Instant, sample: &Sample) {
         let sent_s = sample.send_interval.as_secs_f64();
         let service_s = match self.phase {
             // What the path takes for it is not known yet, and no queue is expected.
@@ -256,11 +265,6 @@ impl PathRate {
         };
         let [queue_s, standing_s] = [self.delay.queue(), self.delay.standing_queue()].map(|d| d.as_secs_f64());
         self.noise.on_sample(now, queue_s, standing_s, service_s - sent_s, self.rtt.min());
-        self.loss.on_fates(now, sample.delivered_packets, sample.lost_packets);
-        if sample.delivered_packets > 0 {
-            let bits = sample.delivered_bytes as f64 * 8.0 / sample.delivered_packets as f64;
-            self.packet_bits += (bits - self.packet_bits) / 8.0;
-        }
     }
 
     /// The bottleneck's own part counts as queue: at its rate the last packet is still there.
@@ -272,7 +276,7 @@ impl PathRate {
     /// Whether the bottleneck had something to do throughout the window, however little was asked for: the queue its first
     /// packet met took longer than sending the rest, and grew.
     fn kept_busy(&self, sample: &Sample) -> bool {
-        self.delay.queue() >= sample.send_interval.max(self.jitter() * 4)
+        self.delay.queue() >= sample.send_interval.max(self.noise() * 4)
             && sample.receive_interval > sample.send_interval.mul_f64(GROWING)
     }
 
@@ -283,7 +287,7 @@ impl PathRate {
             Phase::Startup => (self.rtt.min() / 4, 8.0),
             _ => (self.rtt.min(), 10.0),
         };
-        let span = span.max(self.jitter() * 8).max(self.packets_time(packets));
+        let span = span.max(self.noise() * 8).max(self.packets_time(packets));
         if !full {
             self.busy_meter = RateMeter::default();
             if self.assumed || self.phase == Phase::Startup {
@@ -324,7 +328,7 @@ impl PathRate {
     }
 
     fn is_queued(&self) -> bool {
-        self.delay.standing_queue() > (self.queue_target() / 4).max(self.jitter())
+        self.delay.standing_queue() > (self.queue_target() / 4).max(self.noise())
     }
 
     fn settle_round(&mut self, now: Instant, sample: &Sample) {
@@ -465,7 +469,7 @@ impl PathRate {
 
     /// Whether the queue stayed although we left room for it to go: someone else fills it.
     fn is_contended(&self) -> bool {
-        let tolerance = (self.rtt.min() + self.packets_time(4.0) + self.jitter() * 4).as_secs_f64() + 0.02;
+        let tolerance = (self.rtt.min() + self.packets_time(4.0) + self.noise() * 4).as_secs_f64() + 0.02;
         self.confirmed
             && self.room.is_some_and(|r| self.delay.standing_queue().as_secs_f64() - r.queue_s + r.left_s > tolerance)
     }
@@ -535,7 +539,7 @@ impl PathRate {
             _ => self.queue_target().as_secs_f64(),
         };
         let feedback = (now - sample.largest_sent_at) / 2;
-        let horizon = feedback.max(self.jitter() * 2).as_secs_f64().max(0.002);
+        let horizon = feedback.max(self.noise() * 2).as_secs_f64().max(0.002);
         let gain = 1.0 + (target - self.predicted_queue_s(now, sample)) / horizon;
         let most = match (self.ebb > 0, sample.backlogged) {
             (true, _) => 0.93,
@@ -578,7 +582,7 @@ impl PathRate {
     pub fn in_flight_limit_bytes(&self) -> u64 {
         let report_interval = (self.rtt.min() / 4).clamp(Duration::from_millis(1), Duration::from_millis(25));
         let queue = if self.phase == Phase::Compete { self.delay.standing_queue() * 2 } else { self.queue_target() };
-        let span = self.rtt.min() + report_interval + self.jitter() * 4 + queue;
+        let span = self.rtt.min() + report_interval + self.noise() * 4 + queue;
         let factor = if self.phase == Phase::Startup { 2.2 } else { 1.1 * GROWTH[self.growth] };
         let bits = self.capacity_bps * factor * span.as_secs_f64() + 10.0 * self.packet_bits;
         (bits / 8.0) as u64
@@ -615,11 +619,11 @@ impl PathRate {
 
     /// The standing queue aimed at: one millisecond, 2 % of the round trip, a good packet or twice the noise, whichever is most.
     pub fn queue_target(&self) -> Duration {
-        Duration::from_millis(1).max(self.rtt.min() / 50).max(self.packets_time(1.2)).max(self.jitter() * 2)
+        Duration::from_millis(1).max(self.rtt.min() / 50).max(self.packets_time(1.2)).max(self.noise() * 2)
     }
 
-    /// How far a predicted delay is wrong in the mean.
-    pub fn jitter(&self) -> Duration {
+    /// Mean error of a predicted change of the delay over a round trip, see [`DelayNoise`].
+    pub fn noise(&self) -> Duration {
         self.noise.mean()
     }
 

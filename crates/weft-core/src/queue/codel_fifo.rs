@@ -74,7 +74,7 @@ impl<T> CodelFifo<T> {
         self.fifo.pop(now)
     }
 
-    /// Drops the units that have become too old.
+    /// Drops each unit whose [`Expiry`] has passed, and hands it to `dropped`.
     pub fn expire(&mut self, now: Instant, expiry: &impl Fn(&T) -> Expiry, dropped: &mut impl FnMut(T)) {
         self.counters.dropped_stale += self.fifo.expire(now, expiry, &mut |_, _, item| dropped(item));
     }

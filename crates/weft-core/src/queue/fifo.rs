@@ -66,7 +66,8 @@ impl<T> Fifo<T> {
         Some(Dequeued { item, flow, bytes, sparse: false, mark_ce: marked, sojourn: now.since(since) })
     }
 
-    /// Takes out the units that have become too old, wherever they stand, and hands them to `gone`.
+    /// Removes each unit whose [`Expiry`] has passed, wherever it stands, and hands it to `gone`. Returns how many units it removed. It
+    /// rebuilds the queue, so it belongs to outages and not to each packet.
     pub(super) fn expire(
         &mut self,
         now: Instant,

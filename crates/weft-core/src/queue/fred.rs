@@ -162,7 +162,7 @@ impl<T> Fred<T> {
         }
     }
 
-    /// Drops the units that have become too old.
+    /// Drops each unit whose [`Expiry`] has passed, and hands it to `dropped`.
     pub fn expire(&mut self, now: Instant, expiry: &impl Fn(&T) -> Expiry, dropped: &mut impl FnMut(T)) {
         let flows = &mut self.flows;
         let expired = self.fifo.expire(now, expiry, &mut |flow, bytes, item| {

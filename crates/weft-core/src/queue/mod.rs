@@ -106,7 +106,7 @@ pub struct QueueCounters {
     pub dropped_aqm: u64,
     /// Units marked by the AQM.
     pub marked: u64,
-    /// Units dropped because they had waited too long ([`FlowQueue::expire`]).
+    /// Counts units that [`FlowQueue::expire`] dropped, because they had waited too long.
     pub dropped_stale: u64,
 }
 

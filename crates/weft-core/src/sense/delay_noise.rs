@@ -3,12 +3,12 @@ use weft_units::{Duration, Instant};
 /// Shortest span over which the delay's change is compared with the queue's: the schedulers of LTE, 5G and Wi-Fi links make
 /// their jitter within it.
 const LEAST_SPAN: Duration = Duration::from_millis(50);
-/// Spans that the means are taken over: 1 / the gain of RFC 6298's SRTT.
+/// The means are taken over so many spans. Standard: SRTT has a gain of 1/8 (RFC 6298).
 const SPANS: f64 = 8.0;
 
-/// Of one deviation no more than so many times the mean counts,
+/// A single deviation counts as at most so many times the mean, plus [`LEAST_SURPRISE_S`].
 const SURPRISE: f64 = 4.0;
-/// and this, s, where the mean is next to nothing.
+/// Seconds that a single deviation may count as where the mean is zero.
 const LEAST_SURPRISE_S: f64 = 0.001;
 
 /// How much of a path's one-way delay its own queue does not explain: jitter, grants of a radio, a rate that varies.
@@ -27,8 +27,8 @@ pub struct DelayNoise {
 }
 
 impl DelayNoise {
-    /// Takes in the delay above the baseline that a packet met, of which `standing_s` stands. Since the packet before it the queue
-    /// must have grown by `growth_s`. `round_trip` is the shortest span compared.
+    /// Takes in what one packet met. `delay_s` is its delay above the baseline. `standing_s` is the part of that which stands.
+    /// `growth_s` is how much the queue must have grown since the packet before. A span lasts for `round_trip` at least.
     pub fn on_sample(&mut self, now: Instant, delay_s: f64, standing_s: f64, growth_s: f64, round_trip: Duration) {
         let [before_s, queue_s] = &mut self.queue_s;
         *queue_s = (*queue_s + growth_s).max(0.0);
@@ -44,7 +44,7 @@ impl DelayNoise {
         self.queue_s = [standing_s.min(delay_s); 2];
     }
 
-    /// Takes in one deviation. Once the mean is known, a deviation far above it counts in part: a step of the capacity is no noise.
+    /// Takes in one deviation. Once the mean is known, a deviation far above it counts in part, because a step of the capacity is no noise.
     fn learn(&mut self, deviation_s: f64) {
         let most_s = if self.spans < SPANS { f64::MAX } else { self.deviation_s * SURPRISE + LEAST_SURPRISE_S };
         self.spans = (self.spans + 1.0).min(SPANS);
@@ -54,5 +54,58 @@ impl DelayNoise {
     /// Mean absolute error of a predicted change of the delay over a round trip.
     pub fn mean(&self) -> Duration {
         Duration::from_secs_f64(self.deviation_s)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use weft_units::Rng;
+
+    const EVERY: Duration = Duration::from_millis(60);
+
+    /// The noise after 400 spans in which the queue is `queue_s(n)` and `extra_s(n)` of delay comes on top.
+    fn noise_s(mut queue_s: impl FnMut(u64) -> f64, mut extra_s: impl FnMut(u64) -> f64) -> f64 {
+        let (mut noise, mut now, mut before_s) = (DelayNoise::default(), Instant::ZERO, 0.0);
+        for n in 0..400 {
+            let queue = queue_s(n);
+            noise.on_sample(now, queue + extra_s(n), queue, queue - before_s, Duration::from_millis(20));
+            (now, before_s) = (now + EVERY, queue);
+        }
+        noise.mean().as_secs_f64()
+    }
+
+    #[test]
+    fn a_queue_that_is_predicted_is_no_noise() {
+        let mut rng = Rng::new(1);
+        for _ in 0..50 {
+            let most_us = 1_000 + rng.below(50_000);
+            let left = noise_s(|_| rng.below(most_us) as f64 * 1e-6, |_| 0.0);
+            assert!(left < 1e-5, "{most_us} us: {left}");
+        }
+    }
+
+    #[test]
+    fn jitter_is_noise_whatever_the_queue_does() {
+        let mut rng = Rng::new(2);
+        for _ in 0..50 {
+            let (queue_us, jitter_us) = (1 + rng.below(20_000), 1_000 + rng.below(50_000));
+            let mut other = rng.clone();
+            let most_s = jitter_us as f64 * 1e-6;
+            let of_both = noise_s(|_| rng.below(queue_us) as f64 * 1e-6, |_| other.below(jitter_us) as f64 * 1e-6);
+            // Two values drawn evenly from a range differ by a third of it in the mean.
+            assert!((0.1..0.7).contains(&(of_both / most_s)), "{queue_us}, {jitter_us} us: {of_both}");
+        }
+    }
+
+    #[test]
+    fn a_single_step_is_hardly_noise() {
+        let mut rng = Rng::new(3);
+        for _ in 0..50 {
+            let (at, step_s) = (20 + rng.below(378), (1 + rng.below(200)) as f64 * 1e-3);
+            let left = noise_s(|_| 0.0, |n| if n >= at { step_s } else { 0.0 });
+            // Counted in full, it would leave an eighth at first.
+            assert!(left <= 0.001 + step_s / 20.0, "{step_s} s: {left}");
+        }
     }
 }

@@ -212,8 +212,8 @@ impl Health {
         self.next_probe = now + DOWN_PROBE_MIN;
     }
 
-    /// When the next probe should leave. A path that carries nothing is probed often while it `is_wanted`: no other path answers, or
-    /// packets wait that the others cannot carry.
+    /// When the next probe should leave. A path that carries nothing is probed often while it `is_wanted`. It is wanted while no other
+    /// path answers, or while packets wait that the others cannot carry.
     pub(crate) fn next_probe(&self, is_wanted: bool) -> Instant {
         let is_out = matches!(self.state, PathState::Opening | PathState::Down);
         if is_wanted && is_out { self.next_probe.min(self.probed_at + DOWN_PROBE_MIN) } else { self.next_probe }

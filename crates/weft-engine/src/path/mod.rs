@@ -37,11 +37,11 @@ pub(crate) const REPORT_INTERVAL: Duration = Duration::from_millis(10);
 const KEEPALIVE_ACTIVE: Duration = Duration::from_secs(1);
 const KEEPALIVE_IDLE: Duration = Duration::from_secs(15);
 
-/// A sender needs that much under way to notice a loss in time: an initial window (RFC 6928).
+/// A sender needs so many bytes under way to notice a loss in time. Standard: the initial window of RFC 6928.
 const LEAST_WINDOW_BYTES: u64 = 14_600;
-/// A stall of a round trip that comes less than once in so many costs less than its inverse.
+/// A stall of one round trip counts in part if it comes less often than once in so many round trips.
 const RARE_STALL: f64 = 50.0;
-/// Repeats of a packet that lengthen the round trip of its flow.
+/// A packet's first so many repeats count in the round trip of its flow.
 const REPEATS_MAX: usize = 4;
 const FULL_PACKET_BYTES: f64 = 1500.0;
 
@@ -399,7 +399,7 @@ impl Path {
             repeats += (lost * RARE_STALL).min(1.0);
         }
         let window = self.rate.carried().time_for(LEAST_WINDOW_BYTES).min(Duration::from_secs(1));
-        round_trip.mul_f64(1.0 + repeats) + self.rate.jitter() * 6 + window
+        round_trip.mul_f64(1.0 + repeats) + self.rate.noise() * 6 + window
     }
 
     /// The state as people see it: a path kept in reserve is no worse than open.

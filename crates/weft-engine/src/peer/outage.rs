@@ -27,8 +27,8 @@ const NEWEST_FOR_TCP: Duration = Duration::from_secs(120);
 const DROP_EVERY: Duration = Duration::from_millis(100);
 /// Interval of initiations while packets wait for a session, as of probes while packets wait for a path.
 const CALL_EVERY: Duration = Duration::from_millis(100);
-/// Initiations come at that interval for so long, then at the session's own. Tuned: outages of links, as opposed to peers that are gone,
-/// are mostly shorter (`docs/failover.md`); a peer that is gone costs 20 kbit/s meanwhile.
+/// Initiations keep to [`CALL_EVERY`] for so long. Then the session's own interval holds. Tuned: most outages of links are shorter
+/// (`docs/failover.md`). A peer that is gone for good costs 20 kbit/s meanwhile.
 const CALL_OFTEN_FOR: Duration = Duration::from_secs(300);
 
 /// An outage in which packets wait for the peer.

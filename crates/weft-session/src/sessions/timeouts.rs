@@ -39,8 +39,8 @@ impl Sessions {
         Ok(())
     }
 
-    /// Makes the next initiation of an attempt under way due `interval` after its last one, or at once if that was longer ago: packets
-    /// wait for the session. Starts no attempt, and does not interrupt one in which the peer's own initiation goes first.
+    /// Brings forward the next initiation of an attempt under way, because packets wait for the session. It becomes due `interval` after
+    /// the last one, or at once if that is past. This starts no attempt. The peer's own initiation still goes first where it should.
     pub fn hurry(&mut self, now: Instant, peer: PeerId, interval: Duration) {
         let peer = self.peers.get_mut(usize::from(peer.0)).and_then(Option::as_mut);
         if let Some(attempt) = peer.and_then(|peer| peer.attempt.as_mut()) {

@@ -4,8 +4,8 @@ use super::{FqCodel, List, NIL};
 use crate::queue::Expiry;
 use weft_units::{Duration, Instant};
 
-/// While the old flows have been held for so long, rounds stand still, and time takes their place. Tuned: longer than a scheduler holds bulk
-/// back in steady state (5 ms, or a packet at 1 Mbit/s), and no more than a sparse flow can bear.
+/// Old flows that are held for so long have stopped the rounds. Time then takes the place of rounds. Tuned: in steady state a scheduler
+/// holds bulk back for 5 ms, or a packet's time at 1 Mbit/s. A sparse flow can bear this delay.
 const STALLED_AFTER: Duration = Duration::from_millis(20);
 /// Time after which a flow may be new again while rounds stand still. Derived: a quantum (RFC 8290) each 100 ms is 121 kbit/s, which suffices for a
 /// call by G.711 (87 kbit/s with headers); what asks for more is no sparse flow.
@@ -50,7 +50,7 @@ impl<T> FqCodel<T> {
         is_any
     }
 
-    /// Drops the units that have become too old.
+    /// Drops each unit whose [`Expiry`] has passed, and hands it to `dropped`.
     pub fn expire(&mut self, now: Instant, expiry: &impl Fn(&T) -> Expiry, dropped: &mut impl FnMut(T)) {
         for first in [self.new.first, self.old.first] {
             let mut id = first;
