@@ -64,10 +64,10 @@ mod tests {
 
     const EVERY: Duration = Duration::from_millis(60);
 
-    /// The noise after 400 spans in which the queue is `queue_s(n)` and `extra_s(n)` of delay comes on top.
-    fn noise_s(mut queue_s: impl FnMut(u64) -> f64, mut extra_s: impl FnMut(u64) -> f64) -> f64 {
+    /// The noise after `spans` spans in which the queue is `queue_s(n)` and `extra_s(n)` of delay comes on top.
+    fn noise_s(spans: u64, mut queue_s: impl FnMut(u64) -> f64, mut extra_s: impl FnMut(u64) -> f64) -> f64 {
         let (mut noise, mut now, mut before_s) = (DelayNoise::default(), Instant::ZERO, 0.0);
-        for n in 0..400 {
+        for n in 0..spans {
             let queue = queue_s(n);
             noise.on_sample(now, queue + extra_s(n), queue, queue - before_s, Duration::from_millis(20));
             (now, before_s) = (now + EVERY, queue);
@@ -80,7 +80,7 @@ mod tests {
         let mut rng = Rng::new(1);
         for _ in 0..50 {
             let most_us = 1_000 + rng.below(50_000);
-            let left = noise_s(|_| rng.below(most_us) as f64 * 1e-6, |_| 0.0);
+            let left = noise_s(400, |_| rng.below(most_us) as f64 * 1e-6, |_| 0.0);
             assert!(left < 1e-5, "{most_us} us: {left}");
         }
     }
@@ -92,7 +92,7 @@ mod tests {
             let (queue_us, jitter_us) = (1 + rng.below(20_000), 1_000 + rng.below(50_000));
             let mut other = rng.clone();
             let most_s = jitter_us as f64 * 1e-6;
-            let of_both = noise_s(|_| rng.below(queue_us) as f64 * 1e-6, |_| other.below(jitter_us) as f64 * 1e-6);
+            let of_both = noise_s(400, |_| rng.below(queue_us) as f64 * 1e-6, |_| other.below(jitter_us) as f64 * 1e-6);
             // Two values drawn evenly from a range differ by a third of it in the mean.
             assert!((0.1..0.7).contains(&(of_both / most_s)), "{queue_us}, {jitter_us} us: {of_both}");
         }
@@ -102,10 +102,10 @@ mod tests {
     fn a_single_step_is_hardly_noise() {
         let mut rng = Rng::new(3);
         for _ in 0..50 {
-            let (at, step_s) = (20 + rng.below(378), (1 + rng.below(200)) as f64 * 1e-3);
-            let left = noise_s(|_| 0.0, |n| if n >= at { step_s } else { 0.0 });
-            // Counted in full, it would leave an eighth at first.
-            assert!(left <= 0.001 + step_s / 20.0, "{step_s} s: {left}");
+            let (at, after, step_s) = (20 + rng.below(300), 1 + rng.below(4), (50 + rng.below(150)) as f64 * 1e-3);
+            let left = noise_s(at + after, |_| 0.0, |n| if n >= at { step_s } else { 0.0 });
+            // Counted in full, it would leave an eighth.
+            assert!(left <= step_s / 20.0, "{step_s} s: {left}");
         }
     }
 }
