@@ -71,13 +71,13 @@ impl ReceiveLog {
     }
 
     /// When the next report is due; `interval` is the longest an eliciting packet may wait; the sender judges
-    /// silence by the same. A gap or 32 packets make it due at once, at most once a millisecond. Packets that ask for no
-    /// report never cause one, or two idle ends would report each other's reports for ever.
-    pub fn report_due(&self, interval: Duration) -> Option<Instant> {
+    /// silence by the same. A gap or 32 packets make it due at once. Reports are `spacing` apart, a millisecond at least. Packets that ask
+    /// for no report never cause one, or two idle ends would report each other's reports for ever.
+    pub fn report_due(&self, interval: Duration, spacing: Duration) -> Option<Instant> {
         let eliciting = self.first_unreported_eliciting?;
         let at_once = self.gap_appeared || self.unreported_eliciting >= PACKETS_PER_REPORT;
         let due = if at_once { eliciting } else { eliciting + self.dithered(interval) };
-        Some(self.last_report_at.map_or(due, |last| due.max(last + MIN_SPACING)))
+        Some(self.last_report_at.map_or(due, |last| due.max(last + spacing.max(MIN_SPACING))))
     }
 
     /// Half to all of `interval`, evenly spread by how much was received: reports in step with a link's own rhythm would always
@@ -234,16 +234,16 @@ mod tests {
     #[test]
     fn reports_wait_for_the_interval_unless_there_is_news() {
         let mut log = log_of(&[1]);
-        assert_eq!(log.report_due(INTERVAL), Some(ms(6)), "half the interval, at the first");
+        assert_eq!(log.report_due(INTERVAL, Duration::ZERO), Some(ms(6)), "half the interval, at the first");
         log.on_report_sent(ms(11));
-        assert_eq!(log.report_due(INTERVAL), None);
+        assert_eq!(log.report_due(INTERVAL, Duration::ZERO), None);
         log.on_datagram(ms(11), 3, 100, false, true);
-        assert_eq!(log.report_due(INTERVAL), Some(ms(12)), "a gap: at once, but spaced");
+        assert_eq!(log.report_due(INTERVAL, Duration::ZERO), Some(ms(12)), "a gap: at once, but spaced");
         log.on_report_sent(ms(12));
         for n in 4..36 {
             log.on_datagram(ms(20), n, 100, false, true);
         }
-        assert_eq!(log.report_due(INTERVAL), Some(ms(20)));
+        assert_eq!(log.report_due(INTERVAL, Duration::ZERO), Some(ms(20)));
     }
 
     #[test]
@@ -251,8 +251,8 @@ mod tests {
         let mut log = ReceiveLog::new();
         log.on_datagram(ms(1), 1, 60, false, false);
         log.on_datagram(ms(2), 5, 60, false, false);
-        assert_eq!(log.report_due(INTERVAL), None);
+        assert_eq!(log.report_due(INTERVAL, Duration::ZERO), None);
         log.on_datagram(ms(3), 6, 60, false, true);
-        assert!(log.report_due(INTERVAL).is_some_and(|due| due > ms(3) && due <= ms(13)));
+        assert!(log.report_due(INTERVAL, Duration::ZERO).is_some_and(|due| due > ms(3) && due <= ms(13)));
     }
 }

@@ -34,6 +34,12 @@ const INITIAL_RATE: Rate = Rate::from_mbps(10);
 const FLOOR_RATE: Rate = Rate::from_bps(100_000);
 /// The longest a receiver waits before it reports. Both ends must agree: silence is judged by it.
 pub(crate) const REPORT_INTERVAL: Duration = Duration::from_millis(10);
+/// A report with a few ranges, on the wire.
+const REPORT_BYTES: u64 = 150;
+/// One part in so many of what a path carries may be reports,
+const REPORTS_PART: u64 = 10;
+/// unless they come more seldom than this: senders go by them.
+const REPORTS_APART_MAX: Duration = Duration::from_millis(50);
 const KEEPALIVE_ACTIVE: Duration = Duration::from_secs(1);
 const KEEPALIVE_IDLE: Duration = Duration::from_secs(15);
 
@@ -384,6 +390,15 @@ impl Path {
         }
         let packets_of_round_trip = self.rate.in_flight_limit_bytes() as f64 / FULL_PACKET_BYTES;
         copies::of_repeat(self.loss().fraction(), packets_of_round_trip, times)
+    }
+
+    /// When the next report on what came by this path is due. On a narrow way back that is known, reports take a tenth of it, or they
+    /// would crowd out the acknowledgements of flows.
+    pub(crate) fn report_due(&self) -> Option<Instant> {
+        let least = |capacity: Rate| {
+            Rate::from_bps(capacity.bps() / REPORTS_PART).time_for(REPORT_BYTES).min(REPORTS_APART_MAX)
+        };
+        self.log.report_due(REPORT_INTERVAL, self.rate.capacity().map(least).unwrap_or_default())
     }
 
     /// The longest round trip that a flow on this path regularly sees: with its jitter both ways, and with a repeat for each loss that

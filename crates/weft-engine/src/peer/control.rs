@@ -4,7 +4,7 @@ use super::sense::write_chirped;
 use super::{Context, Peer};
 use crate::Transmit;
 use crate::config::Bundle;
-use crate::path::{Path, REPORT_INTERVAL, Sent};
+use crate::path::{Path, Sent};
 use crate::vpn::News;
 use weft_core::sense::ReceiveLog;
 use weft_units::{Duration, FlowId, FlowSeq, Instant};
@@ -199,7 +199,7 @@ impl Peer {
         let fastest = self.fastest_path();
         for index in 0..self.paths.len() {
             let path = &mut self.paths[index];
-            if path.log.report_due(REPORT_INTERVAL).is_none_or(|due| due > now) {
+            if path.report_due().is_none_or(|due| due > now) {
                 continue;
             }
             path.log.on_report_sent(now);

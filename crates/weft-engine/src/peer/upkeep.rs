@@ -3,7 +3,7 @@
 use super::recovery::Rescue;
 use super::{Context, Peer, dropping};
 use crate::PathState;
-use crate::path::{Lane, Path, REPORT_INTERVAL, Sent};
+use crate::path::{Lane, Path, Sent};
 use core::net::SocketAddr;
 use weft_units::planted::{self, Fault};
 use weft_units::{Duration, Instant, LinkId};
@@ -260,7 +260,7 @@ impl Peer {
 }
 
 fn path_timeout(path: &Path, now: Instant, is_wanted: bool) -> Option<Instant> {
-    let report = path.log.report_due(REPORT_INTERVAL).filter(|_| !planted::is(Fault::ReportTimerNotSet));
+    let report = path.report_due().filter(|_| !planted::is(Fault::ReportTimerNotSet));
     if !path.link_up {
         // What arrived before is reported by another path.
         return report;
