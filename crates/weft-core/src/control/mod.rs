@@ -2,5 +2,6 @@
 
 mod path_rate;
 mod rate_meter;
+mod trial;
 
 pub use path_rate::{PathRate, PathRateConfig, Phase};

@@ -18,10 +18,13 @@
 //!    they are the path's own, and the rate was right. Loss by itself never lowers the rate.
 //! 4. **Drain.** Every ten seconds the queue is emptied for a moment, or the baseline of the delay would
 //!    creep up with the queue.
-//! 5. **Compete.** We know how much of the bottleneck's service we left unused. If the queue did not shrink by that, someone else filled it:
+//! 5. **Trial.** Delay alone cannot tell a queue from a route that became longer. Where a queue stands that should have gone, half as much
+//!    again is sent for a round trip. If it arrives as fast as it was sent, there was no queue ([`Trial`]).
+//! 6. **Compete.** We know how much of the bottleneck's service we left unused. If the queue did not shrink by that, someone else filled it:
 //!    then we hold a share, increased each round and reduced on excess loss, and try again after a while whether the queue goes.
 
 use crate::control::rate_meter::RateMeter;
+use crate::control::trial::{self, Outcome, Trial};
 use crate::sense::{DelayNoise, LossRate, OneWayDelay, Rtt, Sample, Transmission};
 use weft_units::{Duration, Instant, Rate};
 
@@ -90,6 +93,15 @@ const MORE_AT_FIRST: f64 = 2.0;
 const IDLE: Duration = Duration::from_secs(1);
 /// The doubt halves the rate after so long.
 const IDLE_DOUBT: Duration = Duration::from_secs(60);
+/// A queue twice as long as the one aimed at is odd after so many round trips: the control has had the time to drain it.
+const ODD_ROUND_TRIPS: u32 = 8;
+/// A trial of a higher rate lasts for a round trip, and at least so long: two reports.
+const LEAST_TRIAL: Duration = Duration::from_millis(20);
+/// Reports of a short path come no further apart than this while packets arrive.
+const LONGEST_HELD: Duration = Duration::from_millis(20);
+/// More than this is not taken for the path's own loss, or a buffer of two packets would be flooded for what it drops. Standard: links that
+/// lose a tenth are the worst that are asked for; the rest is room for their bursts.
+const MOST_BASELINE_LOSS: f64 = 0.15;
 /// Packets a round must settle before it is judged,
 const ROUND_PACKETS: u64 = 20;
 /// unless it has lasted so long: at the lowest rates so many take seconds, and looking for more would take minutes.
@@ -155,8 +167,13 @@ pub struct PathRate {
     ebb_spacing: u32,
     rounds_since_ebb: u32,
     drain_started: Instant,
+    trial: Trial,
+    /// Since when a queue has stood that should have gone.
+    odd_since: Instant,
     room: Option<Room>,
     alone_bps: f64,
+    /// The most that was delivered of late.
+    best_bps: f64,
     share_bps: f64,
     compete_since: Instant,
     compete_for: Duration,
@@ -203,8 +220,11 @@ impl PathRate {
             rounds_since_ebb: 0,
             plateau_hold: Duration::ZERO,
             drain_started: Instant::ZERO,
+            trial: Trial::default(),
+            odd_since: Instant::ZERO,
             room: None,
             alone_bps: 0.0,
+            best_bps: 0.0,
             share_bps: initial,
             compete_since: Instant::ZERO,
             compete_for: Duration::ZERO,
@@ -237,6 +257,8 @@ impl PathRate {
         self.learn_capacity(sample, full);
         self.settle_round(now, sample);
         self.watch_room(sample);
+        self.remember_best(sample);
+        self.try_more(now, sample);
         self.choose_phase(now, full);
         self.rate_bps = self.bounded(self.law(now, sample));
         self.last_sample = now;
@@ -440,9 +462,34 @@ impl PathRate {
         }
     }
 
+    /// Whether a queue has stood for longer than the control takes to drain one.
+    fn is_queue_odd(&mut self, now: Instant) -> bool {
+        if self.phase != Phase::Steady || self.delay.standing_queue() < self.queue_target() * 2 {
+            self.odd_since = now;
+        }
+        now - self.odd_since > self.rtt.smoothed() * ODD_ROUND_TRIPS
+    }
+
+    /// Tries a higher rate while an odd queue stands. If all of it arrives, the delay is no queue: a route became longer, or a radio
+    /// wanders. The baseline starts anew then, and the rate grows fast.
+    fn try_more(&mut self, now: Instant, sample: &Sample) {
+        let length = self.rtt.min().max(self.noise() * 8).max(self.packets_time(10.0)).max(LEAST_TRIAL);
+        let is_odd = self.is_queue_odd(now);
+        match self.trial.on_sample(now, sample) {
+            Some(Outcome::MoreFits) => {
+                self.delay.rebase(now);
+                self.room = None;
+                self.growth = GROWTH.len() - 2;
+            }
+            Some(Outcome::Full) => {}
+            None if is_odd && sample.backlogged => self.trial.begin(now, length),
+            None => {}
+        }
+    }
+
     /// What has to be sent for each byte that shall arrive.
     fn fill(&self) -> f64 {
-        1.0 / (1.0 - self.baseline_loss.fraction().min(0.5))
+        1.0 / (1.0 - self.baseline_loss.fraction().min(MOST_BASELINE_LOSS))
     }
 
     /// Sums up what the queue should have shrunk by, to see whether it did.
@@ -465,6 +512,14 @@ impl PathRate {
         }
         let passed_s = sample.received_bytes as f64 * 8.0 / self.capacity_bps;
         room.left_s += sample.send_interval.as_secs_f64() - passed_s;
+    }
+
+    /// Remembers the highest rate delivered, and forgets it slowly.
+    fn remember_best(&mut self, sample: &Sample) {
+        let fades = (sample.interval().as_secs_f64() / ALONE_MEMORY.as_secs_f64()).min(1.0);
+        let delivered_bps =
+            if self.meter.bits_ever() >= 10.0 * self.packet_bits { self.meter.delivered_bps() } else { 0.0 };
+        self.best_bps = delivered_bps.min(self.capacity_bps).max(self.best_bps * (1.0 - fades));
     }
 
     /// Whether the queue stayed although we left room for it to go: someone else fills it.
@@ -535,11 +590,14 @@ impl PathRate {
             Phase::Startup => return self.capacity_bps * if self.assumed { 1.0 } else { 2.0 },
             Phase::Plateau => return self.capacity_bps * 0.985,
             Phase::Compete => return self.share_bps.min(1.1 * self.fill() * self.meter.received_bps()),
+            Phase::Steady if self.trial.is_on(now) => return self.capacity_bps * trial::FASTER,
             Phase::Drain => -0.5 * self.queue_target().as_secs_f64(),
             _ => self.queue_target().as_secs_f64(),
         };
         let feedback = (now - sample.largest_sent_at) / 2;
-        let horizon = feedback.max(self.noise() * 2).as_secs_f64().max(0.002);
+        // The rate holds until the next sample.
+        let held = sample.interval().min(self.rtt.min().max(LONGEST_HELD));
+        let horizon = feedback.max(self.noise() * 2).max(held).as_secs_f64().max(0.002);
         let gain = 1.0 + (target - self.predicted_queue_s(now, sample)) / horizon;
         let most = match (self.ebb > 0, sample.backlogged) {
             (true, _) => 0.93,
@@ -583,7 +641,11 @@ impl PathRate {
         let report_interval = (self.rtt.min() / 4).clamp(Duration::from_millis(1), Duration::from_millis(25));
         let queue = if self.phase == Phase::Compete { self.delay.standing_queue() * 2 } else { self.queue_target() };
         let span = self.rtt.min() + report_interval + self.noise() * 4 + queue;
-        let factor = if self.phase == Phase::Startup { 2.2 } else { 1.1 * GROWTH[self.growth] };
+        let factor = match self.phase {
+            Phase::Startup => 2.2,
+            _ if self.trial.is_sending() => 1.1 * trial::FASTER,
+            _ => 1.1 * GROWTH[self.growth],
+        };
         let bits = self.capacity_bps * factor * span.as_secs_f64() + 10.0 * self.packet_bits;
         (bits / 8.0) as u64
     }
@@ -597,6 +659,11 @@ impl PathRate {
     /// nothing yet.
     pub fn carried(&self) -> Rate {
         if self.assumed { Rate::ZERO } else { Rate::from_bps(self.capacity_bps as u64) }
+    }
+
+    /// The most the path has carried of late, which is forgotten within [`ALONE_MEMORY`]; no less than [`PathRate::carried`].
+    pub fn carried_at_best(&self) -> Rate {
+        self.carried().max(Rate::from_bps(self.best_bps as u64))
     }
 
     /// What to offer to senders that go as fast as they are told: [`PathRate::carried`], and now and then more, or they would never find

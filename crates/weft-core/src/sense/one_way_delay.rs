@@ -83,6 +83,11 @@ impl OneWayDelay {
         };
     }
 
+    /// What stands is no queue: the baseline is what there was last.
+    pub fn rebase(&mut self, now: Instant) {
+        self.restart(now, self.latest_us());
+    }
+
     fn baseline(&self) -> i64 {
         self.minima.iter().flatten().min().copied().unwrap_or(0)
     }
