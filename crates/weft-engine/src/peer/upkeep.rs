@@ -6,7 +6,7 @@ use crate::PathState;
 use crate::path::{Lane, Path, Sent};
 use core::net::SocketAddr;
 use weft_units::planted::{self, Fault};
-use weft_units::{Duration, Instant, LinkId};
+use weft_units::{Duration, Instant, LinkId, Rate};
 
 /// CoDel's target at least: two full packets at 1 Mbit/s.
 const TARGET_MIN: Duration = Duration::from_millis(20);
@@ -157,10 +157,14 @@ impl Peer {
 
     /// Sets CoDel's target and interval to what a loss-based sender needs to keep the paths full.
     ///
-    /// CUBIC gives up 0.3 of its window (RFC 9438 §4.6), so 0.43 of a round trip must stand before. The interval is two round trips: the
-    /// sender's answer to a drop takes one to arrive and one to show.
+    /// CUBIC gives up 0.3 of its window (RFC 9438 §4.6), so 0.43 of a round trip must stand before. The window is to last until a path
+    /// that fades is back, so the round trip counts at the rate of its good time. Only the flow itself waits: flows have queues of
+    /// their own. The interval is two round trips: the sender's answer to a drop takes one to arrive and one to show.
     fn update_queue(&mut self) {
-        let round_trip = self.usable_paths().map(Path::inner_round_trip).max().unwrap_or_default().min(RTT_MAX);
+        let round_trip = self.usable_paths().map(Path::inner_round_trip).max().unwrap_or_default();
+        let sum = |of: fn(&Path) -> Rate| self.usable_paths().map(|path| of(path).bps() as f64).sum::<f64>();
+        let fade = sum(|path| path.rate.carried_at_best()) / sum(|path| path.rate.carried()).max(1.0);
+        let round_trip = round_trip.mul_f64(fade.max(1.0)).min(RTT_MAX);
         let target = (round_trip / 2).max(TARGET_MIN);
         if self.queue_target.abs_diff(target) * 10 < self.queue_target {
             return;
