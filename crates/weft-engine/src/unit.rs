@@ -162,10 +162,10 @@ impl Units {
         unit.missing().is_some_and(|(missing, _)| missing.is_empty())
     }
 
-    /// A unit that waits for a path is given up at `at`, if not before.
-    pub(crate) fn limit_deadline(&mut self, id: UnitId, at: Instant) {
+    /// A unit that waits for a path is given up at `at`.
+    pub(crate) fn set_deadline(&mut self, id: UnitId, at: Instant) {
         if let Some(Some(unit)) = self.slots.get_mut(id.0 as usize) {
-            unit.deadline = unit.deadline.min(at);
+            unit.deadline = at;
         }
     }
 

@@ -70,14 +70,21 @@ impl Peer {
                     self.push(now, pool, index, lane, id);
                 }
             }
-            _ if now < unit.deadline.min(stale_at(&unit.segment)) => {
-                self.units.limit_deadline(id, stale_at(&unit.segment));
+            _ if now < self.waits_until(&unit) => {
+                self.units.set_deadline(id, self.waits_until(&unit));
                 return true;
             }
             _ => self.abandon(now, id, pool),
         }
         self.units.release(id, pool);
         false
+    }
+
+    /// When a unit that waits for a path is given up. In an outage, what is TCP's outlasts its deadline: its sender takes that for a long
+    /// delay and not for loss.
+    fn waits_until(&self, unit: &Unit) -> Instant {
+        let stale_at = stale_at(&unit.segment);
+        if unit.segment.is_tcp && !self.is_reachable() { stale_at } else { stale_at.min(unit.deadline) }
     }
 
     /// When the first of what waits for a path is too late.
@@ -103,6 +110,10 @@ impl Peer {
 
     /// Sends what a path has queued elsewhere, and of what it has in flight what `why` asks for.
     pub(crate) fn rescue_path(&mut self, cx: &mut Context<'_>, index: usize, why: Rescue) {
+        if why == Rescue::Suspect && !self.has_other_path(index) {
+            // A repeat over the only path would come behind what it repeats.
+            return;
+        }
         while let Some(id) = self.paths[index].queues.take() {
             self.uncommit(id);
             if self.units.get(id).is_some_and(|u| u.refs > 1 && !u.repeating) {
@@ -131,6 +142,11 @@ impl Peer {
             self.doubt_in_flight(index, |unit| unit.urgent && unit.refs == 1);
             self.send_doubted(cx, index);
         }
+    }
+
+    /// Whether a path other than this one can carry packets.
+    fn has_other_path(&self, index: usize) -> bool {
+        self.paths.iter().enumerate().any(|(other, path)| other != index && path.is_usable())
     }
 
     /// Bytes of units in flight on a path that are not urgent.
