@@ -70,10 +70,13 @@ fn failover_check(context: &Context, weft: &Path) -> Check {
 /// The longest gap of all cuts of a failover's result.
 fn worst_gap_ms(json: &str) -> Result<f64, String> {
     let result: Value = serde_json::from_str(json).map_err(|why| format!("weft lab failover: {why}"))?;
-    let series = result["series"].as_array().into_iter().flatten().filter(|series| series["name"] == "weft");
-    let cuts = series.flat_map(|series| series["cuts"].as_array().into_iter().flatten());
-    greatest(cuts.filter_map(|cut| cut["gap_ms"].as_f64()))
-        .ok_or_else(|| "weft lab failover: no cut was measured".into())
+    let weft = result["series"].as_array().into_iter().flatten().find(|series| series["name"] == "weft");
+    let weft = weft.ok_or("weft lab failover: weft was not measured")?;
+    if let Some(why) = weft["failure"].as_str() {
+        return Err(format!("weft lab failover: {why}"));
+    }
+    let cuts = weft["cuts"].as_array().into_iter().flatten();
+    greatest(cuts.filter_map(|cut| cut["gap_ms"].as_f64())).ok_or_else(|| "weft lab failover: no cut was made".into())
 }
 
 /// What `weft lab` prints. It fails where a check of its own does, too, so that its exit status says nothing.
@@ -105,5 +108,7 @@ mod tests {
                        {"name": "ospf-bfd", "cuts": [{"gap_ms": 149.0}]}]}"#;
         assert_eq!(worst_gap_ms(json), Ok(61.5));
         assert!(worst_gap_ms(r#"{"series": []}"#).is_err() && worst_gap_ms("").is_err());
+        let failed = json.replacen("\"cuts\"", "\"failure\": \"not started\", \"cuts\"", 1);
+        assert!(worst_gap_ms(&failed).unwrap_err().contains("not started"));
     }
 }
