@@ -9,7 +9,7 @@ use weft_scenario::{MixResult, median};
 /// The sweep that draws the bundles.
 pub const SWEEP: &str = include_str!("../../../../../scenarios/sweeps/bundles.toml");
 /// Draws of a short run, and of a full one.
-const DRAWS: [u64; 2] = [16, 500];
+const DRAWS: [u64; 2] = [12, 500];
 
 /// Runs and judges the draws.
 pub fn run(context: &Context) -> Vec<Check> {
