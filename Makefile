@@ -7,7 +7,7 @@ export PATH := $(HOME)/.cargo/bin:$(PATH)
 
 CARGO_DENY_VERSION := 0.20.2
 
-.PHONY: help setup build test check bench relays failover demo parity reproduce deny
+.PHONY: help setup build test check bench relays failover demo parity reproduce verify deny
 
 help: ## this list
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):[^#]*## (.*)/make \1\t\2/' | expand -t 14
@@ -79,6 +79,20 @@ REPRODUCE ?=
 reproduce: TARGET := $(or $(CARGO_TARGET_DIR),target)
 reproduce: build ## what papers 000 to 004 claim, in the simulator: docs/reproduction.md and docs/figures
 	$(TARGET)/release/weft sim reproduce $(ROWS) --out docs $(REPRODUCE)
+
+# TOPIC names the topic. FULL=1 runs all its checks, OUT=file writes them as JSON too, TRACES=dir plays recorded links.
+# More arguments, such as VERIFY="--only bundles --threads 1".
+TOPIC ?=
+FULL ?=
+OUT ?=
+TRACES ?=
+VERIFY ?=
+verify: TARGET := $(or $(CARGO_TARGET_DIR),target)
+verify: ## which checks of a topic fall short: TOPIC=links; FULL=1, OUT=file, TRACES=dir; 10 minutes, with FULL=1 some 8 hours
+	@packaging/setup $(if $(filter 1,$(FULL)),lab,test)
+	cargo build --release --locked -p weft-world --example verify $(if $(filter 1,$(FULL)),-p weft --bin weft)
+	$(TARGET)/release/examples/verify $(TOPIC) $(if $(filter 1,$(FULL)),--full --weft $(TARGET)/release/weft) \
+	  $(if $(OUT),--out "$(OUT)") $(if $(TRACES),--traces "$(TRACES)") $(VERIFY)
 
 # More arguments for the comparison, such as PARITY='--lab out/lab.json' for what the lab has measured already.
 PARITY ?=

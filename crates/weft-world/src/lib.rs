@@ -12,6 +12,7 @@ pub mod site;
 pub mod swarm;
 
 pub use eyes::Eyes;
+pub use side_by_side::side_by_side;
 
 use weft_units::Duration;
 

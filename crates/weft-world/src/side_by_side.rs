@@ -3,8 +3,8 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
-/// Does every job, `threads` at a time; the results are in the order of the jobs.
-pub(crate) fn side_by_side<J: Sync, R: Send>(
+/// Does every job, `threads` at a time; the results are in the order of the jobs. `done` is told how many of how many jobs are over.
+pub fn side_by_side<J: Sync, R: Send>(
     threads: usize,
     jobs: &[J],
     work: impl Fn(&J) -> R + Sync,

@@ -37,7 +37,7 @@ pub fn draw_mix(seed: u64, one_link: bool) -> Scenario {
     };
     let variants = match one_link {
         true => vec![Variant::plain(Kind::EachLink), plain_bbr(), Variant::plain(Kind::Weft)],
-        false => vec![Variant::plain(Kind::EachLink), Variant::plain(Kind::Weft)],
+        false => [Kind::EachLink, Kind::WeftEachLink, Kind::Weft].map(Variant::plain).into(),
     };
     Scenario {
         name: format!("{}-{seed}", if one_link { "one-link" } else { "bundle" }),
@@ -144,6 +144,7 @@ mod tests {
             classes.insert(label.split('+').next().unwrap().to_owned());
             let bundle = draw_mix(seed, false);
             assert!((2..=12).contains(&bundle.links.len()));
+            assert!(bundle.variants.iter().any(|variant| variant.kind == Kind::WeftEachLink));
             assert!(bundle.warmup >= WARMUP[0] && bundle.duration - bundle.warmup >= WINDOW);
         }
         assert_eq!(classes.len(), LinkClass::ALL.len(), "{classes:?}");

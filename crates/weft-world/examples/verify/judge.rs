@@ -1,0 +1,88 @@
+//! What is made of many figures.
+
+/// What loaded weft may add to a ping whatever the link.
+const PING_ADDED_MS: f64 = 20.0;
+/// A link with jitter may add this many times the jitter.
+const PING_ADDED_JITTERS: f64 = 2.0;
+
+/// How many percent of the verdicts are true; none of none.
+pub fn share_percent(verdicts: impl IntoIterator<Item = bool>) -> Option<f64> {
+    let (mut all, mut well) = (0_u32, 0_u32);
+    for verdict in verdicts {
+        all += 1;
+        well += u32::from(verdict);
+    }
+    (all > 0).then(|| 100.0 * f64::from(well) / f64::from(all))
+}
+
+/// The least of the values; none of none.
+pub fn least(values: impl IntoIterator<Item = f64>) -> Option<f64> {
+    values.into_iter().reduce(f64::min)
+}
+
+/// The greatest of the values; none of none.
+pub fn greatest(values: impl IntoIterator<Item = f64>) -> Option<f64> {
+    values.into_iter().reduce(f64::max)
+}
+
+/// Goodput through weft over that of another carrier, both in bit/s. weft that did not run carried nothing. None where the other
+/// carried nothing: weft cannot be slower.
+pub fn ratio(weft_bps: Option<f64>, other_bps: Option<f64>) -> Option<f64> {
+    let other = other_bps.filter(|bps| *bps > 0.0)?;
+    Some(weft_bps.unwrap_or(0.0) / other)
+}
+
+/// Whether a ratio reaches `least`; one that is none does.
+pub fn reaches(ratio: Option<f64>, least: f64) -> bool {
+    ratio.is_none_or(|ratio| ratio >= least)
+}
+
+/// The longest that a ping may take at p95 through loaded weft, in milliseconds, on a link where an idle ping takes `idle_p95_ms`.
+///
+/// The jitter is what the idle p95 exceeds the base round trip by. ITU-T Y.1541 defines delay variation so: a quantile less the minimum. It
+/// covers every kind of link alike, also traces, handovers and held outages, whose jitter no key of a scenario says.
+pub fn ping_bound_ms(idle_p95_ms: f64, base_rtt_ms: f64) -> f64 {
+    let jitter_ms = (idle_p95_ms - base_rtt_ms).max(0.0);
+    idle_p95_ms + PING_ADDED_MS.max(PING_ADDED_JITTERS * jitter_ms)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_share_counts_what_holds() {
+        assert_eq!(share_percent([true, true, false, true]), Some(75.0));
+        assert_eq!(share_percent([false]), Some(0.0));
+        assert_eq!(share_percent([]), None);
+    }
+
+    #[test]
+    fn extremes_are_found_anywhere() {
+        assert_eq!(least([0.9, 0.4, 0.7]), Some(0.4));
+        assert_eq!(greatest([0.4, 0.9, 0.7]), Some(0.9));
+        assert_eq!((least([]), greatest([])), (None, None));
+    }
+
+    #[test]
+    fn weft_that_did_not_run_carried_nothing() {
+        assert_eq!(ratio(Some(5e6), Some(10e6)), Some(0.5));
+        assert_eq!(ratio(None, Some(10e6)), Some(0.0));
+        assert!(!reaches(ratio(None, Some(10e6)), 0.95));
+    }
+
+    #[test]
+    fn weft_is_not_slower_than_a_link_that_carries_nothing() {
+        assert_eq!(ratio(Some(1.0), Some(0.0)), None);
+        assert!(reaches(ratio(None, Some(0.0)), 0.95));
+        assert!(reaches(Some(0.95), 0.95) && !reaches(Some(0.9499), 0.95));
+    }
+
+    #[test]
+    fn a_ping_may_take_20_ms_more_or_twice_the_jitter() {
+        assert_eq!(ping_bound_ms(31.0, 30.0), 51.0);
+        assert_eq!(ping_bound_ms(40.0, 30.0), 60.0);
+        assert_eq!(ping_bound_ms(70.0, 30.0), 150.0);
+        assert_eq!(ping_bound_ms(29.0, 30.0), 49.0, "a link is never faster than itself");
+    }
+}

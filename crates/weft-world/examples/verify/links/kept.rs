@@ -1,0 +1,185 @@
+//! What was good on the links that weft was first made for.
+
+use crate::check::{Bound, Check};
+use crate::play::{flow, for_each, play, variant};
+use crate::topic::Context;
+use serde_json::json;
+use std::time::Duration;
+use weft_scenario::{Action, EventSummary, Kind, RunResult, Scenario, Variant};
+use weft_world::swarm::search;
+
+/// What is asked of a scenario.
+#[derive(Clone, Copy)]
+enum Ask {
+    /// Goodput of the bound.
+    Efficiency(f64),
+    /// A ping's p95, in milliseconds.
+    Ping(&'static str, f64),
+    /// What cuts and a step of the loss do.
+    Cuts,
+}
+
+/// A shipped scenario.
+struct Case {
+    name: &'static str,
+    text: &'static str,
+    asks: &'static [Ask],
+}
+
+macro_rules! shipped {
+    ($name:literal, $asks:expr) => {
+        Case { name: $name, text: include_str!(concat!("../../../../../scenarios/", $name, ".toml")), asks: $asks }
+    };
+}
+
+/// The longest run first, so that no thread waits for it.
+const CASES: [Case; 5] = [
+    shipped!("cut-and-restore", &[Ask::Cuts]),
+    shipped!("clean-links", &[Ask::Efficiency(0.98)]),
+    shipped!("paper-002-access", &[Ask::Efficiency(0.97)]),
+    shipped!("home-office", &[Ask::Efficiency(0.96), Ask::Ping("sparse", 21.0)]),
+    shipped!("paper-002-heterogeneous", &[Ask::Efficiency(0.95)]),
+];
+
+/// A short run of `cut-and-restore` has no cut after this time: four of each kind.
+const SHORT_CUTS: Duration = Duration::from_secs(140);
+/// Bounds of `cut-and-restore`, from what its row in the README tells of the kernel.
+const GAP_MEDIAN_MS: f64 = 55.0;
+const GAP_WORST_MS: f64 = 100.0;
+const SHARE_BACK_S: f64 = 1.0;
+const DEMOTED_S: f64 = 0.3;
+
+/// Seeds of the swarm in a short run, and in a full one.
+const SWARM_SEEDS: [u64; 2] = [200, 20_000];
+/// A seed that found a leak of buffers once.
+const LEAK_SEED: u64 = 1_000_651;
+
+/// Runs and judges the scenarios and the swarm.
+pub fn run(context: &Context) -> Vec<Check> {
+    let judged = for_each(context, "scenarios", &CASES, |case| judge(case, context.full));
+    let swarm = [0..context.pick(SWARM_SEEDS[0], SWARM_SEEDS[1]), LEAK_SEED..LEAK_SEED + 1];
+    judged.into_iter().flatten().chain(swarm.map(|seeds| swarm_check(context, seeds))).collect()
+}
+
+fn judge(case: &Case, full: bool) -> Vec<Check> {
+    let played = scenario(case, full).and_then(|scenario| play(&scenario, None));
+    match played {
+        Ok(run) => case.asks.iter().flat_map(|ask| ask.judge(case.name, &run.result)).collect(),
+        Err(why) => vec![Check::skipped(case.name, Bound::AtMost(0.0), "failures", why)],
+    }
+}
+
+/// weft's variant of a scenario. A short run has one repetition.
+fn scenario(case: &Case, full: bool) -> Result<Scenario, String> {
+    let mut scenario = Scenario::parse(case.text, case.name).map_err(|why| why.to_string())?;
+    scenario.variants = vec![Variant::plain(Kind::Weft)];
+    if !full {
+        scenario.repeats = 1;
+        shorten(&mut scenario);
+    }
+    Ok(scenario)
+}
+
+/// Ends a long scenario early, and with it its flows. What comes after its last cut comes so much earlier.
+fn shorten(scenario: &mut Scenario) {
+    let cuts = |scenario: &Scenario| {
+        scenario.events.iter().filter(|event| event.action == Action::Cut).map(|event| event.at).max()
+    };
+    let Some(last) = cuts(scenario).filter(|last| *last > SHORT_CUTS) else { return };
+    scenario.events.retain(|event| event.action != Action::Cut || event.at <= SHORT_CUTS);
+    let saved = last - cuts(scenario).unwrap_or_default();
+    scenario.events.iter_mut().filter(|event| event.at > last).for_each(|event| event.at -= saved);
+    scenario.duration -= saved;
+    scenario.flows.iter_mut().for_each(|flow| flow.stop = scenario.duration);
+}
+
+impl Ask {
+    fn judge(self, name: &str, result: &RunResult) -> Vec<Check> {
+        let weft = variant(result, "weft");
+        match self {
+            Ask::Efficiency(least) => {
+                let figure = weft.map(|weft| weft.efficiency);
+                vec![Check::new(format!("{name}: efficiency"), figure, Bound::AtLeast(least), "of capacity")]
+            }
+            Ask::Ping(ping, most) => {
+                let figure = weft.and_then(|weft| flow(weft, ping)?.rtt_ms_p95);
+                vec![Check::new(format!("{name}: ping p95"), figure, Bound::AtMost(most), "ms")]
+            }
+            Ask::Cuts => weft.map_or_else(Vec::new, |weft| cut_checks(name, &weft.events)),
+        }
+    }
+}
+
+fn cut_checks(name: &str, events: &[EventSummary]) -> Vec<Check> {
+    let cuts = |event: &EventSummary| {
+        let check = |what: &str, figure, most, unit| {
+            Check::new(format!("{name}: cut {}, {what}", event.direction), figure, Bound::AtMost(most), unit)
+        };
+        let back_ms = event.share_back_s_median.map(|s| s * 1e3);
+        [
+            check("median gap", event.gap_ms_median, GAP_MEDIAN_MS, "ms"),
+            check("worst gap", event.gap_ms_worst, GAP_WORST_MS, "ms"),
+            check("share back after, median", back_ms, SHARE_BACK_S * 1e3, "ms"),
+        ]
+    };
+    let demoted = |event: &EventSummary| {
+        let figure = event.demoted_s_worst.map(|s| s * 1e3);
+        Check::new(format!("{name}: 15 % loss seen after"), figure, Bound::AtMost(DEMOTED_S * 1e3), "ms")
+    };
+    let of = |action: &'static str| events.iter().filter(move |event| event.action == action);
+    of("cut").flat_map(cuts).chain(of("loss").map(demoted)).collect()
+}
+
+/// How many of these seeds of the swarm fail.
+fn swarm_check(context: &Context, seeds: std::ops::Range<u64>) -> Check {
+    let all = (seeds.end - seeds.start) as usize;
+    let name = format!("swarm seeds {}..{}", seeds.start, seeds.end);
+    // A seed that panics is a failure of its own kind; its message would only disturb the table.
+    let hook = std::panic::take_hook();
+    std::panic::set_hook(Box::new(|_| {}));
+    let found = search(seeds, context.threads, all, |done| context.progress.tell("swarm seeds", done as usize, all));
+    std::panic::set_hook(hook);
+    let failures: Vec<_> = found.failures.iter().take(20).collect();
+    let row = |failure: &&weft_world::swarm::Failure| {
+        let violation = failure.outcome.violation.as_ref().map(ToString::to_string);
+        json!({ "seed": failure.seed, "violation": violation })
+    };
+    Check::new(name, Some(found.failures.len() as f64), Bound::AtMost(0.0), "failures")
+        .with(json!(failures.iter().map(row).collect::<Vec<_>>()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_case_is_a_scenario_that_weft_plays() {
+        for case in &CASES {
+            let [short, full] = [false, true].map(|full| scenario(case, full).unwrap());
+            assert!(short.duration <= full.duration && short.repeats == 1, "{}", case.name);
+            assert!(short.events.iter().all(|event| event.at < short.duration));
+            assert!(short.flows.iter().all(|flow| flow.stop == short.duration));
+        }
+    }
+
+    #[test]
+    fn a_shortened_run_still_has_every_kind_of_event() {
+        let short = scenario(&CASES[0], false).unwrap();
+        let groups: std::collections::BTreeSet<usize> = short.events.iter().map(|event| event.group).collect();
+        assert_eq!(groups.len(), 4);
+    }
+
+    #[test]
+    fn cuts_are_judged_by_median_and_worst() {
+        let event = |action: &str| EventSummary {
+            action: action.into(),
+            gap_ms_median: Some(44.0),
+            gap_ms_worst: Some(187.0),
+            share_back_s_median: Some(0.6),
+            demoted_s_worst: None,
+            ..EventSummary::default()
+        };
+        let verdicts: Vec<bool> = cut_checks("c", &[event("cut"), event("loss")]).iter().map(Check::is_ok).collect();
+        assert_eq!(verdicts, [true, false, true, false]);
+    }
+}

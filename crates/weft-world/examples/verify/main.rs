@@ -1,0 +1,68 @@
+//! `make verify`: runs the checks of one topic in virtual time, and says of each whether it holds.
+//!
+//! `cargo run --release -p weft-world --example verify -- links --out checks.json`
+//!
+//! One line a check goes to standard output, progress to standard error. The exit status is 0 where all checks hold, 1 where one falls
+//! short, and 2 where the arguments are not understood.
+
+mod arguments;
+mod check;
+mod judge;
+mod links;
+mod play;
+mod progress;
+mod topic;
+
+use arguments::Arguments;
+use check::Check;
+use serde_json::json;
+use std::process::ExitCode;
+use topic::{Context, Part, Topic};
+
+/// What can be verified.
+const TOPICS: [Topic; 1] = [links::TOPIC];
+
+fn main() -> ExitCode {
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    match Arguments::read(&words, &TOPICS) {
+        Ok(arguments) => verify(&arguments),
+        Err(why) => {
+            eprintln!("{why}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+/// Runs the parts of the topic one after the other, and tells each check as soon as it is known.
+fn verify(arguments: &Arguments) -> ExitCode {
+    let parts: Vec<&Part> = arguments.topic.parts.iter().filter(|part| arguments.wants(part.name)).collect();
+    let mut checks = Vec::new();
+    for (number, part) in (1..).zip(&parts) {
+        let context = Context::of(arguments, format!("part {number} of {}, {}", parts.len(), part.name));
+        let of_part = (part.run)(&context);
+        context.progress.clear();
+        of_part.iter().for_each(|check| println!("{}", check.line()));
+        checks.extend(of_part);
+    }
+    let short = checks.iter().filter(|check| !check.is_ok()).count();
+    println!("{} checks, {short} fall short", checks.len());
+    if let Err(why) = save(arguments, &parts, &checks) {
+        eprintln!("{why}");
+        return ExitCode::FAILURE;
+    }
+    if short == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+/// Writes all checks as JSON, if a file is named.
+fn save(arguments: &Arguments, parts: &[&Part], checks: &[Check]) -> Result<(), String> {
+    let Some(out) = &arguments.out else { return Ok(()) };
+    let document = json!({
+        "schema": 1,
+        "topic": arguments.topic.name,
+        "full": arguments.full,
+        "parts": parts.iter().map(|part| part.name).collect::<Vec<_>>(),
+        "checks": checks.iter().map(Check::json).collect::<Vec<_>>(),
+        "pass": checks.iter().all(Check::is_ok),
+    });
+    std::fs::write(out, format!("{document:#}\n")).map_err(|why| format!("{}: {why}", out.display()))
+}

@@ -1,0 +1,54 @@
+//! Progress on standard error.
+
+use std::io::{IsTerminal as _, Write as _};
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+/// A file or a pipe hears so often of progress, a terminal hears of each step.
+const PAUSE: Duration = Duration::from_secs(10);
+
+/// Tells how far a part of the checks is.
+pub struct Progress {
+    title: String,
+    is_terminal: bool,
+    told_at: Mutex<Instant>,
+}
+
+impl Progress {
+    /// Tells that the part begins.
+    pub fn start(title: String) -> Progress {
+        let is_terminal = std::io::stderr().is_terminal();
+        let progress = Progress { title, is_terminal, told_at: Mutex::new(Instant::now()) };
+        if is_terminal {
+            progress.overwrite("");
+        } else {
+            eprintln!("{}", progress.title);
+        }
+        progress
+    }
+
+    /// Tells that `done` of `all` runs of this kind are over.
+    pub fn tell(&self, what: &str, done: usize, all: usize) {
+        let text = format!(": {what}, {done} of {all}");
+        if self.is_terminal {
+            return self.overwrite(&text);
+        }
+        let mut told_at = self.told_at.lock().unwrap_or_else(PoisonError::into_inner);
+        if told_at.elapsed() >= PAUSE {
+            *told_at = Instant::now();
+            eprintln!("{}{text}", self.title);
+        }
+    }
+
+    /// Removes the line from a terminal.
+    pub fn clear(&self) {
+        if self.is_terminal {
+            eprint!("\r\x1b[K");
+        }
+    }
+
+    fn overwrite(&self, text: &str) {
+        eprint!("\r\x1b[K{}{text}", self.title);
+        let _ = std::io::stderr().flush();
+    }
+}
