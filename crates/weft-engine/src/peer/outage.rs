@@ -12,9 +12,12 @@ use weft_units::{Duration, Instant};
 
 /// Age limit of packets that are not TCP's. Standard: a call bears a one-way delay of at most 400 ms (ITU-T G.114).
 pub(crate) const AGE_LIMIT: Duration = Duration::from_millis(400);
-/// Age limit of TCP segments. A segment that comes late spares its sender the loss: the acknowledgement shows that the timeout was spurious,
-/// and the window is restored (RFC 4015). Tuned: outages of radio links last up to 2 s, and the wait in the queue before one counts.
-pub(crate) const AGE_LIMIT_TCP: Duration = Duration::from_secs(3);
+/// Age limit of TCP segments that wait. Standard: a sender has retransmitted after the initial retransmission timeout (RFC 6298 §2.1: 1 s), and
+/// the copy waits behind the original.
+pub(crate) const AGE_LIMIT_TCP: Duration = Duration::from_secs(1);
+/// Age limit of TCP segments that were in flight when the outage began. One that comes late spares its sender the loss: the acknowledgement
+/// shows that the timeout was spurious, and the window is restored (RFC 4015). Tuned: outages of radio links last up to 2 s.
+const AGE_LIMIT_SENT_TCP: Duration = Duration::from_secs(3);
 /// The newest packet of a flow is kept longer, so that a question of one packet is not asked in vain. Standard: by then those that want an
 /// answer have repeated it (RFC 9002 §6.2.2: 999 ms).
 const NEWEST_FOR: Duration = Duration::from_secs(1);
@@ -48,6 +51,11 @@ pub(super) fn expiry(segment: &Segment) -> Expiry {
 /// When a segment reaches the age limit of its class.
 pub(super) fn stale_at(segment: &Segment) -> Instant {
     segment.born + if segment.is_tcp { AGE_LIMIT_TCP } else { AGE_LIMIT }
+}
+
+/// When a segment that was in flight as the outage began reaches the age limit of its class.
+pub(super) fn sent_stale_at(segment: &Segment) -> Instant {
+    segment.born + if segment.is_tcp { AGE_LIMIT_SENT_TCP } else { AGE_LIMIT }
 }
 
 impl Peer {

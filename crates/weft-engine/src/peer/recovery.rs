@@ -1,6 +1,6 @@
 //! Selective repeat on the hop.
 
-use super::outage::stale_at;
+use super::outage::sent_stale_at;
 use super::{Context, Peer};
 use crate::PathState;
 use crate::config::Recovery;
@@ -83,8 +83,10 @@ impl Peer {
     /// When a unit that waits for a path is given up. In an outage, what is TCP's outlasts its deadline: its sender takes that for a long
     /// delay and not for loss.
     fn waits_until(&self, unit: &Unit) -> Instant {
-        let stale_at = stale_at(&unit.segment);
-        if unit.segment.is_tcp && !self.is_reachable() { stale_at } else { stale_at.min(unit.deadline) }
+        if unit.segment.is_tcp && !self.is_reachable() {
+            return sent_stale_at(&unit.segment);
+        }
+        unit.deadline.min(sent_stale_at(&unit.segment))
     }
 
     /// When the first of what waits for a path is too late.
