@@ -178,6 +178,8 @@ pub(crate) struct Path {
     pub(crate) weight: u32,
     /// More waited when the last datagram left: what was sent shows the path, not the traffic.
     pub(crate) limited: bool,
+    /// When a suspicion last had packets repeated.
+    pub(crate) doubted_at: Option<Instant>,
     pub(crate) totals: Totals,
     /// When something that asks for a report last left.
     pub(crate) asked_at: Option<Instant>,
@@ -235,6 +237,7 @@ impl Path {
             delivery: Rate::ZERO,
             weight: 1,
             limited: false,
+            doubted_at: None,
             totals: Totals::default(),
             asked_at: None,
             newest: None,

@@ -112,8 +112,7 @@ impl Peer {
 
     /// Sends what a path has queued elsewhere, and of what it has in flight what `why` asks for.
     pub(crate) fn rescue_path(&mut self, cx: &mut Context<'_>, index: usize, why: Rescue) {
-        if why == Rescue::Suspect && !self.has_other_path(index) {
-            // A repeat over the only path would come behind what it repeats.
+        if why == Rescue::Suspect && !self.may_doubt(cx.now, index) {
             return;
         }
         while let Some(id) = self.paths[index].queues.take() {
@@ -144,6 +143,18 @@ impl Peer {
             self.doubt_in_flight(index, |unit| unit.urgent && unit.refs == 1);
             self.send_doubted(cx, index);
         }
+    }
+
+    /// Whether a suspicion may have packets repeated: over the only path once in a round trip, since repeats come behind what they repeat.
+    /// A link that fades is suspected with each answer.
+    fn may_doubt(&mut self, now: Instant, index: usize) -> bool {
+        let only = !self.has_other_path(index);
+        let path = &mut self.paths[index];
+        if only && path.doubted_at.is_some_and(|at| now < at + path.rtt().smoothed()) {
+            return false;
+        }
+        path.doubted_at = Some(now);
+        true
     }
 
     /// Whether a path other than this one can carry packets.
