@@ -18,8 +18,8 @@
 //!    they are the path's own, and the rate was right. Loss by itself never lowers the rate.
 //! 4. **Drain.** Every ten seconds the queue is emptied for a moment, or the baseline of the delay would
 //!    creep up with the queue.
-//! 5. **Trial.** Delay alone cannot tell a queue from a route that became longer. Where a queue stands that should have gone, half as much
-//!    again is sent for a round trip. If it arrives as fast as it was sent, there was no queue ([`Trial`]).
+//! 5. **Trial.** Delay alone cannot tell a queue from a route that became longer. Where a queue stays too long, the rate is 1.5 times `C` for a
+//!    round trip ([`Trial`]). If all of it arrives as fast as it was sent, there is no queue. Else what arrived bounds `C`.
 //! 6. **Compete.** We know how much of the bottleneck's service we left unused. If the queue did not shrink by that, someone else filled it:
 //!    then we hold a share, increased each round and reduced on excess loss, and try again after a while whether the queue goes.
 
@@ -71,7 +71,7 @@ const FIRST_SPELL: Duration = Duration::from_millis(500);
 const LONGEST_SPELL: Duration = Duration::from_secs(10);
 /// On a lossy path the rate ebbs every so many rounds.
 const EBB_ROUNDS: u32 = 32;
-/// How slowly the capacity seen without contention is forgotten.
+/// How slowly the capacity seen without contention is forgotten, and the highest rate delivered.
 const ALONE_MEMORY: Duration = Duration::from_secs(10);
 /// However often a plateau was found, it is tested again after so long.
 const LONGEST_PLATEAU: Duration = Duration::from_secs(10);
@@ -93,8 +93,6 @@ const MORE_AT_FIRST: f64 = 2.0;
 const IDLE: Duration = Duration::from_secs(1);
 /// The doubt halves the rate after so long.
 const IDLE_DOUBT: Duration = Duration::from_secs(60);
-/// A queue twice as long as the one aimed at is odd after so many round trips: the control has had the time to drain it.
-const ODD_ROUND_TRIPS: u32 = 8;
 /// A trial of a higher rate lasts for a round trip, and at least so long: two reports.
 const LEAST_TRIAL: Duration = Duration::from_millis(20);
 /// Reports of a short path come no further apart than this while packets arrive.
@@ -168,11 +166,9 @@ pub struct PathRate {
     rounds_since_ebb: u32,
     drain_started: Instant,
     trial: Trial,
-    /// Since when a queue has stood that should have gone.
-    odd_since: Instant,
     room: Option<Room>,
     alone_bps: f64,
-    /// The most that was delivered of late.
+    /// The highest rate delivered in about the last [`ALONE_MEMORY`].
     best_bps: f64,
     share_bps: f64,
     compete_since: Instant,
@@ -221,7 +217,6 @@ impl PathRate {
             plateau_hold: Duration::ZERO,
             drain_started: Instant::ZERO,
             trial: Trial::default(),
-            odd_since: Instant::ZERO,
             room: None,
             alone_bps: 0.0,
             best_bps: 0.0,
@@ -462,27 +457,24 @@ impl PathRate {
         }
     }
 
-    /// Whether a queue has stood for longer than the control takes to drain one.
-    fn is_queue_odd(&mut self, now: Instant) -> bool {
-        if self.phase != Phase::Steady || self.delay.standing_queue() < self.queue_target() * 2 {
-            self.odd_since = now;
-        }
-        now - self.odd_since > self.rtt.smoothed() * ODD_ROUND_TRIPS
-    }
-
-    /// Tries a higher rate while an odd queue stands. If all of it arrives, the delay is no queue: a route became longer, or a radio
-    /// wanders. The baseline starts anew then, and the rate grows fast.
+    /// Tries a higher rate where a queue stands for longer than the control takes to drain one. If all of it arrives, the delay is no
+    /// queue: a route became longer, or a radio wanders. The baseline starts anew then, and the rate grows fast.
     fn try_more(&mut self, now: Instant, sample: &Sample) {
-        let length = self.rtt.min().max(self.noise() * 8).max(self.packets_time(10.0)).max(LEAST_TRIAL);
-        let is_odd = self.is_queue_odd(now);
+        let is_odd = self.phase == Phase::Steady && self.delay.standing_queue() >= self.queue_target() * 2;
+        let is_doubted = self.trial.doubts(now, is_odd, self.rtt.smoothed());
         match self.trial.on_sample(now, sample) {
             Some(Outcome::MoreFits) => {
                 self.delay.rebase(now);
                 self.room = None;
                 self.growth = GROWTH.len() - 2;
             }
-            Some(Outcome::Full) => {}
-            None if is_odd && sample.backlogged => self.trial.begin(now, length),
+            Some(Outcome::Full(carried_bps)) => {
+                self.capacity_bps = self.bounded(self.capacity_bps.min(carried_bps * self.fill()));
+            }
+            None if is_doubted && sample.backlogged => {
+                let length = self.rtt.min().max(self.noise() * 8).max(self.packets_time(10.0)).max(LEAST_TRIAL);
+                self.trial.begin(now, length, self.capacity_bps / self.fill());
+            }
             None => {}
         }
     }
@@ -590,7 +582,7 @@ impl PathRate {
             Phase::Startup => return self.capacity_bps * if self.assumed { 1.0 } else { 2.0 },
             Phase::Plateau => return self.capacity_bps * 0.985,
             Phase::Compete => return self.share_bps.min(1.1 * self.fill() * self.meter.received_bps()),
-            Phase::Steady if self.trial.is_on(now) => return self.capacity_bps * trial::FASTER,
+            Phase::Steady if self.trial.is_sending(now) => return self.capacity_bps * trial::FASTER,
             Phase::Drain => -0.5 * self.queue_target().as_secs_f64(),
             _ => self.queue_target().as_secs_f64(),
         };
@@ -643,7 +635,7 @@ impl PathRate {
         let span = self.rtt.min() + report_interval + self.noise() * 4 + queue;
         let factor = match self.phase {
             Phase::Startup => 2.2,
-            _ if self.trial.is_sending() => 1.1 * trial::FASTER,
+            _ if self.trial.is_open() => 1.1 * trial::FASTER,
             _ => 1.1 * GROWTH[self.growth],
         };
         let bits = self.capacity_bps * factor * span.as_secs_f64() + 10.0 * self.packet_bits;
@@ -661,9 +653,9 @@ impl PathRate {
         if self.assumed { Rate::ZERO } else { Rate::from_bps(self.capacity_bps as u64) }
     }
 
-    /// The most the path has carried of late, which is forgotten within [`ALONE_MEMORY`]; no less than [`PathRate::carried`].
+    /// What the path carried at best in about the last [`ALONE_MEMORY`], and no less than [`PathRate::carried`]. Zero as long as that is zero.
     pub fn carried_at_best(&self) -> Rate {
-        self.carried().max(Rate::from_bps(self.best_bps as u64))
+        if self.assumed { Rate::ZERO } else { self.carried().max(Rate::from_bps(self.best_bps as u64)) }
     }
 
     /// What to offer to senders that go as fast as they are told: [`PathRate::carried`], and now and then more, or they would never find

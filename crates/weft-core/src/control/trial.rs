@@ -3,82 +3,115 @@ use weft_units::{Duration, Instant};
 
 /// A trial's rate, in capacities. Tuned: the step must exceed what jitter does to the interval of a round trip.
 pub const FASTER: f64 = 1.5;
-/// After a trial that found the path full, the next one waits for so many times its length: twice as often each time, within these bounds.
+/// A queue that should have gone is put on trial after so many round trips: the control has had the time to drain it.
+const ODD_ROUND_TRIPS: u32 = 8;
+/// After a trial that found the path full, the next one begins so many of its lengths later. Each further one doubles the wait, from the first
+/// number up to the second.
 const WAIT: [u32; 2] = [4, 64];
-/// More fits if this share of the rate sent arrives. A full path passes on `1 / FASTER`.
+/// More fits only if the packets arrive at this share of the rate at which they were sent. From a full path they come at `1 / FASTER` of it.
 const ARRIVES: f64 = 0.92;
+/// More fits only if so many capacities arrive: halfway between one, where the path drops the rest, and [`FASTER`].
+const MORE: f64 = (1.0 + FASTER) / 2.0;
 
 /// What a trial showed.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Outcome {
-    /// It arrived as fast as it was sent: no queue stands.
+    /// More than the capacity arrived, as fast as it was sent: no queue stands.
     MoreFits,
-    /// It arrived more slowly: the path is full.
-    Full,
+    /// What was too much waited or was dropped: the path is full, and carries so much, in bits per second.
+    Full(f64),
 }
 
 /// Tells a queue from a delay that only looks like one, by sending faster than the capacity for a moment.
 ///
-/// A bottleneck with a queue passes the packets on at its own rate, so they arrive over a longer time than they were sent in. Where no
-/// queue stands they arrive as they were sent.
+/// A bottleneck with a queue passes the packets on at its own rate, so they arrive over a longer time than they were sent in. A full one
+/// drops what is too much. Where no queue stands they arrive as they were sent.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Trial {
-    /// From when until when its packets are sent.
-    span: Option<(Instant, Instant)>,
-    send_s: f64,
-    receive_s: f64,
+    /// Since when a queue has stood that should have gone.
+    odd_since: Option<Instant>,
+    run: Option<Run>,
     due: Instant,
     wait: u32,
 }
 
+/// A trial whose outcome is open.
+#[derive(Clone, Copy, Debug)]
+struct Run {
+    since: Instant,
+    until: Instant,
+    /// What is believed to arrive at most, in bits per second.
+    capacity_bps: f64,
+    bits: f64,
+    send_s: f64,
+    receive_s: f64,
+}
+
 impl Trial {
-    /// Begins a trial of this length if one is due.
-    pub fn begin(&mut self, now: Instant, length: Duration) {
-        if self.span.is_none() && now >= self.due {
-            *self = Trial { span: Some((now, now + length)), send_s: 0.0, receive_s: 0.0, ..*self };
+    /// Notes whether a queue stands that should have gone, and whether it has for long enough to be put on trial.
+    pub fn doubts(&mut self, now: Instant, is_odd: bool, round_trip: Duration) -> bool {
+        self.odd_since = if is_odd { self.odd_since.or(Some(now)) } else { None };
+        self.odd_since.is_some_and(|since| now - since > round_trip * ODD_ROUND_TRIPS)
+    }
+
+    /// Begins a trial of this length if one is due. `capacity_bps` is what is believed to arrive at most.
+    pub fn begin(&mut self, now: Instant, length: Duration, capacity_bps: f64) {
+        if self.run.is_none() && now >= self.due {
+            let (since, until) = (now, now + length);
+            self.run = Some(Run { since, until, capacity_bps, bits: 0.0, send_s: 0.0, receive_s: 0.0 });
         }
     }
 
     /// Whether a trial has begun whose outcome is open.
-    pub fn is_sending(&self) -> bool {
-        self.span.is_some()
+    pub fn is_open(&self) -> bool {
+        self.run.is_some()
     }
 
     /// Whether what is sent now belongs to a trial.
-    pub fn is_on(&self, now: Instant) -> bool {
-        self.span.is_some_and(|(_, until)| now < until)
+    pub fn is_sending(&self, now: Instant) -> bool {
+        self.run.is_some_and(|run| now < run.until)
     }
 
     /// Takes in a sample; the one after the last of the trial's packets brings the outcome. A trial in which the path had nothing to
     /// send has none, and is made again.
     pub fn on_sample(&mut self, now: Instant, sample: &Sample) -> Option<Outcome> {
-        let (since, until) = self.span?;
-        if sample.largest_sent_at >= until {
-            return self.end(now, until - since);
+        let run = self.run.as_mut()?;
+        if sample.largest_sent_at >= run.until {
+            return self.end(now);
         }
-        if sample.largest_sent_at >= since + sample.send_interval {
+        if sample.largest_sent_at >= run.since + sample.send_interval {
+            run.bits += sample.received_bytes as f64 * 8.0;
+            run.send_s += sample.send_interval.as_secs_f64();
+            run.receive_s += sample.receive_interval.as_secs_f64();
             if !sample.backlogged {
-                self.span = None;
-                return None;
+                self.run = None;
             }
-            self.send_s += sample.send_interval.as_secs_f64();
-            self.receive_s += sample.receive_interval.as_secs_f64();
         }
         None
     }
 
-    fn end(&mut self, now: Instant, length: Duration) -> Option<Outcome> {
-        self.span = None;
-        if self.send_s < length.as_secs_f64() / 2.0 {
+    fn end(&mut self, now: Instant) -> Option<Outcome> {
+        let run = self.run.take()?;
+        let length = run.until - run.since;
+        if run.send_s < length.as_secs_f64() / 2.0 {
             return None;
         }
-        let outcome = if self.send_s > ARRIVES * self.receive_s { Outcome::MoreFits } else { Outcome::Full };
+        let outcome = run.outcome();
         self.wait = match outcome {
             Outcome::MoreFits => 0,
-            Outcome::Full => (self.wait * 2).clamp(WAIT[0], WAIT[1]),
+            Outcome::Full(_) => (self.wait * 2).clamp(WAIT[0], WAIT[1]),
         };
         self.due = now + length * self.wait;
         Some(outcome)
+    }
+}
+
+impl Run {
+    fn outcome(&self) -> Outcome {
+        let is_as_fast = self.send_s > ARRIVES * self.receive_s;
+        let arrived_bps = self.bits / self.send_s.max(self.receive_s);
+        let is_more = arrived_bps > MORE * self.capacity_bps;
+        if is_as_fast && is_more { Outcome::MoreFits } else { Outcome::Full(arrived_bps) }
     }
 }
 
@@ -90,22 +123,32 @@ mod tests {
 
     const LENGTH: Duration = Duration::from_millis(50);
 
-    /// Packets sent 1 ms apart for `ms`. Each takes `slower` times as long to arrive, and the first and the last are off by up to `jitter_us`.
-    fn play(
-        trial: &mut Trial,
-        from_ms: u64,
+    /// A path that was believed to carry 1,500 bytes in 1.5 ms.
+    const CAPACITY_BPS: f64 = 8e6;
+
+    /// What a path does to the packets of a trial.
+    struct Path {
+        /// Each takes so many times as long to arrive as it took to send.
         slower: f64,
+        /// Each arrives off by up to so much.
         jitter_us: u64,
+        /// This share of them is dropped.
+        drops: f64,
         backlogged: bool,
-        rng: &mut Rng,
-    ) -> Option<Outcome> {
+    }
+
+    /// One packet a millisecond, from `from_ms` on.
+    fn play(trial: &mut Trial, from_ms: u64, path: &Path, rng: &mut Rng) -> Option<Outcome> {
         let start = Instant::from_millis(from_ms);
-        trial.begin(start, LENGTH);
-        let mut outcome = None;
-        let mut off_us = 0i64;
+        trial.begin(start, LENGTH, CAPACITY_BPS);
+        let (mut outcome, mut off_us, mut sent_ms) = (None, 0i64, 0u64);
         for n in 1..=60u64 {
-            let next_us = rng.below(jitter_us + 1) as i64;
-            let receive_us = (1_000.0 * slower) as i64 + next_us - off_us;
+            if n < 55 && rng.unit() < path.drops {
+                continue;
+            }
+            let next_us = rng.below(path.jitter_us + 1) as i64;
+            let interval_ms = n - core::mem::replace(&mut sent_ms, n);
+            let receive_us = (interval_ms as f64 * 1_000.0 * path.slower) as i64 + next_us - off_us;
             off_us = next_us;
             let sample = Sample {
                 rtt: LENGTH,
@@ -114,8 +157,8 @@ mod tests {
                 largest_bytes: 1_500,
                 received_bytes: 1_500,
                 receive_interval: Duration::from_micros(receive_us.max(0) as u64),
-                send_interval: Duration::from_millis(1),
-                backlogged,
+                send_interval: Duration::from_millis(interval_ms),
+                backlogged: path.backlogged,
                 ce_packets: 0,
                 delivered_packets: 1,
                 delivered_bytes: 1_500,
@@ -133,31 +176,61 @@ mod tests {
     fn a_full_path_is_told_from_one_with_room() {
         let mut rng = Rng::new(1);
         for _ in 0..200 {
-            let slower = 1.0 + rng.unit() * 0.04;
-            let room = play(&mut Trial::default(), 100, slower, rng.below(1_000), true, &mut rng);
-            assert_eq!(room, Some(Outcome::MoreFits), "{slower}");
-            let slower = 1.2 + rng.unit();
-            let full = play(&mut Trial::default(), 100, slower, rng.below(1_000), true, &mut rng);
-            assert_eq!(full, Some(Outcome::Full), "{slower}");
+            let (slower, jitter_us, drops) = (1.0 + rng.unit() * 0.04, rng.below(1_000), rng.unit() * 0.03);
+            let roomy = Path { slower, jitter_us, drops, backlogged: true };
+            assert_eq!(play(&mut Trial::default(), 100, &roomy, &mut rng), Some(Outcome::MoreFits), "{slower} {drops}");
+            let waits = Path { slower: 1.2 + rng.unit(), drops: 0.0, ..roomy };
+            let outcome = play(&mut Trial::default(), 100, &waits, &mut rng);
+            let Some(Outcome::Full(carried_bps)) = outcome else { panic!("{outcome:?}, {}", waits.slower) };
+            let share = carried_bps * waits.slower / (FASTER * CAPACITY_BPS);
+            assert!((0.93..1.03).contains(&share), "{share} of what it carries, {}", waits.slower);
+        }
+    }
+
+    /// A queue that is always full delays all packets alike: those that get in arrive as they were sent. So does a policer's traffic.
+    #[test]
+    fn a_path_that_drops_what_is_too_much_is_full() {
+        let mut rng = Rng::new(2);
+        for _ in 0..200 {
+            let drops = 0.33 + rng.unit() * 0.3;
+            let full = Path { slower: 1.0, jitter_us: rng.below(1_000), drops, backlogged: true };
+            let outcome = play(&mut Trial::default(), 100, &full, &mut rng);
+            assert!(matches!(outcome, Some(Outcome::Full(_))), "{outcome:?}, {drops}");
         }
     }
 
     #[test]
     fn a_path_with_nothing_to_send_shows_nothing() {
-        assert_eq!(play(&mut Trial::default(), 100, 1.0, 0, false, &mut Rng::new(2)), None);
+        let idle = Path { slower: 1.0, jitter_us: 0, drops: 0.0, backlogged: false };
+        assert_eq!(play(&mut Trial::default(), 100, &idle, &mut Rng::new(3)), None);
     }
 
     #[test]
     fn a_full_path_is_tried_more_and_more_seldom() {
-        let (mut trial, mut rng, mut at) = (Trial::default(), Rng::new(3), Vec::new());
+        let (mut trial, mut rng, mut at) = (Trial::default(), Rng::new(4), Vec::new());
+        let full = Path { slower: FASTER, jitter_us: 0, drops: 0.0, backlogged: true };
         for n in 0..800 {
             let from_ms = 100 + n * 100;
-            if play(&mut trial, from_ms, FASTER, 0, true, &mut rng).is_some() {
+            if play(&mut trial, from_ms, &full, &mut rng).is_some() {
                 at.push(from_ms);
             }
         }
         let gaps: Vec<u64> = at.windows(2).map(|pair| pair[1] - pair[0]).collect();
         assert!(gaps.is_sorted() && gaps[0] <= 400, "{gaps:?}");
         assert!(gaps.last().is_some_and(|gap| (3_200..=3_500).contains(gap)), "{gaps:?}");
+    }
+
+    #[test]
+    fn only_a_queue_that_stays_is_doubted() {
+        let mut rng = Rng::new(5);
+        for _ in 0..50 {
+            let round_trip = Duration::from_millis(1 + rng.below(300));
+            let gone_at = rng.below(ODD_ROUND_TRIPS.into());
+            let mut trial = Trial::default();
+            let mut doubted =
+                |trip: u64, is_odd| trial.doubts(Instant::ZERO + round_trip * trip as u32, is_odd, round_trip);
+            assert!((0..30).all(|trip| !doubted(trip, trip % 8 != gone_at)), "it went each eight round trips");
+            assert!((30..50).any(|trip| doubted(trip, true)), "{round_trip:?}");
+        }
     }
 }

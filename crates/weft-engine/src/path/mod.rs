@@ -395,8 +395,8 @@ impl Path {
         copies::of_repeat(self.loss().fraction(), packets_of_round_trip, times)
     }
 
-    /// When the next report on what came by this path is due. On a narrow way back that is known, reports take a tenth of it, or they
-    /// would crowd out the acknowledgements of flows.
+    /// When the next report on what came by this path is due. Where the rate of the way back is known, reports take
+    /// at most a part of it. Else they would crowd out the acknowledgements of flows.
     pub(crate) fn report_due(&self) -> Option<Instant> {
         let least = |capacity: Rate| {
             Rate::from_bps(capacity.bps() / REPORTS_PART).time_for(REPORT_BYTES).min(REPORTS_APART_MAX)

@@ -28,7 +28,7 @@ pub struct Check {
 }
 
 impl Check {
-    /// A check of a figure in `unit`. A figure that is missing never holds.
+    /// Judges a figure in `unit`. A check without a figure falls short.
     pub fn new(name: impl Into<String>, figure: Option<f64>, bound: Bound, unit: &'static str) -> Check {
         let figure = figure.filter(|figure| figure.is_finite());
         Check { name: name.into(), figure, bound, unit, skipped: None, detail: Value::Null }
@@ -71,7 +71,7 @@ impl Check {
         line
     }
 
-    /// The check as JSON. `sense` tells which side of the bound is well.
+    /// The check as JSON. `sense` says whether the bound is the least or the greatest figure that holds.
     pub fn json(&self) -> Value {
         let (sense, bound) = match self.bound {
             Bound::AtLeast(least) => ("at-least", least),

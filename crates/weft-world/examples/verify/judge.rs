@@ -5,7 +5,7 @@ const PING_ADDED_MS: f64 = 20.0;
 /// A link with jitter may add this many times the jitter.
 const PING_ADDED_JITTERS: f64 = 2.0;
 
-/// How many percent of the verdicts are true; none of none.
+/// Percentage of the verdicts that are true. None if there is no verdict.
 pub fn share_percent(verdicts: impl IntoIterator<Item = bool>) -> Option<f64> {
     let (mut all, mut well) = (0_u32, 0_u32);
     for verdict in verdicts {
@@ -15,18 +15,18 @@ pub fn share_percent(verdicts: impl IntoIterator<Item = bool>) -> Option<f64> {
     (all > 0).then(|| 100.0 * f64::from(well) / f64::from(all))
 }
 
-/// The least of the values; none of none.
+/// The least value. None if there is no value.
 pub fn least(values: impl IntoIterator<Item = f64>) -> Option<f64> {
     values.into_iter().reduce(f64::min)
 }
 
-/// The greatest of the values; none of none.
+/// The greatest value. None if there is no value.
 pub fn greatest(values: impl IntoIterator<Item = f64>) -> Option<f64> {
     values.into_iter().reduce(f64::max)
 }
 
-/// Goodput through weft over that of another carrier, both in bit/s. weft that did not run carried nothing. None where the other
-/// carried nothing: weft cannot be slower.
+/// Goodput of weft over the goodput of something else, both in bit/s. Where weft did not run, its goodput is zero. None where the other
+/// goodput is zero: weft cannot be slower.
 pub fn ratio(weft_bps: Option<f64>, other_bps: Option<f64>) -> Option<f64> {
     let other = other_bps.filter(|bps| *bps > 0.0)?;
     Some(weft_bps.unwrap_or(0.0) / other)

@@ -16,7 +16,7 @@ pub fn play(scenario: &Scenario, traces: Option<&Path>) -> Result<PairRun, Strin
     run(scenario, &traces, &options, &|_| Ok(EngineSettings::default()), &|_, _| ())
 }
 
-/// Does `work` for every case, on all threads; the results are in the order of the cases.
+/// Does `work` for every case, on all threads. The results are in the order of the cases.
 pub fn for_each<C: Sync, R: Send>(context: &Context, what: &str, cases: &[C], work: impl Fn(&C) -> R + Sync) -> Vec<R> {
     side_by_side(context.threads, cases, work, &|done, all| context.progress.tell(what, done, all))
 }

@@ -36,7 +36,7 @@ pub struct Context {
 }
 
 impl Context {
-    /// The context of a part that calls itself `title` while it runs.
+    /// The context of a part. Progress names the part by `title`.
     pub fn of(arguments: &Arguments<'_>, title: String) -> Context {
         Context {
             full: arguments.full,

@@ -1,4 +1,4 @@
-//! Random bundles of two to twelve links: weft over all against the best of them.
+//! Compares weft over a random bundle of two to twelve links with the best of these links.
 
 use super::draws;
 use crate::check::{Bound, Check};

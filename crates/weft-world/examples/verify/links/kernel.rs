@@ -11,7 +11,7 @@ use weft_scenario::{MixResult, SweepResult};
 
 /// Draws of each sweep.
 const DRAWS: u64 = 30;
-/// The longest that a cut link may stop traffic, in milliseconds.
+/// Longest gap in traffic that the cut of a link may cause, in milliseconds.
 const FAILOVER: Bound = Bound::AtMost(50.0);
 
 /// Runs and judges sweeps and cuts on the kernel.

@@ -33,7 +33,7 @@ pub fn run(context: &Context) -> Vec<Check> {
 pub fn goodput_checks(title: &str, mixes: &[MixResult]) -> Vec<Check> {
     let is_well = |mix: &MixResult| reaches(of_cubic(mix), 0.95) && reaches(of_bbr(mix), 0.90);
     let share = share_percent(mixes.iter().map(is_well));
-    // How far a draw is from what is asked, so that CUBIC and BBR can be listed together.
+    // The margin puts CUBIC and BBR on one scale: 1 is what is asked.
     let margin =
         |mix: &MixResult| least([of_cubic(mix).map(|r| r / 0.95), of_bbr(mix).map(|r| r / 0.90)].into_iter().flatten());
     vec![

@@ -313,13 +313,13 @@ fn worst_gap_ms(result: &RunResult) -> Option<f64> {
     greatest(events.filter_map(|event| event.gap_ms))
 }
 
-/// The age of the oldest packet of the call that was delivered, in milliseconds.
+/// Age of the oldest delivered packet of the call, in milliseconds.
 fn oldest_ms(series: &[RunSeries]) -> Option<f64> {
     let calls = series.iter().flat_map(|run| &run.series).filter(|series| series.name == "call");
     greatest(calls.flat_map(|call| call.points.iter().map(|(_, one_way_ms)| *one_way_ms)))
 }
 
-/// The share of packets down the first link that a variant lost, in percent. What got through counts as full packets.
+/// Packets that a variant lost on the first link's way down, in percent of those it sent. Delivered bytes count as full packets.
 fn lost_percent(result: &RunResult, name: &str) -> Option<f64> {
     let link = variant(result, name)?.links.iter().find(|link| link.direction == "down")?;
     let passed = link.sent_bytes / PACKET_BYTES as f64;
