@@ -210,6 +210,29 @@ proptest! {
         }
     }
 
+    /// Every segment that says URG points at the same byte of the stream, and none after that byte says it.
+    #[test]
+    fn the_urgent_pointer_stays_on_its_byte(
+        flow in flows().prop_filter("TCP", |flow| flow.l4 == L4::Tcp),
+        seq in any::<u32>(), pointer in 1..3000u16, gso_size in 1usize..500,
+        payload in prop::collection::vec(any::<u8>(), 2..3000),
+    ) {
+        let (urg, pointer_at) = (0x20, flow.l4_at() + 18);
+        let mut packet = flow.partial(&Segment { id: 0, seq, flags: 0x10 | urg, payload });
+        packet[pointer_at..pointer_at + 2].copy_from_slice(&pointer.to_be_bytes());
+        let (vnet, _) = VnetHeader::parse(&flow.vnet(gso_size)).unwrap();
+        let plan = SuperPacket::parse(&vnet, &mut packet).unwrap();
+        prop_assert!(!plan.may_be_sliced());
+        for k in 0..plan.segments() {
+            let mut header = vec![0; plan.header_len()];
+            plan.segment_header(&packet, k, SegmentRole::Alone, &mut header).unwrap();
+            let is_urgent = header[flow.l4_at() + 13] & urg != 0;
+            prop_assert_eq!(is_urgent, k * gso_size < usize::from(pointer));
+            let there = u16::from_be_bytes([header[pointer_at], header[pointer_at + 1]]);
+            prop_assert_eq!(usize::from(there), usize::from(pointer).saturating_sub(k * gso_size));
+        }
+    }
+
     #[test]
     fn the_partial_checksum_is_the_pseudo_header_sum(flow in flows(), payload in prop::collection::vec(any::<u8>(), 0..99)) {
         let packet = flow.partial(&Segment { id: 1, seq: 2, flags: 0x10, payload });

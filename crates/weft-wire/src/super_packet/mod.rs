@@ -2,7 +2,8 @@
 //!
 //! [`SuperPacket`] is the ingress side: it cuts. [`Run`] is the egress side: it joins what arrived without a hole.
 //! Both give what the kernel's own segmentation gives for each segment: IPv4 identification and TCP sequence move on,
-//! FIN and PSH belong to the last segment, CWR to the first.
+//! FIN and PSH belong to the last segment, CWR to the first. In one thing the cut does better than the kernel: the urgent
+//! pointer stays on its byte, where the kernel copies it into every segment and so moves the byte that it points at.
 
 mod run;
 mod segment;
@@ -135,8 +136,20 @@ impl Rewrite {
         let seq = u32_at(header, h.transport_at() + 4)?.wrapping_add(moved);
         put_at(header, h.transport_at() + 4, &seq.to_be_bytes())?;
         let first_flags = if self.skip == 0 { 0xff } else { !TcpFlags::CWR };
-        let flags = h.tcp_flags(header)? & self.flags & first_flags;
+        let urgent_flags = self.rewrite_urgent_pointer(h, header, moved)?;
+        let flags = h.tcp_flags(header)? & self.flags & first_flags & urgent_flags;
         put_at(header, h.transport_at() + 13, &[flags])
+    }
+
+    /// The pointer counts from the segment's own sequence number (RFC 9293 §3.1). Gives the flags to keep: a segment
+    /// that begins after the urgent data has no URG.
+    fn rewrite_urgent_pointer(&self, h: &Headers, header: &mut [u8], moved: u32) -> Result<u8, WireError> {
+        if h.tcp_flags(header)? & TcpFlags::URG == 0 {
+            return Ok(0xff);
+        }
+        let pointer = u32::from(u16_at(header, h.transport_at() + 18)?).saturating_sub(moved);
+        put_at(header, h.transport_at() + 18, &(pointer as u16).to_be_bytes())?;
+        Ok(if pointer == 0 { !TcpFlags::URG } else { 0xff })
     }
 }
 

@@ -3,7 +3,7 @@ use crate::WireError;
 use crate::bytes::put_at;
 use crate::checksum;
 use crate::inner::UnitKind;
-use crate::ip::{IpVersion, IpView};
+use crate::ip::{IpVersion, IpView, TcpFlags};
 use crate::virtio::{GsoType, VnetHeader};
 use core::ops::Range;
 
@@ -27,6 +27,8 @@ pub struct SuperPacket {
     header_len: u32,
     total_len: u32,
     gso_size: u16,
+    /// URG is set.
+    is_urgent: bool,
 }
 
 impl SuperPacket {
@@ -57,7 +59,7 @@ impl SuperPacket {
             checksum::finish_partial(packet, vnet.csum_start.into(), vnet.csum_offset.into())?;
             headers = None;
         }
-        Ok(SuperPacket { headers, header_len: total_len as u32, total_len: total_len as u32, gso_size: 0 })
+        Ok(SuperPacket { headers, header_len: total_len as u32, total_len: total_len as u32, gso_size: 0, is_urgent: false })
     }
 
     fn parse_gso(
@@ -76,11 +78,13 @@ impl SuperPacket {
             let partial = partial_l4_checksum(packet)?;
             put_at(packet, headers.checksum_at(), &partial.to_be_bytes())?;
         }
+        let is_urgent = transport == Transport::Tcp && headers.tcp_flags(packet)? & TcpFlags::URG != 0;
         Ok(SuperPacket {
             headers: Some(headers),
             header_len: headers.len.into(),
             total_len: total_len as u32,
             gso_size: vnet.gso_size,
+            is_urgent,
         })
     }
 
@@ -105,9 +109,10 @@ impl SuperPacket {
         if self.gso_size == 0 { 1 } else { payload_len.div_ceil(self.gso_size()).max(1) }
     }
 
-    /// Its segments may travel as slices: there are several, and the egress takes headers of this length.
+    /// Its segments may travel as slices: there are several, the egress takes headers of this length, and none points at
+    /// urgent data, whose place a kernel that cuts the joined packet again would not keep.
     pub fn may_be_sliced(&self) -> bool {
-        self.segments() > 1 && self.header_len() <= MAX_HEADER_LEN
+        self.segments() > 1 && self.header_len() <= MAX_HEADER_LEN && !self.is_urgent
     }
 
     /// What a segment is when it travels alone: a packet whose checksum is complete or partial.
