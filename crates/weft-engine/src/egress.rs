@@ -271,6 +271,7 @@ fn restore_tos(packet: &mut [u8], outer_tos: u8) -> Option<()> {
 mod tests {
     use super::*;
     use weft_core::pool::Limits;
+    use weft_wire::inner::HeaderForm;
 
     const PAYLOAD: usize = 100;
 
@@ -285,7 +286,8 @@ mod tests {
     fn unit(pool: &mut Pool, kind: UnitKind, index: u8, bytes: &[u8]) -> Arrived {
         let buf = pool.alloc(bytes.len()).unwrap();
         pool.bytes_mut(buf)[..bytes.len()].copy_from_slice(bytes);
-        let inner = InnerHeader { kind, last: index > 0, index, flow: FlowId(3), seq: FlowSeq::new(index.into()) };
+        let (form, seq) = (HeaderForm::Whole, FlowSeq::new(index.into()));
+        let inner = InnerHeader { kind, last: index > 0, index, form, flow: FlowId(3), seq };
         Arrived { buf, vpn: VpnId::DEFAULT, start: 0, len: bytes.len(), inner, outer_tos: 0 }
     }
 

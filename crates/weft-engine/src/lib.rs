@@ -13,6 +13,7 @@ mod egress;
 mod event;
 mod explain;
 mod handshakes;
+mod headers;
 mod interface;
 mod join;
 mod links;

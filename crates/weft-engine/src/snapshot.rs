@@ -143,6 +143,8 @@ pub struct PathSnapshot {
     pub mode: &'static str,
     /// Delivery rate last seen.
     pub delivery: Rate,
+    /// Bytes of bulk's packets for each byte sent: the rest are headers.
+    pub packet_share: f64,
     /// What trains found, while it carried no data.
     pub sensed: Option<SensedSnapshot>,
     /// Weight of weighted schedules.
@@ -382,6 +384,7 @@ impl Path {
             pacing: self.rate.pacing_rate(now),
             mode: phase_name(self.rate.phase()),
             delivery: self.delivery,
+            packet_share: self.packet_share(),
             sensed: self.sensing.known().map(|(at, estimate)| SensedSnapshot {
                 age: now - *at,
                 capacity: estimate.capacity,

@@ -52,6 +52,8 @@ pub(crate) struct Unit {
     pub(crate) index: u8,
     pub(crate) seq: FlowSeq,
     pub(crate) urgent: bool,
+    /// Bytes of the datagram it was last sent in, with the outer headers; zero before.
+    pub(crate) sent_bytes: u16,
     /// What leaves with it, the first time it is sent.
     pub(crate) marker: Option<OfRun<Marker>>,
     pub(crate) deadline: Instant,
@@ -147,6 +149,13 @@ impl Units {
     /// Still worth sending.
     pub(crate) fn is_live(&self, id: UnitId) -> bool {
         self.get(id).is_some_and(|u| !u.settled)
+    }
+
+    /// Notes the size of the datagram it is sent in.
+    pub(crate) fn note_sent(&mut self, id: UnitId, sent_bytes: u16) {
+        if let Some(Some(unit)) = self.slots.get_mut(id.0 as usize) {
+            unit.sent_bytes = sent_bytes;
+        }
     }
 
     pub(crate) fn retain(&mut self, id: UnitId) {

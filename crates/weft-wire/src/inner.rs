@@ -23,6 +23,41 @@ pub enum UnitKind {
     TailSlice = 3,
 }
 
+/// How the packet's own header is sent. A tail slice has none.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+#[repr(u8)]
+pub enum HeaderForm {
+    /// As it is.
+    #[default]
+    Whole = 0,
+    /// As it is. The receiver keeps it for differences from it.
+    Reference = 1,
+    /// The sequence number of the flow's unit that carried the reference, and the difference from that.
+    Difference = 2,
+}
+
+/// Bytes that name a reference.
+pub const REFERENCE_LEN: usize = 3;
+
+/// Reads which unit carried the reference of a difference; gives what follows too.
+///
+/// # Errors
+/// [`WireError::Truncated`].
+pub fn parse_reference(bytes: &[u8]) -> Result<(FlowSeq, &[u8]), WireError> {
+    let mut r = Reader::new(bytes);
+    Ok((FlowSeq::new(r.u24()?), r.rest()))
+}
+
+/// Writes the same at the start of `out`; gives the rest of it.
+///
+/// # Errors
+/// [`WireError::NoRoom`].
+pub fn emit_reference(unit: FlowSeq, out: &mut [u8]) -> Result<&mut [u8], WireError> {
+    let (name, rest) = out.split_at_mut_checked(REFERENCE_LEN).ok_or(WireError::NoRoom)?;
+    Writer::new(name).u24(unit.get())?;
+    Ok(rest)
+}
+
 /// The inner header.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct InnerHeader {
@@ -32,6 +67,8 @@ pub struct InnerHeader {
     pub last: bool,
     /// The slice's place after its head, 1..=31 for tail slices, otherwise 0.
     pub index: u8,
+    /// How the packet's own header is sent.
+    pub form: HeaderForm,
     /// The ingress edge's number for the flow.
     pub flow: FlowId,
     /// The unit's number in the flow.
@@ -42,17 +79,17 @@ impl InnerHeader {
     /// The header of a whole packet.
     pub const fn packet(checksum_partial: bool, flow: FlowId, seq: FlowSeq) -> InnerHeader {
         let kind = if checksum_partial { UnitKind::PartialPacket } else { UnitKind::Packet };
-        InnerHeader { kind, last: true, index: 0, flow, seq }
+        InnerHeader { kind, last: true, index: 0, form: HeaderForm::Whole, flow, seq }
     }
 
     /// The header of a head slice.
     pub const fn head(flow: FlowId, seq: FlowSeq) -> InnerHeader {
-        InnerHeader { kind: UnitKind::HeadSlice, last: false, index: 0, flow, seq }
+        InnerHeader { kind: UnitKind::HeadSlice, last: false, index: 0, form: HeaderForm::Whole, flow, seq }
     }
 
     /// The header of the tail slice `index` (1..=31) units after its head.
     pub const fn tail(index: u8, last: bool, flow: FlowId, seq: FlowSeq) -> InnerHeader {
-        InnerHeader { kind: UnitKind::TailSlice, last, index, flow, seq }
+        InnerHeader { kind: UnitKind::TailSlice, last, index, form: HeaderForm::Whole, flow, seq }
     }
 
     /// The sequence number of the head this unit needs: its own, unless it is a tail.
@@ -64,7 +101,7 @@ impl InnerHeader {
         match self.kind {
             UnitKind::Packet | UnitKind::PartialPacket => self.last && self.index == 0,
             UnitKind::HeadSlice => !self.last && self.index == 0,
-            UnitKind::TailSlice => (1..=MAX_SLICE_INDEX).contains(&self.index),
+            UnitKind::TailSlice => (1..=MAX_SLICE_INDEX).contains(&self.index) && self.form == HeaderForm::Whole,
         }
     }
 
@@ -81,10 +118,19 @@ impl InnerHeader {
             2 => UnitKind::HeadSlice,
             _ => UnitKind::TailSlice,
         };
+        // Only a tail slice has an index, and only it has no header that could have a form.
+        let (index, form) = match (kind, first & 0x1f) {
+            (UnitKind::TailSlice, index) => (index, HeaderForm::Whole),
+            (_, 0) => (0, HeaderForm::Whole),
+            (_, 1) => (0, HeaderForm::Reference),
+            (_, 2) => (0, HeaderForm::Difference),
+            _ => return Err(WireError::Malformed),
+        };
         let header = InnerHeader {
             kind,
             last: first & 0x20 != 0,
-            index: first & 0x1f,
+            index,
+            form,
             flow: FlowId(r.u16()?),
             seq: FlowSeq::new(r.u24()?),
         };
@@ -101,7 +147,7 @@ impl InnerHeader {
             return Err(WireError::Malformed);
         }
         let mut w = Writer::new(out);
-        w.u8((self.kind as u8) << 6 | u8::from(self.last) << 5 | self.index)?;
+        w.u8((self.kind as u8) << 6 | u8::from(self.last) << 5 | self.index | self.form as u8)?;
         w.u16(self.flow.0)?;
         w.u24(self.seq.get())?;
         Ok(w.len())
@@ -148,7 +194,12 @@ impl PartHeader {
         let (unit, rest) = InnerHeader::parse(plaintext)?;
         let (&place, payload) = rest.split_first().ok_or(WireError::Truncated)?;
         let header = PartHeader { unit, first: place >> 4, of: (place & 0x0f) + 1 };
-        header.granules(payload.len()).map(|_| (header, payload)).ok_or(WireError::Malformed)
+        // Parts join to a unit with its whole header.
+        header
+            .granules(payload.len())
+            .filter(|_| unit.form == HeaderForm::Whole)
+            .map(|_| (header, payload))
+            .ok_or(WireError::Malformed)
     }
 
     /// Writes the header at the start of `out`; gives its length.
@@ -156,7 +207,7 @@ impl PartHeader {
     /// # Errors
     /// As [`InnerHeader::emit`]; [`WireError::Malformed`] too when `first` lies outside the unit, or `of` outside 1..=16.
     pub fn emit(&self, out: &mut [u8]) -> Result<usize, WireError> {
-        if self.first >= self.of || self.of > MAX_GRANULES {
+        if self.first >= self.of || self.of > MAX_GRANULES || self.unit.form != HeaderForm::Whole {
             return Err(WireError::Malformed);
         }
         let at = self.unit.emit(out)?;

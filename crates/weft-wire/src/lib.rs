@@ -13,6 +13,7 @@ pub mod er_sig;
 mod error;
 pub mod frame;
 pub mod handshake;
+pub mod header_compression;
 pub mod hop;
 pub mod inner;
 pub mod ip;

@@ -11,7 +11,7 @@ use weft_wire::handshake::{
     MessageWriter, RESPONSE_LEN, Response, ResponsePayload,
 };
 use weft_wire::hop::{HopHeader, PacketType};
-use weft_wire::inner::{GRANULE, InnerHeader, PartHeader, UnitKind};
+use weft_wire::inner::{GRANULE, HeaderForm, InnerHeader, PartHeader, UnitKind, emit_reference, parse_reference};
 use weft_wire::loop_data::{MARKER_LEN, Marker, OfRun, Report};
 use weft_wire::relay::{Label, Way, overhead};
 use weft_wire::train::{Chirp, MAX_TRAIN};
@@ -80,6 +80,8 @@ fn inner_header() {
         (InnerHeader::packet(false, flow, seq), "20 1234 abcdef"),
         (InnerHeader::packet(true, flow, seq), "60 1234 abcdef"),
         (InnerHeader::head(flow, seq), "80 1234 abcdef"),
+        (InnerHeader { form: HeaderForm::Reference, ..InnerHeader::packet(true, flow, seq) }, "61 1234 abcdef"),
+        (InnerHeader { form: HeaderForm::Difference, ..InnerHeader::head(flow, seq) }, "82 1234 abcdef"),
         (InnerHeader::tail(1, false, flow, seq), "c1 1234 abcdef"),
         (InnerHeader::tail(31, true, flow, seq), "ff 1234 abcdef"),
     ];
@@ -97,12 +99,33 @@ fn inner_header() {
 
 #[test]
 fn contradicting_inner_headers_are_refused() {
-    for first in [0x00, 0x21, 0x40, 0x61, 0xa0, 0x81, 0xc0, 0xe0] {
+    for first in [0x00, 0x01, 0x23, 0x40, 0x63, 0xa0, 0xa1, 0x83, 0xc0, 0xe0] {
         assert_eq!(InnerHeader::parse(&[first, 0, 0, 0, 0, 0]), Err(WireError::Malformed), "{first:#x}");
     }
     assert_eq!(InnerHeader::parse(&[0x20, 0, 0, 0, 0]), Err(WireError::Truncated));
     let wrong = InnerHeader { last: true, ..InnerHeader::head(FlowId(0), FlowSeq::new(0)) };
     assert_eq!(wrong.emit(&mut [0; 6]), Err(WireError::Malformed));
+    let formed = InnerHeader { form: HeaderForm::Reference, ..InnerHeader::tail(1, true, FlowId(0), FlowSeq::new(0)) };
+    assert_eq!(formed.emit(&mut [0; 6]), Err(WireError::Malformed));
+    let part = PartHeader {
+        unit: InnerHeader { form: HeaderForm::Difference, ..InnerHeader::packet(true, FlowId(0), FlowSeq::new(0)) },
+        first: 0,
+        of: 2,
+    };
+    assert_eq!(part.emit(&mut [0; 7]), Err(WireError::Malformed));
+    assert_eq!(
+        PartHeader::parse(&[[0x62, 0, 0, 0, 0, 0, 0x01].as_slice(), &[0; GRANULE]].concat()),
+        Err(WireError::Malformed)
+    );
+}
+
+#[test]
+fn the_name_of_a_reference() {
+    let mut out = [0; 4];
+    assert_eq!(emit_reference(FlowSeq::new(0x00ab_cdef), &mut out).map(|rest| rest.len()), Ok(1));
+    assert_eq!(out[..], unhex("abcdef 00"));
+    assert_eq!(parse_reference(&out), Ok((FlowSeq::new(0x00ab_cdef), &[0][..])));
+    assert_eq!(parse_reference(&out[..2]), Err(WireError::Truncated));
 }
 
 #[test]

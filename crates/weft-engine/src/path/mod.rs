@@ -4,6 +4,7 @@ pub(crate) mod choice;
 mod copies;
 mod health;
 mod mtu;
+mod overhead;
 mod pacer;
 mod queues;
 mod sensing;
@@ -11,6 +12,7 @@ mod waiting;
 
 pub(crate) use health::Health;
 pub(crate) use mtu::PathMtu;
+pub(crate) use overhead::Overhead;
 pub(crate) use pacer::Pacer;
 pub(crate) use queues::{Lane, Queues};
 pub(crate) use sensing::{Heard, Sensing};
@@ -175,6 +177,7 @@ pub(crate) struct Path {
     usual_loss: LossRate,
     pub(crate) misses: u32,
     pub(crate) delivery: Rate,
+    pub(crate) overhead: Overhead,
     pub(crate) weight: u32,
     /// More waited when the last datagram left: what was sent shows the path, not the traffic.
     pub(crate) limited: bool,
@@ -235,6 +238,7 @@ impl Path {
             usual_loss: LossRate::of_all_times(),
             misses: liveness::misses_that_matter(0.0),
             delivery: Rate::ZERO,
+            overhead: Overhead::default(),
             weight: 1,
             limited: false,
             doubted_at: None,
@@ -317,6 +321,12 @@ impl Path {
     /// The largest payload a datagram may have.
     pub(crate) fn datagram_limit(&self) -> usize {
         usize::from(self.mtu.current()).saturating_sub(self.outer_header_len())
+    }
+
+    /// Bytes of bulk's packets for each byte sent: as it was lately, else that of full packets.
+    pub(crate) fn packet_share(&self) -> f64 {
+        let full = self.inner_limit() as f64 / f64::from(self.mtu.current().max(1));
+        self.overhead.packet_share().unwrap_or(full)
     }
 
     /// The largest inner packet a data datagram may carry.

@@ -22,8 +22,9 @@ use weft_units::planted::{self, Fault};
 use weft_units::{Duration, FlowId, FlowSeq, Instant, PeerId, VpnId};
 use weft_wire::frame::{Frame, Frames};
 use weft_wire::hop::PacketType;
-use weft_wire::inner::{GRANULE, INNER_LEN, InnerHeader, MAX_GRANULES, PART_HEADER_LEN, PartHeader, UnitKind};
+use weft_wire::inner::{self, GRANULE, HeaderForm, InnerHeader, MAX_GRANULES, PART_HEADER_LEN, PartHeader, UnitKind};
 use weft_wire::ip::{Ecn, IpView};
+use weft_wire::super_packet::MAX_HEADER_LEN;
 
 /// An authentic datagram and where its plaintext lies.
 pub(crate) struct Datagram {
@@ -284,12 +285,20 @@ impl Peer {
     fn on_data(&mut self, cx: &mut Context<'_>, vpn: VpnId, buf: BufId, plaintext: Range<usize>, outer_tos: u8) {
         let Some(bytes) = cx.pool.bytes(buf).get(plaintext.clone()) else { return };
         let Ok((inner, payload)) = InnerHeader::parse(bytes) else { return };
-        let (source, ce) = seen(&inner, payload, outer_tos);
-        let start = plaintext.start + INNER_LEN;
+        let start = plaintext.end - payload.len();
+        let came = Arrived { buf, vpn, start, len: payload.len(), inner, outer_tos };
+        let Some(mut item) = self.with_whole_header(cx, came) else { return };
+        let is_restored = item.buf != buf;
+        let (source, ce) = seen(&item.inner, item.bytes(cx.pool), outer_tos);
         if !self.may_send(cx, vpn, &inner, source) {
-            return self.refuse(cx, vpn, &inner, plaintext.end - start, ce);
+            if is_restored {
+                cx.pool.release(item.buf);
+            }
+            return self.refuse(cx, vpn, &inner, item.len, ce);
         }
-        let mut item = Arrived { buf, vpn, start, len: plaintext.end - start, inner, outer_tos };
+        if is_restored {
+            return self.insert(cx, item, ce);
+        }
         if self.would_hold(cx.now, &inner) {
             match copy_out(cx, &item) {
                 Some(copied) => item = copied,
@@ -299,6 +308,38 @@ impl Peer {
             cx.pool.retain(buf);
         }
         self.insert(cx, item, ce);
+    }
+
+    /// The unit as it was before its header was compressed: in a buffer of its own if it was. `None` if that fails.
+    fn with_whole_header(&mut self, cx: &mut Context<'_>, item: Arrived) -> Option<Arrived> {
+        let (flow, is_partial) = (item.inner.flow, item.inner.kind != UnitKind::Packet);
+        let inner = InnerHeader { form: HeaderForm::Whole, ..item.inner };
+        if item.inner.form == HeaderForm::Whole {
+            return Some(item);
+        }
+        if item.inner.form == HeaderForm::Reference {
+            self.known_headers.learn(flow, inner.seq, item.bytes(cx.pool));
+            return Some(Arrived { inner, ..item });
+        }
+        let (seq, body) = inner::parse_reference(item.bytes(cx.pool)).ok()?;
+        let Some(reference) = self.known_headers.get(flow, seq) else {
+            cx.output.orphans += 1;
+            return None;
+        };
+        let mut header = [0; MAX_HEADER_LEN];
+        let (header_len, payload) = reference.restore(body, is_partial, &mut header).ok()?;
+        let len = header_len + payload.len();
+        let payload_at = item.start + item.len - payload.len();
+        let buf = cx.pool.alloc(len)?;
+        let came = cx.pool.take(item.buf);
+        if let (Some(to), Some(payload)) =
+            (cx.pool.bytes_mut(buf).get_mut(..len), came.get(payload_at..item.start + item.len))
+        {
+            to[..header_len].copy_from_slice(&header[..header_len]);
+            to[header_len..].copy_from_slice(payload);
+        }
+        cx.pool.put(item.buf, came);
+        Some(Arrived { buf, start: 0, len, inner, ..item })
     }
 
     /// A part of a unit: the unit counts once it is whole.

@@ -193,6 +193,7 @@ impl Peer {
             index,
             seq,
             urgent,
+            sent_bytes: 0,
             marker,
             // A wait before counts, but for one repeat's time.
             deadline: (segment.born + late_after).max(now + self.hold_announced.max(DEADLINE_MIN)),

@@ -42,7 +42,8 @@ impl Peer {
             grants.link.look(now, capacity, self.waiting_on_paths());
             let granted = grants.link.grant();
             // Turns give everybody its share of the paths, whatever others without a loop do, and what it is promised.
-            let share = granted.share.max(self.share_by_turns(capacity));
+            // A little more, or nothing would wait: a path that is offered just what it lets go never shows that it carries more.
+            let share = granted.share.max(self.share_by_turns(capacity.scaled(1.0 + QUEUE)));
             self.way_in.grant_all(now, Grant { share, promised: 1.0, ..granted });
         }
         self.grants = Some(grants);

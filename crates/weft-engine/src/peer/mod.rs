@@ -32,6 +32,7 @@ pub(crate) use way_in::Admitted;
 use crate::config::{PeerConfig, QueueKind, Reorder, Schedule, WrrOrder};
 use crate::egress::{Arrived, Heads, Output};
 use crate::event::Event;
+use crate::headers::{KnownHeaders, SentHeaders};
 use crate::join::Joins;
 use crate::links::Links;
 use crate::path::Path;
@@ -166,6 +167,8 @@ pub(crate) struct Peer {
     joins: Joins,
     arrivals: Arrivals,
     heads: Heads,
+    sent_headers: SentHeaders,
+    known_headers: KnownHeaders,
     conditioners: Vec<AckConditioner>,
     pub(crate) established_at: Option<Instant>,
     pub(crate) heard_at: Option<Instant>,
@@ -222,6 +225,8 @@ impl Peer {
             lost_data: Vec::new(),
             skips: VecDeque::new(),
             heads: Heads::new(id, rng.next_u64()),
+            sent_headers: SentHeaders::default(),
+            known_headers: KnownHeaders::default(),
             conditioners: Vec::new(),
             established_at: None,
             heard_at: None,
@@ -261,6 +266,7 @@ impl Peer {
         self.established_at.get_or_insert(cx.now);
         self.openings.on_new_session(cx.now);
         self.tidings = Tidings::default();
+        self.sent_headers.clear();
         if fresh {
             self.restart(cx);
             self.restart_loops();
@@ -320,6 +326,7 @@ impl Peer {
         }
         self.joins.clear(cx.pool);
         self.heads.clear();
+        self.known_headers.clear();
     }
 
     /// Forgets what arrived and what still waits for order.

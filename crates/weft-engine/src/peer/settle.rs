@@ -2,6 +2,7 @@
 
 use super::tidings::Tidings;
 use super::{Context, Peer};
+use crate::headers::SentHeaders;
 use crate::path::{PathMtu, Pending, Sent};
 use crate::unit::{UnitId, Units};
 use alloc::vec::Vec;
@@ -22,6 +23,7 @@ pub(super) struct Settling<'a> {
     pub(super) mtu: &'a mut PathMtu,
     pub(super) pending: &'a mut Pending,
     pub(super) tidings: &'a mut Tidings,
+    pub(super) headers: &'a mut SentHeaders,
     /// Full datagrams vanish.
     pub(super) black_hole: bool,
 }
@@ -45,6 +47,7 @@ impl Peer {
             mtu: &mut path.mtu,
             pending: &mut path.pending,
             tidings: &mut self.tidings,
+            headers: &mut self.sent_headers,
             black_hole: false,
         };
         let found = work(&mut path.book, &mut settling);
@@ -75,9 +78,12 @@ impl Settling<'_> {
         let delivered = fate == Fate::Delivered;
         match sent {
             Sent::Unit(id) => {
-                let size = self.units.get(id).map_or(0, |u| (u.len() + 60) as u16);
-                self.black_hole |= self.mtu.on_data(self.now, size, delivered);
+                let unit = self.units.get(id);
+                self.black_hole |= self.mtu.on_data(self.now, unit.map_or(0, |unit| unit.sent_bytes), delivered);
                 if delivered {
+                    if let Some(unit) = unit {
+                        self.headers.confirm(unit.segment.flow, unit.seq);
+                    }
                     self.units.settle(id, self.pool);
                     self.units.release(id, self.pool);
                 } else {

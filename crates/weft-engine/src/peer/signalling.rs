@@ -64,8 +64,7 @@ impl Peer {
 
     /// How much of inner packets goes by these paths together, where each carries so much `of` all packets.
     pub(super) fn inner_capacity<'a>(&self, paths: impl Iterator<Item = &'a Path>, of: impl Fn(&Path) -> Rate) -> Rate {
-        let inner =
-            |path: &Path| of(path).scaled(path.inner_limit() as f64 / f64::from(path.mtu.current().max(1))).bps();
+        let inner = |path: &Path| of(path).scaled(path.packet_share()).bps();
         let each = paths.map(inner);
         let copies = self.config.policy.schedule == Schedule::Redundant;
         Rate::from_bps(if copies { each.min().unwrap_or(0) } else { each.sum() })

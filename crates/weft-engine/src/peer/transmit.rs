@@ -3,6 +3,7 @@
 use super::{Context, LoneMarker, Peer};
 use crate::Transmit;
 use crate::config::Recovery;
+use crate::headers::Compressed;
 use crate::path::{Lane, Path, Sent};
 use crate::relay::room_for_relays;
 use crate::unit::{Part, Unit, UnitId};
@@ -10,10 +11,10 @@ use weft_core::pool::Pool;
 use weft_units::planted::{self, Fault};
 use weft_units::{Duration, Instant, PathId, VpnId};
 use weft_wire::hop::{HOP_HEADER_LEN, PART_OVERHEAD, PacketType, TAG_LEN};
-use weft_wire::inner::{GRANULE, INNER_LEN, InnerHeader, MAX_GRANULES, PartHeader, UnitKind};
+use weft_wire::inner::{self, GRANULE, HeaderForm, INNER_LEN, InnerHeader, MAX_GRANULES, PartHeader, UnitKind};
 use weft_wire::ip::{self, Ecn};
 use weft_wire::loop_data::{MARKER_LEN, Marker, OfRun};
-use weft_wire::super_packet::SegmentRole;
+use weft_wire::super_packet::{MAX_HEADER_LEN, SegmentRole};
 
 /// A GSO batch is at most this long at its path's rate, or one datagram.
 const BATCH_TIME: Duration = Duration::from_millis(1);
@@ -104,7 +105,8 @@ impl Peer {
                 break;
             }
             let unit = *self.units.get(id)?;
-            let mut datagram = HOP_HEADER_LEN + INNER_LEN + unit.len() + TAG_LEN;
+            let compressed = self.compress(cx, &unit);
+            let mut datagram = HOP_HEADER_LEN + INNER_LEN + compressed.unit_len(unit.len()) + TAG_LEN;
             let has_room = datagram + MARKER_LEN <= self.paths[index].datagram_limit();
             let carried = unit.marker.filter(|_| has_room);
             if carried.is_some() {
@@ -130,13 +132,18 @@ impl Peer {
                 self.part_with_marker(now, index, id, carried.is_some());
             }
             let carried = carried.map(|marker| self.explain(now, index, datagram + overhead, marker));
-            let Some(number) = seal_unit(cx, self.id, path_id, &unit, carried.as_ref(), room) else {
+            let Some(number) = seal_unit(cx, self.id, path_id, (&unit, &compressed), carried.as_ref(), room) else {
                 // Its VPN was closed since it was scheduled, or the session has just ended.
                 self.abandon(cx.now, id, cx.pool);
                 self.units.release(id, cx.pool);
                 continue;
             };
             batch.add(datagram, unit.segment.tos);
+            self.units.note_sent(id, (datagram + overhead) as u16);
+            if lane == Lane::Bulk {
+                let packet = unit.segment.shape.header_len() + unit.segment.payload_len();
+                self.paths[index].overhead.on_sent(packet, datagram + overhead);
+            }
             self.paths[index].limited = !self.paths[index].queues.is_empty() || self.way_in.is_ready();
             let sent = self.sent(Sent::Unit(id), unit.segment.vpn, datagram + overhead);
             self.note_sent(now, index, number, datagram + overhead, sent);
@@ -150,6 +157,18 @@ impl Peer {
         let path = self.paths.get_mut(index)?;
         path.pacer.consume(now, (batch.len + batch.count * overhead) as u64, rate);
         Some(transmit(path, &batch))
+    }
+
+    /// How a unit's header is sent. Whose fate is not followed cannot be leant on.
+    fn compress(&mut self, cx: &Context<'_>, unit: &Unit) -> Compressed {
+        let mut header = [0; MAX_HEADER_LEN];
+        if unit.kind == UnitKind::TailSlice || self.config.policy.recovery != Recovery::Arq {
+            return Compressed::WHOLE;
+        }
+        match write_header(cx.pool, unit, &mut header).and_then(|len| header.get(..len)) {
+            Some(header) => self.sent_headers.compress(cx.now, unit, header),
+            None => Compressed::WHOLE,
+        }
     }
 
     /// The unit a path sends next; units that arrived meanwhile by another path are let go.
@@ -261,7 +280,7 @@ fn seal_unit(
     cx: &mut Context<'_>,
     peer: weft_units::PeerId,
     path: PathId,
-    unit: &Unit,
+    (unit, compressed): (&Unit, &Compressed),
     carried: Option<&OfRun<Marker>>,
     out: &mut [u8],
 ) -> Option<u64> {
@@ -271,8 +290,8 @@ fn seal_unit(
         let at = marker.emit(body).ok()?;
         (body, packet_type) = (body.get_mut(at..)?, PacketType::LoopData);
     }
-    inner_header(unit).emit(body).ok()?;
-    write_unit(cx.pool, unit, body.get_mut(INNER_LEN..)?)?;
+    InnerHeader { form: compressed.form, ..inner_header(unit) }.emit(body).ok()?;
+    write_compressed(cx.pool, unit, compressed, body.get_mut(INNER_LEN..)?)?;
     cx.sessions.seal_in(peer, unit.segment.vpn, path, packet_type, out).ok()
 }
 
@@ -293,7 +312,46 @@ fn seal_part(
 }
 
 fn inner_header(unit: &Unit) -> InnerHeader {
-    InnerHeader { kind: unit.kind, last: is_last(unit), index: unit.index, flow: unit.segment.flow, seq: unit.seq }
+    let (kind, last, form) = (unit.kind, is_last(unit), HeaderForm::Whole);
+    InnerHeader { kind, last, index: unit.index, form, flow: unit.segment.flow, seq: unit.seq }
+}
+
+/// Writes a unit with its header in the form chosen for it.
+fn write_compressed(pool: &Pool, unit: &Unit, compressed: &Compressed, body: &mut [u8]) -> Option<usize> {
+    if compressed.form != HeaderForm::Difference {
+        return write_unit(pool, unit, body);
+    }
+    let body = inner::emit_reference(compressed.reference, body).ok()?;
+    let (difference, body) = body.split_at_mut_checked(compressed.difference().len())?;
+    difference.copy_from_slice(compressed.difference());
+    let (segment, packet) = (&unit.segment, unit.segment.packet(pool));
+    let payload = if segment.shape.gso_size() > 0 {
+        packet.get(segment.shape.payload(segment.number.into()))?
+    } else {
+        packet.get(compressed.header_len..)?
+    };
+    body.get_mut(..payload.len())?.copy_from_slice(payload);
+    Some(payload.len())
+}
+
+/// Writes at least a unit's headers, as far as they fit; gives how many bytes.
+fn write_header(pool: &Pool, unit: &Unit, out: &mut [u8]) -> Option<usize> {
+    let (segment, packet) = (&unit.segment, unit.segment.packet(pool));
+    let len = if segment.shape.gso_size() > 0 {
+        segment.shape.segment_header(packet, segment.number.into(), segment_role(unit), out).ok()?
+    } else {
+        let len = packet.len().min(out.len());
+        out[..len].copy_from_slice(&packet[..len]);
+        len
+    };
+    if segment.marked {
+        ip::set_ecn(out.get_mut(..len)?, Ecn::Ce).ok()?;
+    }
+    Some(len)
+}
+
+fn segment_role(unit: &Unit) -> SegmentRole {
+    if unit.kind == UnitKind::HeadSlice { SegmentRole::Head } else { SegmentRole::Alone }
 }
 
 /// Writes a unit's header and payload; gives their length.
@@ -301,10 +359,9 @@ fn write_unit(pool: &Pool, unit: &Unit, body: &mut [u8]) -> Option<usize> {
     let segment = &unit.segment;
     let packet = segment.packet(pool);
     let number = usize::from(segment.number);
-    let role = if unit.kind == UnitKind::HeadSlice { SegmentRole::Head } else { SegmentRole::Alone };
     let mut at = 0;
     if unit.kind != UnitKind::TailSlice {
-        at = segment.shape.segment_header(packet, number, role, body).ok()?;
+        at = segment.shape.segment_header(packet, number, segment_role(unit), body).ok()?;
         if segment.marked {
             ip::set_ecn(body.get_mut(..at)?, Ecn::Ce).ok()?;
         }

@@ -162,7 +162,7 @@ pub fn granted(world: &World, node: usize, port: u16) -> Option<Grant> {
 pub fn capacity(world: &World, node: usize) -> f64 {
     let snapshot = world.nodes[node].snapshot(world.now);
     let paths = snapshot.peers[0].paths.iter().filter(|path| path.active);
-    paths.map(|path| path.capacity.map_or(0.0, |rate| rate.bps() as f64 / 8.0) * 1_440.0 / 1_500.0).sum()
+    paths.map(|path| path.capacity.map_or(0.0, |rate| rate.bps() as f64 / 8.0) * path.packet_share).sum()
 }
 
 pub fn status(world: &World, node: usize) -> SignalStatus {

@@ -59,7 +59,13 @@ impl SuperPacket {
             checksum::finish_partial(packet, vnet.csum_start.into(), vnet.csum_offset.into())?;
             headers = None;
         }
-        Ok(SuperPacket { headers, header_len: total_len as u32, total_len: total_len as u32, gso_size: 0, is_urgent: false })
+        Ok(SuperPacket {
+            headers,
+            header_len: total_len as u32,
+            total_len: total_len as u32,
+            gso_size: 0,
+            is_urgent: false,
+        })
     }
 
     fn parse_gso(

@@ -1,0 +1,286 @@
+//! Header compression between two peers: which headers both keep, by flow.
+
+use crate::unit::Unit;
+use alloc::vec::Vec;
+use weft_units::{Duration, FlowId, FlowSeq, Instant};
+use weft_wire::header_compression::{MAX_DIFFERENCE_LEN, Reference, header_len};
+use weft_wire::inner::{HeaderForm, REFERENCE_LEN, UnitKind};
+
+/// Flows whose references are kept, at each end: a flow's place is the low byte of its number.
+const PLACES: usize = 256;
+/// A reference that was not used for so long gives its place to another one. What leans on it has arrived by then, or never will.
+const UNUSED: Duration = Duration::from_secs(1);
+
+fn place(flow: FlowId) -> usize {
+    usize::from(flow.0) % PLACES
+}
+
+/// A reference that was sent.
+struct Sent {
+    flow: FlowId,
+    /// Of the unit that carried it.
+    seq: FlowSeq,
+    reference: Reference,
+    /// The receiver has it.
+    is_confirmed: bool,
+    used_at: Instant,
+}
+
+/// How a header is to be sent.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Compressed {
+    pub(crate) form: HeaderForm,
+    /// The unit that carried the reference of a difference.
+    pub(crate) reference: FlowSeq,
+    /// Bytes of the header that the form replaces.
+    pub(crate) header_len: usize,
+    difference_len: usize,
+    difference: [u8; MAX_DIFFERENCE_LEN],
+}
+
+impl Compressed {
+    /// As it is.
+    pub(crate) const WHOLE: Compressed = Compressed {
+        form: HeaderForm::Whole,
+        reference: FlowSeq::new(0),
+        header_len: 0,
+        difference_len: 0,
+        difference: [0; MAX_DIFFERENCE_LEN],
+    };
+
+    pub(crate) fn difference(&self) -> &[u8] {
+        &self.difference[..self.difference_len]
+    }
+
+    /// What a unit of `len` bytes puts into a datagram.
+    pub(crate) fn unit_len(&self, len: usize) -> usize {
+        match self.form {
+            HeaderForm::Whole | HeaderForm::Reference => len,
+            HeaderForm::Difference => REFERENCE_LEN + self.difference_len + len - self.header_len,
+        }
+    }
+}
+
+/// The headers that this end has sent as references.
+///
+/// A header becomes a reference when its unit was delivered. So the receiver has it before anything leans on it, whatever is lost or overtaken.
+#[derive(Default)]
+pub(crate) struct SentHeaders {
+    places: Vec<Option<Sent>>,
+}
+
+impl SentHeaders {
+    /// Chooses the form for the header at the start of `packet`. A unit can become a reference when it is sent for the first time.
+    pub(crate) fn compress(&mut self, now: Instant, unit: &Unit, packet: &[u8]) -> Compressed {
+        let (flow, seq) = (unit.segment.flow, unit.seq);
+        let Some(header_len) = header_len(packet) else { return Compressed::WHOLE };
+        if self.places.len() <= place(flow) {
+            self.places.resize_with(place(flow) + 1, || None);
+        }
+        let (header, entry) = (&packet[..header_len], &mut self.places[place(flow)]);
+        let mut compressed = Compressed { header_len, ..Compressed::WHOLE };
+        if let Some(sent) = entry.as_mut().filter(|sent| sent.flow == flow) {
+            if sent.seq == seq && sent.reference.header() == header {
+                return Compressed { form: HeaderForm::Reference, ..compressed };
+            }
+            let (payload_len, is_partial) = (unit.len() - header_len, unit.kind != UnitKind::Packet);
+            let out = &mut compressed.difference;
+            if sent.is_confirmed
+                && let Some(difference_len) = sent.reference.difference(header, payload_len, is_partial, out)
+            {
+                sent.used_at = now;
+                return Compressed { form: HeaderForm::Difference, reference: sent.seq, difference_len, ..compressed };
+            }
+        }
+        let is_taken = entry.as_ref().is_some_and(|sent| now - sent.used_at < UNUSED);
+        let Some(reference) = Reference::of(packet).filter(|_| !is_taken && unit.sent_bytes == 0) else {
+            return compressed;
+        };
+        *entry = Some(Sent { flow, seq, reference, is_confirmed: false, used_at: now });
+        Compressed { form: HeaderForm::Reference, ..compressed }
+    }
+
+    /// A whole unit was delivered.
+    pub(crate) fn confirm(&mut self, flow: FlowId, seq: FlowSeq) {
+        if let Some(Some(sent)) = self.places.get_mut(place(flow))
+            && (sent.flow, sent.seq) == (flow, seq)
+        {
+            sent.is_confirmed = true;
+        }
+    }
+
+    /// The receiver may have begun anew, and knows no header then.
+    pub(crate) fn clear(&mut self) {
+        self.places.clear();
+    }
+}
+
+/// A reference that came, and the unit that carried it.
+type Known = (FlowId, FlowSeq, Reference);
+
+/// The headers that the other end has sent as references: at each place the last two that came, since one may come late.
+#[derive(Default)]
+pub(crate) struct KnownHeaders {
+    places: Vec<[Option<Known>; 2]>,
+}
+
+impl KnownHeaders {
+    /// Keeps the header of `packet`.
+    pub(crate) fn learn(&mut self, flow: FlowId, seq: FlowSeq, packet: &[u8]) {
+        let Some(reference) = Reference::of(packet) else { return };
+        if self.get(flow, seq).is_some() {
+            return;
+        }
+        if self.places.len() <= place(flow) {
+            self.places.resize(place(flow) + 1, [None; 2]);
+        }
+        let known = &mut self.places[place(flow)];
+        *known = [Some((flow, seq, reference)), known[0].take()];
+    }
+
+    pub(crate) fn get(&self, flow: FlowId, seq: FlowSeq) -> Option<&Reference> {
+        let mut known = self.places.get(place(flow))?.iter().flatten();
+        known.find(|known| (known.0, known.1) == (flow, seq)).map(|known| &known.2)
+    }
+
+    /// The other end began anew.
+    pub(crate) fn clear(&mut self) {
+        self.places.clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::unit::Segment;
+    use alloc::vec;
+    use weft_core::pool::{Limits, Pool};
+    use weft_units::{Rng, VpnId};
+    use weft_wire::super_packet::SuperPacket;
+    use weft_wire::virtio::VnetHeader;
+
+    /// A UDP packet of a flow, and the unit it is in.
+    fn unit(pool: &mut Pool, flow: u16, seq: u32, id: u16) -> (Unit, Vec<u8>) {
+        let mut packet = vec![0; 40];
+        packet[0] = 0x45;
+        packet[3] = 40;
+        packet[4..6].copy_from_slice(&id.to_be_bytes());
+        packet[9] = 17;
+        packet[12..20].copy_from_slice(&[10, 0, 0, 1, 10, 0, 0, 2]);
+        packet[20..22].copy_from_slice(&flow.to_be_bytes());
+        packet[25] = 20;
+        let sum = weft_wire::checksum::checksum(&packet[..20]);
+        packet[10..12].copy_from_slice(&sum.to_be_bytes());
+        let shape = SuperPacket::parse(&VnetHeader::default(), &mut packet).unwrap();
+        let segment = Segment {
+            buf: pool.alloc(packet.len()).unwrap(),
+            vpn: VpnId::DEFAULT,
+            flow: FlowId(flow),
+            shape,
+            number: 0,
+            serial: 0,
+            tos: 0,
+            marked: false,
+            born: Instant::ZERO,
+            is_tcp: false,
+            flow_hash: 0,
+        };
+        let unit = Unit {
+            segment,
+            kind: UnitKind::Packet,
+            index: 0,
+            seq: FlowSeq::new(seq),
+            urgent: false,
+            sent_bytes: 0,
+            marker: None,
+            deadline: Instant::ZERO,
+            arrived: 0,
+            repeating: false,
+            repeats: 0,
+            refs: 1,
+            settled: false,
+        };
+        (unit, packet)
+    }
+
+    fn pool() -> Pool {
+        Pool::new(Limits { small: 100, large: 0 })
+    }
+
+    fn at(ms: u64) -> Instant {
+        Instant::from_millis(5_000 + ms)
+    }
+
+    #[test]
+    fn a_header_is_leant_on_once_it_was_delivered() {
+        let (mut sent, mut pool) = (SentHeaders::default(), pool());
+        let mut form = |sent: &mut SentHeaders, ms, flow, seq| {
+            let (unit, packet) = unit(&mut pool, flow, seq, seq as u16);
+            sent.compress(at(ms), &unit, &packet).form
+        };
+        assert_eq!(form(&mut sent, 0, 7, 1), HeaderForm::Reference);
+        assert_eq!(form(&mut sent, 1, 7, 2), HeaderForm::Whole);
+        assert_eq!(form(&mut sent, 2, 7, 1), HeaderForm::Reference, "it is repeated");
+        sent.confirm(FlowId(7), FlowSeq::new(2));
+        assert_eq!(form(&mut sent, 3, 7, 3), HeaderForm::Whole, "another unit was delivered");
+        sent.confirm(FlowId(7), FlowSeq::new(1));
+        assert_eq!(form(&mut sent, 4, 7, 4), HeaderForm::Difference);
+        assert_eq!(form(&mut sent, 900, 7 + 256, 1), HeaderForm::Whole, "the place is another flow's");
+        assert_eq!(form(&mut sent, 1_100, 7 + 256, 2), HeaderForm::Reference, "which did not use it for a second");
+        assert_eq!(
+            form(&mut sent, 2_200, 7 + 256, 3),
+            HeaderForm::Reference,
+            "the last one was not delivered for a second"
+        );
+        sent.clear();
+        assert_eq!(form(&mut sent, 2_201, 7 + 256, 4), HeaderForm::Reference);
+    }
+
+    /// Units of several flows are lost, overtake each other by up to 800 ms, and are acknowledged late. Flows share places.
+    #[test]
+    fn whatever_is_lost_or_late_every_header_comes_back() {
+        let mut rng = Rng::new(9);
+        let (mut sent, mut known, mut pool) = (SentHeaders::default(), KnownHeaders::default(), pool());
+        let mut way: Vec<(u64, Unit, Vec<u8>, Compressed)> = Vec::new();
+        let mut acknowledged: Vec<(u64, FlowId, FlowSeq)> = Vec::new();
+        let (mut seqs, mut differences) = ([0u32; 600], 0);
+        for ms in 0..20_000u64 {
+            // A few flows at a time, others later.
+            let flow = (ms / 4_000 * 100 + rng.below(3) * 256) as usize % 600;
+            seqs[flow] += 1;
+            let (unit, packet) = unit(&mut pool, flow as u16, seqs[flow], rng.below(1 << 16) as u16);
+            pool.release(unit.segment.buf);
+            let compressed = sent.compress(at(ms), &unit, &packet);
+            if rng.unit() < 0.8 {
+                let late = if rng.unit() < 0.1 { rng.below(800) } else { 20 };
+                way.push((ms + late, unit, packet, compressed));
+            }
+            way.retain(|(due, unit, packet, compressed)| {
+                if *due > ms {
+                    return true;
+                }
+                acknowledged.push((ms + 20 + rng.below(30), unit.segment.flow, unit.seq));
+                match compressed.form {
+                    HeaderForm::Whole => {}
+                    HeaderForm::Reference => known.learn(unit.segment.flow, unit.seq, packet),
+                    HeaderForm::Difference => {
+                        differences += 1;
+                        let reference = known.get(unit.segment.flow, compressed.reference).expect("it was delivered");
+                        let sent = [compressed.difference(), &packet[compressed.header_len..]].concat();
+                        let mut header = [0; 128];
+                        let (len, payload) = reference.restore(&sent, false, &mut header).unwrap();
+                        assert_eq!([&header[..len], payload].concat(), *packet);
+                    }
+                }
+                false
+            });
+            acknowledged.retain(|(due, flow, seq)| {
+                if *due <= ms {
+                    sent.confirm(*flow, *seq);
+                }
+                *due > ms
+            });
+        }
+        assert!(differences > 3_000, "{differences}");
+    }
+}

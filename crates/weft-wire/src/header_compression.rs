@@ -1,0 +1,218 @@
+//! Header compression: a packet's header as its difference from one that the receiver keeps.
+//!
+//! The idea is RFC 1144's: the packets of a flow differ in few bytes of their headers. Unlike there the reference stays: a lost packet
+//! takes no other with it. The difference has a bit for each byte of the reference, set where the header has another byte, and then those
+//! bytes. Lengths and checksums that follow from the rest of the packet are not sent.
+
+use crate::WireError;
+use crate::bytes::{Reader, array_at, put_at, u8_at};
+use crate::checksum;
+use crate::ip::{UDP_HEADER_LEN, protocol};
+use crate::super_packet::MAX_HEADER_LEN;
+use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+/// The longest difference.
+pub const MAX_DIFFERENCE_LEN: usize = MAX_HEADER_LEN / 8 + MAX_HEADER_LEN;
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Transport {
+    Tcp,
+    Udp,
+    Other,
+}
+
+/// Where things are in a header.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Layout {
+    is_v6: bool,
+    transport: Transport,
+    protocol: u8,
+    /// Bytes of the IP header.
+    transport_at: usize,
+    /// Bytes of all headers.
+    len: usize,
+}
+
+impl Layout {
+    /// Reads the start of a packet. `None` if it is no IP packet, or its headers are longer than [`MAX_HEADER_LEN`].
+    fn of(packet: &[u8]) -> Option<Layout> {
+        let first = u8_at(packet, 0).ok()?;
+        let (is_v6, transport_at, protocol, is_fragment) = match first >> 4 {
+            4 => {
+                let [flags, offset] = array_at(packet, 6).ok()?;
+                let is_fragment = flags & 0x3f != 0 || offset != 0;
+                (false, usize::from(first & 0x0f) * 4, u8_at(packet, 9).ok()?, is_fragment)
+            }
+            6 => (true, 40, u8_at(packet, 6).ok()?, false),
+            _ => return None,
+        };
+        let (transport, transport_len) = match protocol {
+            protocol::TCP if !is_fragment => {
+                (Transport::Tcp, usize::from(u8_at(packet, transport_at + 12).ok()? >> 4) * 4)
+            }
+            protocol::UDP if !is_fragment => (Transport::Udp, UDP_HEADER_LEN),
+            _ => (Transport::Other, 0),
+        };
+        let is_whole = transport_at >= 20 && (transport != Transport::Tcp || transport_len >= 20);
+        let len = transport_at + transport_len;
+        (is_whole && len <= packet.len().min(MAX_HEADER_LEN)).then_some(Layout {
+            is_v6,
+            transport,
+            protocol,
+            transport_at,
+            len,
+        })
+    }
+
+    fn checksum_at(&self) -> Option<usize> {
+        match self.transport {
+            Transport::Tcp => Some(self.transport_at + 16),
+            Transport::Udp => Some(self.transport_at + 6),
+            Transport::Other => None,
+        }
+    }
+
+    /// The bytes that follow from the rest, a bit each.
+    fn derived(&self, is_partial: bool) -> u128 {
+        let two_at = |at: usize| 3u128 << at;
+        let ip = if self.is_v6 { two_at(4) } else { two_at(2) | two_at(10) };
+        let udp = if self.transport == Transport::Udp { two_at(self.transport_at + 4) } else { 0 };
+        let checksum = self.checksum_at().filter(|_| is_partial).map_or(0, two_at);
+        ip | udp | checksum
+    }
+
+    /// Writes them.
+    fn derive(&self, header: &mut [u8], payload_len: usize, is_partial: bool) -> Result<(), WireError> {
+        let field = |len: usize| u16::try_from(len).map(u16::to_be_bytes).map_err(|_| WireError::TooLong);
+        let after_ip = self.len - self.transport_at + payload_len;
+        if self.is_v6 {
+            put_at(header, 4, &field(after_ip)?)?;
+        } else {
+            put_at(header, 2, &field(self.len + payload_len)?)?;
+            put_at(header, 10, &[0, 0])?;
+            let sum = checksum::checksum(header.get(..self.transport_at).ok_or(WireError::Truncated)?);
+            put_at(header, 10, &sum.to_be_bytes())?;
+        }
+        if self.transport == Transport::Udp {
+            put_at(header, self.transport_at + 4, &field(after_ip)?)?;
+        }
+        if let Some(at) = self.checksum_at().filter(|_| is_partial) {
+            let (src, dst) = self.addresses(header)?;
+            let sum = checksum::pseudo_header(src, dst, self.protocol, after_ip).fold();
+            put_at(header, at, &sum.to_be_bytes())?;
+        }
+        Ok(())
+    }
+
+    fn addresses(&self, header: &[u8]) -> Result<(IpAddr, IpAddr), WireError> {
+        if self.is_v6 {
+            let address = |at| array_at(header, at).map(|bytes: [u8; 16]| IpAddr::V6(Ipv6Addr::from(bytes)));
+            Ok((address(8)?, address(24)?))
+        } else {
+            let address = |at| array_at(header, at).map(|bytes: [u8; 4]| IpAddr::V4(Ipv4Addr::from(bytes)));
+            Ok((address(12)?, address(16)?))
+        }
+    }
+}
+
+/// Bytes of a packet's IP header, and of its TCP or UDP header. `None` if it is no IP packet, or they are longer than [`MAX_HEADER_LEN`].
+pub fn header_len(packet: &[u8]) -> Option<usize> {
+    Layout::of(packet).map(|layout| layout.len)
+}
+
+/// A header that both ends keep.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Reference {
+    layout: Layout,
+    bytes: [u8; MAX_HEADER_LEN],
+}
+
+impl Reference {
+    /// The header at the start of `packet`; see [`header_len`].
+    pub fn of(packet: &[u8]) -> Option<Reference> {
+        let layout = Layout::of(packet)?;
+        let mut bytes = [0; MAX_HEADER_LEN];
+        bytes[..layout.len].copy_from_slice(packet.get(..layout.len)?);
+        Some(Reference { layout, bytes })
+    }
+
+    /// The header.
+    pub fn header(&self) -> &[u8] {
+        &self.bytes[..self.layout.len]
+    }
+
+    /// Writes the difference of `header` from the reference at the start of `out`; gives its length. `is_partial` says that the transport
+    /// checksum is the pseudo-header's. `None` if [`Reference::restore`] would not give back `header`, or if the difference is longer than half of it:
+    /// the flow deserves another reference then.
+    pub fn difference(&self, header: &[u8], payload_len: usize, is_partial: bool, out: &mut [u8]) -> Option<usize> {
+        if header.len() != self.layout.len {
+            return None;
+        }
+        let derived = self.layout.derived(is_partial);
+        let changed = header.iter().zip(self.header()).enumerate();
+        let changed = changed.fold(0u128, |set, (at, (new, old))| set | u128::from(new != old) << at) & !derived;
+        let mask_len = header.len().div_ceil(8);
+        let len = mask_len + changed.count_ones() as usize;
+        if len > header.len() / 2 || len > out.len() {
+            return None;
+        }
+        let (mask, values) = out.split_at_mut(mask_len);
+        mask.copy_from_slice(&changed.to_le_bytes()[..mask_len]);
+        values.iter_mut().zip(ones(changed)).for_each(|(value, at)| *value = header[at]);
+        let mut restored = [0; MAX_HEADER_LEN];
+        let is_same = self.rebuild(changed, &values[..len - mask_len], payload_len, is_partial, &mut restored).is_ok()
+            && restored[..header.len()] == *header;
+        is_same.then_some(len)
+    }
+
+    /// Reads a difference and the payload after it; writes the packet's header at the start of `out`. Gives the header's length and the
+    /// payload.
+    ///
+    /// # Errors
+    /// [`WireError::Truncated`]; [`WireError::Malformed`] for a bit beyond the header or of a byte that follows from others;
+    /// [`WireError::TooLong`] for a packet that its length field cannot count; [`WireError::NoRoom`].
+    pub fn restore<'a>(
+        &self,
+        difference: &'a [u8],
+        is_partial: bool,
+        out: &mut [u8],
+    ) -> Result<(usize, &'a [u8]), WireError> {
+        let mut r = Reader::new(difference);
+        let mask = r.slice(self.layout.len.div_ceil(8))?;
+        let mut bits = [0; 16];
+        bits[..mask.len()].copy_from_slice(mask);
+        let changed = u128::from_le_bytes(bits);
+        let beyond = changed.checked_shr(self.layout.len as u32).unwrap_or(0);
+        if beyond != 0 || changed & self.layout.derived(is_partial) != 0 {
+            return Err(WireError::Malformed);
+        }
+        let values = r.slice(changed.count_ones() as usize)?;
+        self.rebuild(changed, values, r.rest().len(), is_partial, out)?;
+        Ok((self.layout.len, r.rest()))
+    }
+
+    fn rebuild(
+        &self,
+        changed: u128,
+        values: &[u8],
+        payload_len: usize,
+        is_partial: bool,
+        out: &mut [u8],
+    ) -> Result<(), WireError> {
+        let out = out.get_mut(..self.layout.len).ok_or(WireError::NoRoom)?;
+        out.copy_from_slice(self.header());
+        for (at, value) in ones(changed).zip(values) {
+            put_at(out, at, &[*value])?;
+        }
+        self.layout.derive(out, payload_len, is_partial)
+    }
+}
+
+/// The places of the bits that are set, from the lowest on.
+fn ones(mut set: u128) -> impl Iterator<Item = usize> {
+    core::iter::from_fn(move || {
+        let at = (set != 0).then(|| set.trailing_zeros() as usize)?;
+        set &= set - 1;
+        Some(at)
+    })
+}
