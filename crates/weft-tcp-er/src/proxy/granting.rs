@@ -15,6 +15,8 @@ const HUNGRY: (u64, u64) = (9, 10);
 /// Who sends.
 pub struct Granting {
     active: Vec<Id>,
+    /// Legs that began before it was known what they may send.
+    unlimited: Vec<Id>,
     renewed: Instant,
     due: Instant,
 }
@@ -22,7 +24,7 @@ pub struct Granting {
 impl Granting {
     /// Nobody does yet.
     pub fn new(now: Instant) -> Granting {
-        Granting { active: Vec::new(), renewed: now, due: now }
+        Granting { active: Vec::new(), unlimited: Vec::new(), renewed: now, due: now }
     }
 
     /// When rates have to be renewed; not while nobody sends.
@@ -37,6 +39,11 @@ impl Granting {
             self.active.push(id);
             self.due = self.due.min(self.renewed + LEAST_INTERVAL);
         }
+    }
+
+    /// A leg began without a rate: it gets one as soon as there is one, also if it sends nothing.
+    pub fn began_unlimited(&mut self, id: Id) {
+        self.unlimited.push(id);
     }
 
     /// What is used, if it is time to share anew.
@@ -58,8 +65,13 @@ impl Granting {
         Some(uses)
     }
 
-    /// Gives everyone who sends what it may send now.
-    pub fn renew(&self, shared: &Shared, connections: &mut Table) {
+    /// Gives everyone who sends, or has no rate yet, what it may send now.
+    pub fn renew(&mut self, shared: &Shared, connections: &mut Table) {
+        self.unlimited.retain(|id| {
+            let Some(connection) = connections.get_mut(*id) else { return false };
+            grant(connection, shared.granted(connection.peer_address()));
+            connection.rate.is_none()
+        });
         for id in &self.active {
             if let Some(connection) = connections.get_mut(*id) {
                 grant(connection, shared.granted(connection.peer_address()));

@@ -194,6 +194,9 @@ impl<'a> Worker<'a> {
             self.drop_connection(id);
         } else {
             self.counts.up_bytes += connection.moved().0;
+            if rate.is_none() {
+                self.granting.began_unlimited(id);
+            }
             self.granting.used(id, connection);
         }
     }
