@@ -17,12 +17,13 @@
 //!    If that only brings losses, the rate stays at what was delivered (a *plateau*: a policer or a tiny buffer); if the losses go on there,
 //!    they are the path's own, and the rate was right. Loss by itself never lowers the rate.
 //! 4. **Drain.** Every ten seconds the queue is emptied for a moment, or the baseline of the delay would
-//!    creep up with the queue.
-//! 5. **Trial.** Delay alone cannot tell a queue from a route that became longer. Where a queue stays too long, the rate is 1.5 times `C` for a
+//!    creep up with the queue; sooner where a queue has lowered `C`, since what does not go is no queue ([`Drain`]).
+//! 5. **Trial.** Delay alone cannot tell a queue from a route that became longer. Where a queue stays too long, or a drain does not empty it, the rate is 1.5 times `C` for a
 //!    round trip ([`Trial`]). If all of it arrives as fast as it was sent, there is no queue. Else what arrived bounds `C`.
 //! 6. **Compete.** We know how much of the bottleneck's service we left unused. If the queue did not shrink by that, someone else filled it:
 //!    then we hold a share, increased each round and reduced on excess loss, and try again after a while whether the queue goes.
 
+use crate::control::drain::Drain;
 use crate::control::rate_meter::RateMeter;
 use crate::control::trial::{self, Outcome, Trial};
 use crate::sense::{DelayNoise, LossRate, OneWayDelay, Rtt, Sample, Transmission};
@@ -64,8 +65,6 @@ pub enum Phase {
 
 /// Growth while the queue stays empty, by the number of round trips it did.
 const GROWTH: [f64; 6] = [1.0, 1.02, 1.05, 1.15, 1.4, 2.0];
-/// The bare delay is looked at this often.
-const DRAIN_EVERY: Duration = Duration::from_secs(10);
 /// A share is first held for so long before it is tried again whether the queue goes; twice as long each time it does not.
 const FIRST_SPELL: Duration = Duration::from_millis(500);
 const LONGEST_SPELL: Duration = Duration::from_secs(10);
@@ -93,8 +92,10 @@ const MORE_AT_FIRST: f64 = 2.0;
 const IDLE: Duration = Duration::from_secs(1);
 /// The doubt halves the rate after so long.
 const IDLE_DOUBT: Duration = Duration::from_secs(60);
-/// A trial of a higher rate lasts for a round trip, and at least so long: two reports.
+/// A trial of a higher rate lasts for a round trip, and at least so long: two reports of a short path.
 const LEAST_TRIAL: Duration = Duration::from_millis(20);
+/// Three reports of a long path are enough.
+const LONGEST_TRIAL: Duration = Duration::from_millis(150);
 /// Reports of a short path come no further apart than this while packets arrive.
 const LONGEST_HELD: Duration = Duration::from_millis(20);
 /// More than this is not taken for the path's own loss, or a buffer of two packets would be flooded for what it drops. Standard: links that
@@ -129,6 +130,7 @@ struct Plateau {
 /// Whether a queue goes when we make room for it.
 #[derive(Clone, Copy, Debug)]
 struct Room {
+    since: Instant,
     queue_s: f64,
     capacity_bps: f64,
     /// Seconds of the bottleneck's service we left unused since.
@@ -164,7 +166,9 @@ pub struct PathRate {
     ebb: u8,
     ebb_spacing: u32,
     rounds_since_ebb: u32,
-    drain_started: Instant,
+    drain: Drain,
+    /// The queue did not go when it was drained.
+    queue_stays: bool,
     trial: Trial,
     room: Option<Room>,
     alone_bps: f64,
@@ -215,7 +219,8 @@ impl PathRate {
             ebb_spacing: 2,
             rounds_since_ebb: 0,
             plateau_hold: Duration::ZERO,
-            drain_started: Instant::ZERO,
+            drain: Drain::default(),
+            queue_stays: false,
             trial: Trial::default(),
             room: None,
             alone_bps: 0.0,
@@ -251,7 +256,7 @@ impl PathRate {
         self.sense(now, sample);
         self.learn_capacity(sample, full);
         self.settle_round(now, sample);
-        self.watch_room(sample);
+        self.watch_room(now, sample);
         self.remember_best(sample);
         self.try_more(now, sample);
         self.choose_phase(now, full);
@@ -345,7 +350,12 @@ impl PathRate {
     }
 
     fn is_queued(&self) -> bool {
-        self.delay.standing_queue() > (self.queue_target() / 4).max(self.noise())
+        self.delay.standing_queue() > self.least_queue()
+    }
+
+    /// What is told from no queue.
+    fn least_queue(&self) -> Duration {
+        (self.queue_target() / 4).max(self.noise())
     }
 
     fn settle_round(&mut self, now: Instant, sample: &Sample) {
@@ -395,7 +405,7 @@ impl PathRate {
             _ => self.growth = 0,
         }
         self.learn_baseline_loss(now, round);
-        if self.phase != Phase::Compete {
+        if self.phase != Phase::Compete && self.growth == 0 && !self.trial.is_open() {
             self.usual_loss.on_fates(now, round.delivered, round.lost);
         }
     }
@@ -465,14 +475,20 @@ impl PathRate {
         match self.trial.on_sample(now, sample) {
             Some(Outcome::MoreFits) => {
                 self.delay.rebase(now);
+                self.rtt.rebase(now);
                 self.room = None;
                 self.growth = GROWTH.len() - 2;
+                self.capacity_bps = self.bounded(self.capacity_bps.max(self.best_bps));
             }
             Some(Outcome::Full(carried_bps)) => {
                 self.capacity_bps = self.bounded(self.capacity_bps.min(carried_bps * self.fill()));
             }
-            None if is_doubted && sample.backlogged => {
-                let length = self.rtt.min().max(self.noise() * 8).max(self.packets_time(10.0)).max(LEAST_TRIAL);
+            None if (is_doubted || self.queue_stays) && sample.backlogged && self.phase == Phase::Steady => {
+                if core::mem::take(&mut self.queue_stays) {
+                    self.trial.hurry();
+                }
+                let whole = self.rtt.min().min(LONGEST_TRIAL).max(LEAST_TRIAL);
+                let length = whole.max(self.noise() * 8).max(self.packets_time(10.0));
                 self.trial.begin(now, length, self.capacity_bps / self.fill());
             }
             None => {}
@@ -485,7 +501,7 @@ impl PathRate {
     }
 
     /// Sums up what the queue should have shrunk by, to see whether it did.
-    fn watch_room(&mut self, sample: &Sample) {
+    fn watch_room(&mut self, now: Instant, sample: &Sample) {
         let queue_s = self.delay.standing_queue().as_secs_f64();
         if queue_s < 2.0 * self.queue_target().as_secs_f64() {
             self.room = None;
@@ -497,7 +513,7 @@ impl PathRate {
             }
             return;
         }
-        let fresh = Room { queue_s, capacity_bps: self.capacity_bps, left_s: 0.0 };
+        let fresh = Room { since: now, queue_s, capacity_bps: self.capacity_bps, left_s: 0.0 };
         let room = self.room.get_or_insert(fresh);
         if (self.capacity_bps / room.capacity_bps - 1.0).abs() > 0.05 {
             *room = fresh;
@@ -524,6 +540,7 @@ impl PathRate {
     /// Only who fills the path competes: without a backlog clocks that run apart look like a rival, too.
     fn choose_phase(&mut self, now: Instant, full: bool) {
         let queue = self.delay.standing_queue();
+        let is_drain_due = self.drain.is_due(now, self.capacity_bps, self.is_queued(), self.rtt.smoothed());
         self.phase = match self.phase {
             Phase::Startup if self.startup_is_over(queue) => Phase::Steady,
             Phase::Startup => Phase::Startup,
@@ -536,6 +553,10 @@ impl PathRate {
                 }
                 Phase::Steady
             }
+            _ if full && self.is_contended() && self.room.is_some_and(|room| !self.trial.found_full(room.since)) => {
+                self.queue_stays = true;
+                Phase::Steady
+            }
             _ if full && self.is_contended() => {
                 self.share_bps = self.capacity_bps.max(self.alone_bps / 2.0);
                 self.compete_since = now;
@@ -543,10 +564,13 @@ impl PathRate {
                 self.compete_for = (self.compete_for * 2).max(shortest).min(LONGEST_SPELL);
                 Phase::Compete
             }
-            Phase::Drain if now - self.drain_started < self.rtt.smoothed() * 2 => Phase::Drain,
-            Phase::Drain => Phase::Steady,
-            _ if now - self.drain_started > DRAIN_EVERY => {
-                self.drain_started = now;
+            Phase::Drain if self.drain.goes_on(now, self.delay.queue(), self.rtt.smoothed()) => Phase::Drain,
+            Phase::Drain => {
+                self.queue_stays = self.drain.end(self.capacity_bps, self.least_queue());
+                Phase::Steady
+            }
+            _ if is_drain_due => {
+                self.drain.begin(now, queue);
                 Phase::Drain
             }
             _ if self.growth > 0 => Phase::Probe,
@@ -632,7 +656,8 @@ impl PathRate {
     pub fn in_flight_limit_bytes(&self) -> u64 {
         let report_interval = (self.rtt.min() / 4).clamp(Duration::from_millis(1), Duration::from_millis(25));
         let queue = if self.phase == Phase::Compete { self.delay.standing_queue() * 2 } else { self.queue_target() };
-        let span = self.rtt.min() + report_interval + self.noise() * 4 + queue;
+        let round_trip = if self.trial.is_open() { self.rtt.smoothed() } else { self.rtt.min() };
+        let span = round_trip + report_interval + self.noise() * 4 + queue;
         let factor = match self.phase {
             Phase::Startup => 2.2,
             _ if self.trial.is_open() => 1.1 * trial::FASTER,

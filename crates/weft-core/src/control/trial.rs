@@ -33,6 +33,8 @@ pub struct Trial {
     run: Option<Run>,
     due: Instant,
     wait: u32,
+    /// When the last one found the path full.
+    full_at: Option<Instant>,
 }
 
 /// A trial whose outcome is open.
@@ -60,6 +62,16 @@ impl Trial {
             let (since, until) = (now, now + length);
             self.run = Some(Run { since, until, capacity_bps, bits: 0.0, send_s: 0.0, receive_s: 0.0 });
         }
+    }
+
+    /// Whether a trial has found the path full since then.
+    pub fn found_full(&self, since: Instant) -> bool {
+        self.full_at.is_some_and(|at| at > since)
+    }
+
+    /// There is evidence against the queue: the next trial does not wait.
+    pub fn hurry(&mut self) {
+        self.due = Instant::ZERO;
     }
 
     /// Whether a trial has begun whose outcome is open.
@@ -97,6 +109,7 @@ impl Trial {
             return None;
         }
         let outcome = run.outcome();
+        self.full_at = matches!(outcome, Outcome::Full(_)).then_some(now);
         self.wait = match outcome {
             Outcome::MoreFits => 0,
             Outcome::Full(_) => (self.wait * 2).clamp(WAIT[0], WAIT[1]),

@@ -43,6 +43,12 @@ impl Rtt {
         *self = Rtt::default();
     }
 
+    /// The path became longer: the minimum is what there was last.
+    pub fn rebase(&mut self, now: Instant) {
+        self.minima = [Some(self.latest), None, None];
+        self.bucket_start = now;
+    }
+
     /// Whether there was a sample yet.
     pub fn is_known(&self) -> bool {
         self.smoothed.is_some()

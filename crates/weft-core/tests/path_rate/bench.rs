@@ -29,6 +29,8 @@ pub struct Link {
     /// The most extra one-way delay. It wanders between random levels, or is drawn for each packet if it `reorders`.
     pub jitter: Duration,
     pub reorders: bool,
+    /// From when on the way is so much longer than without.
+    pub longer: Vec<(Duration, Duration)>,
     /// Bernoulli loss behind the bottleneck.
     pub loss: f64,
     /// When our sender has data waiting.
@@ -54,6 +56,7 @@ impl Link {
             queue_bytes: (rate.bytes_in(rtt) * 3 / 2).max(20 * u64::from(PACKET)),
             jitter: Duration::ZERO,
             reorders: false,
+            longer: Vec::new(),
             loss: 0.0,
             busy: vec![Duration::ZERO..=Duration::MAX],
             trickle: None,
@@ -423,12 +426,17 @@ impl<'a> World<'a> {
         if self.rng.chance(self.link.loss) {
             return;
         }
-        let mut arrival = now + self.link.rtt / 2 + self.jitter(now);
+        let mut arrival = now + self.link.rtt / 2 + self.longer(now) + self.jitter(now);
         if !self.link.reorders {
             arrival = arrival.max(self.last_arrival);
             self.last_arrival = arrival;
         }
         self.schedule(arrival, Event::Arrive(packet.number));
+    }
+
+    fn longer(&self, now: Instant) -> Duration {
+        let steps = self.link.longer.iter().rev();
+        steps.clone().find(|step| Instant::ZERO + step.0 <= now).map_or(Duration::ZERO, |step| step.1)
     }
 
     fn jitter(&mut self, now: Instant) -> Duration {

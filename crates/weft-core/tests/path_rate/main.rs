@@ -5,7 +5,7 @@ mod bench;
 
 use bench::{Capacity, Link, PACKET, Run, radio_trace};
 use weft_core::control::PathRateConfig;
-use weft_units::{Duration, Rate};
+use weft_units::{Duration, Rate, Rng};
 
 fn s(seconds: f64) -> Duration {
     Duration::from_secs_f64(seconds)
@@ -158,6 +158,29 @@ fn jitter_does_not_pass_for_a_queue() {
             assert!(queue <= ms(jitter) * 2, "jitter {jitter} ms, seed {seed}: queue {queue:?}");
         }
     }
+}
+
+/// Satellites hand over, routes change: the delay steps up or down, at any time, also in the first moments.
+#[test]
+fn a_way_that_becomes_longer_does_not_pass_for_a_queue() {
+    let mut rng = Rng::new(11);
+    let mut used: Vec<(f64, String)> = Vec::new();
+    for draw in 0..40 {
+        let mbps = 0.9 * f64::powf(500.0, rng.unit()) + 0.1;
+        let rtt_ms = 2 + rng.below(60);
+        let mut at = rng.unit() * 6.0;
+        let mut longer = Vec::new();
+        while at < 20.0 {
+            longer.push((s(at), ms(rng.below(60))));
+            at += 5.0 + rng.unit() * 10.0;
+        }
+        let link = Link { longer, seed: draw, ..Link::fixed(mbps, rtt_ms) };
+        let share = link.run().utilisation(s(1.0), link.duration);
+        used.push((share, format!("{mbps:.1} Mbit/s, {rtt_ms} ms, {:?}", link.longer)));
+    }
+    used.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let mean = used.iter().map(|(share, _)| share).sum::<f64>() / used.len() as f64;
+    assert!(used[0].0 > 0.75 && mean > 0.92, "mean {mean:.3}; the least: {:?}", &used[..4]);
 }
 
 #[test]

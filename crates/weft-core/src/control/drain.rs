@@ -1,0 +1,110 @@
+use weft_units::{Duration, Instant};
+
+/// The queue is emptied at least this often.
+const EVERY: Duration = Duration::from_secs(10);
+/// It lasts for so many round trips: the first packet sent at the lower rate is reported after one.
+const ROUND_TRIPS: u32 = 2;
+/// A capacity below this share of what it was at the last drain was learnt from a queue that may be none.
+const FELL: f64 = 0.8;
+/// Then the queue is emptied after so many round trips,
+const FIRST_WAIT: u32 = 8;
+/// and twice as late each time it was one.
+const LONGEST_WAIT: u32 = 1_024;
+/// But not sooner than this.
+const LEAST_WAIT: Duration = Duration::from_millis(100);
+
+/// Empties the queue for a moment, now and then, and says whether it went: a queue goes, a longer way stays.
+#[derive(Clone, Copy, Debug)]
+pub struct Drain {
+    started: Instant,
+    /// When it began.
+    queue: Duration,
+    /// The least since.
+    least: Duration,
+    /// The highest capacity since the end of the last one, in bits per second.
+    capacity_bps: f64,
+    wait: u32,
+}
+
+impl Default for Drain {
+    fn default() -> Drain {
+        let none = Duration::ZERO;
+        // The first capacity is looked into as one that fell.
+        Drain { started: Instant::ZERO, queue: none, least: none, capacity_bps: f64::MAX, wait: FIRST_WAIT }
+    }
+}
+
+impl Drain {
+    /// Whether it is time for one. `is_queued` says that the capacity follows from a queue.
+    pub fn is_due(&mut self, now: Instant, capacity_bps: f64, is_queued: bool, round_trip: Duration) -> bool {
+        self.capacity_bps = self.capacity_bps.max(capacity_bps);
+        let is_doubtful = is_queued && capacity_bps < FELL * self.capacity_bps;
+        let wait = if is_doubtful { (round_trip * self.wait).max(LEAST_WAIT).min(EVERY) } else { EVERY };
+        now - self.started > wait
+    }
+
+    /// Begins while the queue is so long.
+    pub fn begin(&mut self, now: Instant, queue: Duration) {
+        (self.started, self.queue, self.least) = (now, queue, queue);
+    }
+
+    /// Whether it goes on, now that the last packet met so much of a queue.
+    pub fn goes_on(&mut self, now: Instant, queue: Duration, round_trip: Duration) -> bool {
+        let goes_on = now - self.started < round_trip * ROUND_TRIPS;
+        if goes_on {
+            self.least = self.least.min(queue);
+        }
+        goes_on
+    }
+
+    /// Ends; true if what stood did not go. Less than `seen` is not told from none.
+    pub fn end(&mut self, capacity_bps: f64, seen: Duration) -> bool {
+        let stays = self.queue > seen && self.least > self.queue / 2;
+        self.capacity_bps = capacity_bps;
+        self.wait = if stays { FIRST_WAIT } else { (self.wait * 2).min(LONGEST_WAIT) };
+        stays
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ROUND_TRIP: Duration = Duration::from_millis(50);
+    const SEEN: Duration = Duration::from_millis(1);
+
+    fn drain(drain: &mut Drain, at_ms: u64, queues_ms: &[u64], capacity_bps: f64) -> bool {
+        let at = Instant::from_millis(at_ms);
+        drain.begin(at, Duration::from_millis(queues_ms[0]));
+        for (n, queue) in queues_ms.iter().enumerate() {
+            assert!(drain.goes_on(at + ROUND_TRIP / 4 * n as u32, Duration::from_millis(*queue), ROUND_TRIP));
+        }
+        assert!(!drain.goes_on(at + ROUND_TRIP * 2, Duration::ZERO, ROUND_TRIP));
+        drain.end(capacity_bps, SEEN)
+    }
+
+    #[test]
+    fn a_queue_goes_and_a_longer_way_stays() {
+        assert!(!drain(&mut Drain::default(), 100, &[20, 20, 20, 20, 12, 5, 0], 1e6));
+        assert!(drain(&mut Drain::default(), 100, &[20, 20, 20, 20, 19, 18, 20], 1e6));
+        assert!(!drain(&mut Drain::default(), 100, &[1, 1, 1, 1, 1, 1, 1], 1e6), "too little to tell");
+    }
+
+    #[test]
+    fn a_capacity_that_fell_is_looked_into_soon_and_later_each_time_it_was_right() {
+        let mut of = Drain::default();
+        let mut due_ms = |from_ms: u64, capacity_bps, is_queued| {
+            (from_ms..).find(|ms| of.is_due(Instant::from_millis(*ms), capacity_bps, is_queued, ROUND_TRIP)).unwrap()
+        };
+        assert_eq!(due_ms(1, 1e6, true), 401, "after eight round trips");
+        drain(&mut of, 401, &[20, 0], 1e6);
+        let mut due_ms = |from_ms: u64, capacity_bps, is_queued| {
+            (from_ms..).find(|ms| of.is_due(Instant::from_millis(*ms), capacity_bps, is_queued, ROUND_TRIP)).unwrap()
+        };
+        assert_eq!(due_ms(402, 0.9e6, true), 10_402, "it did not fall by much");
+        assert_eq!(due_ms(402, 0.7e6, false), 10_402, "there is no queue");
+        assert_eq!(due_ms(402, 0.7e6, true), 1_202, "after sixteen");
+        drain(&mut of, 1_202, &[20, 20], 0.7e6);
+        assert!(of.is_due(Instant::from_millis(1_603), 0.5e6, true, ROUND_TRIP), "it was no queue: after eight");
+    }
+}
