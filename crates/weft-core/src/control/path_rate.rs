@@ -19,7 +19,7 @@
 //! 4. **Drain.** Every ten seconds the queue is emptied for a moment, or the baseline of the delay would
 //!    creep up with the queue; sooner where a queue has lowered `C`, since what does not go is no queue ([`Drain`]).
 //! 5. **Trial.** Delay alone cannot tell a queue from a route that became longer. Where a queue stays too long, or a drain does not empty it, the rate is 1.5 times `C` for a
-//!    round trip ([`Trial`]). If all of it arrives as fast as it was sent, there is no queue. Else what arrived bounds `C`.
+//!    moment ([`Trial`]). If all of it arrives as fast as it was sent, there is no queue. Else what arrived bounds `C`.
 //! 6. **Compete.** We know how much of the bottleneck's service we left unused. If the queue did not shrink by that, someone else filled it:
 //!    then we hold a share, increased each round and reduced on excess loss, and try again after a while whether the queue goes.
 
@@ -92,10 +92,11 @@ const MORE_AT_FIRST: f64 = 2.0;
 const IDLE: Duration = Duration::from_secs(1);
 /// The doubt halves the rate after so long.
 const IDLE_DOUBT: Duration = Duration::from_secs(60);
-/// A trial of a higher rate lasts for a round trip, and at least so long: two reports of a short path.
-const LEAST_TRIAL: Duration = Duration::from_millis(20);
-/// Three reports of a long path are enough.
-const LONGEST_TRIAL: Duration = Duration::from_millis(150);
+/// A trial of a higher rate lasts for a round trip, but not long: half of it is the queue that it makes.
+const SHORTEST_TRIAL: Duration = Duration::from_millis(20);
+const LONGEST_TRIAL: Duration = Duration::from_millis(60);
+/// It has to last for so many reports.
+const TRIAL_REPORTS: u32 = 3;
 /// Reports of a short path come no further apart than this while packets arrive.
 const LONGEST_HELD: Duration = Duration::from_millis(20);
 /// More than this is not taken for the path's own loss, or a buffer of two packets would be flooded for what it drops. Standard: links that
@@ -487,7 +488,7 @@ impl PathRate {
                 if core::mem::take(&mut self.queue_stays) {
                     self.trial.hurry();
                 }
-                let whole = self.rtt.min().min(LONGEST_TRIAL).max(LEAST_TRIAL);
+                let whole = self.rtt.min().clamp(SHORTEST_TRIAL, LONGEST_TRIAL.max(sample.interval() * TRIAL_REPORTS));
                 let length = whole.max(self.noise() * 8).max(self.packets_time(10.0));
                 self.trial.begin(now, length, self.capacity_bps / self.fill());
             }
