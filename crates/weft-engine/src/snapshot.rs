@@ -143,7 +143,7 @@ pub struct PathSnapshot {
     pub mode: &'static str,
     /// Delivery rate last seen.
     pub delivery: Rate,
-    /// Bytes of bulk's packets for each byte sent: the rest are headers.
+    /// Bytes of packets in each byte that bulk sends, between 0 and 1. The rest are headers of weft's.
     pub packet_share: f64,
     /// What trains found, while it carried no data.
     pub sensed: Option<SensedSnapshot>,

@@ -141,8 +141,8 @@ impl Reference {
         &self.bytes[..self.layout.len]
     }
 
-    /// Writes the difference of `header` from the reference at the start of `out`; gives its length. `is_partial` says that the transport
-    /// checksum is the pseudo-header's. `None` if [`Reference::restore`] would not give back `header`, or if the difference is longer than half of it:
+    /// Writes the difference of `header` from the reference at the start of `out`; gives its length. With `is_partial`
+    /// the transport checksum is the pseudo-header's sum, and is not sent. `None` if [`Reference::restore`] would not give back `header`, or if the difference is longer than half of it:
     /// the flow deserves another reference then.
     pub fn difference(&self, header: &[u8], payload_len: usize, is_partial: bool, out: &mut [u8]) -> Option<usize> {
         if header.len() != self.layout.len {

@@ -2,27 +2,10 @@
 
 mod common;
 
-use common::{Flow, L4, Segment, hex};
+use common::{Flow, L4, Segment, flows, hex};
 use proptest::prelude::*;
 use weft_wire::WireError;
 use weft_wire::header_compression::{MAX_DIFFERENCE_LEN, Reference, header_len};
-
-fn flows() -> impl Strategy<Value = Flow> {
-    let options = prop_oneof![Just(vec![]), prop::collection::vec(any::<u8>(), 12), Just(vec![1; 40])];
-    let l4 = prop_oneof![Just(L4::Tcp), Just(L4::Udp)];
-    (any::<bool>(), l4, any::<bool>(), options, any::<u8>(), 1..=255u8, any::<u16>()).prop_map(
-        |(v6, l4, ip_options, tcp_options, tos, ttl, window)| Flow {
-            v6,
-            l4,
-            // An extension header hides the transport: then the IP header alone is compressed.
-            ip_options,
-            tcp_options,
-            tos,
-            ttl,
-            window,
-        },
-    )
-}
 
 fn segments() -> impl Strategy<Value = Segment> {
     (any::<u16>(), any::<u32>(), any::<u8>(), prop::collection::vec(any::<u8>(), 0..300))

@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{Flow, L4, Segment, hex};
+use common::{Flow, L4, Segment, flows, hex};
 use proptest::prelude::*;
 use weft_wire::inner::{MAX_SLICE_INDEX, UnitKind};
 use weft_wire::super_packet::{Run, SegmentRole, SuperPacket, partial_l4_checksum};
@@ -140,22 +140,6 @@ fn deliver(flow: &Flow, units: Vec<Option<Unit>>) -> (Vec<Vec<u8>>, Vec<String>,
     egress.flush();
     let received = egress.writes.iter().flat_map(|write| flow.receive(write)).map(|p| hex(&p)).collect();
     (egress.writes, received, expected)
-}
-
-fn flows() -> impl Strategy<Value = Flow> {
-    let l4 = prop_oneof![3 => Just(L4::Tcp), 1 => Just(L4::Udp)];
-    let options = prop_oneof![Just(vec![]), prop::collection::vec(any::<u8>(), 12), Just(vec![1; 40])];
-    (any::<bool>(), l4, any::<bool>(), options, any::<u8>(), 1..=255u8, any::<u16>()).prop_map(
-        |(v6, l4, ip_options, tcp_options, tos, ttl, window)| Flow {
-            v6,
-            l4,
-            ip_options,
-            tcp_options,
-            tos,
-            ttl,
-            window,
-        },
-    )
 }
 
 fn fates() -> impl Strategy<Value = Vec<Fate>> {

@@ -2,24 +2,23 @@ use weft_units::{Duration, Instant};
 
 /// The queue is emptied at least this often.
 const EVERY: Duration = Duration::from_secs(10);
-/// It lasts for so many round trips: the first packet sent at the lower rate is reported after one.
+/// A drain lasts for so many round trips: the first packet sent at the lower rate is reported after one.
 const ROUND_TRIPS: u32 = 2;
 /// A capacity below this share of what it was at the last drain was learnt from a queue that may be none.
 const FELL: f64 = 0.8;
-/// Then the queue is emptied after so many round trips,
+/// A doubtful queue is emptied after so many round trips. Each drain that empties one doubles the wait, up to the longest.
 const FIRST_WAIT: u32 = 8;
-/// and twice as late each time it was one.
 const LONGEST_WAIT: u32 = 1_024;
-/// But not sooner than this.
+/// The wait is never shorter than this.
 const LEAST_WAIT: Duration = Duration::from_millis(100);
 
 /// Empties the queue for a moment, now and then, and says whether it went: a queue goes, a longer way stays.
 #[derive(Clone, Copy, Debug)]
 pub struct Drain {
     started: Instant,
-    /// When it began.
+    /// The queue when it began.
     queue: Duration,
-    /// The least since.
+    /// The least queue since.
     least: Duration,
     /// The highest capacity since the end of the last one, in bits per second.
     capacity_bps: f64,
@@ -57,7 +56,7 @@ impl Drain {
         goes_on
     }
 
-    /// Ends; true if what stood did not go. Less than `seen` is not told from none.
+    /// Ends; true if what stood did not go. A queue of no more than `seen` is not told from none.
     pub fn end(&mut self, capacity_bps: f64, seen: Duration) -> bool {
         let stays = self.queue > seen && self.least > self.queue / 2;
         self.capacity_bps = capacity_bps;

@@ -18,10 +18,11 @@
 //!    they are the path's own, and the rate was right. Loss by itself never lowers the rate.
 //! 4. **Drain.** Every ten seconds the queue is emptied for a moment, or the baseline of the delay would
 //!    creep up with the queue; sooner where a queue has lowered `C`, since what does not go is no queue ([`Drain`]).
-//! 5. **Trial.** Delay alone cannot tell a queue from a route that became longer. Where a queue stays too long, or a drain does not empty it, the rate is 1.5 times `C` for a
-//!    moment ([`Trial`]). If all of it arrives as fast as it was sent, there is no queue. Else what arrived bounds `C`.
-//! 6. **Compete.** We know how much of the bottleneck's service we left unused. If the queue did not shrink by that, someone else filled it:
-//!    then we hold a share, increased each round and reduced on excess loss, and try again after a while whether the queue goes.
+//! 5. **Trial.** Delay alone cannot tell a queue from a route that became longer. Where a queue stays too long, or a drain does not
+//!    empty it, the rate is 1.5 times `C` for a moment ([`Trial`]). If all of it arrives as fast as it was sent, there is no queue.
+//!    Else what arrived bounds `C`.
+//! 6. **Compete.** We know how much of the bottleneck's service we left unused. If the queue did not shrink by that, and a trial finds the
+//!    path full, someone else filled it: then we hold a share, increased each round and reduced on excess loss, and try again after a while whether the queue goes.
 
 use crate::control::drain::Drain;
 use crate::control::rate_meter::RateMeter;
@@ -95,7 +96,7 @@ const IDLE_DOUBT: Duration = Duration::from_secs(60);
 /// A trial of a higher rate lasts for a round trip, but not long: half of it is the queue that it makes.
 const SHORTEST_TRIAL: Duration = Duration::from_millis(20);
 const LONGEST_TRIAL: Duration = Duration::from_millis(60);
-/// It has to last for so many reports.
+/// A trial lasts for so many reports at least.
 const TRIAL_REPORTS: u32 = 3;
 /// Reports of a short path come no further apart than this while packets arrive.
 const LONGEST_HELD: Duration = Duration::from_millis(20);

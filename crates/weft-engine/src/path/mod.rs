@@ -323,7 +323,7 @@ impl Path {
         usize::from(self.mtu.current()).saturating_sub(self.outer_header_len())
     }
 
-    /// Bytes of bulk's packets for each byte sent: as it was lately, else that of full packets.
+    /// Bytes of packets in each byte that bulk sends, between 0 and 1: measured, or that of full packets before.
     pub(crate) fn packet_share(&self) -> f64 {
         let full = self.inner_limit() as f64 / f64::from(self.mtu.current().max(1));
         self.overhead.packet_share().unwrap_or(full)

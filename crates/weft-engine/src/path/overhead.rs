@@ -1,6 +1,6 @@
 //! What a path's datagrams take for the packets in them.
 
-/// The share is of about so many bytes sent last.
+/// The share follows about so many bytes, those sent last.
 const MEMORY_BYTES: f64 = 100_000.0;
 
 /// Bytes of packets for each byte of the datagrams that carried them, lately.
@@ -13,7 +13,7 @@ pub(crate) struct Overhead {
 }
 
 impl Overhead {
-    /// A packet of bulk was sent. `wire_bytes` counts the outer headers, too.
+    /// Counts a packet of bulk that was sent. `wire_bytes` includes the outer headers.
     pub(crate) fn on_sent(&mut self, packet_bytes: usize, wire_bytes: usize) {
         let keep = MEMORY_BYTES / (MEMORY_BYTES + wire_bytes as f64);
         self.packet_bytes = self.packet_bytes * keep + packet_bytes as f64;

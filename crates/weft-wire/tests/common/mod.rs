@@ -1,6 +1,8 @@
 //! Packets built, and cut, the naive way: everything from scratch, nothing from the crate under test.
 #![allow(dead_code, reason = "each test binary uses its own part")]
 
+use proptest::prelude::*;
+
 /// Bytes to a readable string, for comparison with golden vectors.
 pub fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
@@ -229,4 +231,21 @@ impl Flow {
         }
         vnet
     }
+}
+
+/// Flows of all kinds: both versions, both transports, with and without options. An IPv6 extension header hides the transport.
+pub fn flows() -> impl Strategy<Value = Flow> {
+    let l4 = prop_oneof![3 => Just(L4::Tcp), 1 => Just(L4::Udp)];
+    let options = prop_oneof![Just(vec![]), prop::collection::vec(any::<u8>(), 12), Just(vec![1; 40])];
+    (any::<bool>(), l4, any::<bool>(), options, any::<u8>(), 1..=255u8, any::<u16>()).prop_map(
+        |(v6, l4, ip_options, tcp_options, tos, ttl, window)| Flow {
+            v6,
+            l4,
+            ip_options,
+            tcp_options,
+            tos,
+            ttl,
+            window,
+        },
+    )
 }
