@@ -175,7 +175,7 @@ impl Default for Policy {
             bundle: Bundle::Both,
             recovery: Recovery::Arq,
             reorder: Reorder::Resequence,
-            ack: AckPolicy::Pass,
+            ack: AckPolicy::Filter,
             queue: QueueKind::FqCodel,
             wrr_order: WrrOrder::Smooth,
             weights: Weights::Measured,
@@ -245,6 +245,8 @@ pub enum Reorder {
 /// `ack`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AckPolicy {
+    /// Where acknowledgments wait, a newer one takes the place of the last that it makes superfluous.
+    Filter,
     /// Leave them alone.
     Pass,
     /// The paper-000 receiver rule.

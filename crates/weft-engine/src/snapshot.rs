@@ -69,6 +69,8 @@ pub struct PeerSnapshot {
     pub abandoned_units: u64,
     /// Packets dropped by the flow queue.
     pub queue_drops: u64,
+    /// TCP acknowledgments that a newer one replaced in the flow queue.
+    pub replaced_acks: u64,
     /// Bytes waiting in the flow queue.
     pub queue_bytes: u64,
     /// Packets that wait until the peer opens their VPN.
@@ -336,6 +338,7 @@ impl Peer {
             repeated_units: totals.repeated_units,
             abandoned_units: totals.abandoned_units,
             queue_drops: totals.queue_drops,
+            replaced_acks: totals.replaced_acks,
             queue_bytes: self.backlog_bytes(),
             waiting_for_vpns: self.openings.waiting(),
             duplicate_units: totals.duplicate_units,

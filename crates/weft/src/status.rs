@@ -139,6 +139,8 @@ pub struct Peer {
     pub abandoned_units: u64,
     /// Packets the flow queue dropped.
     pub queue_drops: u64,
+    /// TCP acknowledgments that a newer one replaced in the flow queue.
+    pub replaced_acks: u64,
     /// Bytes in the flow queue.
     pub queue_bytes: u64,
     /// Units that came twice.

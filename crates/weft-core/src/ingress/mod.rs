@@ -144,6 +144,25 @@ impl<T> Ingress<T> {
         }
     }
 
+    /// Puts a packet in the place of the last of its flow and VPN, see [`crate::queue::FlowQueue::replace_last`].
+    ///
+    /// # Errors
+    /// `item` itself, if it replaced nothing.
+    pub fn replace_last(
+        &mut self,
+        now: Instant,
+        vpn: VpnNo,
+        arrival: Arrival,
+        item: T,
+        is_superfluous: impl FnOnce(&T) -> bool,
+    ) -> Result<T, T> {
+        let slot = self.vpns.get(vpn.0 as usize).map_or(u32::MAX, |entry| entry.slot);
+        match self.awake.get_mut(slot as usize) {
+            Some(this) => this.queue.replace_last(now, arrival, item, is_superfluous),
+            None => Err(item),
+        }
+    }
+
     /// Selects the packet that leaves next, dropping what an AQM condemns before it. It stays until [`Ingress::pop`]; none if
     /// nobody has both packets and credit.
     pub fn head(&mut self, now: Instant, dropped: &mut impl FnMut(T)) -> Option<IngressHead> {
@@ -444,6 +463,7 @@ fn add(sum: &mut QueueCounters, more: QueueCounters) {
     sum.dropped_full += more.dropped_full;
     sum.dropped_aqm += more.dropped_aqm;
     sum.dropped_stale += more.dropped_stale;
+    sum.replaced += more.replaced;
     sum.marked += more.marked;
 }
 

@@ -4,6 +4,7 @@
 //! state nothing is allocated.
 
 mod held;
+mod replace;
 
 use super::codel::{Codel, CodelParams};
 use super::{Arrival, Dequeued, HeadView, QueueConfig, QueueCounters};

@@ -108,6 +108,8 @@ pub struct QueueCounters {
     pub marked: u64,
     /// Counts units that [`FlowQueue::expire`] dropped, because they had waited too long.
     pub dropped_stale: u64,
+    /// Units in whose place a newer one came, see [`FlowQueue::replace_last`].
+    pub replaced: u64,
 }
 
 /// The disciplines.
@@ -184,6 +186,20 @@ impl<T> FlowQueue<T> {
     /// Takes `item` in. Every item that must go, perhaps this one, is handed to `dropped`.
     pub fn enqueue(&mut self, now: Instant, arrival: Arrival, item: T, dropped: &mut impl FnMut(T)) {
         each!(self, q => q.enqueue(now, arrival, item, dropped));
+    }
+
+    /// Where flows have queues of their own: `item` takes the place of the last unit of its flow, see [`FqCodel::replace_last`].
+    ///
+    /// # Errors
+    /// `item` itself, if it replaced nothing.
+    pub fn replace_last(
+        &mut self,
+        now: Instant,
+        arrival: Arrival,
+        item: T,
+        is_superfluous: impl FnOnce(&T) -> bool,
+    ) -> Result<T, T> {
+        if let FlowQueue::FqCodel(q) = self { q.replace_last(now, arrival, item, is_superfluous) } else { Err(item) }
     }
 
     /// Selects the unit that leaves next, dropping what the AQM condemns before it. It stays until [`FlowQueue::pop`].

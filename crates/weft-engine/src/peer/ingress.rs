@@ -6,17 +6,13 @@ use crate::config::{AckPolicy, Dscp};
 use crate::node::INNER_MTU_MIN;
 use crate::unit::Segment;
 use crate::vpn::{Gate, VpnFlow};
-use weft_core::flow::ack_condition::{AckConditioner, AckView, Verdict};
 use weft_core::pool::BufId;
 use weft_core::queue::Arrival;
-use weft_units::{FlowId, VpnId};
+use weft_units::VpnId;
 use weft_wire::ecn::{DscpModel, encapsulate};
-use weft_wire::ip::{Ecn, IpView, TcpOption, clamp_mss, protocol};
+use weft_wire::ip::{Ecn, IpView, clamp_mss, protocol};
 use weft_wire::super_packet::SuperPacket;
 use weft_wire::virtio::VNET_HEADER_LEN;
-
-/// As many as fit into the TCP options (RFC 2018 §3).
-const MAX_SACK_BLOCKS: usize = 4;
 
 /// Tells the number of a signal's own packet from that of the packet it goes before.
 const OF_ITS_OWN: u32 = 1 << 31;
@@ -82,6 +78,10 @@ impl Peer {
     }
 
     pub(super) fn push_to_queue(&mut self, cx: &mut Context<'_>, arrival: Arrival, segment: Segment) {
+        let segment = match self.replace_ack(cx, arrival, segment) {
+            Ok(()) => return,
+            Err(segment) => segment,
+        };
         let (now, drops) = (cx.now, &mut self.totals.queue_drops);
         self.way_in.enqueue(now, arrival, segment, &mut dropping(cx, drops));
     }
@@ -120,31 +120,6 @@ impl Peer {
     /// The peer did not open the VPN, or not in time, or no path carries it.
     pub(super) fn drop_closed(&mut self, cx: &mut Context<'_>, segment: Segment) {
         dropping(cx, &mut self.totals.queue_drops)(segment);
-    }
-
-    /// A duplicate ACK that the paper-000 receiver would not have sent.
-    fn is_superfluous_ack(&mut self, cx: &Context<'_>, flow: FlowId, buf: BufId, shape: &SuperPacket) -> bool {
-        let packet = cx.pool.bytes(buf).get(VNET_HEADER_LEN..VNET_HEADER_LEN + shape.total_len());
-        let Some(tcp) = packet.and_then(|p| IpView::parse(p).ok()).and_then(|ip| ip.tcp()) else { return false };
-        let mut sack = [(0, 0); MAX_SACK_BLOCKS];
-        let blocks = tcp.options().find_map(|o| if let TcpOption::Sack(blocks) = o { Some(blocks) } else { None });
-        let mut count = 0;
-        for (slot, block) in sack.iter_mut().zip(blocks.into_iter().flatten()) {
-            *slot = block;
-            count += 1;
-        }
-        let at = usize::from(flow.0);
-        if self.conditioners.len() <= at {
-            self.conditioners.resize(at + 1, AckConditioner::default());
-        }
-        let view = AckView {
-            ack: tcp.ack,
-            window: tcp.window,
-            flags: tcp.flags.0,
-            payload_len: tcp.payload().len() as u32,
-            sack: &sack[..count],
-        };
-        self.conditioners.get_mut(at).is_some_and(|c| c.judge(cx.now, &view) == Verdict::Suppress)
     }
 
     /// The largest TCP segment every path carries, if need be in parts; `first` is the packet's first byte.

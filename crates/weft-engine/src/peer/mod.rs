@@ -1,5 +1,6 @@
 //! All that belongs to one peer: its flows and their queue, its paths, what is in flight, what came from it.
 
+mod acks;
 mod arrive;
 mod commit;
 mod control;
@@ -122,6 +123,7 @@ pub(crate) struct Totals {
     pub(crate) repeated_units: u64,
     pub(crate) abandoned_units: u64,
     pub(crate) queue_drops: u64,
+    pub(crate) replaced_acks: u64,
     pub(crate) duplicate_units: u64,
     /// Datagrams of the peer on more paths than it may open.
     pub(crate) refused_datagrams: u64,

@@ -73,6 +73,26 @@ impl WayIn {
         }
     }
 
+    /// Puts a segment in the place of the last of its flow, if that waits and is superfluous.
+    ///
+    /// # Errors
+    /// The segment itself, if it replaced nothing.
+    pub(super) fn replace_last(
+        &mut self,
+        now: Instant,
+        arrival: Arrival,
+        segment: Segment,
+        is_superfluous: impl FnOnce(&Segment) -> bool,
+    ) -> Result<Segment, Segment> {
+        match self {
+            WayIn::Alone(queue) => queue.replace_last(now, arrival, segment, is_superfluous),
+            WayIn::Shared(shared) => match shared.place(&segment, arrival) {
+                Some((number, arrival)) => shared.ingress.replace_last(now, number, arrival, segment, is_superfluous),
+                None => Err(segment),
+            },
+        }
+    }
+
     /// Selects the segment that leaves next.
     pub(super) fn head(&mut self, now: Instant, dropped: &mut impl FnMut(Segment)) -> Option<HeadView> {
         match self {
@@ -351,12 +371,19 @@ impl Shared {
     }
 
     fn enqueue(&mut self, now: Instant, arrival: Arrival, segment: Segment, dropped: &mut impl FnMut(Segment)) {
-        if segment.vpn == VpnId::DEFAULT {
-            return self.ingress.enqueue(now, DEFAULT, arrival, segment, dropped);
+        match self.place(&segment, arrival) {
+            Some((number, arrival)) => self.ingress.enqueue(now, number, arrival, segment, dropped),
+            None => dropped(segment),
         }
-        let Some(number) = self.numbers.get(&segment.vpn) else { return dropped(segment) };
+    }
+
+    /// The VPN in whose queues a segment waits, and how it arrives there: flows of VPNs share some queues.
+    fn place(&self, segment: &Segment, arrival: Arrival) -> Option<(VpnNo, Arrival)> {
+        if segment.vpn == VpnId::DEFAULT {
+            return Some((DEFAULT, arrival));
+        }
         let flow = FlowId((segment.flow_hash % FLOW_QUEUES) as u16);
-        self.ingress.enqueue(now, *number, Arrival { flow, ..arrival }, segment, dropped);
+        Some((*self.numbers.get(&segment.vpn)?, Arrival { flow, ..arrival }))
     }
 
     fn configure(

@@ -2,11 +2,13 @@
 
 mod flow_key;
 pub(crate) mod options;
+mod pure_ack;
 mod tcp;
 mod tos;
 
 pub use flow_key::FlowKey;
 pub use options::has_options;
+pub use pure_ack::{PureAck, pure_ack};
 pub use tcp::{L4Checksum, SackBlocks, TcpFlags, TcpOption, TcpOptions, TcpView, clamp_mss};
 pub use tos::{Ecn, set_dscp, set_ecn, set_tos, tos};
 

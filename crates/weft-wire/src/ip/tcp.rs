@@ -7,6 +7,7 @@ const OPTION_END: u8 = 0;
 const OPTION_NOP: u8 = 1;
 const OPTION_MSS: u8 = 2;
 const OPTION_SACK: u8 = 5;
+pub(super) const OPTION_TIMESTAMPS: u8 = 8;
 
 /// The flags of a TCP header (RFC 9293 §3.1), as in its fourteenth byte.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]

@@ -322,7 +322,7 @@ impl NodePlan {
             bundle: [Bundle::Both, Bundle::Both, Bundle::Up, Bundle::Down][rng.below(4) as usize],
             recovery,
             reorder: if rng.chance(0.7) { Reorder::Resequence } else { Reorder::Off },
-            ack: if rng.chance(0.8) { AckPolicy::Pass } else { AckPolicy::Condition },
+            ack: if rng.chance(0.8) { AckPolicy::Filter } else { AckPolicy::Condition },
             queue: if rng.chance(0.8) { QueueKind::FqCodel } else { QueueKind::DropTail },
             wrr_order: if rng_bool(rng) { WrrOrder::Smooth } else { WrrOrder::Block },
             weights,

@@ -17,7 +17,7 @@ names!(Schedule {
 names!(Bundle { Both = "both", Up = "up", Down = "down" });
 names!(Recovery { Arq = "arq", Off = "off" });
 names!(Reorder { Resequence = "resequence", Off = "off" });
-names!(AckPolicy { Pass = "pass", Condition = "condition" });
+names!(AckPolicy { Filter = "filter", Pass = "pass", Condition = "condition" });
 names!(WrrOrder { Smooth = "smooth", Block = "block" });
 names!(QueueKind { FqCodel = "fq-codel", DropTail = "drop-tail" });
 

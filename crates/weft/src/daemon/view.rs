@@ -53,6 +53,7 @@ pub fn peer(peer: &PeerSnapshot) -> Peer {
         repeated_units: peer.repeated_units,
         abandoned_units: peer.abandoned_units,
         queue_drops: peer.queue_drops,
+        replaced_acks: peer.replaced_acks,
         queue_bytes: peer.queue_bytes,
         duplicate_units: peer.duplicate_units,
         broken_parts: peer.broken_parts,

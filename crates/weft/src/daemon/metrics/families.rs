@@ -82,6 +82,11 @@ const PEER: &[Family<Peer>] = &[
     counter("weft_peer_repeated_units_total", "Units sent again.", |p| number(p.repeated_units)),
     counter("weft_peer_abandoned_units_total", "Units given up.", |p| number(p.abandoned_units)),
     counter("weft_peer_queue_drops_total", "Packets dropped by queues toward the peer.", |p| number(p.queue_drops)),
+    counter(
+        "weft_peer_replaced_acks_total",
+        "TCP acknowledgments that a newer one replaced in queues toward the peer.",
+        |p| number(p.replaced_acks),
+    ),
     gauge("weft_peer_queue_bytes", "Bytes that wait for the paths.", |p| number(p.queue_bytes)),
     counter("weft_peer_duplicate_units_total", "Units that came twice.", |p| number(p.duplicate_units)),
     counter("weft_peer_broken_parts_total", "Parts of units that were of no use.", |p| number(p.broken_parts)),

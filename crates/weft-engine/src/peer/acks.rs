@@ -1,0 +1,75 @@
+//! TCP acknowledgments that need not be sent.
+
+use super::{Context, Peer};
+use crate::config::AckPolicy;
+use crate::unit::Segment;
+use weft_core::flow::ack_condition::{AckConditioner, AckView, Verdict};
+use weft_core::pool::BufId;
+use weft_core::queue::Arrival;
+use weft_units::FlowId;
+use weft_wire::ip::{IpView, TcpOption, pure_ack};
+use weft_wire::super_packet::SuperPacket;
+use weft_wire::virtio::VNET_HEADER_LEN;
+
+/// As many as fit into the TCP options (RFC 2018 §3).
+const MAX_SACK_BLOCKS: usize = 4;
+
+impl Peer {
+    /// Puts an acknowledgment in the place of the last packet of its flow that waits, if that is an acknowledgment too and says nothing
+    /// else. So acknowledgments never need more than a narrow link carries.
+    ///
+    /// # Errors
+    /// The segment, if it replaced nothing.
+    pub(super) fn replace_ack(
+        &mut self,
+        cx: &mut Context<'_>,
+        arrival: Arrival,
+        segment: Segment,
+    ) -> Result<(), Segment> {
+        let is_alone = segment.is_tcp && segment.shape.segments() == 1;
+        if self.config.policy.ack != AckPolicy::Filter || !is_alone {
+            return Err(segment);
+        }
+        let Some(newer) = pure_ack(segment.packet(cx.pool)) else { return Err(segment) };
+        let pool = &*cx.pool;
+        let is_superfluous = |last: &Segment| {
+            let is_of_flow = (last.flow, last.vpn) == (segment.flow, segment.vpn) && last.shape.segments() == 1;
+            is_of_flow && pure_ack(last.packet(pool)).is_some_and(|older| newer.replaces(&older))
+        };
+        let replaced = self.way_in.replace_last(cx.now, arrival, segment, is_superfluous)?;
+        cx.pool.release(replaced.buf);
+        self.totals.replaced_acks += 1;
+        Ok(())
+    }
+
+    /// A duplicate ACK that the paper-000 receiver would not have sent.
+    pub(super) fn is_superfluous_ack(
+        &mut self,
+        cx: &Context<'_>,
+        flow: FlowId,
+        buf: BufId,
+        shape: &SuperPacket,
+    ) -> bool {
+        let packet = cx.pool.bytes(buf).get(VNET_HEADER_LEN..VNET_HEADER_LEN + shape.total_len());
+        let Some(tcp) = packet.and_then(|p| IpView::parse(p).ok()).and_then(|ip| ip.tcp()) else { return false };
+        let mut sack = [(0, 0); MAX_SACK_BLOCKS];
+        let blocks = tcp.options().find_map(|o| if let TcpOption::Sack(blocks) = o { Some(blocks) } else { None });
+        let mut count = 0;
+        for (slot, block) in sack.iter_mut().zip(blocks.into_iter().flatten()) {
+            *slot = block;
+            count += 1;
+        }
+        let at = usize::from(flow.0);
+        if self.conditioners.len() <= at {
+            self.conditioners.resize(at + 1, AckConditioner::default());
+        }
+        let view = AckView {
+            ack: tcp.ack,
+            window: tcp.window,
+            flags: tcp.flags.0,
+            payload_len: tcp.payload().len() as u32,
+            sack: &sack[..count],
+        };
+        self.conditioners.get_mut(at).is_some_and(|c| c.judge(cx.now, &view) == Verdict::Suppress)
+    }
+}

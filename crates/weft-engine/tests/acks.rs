@@ -1,0 +1,137 @@
+//! Acknowledgments on a way that is too narrow for them: the newest says what those before it said.
+#![allow(missing_docs)]
+
+mod net;
+
+use net::{World, direction, inner};
+use weft_engine::{AckPolicy, Policy};
+use weft_units::{Duration, Rng};
+
+const ACK: u8 = 0x10;
+const PSH: u8 = 0x08;
+/// Bytes of the header that a TUN device writes before a packet.
+const VNET: usize = 10;
+
+/// A TCP segment over IPv4 from node 0: an ACK number, flags, one SACK block above it or none, and data.
+fn segment(port: u16, ack: u32, flags: u8, sack: bool, data: usize) -> Vec<u8> {
+    let mut options = vec![1, 1, 8, 10, 0, 0, 0, 7, 0, 0, 0, 9];
+    if sack {
+        options.extend([1, 1, 5, 10]);
+        options.extend((ack + 5_000).to_be_bytes());
+        options.extend((ack + 6_000).to_be_bytes());
+    }
+    let total = 20 + 20 + options.len() + data;
+    let mut packet = vec![0; VNET];
+    packet.extend([0x45, 0, (total >> 8) as u8, total as u8, 0, 0, 0x40, 0, 64, 6, 0, 0]);
+    packet.extend(inner(0).octets());
+    packet.extend(inner(1).octets());
+    packet.extend(port.to_be_bytes());
+    packet.extend(80u16.to_be_bytes());
+    packet.extend(1_000u32.to_be_bytes());
+    packet.extend(ack.to_be_bytes());
+    packet.extend([((20 + options.len()) / 4 << 4) as u8, flags, 2, 0, 0, 0, 0, 0]);
+    packet.extend(options);
+    packet.resize(VNET + total, 0);
+    let sum = packet[VNET..VNET + 20].chunks(2).map(|c| u32::from(u16::from_be_bytes([c[0], c[1]]))).sum::<u32>();
+    let sum = !((sum & 0xffff) + (sum >> 16)) as u16;
+    packet[VNET + 10..VNET + 12].copy_from_slice(&sum.to_be_bytes());
+    packet
+}
+
+/// Port and ACK number of what arrived at node 1, and when.
+fn arrived(world: &mut World) -> Vec<(Duration, u16, u32)> {
+    let delivered = world.delivered[1].drain(..);
+    let field = |packet: &[u8], at: usize| u32::from_be_bytes(packet[at..at + 4].try_into().unwrap());
+    delivered
+        .map(|(at, p)| (at.since(weft_units::Instant::ZERO), (field(&p, VNET + 20) >> 16) as u16, field(&p, VNET + 28)))
+        .collect()
+}
+
+/// Sends `per_ms` acknowledgments of two connections for two seconds over a way of 1 Mbit/s, which carries about one a millisecond.
+fn flood(policy: &Policy, per_ms: u32) -> (World, Vec<(Duration, u16, u32)>) {
+    let mut world = World::new(&[direction(1, 10, 0.0)], policy);
+    world.run_for(Duration::from_secs(1));
+    for n in 0..2_000 {
+        for k in 0..per_ms {
+            for port in [4_000, 4_001] {
+                world.send_raw(0, &segment(port, (n * per_ms + k) * 1_000, ACK, false, 0));
+            }
+        }
+        world.run_for(Duration::from_millis(1));
+    }
+    let end = world.now.since(weft_units::Instant::ZERO);
+    let mut all = arrived(&mut world);
+    all.retain(|(at, ..)| *at <= end);
+    (world, all)
+}
+
+/// How long before the end the newest acknowledgment left that has arrived, in milliseconds.
+fn behind(all: &[(Duration, u16, u32)], port: u16, per_ms: u32) -> u32 {
+    let newest = all.iter().filter(|(_, p, _)| *p == port).map(|(.., ack)| *ack).max().unwrap();
+    2_000 - newest / 1_000 / per_ms
+}
+
+#[test]
+fn acknowledgments_do_not_wait_behind_each_other_on_a_narrow_way() {
+    for per_ms in [2, 3, 5] {
+        let (world, all) = flood(&Policy::default(), per_ms);
+        let (plain_world, plain) = flood(&Policy { ack: AckPolicy::Pass, ..Policy::default() }, per_ms);
+        let [s, plain_s] = [&world, &plain_world].map(|world| world.nodes[0].snapshot(world.now).peers[0].clone());
+        assert!(
+            s.replaced_acks > 1_000 && s.queue_drops == 0,
+            "{} replaced, {} dropped",
+            s.replaced_acks,
+            s.queue_drops
+        );
+        assert_eq!(plain_s.replaced_acks, 0);
+        for port in [4_000, 4_001] {
+            let [with, without] = [&all, &plain].map(|all| behind(all, port, per_ms));
+            assert!(with < 250 && without > 3 * with, "{per_ms} a millisecond: {with} ms behind, {without} without");
+        }
+    }
+}
+
+#[test]
+fn whatever_is_news_arrives_once_and_in_order() {
+    for seed in 0..40 {
+        let mut rng = Rng::new(seed);
+        let mut world = World::new(&[direction(1, 10, 0.0)], &Policy::default());
+        world.run_for(Duration::from_secs(1));
+        // What was sent, by port: the ACK number, and whether a later one may stand for it.
+        let mut sent = vec![Vec::new(); 3];
+        let mut acks = [1_000u32, u32::MAX - 20_000, 1 << 31];
+        for _ in 0..200 {
+            for _ in 0..rng.below(4) {
+                let flow = rng.below(3) as usize;
+                acks[flow] = acks[flow].wrapping_add(if rng.chance(0.3) { 0 } else { rng.below(3_000) as u32 });
+                let (sack, push, data) = (rng.chance(0.1), rng.chance(0.05), rng.chance(0.1));
+                let flags = if push { ACK | PSH } else { ACK };
+                let plain = !sack && !push && !data;
+                let data = if data { 100 } else { 0 };
+                world.send_raw(0, &segment(4_000 + flow as u16, acks[flow], flags, sack && acks[flow] < 1 << 30, data));
+                sent[flow].push((acks[flow], plain || sack && acks[flow] >= 1 << 30 && !push && data == 0));
+            }
+            world.run_for(Duration::from_millis(1));
+        }
+        world.run_for(Duration::from_secs(2));
+        let all = arrived(&mut world);
+        let drops = world.nodes[0].snapshot(world.now).peers[0].queue_drops;
+        if drops > 0 {
+            continue;
+        }
+        for (flow, sent) in sent.iter().enumerate() {
+            let mut got = all.iter().filter(|(_, port, _)| usize::from(*port) == 4_000 + flow).map(|(.., ack)| *ack);
+            let mut next = got.next();
+            for (n, (ack, may_be_replaced)) in sent.iter().enumerate() {
+                if next == Some(*ack) {
+                    next = got.next();
+                    continue;
+                }
+                // A later one says more.
+                let more = sent[n + 1..].iter().any(|(later, _)| later.wrapping_sub(*ack) as i32 > 0);
+                assert!(*may_be_replaced && more, "seed {seed}: flow {flow} misses {ack}, the {n}th");
+            }
+            assert_eq!(next, None, "seed {seed}: flow {flow}: something came twice or out of order");
+        }
+    }
+}
