@@ -29,7 +29,7 @@ fn segment(port: u16, ack: u32, flags: u8, sack: bool, data: usize) -> Vec<u8> {
     packet.extend(80u16.to_be_bytes());
     packet.extend(1_000u32.to_be_bytes());
     packet.extend(ack.to_be_bytes());
-    packet.extend([((20 + options.len()) / 4 << 4) as u8, flags, 2, 0, 0, 0, 0, 0]);
+    packet.extend([(((20 + options.len()) / 4) << 4) as u8, flags, 2, 0, 0, 0, 0, 0]);
     packet.extend(options);
     packet.resize(VNET + total, 0);
     let sum = packet[VNET..VNET + 20].chunks(2).map(|c| u32::from(u16::from_be_bytes([c[0], c[1]]))).sum::<u32>();

@@ -9,7 +9,7 @@ fn packet(ack: u32, byte_12: u8, flags: u8, options: &[u8], data: usize) -> Vec<
     let mut packet = Vec::from([0x45, 0, (total >> 8) as u8, total as u8, 0, 0, 0, 0, 64, 6, 0, 0]);
     packet.extend([10, 0, 0, 1, 10, 0, 0, 2, 1, 2, 3, 4, 0, 0, 0, 1]);
     packet.extend(ack.to_be_bytes());
-    packet.extend([((20 + options.len()) / 4 << 4) as u8 | byte_12, flags, 9, 9, 0, 0, 0, 0]);
+    packet.extend([(((20 + options.len()) / 4) << 4) as u8 | byte_12, flags, 9, 9, 0, 0, 0, 0]);
     packet.extend(options);
     packet.resize(total, 0);
     packet
