@@ -30,8 +30,8 @@ fn secret_of(state: &mut HandshakeState) -> SessionSecret {
     SessionSecret::new(split, state.get_handshake_hash())
 }
 
-/// A handshake this node initiated, waiting for its response.
-pub(crate) struct Initiator(HandshakeState);
+/// A handshake this node initiated, waiting for its response. The library's state is boxed, so that its memory is freed, which wipes it.
+pub(crate) struct Initiator(Box<HandshakeState>);
 
 impl Initiator {
     /// Writes the first message to `noise`, which is as long as it: [`INITIATION_NOISE_LEN`](weft_wire::handshake::INITIATION_NOISE_LEN) bytes and the certificate's.
@@ -43,12 +43,14 @@ impl Initiator {
         rng: &mut SecretRng,
         noise: &mut [u8],
     ) -> Result<Initiator, Error> {
-        let mut state = builder(rng)?
-            .prologue(&prologue(index))?
-            .local_private_key(identity.secret())?
-            .remote_public_key(&peer.0.0)?
-            .psk(PSK_POSITION, peer.1.secret())?
-            .build_initiator()?;
+        let mut state = Box::new(
+            builder(rng)?
+                .prologue(&prologue(index))?
+                .local_private_key(identity.secret())?
+                .remote_public_key(&peer.0.0)?
+                .psk(PSK_POSITION, peer.1.secret())?
+                .build_initiator()?,
+        );
         state.write_message(payload, noise)?;
         Ok(Initiator(state))
     }
@@ -69,7 +71,7 @@ impl Initiator {
 
 /// A handshake a peer initiated, decrypted and not answered yet.
 pub(crate) struct Responder {
-    state: HandshakeState,
+    state: Box<HandshakeState>,
     /// The initiator's static key.
     pub(crate) peer: PublicKey,
     /// What the initiation carried.
@@ -81,8 +83,9 @@ pub(crate) struct Responder {
 impl Responder {
     /// Reads the first message.
     pub(crate) fn read(identity: &Identity, index: u32, noise: &[u8], rng: &mut SecretRng) -> Result<Responder, Error> {
-        let mut state =
-            builder(rng)?.prologue(&prologue(index))?.local_private_key(identity.secret())?.build_responder()?;
+        let mut state = Box::new(
+            builder(rng)?.prologue(&prologue(index))?.local_private_key(identity.secret())?.build_responder()?,
+        );
         let mut buffer = [0; INITIATION_PAYLOAD_LEN + MAX_CERTIFICATE_LEN];
         let len = state.read_message(noise, &mut buffer)?;
         let (payload, certificate) =

@@ -57,6 +57,8 @@ pub(crate) struct SessionSecret(Prk);
 
 impl SessionSecret {
     pub(crate) fn new(mut split: ([u8; 32], [u8; 32]), handshake_hash: &[u8]) -> SessionSecret {
+        #[cfg(test)]
+        [split.0, split.1].iter().for_each(|half| crate::traces::note(half));
         let mut material = [0; 64];
         material[..32].copy_from_slice(&split.0);
         material[32..].copy_from_slice(&split.1);
@@ -79,6 +81,8 @@ impl SessionSecret {
 
     fn key(&self, info: &[&[u8]], cipher: Cipher) -> Result<LessSafeKey, Unspecified> {
         let key = self.0.expand(info, cipher.algorithm())?;
+        #[cfg(test)]
+        crate::traces::note_key(&self.0, info, cipher.algorithm());
         Ok(LessSafeKey::new(UnboundKey::from(key)))
     }
 }
@@ -245,7 +249,8 @@ const ENDS_EARLIER: Duration = Duration::from_secs(10);
 /// The keys alive with one peer, oldest first. All of them open; the newest confirmed one seals.
 #[derive(Default)]
 pub(crate) struct KeyRing {
-    keys: [Option<SessionKey>; SLOTS],
+    /// Boxed, so that an ended key's memory is freed, which wipes it.
+    keys: [Option<Box<SessionKey>>; SLOTS],
     sending: Option<usize>,
     /// Order of arrival per slot.
     order: [u64; SLOTS],
@@ -255,7 +260,7 @@ pub(crate) struct KeyRing {
 impl KeyRing {
     /// The key that seals, if there is one.
     pub(crate) fn sending(&self) -> Option<&SessionKey> {
-        self.keys.get(self.sending?)?.as_ref()
+        self.keys.get(self.sending?)?.as_deref()
     }
 
     /// The slot of the key that seals a VPN's packets: the newest for which the peer told its index, unless that is about to end. The
@@ -268,25 +273,25 @@ impl KeyRing {
             return Some(sending);
         }
         let lives = |key: &SessionKey| now.since(key.created) < KEY_LIFETIME.saturating_sub(ENDS_EARLIER);
-        let is_good = |slot: &usize| is_open(slot).is_some() && self.keys[*slot].as_ref().is_some_and(lives);
+        let is_good = |slot: &usize| is_open(slot).is_some() && self.keys[*slot].as_deref().is_some_and(lives);
         (0..SLOTS).filter(is_good).max_by_key(|slot| self.order[*slot])
     }
 
     /// The key in a slot.
     pub(crate) fn get_mut(&mut self, slot: usize) -> Option<&mut SessionKey> {
-        self.keys.get_mut(slot)?.as_mut()
+        self.keys.get_mut(slot)?.as_deref_mut()
     }
 
     /// All keys.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &SessionKey> {
-        self.keys.iter().flatten()
+        self.keys.iter().flatten().map(Box::as_ref)
     }
 
     /// Takes a key in; gives its slot and the key that had to go for it.
-    pub(crate) fn insert(&mut self, key: SessionKey) -> (usize, Option<SessionKey>) {
+    pub(crate) fn insert(&mut self, key: SessionKey) -> (usize, Option<Box<SessionKey>>) {
         let slot = self.slot_for_new();
         let confirmed = key.confirmed;
-        let gone = self.keys[slot].replace(key);
+        let gone = self.keys[slot].replace(Box::new(key));
         self.count += 1;
         self.order[slot] = self.count;
         if confirmed {

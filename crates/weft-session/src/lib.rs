@@ -23,7 +23,10 @@ mod random;
 mod replay;
 mod resolver;
 mod sessions;
+mod stack;
 mod timers;
+#[cfg(test)]
+mod traces;
 mod vpn_keys;
 
 pub use certificate::{Certificate, Claims, Revocation, RootKey, RootPublicKey};

@@ -78,6 +78,8 @@ impl Dh for X25519Dh {
     fn generate(&mut self, rng: &mut dyn Random) -> Result<(), Error> {
         let mut secret = Zeroizing::new([0; 32]);
         rng.try_fill_bytes(secret.as_mut())?;
+        #[cfg(test)]
+        crate::traces::note(secret.as_ref());
         self.set(secret.as_ref());
         Ok(())
     }
@@ -95,6 +97,8 @@ impl Dh for X25519Dh {
         let public = public.get(..32).ok_or(Error::Dh)?;
         agree(&secret, UnparsedPublicKey::new(&X25519, public), Error::Dh, |shared| {
             out.iter_mut().zip(shared).for_each(|(to, from)| *to = *from);
+            #[cfg(test)]
+            crate::traces::note(shared);
             Ok(())
         })
     }

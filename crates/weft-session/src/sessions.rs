@@ -49,6 +49,8 @@ pub struct Sessions {
     /// What this node shows in its handshakes; empty without a certificate.
     certificate: Vec<u8>,
     rng: SecretRng,
+    /// A handshake used randomness since fresh entropy came in.
+    wants_entropy: bool,
     cookies: CookieMaker,
     admission: Admission,
     peers: Vec<Option<Peer>>,
@@ -82,6 +84,7 @@ impl Sessions {
             cookies: CookieMaker::new(now, &mut rng),
             admission: Admission::new(now),
             rng,
+            wants_entropy: false,
             peers: Vec::with_capacity(peers.len()),
             by_key: BTreeMap::new(),
             indices: IndexTable::default(),
@@ -137,6 +140,32 @@ impl Sessions {
             *slot = Some(barred);
             self.by_key.insert(key, id);
         }
+    }
+
+    /// Mixes fresh entropy in: 32 bytes that are secret and used once. Without it the stream of the seed goes on.
+    pub fn reseed(&mut self, entropy: [u8; 32]) {
+        self.rng.reseed(entropy);
+        self.wants_entropy = false;
+    }
+
+    /// Whether a handshake used randomness since [`Sessions::reseed`]. With fresh entropy for each handshake, who once read this table's
+    /// memory cannot predict the keys of later ones.
+    pub fn wants_entropy(&self) -> bool {
+        self.wants_entropy
+    }
+
+    /// Ends all keys with a peer, and the handshake under way, at once. Nothing can be sealed until the next handshake succeeds. Packet
+    /// numbers go on, and what was accepted stays refused.
+    pub fn forget_keys(&mut self, id: PeerId) {
+        let Sessions { peers, indices, .. } = self;
+        let Some(peer) = peers.get_mut(usize::from(id.0)).and_then(Option::as_mut) else { return };
+        peer.keys.retain(|_| false, |key| indices.free_key(key));
+        if let Some(pending) = peer.pending.take() {
+            indices.free(pending.index);
+        }
+        peer.answered = None;
+        peer.established = None;
+        self.refresh_timeout();
     }
 
     /// Shows this certificate in every initiation from now on, and in answers to those who show one, or none.

@@ -10,6 +10,7 @@ use crate::index::Target;
 use crate::keys::{Agreement, SessionKey, SessionSecret};
 use crate::payload::{Answer, Offer};
 use crate::peer::{Answered, Peer, Pending};
+use crate::stack;
 use crate::timers::Attempt;
 use weft_units::{Instant, PeerId};
 use weft_wire::handshake::{
@@ -74,7 +75,10 @@ impl Sessions {
         }
         let known = self.peer(peer).filter(|peer| !peer.is_barred).ok_or(InitiateError::UnknownPeer)?;
         if known.repeatable(now).is_none() {
-            self.start_handshake(now, peer, stamp)?;
+            let started = self.start_handshake(now, peer, stamp);
+            self.wants_entropy = true;
+            stack::wipe::<{ stack::OF_A_HANDSHAKE }>();
+            started?;
         }
         let rng = &mut self.rng;
         let peer =
@@ -97,6 +101,8 @@ impl Sessions {
         if self.certificate.is_empty() { INITIATION_LEN } else { MAX_INITIATION_LEN }
     }
 
+    // Not inlined: what it leaves on the stack must lie below its caller, which wipes it.
+    #[inline(never)]
     fn start_handshake(&mut self, now: Instant, id: PeerId, stamp: u64) -> Result<(), InitiateError> {
         let len = self.initiation_len();
         let Sessions { identity, cipher, certificate, rng, peers, indices, .. } = self;
@@ -150,7 +156,11 @@ impl Sessions {
             }
             Ok(PacketType::HandshakeResponse) => {
                 let response = Response::parse(datagram).map_err(|_| HandshakeError::Malformed)?;
-                self.take_response(now, &response)
+                let taken = self.take_response(now, &response);
+                if !matches!(taken, Err(HandshakeError::BadMac | HandshakeError::Unexpected)) {
+                    stack::wipe::<{ stack::OF_A_HANDSHAKE }>();
+                }
+                taken
             }
             Ok(PacketType::CookieReply) => {
                 let reply = CookieReply::parse(datagram).map_err(|_| HandshakeError::Malformed)?;
@@ -194,7 +204,10 @@ impl Sessions {
             out.get_mut(..response.len()).ok_or(HandshakeError::NoRoom)?.copy_from_slice(response);
             return Ok(Outcome::Reply { len: response.len(), peer, repeated: true });
         }
-        self.accept(now, initiation, out)
+        let accepted = self.accept(now, initiation, out);
+        self.wants_entropy = true;
+        stack::wipe::<{ stack::OF_A_HANDSHAKE }>();
+        accepted
     }
 
     fn ask_for_proof(
@@ -213,7 +226,8 @@ impl Sessions {
         Ok(Outcome::Cookie { len: COOKIE_REPLY_LEN })
     }
 
-    /// Decrypts an initiation, checks who sent it and when, and writes the response.
+    /// Decrypts an initiation, checks who sent it and when, and writes the response. Not inlined, as above.
+    #[inline(never)]
     fn accept(&mut self, now: Instant, initiation: &Initiation<'_>, out: &mut [u8]) -> Result<Outcome, HandshakeError> {
         let Sessions { identity, cipher, certificate, rng, peers, indices, by_key, .. } = self;
         let mut responder = Responder::read(identity, initiation.sender, initiation.noise, rng)
@@ -287,6 +301,8 @@ impl Sessions {
         }
     }
 
+    /// Ends a handshake of ours. Not inlined, as above.
+    #[inline(never)]
     fn take_response(&mut self, now: Instant, response: &Response<'_>) -> Result<Outcome, HandshakeError> {
         if !self.mac_keys.mac1_is_right(&response.macs) {
             return Err(HandshakeError::BadMac);

@@ -11,6 +11,7 @@ mod certificates;
 mod chaos;
 mod golden;
 mod handshakes;
+mod memory;
 mod properties;
 mod rekeys;
 mod relayed;

@@ -1,0 +1,86 @@
+//! For tests: which secrets there were, and whether the process's memory still holds one.
+
+use aws_lc_rs::aead::Algorithm;
+use aws_lc_rs::hkdf::Prk;
+use std::cell::RefCell;
+use std::fs;
+use std::os::unix::fs::FileExt as _;
+use weft_io::memory::WipingAllocator;
+
+/// As the daemon has it.
+#[global_allocator]
+static ALLOCATOR: WipingAllocator = WipingAllocator;
+
+/// Secrets are kept under this mask, so that the notes are no copies.
+const MASK: u8 = 0xa5;
+
+type Masked = [u8; 32];
+
+thread_local! {
+    static NOTES: RefCell<Option<Vec<Masked>>> = const { RefCell::new(None) };
+}
+
+/// Notes a secret of 32 bytes, if this thread takes notes.
+pub(crate) fn note(secret: &[u8]) {
+    NOTES.with_borrow_mut(|notes| {
+        if let (Some(notes), Ok(secret)) = (notes, Masked::try_from(secret)) {
+            notes.push(secret.map(|byte| byte ^ MASK));
+        }
+    });
+}
+
+/// Notes the key that is expanded from `secret`.
+pub(crate) fn note_key(secret: &Prk, info: &[&[u8]], algorithm: &'static Algorithm) {
+    let mut key = [0; 32];
+    secret.expand(info, algorithm).and_then(|okm| okm.fill(&mut key)).unwrap();
+    note(&key);
+}
+
+/// What was noted since the last call; notes are taken from now on.
+pub(crate) fn take() -> Vec<Masked> {
+    NOTES.with_borrow_mut(|notes| notes.replace(Vec::new()).unwrap_or_default())
+}
+
+/// How many of these secrets lie somewhere in the memory of this process that can be written.
+pub(crate) fn found(secrets: &[Masked]) -> usize {
+    let memory = fs::File::open("/proc/self/mem").unwrap();
+    let mut is_found = vec![false; secrets.len()];
+    let mut chunk = vec![0; 1 << 20];
+    for (from, to) in regions() {
+        let mut at = from;
+        while at < to {
+            let wanted = chunk.len().min((to - at) as usize);
+            // A region may have gone since the list was read.
+            let Ok(len) = memory.read_at(&mut chunk[..wanted], at) else { break };
+            look(&chunk[..len], secrets, &mut is_found);
+            // Regions end at pages, so a last piece is never shorter than a secret.
+            at += if len < wanted || at + len as u64 == to { (to - at).max(1) } else { len as u64 - 31 };
+        }
+    }
+    chunk.fill(0);
+    is_found.into_iter().filter(|found| *found).count()
+}
+
+fn look(bytes: &[u8], secrets: &[Masked], is_found: &mut [bool]) {
+    let mut starts = [false; 256];
+    secrets.iter().for_each(|secret| starts[usize::from(secret[0] ^ MASK)] = true);
+    for window in bytes.windows(32).filter(|window| starts[usize::from(window[0])]) {
+        let is_it = |secret: &Masked| secret.iter().zip(window).all(|(masked, byte)| masked ^ MASK == *byte);
+        secrets
+            .iter()
+            .zip(is_found.iter_mut())
+            .filter(|(secret, _)| is_it(secret))
+            .for_each(|(_, found)| *found = true);
+    }
+}
+
+fn regions() -> Vec<(u64, u64)> {
+    let maps = fs::read_to_string("/proc/self/maps").unwrap();
+    let region = |line: &str| {
+        let (range, rest) = line.split_once(' ')?;
+        let (from, to) = range.split_once('-')?;
+        let ends = (u64::from_str_radix(from, 16).ok()?, u64::from_str_radix(to, 16).ok()?);
+        rest.starts_with("rw").then_some(ends)
+    };
+    maps.lines().filter_map(region).collect()
+}
