@@ -74,6 +74,38 @@ impl Engine {
         self.on_session(now, peer);
     }
 
+    /// Mixes 32 fresh secret bytes into what keys are drawn from.
+    pub fn reseed(&mut self, entropy: [u8; 32]) {
+        self.sessions.reseed(entropy);
+    }
+
+    /// Whether a handshake has used randomness since fresh entropy came in by [`Engine::reseed`].
+    pub fn wants_entropy(&self) -> bool {
+        self.sessions.wants_entropy()
+    }
+
+    /// Ends all sessions and begins new ones, before anything is sent under a key of before. For a machine that slept, or that may be a copy
+    /// of another: a copy has the same keys and packet numbers. `entropy` parts the copies. `unix_ns` is the wall clock: handshake stamps
+    /// go on from there, since those of before may have been used by the other copy.
+    pub fn renew_sessions(&mut self, now: Instant, entropy: [u8; 32], unix_ns: u64, cause: &'static str) {
+        self.sessions.reseed(entropy);
+        self.stamp_base = self.stamp_base.max(unix_ns.saturating_sub(now.as_nanos()));
+        self.handshakes.waiting.clear();
+        for index in 0..self.peers.len() {
+            let Some((peer, had_session)) = self.peers.get(index).map(|peer| (peer.id, peer.is_established())) else {
+                continue;
+            };
+            self.sessions.forget_keys(peer);
+            if had_session {
+                // While the paths are known: also a peer without endpoints is called where it was last.
+                let _ = self.sessions.force_initiate(now, peer);
+                self.initiate(now, peer);
+            }
+            self.with_peer(now, index, |p, cx| p.on_lost(cx, cause));
+        }
+        self.start_handshakes(now);
+    }
+
     /// Counts handshakes; true while there are more than can be answered at ease.
     fn count_handshake(&mut self, now: Instant) -> bool {
         let (since, count) = &mut self.handshakes.load;

@@ -154,11 +154,12 @@ impl Sessions {
         self.wants_entropy
     }
 
-    /// Ends all keys with a peer, and the handshake under way, at once. Nothing can be sealed until the next handshake succeeds. Packet
-    /// numbers go on, and what was accepted stays refused.
+    /// Ends all keys with a peer, and the handshake under way, at once. Nothing can be sealed until the next handshake succeeds, which tells
+    /// the peer that this node's memory of it begins anew. Accepted stamps stay refused.
     pub fn forget_keys(&mut self, id: PeerId) {
-        let Sessions { peers, indices, .. } = self;
+        let Sessions { peers, indices, rng, .. } = self;
         let Some(peer) = peers.get_mut(usize::from(id.0)).and_then(Option::as_mut) else { return };
+        peer.association = rng.next_u64();
         peer.keys.retain(|_| false, |key| indices.free_key(key));
         if let Some(pending) = peer.pending.take() {
             indices.free(pending.index);

@@ -16,6 +16,11 @@ mod table;
 use clap::Parser as _;
 use std::process::ExitCode;
 use weft_config::{config, keys};
+use weft_io::memory::WipingAllocator;
+
+/// Keys end with the memory that holds them.
+#[global_allocator]
+static ALLOCATOR: WipingAllocator = WipingAllocator;
 
 fn main() -> ExitCode {
     match commands::run(cli::Cli::parse()) {

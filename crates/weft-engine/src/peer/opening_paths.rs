@@ -278,7 +278,9 @@ impl Peer {
     /// The peer has answered a call by this pair: a path is open there, if need be instead of another of the link.
     pub(crate) fn open_answered(&mut self, cx: &mut Context<'_>, link: LinkId, remote: SocketAddr) {
         let Some(link) = cx.links.get(link) else { return };
-        if !link.send || self.candidates(cx.links, link).all(|candidate| candidate.remote != remote) {
+        let is_known = |peer: &Peer| peer.candidates(cx.links, link).any(|candidate| candidate.remote == remote);
+        // Without any path, the address that answered is the only one there is.
+        if !link.send || !self.paths.is_empty() && !is_known(self) {
             return;
         }
         let is_unproven = |p: &Path| {

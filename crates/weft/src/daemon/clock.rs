@@ -1,26 +1,31 @@
-//! The clock the engine is driven by.
+//! The clock the engine is driven by, and what tells that time went on without this process.
 
+use nix::time::{ClockId, clock_gettime};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use weft_units::Instant;
 
 /// Nothing waits longer in a socket while the node lives; beyond it, the wall clock was set.
 const LONGEST_AGO_NS: u64 = 1_000_000_000;
+/// A machine that slept for less has lost no session.
+const SHORTEST_SLEEP_NS: i128 = 1_000_000_000;
+/// The wall clock may be set by so much without a suspicion. NTP slews up to 0.128 s and steps beyond (RFC 5905).
+const SMALLEST_STEP_NS: i128 = 2_000_000_000;
 
-/// Time since the start.
+/// Time since the start, the time in which the machine slept included: keys age while it sleeps.
 #[derive(Clone, Copy)]
 pub struct Clock {
-    start: std::time::Instant,
+    start_ns: u64,
 }
 
 impl Clock {
     /// A clock that starts now.
     pub fn start() -> Clock {
-        Clock { start: std::time::Instant::now() }
+        Clock { start_ns: read_ns(ClockId::CLOCK_BOOTTIME) }
     }
 
     /// Now.
     pub fn now(&self) -> Instant {
-        Instant::from_nanos(u64::try_from(self.start.elapsed().as_nanos()).unwrap_or(u64::MAX))
+        Instant::from_nanos(read_ns(ClockId::CLOCK_BOOTTIME).saturating_sub(self.start_ns))
     }
 
     /// The wall clock in seconds since 1970.
@@ -38,8 +43,91 @@ impl Clock {
     }
 }
 
+/// What three clocks showed at one moment, in nanoseconds.
+#[derive(Clone, Copy)]
+struct Readings {
+    monotonic: i128,
+    boot: i128,
+    wall: i128,
+}
+
+impl Readings {
+    fn now() -> Readings {
+        let read = |clock| i128::from(read_ns(clock));
+        Readings {
+            monotonic: read(ClockId::CLOCK_MONOTONIC),
+            boot: read(ClockId::CLOCK_BOOTTIME),
+            wall: i128::from(unix_ns()),
+        }
+    }
+}
+
+/// Notices that the machine slept, or that it may have been restored or copied.
+pub struct Continuity(Readings);
+
+impl Continuity {
+    /// From now on.
+    pub fn start() -> Continuity {
+        Continuity(Readings::now())
+    }
+
+    /// Why sessions must begin anew, if something happened since the last call.
+    pub fn interruption(&mut self) -> Option<&'static str> {
+        let now = Readings::now();
+        let before = core::mem::replace(&mut self.0, now);
+        judge(&before, &now)
+    }
+}
+
+/// A machine that slept has its boot clock ahead of its monotonic clock. One that was restored or copied has another wall clock: the boot
+/// clock goes on from where the image was taken.
+fn judge(before: &Readings, now: &Readings) -> Option<&'static str> {
+    let slept = (now.boot - before.boot) - (now.monotonic - before.monotonic);
+    let stepped = (now.wall - before.wall) - (now.boot - before.boot);
+    if slept > SHORTEST_SLEEP_NS {
+        return Some("the machine was asleep");
+    }
+    (stepped.abs() > SMALLEST_STEP_NS).then_some("the wall clock was set, or the machine is a copy")
+}
+
+/// What a clock of the kernel shows, in nanoseconds; it has all those that are read here.
+fn read_ns(clock: ClockId) -> u64 {
+    let time = clock_gettime(clock).map_or(Duration::ZERO, Duration::from);
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
+}
+
 /// The wall clock in nanoseconds since 1970.
 pub fn unix_ns() -> u64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     u64::try_from(since.as_nanos()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const S: i128 = 1_000_000_000;
+
+    fn after(monotonic: i128, boot: i128, wall: i128) -> Option<&'static str> {
+        let before = Readings { monotonic: 100 * S, boot: 150 * S, wall: 1_700_000_000 * S };
+        let now =
+            Readings { monotonic: before.monotonic + monotonic, boot: before.boot + boot, wall: before.wall + wall };
+        judge(&before, &now)
+    }
+
+    #[test]
+    fn sleep_and_copies_are_noticed_and_slow_turns_are_not() {
+        assert_eq!(after(5 * S, 5 * S, 5 * S + S / 10), None, "a slow turn, a slewed clock");
+        assert_eq!(after(S, 301 * S, 301 * S), Some("the machine was asleep"));
+        assert!(after(S, S, 3_600 * S).is_some(), "restored an hour later");
+        assert!(after(S, S, -3_600 * S).is_some(), "the clock was set back");
+        assert_eq!(Continuity::start().interruption(), None);
+    }
+
+    #[test]
+    fn the_clock_starts_at_zero_and_goes_on() {
+        let clock = Clock::start();
+        let first = clock.now();
+        assert!(first < Instant::from_millis(1_000) && clock.now() >= first);
+    }
 }

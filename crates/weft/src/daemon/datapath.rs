@@ -1,6 +1,6 @@
 //! The packet loop: one thread owns the engine, the TUN devices and the sockets.
 
-use super::clock::Clock;
+use super::clock::{Clock, Continuity};
 use super::control::Task;
 use super::node::Node;
 use super::service::Watchdog;
@@ -45,6 +45,7 @@ pub struct Datapath {
     tasks: Receiver<Task>,
     watch: LinkWatch,
     watchdog: Watchdog,
+    continuity: Continuity,
     slots: Vec<ReceiveSlot>,
     out: Box<[u8]>,
     watched: Vec<LinkId>,
@@ -73,6 +74,7 @@ impl Datapath {
             tasks,
             watch,
             watchdog: Watchdog::new(),
+            continuity: Continuity::start(),
             slots: (0..SLOTS).map(|_| ReceiveSlot::with_buffer(vec![0; LARGE_BYTES].into())).collect(),
             out: vec![0; TRANSMIT_BYTES].into(),
             watched: Vec::new(),
@@ -92,6 +94,9 @@ impl Datapath {
         while !node.is_stopping() {
             let wait = if is_behind { Duration::ZERO } else { self.time_to_wait(node) };
             self.poller.wait(Some(wait), &mut ready)?;
+            if let Some(cause) = self.continuity.interruption() {
+                node.renew_sessions(cause);
+            }
             for source in &ready {
                 self.take_in(node, source)?;
             }
@@ -177,6 +182,7 @@ impl Datapath {
                 stride: info.segment_size,
             };
             node.engine.handle_datagrams(now, received);
+            node.refresh_entropy();
         }
         Ok(())
     }
@@ -186,6 +192,7 @@ impl Datapath {
         let now = self.clock.now();
         if node.engine.next_timeout(now).is_some_and(|due| due <= now) {
             node.engine.handle_timeout(now);
+            node.refresh_entropy();
         }
         let is_behind = self.transmit(node);
         let devices = &node.devices;

@@ -37,6 +37,8 @@ use crate::config;
 use crate::outcome::Failure;
 use control::{Sender, Server};
 use datapath::Datapath;
+use nix::sys::prctl;
+use nix::sys::resource::{Resource, setrlimit};
 use nix::sys::stat::{Mode, umask};
 use node::{Node, Parts};
 use state::Keeper;
@@ -44,6 +46,13 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 use weft_io::wait::{Waker, set_timer_slack};
+
+/// Asks the kernel to write no core file of this process and to let nobody but root look into it.
+fn keep_memory_private(log: Log) {
+    if let Err(why) = setrlimit(Resource::RLIMIT_CORE, 0, 0).and_then(|()| prctl::set_dumpable(false)) {
+        log.error(format_args!("memory stays readable for others of this user: {why}"));
+    }
+}
 
 /// Runs the node that `file` describes, until it is told to stop.
 ///
@@ -57,6 +66,7 @@ pub fn run(file: &Path, level: Level) -> Result<(), Failure> {
     let failed = |what: &'static str| move |why: io::Error| Failure::new(format!("{what}: {why}"));
 
     umask(Mode::S_IRWXG | Mode::S_IRWXO);
+    keep_memory_private(log);
     let signals = signals::block().map_err(failed("signals"))?;
     let waker = Arc::new(Waker::new().map_err(failed("waker"))?);
     let (sender, tasks) = Sender::channel(Arc::clone(&waker));

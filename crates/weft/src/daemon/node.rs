@@ -1,7 +1,7 @@
 //! The running node: the engine with everything that is not on a packet's way.
 
 use super::access;
-use super::clock::Clock;
+use super::clock::{self, Clock};
 use super::control::Task;
 use super::device;
 use super::devices::Devices;
@@ -175,6 +175,24 @@ impl Node {
             self.next_totals = now + totals::look_again_in(told, &totals);
             proxy.set_totals(totals.clone());
             *told = totals;
+        }
+    }
+
+    /// Gives the engine fresh entropy if a handshake has used some.
+    pub fn refresh_entropy(&mut self) {
+        if self.engine.wants_entropy() {
+            match entropy::seed() {
+                Ok(entropy) => self.engine.reseed(entropy),
+                Err(why) => self.log.error(format_args!("the kernel gave no random numbers: {why}")),
+            }
+        }
+    }
+
+    /// Begins all sessions anew, before anything is sent under a key of before.
+    pub fn renew_sessions(&mut self, cause: &'static str) {
+        match entropy::seed() {
+            Ok(entropy) => self.engine.renew_sessions(self.clock.now(), entropy, clock::unix_ns(), cause),
+            Err(why) => self.log.error(format_args!("the kernel gave no random numbers: {why}")),
         }
     }
 
@@ -592,6 +610,10 @@ fn engine(
         stamp_base,
         inner_mtu: device::fixed(&config.tun),
     };
-    let seed = entropy::seed().map_err(|why| Failure::new(format!("the kernel gave no random numbers: {why}")))?;
-    Engine::new(engine_config, now, seed).map_err(|why| Failure::new(why.to_string()))
+    let fresh = || entropy::seed().map_err(|why| Failure::new(format!("the kernel gave no random numbers: {why}")));
+    let seed = fresh()?;
+    let mut engine = Engine::new(engine_config, now, seed).map_err(|why| Failure::new(why.to_string()))?;
+    // A copy of the first seed may have stayed on the stack.
+    engine.reseed(fresh()?);
+    Ok(engine)
 }
