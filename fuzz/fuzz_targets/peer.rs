@@ -41,6 +41,7 @@ impl Node {
             members,
         };
         let peer = weft_engine::PeerConfig {
+            preshared_key: None,
             name: "liar".into(),
             public_key: peer.public_key(),
             endpoints: Vec::new(),

@@ -16,6 +16,7 @@ fn engine(signals: Option<Vec<SignalRule>>) -> Engine {
         identity: Identity::from_secret([1; 32]),
         cipher: Cipher::Aes256Gcm,
         peers: vec![PeerConfig {
+            preshared_key: None,
             name: "hub".into(),
             public_key: Identity::from_secret([2; 32]).public_key(),
             endpoints: Vec::new(),

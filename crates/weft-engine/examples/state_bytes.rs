@@ -76,6 +76,7 @@ fn resequencer() -> Resequencer<u32> {
 
 fn engine() -> Engine {
     let peer = |n: u16| PeerConfig {
+        preshared_key: None,
         name: format!("peer{n}"),
         public_key: identity(n).public_key(),
         endpoints: vec![SocketAddr::new(address(n).into(), 51_900)],

@@ -6,7 +6,7 @@ use core::net::{IpAddr, SocketAddr};
 use weft_core::control_loop::LoopConfig;
 use weft_core::queue;
 use weft_core::service::Service;
-use weft_session::{Cipher, Identity, PublicKey};
+use weft_session::{Cipher, Identity, PresharedKey, PublicKey};
 use weft_units::{Rate, VpnId};
 
 /// Everything a node needs to know.
@@ -47,6 +47,8 @@ pub struct PeerConfig {
     pub name: String,
     /// Its static key.
     pub public_key: PublicKey,
+    /// A secret shared with it beside the static keys, if there is one.
+    pub preshared_key: Option<PresharedKey>,
     /// Addresses to reach it at; empty for a peer that only calls in.
     pub endpoints: Vec<SocketAddr>,
     /// Ways to reach it over relays: the nodes between, the first of which is a peer.

@@ -69,7 +69,7 @@ impl Engine {
     pub fn new(config: EngineConfig, now: Instant, seed: [u8; 32]) -> Result<Engine, ConfigError> {
         check_vpns(&config.peers, &config.vpns)?;
         check_routes(&config.identity.public_key(), &config.peers)?;
-        let session_peers: Vec<SessionPeer> = config.peers.iter().map(|p| SessionPeer::from(p.public_key)).collect();
+        let session_peers: Vec<SessionPeer> = config.peers.iter().map(session_peer).collect();
         let mut sessions = Sessions::new(config.identity, &session_peers, config.cipher, seed, now)?;
         for (key, stamp) in &config.accepted_stamps {
             if let Some(peer) = sessions.peer_by_key(key)
@@ -163,6 +163,7 @@ impl Engine {
             }
             match peers.iter().find(|p| p.public_key == key) {
                 Some(config) => {
+                    self.sessions.set_preshared_key(id, config.preshared_key.clone());
                     let (config, rng) = (config.clone(), self.rng.clone());
                     self.with_peer(now, index, |p, cx| p.set_config(cx, config, &rng));
                 }
@@ -210,7 +211,7 @@ impl Engine {
 
     fn add_peer(&mut self, now: Instant, config: PeerConfig) -> Result<(), PeerError> {
         let key = config.public_key;
-        let id = self.sessions.add_peer(SessionPeer::from(key))?;
+        let id = self.sessions.add_peer(session_peer(&config))?;
         self.place_peer(now, id, config);
         if self.trust.revocations.has(&key) {
             self.sessions.bar_peer(id);
@@ -677,6 +678,11 @@ impl Engine {
             peer.on_send_error(now, transmit.link, transmit.destination, size, too_big);
         }
     }
+}
+
+/// What the sessions know of a configured peer.
+fn session_peer(config: &PeerConfig) -> SessionPeer {
+    SessionPeer { public_key: config.public_key, preshared_key: config.preshared_key.clone() }
 }
 
 /// The keys of a VPN's members.

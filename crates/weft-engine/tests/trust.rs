@@ -186,6 +186,7 @@ fn what_the_configuration_says_wins() {
 
 fn configured(node: usize, prefix: std::net::Ipv4Addr) -> PeerConfig {
     PeerConfig {
+        preshared_key: None,
         name: format!("n{node}"),
         public_key: key(node),
         endpoints: Vec::new(),

@@ -118,6 +118,13 @@ impl Sessions {
         Ok(id)
     }
 
+    /// The secret that handshakes with a peer use from now on beside the static keys; `None` for none.
+    pub fn set_preshared_key(&mut self, id: PeerId, preshared_key: Option<PresharedKey>) {
+        if let Some(peer) = self.peer_mut(id) {
+            peer.psk = preshared_key.unwrap_or_else(PresharedKey::none);
+        }
+    }
+
     /// Forgets a peer, its keys and its accepted stamp; the others keep their numbers. Whether there was one.
     pub fn remove_peer(&mut self, id: PeerId) -> bool {
         let Some(peer) = self.peers.get_mut(usize::from(id.0)).and_then(Option::take) else { return false };

@@ -168,6 +168,7 @@ fn config(node: usize) -> EngineConfig {
         let is_far = !LINKS.iter().any(|link| joins(link, other));
         let direct = LINKS.iter().enumerate().filter(|(_, link)| joins(link, other));
         PeerConfig {
+            preshared_key: None,
             name: format!("n{other}"),
             public_key: key(other),
             endpoints: direct.map(|(link, _)| outer(link, other)).collect(),

@@ -46,6 +46,16 @@ Examples:
         #[arg(long, value_name = "FILE")]
         out: Option<PathBuf>,
     },
+    /// Make a secret for two nodes to share (`[[peer]] preshared-key`), against recorded traffic and quantum computers
+    #[command(after_help = "\
+Examples:
+  weft genpsk --out /etc/weft/hub.psk       the secret goes to a new file, mode 0600; the peer needs the same file
+  weft genpsk                               the secret goes to standard output")]
+    Genpsk {
+        /// File for the secret; it must not exist yet
+        #[arg(long, value_name = "FILE")]
+        out: Option<PathBuf>,
+    },
     /// Print the public key of a private key file
     Pubkey {
         /// File of the private key

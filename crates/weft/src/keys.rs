@@ -8,7 +8,7 @@ use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use weft_engine::{SIGNAL_KEY_LEN, SignalKey};
-use weft_session::{Certificate, Identity, Revocation, RootKey};
+use weft_session::{Certificate, Identity, PresharedKey, Revocation, RootKey};
 
 /// No key file is longer, in bytes.
 const MAX_BYTES: u64 = 256;
@@ -78,6 +78,14 @@ fn read(path: &Path) -> Result<String, KeyError> {
     let mut text = String::new();
     file.take(MAX_BYTES).read_to_string(&mut text).map_err(io)?;
     Ok(text)
+}
+
+/// Reads a secret shared with a peer.
+///
+/// # Errors
+/// As [`load`].
+pub fn load_preshared(path: &Path) -> Result<PresharedKey, KeyError> {
+    read(path)?.trim().parse().map_err(|_| KeyError::Malformed(path.to_owned()))
 }
 
 /// Reads a network's root key from a file that only its owner may read.

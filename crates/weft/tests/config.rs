@@ -524,3 +524,25 @@ fn proxies_that_contradict_themselves_are_refused() {
         &["`side` cannot be `left`; it is one of both, ingress, egress"],
     );
 }
+
+#[test]
+fn secrets_shared_with_peers_are_made_read_and_kept_private() {
+    let dir = Dir::new();
+    dir.key("weft.key");
+    let text = with_peer("").replace("name = \"hub\"\n", "name = \"hub\"\npreshared-key = \"hub.psk\"\n");
+    let (status, message) = check_in(&dir, &text);
+    assert_eq!(status, 1);
+    assert!(message.contains("weft.toml:9:17: error") && message.contains("weft genpsk --out"), "{message}");
+
+    let file = dir.path("hub.psk");
+    assert_eq!(weft(&["genpsk", "--out", file.to_str().unwrap()]).status.code(), Some(0));
+    assert_eq!(mode(&file), 0o600);
+    assert_eq!(check_in(&dir, &text).0, 0);
+    assert_eq!(weft(&["genpsk", "--out", file.to_str().unwrap()]).status.code(), Some(1), "it is never overwritten");
+    let [a, b] = [(), ()].map(|()| stdout(&weft(&["genpsk"])));
+    assert!(a != b && a.trim().len() == 44, "{a} {b}");
+
+    chmod(&file, 0o644);
+    let (status, message) = check_in(&dir, &text);
+    assert!(status == 1 && message.contains("can be read by others (mode 0644)"), "{message}");
+}

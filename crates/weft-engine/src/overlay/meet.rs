@@ -169,6 +169,7 @@ impl Engine {
         let id = self.sessions.add_peer(key.into()).map_err(|_| Unmet::TooMany)?;
         self.trust.restore_stamp(&mut self.sessions, id, &key);
         let config = PeerConfig {
+            preshared_key: None,
             name: name_of(&contact.id()),
             public_key: key,
             endpoints: contact.endpoints.clone(),

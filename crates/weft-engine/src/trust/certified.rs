@@ -53,6 +53,7 @@ fn prefixes(claims: &Claims) -> impl Iterator<Item = Prefix> {
 impl Trust {
     fn peer_config(&self, claims: &Claims) -> Option<PeerConfig> {
         Some(PeerConfig {
+            preshared_key: None,
             name: claims.name.clone(),
             public_key: claims.public_key,
             endpoints: Vec::new(),

@@ -139,7 +139,7 @@ impl Cloud {
         let Contact { public_key, endpoints } = contact(other);
         let prefixes = vec![Prefix { address: inner(other).into(), length: 32 }];
         let (name, routes, policy) = (format!("n{other}"), Vec::new(), Policy::default());
-        let peer = PeerConfig { name, public_key, endpoints, routes, prefixes, policy };
+        let peer = PeerConfig { preshared_key: None, name, public_key, endpoints, routes, prefixes, policy };
         let engine = &mut self.nodes[node].engine;
         engine.reconfigure(self.now, vec![peer], Vec::new(), Vec::new(), None).unwrap();
     }

@@ -110,6 +110,7 @@ pub fn config(node: usize, knows: &Knows, wires: &[Wire], policy: &Policy) -> En
         let joins = |wire: &Wire| wire.ends == (node, other) || wire.ends == (other, node);
         let direct = (0..wires.len()).filter(|w| is_direct && joins(&wires[*w]));
         PeerConfig {
+            preshared_key: None,
             name: format!("n{other}"),
             public_key: key(other),
             endpoints: direct.map(|w| SocketAddr::new(address(w, other), PORT)).collect(),

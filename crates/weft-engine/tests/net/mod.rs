@@ -148,6 +148,7 @@ pub fn config(node: usize, links: usize, policy: &Policy, stamp_base: u64) -> En
         identity: identity(node),
         cipher: Cipher::Aes256Gcm,
         peers: vec![PeerConfig {
+            preshared_key: None,
             name: ["home", "hub"][1 - node].into(),
             public_key: identity(1 - node).public_key(),
             endpoints,

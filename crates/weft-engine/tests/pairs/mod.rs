@@ -122,6 +122,7 @@ impl Draw {
             identity: identity(node),
             cipher: Cipher::Aes256Gcm,
             peers: vec![PeerConfig {
+                preshared_key: None,
                 name: "peer".into(),
                 public_key: identity(1 - node).public_key(),
                 endpoints: there.into_iter().map(|address| SocketAddr::new(address, PORT)).collect(),

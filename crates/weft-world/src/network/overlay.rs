@@ -65,6 +65,7 @@ impl<'a> Engines<'a> {
         let tunnels = self.network.overlay.tunnels_of(self.used).filter(|tunnel| tunnel.ends == [node, peer]);
         let routes = tunnels.flat_map(|tunnel| &tunnel.routes);
         PeerConfig {
+            preshared_key: None,
             name: self.network.nodes[peer].clone(),
             public_key: self.key(peer),
             endpoints: addresses.into_iter().map(|address| SocketAddr::new(address.into(), PORT)).collect(),

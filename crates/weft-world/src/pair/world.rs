@@ -215,6 +215,7 @@ fn engine_pair(
             .filter_map(|link| Some(SocketAddr::new(link.reaches.first()?.0.into(), port)))
             .collect();
         let peer = PeerConfig {
+            preshared_key: None,
             name: if there == HOME { "home" } else { "hub" }.into(),
             public_key: identities[there.index()].public_key(),
             endpoints,

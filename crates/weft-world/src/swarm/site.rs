@@ -199,6 +199,7 @@ impl Site {
             _ => None,
         });
         let peers = peers.map(|(peer, endpoints)| PeerConfig {
+            preshared_key: None,
             name: peer.to_string(),
             public_key: identity(peer).public_key(),
             endpoints,

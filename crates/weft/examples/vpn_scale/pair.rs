@@ -236,6 +236,7 @@ impl Pair {
 
 fn engine(node: usize, now: Instant, vpns: Vec<VpnConfig>) -> Engine {
     let peer = PeerConfig {
+        preshared_key: None,
         name: "other".to_owned(),
         public_key: identity(1 - node).public_key(),
         endpoints: if node == 0 { vec![SocketAddr::new(address(1), PORT)] } else { Vec::new() },

@@ -1,4 +1,4 @@
-//! `weft keygen` and `weft pubkey`.
+//! `weft keygen`, `weft genpsk` and `weft pubkey`.
 
 use crate::outcome::{Failure, Outcome};
 use crate::{entropy, keys};
@@ -18,6 +18,18 @@ pub fn keygen(out: Option<&Path>) -> Result<Outcome, Failure> {
             eprintln!("public key: {}", identity.public_key());
             println!("{}", identity.secret_to_base64());
         }
+    }
+    Ok(Outcome::Well)
+}
+
+/// Makes a secret for two nodes to share.
+pub fn genpsk(out: Option<&Path>) -> Result<Outcome, Failure> {
+    let secret = entropy::seed().map_err(|why| Failure::new(format!("the kernel gave no random numbers: {why}")))?;
+    // Any 32 secret bytes are written as a private key is.
+    let text = Identity::from_secret(secret).secret_to_base64();
+    match out {
+        Some(path) => keys::store(&text, path).map_err(|why| Failure::new(why.to_string()))?,
+        None => println!("{text}"),
     }
     Ok(Outcome::Well)
 }

@@ -32,6 +32,7 @@ use std::path::Path;
 pub fn run(cli: Cli) -> Result<Outcome, Failure> {
     match cli.command {
         Command::Keygen { out } => keys::keygen(out.as_deref()),
+        Command::Genpsk { out } => keys::genpsk(out.as_deref()),
         Command::Pubkey { file } => keys::pubkey(&file),
         Command::Ca(command) => ca::ca(command),
         Command::Access(command) => access::access(command),

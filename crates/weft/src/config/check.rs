@@ -29,6 +29,18 @@ fn key(config: &Config, report: &Report) -> Option<Identity> {
     keys::load(&at.value).map_err(|why| report.error(at.span.clone(), why.to_string(), None)).ok()
 }
 
+/// Reads the secrets shared with peers.
+pub fn preshared_keys(config: &mut Config, report: &Report) {
+    for peer in &mut config.peers {
+        let Some(file) = &peer.preshared_key_file else { continue };
+        let help = "make one with `weft genpsk --out FILE`, and give the same file to the peer by a safe way";
+        match keys::load_preshared(&file.value) {
+            Ok(key) => peer.preshared_key = Some(key),
+            Err(why) => report.error(file.span.clone(), why.to_string(), Some(help.to_owned())),
+        }
+    }
+}
+
 fn links(config: &Config, report: &Report) {
     for only in &config.links.only {
         if let Some(ignore) = config.links.ignore.iter().find(|ignore| matches(&ignore.value, &only.value)) {

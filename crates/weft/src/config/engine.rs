@@ -11,6 +11,7 @@ impl Config {
         let peer = |peer: &super::Peer| PeerConfig {
             name: peer.name.value.clone(),
             public_key: peer.public_key.value,
+            preshared_key: peer.preshared_key.clone(),
             endpoints: peer.endpoints.clone(),
             routes: peer.via.iter().filter_map(|route| route.value.keys(&self.peers)).collect(),
             prefixes: values(&peer.prefixes),

@@ -38,7 +38,7 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 use weft_engine::{Policy, Prefix};
-use weft_session::{Certificate, Cipher, Identity, PublicKey};
+use weft_session::{Certificate, Cipher, Identity, PresharedKey, PublicKey};
 use weft_units::Rate;
 
 names!(Cipher { Aes256Gcm = "aes-256-gcm", ChaCha20Poly1305 = "chacha20-poly1305" });
@@ -130,6 +130,10 @@ pub struct Peer {
     pub name: At<String>,
     /// Its static public key.
     pub public_key: At<PublicKey>,
+    /// File of the secret shared with it beside the static keys.
+    pub preshared_key_file: Option<At<PathBuf>>,
+    /// That secret, once the file was read.
+    pub preshared_key: Option<PresharedKey>,
     /// Where it can be reached; empty: it reaches us.
     pub endpoints: Vec<SocketAddr>,
     /// Ways to it over relays.
@@ -205,6 +209,7 @@ pub fn load(file: &Path) -> Result<Loaded, String> {
     }
     if let Some(config) = &mut config {
         check_signal::check(config, &report);
+        check::preshared_keys(config, &report);
     }
     match (config, identity) {
         (Some(config), Some(identity)) if report.count(Severity::Error) == 0 => {

@@ -53,7 +53,7 @@ pub fn parse(report: &Report, directory: &Path) -> Option<Config> {
         base = policy::read(section, &base, &mut weighted_links, report);
     }
     let peers = root.sections("peer", "[[peer]]").into_iter();
-    let peers = peers.filter_map(|section| peer(section, &base, &mut weighted_links, report)).collect();
+    let peers = peers.filter_map(|section| peer(section, &base, &mut weighted_links, directory, report)).collect();
     let vpns = root.sections("vpn", "[[vpn]]").into_iter().filter_map(vpn::read).collect();
     let mut proxies = root.section("proxies", "[proxies]").map(proxy::read_all).unwrap_or_default();
     proxies.each = root.sections("proxy", "[[proxy]]").into_iter().map(proxy::read).collect();
@@ -150,10 +150,13 @@ fn peer(
     mut section: Section<'_, '_>,
     base: &Policy,
     weighted_links: &mut Vec<At<String>>,
+    directory: &Path,
     report: &Report,
 ) -> Option<Peer> {
     let name = section.parsed("name", "\"hub\"", peer_name);
     let public_key = section.parsed("public-key", "what `weft pubkey` prints there", public_key);
+    let preshared_key_file =
+        section.parsed("preshared-key", "\"hub.psk\"", |text| Ok::<_, Infallible>(directory.join(text)));
     let endpoints = section.list("endpoints", "[\"192.0.2.1:51900\"]", endpoint).unwrap_or_default();
     let via = section.list("via", "[\"hub\"], or over two [\"hub > far\"]", route::parse).unwrap_or_default();
     let prefixes = section.list("prefixes", "[\"10.9.0.2/32\"]", prefix::parse).unwrap_or_default();
@@ -168,7 +171,8 @@ fn peer(
     }
     section.finish();
     let endpoints = endpoints.into_iter().map(|at| at.value).collect();
-    Some(Peer { name: name?, public_key: public_key?, endpoints, via, prefixes, policy })
+    let (name, public_key) = (name?, public_key?);
+    Some(Peer { name, public_key, preshared_key_file, preshared_key: None, endpoints, via, prefixes, policy })
 }
 
 pub(super) fn public_key(text: &str) -> Result<PublicKey, &'static str> {
