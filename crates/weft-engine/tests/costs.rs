@@ -310,15 +310,21 @@ const CONTROL: &[Kind] = &[
             full(d, |_, at| Frame::Chirp(Chirp { train, index: (at % 63) as u8, of: 64, sent_us: at }))
         },
     },
-    Kind { name: "control, noise", make: |d| (PacketType::Control, d.bytes(ROOM)) },
+    Kind { name: "control, noise", make: |d| (PacketType::Control, without_goodbye(d.bytes(ROOM))) },
     Kind {
         name: "control, small numbers",
         make: |d| {
             let small = |byte: u8| if byte < 180 { byte % 16 } else { byte };
-            (PacketType::Control, d.bytes(ROOM).into_iter().map(small).collect())
+            (PacketType::Control, without_goodbye(d.bytes(ROOM).into_iter().map(small).collect()))
         },
     },
 ];
+
+/// A goodbye ends the session, once, and what was learnt under it. Its type is 7.
+fn without_goodbye(mut bytes: Vec<u8>) -> Vec<u8> {
+    bytes.iter_mut().filter(|byte| **byte == 7).for_each(|byte| *byte = 0);
+    bytes
+}
 
 fn random_ranges(d: &mut Draw, _: u64) -> Vec<(u64, u64)> {
     let mut last = d.rng.below(d.largest + 1);

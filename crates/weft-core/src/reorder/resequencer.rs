@@ -93,10 +93,8 @@ pub struct Resequencer<T> {
     limits: ResequencerLimits,
     hold: Duration,
     flows: Flows<Flow<T>>,
-    /// Flows that have a hole.
-    waiting: Vec<u32>,
-    /// No hole at a front is older.
-    oldest_hole: Instant,
+    /// Flows that have a hole at the front, and since when: a heap with the oldest hole first.
+    waiting: Vec<(Instant, u32)>,
     /// Rings not in use, by size, so that in steady state none is allocated and a flow with a short hole takes no long ring.
     // Boxes, so that a ring goes to a flow and comes back as it is.
     #[expect(clippy::vec_box)]
@@ -115,7 +113,6 @@ impl<T> Resequencer<T> {
             hold,
             flows: Flows::new(),
             waiting: Vec::new(),
-            oldest_hole: Instant::FAR_FUTURE,
             spare: (0..RING_SIZES).map(|_| Vec::new()).collect(),
             pages: Pages::new(),
             ring_entries: 0,
@@ -182,25 +179,21 @@ impl<T> Resequencer<T> {
 
     /// Releases what waited long enough.
     pub fn expire(&mut self, now: Instant, out: &mut impl FnMut(FlowId, FlowSeq, T)) {
-        if self.next_deadline().is_none_or(|deadline| deadline > now) {
-            return;
+        while let Some(&(since, place)) = self.waiting.first()
+            && since + self.hold <= now
+        {
+            self.give_up_hole(place, out);
         }
-        for at in (0..self.waiting.len()).rev() {
-            self.release_due(now, self.waiting[at], out);
-        }
-        let (flows, waiting) = (&mut self.flows, &self.waiting);
-        let since = waiting.iter().filter_map(|&place| flows.state(place).hole_since());
-        self.oldest_hole = since.min().unwrap_or(Instant::FAR_FUTURE);
     }
 
-    /// When [`Resequencer::expire`] has something to do, at the earliest.
+    /// When [`Resequencer::expire`] has something to do.
     pub fn next_deadline(&self) -> Option<Instant> {
-        if self.waiting.is_empty() { None } else { Some(self.oldest_hole + self.hold) }
+        self.waiting.first().map(|(since, _)| *since + self.hold)
     }
 
     /// Forgets everything: the peer started anew. What was held goes to `dropped`.
     pub fn reset(&mut self, dropped: &mut impl FnMut(T)) {
-        while let Some(&place) = self.waiting.last() {
+        while let Some(&(_, place)) = self.waiting.last() {
             self.give_up_hole(place, &mut |_, _, item| dropped(item));
         }
         self.flows.clear();
@@ -382,7 +375,12 @@ impl<T> Resequencer<T> {
         ring.mark(from, count, false);
         let end = from.plus(count as i32);
         while ring.units() > 0 && state.history.next() != end {
+            let next = state.history.next();
+            state.history.pass(ring.without_page(next, end.distance_from(next) as u32), false);
             let seq = state.history.next();
+            if seq == end {
+                break;
+            }
             let unit = ring.take(&mut self.pages, seq);
             state.history.pass_one(unit.is_some());
             if let Some(item) = unit {
@@ -390,35 +388,61 @@ impl<T> Resequencer<T> {
                 out(flow, seq, item);
             }
         }
-        state.history.pass(state.ahead(end) as u32, false);
+        let skipped = end.distance_from(state.history.next());
+        state.history.pass(skipped as u32, false);
         state.note_passed(count);
     }
 
     /// Books whether the flow waits: a flow in order needs no ring.
     fn settle(&mut self, place: u32) {
         let state = self.flows.state(place);
-        if let Some(since) = state.hole_since() {
-            self.oldest_hole = self.oldest_hole.min(since);
-            if state.waiting_at == NIL {
-                state.waiting_at = self.waiting.len() as u32;
-                self.waiting.push(place);
+        let at = state.waiting_at as usize;
+        match state.hole_since() {
+            Some(since) if state.waiting_at == NIL => {
+                self.waiting.push((since, place));
+                self.place_waiting(self.waiting.len() - 1);
             }
-            return;
-        }
-        let ring = state.ring.take();
-        let at = core::mem::replace(&mut state.waiting_at, NIL);
-        if let Some(ring) = ring {
-            self.put_by(ring);
-        }
-        if at != NIL {
-            self.waiting.swap_remove(at as usize);
-            if let Some(&moved) = self.waiting.get(at as usize) {
-                self.flows.state(moved).waiting_at = at;
+            Some(since) => {
+                if let Some(waits) = self.waiting.get_mut(at) {
+                    waits.0 = since;
+                    self.place_waiting(at);
+                }
+            }
+            None => {
+                state.waiting_at = NIL;
+                if let Some(ring) = state.ring.take() {
+                    self.put_by(ring);
+                }
+                if at < self.waiting.len() {
+                    self.waiting.swap_remove(at);
+                    self.place_waiting(at);
+                }
             }
         }
-        if self.waiting.is_empty() {
-            self.oldest_hole = Instant::FAR_FUTURE;
+    }
+
+    /// Moves what is at `at` of the heap of waiting flows to its place.
+    fn place_waiting(&mut self, mut at: usize) {
+        let Some(&this) = self.waiting.get(at) else { return };
+        while at > 0 && this < self.waiting[(at - 1) / 2] {
+            self.put_waiting(at, self.waiting[(at - 1) / 2]);
+            at = (at - 1) / 2;
         }
+        loop {
+            let children = (2 * at + 1..2 * at + 3).filter(|child| *child < self.waiting.len());
+            let Some(child) = children.min_by_key(|child| self.waiting[*child]) else { break };
+            if this <= self.waiting[child] {
+                break;
+            }
+            self.put_waiting(at, self.waiting[child]);
+            at = child;
+        }
+        self.put_waiting(at, this);
+    }
+
+    fn put_waiting(&mut self, at: usize, waits: (Instant, u32)) {
+        self.waiting[at] = waits;
+        self.flows.state(waits.1).waiting_at = at as u32;
     }
 }
 

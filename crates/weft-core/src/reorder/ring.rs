@@ -100,6 +100,19 @@ impl<T> Ring<T> {
         Some(unit)
     }
 
+    /// How many numbers from `seq` on, at most `most`, lie in places without a page, so that none of them has a unit.
+    pub fn without_page(&self, seq: FlowSeq, most: u32) -> u32 {
+        let mut count = 0;
+        while count < most {
+            let (page, at) = self.place(seq.plus(count as i32));
+            if self.pages.get(page).is_some_and(Option::is_some) {
+                break;
+            }
+            count += PAGE - at as u32;
+        }
+        count.min(most)
+    }
+
     /// Notes that `count` numbers from `seq` on are known, or forgets them. They are at most the capacity.
     pub fn mark(&mut self, seq: FlowSeq, count: u32, is_known: bool) {
         let at = self.at(seq);
@@ -144,13 +157,16 @@ impl<T> Ring<T> {
             let known_from = done + unknown;
             let known = old.run(from.plus(known_from as i32), count - known_from, true);
             self.mark(from.plus(known_from as i32), known, true);
-            for seq in (known_from..known_from + known).map(|n| from.plus(n as i32)) {
+            done = known_from + known;
+            let mut at = known_from;
+            while at < done {
+                let seq = from.plus(at as i32);
                 if let Some(unit) = old.take(pages, seq) {
                     // The place is free: the ring was empty.
                     let _ = self.insert(pages, seq, unit);
                 }
+                at += 1 + old.without_page(seq.plus(1), done - at - 1);
             }
-            done = known_from + known;
         }
         old.mark(from, count, false);
         core::mem::swap(&mut self.opened, &mut old.opened);
