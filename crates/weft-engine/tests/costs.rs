@@ -25,13 +25,13 @@ use weft_wire::train::Chirp;
 
 /// Bytes of plaintext that a datagram of 1,500 bytes has room for.
 const ROOM: usize = 1_440;
-const DATAGRAMS: usize = 1_000;
+const DATAGRAMS: usize = 700;
 const RUNS: usize = 3;
 /// Flows among which the adversary changes.
 const FLOWS: u64 = 2_048;
 const RED: VpnId = VpnId(7);
-/// The 99.9th percentile of a kind must be below this many turns of the calibration loop (one takes about 2 µs), save for kinds whose work was
-/// earned. It is generous: the costs that led to this test were several thousand turns.
+/// Maximum 99.9th percentile of a kind, in turns of the calibration loop. A turn takes about 2 µs. The bound is generous: the costs that led to
+/// this test were several thousand turns.
 const MOST_TURNS: f64 = 50.0;
 
 /// What a kind of datagram draws from.
