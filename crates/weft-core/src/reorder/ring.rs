@@ -25,7 +25,6 @@ pub struct Page<T> {
 #[derive(Debug)]
 pub struct Pages<T> {
     // Boxes, so that a page goes to a ring and comes back as it is.
-    #[expect(clippy::vec_box)]
     spare: Vec<Box<Page<T>>>,
 }
 
