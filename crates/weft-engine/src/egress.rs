@@ -1,5 +1,6 @@
 //! Arrived units, joined again into packets and super-packets for the TUN device.
 
+use alloc::boxed::Box;
 use alloc::vec::Vec;
 use hashbrown::HashMap;
 use weft_core::flow::hash::SeededState;
@@ -45,7 +46,8 @@ struct Head {
     seq: FlowSeq,
     len: usize,
     /// The head's packet: its header, and as many payload bytes as its length says.
-    packet: [u8; HEAD_ROOM],
+    /// In a place of its own, so that the table of heads can grow without moving them.
+    packet: Box<[u8; HEAD_ROOM]>,
 }
 
 /// The heads of a peer's flows.
@@ -68,7 +70,7 @@ impl Heads {
         if self.by_flow.len() >= MAX_HEADS && !self.by_flow.contains_key(&flow) {
             self.by_flow.clear();
         }
-        let head = self.by_flow.entry(flow).or_insert(Head { vpn, seq, len, packet: [0; HEAD_ROOM] });
+        let head = self.by_flow.entry(flow).or_insert_with(|| Head { vpn, seq, len, packet: Box::new([0; HEAD_ROOM]) });
         (head.vpn, head.seq, head.len) = (vpn, seq, len);
         let header = len.min(MAX_HEADER_LEN);
         head.packet[..header].copy_from_slice(&packet[..header]);

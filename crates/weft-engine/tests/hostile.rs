@@ -3,14 +3,15 @@
 
 mod net;
 
+use net::liar::Liar;
 use net::{PORT, Seen, World, address, config, direction, inner, udp};
 use std::collections::BTreeSet;
 use std::net::{Ipv4Addr, SocketAddr};
 use weft_engine::{Event, PathState, Policy};
-use weft_session::{Cipher, Identity, Outcome, PeerConfig, Sessions};
-use weft_units::{Duration, Instant, LinkId, PathId, PeerId, Rng};
-use weft_wire::frame::{Frame, FrameWriter};
-use weft_wire::hop::{HOP_HEADER_LEN, PacketType, TAG_LEN};
+use weft_session::Identity;
+use weft_units::{Duration, Instant, LinkId, Rng};
+use weft_wire::frame::Frame;
+use weft_wire::hop::PacketType;
 
 const VOICE: u16 = 4000;
 
@@ -290,55 +291,6 @@ fn a_black_hole_for_long_packets_is_survived() {
     assert!(arrived[5..].iter().all(|n| *n >= 195), "{arrived:?}\n{}", net::story(&world));
     assert_eq!(world.nodes[0].inner_mtu(), 1340, "{}", net::story(&world));
     assert!(world.events.iter().any(|(n, _, e)| *n == 0 && *e == Event::InnerMtu(1340)));
-}
-
-/// An authentic peer that says whatever it likes.
-struct Liar {
-    world: World,
-    sessions: Sessions,
-}
-
-const LIAR_PORT: u16 = 40_000;
-const HUB: PeerId = PeerId(0);
-
-impl Liar {
-    fn new(seed: u8) -> Liar {
-        let links = [direction(100, 1, 0.0)];
-        let mut configs = [0, 1].map(|n| config(n, 1, &Policy::default(), 1));
-        // The engine in the liar's place stays out of it.
-        configs[0].identity = Identity::from_secret([99; 32]);
-        configs[0].peers.clear();
-        let mut world = World::with(&links, configs);
-        let [me, hub] = [1, 2].map(|n| Identity::from_secret([n; 32]));
-        let hub = PeerConfig::from(hub.public_key());
-        let mut sessions = Sessions::new(me, &[hub], Cipher::Aes256Gcm, [seed; 32], world.now).unwrap();
-        let mut out = [0; 512];
-        let len = sessions.initiate(world.now, HUB, 1 + u64::from(seed), &mut out).unwrap();
-        let source = SocketAddr::new(address(0, 0), LIAR_PORT);
-        world.inject(1, 0, source, &out[..len]);
-        world.run_for(ms(10));
-        let reply = world.astray[1].pop().expect("an answer to a true initiation");
-        let outcome = sessions.handle(world.now, &reply, &[], false, &mut out).unwrap();
-        assert!(matches!(outcome, Outcome::Established { .. }));
-        Liar { world, sessions }
-    }
-
-    fn say(&mut self, path: u8, packet_type: PacketType, plaintext: &[u8]) {
-        let mut datagram = vec![0; HOP_HEADER_LEN];
-        datagram.extend(plaintext);
-        datagram.resize(datagram.len() + TAG_LEN, 0);
-        self.sessions.seal(HUB, PathId(path), packet_type, &mut datagram).unwrap();
-        self.world.inject(1, 0, SocketAddr::new(address(0, 0), LIAR_PORT), &datagram);
-        self.world.run_for(Duration::from_micros(100));
-    }
-
-    fn frames(&mut self, path: u8, frames: &[Frame<'_>]) {
-        let mut room = [0; 1200];
-        let mut writer = FrameWriter::new(&mut room);
-        frames.iter().for_each(|frame| writer.write(frame).unwrap());
-        let len = writer.len();
-        self.say(path, PacketType::Control, &room[..len]);
-    }
 }
 
 #[test]

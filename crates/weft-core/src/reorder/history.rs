@@ -36,10 +36,14 @@ impl History {
 
     /// Moves on by `count` numbers, below 2^23.
     pub fn pass(&mut self, count: u32, delivered: bool) {
-        let unmarked = count.saturating_sub(SPAN);
-        self.next = self.next.plus(unmarked as i32);
-        for _ in unmarked..count {
-            self.pass_one(delivered);
+        self.next = self.next.plus(count as i32);
+        let mut left = count.min(SPAN);
+        let mut at = self.next.plus(-(left as i32)).get() % SPAN;
+        while left > 0 {
+            let (word, mask, taken) = word_of(at, left);
+            let bits = &mut self.bits[word];
+            *bits = if delivered { *bits | mask } else { *bits & !mask };
+            (at, left) = ((at + taken) % SPAN, left - taken);
         }
     }
 
@@ -65,9 +69,29 @@ impl History {
     }
 }
 
+/// Returns the word of a row of bits that holds bit `at`, the mask of up to `count` bits of that word from `at` on, and how many they are.
+pub fn word_of(at: u32, count: u32) -> (usize, u64, u32) {
+    let taken = count.min(64 - at % 64);
+    ((at / 64) as usize, u64::MAX >> (64 - taken) << (at % 64), taken)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_range_is_passed_as_its_numbers_are() {
+        for count in [1, 2, 63, 64, 65, 200, 1_000, 1_023, 1_024, 1_025, 3_000] {
+            for delivered in [false, true] {
+                let mut one = History::starting_at(FlowSeq::new(0x00ff_fff0));
+                one.pass_one(true);
+                let mut range = one.clone();
+                range.pass(count, delivered);
+                (0..count).for_each(|_| one.pass_one(delivered));
+                assert_eq!((range.bits, range.next), (one.bits, one.next), "{count} numbers");
+            }
+        }
+    }
 
     #[test]
     fn remembers_a_span_and_not_more() {

@@ -6,12 +6,13 @@
 use super::Inserted;
 use super::flows::Flows;
 use super::history::History;
-use super::ring::{Entry, Ring};
+use super::ring::{PAGE, Pages, Ring};
+use alloc::boxed::Box;
 use alloc::vec::Vec;
 use weft_units::planted::{self, Fault};
 use weft_units::{Duration, FlowId, FlowSeq, Instant};
 
-const LEAST_RING: u32 = 16;
+const LEAST_RING: u32 = PAGE;
 /// Sizes of rings: 16, 32 … 2³¹ entries.
 const RING_SIZES: usize = 28;
 const NIL: u32 = u32::MAX;
@@ -39,7 +40,8 @@ struct Flow<T> {
     span: u32,
     /// Position in the list of waiting flows.
     waiting_at: u32,
-    ring: Ring<T>,
+    /// Where there is a hole.
+    ring: Option<Box<Ring<T>>>,
 }
 
 impl<T> Flow<T> {
@@ -48,21 +50,40 @@ impl<T> Flow<T> {
         seq.distance_from(self.history.next())
     }
 
-    fn front(&self) -> Option<&Entry<T>> {
-        if self.span == 0 { None } else { self.ring.get(self.history.next()) }
+    /// Numbers that the ring has room for.
+    fn capacity(&self) -> u32 {
+        self.ring.as_ref().map_or(0, |ring| ring.capacity())
+    }
+
+    /// How many numbers are missing at the front.
+    fn missing(&self) -> u32 {
+        self.ring.as_ref().map_or(0, |ring| ring.run(self.history.next(), self.span, false))
     }
 
     /// When the hole at the front was found.
     fn hole_since(&self) -> Option<Instant> {
-        match self.front() {
-            Some(Entry::Hole(since)) => Some(*since),
-            _ => None,
-        }
+        let ring = self.ring.as_ref()?;
+        let is_hole = self.span > 0 && ring.run(self.history.next(), 1, false) == 1;
+        if is_hole { ring.missing_since() } else { None }
     }
 
-    fn pass_front(&mut self, delivered: bool) {
-        self.history.pass_one(delivered);
-        self.span = self.span.saturating_sub(1);
+    /// Goes on past `count` numbers without a unit.
+    fn pass(&mut self, count: u32) {
+        self.history.pass(count, false);
+        self.note_passed(count);
+    }
+
+    /// Goes on past one number whose unit is delivered.
+    fn pass_delivered(&mut self) {
+        self.history.pass_one(true);
+        self.note_passed(1);
+    }
+
+    fn note_passed(&mut self, count: u32) {
+        self.span = self.span.saturating_sub(count);
+        if let Some(ring) = &mut self.ring {
+            ring.pass(self.history.next());
+        }
     }
 }
 
@@ -72,12 +93,13 @@ pub struct Resequencer<T> {
     limits: ResequencerLimits,
     hold: Duration,
     flows: Flows<Flow<T>>,
-    /// Flows that have a hole.
-    waiting: Vec<u32>,
-    /// No hole at a front is older.
-    oldest_hole: Instant,
+    /// Flows that have a hole at the front, and since when: a heap with the oldest hole first.
+    waiting: Vec<(Instant, u32)>,
     /// Rings not in use, by size, so that in steady state none is allocated and a flow with a short hole takes no long ring.
-    spare: Vec<Vec<Ring<T>>>,
+    // Boxes, so that a ring goes to a flow and comes back as it is.
+    #[expect(clippy::vec_box)]
+    spare: Vec<Vec<Box<Ring<T>>>>,
+    pages: Pages<T>,
     /// Capacity of all rings, the spare ones included.
     ring_entries: u32,
     held: usize,
@@ -91,8 +113,8 @@ impl<T> Resequencer<T> {
             hold,
             flows: Flows::new(),
             waiting: Vec::new(),
-            oldest_hole: Instant::FAR_FUTURE,
             spare: (0..RING_SIZES).map(|_| Vec::new()).collect(),
+            pages: Pages::new(),
             ring_entries: 0,
             held: 0,
         }
@@ -150,34 +172,28 @@ impl<T> Resequencer<T> {
         if planted::is(Fault::SkipForgotten) {
             return;
         }
-        for seq in (0..count.min(self.limits.per_flow)).map(|n| seq.plus(n as i32)) {
-            self.skip_one(now, place, seq, out);
-        }
+        self.skip_range(now, place, seq, count.min(self.limits.per_flow), out);
         self.settle(place);
         self.release_due(now, place, out);
     }
 
     /// Releases what waited long enough.
     pub fn expire(&mut self, now: Instant, out: &mut impl FnMut(FlowId, FlowSeq, T)) {
-        if self.next_deadline().is_none_or(|deadline| deadline > now) {
-            return;
+        while let Some(&(since, place)) = self.waiting.first()
+            && since + self.hold <= now
+        {
+            self.give_up_hole(place, out);
         }
-        for at in (0..self.waiting.len()).rev() {
-            self.release_due(now, self.waiting[at], out);
-        }
-        let (flows, waiting) = (&mut self.flows, &self.waiting);
-        let since = waiting.iter().filter_map(|&place| flows.state(place).hole_since());
-        self.oldest_hole = since.min().unwrap_or(Instant::FAR_FUTURE);
     }
 
-    /// When [`Resequencer::expire`] has something to do, at the earliest.
+    /// When [`Resequencer::expire`] has something to do.
     pub fn next_deadline(&self) -> Option<Instant> {
-        if self.waiting.is_empty() { None } else { Some(self.oldest_hole + self.hold) }
+        self.waiting.first().map(|(since, _)| *since + self.hold)
     }
 
     /// Forgets everything: the peer started anew. What was held goes to `dropped`.
     pub fn reset(&mut self, dropped: &mut impl FnMut(T)) {
-        while let Some(&place) = self.waiting.last() {
+        while let Some(&(_, place)) = self.waiting.last() {
             self.give_up_hole(place, &mut |_, _, item| dropped(item));
         }
         self.flows.clear();
@@ -194,7 +210,7 @@ impl<T> Resequencer<T> {
     }
 
     fn start(&mut self, now: Instant, flow: FlowId, seq: FlowSeq) -> u32 {
-        let state = Flow { history: History::starting_at(seq), span: 0, waiting_at: NIL, ring: Ring::NONE };
+        let state = Flow { history: History::starting_at(seq), span: 0, waiting_at: NIL, ring: None };
         self.flows.insert(now, flow, state, |state| state.span == 0)
     }
 
@@ -210,15 +226,15 @@ impl<T> Resequencer<T> {
         let flow = self.flows.flow(place);
         let state = self.flows.state(place);
         if state.ahead(seq) == 0 {
-            state.pass_front(true);
+            state.pass_delivered();
             out(flow, seq, item);
             self.release_run(place, out);
         } else {
-            open_holes(state, now, seq);
-            if let Some(Entry::Unit(_)) = state.ring.get(seq) {
+            open_holes(state, now, seq, 1);
+            let Some(ring) = &mut state.ring else { return Inserted::Duplicate(item) };
+            if let Err(item) = ring.insert(&mut self.pages, seq, item) {
                 return Inserted::Duplicate(item);
             }
-            state.ring.replace(seq, Entry::Unit(item));
             self.held += 1;
         }
         self.settle(place);
@@ -227,21 +243,61 @@ impl<T> Resequencer<T> {
         if passed { Inserted::Delivered } else { Inserted::Held }
     }
 
-    fn skip_one(&mut self, now: Instant, place: u32, seq: FlowSeq, out: &mut impl FnMut(FlowId, FlowSeq, T)) {
-        if self.flows.state(place).ahead(seq) < 0 {
-            return;
+    /// Skips `count` numbers from `seq` on, at most as many as one flow may wait on.
+    fn skip_range(
+        &mut self,
+        now: Instant,
+        place: u32,
+        mut seq: FlowSeq,
+        mut count: u32,
+        out: &mut impl FnMut(FlowId, FlowSeq, T),
+    ) {
+        loop {
+            let state = self.flows.state(place);
+            let reach = state.ahead(seq) + count as i32;
+            if reach <= self.limits.per_flow as i32 {
+                break;
+            }
+            // The flow would go on early before the last of them, whatever the ring has room for.
+            if state.span == 0 {
+                return state.pass(reach as u32);
+            }
+            self.give_up_hole(place, out);
+        }
+        while count > 0 {
+            let done = self.skip_some(now, place, seq, count, out);
+            (seq, count) = (seq.plus(done as i32), count - done);
+        }
+    }
+
+    /// Skips as many of `count` numbers from `seq` on as one step can, and gives how many.
+    fn skip_some(
+        &mut self,
+        now: Instant,
+        place: u32,
+        seq: FlowSeq,
+        count: u32,
+        out: &mut impl FnMut(FlowId, FlowSeq, T),
+    ) -> u32 {
+        let ahead = self.flows.state(place).ahead(seq);
+        if ahead < 0 {
+            return count.min(ahead.unsigned_abs());
         }
         self.make_room(place, seq, out);
         let state = self.flows.state(place);
-        if state.ahead(seq) == 0 {
-            state.pass_front(false);
+        let ahead = state.ahead(seq) as u32;
+        if ahead == 0 {
+            let passed = if state.span == 0 { count } else { count.min(state.missing().max(1)) };
+            state.pass(passed);
             self.release_run(place, out);
-            return;
+            return passed;
         }
-        open_holes(state, now, seq);
-        if !matches!(state.ring.get(seq), Some(Entry::Unit(_))) {
-            state.ring.replace(seq, Entry::Skipped);
+        let fits = count.min(state.capacity().saturating_sub(ahead).max(1));
+        open_holes(state, now, seq, fits);
+        if let Some(ring) = &mut state.ring {
+            ring.mark(seq, fits, true);
         }
+        fits
     }
 
     /// Makes the ring reach to `seq`, which is not passed yet; where it cannot, the flow goes on early.
@@ -249,12 +305,12 @@ impl<T> Resequencer<T> {
         loop {
             let state = self.flows.state(place);
             let ahead = state.ahead(seq) as u32;
-            if ahead < state.ring.capacity() || ahead == 0 || self.grow_ring(place, ahead + 1) {
+            if ahead < state.capacity() || ahead == 0 || self.grow_ring(place, ahead + 1) {
                 return;
             }
             let state = self.flows.state(place);
             if state.span == 0 {
-                return state.history.pass(ahead, false);
+                return state.pass(ahead);
             }
             self.give_up_hole(place, out);
         }
@@ -267,30 +323,29 @@ impl<T> Resequencer<T> {
         let capacity = needed.next_power_of_two().max(LEAST_RING);
         let Some(mut ring) = self.spare_ring(capacity).or_else(|| self.new_ring(capacity)) else { return false };
         let state = self.flows.state(place);
-        ring.take_over(&mut state.ring, state.history.next(), state.span);
-        let old = core::mem::replace(&mut state.ring, ring);
-        self.put_by(old);
+        if let Some(mut old) = state.ring.take() {
+            ring.take_over(&mut self.pages, &mut old, state.history.next(), state.span);
+            self.put_by(old);
+        }
+        self.flows.state(place).ring = Some(ring);
         true
     }
 
-    fn spare_ring(&mut self, capacity: u32) -> Option<Ring<T>> {
+    fn spare_ring(&mut self, capacity: u32) -> Option<Box<Ring<T>>> {
         self.spare.get_mut(size_class(capacity))?.pop()
     }
 
     /// A ring within the limit of all; the longest spare ones go where there is no room left.
-    fn new_ring(&mut self, capacity: u32) -> Option<Ring<T>> {
+    fn new_ring(&mut self, capacity: u32) -> Option<Box<Ring<T>>> {
         while capacity > self.limits.total.saturating_sub(self.ring_entries) {
             let spare = self.spare.iter_mut().rev().find_map(Vec::pop)?;
             self.ring_entries -= spare.capacity();
         }
         self.ring_entries += capacity;
-        Some(Ring::with_capacity(capacity))
+        Some(Box::new(Ring::with_capacity(capacity)))
     }
 
-    fn put_by(&mut self, ring: Ring<T>) {
-        if ring.capacity() == 0 {
-            return;
-        }
+    fn put_by(&mut self, ring: Box<Ring<T>>) {
         if let Some(spare) = self.spare.get_mut(size_class(ring.capacity())) {
             spare.push(ring);
         }
@@ -305,9 +360,7 @@ impl<T> Resequencer<T> {
     /// Goes on past the hole at the front, up to the next one.
     fn give_up_hole(&mut self, place: u32, out: &mut impl FnMut(FlowId, FlowSeq, T)) {
         let state = self.flows.state(place);
-        while let Some(Entry::Hole(_)) = state.front() {
-            state.pass_front(false);
-        }
+        state.pass(state.missing());
         self.release_run(place, out);
         self.settle(place);
     }
@@ -316,40 +369,80 @@ impl<T> Resequencer<T> {
     fn release_run(&mut self, place: u32, out: &mut impl FnMut(FlowId, FlowSeq, T)) {
         let flow = self.flows.flow(place);
         let state = self.flows.state(place);
-        while let Some(Entry::Unit(_) | Entry::Skipped) = state.front() {
+        let Some(ring) = &mut state.ring else { return };
+        let from = state.history.next();
+        let count = ring.run(from, state.span, true);
+        ring.mark(from, count, false);
+        let end = from.plus(count as i32);
+        while ring.units() > 0 && state.history.next() != end {
+            let next = state.history.next();
+            state.history.pass(ring.without_page(next, end.distance_from(next) as u32), false);
             let seq = state.history.next();
-            let entry = state.ring.replace(seq, Entry::Skipped);
-            state.pass_front(matches!(entry, Some(Entry::Unit(_))));
-            if let Some(Entry::Unit(item)) = entry {
+            if seq == end {
+                break;
+            }
+            let unit = ring.take(&mut self.pages, seq);
+            state.history.pass_one(unit.is_some());
+            if let Some(item) = unit {
                 self.held -= 1;
                 out(flow, seq, item);
             }
         }
+        let skipped = end.distance_from(state.history.next());
+        state.history.pass(skipped as u32, false);
+        state.note_passed(count);
     }
 
     /// Books whether the flow waits: a flow in order needs no ring.
     fn settle(&mut self, place: u32) {
         let state = self.flows.state(place);
-        if let Some(since) = state.hole_since() {
-            self.oldest_hole = self.oldest_hole.min(since);
-            if state.waiting_at == NIL {
-                state.waiting_at = self.waiting.len() as u32;
-                self.waiting.push(place);
+        let at = state.waiting_at as usize;
+        match state.hole_since() {
+            Some(since) if state.waiting_at == NIL => {
+                self.waiting.push((since, place));
+                self.place_waiting(self.waiting.len() - 1);
             }
-            return;
-        }
-        let ring = core::mem::replace(&mut state.ring, Ring::NONE);
-        let at = core::mem::replace(&mut state.waiting_at, NIL);
-        self.put_by(ring);
-        if at != NIL {
-            self.waiting.swap_remove(at as usize);
-            if let Some(&moved) = self.waiting.get(at as usize) {
-                self.flows.state(moved).waiting_at = at;
+            Some(since) => {
+                if let Some(waits) = self.waiting.get_mut(at) {
+                    waits.0 = since;
+                    self.place_waiting(at);
+                }
+            }
+            None => {
+                state.waiting_at = NIL;
+                if let Some(ring) = state.ring.take() {
+                    self.put_by(ring);
+                }
+                if at < self.waiting.len() {
+                    self.waiting.swap_remove(at);
+                    self.place_waiting(at);
+                }
             }
         }
-        if self.waiting.is_empty() {
-            self.oldest_hole = Instant::FAR_FUTURE;
+    }
+
+    /// Moves what is at `at` of the heap of waiting flows to its place.
+    fn place_waiting(&mut self, mut at: usize) {
+        let Some(&this) = self.waiting.get(at) else { return };
+        while at > 0 && this < self.waiting[(at - 1) / 2] {
+            self.put_waiting(at, self.waiting[(at - 1) / 2]);
+            at = (at - 1) / 2;
         }
+        loop {
+            let children = (2 * at + 1..2 * at + 3).filter(|child| *child < self.waiting.len());
+            let Some(child) = children.min_by_key(|child| self.waiting[*child]) else { break };
+            if this <= self.waiting[child] {
+                break;
+            }
+            self.put_waiting(at, self.waiting[child]);
+            at = child;
+        }
+        self.put_waiting(at, this);
+    }
+
+    fn put_waiting(&mut self, at: usize, waits: (Instant, u32)) {
+        self.waiting[at] = waits;
+        self.flows.state(waits.1).waiting_at = at as u32;
     }
 }
 
@@ -357,13 +450,15 @@ fn size_class(capacity: u32) -> usize {
     (capacity / LEAST_RING).ilog2() as usize
 }
 
-/// Numbers before `seq` of which nothing was known are missing from `now` on; `seq` itself is about to be stored.
-fn open_holes<T>(state: &mut Flow<T>, now: Instant, seq: FlowSeq) {
+/// Numbers before `seq` of which nothing was known are missing from `now` on; `count` from `seq` on are about to be known.
+fn open_holes<T>(state: &mut Flow<T>, now: Instant, seq: FlowSeq, count: u32) {
     let ahead = state.ahead(seq) as u32;
-    for missing in state.span..=ahead {
-        state.ring.replace(state.history.next().plus(missing as i32), Entry::Hole(now));
+    if ahead > state.span
+        && let Some(ring) = &mut state.ring
+    {
+        ring.open(seq, now);
     }
-    state.span = state.span.max(ahead + 1);
+    state.span = state.span.max(ahead + count);
 }
 
 #[cfg(test)]

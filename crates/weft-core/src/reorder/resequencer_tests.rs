@@ -203,6 +203,7 @@ struct Naive {
     top: i64,
     held: BTreeSet<i64>,
     missing_since: BTreeMap<i64, u64>,
+    skipped: BTreeSet<i64>,
     delivered: BTreeSet<i64>,
 }
 
@@ -215,17 +216,33 @@ impl Naive {
             return;
         }
         if seq < self.next {
-            if self.first.is_some_and(|first| seq >= first - 64) {
+            if self.first.is_some_and(|first| seq >= first - 64) && seq >= self.next - 1_024 {
                 self.deliver(seq, out);
             }
             return;
         }
+        self.note(at, seq);
+        self.held.insert(seq);
+        self.run(at, out);
+    }
+
+    /// Something is known of a number that is not passed yet.
+    fn note(&mut self, at: u64, seq: i64) {
         for missing in self.top.max(self.next)..seq {
             self.missing_since.insert(missing, at);
         }
         self.top = self.top.max(seq + 1);
         self.missing_since.remove(&seq);
-        self.held.insert(seq);
+    }
+
+    fn skip(&mut self, at: u64, seq: i64, count: i64, out: &mut Vec<i64>) {
+        if self.first.is_none() {
+            return;
+        }
+        for seq in seq.max(self.next)..seq + count {
+            self.note(at, seq);
+            self.skipped.insert(seq);
+        }
         self.run(at, out);
     }
 
@@ -233,7 +250,7 @@ impl Naive {
         while self.next < self.top {
             if self.held.remove(&self.next) {
                 self.deliver(self.next, out);
-            } else if self.missing_since[&self.next] + 50 > at {
+            } else if !self.skipped.contains(&self.next) && self.missing_since[&self.next] + 50 > at {
                 return;
             }
             self.next += 1;
@@ -262,8 +279,77 @@ fn arrivals() -> impl Strategy<Value = Vec<(u64, u16, u32)>> {
     })
 }
 
+/// What happens to a flow: when, which, from which number on, and how many are given up; zero for a unit that arrives.
+type Happening = (u64, u16, u32, u32);
+
+/// Arrivals, and ranges of numbers that are given up, long ones and short ones.
+fn happenings() -> impl Strategy<Value = Vec<Happening>> {
+    let count = prop_oneof![4 => 1..4u32, 2 => 1..40u32, 1 => 1..3_000u32];
+    let skips = prop::collection::vec((0..350u64, 0..3u16, 0..250u32, count), 0..30);
+    (arrivals(), skips).prop_map(|(arrivals, skips)| {
+        let mut all: Vec<Happening> = arrivals.into_iter().map(|(at, flow, seq)| (at, flow, seq, 0)).collect();
+        all.extend(skips);
+        all.sort_by_key(|happening| happening.0);
+        all
+    })
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(96))]
+
+    /// With units given up in ranges, before, among and after those that came: still what the naive model does number by number.
+    #[test]
+    fn skips_ranges_as_the_naive_model_does(all in happenings(), start in prop_oneof![Just(0u32), Just(0x00ff_ffc0)]) {
+        let mut bench = Bench::new();
+        let mut naive: BTreeMap<u16, (Naive, Vec<i64>)> = BTreeMap::new();
+        let mut clock = 0;
+        for (at, flow, n, count) in all {
+            while clock < at {
+                clock += 1;
+                bench.expire(clock);
+                naive.values_mut().for_each(|(model, out)| model.run(clock, out));
+            }
+            let (model, out) = naive.entry(flow).or_default();
+            if count > 0 {
+                bench.skip(at, FlowId(flow), start.wrapping_add(n), count);
+                model.skip(at, i64::from(n), i64::from(count), out);
+            } else {
+                bench.insert(at, FlowId(flow), start.wrapping_add(n));
+                model.insert(at, i64::from(n), out);
+            }
+            let held: usize = naive.values().map(|(model, _)| model.held.len()).sum();
+            prop_assert_eq!(bench.inner.held(), held);
+        }
+        bench.expire(1_000);
+        for (flow, (mut model, mut expected)) in naive {
+            model.run(1_000, &mut expected);
+            let of_flow = bench.out.iter().filter(|(f, _)| *f == flow);
+            let got: Vec<i64> = of_flow.map(|(_, seq)| i64::from(seq.wrapping_sub(start) as i32)).collect();
+            prop_assert_eq!(got, expected);
+        }
+    }
+
+    /// With hardly any room a range is skipped as its numbers are one by one.
+    #[test]
+    fn limits_treat_a_range_as_its_numbers(all in happenings(), per_flow in prop_oneof![Just(16), Just(32), Just(64)]) {
+        let limits = ResequencerLimits { per_flow, total: 1 << 20 };
+        let mut benches = [Bench::with(limits), Bench::with(limits)];
+        for (at, flow, n, count) in all {
+            benches.iter_mut().for_each(|bench| bench.expire(at));
+            if count > 0 {
+                benches[0].skip(at, FlowId(flow), n, count);
+                (n..n + count.min(per_flow)).for_each(|n| benches[1].skip(at, FlowId(flow), n, 1));
+            } else {
+                let [range, number] = benches.each_mut().map(|bench| bench.insert(at, FlowId(flow), n));
+                prop_assert_eq!(range, number);
+            }
+            let [ranges, numbers] = &benches;
+            prop_assert_eq!(&ranges.out, &numbers.out);
+            prop_assert_eq!(ranges.inner.held(), numbers.inner.held());
+        }
+        let [ranges, numbers] = benches.map(|bench| bench.inner.next_deadline());
+        prop_assert_eq!(ranges.is_some(), numbers.is_some());
+    }
 
     /// Unit for unit what the naive model does, each flow by itself: so none waits for another, none is delivered twice,
     /// and out of order only after the deadline.

@@ -1,58 +1,219 @@
+//! What is known of the numbers of one flow that are not passed yet.
+//!
+//! A bit says of each number whether something is known of it: its unit came, or the sender gave it up. Units lie in pages, which exist only
+//! where units wait. The times at which holes opened are kept once for each range of numbers. So a range costs a step for every 64 of its
+//! numbers and one for each unit in it, never one for each number.
+
+use super::history::word_of;
+use alloc::boxed::Box;
+use alloc::collections::VecDeque;
+use alloc::vec;
 use alloc::vec::Vec;
 use weft_units::{FlowSeq, Instant};
 
-/// What is known of a number that is not passed yet.
+/// Numbers of a page, and of the shortest ring.
+pub const PAGE: u32 = 16;
+
+/// The units of [`PAGE`] consecutive places of a ring.
 #[derive(Debug)]
-pub enum Entry<T> {
-    /// Missing, since a later number came at that time.
-    Hole(Instant),
-    /// It came.
-    Unit(T),
-    /// The sender gave it up.
-    Skipped,
+pub struct Page<T> {
+    units: [Option<T>; PAGE as usize],
+    count: u32,
 }
 
-/// Entries for consecutive numbers, addressed by number. Room for a power of two of them.
+/// Pages that no ring uses.
+#[derive(Debug)]
+pub struct Pages<T> {
+    // Boxes, so that a page goes to a ring and comes back as it is.
+    spare: Vec<Box<Page<T>>>,
+}
+
+impl<T> Pages<T> {
+    pub const fn new() -> Pages<T> {
+        Pages { spare: Vec::new() }
+    }
+
+    fn take(&mut self) -> Box<Page<T>> {
+        self.spare.pop().unwrap_or_else(|| Box::new(Page { units: [const { None }; PAGE as usize], count: 0 }))
+    }
+}
+
+/// Room for a power of two of consecutive numbers. Each has a place by its number.
 #[derive(Debug)]
 pub struct Ring<T> {
-    entries: Vec<Entry<T>>,
+    capacity: u32,
+    /// One bit for each place. It is set where something is known.
+    known: Vec<u64>,
+    /// None before the first unit.
+    pages: Vec<Option<Box<Page<T>>>>,
+    units: u32,
+    /// Ranges of numbers of which nothing was known when a later number came: the number after the range, and that time. Oldest first.
+    opened: VecDeque<(FlowSeq, Instant)>,
 }
 
 impl<T> Ring<T> {
-    /// No room at all; allocates nothing.
-    pub const NONE: Ring<T> = Ring { entries: Vec::new() };
-
-    /// Room for `capacity` entries, a power of two.
+    /// Room for `capacity` numbers, a power of two and at least [`PAGE`].
     pub fn with_capacity(capacity: u32) -> Ring<T> {
-        Ring { entries: (0..capacity).map(|_| Entry::Skipped).collect() }
+        let known = vec![0; capacity.div_ceil(64) as usize];
+        Ring { capacity, known, pages: Vec::new(), units: 0, opened: VecDeque::new() }
     }
 
     pub fn capacity(&self) -> u32 {
-        self.entries.len() as u32
+        self.capacity
     }
 
-    /// Stores `entry` for `seq`; what was there comes back.
-    pub fn replace(&mut self, seq: FlowSeq, entry: Entry<T>) -> Option<Entry<T>> {
-        let at = self.at(seq);
-        self.entries.get_mut(at).map(|place| core::mem::replace(place, entry))
+    /// Units that wait here.
+    pub fn units(&self) -> u32 {
+        self.units
     }
 
-    pub fn get(&self, seq: FlowSeq) -> Option<&Entry<T>> {
-        self.entries.get(self.at(seq))
+    /// Keeps the unit of a number. It comes back if there is one already.
+    pub fn insert(&mut self, pages: &mut Pages<T>, seq: FlowSeq, unit: T) -> Result<(), T> {
+        let (page, at) = self.place(seq);
+        if self.pages.is_empty() {
+            self.pages.resize_with((self.capacity / PAGE) as usize, || None);
+        }
+        let Some(page) = self.pages.get_mut(page) else { return Err(unit) };
+        let page = page.get_or_insert_with(|| pages.take());
+        match &mut page.units[at] {
+            Some(_) => return Err(unit),
+            free => *free = Some(unit),
+        }
+        page.count += 1;
+        self.units += 1;
+        self.mark(seq, 1, true);
+        Ok(())
     }
 
-    /// Takes the entries `from..from + count` of a ring no larger than this.
-    pub fn take_over(&mut self, old: &mut Ring<T>, from: FlowSeq, count: u32) {
-        for seq in (0..count).map(|n| from.plus(n as i32)) {
-            if let Some(entry) = old.replace(seq, Entry::Skipped) {
-                self.replace(seq, entry);
+    /// Takes the unit of a number out, if it has come.
+    pub fn take(&mut self, pages: &mut Pages<T>, seq: FlowSeq) -> Option<T> {
+        let (at_page, at) = self.place(seq);
+        let place = self.pages.get_mut(at_page)?;
+        let page = place.as_mut()?;
+        let unit = page.units[at].take()?;
+        page.count -= 1;
+        self.units -= 1;
+        if page.count == 0 {
+            pages.spare.extend(place.take());
+        }
+        Some(unit)
+    }
+
+    /// How many numbers from `seq` on, at most `most`, lie in places without a page, so that none of them has a unit.
+    pub fn without_page(&self, seq: FlowSeq, most: u32) -> u32 {
+        let mut count = 0;
+        while count < most {
+            let (page, at) = self.place(seq.plus(count as i32));
+            if self.pages.get(page).is_some_and(Option::is_some) {
+                break;
             }
+            count += PAGE - at as u32;
+        }
+        count.min(most)
+    }
+
+    /// Notes that `count` numbers from `seq` on are known, or forgets them. They are at most the capacity.
+    pub fn mark(&mut self, seq: FlowSeq, count: u32, is_known: bool) {
+        let at = self.at(seq);
+        let straight = count.min(self.capacity - at);
+        mark_bits(&mut self.known, at, straight, is_known);
+        mark_bits(&mut self.known, 0, count - straight, is_known);
+    }
+
+    /// How many numbers from `seq` on, at most `most`, are all known or all unknown, as `is_known` says.
+    pub fn run(&self, seq: FlowSeq, most: u32, is_known: bool) -> u32 {
+        let (at, most) = (self.at(seq), most.min(self.capacity));
+        let straight = most.min(self.capacity - at);
+        match run_of_bits(&self.known, at, straight, is_known) {
+            run if run == straight => run + run_of_bits(&self.known, 0, most - straight, is_known),
+            run => run,
         }
     }
 
-    fn at(&self, seq: FlowSeq) -> usize {
-        seq.get() as usize & self.entries.len().wrapping_sub(1)
+    /// Numbers up to `end` that are not known are missing from `now` on; those before the end of the last such range are older.
+    pub fn open(&mut self, end: FlowSeq, now: Instant) {
+        match self.opened.back_mut().filter(|(_, since)| *since == now) {
+            Some(last) => last.0 = end,
+            None => self.opened.push_back((end, now)),
+        }
     }
+
+    /// Since when `next` is missing, which is the first number not passed.
+    pub fn missing_since(&self) -> Option<Instant> {
+        self.opened.front().map(|(_, since)| *since)
+    }
+
+    /// Forgets when numbers before `next` went missing.
+    pub fn pass(&mut self, next: FlowSeq) {
+        while self.opened.pop_front_if(|(end, _)| end.distance_from(next) <= 0).is_some() {}
+    }
+
+    /// Takes over what a smaller ring knows of `count` numbers from `from` on.
+    pub fn take_over(&mut self, pages: &mut Pages<T>, old: &mut Ring<T>, from: FlowSeq, count: u32) {
+        let mut done = 0;
+        while done < count {
+            let unknown = old.run(from.plus(done as i32), count - done, false);
+            let known_from = done + unknown;
+            let known = old.run(from.plus(known_from as i32), count - known_from, true);
+            self.mark(from.plus(known_from as i32), known, true);
+            done = known_from + known;
+            let mut at = known_from;
+            while at < done {
+                let seq = from.plus(at as i32);
+                if let Some(unit) = old.take(pages, seq) {
+                    // The place is free: the ring was empty.
+                    let _ = self.insert(pages, seq, unit);
+                }
+                at += 1 + old.without_page(seq.plus(1), done - at - 1);
+            }
+        }
+        old.mark(from, count, false);
+        core::mem::swap(&mut self.opened, &mut old.opened);
+    }
+
+    fn at(&self, seq: FlowSeq) -> u32 {
+        seq.get() & (self.capacity - 1)
+    }
+
+    fn place(&self, seq: FlowSeq) -> (usize, usize) {
+        let at = self.at(seq);
+        ((at / PAGE) as usize, (at % PAGE) as usize)
+    }
+}
+
+/// Sets or clears `count` bits from bit `at` on.
+fn mark_bits(words: &mut [u64], at: u32, count: u32, value: bool) {
+    let mut set = |(word, mask, taken): (usize, u64, u32)| {
+        if let Some(bits) = words.get_mut(word) {
+            *bits = if value { *bits | mask } else { *bits & !mask };
+        }
+        taken
+    };
+    if count == 0 {
+        return;
+    }
+    let first = set(word_of(at, count));
+    let (from, end) = (at + first, at + count);
+    if end > from && end % 64 > 0 {
+        set(word_of(end - end % 64, end % 64));
+    }
+    if let Some(whole) = words.get_mut((from / 64) as usize..(end / 64) as usize).filter(|_| end > from) {
+        whole.fill(if value { u64::MAX } else { 0 });
+    }
+}
+
+/// How many of `count` bits from bit `at` on are `value` before the first that is not.
+fn run_of_bits(words: &[u64], at: u32, count: u32, value: bool) -> u32 {
+    let flip = if value { u64::MAX } else { 0 };
+    let words = words.get((at / 64) as usize..(at + count).div_ceil(64) as usize).unwrap_or_default();
+    let Some((first, rest)) = words.split_first() else { return 0 };
+    let others = (first ^ flip) >> (at % 64);
+    if others != 0 {
+        return others.trailing_zeros().min(count);
+    }
+    let whole = rest.iter().position(|word| word ^ flip != 0);
+    let beyond = whole.and_then(|at| rest.get(at)).map_or(0, |word| (word ^ flip).trailing_zeros());
+    (64 - at % 64 + whole.unwrap_or(rest.len()) as u32 * 64 + beyond).min(count)
 }
 
 #[cfg(test)]
@@ -62,15 +223,37 @@ mod tests {
     #[test]
     fn numbers_keep_their_entries_when_it_grows() {
         let from = FlowSeq::new(0x00ff_fffa);
-        assert!(Ring::<i32>::NONE.get(from).is_none());
+        let mut pages = Pages::new();
         let mut short = Ring::with_capacity(16);
-        for n in 0..16 {
-            short.replace(from.plus(n), Entry::Unit(n));
+        for n in 2..16 {
+            short.insert(&mut pages, from.plus(n), n).unwrap();
         }
+        assert_eq!(short.insert(&mut pages, from.plus(2), 99), Err(99));
+        short.open(from.plus(2), Instant::from_millis(7));
         let mut ring = Ring::with_capacity(64);
-        ring.take_over(&mut short, from, 16);
+        ring.take_over(&mut pages, &mut short, from, 16);
         assert_eq!((short.capacity(), ring.capacity()), (16, 64));
-        assert!((0..16).all(|n| matches!(ring.get(from.plus(n)), Some(Entry::Unit(m)) if *m == n)));
-        assert!((0..16).all(|n| matches!(short.get(from.plus(n)), Some(Entry::Skipped))));
+        assert_eq!((ring.run(from, 64, false), ring.run(from.plus(2), 64, true)), (2, 14));
+        assert_eq!(ring.missing_since(), Some(Instant::from_millis(7)));
+        assert!((2..16).all(|n| ring.take(&mut pages, from.plus(n)) == Some(n)));
+        assert_eq!((short.run(from, 16, false), short.missing_since()), (16, None));
+        assert!(short.pages.iter().chain(&ring.pages).all(Option::is_none), "pages exist only where units are");
+    }
+
+    #[test]
+    fn ranges_are_what_their_numbers_are() {
+        for capacity in [16, 64, 256] {
+            for (from, count) in [(0, 1), (5, 11), (9, 16), (60, 16), (250, 16)] {
+                let mut ring = Ring::<()>::with_capacity(capacity);
+                let from = FlowSeq::new(from);
+                ring.mark(from, count, true);
+                let known = (0..capacity).filter(|n| ring.run(from.plus(*n as i32), 1, true) == 1);
+                assert!(known.eq(0..count), "{count} of {capacity}");
+                assert_eq!(ring.run(from, capacity, true), count);
+                assert_eq!(ring.run(from.plus(count as i32), capacity - count, false), capacity - count);
+                ring.mark(from, count, false);
+                assert_eq!(ring.run(from, capacity, false), capacity);
+            }
+        }
     }
 }

@@ -34,7 +34,8 @@ struct Entry<T> {
 enum State<T> {
     Outstanding(T),
     Lost,
-    Delivered,
+    /// So were all packets from this one up to that number, exclusive.
+    Delivered(u64),
 }
 
 /// What the last report that moved the largest number said: the start of the next window.
@@ -163,10 +164,18 @@ impl<T> SentBook<T> {
         let from = (*range.start()).max(self.first);
         let to = (*range.end()).min(self.next_number().saturating_sub(1));
         let mark = self.mark;
-        for number in from..=to {
+        let mut next = from;
+        // Reports repeat each other. What was delivered before is leapt over, further each time (path compression, Tarjan 1975).
+        while next <= to {
+            let number = next;
             let Some(entry) = self.ring.get_mut((number - self.first) as usize) else { break };
-            match core::mem::replace(&mut entry.state, State::Delivered) {
-                State::Delivered => continue,
+            next = number + 1;
+            match core::mem::replace(&mut entry.state, State::Delivered(to + 1)) {
+                State::Delivered(end) => {
+                    entry.state = State::Delivered(end.max(to + 1));
+                    next = end;
+                    continue;
+                }
                 State::Lost => self.spurious += 1,
                 State::Outstanding(item) => {
                     self.in_flight_bytes -= u64::from(entry.bytes);
@@ -238,7 +247,6 @@ impl<T> SentBook<T> {
         self.reordering.on_time(now);
         let Some(mark) = self.mark else { return };
         let patience = self.patience();
-        let mut all_settled = true;
         for number in self.settled_below.max(self.first)..mark.report.largest {
             let Some(entry) = self.ring.get_mut((number - self.first) as usize) else { break };
             if matches!(entry.state, State::Outstanding(_)) {
@@ -253,12 +261,11 @@ impl<T> SentBook<T> {
                         fate(item, Fate::Lost, entry.sent_at);
                     }
                 } else {
-                    all_settled = false;
+                    // Those after it were sent later and overtaken by fewer.
+                    break;
                 }
             }
-            if all_settled {
-                self.settled_below = number + 1;
-            }
+            self.settled_below = number + 1;
         }
         self.forget(now);
     }

@@ -141,9 +141,12 @@ impl Peer {
         let len = bytes.len().min(copy.len());
         let frames = copy.get_mut(..len)?;
         frames.copy_from_slice(&bytes[..len]);
-        let mut eliciting = false;
+        let (mut eliciting, mut has_report, mut is_asked_for_vpn) = (false, false, false);
         for frame in Frames::new(frames) {
             let Ok(frame) = frame else { break };
+            if let Frame::Padding = frame {
+                continue;
+            }
             if let Frame::Close { .. } = frame {
                 if cx.trust.is_certified(self.id) {
                     self.stop_calling();
@@ -152,7 +155,20 @@ impl Peer {
                 return None;
             }
             eliciting |= is_eliciting(&frame);
+            has_report |= matches!(frame, Frame::Report(_));
+            is_asked_for_vpn |= matches!(frame, Frame::Vpn { wants_index: true, .. });
             self.on_frame(cx, index, received.at, datagram, &frame);
+            if let Frame::Chirp(_) = frame {
+                // What follows is padding: the datagram is one packet of a train.
+                break;
+            }
+        }
+        // Once for all frames: these look at all that is lost, and at all paths.
+        if has_report {
+            self.repeat_lost(cx);
+        }
+        if is_asked_for_vpn {
+            self.announce_vpns(Some(index));
         }
         self.update_hold();
         Some(eliciting)
@@ -181,7 +197,7 @@ impl Peer {
                 }
             }
             Frame::Vpn { vpn, index: receiver, wants_index } => {
-                self.on_vpn(cx, index, datagram.opened.key, vpn, receiver, wants_index);
+                self.on_vpn(cx, datagram.opened.key, vpn, receiver, wants_index);
             }
             Frame::LoopMarker { vpn, marker } => self.on_marker(cx, at, vpn, marker),
             Frame::LoopReport { vpn, ref report } => self.on_loop_report(cx, vpn, report),
@@ -193,17 +209,20 @@ impl Peer {
         }
     }
 
-    /// The peer says, in a datagram under `key` on the path at `index`, how it is addressed in a VPN, or that it takes nothing of it.
-    fn on_vpn(&mut self, cx: &mut Context<'_>, index: usize, key: u32, vpn: VpnId, receiver: u32, wants_index: bool) {
+    /// The peer says, in a datagram under `key`, how it is addressed in a VPN, or that it takes nothing of it.
+    fn on_vpn(&mut self, cx: &mut Context<'_>, key: u32, vpn: VpnId, receiver: u32, wants_index: bool) {
         let is_member = cx.vpns.has_member(vpn, self.id);
         if is_member && receiver != 0 {
             cx.sessions.set_vpn_index(self.id, key, vpn, receiver);
             // Under an older key than the newest it is asked for again.
             let is_open = cx.sessions.vpn_standing(self.id, vpn) == VpnStanding::Open;
-            for (arrival, segment) in self.openings.answered(vpn, is_open) {
-                self.push_to_queue(cx, arrival, segment);
+            let waited = self.openings.answered(vpn, is_open);
+            if !waited.is_empty() {
+                for (arrival, segment) in waited {
+                    self.push_to_queue(cx, arrival, segment);
+                }
+                self.drop_stale(cx);
             }
-            self.drop_stale(cx);
         } else if is_member {
             for (_, segment) in self.openings.refused(cx.now, vpn) {
                 self.drop_closed(cx, segment);
@@ -211,7 +230,6 @@ impl Peer {
         }
         if wants_index {
             self.openings.tell(if is_member { News::Answer(vpn) } else { News::Refuse(vpn) });
-            self.announce_vpns(Some(index));
         }
     }
 

@@ -42,7 +42,10 @@ impl Peer {
 
     pub(super) fn on_overlay(&mut self, now: Instant, message: &[u8]) {
         self.overlay.heard_at = Some(now);
-        self.overlay.arrived.push_back(message.into());
+        // No sender lets more wait, so that more in one datagram come from none that is honest.
+        if self.overlay.arrived.len() < MAX_WAITING {
+            self.overlay.arrived.push_back(message.into());
+        }
     }
 
     /// The next message that has come, for the node's overlay.

@@ -44,7 +44,6 @@ impl Peer {
                 self.log_path(cx.events, index, cause);
             }
         }
-        self.repeat_lost(cx);
     }
 
     /// A path answers for the first time, or again.

@@ -21,6 +21,8 @@ pub(crate) struct Tidings {
     under_way_until: Option<Instant>,
     /// False ones that came from it.
     false_ones: u8,
+    /// When the last of them came.
+    false_at: Option<Instant>,
 }
 
 impl Tidings {
@@ -80,9 +82,17 @@ impl Peer {
     }
 
     /// The peer says that a key is revoked. What is new is acted upon by the node.
+    ///
+    /// After a false one no other is checked at the same instant, so that one datagram costs one false signature at most. True ones are
+    /// checked once each, since the node keeps them.
     pub(super) fn on_revocation(&mut self, cx: &mut Context<'_>, revocation: certificate::Revocation) {
-        if self.tidings.false_ones < MAX_FALSE && cx.trust.take_revocation(&revocation.into()).is_err() {
-            self.tidings.false_ones += 1;
+        let tidings = &mut self.tidings;
+        if tidings.false_ones >= MAX_FALSE || tidings.false_at == Some(cx.now) {
+            return;
+        }
+        if cx.trust.take_revocation(&revocation.into()).is_err() {
+            tidings.false_ones += 1;
+            tidings.false_at = Some(cx.now);
         }
     }
 }

@@ -30,7 +30,7 @@ pub(crate) enum Gate {
 }
 
 /// Something to tell the peer about a VPN.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) enum News {
     /// This node's index, and a question for the peer's.
     Ask(VpnId),
@@ -56,6 +56,8 @@ pub(crate) struct Openings {
     by_time: BTreeSet<(Instant, VpnId)>,
     waiting: usize,
     news: VecDeque<News>,
+    /// The same, to be found without a search through all of it.
+    news_known: BTreeSet<News>,
 }
 
 impl Openings {
@@ -116,7 +118,7 @@ impl Openings {
 
     /// Tells the peer something, unless it is told too much already.
     pub(crate) fn tell(&mut self, news: News) {
-        if self.news.len() < MAX_NEWS && !self.news.contains(&news) {
+        if self.news.len() < MAX_NEWS && self.news_known.insert(news) {
             self.news.push_back(news);
         }
     }
@@ -128,7 +130,9 @@ impl Openings {
 
     /// It was told.
     pub(crate) fn told(&mut self) {
-        self.news.pop_front();
+        if let Some(news) = self.news.pop_front() {
+            self.news_known.remove(&news);
+        }
     }
 
     /// Asks what is to be asked now, and gives up what waited for too long. Whether there was something to ask.
@@ -159,6 +163,7 @@ impl Openings {
     /// A new session: what was told is void, what was asked is asked again at once.
     pub(crate) fn on_new_session(&mut self, now: Instant) {
         self.news.clear();
+        self.news_known.clear();
         self.by_time.clear();
         for (vpn, opening) in &mut self.by_vpn {
             opening.due = now;

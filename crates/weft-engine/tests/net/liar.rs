@@ -1,0 +1,74 @@
+//! An authentic peer that says whatever it likes.
+
+use super::{World, address, config, direction};
+use std::net::SocketAddr;
+use weft_engine::{Policy, VpnConfig};
+use weft_session::{Cipher, Identity, Outcome, PeerConfig, Sessions};
+use weft_units::{Duration, PathId, PeerId};
+use weft_wire::frame::{Frame, FrameWriter};
+use weft_wire::hop::{HOP_HEADER_LEN, PacketType, TAG_LEN};
+
+const LIAR_PORT: u16 = 40_000;
+const HUB: PeerId = PeerId(0);
+
+/// The liar's session with node 1 of a world, in which node 0 says nothing.
+pub struct Liar {
+    pub world: World,
+    pub sessions: Sessions,
+}
+
+impl Liar {
+    pub fn new(seed: u8) -> Liar {
+        Liar::in_vpns(seed, Vec::new())
+    }
+
+    /// Node 1 also has these VPNs.
+    pub fn in_vpns(seed: u8, vpns: Vec<VpnConfig>) -> Liar {
+        let links = [direction(100, 1, 0.0)];
+        let mut configs = [0, 1].map(|n| config(n, 1, &Policy::default(), 1));
+        // The engine in the liar's place stays out of it.
+        configs[0].identity = Identity::from_secret([99; 32]);
+        configs[0].peers.clear();
+        configs[1].vpns = vpns;
+        let mut world = World::with(&links, configs);
+        let [me, hub] = [1, 2].map(|n| Identity::from_secret([n; 32]));
+        let hub = PeerConfig::from(hub.public_key());
+        let mut sessions = Sessions::new(me, &[hub], Cipher::Aes256Gcm, [seed; 32], world.now).unwrap();
+        let mut out = [0; 512];
+        let len = sessions.initiate(world.now, HUB, 1 + u64::from(seed), &mut out).unwrap();
+        world.inject(1, 0, Liar::source(), &out[..len]);
+        world.run_for(Duration::from_millis(10));
+        let reply = world.astray[1].pop().expect("an answer to a true initiation");
+        let outcome = sessions.handle(world.now, &reply, &[], false, &mut out).unwrap();
+        assert!(matches!(outcome, Outcome::Established { .. }));
+        Liar { world, sessions }
+    }
+
+    /// Where the liar's datagrams come from.
+    pub fn source() -> SocketAddr {
+        SocketAddr::new(address(0, 0), LIAR_PORT)
+    }
+
+    /// The datagram with this plaintext.
+    pub fn seal(&mut self, path: u8, packet_type: PacketType, plaintext: &[u8]) -> Vec<u8> {
+        let mut datagram = vec![0; HOP_HEADER_LEN];
+        datagram.extend(plaintext);
+        datagram.resize(datagram.len() + TAG_LEN, 0);
+        self.sessions.seal(HUB, PathId(path), packet_type, &mut datagram).unwrap();
+        datagram
+    }
+
+    pub fn say(&mut self, path: u8, packet_type: PacketType, plaintext: &[u8]) {
+        let datagram = self.seal(path, packet_type, plaintext);
+        self.world.inject(1, 0, Liar::source(), &datagram);
+        self.world.run_for(Duration::from_micros(100));
+    }
+
+    pub fn frames(&mut self, path: u8, frames: &[Frame<'_>]) {
+        let mut room = [0; 1200];
+        let mut writer = FrameWriter::new(&mut room);
+        frames.iter().for_each(|frame| writer.write(frame).unwrap());
+        let len = writer.len();
+        self.say(path, PacketType::Control, &room[..len]);
+    }
+}
