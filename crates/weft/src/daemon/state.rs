@@ -216,4 +216,22 @@ mod tests {
         assert_eq!(second.accepted, [(PublicKey([7; 32]), 9)]);
         std::fs::remove_dir_all(&directory).unwrap();
     }
+    #[test]
+    fn what_is_whole_in_damaged_state_is_kept() {
+        let directory = std::env::temp_dir().join(format!("weft-damaged-state-{}", std::process::id()));
+        std::fs::create_dir(&directory).unwrap();
+        let key = PublicKey([7; 32]);
+        let accepted = format!("{key} 9\nnoise\n{} 18446744073709551615\n", PublicKey([8; 32])).into_bytes();
+        std::fs::write(directory.join(ACCEPTED), [&accepted[..], b"\xff\xfe"].concat()).unwrap();
+        std::fs::write(directory.join(STAMP), "18446744073709551615\n").unwrap();
+        std::fs::create_dir(directory.join(REVOKED)).unwrap();
+        let mut troubles = Vec::new();
+        let (mut files, expected) = (Files::new(&directory), [(key, 9)]);
+        assert!(files.read(&mut troubles).is_empty());
+        assert_eq!(troubles[..2], ["stamp: 1 of 1 lines are damaged", "accepted: 3 of 4 lines are damaged"]);
+        assert!(troubles[2].starts_with("revoked: it is a directory"), "{troubles:?}");
+        let (_, stamps) = Keeper::open(&directory, 10, Log::new(Level::Error)).unwrap();
+        assert_eq!((stamps.base, &stamps.accepted[..]), (10, &expected[..]));
+        std::fs::remove_dir_all(&directory).unwrap();
+    }
 }
