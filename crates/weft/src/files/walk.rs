@@ -81,7 +81,10 @@ pub(super) fn enter(at: impl AsFd, name: &OsStr) -> nix::Result<OwnedFd> {
 /// Where the link `name` in `at` leads, for people where it may not be followed.
 fn target(at: &OwnedFd, name: &OsStr) -> io::Result<PathBuf> {
     followed(at, name).map_err(|why| match why {
-        Errno::EINVAL => Errno::ENOTDIR.into(),
+        Errno::EINVAL => {
+            let why = format!("`{}` on the way is no directory: name another place, or move it away", name.display());
+            io::Error::new(io::ErrorKind::NotADirectory, why)
+        }
         Errno::EPERM => untrusted(name),
         why => why.into(),
     })

@@ -33,6 +33,7 @@ fn a_node_changes_nothing_outside_and_starts_whatever_is_in_its_state() {
         let places: Vec<_> = in_state.chain(RUN_NAMES.map(|name| ("run", name))).collect();
         for (number, (directory, name)) in places.iter().enumerate() {
             let place = format!("place-{number:02}/node");
+            fs::create_dir(dir.path(&format!("place-{number:02}"))).unwrap();
             configure(&dir, &place);
             fs::rename(dir.path(&format!("{place}.toml")), dir.path(&format!("place-{number:02}.toml"))).unwrap();
             copy(&dir.path("ripe.state"), &dir.path(&format!("{place}.state")));
