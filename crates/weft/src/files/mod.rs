@@ -1,9 +1,9 @@
 //! Files in directories that another user may write, such as the state directory when root works in it.
 //!
-//! A [`Directory`] is opened once, component by component, and held by its descriptor; every name is resolved from there. A symbolic
-//! link on the way is followed only where root or this process's user alone can put one. A name in a `Directory` is never followed:
-//! links, hard links, FIFOs, sockets and directories in a file's place are refused by reading and replaced or refused by writing.
-//! Nothing here opens, changes or gives away a file by its path, and nothing here waits for who planted one.
+//! [`Directory`] opens a directory once, component by component, and keeps its descriptor. Every later name is resolved from that
+//! descriptor. The walk follows a symbolic link only in a directory that root and this process's user alone can change. A name in a
+//! `Directory` is never followed. Reading refuses links, hard links, FIFOs, sockets and directories; writing replaces or refuses them.
+//! This module must never open, change or give away a file by its path, and must never wait for a FIFO or a listener.
 
 mod socket;
 mod walk;
@@ -26,7 +26,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 pub use walk::Owner;
 
-/// No link is followed, nothing is waited for, nothing becomes this process's terminal.
+/// Follows no link, waits for no FIFO, and takes no terminal.
 const CAREFULLY: OFlag = OFlag::O_NOFOLLOW.union(OFlag::O_NONBLOCK).union(OFlag::O_NOCTTY).union(OFlag::O_CLOEXEC);
 /// How long a lock is waited for. Tuned by hand: many times what its holders need.
 const LOCK_PATIENCE: Duration = Duration::from_secs(10);

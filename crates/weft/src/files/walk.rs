@@ -12,7 +12,7 @@ use std::path::{Component, Path, PathBuf};
 
 /// Links that one path may lead through. Standard: Linux allows as many (path_resolution(7)).
 const MAX_LINKS: usize = 40;
-/// A directory itself, without the right to read it.
+/// Opens a directory to resolve names in it, which needs no right to list it.
 const ON_THE_WAY: OFlag = OFlag::O_PATH.union(OFlag::O_DIRECTORY).union(OFlag::O_NOFOLLOW).union(OFlag::O_CLOEXEC);
 
 /// Who shall own a directory that is made.

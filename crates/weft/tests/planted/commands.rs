@@ -4,7 +4,9 @@ use super::common::{Dir, WEFT, stderr, stdout};
 use super::{NOBODY, Outside, Plant, below, copy, give_to_nobody, say_if_not_root};
 use crate::common::is_root;
 use std::fs;
-use std::os::unix::fs::MetadataExt as _;
+use std::io::ErrorKind;
+use std::os::unix::fs::{MetadataExt as _, symlink};
+use std::os::unix::net::UnixListener;
 use std::path::Path;
 use std::process::{Command, Output};
 
@@ -153,6 +155,19 @@ fn commands_that_call_the_node_call_nobody_else() {
     with_plants(&dir, &dir.path("run"), &["control.sock", ""], |run| {
         within_two_seconds(&dir, &["status", "--control", run.join("control.sock").to_str().unwrap()])
     });
+}
+
+#[test]
+fn a_link_to_a_socket_elsewhere_is_not_called() {
+    let dir = Dir::new();
+    let listener = UnixListener::bind(dir.path("elsewhere.sock")).unwrap();
+    listener.set_nonblocking(true).unwrap();
+    fs::create_dir(dir.path("run")).unwrap();
+    symlink(dir.path("elsewhere.sock"), dir.path("run/control.sock")).unwrap();
+    give_to_nobody(&dir.path("run"));
+    let out = within_two_seconds(&dir, &["status", "--control", "run/control.sock"]);
+    assert!(stderr(&out).contains("another user may have planted"), "{}", stderr(&out));
+    assert_eq!(listener.accept().unwrap_err().kind(), ErrorKind::WouldBlock);
 }
 
 #[test]
