@@ -1,5 +1,6 @@
 //! The control protocol: one JSON object a line, a request and its response, over a Unix socket.
 
+use crate::files;
 use crate::outcome::{Failure, Outcome};
 use crate::status::{Drill, Explanation, FlowQuestion, PathHistory, Status};
 use serde::{Deserialize, Serialize};
@@ -312,7 +313,7 @@ pub enum Response {
 /// # Errors
 /// When no node listens there, it refuses, or does not answer in time.
 pub fn ask(socket: &Path, request: &Request) -> Result<Response, Failure> {
-    let stream = UnixStream::connect(socket).map_err(|why| unreachable_node(socket, &why))?;
+    let stream = files::connect(socket).map_err(|why| unreachable_node(socket, &why))?;
     match exchange(stream, request) {
         Ok(Response::Refused { why }) => Err(Failure::new(why)),
         Ok(response) => Ok(response),

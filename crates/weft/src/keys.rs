@@ -1,10 +1,11 @@
 //! Key files: the base64 of 32 secret bytes and a line end, for their owner's eyes only.
 
+use crate::files;
 use base64ct::{Base64, Encoding};
 use std::fmt;
-use std::fs::{File, OpenOptions};
-use std::io::{self, Read, Write};
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::fs::File;
+use std::io::{self, Read};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use weft_engine::{SIGNAL_KEY_LEN, SignalKey};
@@ -52,7 +53,15 @@ impl std::error::Error for KeyError {}
 /// # Errors
 /// When the file is missing, exposed to others, or holds no key.
 pub fn load(path: &Path) -> Result<Identity, KeyError> {
-    read(path)?.trim().parse().map_err(|_| KeyError::Malformed(path.to_owned()))
+    load_from(files::open(path).map_err(|why| KeyError::Io(path.to_owned(), why))?, path)
+}
+
+/// Reads the key pair of a node from `file`, which was opened at `path`.
+///
+/// # Errors
+/// As [`load`].
+pub fn load_from(file: File, path: &Path) -> Result<Identity, KeyError> {
+    read_file(file, path)?.trim().parse().map_err(|_| KeyError::Malformed(path.to_owned()))
 }
 
 /// Reads the key of a signalling domain, which is as any that `weft keygen` makes.
@@ -69,8 +78,11 @@ pub fn load_signal_key(path: &Path) -> Result<SignalKey, KeyError> {
 
 /// The text of a file that only its owner may read.
 fn read(path: &Path) -> Result<String, KeyError> {
+    read_file(files::open(path).map_err(|why| KeyError::Io(path.to_owned(), why))?, path)
+}
+
+fn read_file(file: File, path: &Path) -> Result<String, KeyError> {
     let io = |why| KeyError::Io(path.to_owned(), why);
-    let file = File::open(path).map_err(io)?;
     let mode = file.metadata().map_err(io)?.mode() & 0o7777;
     if mode & 0o077 != 0 {
         return Err(KeyError::Exposed(path.to_owned(), mode));
@@ -102,8 +114,7 @@ pub fn load_root(path: &Path) -> Result<RootKey, KeyError> {
 /// When the file exists already or cannot be made.
 pub fn store(secret: &str, path: &Path) -> Result<(), KeyError> {
     let io = |why| KeyError::Io(path.to_owned(), why);
-    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path).map_err(io)?;
-    writeln!(file, "{secret}").map_err(io)
+    files::create(path, 0o600, format!("{secret}\n").as_bytes()).map_err(io)
 }
 
 /// Why a certificate file cannot be used.
@@ -147,6 +158,6 @@ pub fn load_revocation(path: &Path) -> Result<Revocation, CertificateFileError> 
 fn parse<T: FromStr>(path: &Path) -> Result<T, CertificateFileError> {
     let io = |why| CertificateFileError::Io(path.to_owned(), why);
     let mut text = String::new();
-    File::open(path).map_err(io)?.take(MAX_CERTIFICATE_BYTES).read_to_string(&mut text).map_err(io)?;
+    files::open(path).map_err(io)?.take(MAX_CERTIFICATE_BYTES).read_to_string(&mut text).map_err(io)?;
     text.trim().parse().map_err(|_| CertificateFileError::Malformed(path.to_owned()))
 }

@@ -1,5 +1,8 @@
-//! The configuration file and the key files it names: what of the program reads text of others, apart so that it can be fuzzed.
+//! The configuration file, the key files it names, and how files are opened: what of the program reads text of others, apart so that
+//! it can be fuzzed.
 #![forbid(unsafe_code)]
 
 pub mod config;
+pub mod entropy;
+pub mod files;
 pub mod keys;

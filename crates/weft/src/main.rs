@@ -7,7 +7,6 @@ mod commands;
 mod control;
 mod daemon;
 mod date;
-mod entropy;
 mod host;
 mod outcome;
 mod status;
@@ -15,7 +14,7 @@ mod table;
 
 use clap::Parser as _;
 use std::process::ExitCode;
-use weft_config::{config, keys};
+use weft_config::{config, entropy, files, keys};
 use weft_io::memory::WipingAllocator;
 
 /// Keys end with the memory that holds them.

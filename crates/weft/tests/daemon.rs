@@ -130,6 +130,47 @@ fn two_vpns(dir: &Dir) {
 }
 
 #[test]
+fn damaged_state_does_not_keep_a_node_from_its_peers() {
+    if !has_tun() {
+        return;
+    }
+    let dir = Dir::new();
+    two_nodes(&dir, None);
+    let out = script(
+        &dir,
+        &format!(
+            r#"{TWO_NODES}
+            files() {{ for name in stamp accepted revoked; do echo "$1/$name"; done; }}
+            text() {{ for file in $(files $1); do printf 'no state\n' >$file; done; }}
+            noise() {{ for file in $(files $1); do printf '\377\n\376 7\0' >$file; done; }}
+            huge() {{ for file in $(files $1); do truncate -s 1G $file; done; }}
+            highest() {{ echo 18446744073709551615 >$1/stamp; }}
+            directories() {{ mkdir $(files $1); }}
+            fifos() {{ mkfifo $(files $1); }}
+            full() {{ mount -t tmpfs -o size=4k none $1; ! head -c 9000 /dev/zero >$1/fill 2>/dev/null; }}
+            readonly() {{ mount -t tmpfs -o ro none $1; }}
+            nodirectory() {{ rmdir $1; echo >$1; }}
+            for damage in text noise huge highest directories fifos full readonly nodirectory; do
+                for node in home hub; do
+                    umount $node.state 2>/dev/null; rm -rf $node.state; mkdir $node.state; $damage $node.state
+                done
+                up hub; up home; logged home "session established"
+                ip netns exec home ping -c 1 -W 2 10.9.0.2 >/dev/null; pings=$?
+                kill $home $hub; wait $home $hub
+                echo "$damage: ping $pings, said $(grep -c 'the node goes on without' home.log hub.log | tr '\n' ' ')"
+                ! grep panicked home.log hub.log
+            done"#
+        ),
+    );
+    let text = stdout(&out);
+    for damage in ["text", "noise", "huge", "highest", "directories", "fifos", "full", "readonly", "nodirectory"] {
+        let expected = format!("{damage}: ping 0, said home.log:1 hub.log:1");
+        assert!(text.lines().any(|line| line.trim_end() == expected), "{expected} in\n{text}\n{}", stderr(&out));
+    }
+    assert!(!text.contains("panicked"), "{text}");
+}
+
+#[test]
 fn vpns_with_the_same_addresses_have_devices_and_tables_of_their_own() {
     if !has_tun() {
         return;

@@ -1,9 +1,8 @@
 //! Who may come in: a table in the state directory, a line for each client: name, address, public key.
 
-use super::files;
 use crate::config::{Pool, peer_name};
+use crate::files::{Directory, Owner};
 use crate::{entropy, keys};
-use std::fs;
 use std::io;
 use std::net::Ipv4Addr;
 use std::path::Path;
@@ -12,6 +11,8 @@ use weft_session::{Identity, PublicKey};
 const TABLE: &str = "access";
 const LOCK: &str = "access.lock";
 const KEY: &str = "access.key";
+/// The table is no longer, in bytes.
+const MAX_BYTES: u64 = 8 << 20;
 
 /// One client.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -38,30 +39,45 @@ impl Client {
 /// # Errors
 /// Why the table cannot be read, for people.
 pub fn read(state: &Path) -> Result<Vec<Client>, String> {
-    let path = state.join(TABLE);
-    let text = match fs::read_to_string(&path) {
+    match Directory::open(state) {
+        Ok(directory) => read_in(&directory),
+        Err(why) if why.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
+        Err(why) => Err(failed(state, &why)),
+    }
+}
+
+fn read_in(directory: &Directory) -> Result<Vec<Client>, String> {
+    let text = match directory.read_text(TABLE, MAX_BYTES) {
         Ok(text) => text,
         Err(why) if why.kind() == io::ErrorKind::NotFound => String::new(),
-        Err(why) => return Err(format!("{}: {why}", path.display())),
+        Err(why) => return Err(directory.failed(TABLE, &why)),
     };
+    let path = directory.path().join(TABLE);
     let bad = |number: usize| format!("{}:{}: NAME ADDRESS KEY is expected", path.display(), number + 1);
     text.lines().enumerate().map(|(number, line)| Client::parse(line).ok_or_else(|| bad(number))).collect()
 }
 
-/// Changes the table. Nobody else does meanwhile, and where `change` fails nothing has changed.
+/// Changes the table; `change` is given the state directory too. Nobody else changes it meanwhile, and where `change` fails nothing
+/// has changed.
 ///
 /// # Errors
 /// What `change` says, or why the table cannot be read or written.
-pub fn change<T>(state: &Path, change: impl FnOnce(&mut Vec<Client>) -> Result<T, String>) -> Result<T, String> {
-    let failed = |why: io::Error| format!("state directory {}: {why}", state.display());
-    files::make_directory(state).map_err(failed)?;
-    let lock = files::open(&state.join(LOCK)).map_err(failed)?;
-    lock.lock().map_err(failed)?;
-    let mut clients = read(state)?;
-    let result = change(&mut clients)?;
+pub fn change<T>(
+    state: &Path,
+    change: impl FnOnce(&Directory, &mut Vec<Client>) -> Result<T, String>,
+) -> Result<T, String> {
+    let directory = Directory::make(state, 0o700, Owner::Parent).map_err(|why| failed(state, &why))?;
+    let _lock = directory.lock(LOCK).map_err(|why| directory.failed(LOCK, &why))?;
+    let mut clients = read_in(&directory)?;
+    let result = change(&directory, &mut clients)?;
     let line = |Client { name, address, public_key }: &Client| format!("{name} {address} {public_key}\n");
-    files::write(&state.join(TABLE), &clients.iter().map(line).collect::<String>())?;
+    let text: String = clients.iter().map(line).collect();
+    directory.write(TABLE, text.as_bytes()).map_err(|why| directory.failed(TABLE, &why))?;
     Ok(result)
+}
+
+fn failed(state: &Path, why: &io::Error) -> String {
+    format!("state directory {}: {why}", state.display())
 }
 
 /// Takes a client in at the lowest address that is free.
@@ -87,20 +103,28 @@ pub fn add(clients: &mut Vec<Client>, name: &str, public_key: PublicKey, pool: &
 /// # Errors
 /// Why it cannot be read or made, for people.
 pub fn edge_key(state: &Path) -> Result<Identity, String> {
-    let path = state.join(KEY);
-    if !path.exists() {
-        let failed = |why: io::Error| format!("{}: {why}", path.display());
-        files::make_directory(state).map_err(failed)?;
-        let made = Identity::from_secret(entropy::seed().map_err(failed)?);
-        // Somebody else may have been first: then theirs is read.
-        if let Err(why) = keys::store(&made.secret_to_base64(), &path)
-            && !path.exists()
-        {
-            return Err(why.to_string());
-        }
-        files::give(&path).map_err(failed)?;
+    let directory = Directory::make(state, 0o700, Owner::Parent).map_err(|why| failed(state, &why))?;
+    if let Some(key) = read_key(&directory)? {
+        return Ok(key);
     }
-    keys::load(&path).map_err(|why| why.to_string())
+    let failed = |why: io::Error| directory.failed(KEY, &why);
+    let _lock = directory.lock(LOCK).map_err(|why| directory.failed(LOCK, &why))?;
+    // Another process may have been first.
+    if let Some(key) = read_key(&directory)? {
+        return Ok(key);
+    }
+    let made = Identity::from_secret(entropy::seed().map_err(failed)?);
+    directory.write(KEY, format!("{}\n", made.secret_to_base64()).as_bytes()).map_err(failed)?;
+    Ok(made)
+}
+
+fn read_key(directory: &Directory) -> Result<Option<Identity>, String> {
+    let path = directory.path().join(KEY);
+    match directory.open_to_read(KEY) {
+        Ok(file) => keys::load_from(file, &path).map(Some).map_err(|why| why.to_string()),
+        Err(why) if why.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(why) => Err(directory.failed(KEY, &why)),
+    }
 }
 
 #[cfg(test)]

@@ -4,14 +4,13 @@ use super::show::json;
 use crate::cli::{CaCommand, SignOptions};
 use crate::config::{peer_name, prefix};
 use crate::date::rfc_3339;
+use crate::files::{Directory, Owner};
 use crate::outcome::{Failure, Outcome};
-use crate::{entropy, keys};
+use crate::{entropy, files, keys};
 use serde_json::json;
 use std::fmt::Display;
-use std::fs::{self, OpenOptions};
-use std::io::{self, Write as _};
+use std::io;
 use std::net::IpAddr;
-use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::Path;
 use std::str::FromStr;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -25,6 +24,8 @@ const ROOT_KEY_FILE: &str = "root.key";
 /// What was signed and what was revoked so far, a line each.
 const ISSUED_FILE: &str = "issued";
 const REVOKED_FILE: &str = "revoked";
+/// Neither of them is longer, in bytes.
+const MAX_BYTES: u64 = 64 << 20;
 
 /// Does what `weft ca` was asked to.
 pub fn ca(command: CaCommand) -> Result<Outcome, Failure> {
@@ -37,7 +38,7 @@ pub fn ca(command: CaCommand) -> Result<Outcome, Failure> {
 }
 
 fn init(directory: &Path) -> Result<Outcome, Failure> {
-    fs::DirBuilder::new().recursive(true).mode(0o700).create(directory).map_err(|why| failed(directory, why))?;
+    Directory::make(directory, 0o700, Owner::Caller).map_err(|why| failed(directory, why))?;
     let seed = entropy::seed().map_err(|why| Failure::new(format!("the kernel gave no random numbers: {why}")))?;
     let root = RootKey::from_seed(seed);
     keys::store(&root.secret_to_base64(), &directory.join(ROOT_KEY_FILE))
@@ -195,22 +196,19 @@ fn give_out(text: &impl Display, out: Option<&Path>) -> Result<(), Failure> {
         println!("{text}");
         return Ok(());
     };
-    let mut file = OpenOptions::new().write(true).create_new(true).open(path).map_err(|why| failed(path, why))?;
-    writeln!(file, "{text}").map_err(|why| failed(path, why))
+    files::create(path, 0o666, format!("{text}\n").as_bytes()).map_err(|why| failed(path, why))
 }
 
 fn append(directory: &Path, name: &str, text: &impl Display) -> Result<Outcome, Failure> {
-    let path = directory.join(name);
-    let mut file =
-        OpenOptions::new().append(true).create(true).mode(0o600).open(&path).map_err(|why| failed(&path, why))?;
-    writeln!(file, "{text}").map_err(|why| failed(&path, why))?;
+    let appended = Directory::open(directory).and_then(|kept| kept.append(name, format!("{text}\n").as_bytes()));
+    appended.map_err(|why| failed(&directory.join(name), why))?;
     Ok(Outcome::Well)
 }
 
 /// What was appended; nothing where there is no such file yet.
 fn lines<T: FromStr<Err: Display>>(directory: &Path, name: &str) -> Result<Vec<T>, Failure> {
     let path = directory.join(name);
-    let text = match fs::read_to_string(&path) {
+    let text = match Directory::open(directory).and_then(|kept| kept.read_text(name, MAX_BYTES)) {
         Ok(text) => text,
         Err(why) if why.kind() == io::ErrorKind::NotFound => String::new(),
         Err(why) => return Err(failed(&path, why)),

@@ -61,9 +61,20 @@ impl Keeper {
     pub fn start(config: &Config, log: Log) -> Result<Option<Keeper>, Failure> {
         let Some(access) = &config.access else { return Ok(None) };
         let state = config.node.state.clone();
-        let identity = clients::edge_key(&state).map_err(Failure::new)?;
+        let identity = match clients::edge_key(&state) {
+            Ok(identity) => identity,
+            Err(why) => {
+                log.error(format_args!("[access]: no client is let in: {why}; then restart the node"));
+                return Ok(None);
+            }
+        };
         let mut gate = Gate::new(&identity);
-        gate.set(&read_within(&state, &access.pool.value).map_err(Failure::new)?);
+        match read_within(&state, &access.pool.value) {
+            Ok(clients) => gate.set(&clients),
+            Err(why) => {
+                log.error(format_args!("[access]: no WireGuard client is let in: {why}; then restart the node"))
+            }
+        }
         let socket = bind(access.listen.value)?;
         let device = open(access)?;
         let failed = |why: io::Error| Failure::new(format!("[access]: {why}"));
@@ -76,7 +87,7 @@ impl Keeper {
         }
         let (words, told) = sync_channel(WORDS);
         let openvpn =
-            access.openvpn.as_ref().map(|openvpn| openvpn::Keeper::start(&state, openvpn, log)).transpose()?;
+            access.openvpn.as_ref().map(|openvpn| openvpn::Keeper::start(&state, openvpn, log)).transpose()?.flatten();
         let keeper = Keeper { words, waker: Arc::clone(&waker), device: device.index(), openvpn };
         let pool = access.pool.value;
         log.info(format_args!("clients of {pool}: port {}, public key {}", access.listen.value, identity.public_key()));

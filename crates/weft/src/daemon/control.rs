@@ -2,13 +2,12 @@
 
 use super::log::Log;
 use crate::control::{Request, Response, write_line};
+use crate::files::{self, SocketFile};
 use nix::sys::socket::{getsockopt, sockopt::PeerCredentials};
 use nix::unistd::geteuid;
-use std::fs::{self, DirBuilder, Permissions};
 use std::io::{self, BufRead as _, BufReader, Read as _};
-use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::os::unix::net::{UnixListener, UnixStream};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
@@ -71,13 +70,7 @@ impl Sender {
 
 /// The listening socket; its file goes away with it.
 pub struct Server {
-    path: PathBuf,
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        let _ = fs::remove_file(&self.path);
-    }
+    _file: SocketFile,
 }
 
 impl Server {
@@ -87,7 +80,7 @@ impl Server {
     /// Why that is not possible, for people.
     pub fn start(path: &Path, tasks: Sender, log: Log) -> Result<Server, String> {
         let describe = |why: io::Error| format!("control socket {}: {why}", path.display());
-        let listener = listen(path).map_err(|why| match why.kind() {
+        let (listener, file) = files::bind(path, 0o600).map_err(|why| match why.kind() {
             io::ErrorKind::AddrInUse => {
                 format!("another node is running: it listens at {}; stop it with: weft down", path.display())
             }
@@ -96,29 +89,9 @@ impl Server {
             }
             _ => describe(why),
         })?;
-        let server = Server { path: path.to_owned() };
-        fs::set_permissions(path, Permissions::from_mode(0o600)).map_err(describe)?;
         let serve = move || accept(&listener, &tasks, log);
         thread::Builder::new().name("weft-control".to_owned()).spawn(serve).map_err(describe)?;
-        Ok(server)
-    }
-}
-
-/// Binds, in place of a socket that nobody listens at any more.
-pub(super) fn listen(path: &Path) -> io::Result<UnixListener> {
-    if let Some(parent) = path.parent() {
-        DirBuilder::new().recursive(true).mode(0o755).create(parent)?;
-    }
-    match UnixListener::bind(path) {
-        Err(why) if why.kind() == io::ErrorKind::AddrInUse => {
-            let is_stale = UnixStream::connect(path).is_err_and(|e| e.kind() == io::ErrorKind::ConnectionRefused);
-            if !is_stale {
-                return Err(why);
-            }
-            fs::remove_file(path)?;
-            UnixListener::bind(path)
-        }
-        result => result,
+        Ok(Server { _file: file })
     }
 }
 

@@ -76,10 +76,7 @@ pub fn run(file: &Path, level: Level) -> Result<(), Failure> {
         Some(at) => Some(metrics::Server::start(&at.value, sender.clone(), log).map_err(Failure::new)?),
         None => None,
     };
-    let (keeper, stamps) = Keeper::open(&config.node.state, clock::unix_ns(), log).map_err(|why| {
-        let directory = config.node.state.display();
-        Failure::new(format!("state directory {directory}: {why}; name another one in [node] state, or run as root"))
-    })?;
+    let (keeper, stamps) = Keeper::open(&config.node.state, clock::unix_ns(), log).map_err(failed("state"))?;
 
     let clock = Clock::start();
     let public_key = identity.public_key();

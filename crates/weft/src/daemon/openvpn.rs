@@ -3,15 +3,17 @@
 
 use super::log::Log;
 use crate::access::clients as table;
-use crate::access::openvpn::server::{CONFIG, LOG, SOCKET};
+use crate::access::openvpn::server::{LOG, Prepared, SOCKET};
 use crate::access::openvpn::{clients, server};
 use crate::config::Openvpn;
 use crate::control::{AccessClient, ClientProgram, Refusals, Response};
+use crate::files::{Directory, SocketFile};
 use crate::outcome::Failure;
+use std::ffi::OsStr;
 use std::io::{self, BufRead as _, BufReader, Write as _};
 use std::net::SocketAddr;
 use std::os::unix::net::{UnixListener, UnixStream};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::thread::{self, JoinHandle};
@@ -43,26 +45,27 @@ pub struct Keeper {
 }
 
 impl Keeper {
-    /// Writes the server's files and starts it.
+    /// Writes the server's files and starts it; none where the state directory does not allow that, which the log then says.
     ///
     /// # Errors
     /// Why that is not possible, for people.
-    pub fn start(state: &Path, settings: &Openvpn, log: Log) -> Result<Keeper, Failure> {
+    pub fn start(state: &Path, settings: &Openvpn, log: Log) -> Result<Option<Keeper>, Failure> {
         let failed = |why: String| Failure::new(format!("[access.openvpn]: {why}"));
         if let Err(why) = Command::new(PROGRAM).arg("--version").stdout(Stdio::null()).status() {
             return Err(failed(format!("{PROGRAM} cannot be run: {why}; Debian's package is openvpn")));
         }
-        let (directory, _) = table::change(state, |_| server::prepare(state, settings)).map_err(failed)?;
-        let socket = directory.join(SOCKET);
-        let _ = std::fs::remove_file(&socket);
-        let listener =
-            UnixListener::bind(&socket).and_then(|listener| listener.set_nonblocking(true).map(|()| listener));
-        let listener = listener.map_err(|why| failed(format!("{}: {why}", socket.display())))?;
         let (words, told) = sync_channel(WORDS);
-        let supervisor = Supervisor { directory, listener, told, log };
+        let supervisor = match Supervisor::prepare(state, settings, told, log) {
+            Ok(supervisor) => supervisor,
+            Err(why) => {
+                log.error(format_args!("[access.openvpn]: no client is let in: {why}; then restart the node"));
+                return Ok(None);
+            }
+        };
         log.info(format_args!("clients of {} with OpenVPN: port {}", settings.pool.value, settings.listen.value));
         let thread = thread::Builder::new().name("weft-openvpn".into()).spawn(move || supervisor.run());
-        Ok(Keeper { words: Some(words), supervisor: Some(thread.map_err(|why| failed(why.to_string()))?) })
+        let supervisor = Some(thread.map_err(|why| failed(why.to_string()))?);
+        Ok(Some(Keeper { words: Some(words), supervisor }))
     }
 
     /// Has the thread end the sessions of who was put out.
@@ -89,13 +92,24 @@ impl Drop for Keeper {
 }
 
 struct Supervisor {
-    directory: PathBuf,
+    directory: Directory,
+    config: String,
     listener: UnixListener,
+    _socket: SocketFile,
     told: Receiver<Word>,
     log: Log,
 }
 
 impl Supervisor {
+    fn prepare(state: &Path, settings: &Openvpn, told: Receiver<Word>, log: Log) -> Result<Supervisor, String> {
+        let prepared = table::change(state, |state, _| server::prepare(state, settings))?;
+        let Prepared { directory, config, .. } = prepared;
+        let failed = |why: io::Error| directory.failed(SOCKET, &why);
+        let (listener, socket) = directory.bind(OsStr::new(SOCKET), 0o600).map_err(failed)?;
+        listener.set_nonblocking(true).map_err(failed)?;
+        Ok(Supervisor { directory, config, listener, _socket: socket, told, log })
+    }
+
     fn run(self) {
         let mut pause = PAUSE.0;
         loop {
@@ -104,7 +118,7 @@ impl Supervisor {
             if began.elapsed() > WELL {
                 pause = PAUSE.0;
             }
-            let log = self.directory.join(LOG);
+            let log = self.directory.path().join(LOG);
             self.log.error(format_args!("OpenVPN: {how}; see {}; again in {} ms", log.display(), pause.as_millis()));
             if !self.wait(pause) {
                 return;
@@ -115,13 +129,17 @@ impl Supervisor {
 
     /// From its start to its end, and how it ended; none when it was to end.
     fn run_once(&self) -> io::Result<Option<String>> {
+        // It opens no file to write, and takes no order from one: another user may have put other files in their places.
+        let log = self.directory.replace_with_empty(LOG)?;
         let mut child = Command::new(PROGRAM)
-            .args(["--config", CONFIG])
-            .current_dir(&self.directory)
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
+            .args(["--config", "stdin"])
+            .current_dir(self.directory.held_path())
+            .stdin(Stdio::piped())
+            .stderr(log.try_clone()?)
+            .stdout(log)
             .spawn()?;
-        let result = self.serve(&mut child);
+        let told = child.stdin.take().map_or(Ok(()), |mut stdin| stdin.write_all(self.config.as_bytes()));
+        let result = told.and_then(|()| self.serve(&mut child));
         end(child)?;
         result
     }

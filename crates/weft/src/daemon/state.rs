@@ -1,9 +1,7 @@
 //! What outlives the process: handshake stamps, ours and those accepted from peers, and what was revoked.
 
 use std::collections::BTreeMap;
-use std::fs::{self, File, OpenOptions};
-use std::io::{self, Read as _, Write as _};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::thread;
@@ -11,11 +9,20 @@ use std::time::Duration;
 use weft_session::{PublicKey, Revocation};
 
 use super::log::Log;
+use crate::files::{Directory, Owner};
 
 /// Ours, reserved ahead by this much, so that a crash repeats none.
 const RESERVE: Duration = Duration::from_secs(3_600);
 /// No state file is longer, in bytes.
 const MAX_BYTES: u64 = 8 << 20;
+/// No true stamp is higher: nanoseconds since 1970 until the year 2262. A damaged one could not be followed by a higher one.
+const MAX_STAMP: u64 = i64::MAX as u64;
+/// The stamp up to which this node's own are reserved.
+const STAMP: &str = "stamp";
+/// The highest stamp accepted from each peer, a line each: key, stamp.
+const ACCEPTED: &str = "accepted";
+/// What was revoked, a line each.
+const REVOKED: &str = "revoked";
 
 /// The stamps at the start.
 pub struct Stamps {
@@ -43,16 +50,23 @@ pub struct Keeper {
 impl Keeper {
     /// Reads the state in `directory`, which is made if missing, and starts to keep it. `unix_ns` is the wall clock.
     ///
+    /// What cannot be read or written is said in the log, and the node goes on without it: it accepts no stamp twice within this run,
+    /// and tries again to write with every change.
+    ///
     /// # Errors
-    /// When the directory cannot be made, read or written.
+    /// When the thread cannot be started.
     pub fn open(directory: &Path, unix_ns: u64, log: Log) -> io::Result<(Keeper, Stamps)> {
-        fs::DirBuilder::new().recursive(true).mode(0o700).create(directory)?;
-        let mut files = Files { directory: directory.to_owned(), reserved: 0, accepted: BTreeMap::new() };
-        files.read()?;
+        let mut files = Files::new(directory);
+        let mut troubles = Vec::new();
+        let revocations = files.read(&mut troubles);
         let base = unix_ns.max(files.reserved);
-        files.reserve(base)?;
+        if let Err(why) = files.reserve(base) {
+            troubles.push(why);
+        }
+        if !troubles.is_empty() {
+            log.error(format_args!("{}: the node goes on without", files.describe(&troubles.join("; "))));
+        }
         let accepted = files.accepted.iter().map(|(key, stamp)| (*key, *stamp)).collect();
-        let revocations = files.revocations()?;
         let (changes, queue) = sync_channel(256);
         thread::Builder::new().name("weft-state".to_owned()).spawn(move || files.keep(&queue, log))?;
         Ok((Keeper { changes }, Stamps { base, accepted, revocations }))
@@ -87,54 +101,47 @@ struct Files {
 }
 
 impl Files {
-    fn read(&mut self) -> io::Result<()> {
-        self.reserved = self.text("stamp")?.trim().parse().unwrap_or(0);
-        for line in self.text("accepted")?.lines() {
-            let Some((key, stamp)) = line.split_once(' ') else { continue };
-            if let (Ok(key), Ok(stamp)) = (key.parse(), stamp.parse()) {
-                self.accepted.insert(key, stamp);
+    fn new(directory: &Path) -> Files {
+        Files { directory: directory.to_owned(), reserved: 0, accepted: BTreeMap::new() }
+    }
+
+    /// Reads all that can be read, and gives the revocations; what is wrong is added to `troubles`.
+    fn read(&mut self, troubles: &mut Vec<String>) -> Vec<Revocation> {
+        let directory = match Directory::make(&self.directory, 0o700, Owner::Parent) {
+            Ok(directory) => directory,
+            Err(why) => {
+                troubles.push(why.to_string());
+                return Vec::new();
             }
-        }
-        Ok(())
+        };
+        self.reserved = lines(&directory, STAMP, parse_stamp, troubles).into_iter().max().unwrap_or(0);
+        self.accepted = lines(&directory, ACCEPTED, parse_accepted, troubles).into_iter().collect();
+        lines(&directory, REVOKED, |line| line.parse().ok(), troubles)
     }
 
-    /// What holds no revocation is left out: others will tell.
-    fn revocations(&self) -> io::Result<Vec<Revocation>> {
-        Ok(self.text("revoked")?.lines().filter_map(|line| line.parse().ok()).collect())
+    fn write(&self, name: &str, text: &str) -> Result<(), String> {
+        let directory = Directory::make(&self.directory, 0o700, Owner::Parent).map_err(|why| why.to_string())?;
+        directory.write(name, text.as_bytes()).map_err(|why| format!("{name}: {why}"))
     }
 
-    fn text(&self, name: &str) -> io::Result<String> {
-        let mut text = String::new();
-        match File::open(self.directory.join(name)) {
-            Ok(file) => file.take(MAX_BYTES).read_to_string(&mut text).map(|_| text),
-            Err(why) if why.kind() == io::ErrorKind::NotFound => Ok(text),
-            Err(why) => Err(why),
-        }
-    }
-
-    /// Writes beside and renames: the file is the old one or the new one.
-    fn write(&self, name: &str, text: &str) -> io::Result<()> {
-        let new = self.directory.join(format!("{name}.new"));
-        let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&new)?;
-        file.write_all(text.as_bytes())?;
-        file.sync_data()?;
-        fs::rename(&new, self.directory.join(name))
-    }
-
-    fn reserve(&mut self, from: u64) -> io::Result<()> {
+    fn reserve(&mut self, from: u64) -> Result<(), String> {
         self.reserved = from.saturating_add(RESERVE.as_nanos() as u64);
-        self.write("stamp", &format!("{}\n", self.reserved))
+        self.write(STAMP, &format!("{}\n", self.reserved))
+    }
+
+    fn describe(&self, why: &str) -> String {
+        format!("state in {}: {why}", self.directory.display())
     }
 
     fn keep(mut self, queue: &Receiver<Change>, log: Log) {
         while let Ok(change) = queue.recv() {
             if let Err(why) = self.apply(change) {
-                log.error(format_args!("state in {}: {why}", self.directory.display()));
+                log.error(self.describe(&why));
             }
         }
     }
 
-    fn apply(&mut self, change: Change) -> io::Result<()> {
+    fn apply(&mut self, change: Change) -> Result<(), String> {
         match change {
             Change::Accepted(stamps) => {
                 for (key, stamp) in stamps {
@@ -142,15 +149,48 @@ impl Files {
                     *highest = stamp.max(*highest);
                 }
                 let lines: String = self.accepted.iter().map(|(key, stamp)| format!("{key} {stamp}\n")).collect();
-                self.write("accepted", &lines)
+                self.write(ACCEPTED, &lines)
             }
             Change::Revoked(revocations) => {
                 let lines: String = revocations.iter().map(|revocation| format!("{revocation}\n")).collect();
-                self.write("revoked", &lines)
+                self.write(REVOKED, &lines)
             }
             Change::Reached(stamp) => self.reserve(stamp),
         }
     }
+}
+
+/// What `parse` makes of the lines of `name`; what it makes nothing of is left out and added to `troubles`.
+fn lines<T>(
+    directory: &Directory,
+    name: &str,
+    parse: impl Fn(&str) -> Option<T>,
+    troubles: &mut Vec<String>,
+) -> Vec<T> {
+    let content = match directory.read(name, MAX_BYTES) {
+        Ok(content) => content,
+        Err(why) if why.kind() == io::ErrorKind::NotFound => return Vec::new(),
+        Err(why) => {
+            troubles.push(format!("{name}: {why}"));
+            return Vec::new();
+        }
+    };
+    let text = String::from_utf8_lossy(&content);
+    let parsed: Vec<Option<T>> = text.lines().map(parse).collect();
+    match parsed.iter().filter(|line| line.is_none()).count() {
+        0 => {}
+        damaged => troubles.push(format!("{name}: {damaged} of {} lines are damaged", parsed.len())),
+    }
+    parsed.into_iter().flatten().collect()
+}
+
+fn parse_stamp(text: &str) -> Option<u64> {
+    text.trim().parse().ok().filter(|stamp| *stamp <= MAX_STAMP)
+}
+
+fn parse_accepted(line: &str) -> Option<(PublicKey, u64)> {
+    let (key, stamp) = line.split_once(' ')?;
+    Some((key.parse().ok()?, parse_stamp(stamp)?))
 }
 
 #[cfg(test)]
@@ -163,7 +203,7 @@ mod tests {
     fn stamps_survive_and_rise_even_when_the_clock_falls_back() {
         let directory = std::env::temp_dir().join(format!("weft-state-{}", std::process::id()));
         let log = Log::new(Level::Error);
-        let mut files = Files { directory: directory.clone(), reserved: 0, accepted: BTreeMap::new() };
+        let mut files = Files::new(&directory);
         let (_, first) = Keeper::open(&directory, 1_000, log).unwrap();
         assert_eq!((first.base, first.accepted.len()), (1_000, 0));
         files.apply(Change::Accepted(vec![(PublicKey([7; 32]), 9)])).unwrap();
@@ -174,6 +214,24 @@ mod tests {
         assert_eq!((first.revocations.len(), &second.revocations[..]), (0, &[revocation][..]));
         assert!(second.base > first.base);
         assert_eq!(second.accepted, [(PublicKey([7; 32]), 9)]);
-        fs::remove_dir_all(&directory).unwrap();
+        std::fs::remove_dir_all(&directory).unwrap();
+    }
+    #[test]
+    fn what_is_whole_in_damaged_state_is_kept() {
+        let directory = std::env::temp_dir().join(format!("weft-damaged-state-{}", std::process::id()));
+        std::fs::create_dir(&directory).unwrap();
+        let key = PublicKey([7; 32]);
+        let accepted = format!("{key} 9\nnoise\n{} 18446744073709551615\n", PublicKey([8; 32])).into_bytes();
+        std::fs::write(directory.join(ACCEPTED), [&accepted[..], b"\xff\xfe"].concat()).unwrap();
+        std::fs::write(directory.join(STAMP), "18446744073709551615\n").unwrap();
+        std::fs::create_dir(directory.join(REVOKED)).unwrap();
+        let mut troubles = Vec::new();
+        let (mut files, expected) = (Files::new(&directory), [(key, 9)]);
+        assert!(files.read(&mut troubles).is_empty());
+        assert_eq!(troubles[..2], ["stamp: 1 of 1 lines are damaged", "accepted: 3 of 4 lines are damaged"]);
+        assert!(troubles[2].starts_with("revoked: it is a directory"), "{troubles:?}");
+        let (_, stamps) = Keeper::open(&directory, 10, Log::new(Level::Error)).unwrap();
+        assert_eq!((stamps.base, &stamps.accepted[..]), (10, &expected[..]));
+        std::fs::remove_dir_all(&directory).unwrap();
     }
 }

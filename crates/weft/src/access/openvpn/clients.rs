@@ -1,9 +1,10 @@
 //! Who may come in with OpenVPN: a file for each client, which the server reads when the client comes (`client-config-dir` in openvpn(8)).
 
-use super::{files, read};
+use super::{enter, read, write};
 use crate::config::Pool;
 use crate::entropy;
-use std::fs;
+use crate::files::Directory;
+use std::ffi::OsStr;
 use std::io;
 use std::net::Ipv4Addr;
 use std::path::Path;
@@ -33,27 +34,38 @@ impl Client {
     }
 }
 
-/// The clients of the server in `directory`, by address; none where there is none yet.
+/// The clients of the node with the state directory at `state`, by address; none where there is none yet.
 ///
 /// # Errors
 /// Why they cannot be read, for people.
-pub fn list(directory: &Path) -> Result<Vec<Client>, String> {
-    let directory = directory.join(DIRECTORY);
-    let failed = |why: io::Error| format!("{}: {why}", directory.display());
-    let entries = match fs::read_dir(&directory) {
-        Ok(entries) => entries,
-        Err(why) if why.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-        Err(why) => return Err(failed(why)),
-    };
+pub fn of(state: &Path) -> Result<Vec<Client>, String> {
+    match Directory::open(state) {
+        Ok(directory) => in_state(&directory),
+        Err(why) if why.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
+        Err(why) => Err(format!("state directory {}: {why}", state.display())),
+    }
+}
+
+/// The clients in the state directory `state`, as [`of`].
+///
+/// # Errors
+/// As [`of`].
+pub fn in_state(state: &Directory) -> Result<Vec<Client>, String> {
+    enter(state, super::DIRECTORY)?.map_or_else(|| Ok(Vec::new()), |directory| list(&directory))
+}
+
+/// The clients of the server in `directory`, as [`of`].
+///
+/// # Errors
+/// As [`of`].
+pub fn list(directory: &Directory) -> Result<Vec<Client>, String> {
+    let Some(directory) = enter(directory, DIRECTORY)? else { return Ok(Vec::new()) };
+    let names = directory.names().map_err(|why| format!("{}: {why}", directory.path().display()))?;
     let mut clients = Vec::new();
-    for entry in entries {
-        let path = entry.map_err(failed)?.path();
-        let Some(name) = path.file_name().and_then(|name| name.to_str()).filter(|name| !name.contains('.')) else {
-            continue;
-        };
-        let client = Client::parse(name, &read(&path)?);
-        clients
-            .push(client.ok_or_else(|| format!("{}: it does not hold what weft access add writes", path.display()))?);
+    for name in names.iter().filter(|name| !name.contains('.')) {
+        let no_client =
+            || format!("{}: it does not hold what weft access add writes", directory.path().join(name).display());
+        clients.push(Client::parse(name, &read(&directory, name)?).ok_or_else(no_client)?);
     }
     clients.sort_by_key(|client| client.address);
     Ok(clients)
@@ -75,19 +87,20 @@ pub fn new(clients: &[Client], name: &str, pool: &Pool) -> Result<Client, String
 ///
 /// # Errors
 /// Why its file cannot be written, for people.
-pub fn let_in(directory: &Path, client: &Client, pool: &Pool) -> Result<(), String> {
-    let directory = directory.join(DIRECTORY);
+pub fn let_in(directory: &Directory, client: &Client, pool: &Pool) -> Result<(), String> {
+    let directory = directory.make_in(DIRECTORY).map_err(|why| directory.failed(DIRECTORY, &why))?;
     let text = format!("# {}\nifconfig-push {} {}\n", client.name, client.address, pool.mask());
-    files::write(&directory.join(&client.common_name), &text)
+    write(&directory, &client.common_name, &text)
 }
 
 /// Puts it out; a session it has goes on until it is ended.
 ///
 /// # Errors
 /// Why its file cannot be removed, for people.
-pub fn put_out(directory: &Path, client: &Client) -> Result<(), String> {
-    let path = directory.join(DIRECTORY).join(&client.common_name);
-    fs::remove_file(&path).map_err(|why| format!("{}: {why}", path.display()))
+pub fn put_out(state: &Directory, client: &Client) -> Result<(), String> {
+    let failed = |why: io::Error| format!("client {}: {why}", client.name);
+    let directory = state.enter(super::DIRECTORY).and_then(|directory| directory.enter(DIRECTORY)).map_err(failed)?;
+    directory.remove(OsStr::new(&client.common_name)).map_err(failed)
 }
 
 #[cfg(test)]

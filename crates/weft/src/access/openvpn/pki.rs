@@ -1,12 +1,12 @@
 //! Certificates for OpenVPN (X.509, RFC 5280): an authority of this edge alone. They do not end: who may come in is in another place.
 
-use super::files::write;
-use super::read;
+use super::{MAX_BYTES, read, write};
+use crate::files::Directory;
 use rcgen::{
     BasicConstraints, CertificateParams, DistinguishedName, DnType, Error, ExtendedKeyUsagePurpose, IsCa, Issuer,
     KeyPair, KeyUsagePurpose,
 };
-use std::path::Path;
+use std::io;
 
 const KEY: &str = "ca.key";
 /// The authority's certificate, in the directory.
@@ -41,13 +41,15 @@ impl Authority {
     ///
     /// # Errors
     /// Why it cannot be read, for people.
-    pub fn load(directory: &Path) -> Result<Option<Authority>, String> {
-        let path = directory.join(KEY);
-        if !path.exists() {
-            return Ok(None);
-        }
-        let key = KeyPair::from_pem(&read(&path)?).map_err(|why| format!("{}: {why}", path.display()))?;
-        let certificate = read(&directory.join(CERTIFICATE))?;
+    pub fn load(directory: &Directory) -> Result<Option<Authority>, String> {
+        let text = match directory.read_text(KEY, MAX_BYTES) {
+            Ok(text) => text,
+            Err(why) if why.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(why) => return Err(directory.failed(KEY, &why)),
+        };
+        let no_key = |why| format!("{}: {why}", directory.path().join(KEY).display());
+        let key = KeyPair::from_pem(&text).map_err(no_key)?;
+        let certificate = read(directory, CERTIFICATE)?;
         Ok(Some(Authority { issuer: Issuer::new(authority(), key), certificate }))
     }
 
@@ -65,9 +67,9 @@ impl Authority {
     ///
     /// # Errors
     /// Why it cannot be kept, for people.
-    pub fn keep(&self, directory: &Path) -> Result<(), String> {
-        write(&directory.join(CERTIFICATE), &self.certificate)?;
-        write(&directory.join(KEY), &self.issuer.key().serialize_pem())
+    pub fn keep(&self, directory: &Directory) -> Result<(), String> {
+        write(directory, CERTIFICATE, &self.certificate)?;
+        write(directory, KEY, &self.issuer.key().serialize_pem())
     }
 
     /// A key and a certificate for `name`.

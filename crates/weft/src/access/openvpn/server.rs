@@ -1,16 +1,16 @@
 //! The server's files: its configuration, certificate and keys.
 
 use super::clients::DIRECTORY;
-use super::files::{make_directory, write};
 use super::pki::{Authority, CERTIFICATE, Role};
-use super::{directory, read};
+use super::{read, write};
 use crate::config::Openvpn;
 use crate::entropy;
+use crate::files::Directory;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-/// Its configuration, in its directory.
-pub const CONFIG: &str = "server.conf";
+/// A copy of its configuration for people, in its directory.
+const CONFIG: &str = "server.conf";
 /// What it says.
 pub const LOG: &str = "server.log";
 /// Where the node gives it orders.
@@ -28,37 +28,47 @@ pub const MTU: u16 = 1_420;
 /// What both ends take.
 pub const CIPHERS: &str = "AES-256-GCM:CHACHA20-POLY1305";
 
-/// Writes the server's files, keys when they are first asked for; gives their directory and the authority.
+/// The server's files.
+pub struct Prepared {
+    /// Where they are.
+    pub directory: Directory,
+    /// Who signs its certificates.
+    pub authority: Authority,
+    /// Its configuration.
+    pub config: String,
+}
+
+/// Writes the server's files in the state directory `state`, keys when they are first asked for.
 ///
 /// # Errors
 /// Why that is not possible, for people.
-pub fn prepare(state: &Path, settings: &Openvpn) -> Result<(PathBuf, Authority), String> {
-    let directory = directory(state);
-    let failed = |why: io::Error| format!("{}: {why}", directory.display());
-    make_directory(&directory).and_then(|()| make_directory(&directory.join(DIRECTORY))).map_err(failed)?;
+pub fn prepare(state: &Directory, settings: &Openvpn) -> Result<Prepared, String> {
+    let directory = state.make_in(super::DIRECTORY).map_err(|why| state.failed(super::DIRECTORY, &why))?;
+    directory.make_in(DIRECTORY).map_err(|why| directory.failed(DIRECTORY, &why))?;
     let authority = match Authority::load(&directory)? {
         Some(authority) => authority,
         None => make_keys(&directory)?,
     };
-    write(&directory.join(CONFIG), &config(settings))?;
-    Ok((directory, authority))
+    let config = config(settings);
+    write(&directory, CONFIG, &config)?;
+    Ok(Prepared { directory, authority, config })
 }
 
 /// The key all clients have.
 ///
 /// # Errors
 /// Why it cannot be read, for people.
-pub fn common_key(directory: &Path) -> Result<String, String> {
-    read(&directory.join(COMMON_KEY))
+pub fn common_key(directory: &Directory) -> Result<String, String> {
+    read(directory, COMMON_KEY)
 }
 
-fn make_keys(directory: &Path) -> Result<Authority, String> {
+fn make_keys(directory: &Directory) -> Result<Authority, String> {
     let failed = |why: rcgen::Error| format!("no key can be made: {why}");
     let authority = Authority::new().map_err(failed)?;
     let server = authority.issue("weft edge", Role::Server).map_err(failed)?;
     let common = new_common_key().map_err(|why| format!("the kernel gave no random numbers: {why}"))?;
     for (name, text) in [(SERVER_CERTIFICATE, &server.certificate), (SERVER_KEY, &server.key), (COMMON_KEY, &common)] {
-        write(&directory.join(name), text)?;
+        write(directory, name, text)?;
     }
     authority.keep(directory)?;
     Ok(authority)
@@ -89,6 +99,6 @@ fn config(settings: &Openvpn) -> String {
          ca {CERTIFICATE}\ncert {SERVER_CERTIFICATE}\nkey {SERVER_KEY}\ntls-crypt {COMMON_KEY}\ndh none\n\
          remote-cert-tls client\nclient-config-dir {DIRECTORY}\nccd-exclusive\n\
          data-ciphers {CIPHERS}\nkeepalive 10 60\npersist-key\npersist-tun\n\
-         management {SOCKET} unix\nmanagement-client\nlog {LOG}\nverb 1\n"
+         management {SOCKET} unix\nmanagement-client\nverb 1\n"
     )
 }

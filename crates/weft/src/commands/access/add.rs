@@ -3,10 +3,12 @@
 use super::{edge, settings, tell};
 use crate::access::clients::{self, Client};
 use crate::access::openvpn::pki::Role;
+use crate::access::openvpn::server::Prepared;
 use crate::access::{openvpn, profile};
 use crate::cli::AddOptions;
 use crate::commands::show::json;
 use crate::config::{Access, Config, Openvpn, access, peer_name};
+use crate::files::Directory;
 use crate::outcome::{Failure, Outcome};
 use crate::{entropy, keys};
 use serde_json::json;
@@ -58,8 +60,8 @@ impl Wanted<'_> {
         let state = &self.config.node.state;
         let seed = entropy::seed().map_err(|why| format!("the kernel gave no random numbers: {why}"))?;
         let (key, edge_key) = (Identity::from_secret(seed), clients::edge_key(state)?.public_key());
-        clients::change(state, |table| {
-            self.name_is_free(table)?;
+        clients::change(state, |directory, table| {
+            self.name_is_free(directory, table)?;
             let client = clients::add(table, &self.name, key.public_key(), &access.pool.value)?;
             let text = profile::text(&client, &key, &edge_key, &self.endpoint, &self.routes);
             self.keep(&text)?;
@@ -70,9 +72,9 @@ impl Wanted<'_> {
     fn with_openvpn(&self, settings: &Openvpn) -> Result<Made, String> {
         let state = &self.config.node.state;
         let pool = &settings.pool.value;
-        clients::change(state, |table| {
-            self.name_is_free(table)?;
-            let (directory, authority) = openvpn::server::prepare(state, settings)?;
+        clients::change(state, |directory, table| {
+            self.name_is_free(directory, table)?;
+            let Prepared { directory, authority, .. } = openvpn::server::prepare(directory, settings)?;
             let client = openvpn::clients::new(&openvpn::clients::list(&directory)?, &self.name, pool)?;
             let issued = authority.issue(&client.common_name, Role::Client);
             let issued = issued.map_err(|why| format!("no key can be made: {why}"))?;
@@ -84,8 +86,8 @@ impl Wanted<'_> {
         })
     }
 
-    fn name_is_free(&self, table: &[Client]) -> Result<(), String> {
-        let others = openvpn::clients::list(&openvpn::directory(&self.config.node.state))?;
+    fn name_is_free(&self, state: &Directory, table: &[Client]) -> Result<(), String> {
+        let others = openvpn::clients::in_state(state)?;
         let taken = table.iter().map(|client| (&client.name, client.address));
         let mut taken = taken.chain(others.iter().map(|client| (&client.name, client.address)));
         let name = &self.name;

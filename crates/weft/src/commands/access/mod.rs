@@ -25,11 +25,10 @@ pub fn access(command: AccessCommand) -> Result<Outcome, Failure> {
 fn remove(name: &str, file: &Path) -> Result<Outcome, Failure> {
     let config = edge(file)?;
     settings(&config, file)?;
-    let directory = openvpn::directory(&config.node.state);
-    clients::change(&config.node.state, |table| {
-        let others = openvpn::clients::list(&directory)?;
+    clients::change(&config.node.state, |directory, table| {
+        let others = openvpn::clients::in_state(directory)?;
         if let Some(client) = others.iter().find(|client| client.name == name) {
-            return openvpn::clients::put_out(&directory, client);
+            return openvpn::clients::put_out(directory, client);
         }
         let Some(index) = table.iter().position(|client| client.name == name) else {
             let names = table.iter().map(|client| &client.name).chain(others.iter().map(|client| &client.name));
@@ -92,7 +91,7 @@ fn absent(config: &Config) -> Result<Vec<AccessClient>, Failure> {
 
 /// Those who may come in with OpenVPN, and where the node runs, who of them is there.
 fn with_openvpn(config: &Config, is_running: bool) -> Result<Vec<AccessClient>, Failure> {
-    let all = openvpn::clients::list(&openvpn::directory(&config.node.state)).map_err(Failure::new)?;
+    let all = openvpn::clients::of(&config.node.state).map_err(Failure::new)?;
     let there = match is_running.then(|| ask(&config.node.control, &Request::OpenvpnClients)).transpose()? {
         Some(Response::Clients { clients, .. }) => clients,
         Some(other) => return Err(unexpected(&other)),

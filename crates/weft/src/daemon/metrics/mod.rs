@@ -5,16 +5,14 @@ mod families;
 mod http;
 mod text;
 
-use super::control::{self, Sender, serve_some};
+use super::control::{Sender, serve_some};
 use super::log::Log;
 use crate::config::MetricsAddress;
 use crate::control::{Request, Response};
+use crate::files::{self, SocketFile};
 use http::{Answer, Stream};
-use std::fs::{self, Permissions};
 use std::io;
 use std::net::TcpListener;
-use std::os::unix::fs::PermissionsExt as _;
-use std::path::PathBuf;
 use std::thread;
 
 /// Clients served at once; one more is turned away.
@@ -22,15 +20,7 @@ const MAX_CLIENTS: usize = 4;
 
 /// Listens for as long as the process runs; a socket's file goes away with it.
 pub struct Server {
-    socket: Option<PathBuf>,
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        if let Some(path) = &self.socket {
-            let _ = fs::remove_file(path);
-        }
-    }
+    _file: Option<SocketFile>,
 }
 
 impl Server {
@@ -54,16 +44,14 @@ fn start(address: &MetricsAddress, tasks: Sender, log: Log) -> io::Result<Server
             let listener = TcpListener::bind(address)?;
             log.info(format_args!("metrics at http://{address}/metrics"));
             thread.spawn(move || serve(|| listener.accept().map(|(stream, _)| stream), &tasks))?;
-            Ok(Server { socket: None })
+            Ok(Server { _file: None })
         }
         MetricsAddress::Unix(path) => {
-            let listener = control::listen(path)?;
-            let server = Server { socket: Some(path.clone()) };
-            // Whoever may enter the directory and is of the group may read.
-            fs::set_permissions(path, Permissions::from_mode(0o660))?;
+            // The group may ask, where it may enter the directory.
+            let (listener, file) = files::bind(path, 0o660)?;
             log.info(format_args!("metrics at unix:{}", path.display()));
             thread.spawn(move || serve(|| listener.accept().map(|(stream, _)| stream), &tasks))?;
-            Ok(server)
+            Ok(Server { _file: Some(file) })
         }
     }
 }

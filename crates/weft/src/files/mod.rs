@@ -1,0 +1,361 @@
+//! Files in directories that another user may write, such as the state directory when root works in it.
+//!
+//! [`Directory`] opens a directory once, component by component, and keeps its descriptor. Every later name is resolved from that
+//! descriptor. The walk follows a symbolic link only in a directory that root and this process's user alone can change. A name in a
+//! `Directory` is never followed. Reading refuses links, hard links, FIFOs, sockets and directories; writing replaces or refuses them.
+//! This module must never open, change or give away a file by its path, and must never wait for a FIFO or a listener.
+
+mod socket;
+mod walk;
+
+pub use socket::{SocketFile, bind, connect};
+
+use crate::entropy;
+use nix::dir::Dir;
+use nix::errno::Errno;
+use nix::fcntl::{AtFlags, OFlag, openat, renameat};
+use nix::sys::stat::{FileStat, Mode, SFlag, fstat, fstatat};
+use nix::unistd::{Gid, Uid, UnlinkatFlags, fsync, geteuid, unlinkat};
+use std::ffi::OsStr;
+use std::fs::{File, TryLockError};
+use std::io::{self, Read as _, Write as _};
+use std::os::fd::{AsFd, AsRawFd as _, OwnedFd, RawFd};
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::{Duration, Instant};
+pub use walk::Owner;
+
+/// Follows no link, waits for no FIFO, and takes no terminal.
+const CAREFULLY: OFlag = OFlag::O_NOFOLLOW.union(OFlag::O_NONBLOCK).union(OFlag::O_NOCTTY).union(OFlag::O_CLOEXEC);
+/// How long a lock is waited for. Tuned by hand: many times what its holders need.
+const LOCK_PATIENCE: Duration = Duration::from_secs(10);
+/// How often a lock is tried.
+const LOCK_INTERVAL: Duration = Duration::from_millis(20);
+
+/// An open directory, in which names are resolved without following links.
+#[derive(Debug)]
+pub struct Directory {
+    descriptor: OwnedFd,
+    /// The path it was opened by, for messages alone.
+    path: PathBuf,
+}
+
+impl Directory {
+    /// Opens the directory at `path`; an empty path is the current directory.
+    ///
+    /// # Errors
+    /// When it is missing, no directory, or behind a link that another user may have planted.
+    pub fn open(path: &Path) -> io::Result<Directory> {
+        Directory::at(walk::to(path, None)?, path.to_owned())
+    }
+
+    /// Opens the directory at `path` and makes what is missing of it, with `mode`, for `owner`.
+    ///
+    /// # Errors
+    /// As [`Directory::open`], and when it cannot be made.
+    pub fn make(path: &Path, mode: u32, owner: Owner) -> io::Result<Directory> {
+        Directory::at(walk::to(path, Some((Mode::from_bits_truncate(mode), owner)))?, path.to_owned())
+    }
+
+    /// Opens the directory `name` in this one.
+    ///
+    /// # Errors
+    /// When it is missing or no directory.
+    pub fn enter(&self, name: &str) -> io::Result<Directory> {
+        let entered = walk::enter(&self.descriptor, OsStr::new(name));
+        Directory::at(entered.map_err(|why| self.refusal(OsStr::new(name), why))?, self.path.join(name))
+    }
+
+    /// Opens the directory `name` in this one and makes it if it is missing, for this one's owner alone.
+    ///
+    /// # Errors
+    /// As [`Directory::enter`], and when it cannot be made.
+    pub fn make_in(&self, name: &str) -> io::Result<Directory> {
+        match self.enter(name) {
+            Err(why) if why.kind() == io::ErrorKind::NotFound => {
+                let made = walk::make(&self.descriptor, OsStr::new(name), Mode::S_IRWXU, Owner::Parent)?;
+                Directory::at(made, self.path.join(name))
+            }
+            result => result,
+        }
+    }
+
+    fn at(directory: OwnedFd, path: PathBuf) -> io::Result<Directory> {
+        let flags = OFlag::O_RDONLY | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC;
+        Ok(Directory { descriptor: openat(&directory, ".", flags, Mode::empty())?, path })
+    }
+
+    /// The path it was opened by, for messages.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The path of this very directory for as long as this value lives, in this process and in its children until they execute.
+    pub fn held_path(&self) -> PathBuf {
+        held(self.descriptor.as_raw_fd())
+    }
+
+    /// What to tell people when `name` in this directory could not be used.
+    pub fn failed(&self, name: &str, why: &io::Error) -> String {
+        format!("{}: {why}", self.path.join(name).display())
+    }
+
+    /// Opens the file `name` for reading.
+    ///
+    /// # Errors
+    /// When it is missing, no file, or has another name elsewhere.
+    pub fn open_to_read(&self, name: &str) -> io::Result<File> {
+        self.open_file(OsStr::new(name), OFlag::O_RDONLY)
+    }
+
+    /// Reads the file `name`, of at most `limit` bytes.
+    ///
+    /// # Errors
+    /// As [`Directory::open_to_read`], and when it is longer.
+    pub fn read(&self, name: &str, limit: u64) -> io::Result<Vec<u8>> {
+        let mut content = Vec::new();
+        self.open_to_read(name)?.take(limit.saturating_add(1)).read_to_end(&mut content)?;
+        match content.len() as u64 > limit {
+            true => Err(io::Error::new(
+                io::ErrorKind::FileTooLarge,
+                format!("it is longer than {limit} bytes: move it away"),
+            )),
+            false => Ok(content),
+        }
+    }
+
+    /// Reads the file `name` as text.
+    ///
+    /// # Errors
+    /// As [`Directory::read`], and when it is not UTF-8.
+    pub fn read_text(&self, name: &str, limit: u64) -> io::Result<String> {
+        let is_no_text = |_| io::Error::new(io::ErrorKind::InvalidData, "it is not UTF-8: move it away");
+        String::from_utf8(self.read(name, limit)?).map_err(is_no_text)
+    }
+
+    /// Puts a file with `content` in the place of `name`, for this directory's owner alone: readers see the old one or the new one,
+    /// after a crash too.
+    ///
+    /// # Errors
+    /// When it cannot be written, or a directory is in its place.
+    pub fn write(&self, name: &str, content: &[u8]) -> io::Result<()> {
+        self.replace(name, content).map(drop)
+    }
+
+    /// Puts an empty file in the place of `name`, for this directory's owner alone, and gives it to be written.
+    ///
+    /// # Errors
+    /// As [`Directory::write`].
+    pub fn replace_with_empty(&self, name: &str) -> io::Result<File> {
+        self.replace(name, &[])
+    }
+
+    fn replace(&self, name: &str, content: &[u8]) -> io::Result<File> {
+        let beside = beside(name)?;
+        let file = self.create(OsStr::new(&beside), 0o600, content)?;
+        let placed = self.give(&file).and_then(|()| {
+            renameat(&self.descriptor, beside.as_str(), &self.descriptor, name)
+                .map_err(|why| self.refusal(OsStr::new(name), why))
+        });
+        if let Err(why) = placed {
+            let _ = self.remove(OsStr::new(&beside));
+            return Err(why);
+        }
+        self.sync()?;
+        Ok(file)
+    }
+
+    /// Makes the file `name` with `content`, this process's own; what is there already stays.
+    ///
+    /// # Errors
+    /// When there is anything of that name, or the file cannot be written; then there is none.
+    pub fn create(&self, name: &OsStr, mode: u32, content: &[u8]) -> io::Result<File> {
+        let flags = CAREFULLY | OFlag::O_RDWR | OFlag::O_CREAT | OFlag::O_EXCL;
+        let mut file = File::from(openat(&self.descriptor, name, flags, Mode::from_bits_truncate(mode))?);
+        let written = file.write_all(content).and_then(|()| file.sync_all()).and_then(|()| self.sync());
+        match written {
+            Ok(()) => Ok(file),
+            Err(why) => {
+                let _ = self.remove(name);
+                Err(why)
+            }
+        }
+    }
+
+    /// Adds `content` to the end of the file `name`, which is made if it is missing.
+    ///
+    /// # Errors
+    /// As [`Directory::read`], and when it cannot be written.
+    pub fn append(&self, name: &str, content: &[u8]) -> io::Result<()> {
+        let name = OsStr::new(name);
+        match self.create(name, 0o600, content) {
+            Err(why) if why.kind() == io::ErrorKind::AlreadyExists => {}
+            created => return created.map(drop),
+        }
+        let mut file = self.open_file(name, OFlag::O_WRONLY | OFlag::O_APPEND)?;
+        file.write_all(content)?;
+        file.sync_all()
+    }
+
+    /// Locks the file `name`, which is made if it is missing, until the result is dropped.
+    ///
+    /// # Errors
+    /// As [`Directory::read`], and when another process keeps it locked.
+    pub fn lock(&self, name: &str) -> io::Result<File> {
+        let file = match self.create(OsStr::new(name), 0o600, &[]) {
+            Err(why) if why.kind() == io::ErrorKind::AlreadyExists => {
+                self.open_file(OsStr::new(name), OFlag::O_RDWR)?
+            }
+            created => created.and_then(|file| self.give(&file).map(|()| file))?,
+        };
+        let until = Instant::now() + LOCK_PATIENCE;
+        loop {
+            match file.try_lock() {
+                Ok(()) => return Ok(file),
+                Err(TryLockError::WouldBlock) if Instant::now() < until => thread::sleep(LOCK_INTERVAL),
+                Err(TryLockError::WouldBlock) => {
+                    return Err(io::Error::new(
+                        io::ErrorKind::WouldBlock,
+                        "another process keeps it locked: end that process, which `fuser` names",
+                    ));
+                }
+                Err(TryLockError::Error(why)) => return Err(why),
+            }
+        }
+    }
+
+    /// The names in it, apart from those that are not UTF-8.
+    ///
+    /// # Errors
+    /// When it cannot be read.
+    pub fn names(&self) -> io::Result<Vec<String>> {
+        let flags = OFlag::O_RDONLY | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC;
+        let mut names = Vec::new();
+        for entry in Dir::openat(&self.descriptor, ".", flags, Mode::empty())?.iter() {
+            names.extend(entry?.file_name().to_str().ok().map(str::to_owned));
+        }
+        Ok(names)
+    }
+
+    /// Takes away the name of a file, not of a directory.
+    ///
+    /// # Errors
+    /// When there is none, or it cannot be removed.
+    pub fn remove(&self, name: &OsStr) -> io::Result<()> {
+        unlinkat(&self.descriptor, name, UnlinkatFlags::NoRemoveDir).map_err(|why| self.refusal(name, why))?;
+        self.sync()
+    }
+
+    fn open_file(&self, name: &OsStr, flags: OFlag) -> io::Result<File> {
+        let file = openat(&self.descriptor, name, flags | CAREFULLY, Mode::empty());
+        let file = file.map_err(|why| self.refusal(name, why))?;
+        let stat = fstat(&file)?;
+        refuse_unless(SFlag::S_IFREG, &stat)?;
+        refuse_links(&stat)?;
+        Ok(file.into())
+    }
+
+    /// Why `name` cannot be used: what is there says more than the kernel's `why`.
+    fn refusal(&self, name: &OsStr, why: Errno) -> io::Error {
+        let is_about_kind = matches!(why, Errno::ELOOP | Errno::ENXIO | Errno::EISDIR | Errno::ENOTDIR);
+        match fstatat(&self.descriptor, name, AtFlags::AT_SYMLINK_NOFOLLOW) {
+            Ok(stat) if is_about_kind => not_expected(&stat),
+            _ => why.into(),
+        }
+    }
+
+    /// Gives what root made here to the owner of this directory.
+    fn give(&self, made: impl AsFd) -> io::Result<()> {
+        walk::give(made, &self.descriptor)
+    }
+
+    /// A file system that cannot do this for a directory keeps names by its own rules.
+    fn sync(&self) -> io::Result<()> {
+        match fsync(&self.descriptor) {
+            Err(Errno::EINVAL) => Ok(()),
+            result => Ok(result?),
+        }
+    }
+}
+
+/// Opens the file at `path` for reading, wherever it is. In a directory that others may write it is refused if it has another name.
+///
+/// # Errors
+/// When it is missing, no file, or behind a link that another user may have planted.
+pub fn open(path: &Path) -> io::Result<File> {
+    let (directory, name) = walk::place(path)?;
+    let file = openat(&directory, name.as_os_str(), OFlag::O_RDONLY | CAREFULLY, Mode::empty())?;
+    let stat = fstat(&file)?;
+    refuse_unless(SFlag::S_IFREG, &stat)?;
+    if !walk::is_trusted(&directory)? {
+        refuse_links(&stat)?;
+    }
+    Ok(file.into())
+}
+
+/// Makes a new file at `path`, this process's own.
+///
+/// # Errors
+/// As [`Directory::open`] and [`Directory::create`].
+pub fn create(path: &Path, mode: u32, content: &[u8]) -> io::Result<()> {
+    let (directory, name) = split(path)?;
+    Directory::open(directory)?.create(name, mode, content).map(drop)
+}
+
+/// The path of a directory and the name in it.
+fn split(path: &Path) -> io::Result<(&Path, &OsStr)> {
+    let name = path.file_name().filter(|_| !path.as_os_str().as_bytes().ends_with(b"/")).ok_or(Errno::EISDIR)?;
+    Ok((path.parent().unwrap_or(Path::new("")), name))
+}
+
+/// A name for a file that is soon to be called `name`; nobody can know it before.
+fn beside(name: &str) -> io::Result<String> {
+    let random: String = entropy::seed()?.iter().take(8).map(|byte| format!("{byte:02x}")).collect();
+    Ok(format!(".{name}.{random}"))
+}
+
+/// The path of what this process has open as `descriptor`.
+fn held(descriptor: RawFd) -> PathBuf {
+    PathBuf::from(format!("/proc/self/fd/{descriptor}"))
+}
+
+fn kind(stat: &FileStat) -> SFlag {
+    SFlag::from_bits_truncate(stat.st_mode & SFlag::S_IFMT.bits())
+}
+
+fn refuse_unless(expected: SFlag, stat: &FileStat) -> io::Result<()> {
+    if kind(stat) == expected { Ok(()) } else { Err(not_expected(stat)) }
+}
+
+fn not_expected(stat: &FileStat) -> io::Error {
+    let found = match kind(stat) {
+        SFlag::S_IFLNK => "a symbolic link",
+        SFlag::S_IFIFO => "a FIFO",
+        SFlag::S_IFDIR => "a directory",
+        SFlag::S_IFSOCK => "a socket",
+        SFlag::S_IFREG => "a file",
+        _ => "a device",
+    };
+    io::Error::new(io::ErrorKind::InvalidInput, format!("it is {found}, which is not expected here: move it away"))
+}
+
+/// A second name may be that of a file elsewhere.
+fn refuse_links(stat: &FileStat) -> io::Result<()> {
+    match stat.st_nlink {
+        0 | 1 => Ok(()),
+        names => {
+            let why = format!("it has {names} names (hard links), so it may be another program's: move it away");
+            Err(io::Error::new(io::ErrorKind::InvalidInput, why))
+        }
+    }
+}
+
+/// Whether root or this process's user owns it.
+fn is_own(stat: &FileStat) -> bool {
+    stat.st_uid == 0 || stat.st_uid == geteuid().as_raw()
+}
+
+fn owner(stat: &FileStat) -> (Uid, Gid) {
+    (Uid::from_raw(stat.st_uid), Gid::from_raw(stat.st_gid))
+}

@@ -1,0 +1,80 @@
+//! Unix sockets at a path: their names are resolved as those of files are.
+
+use super::walk::{self, Owner};
+use super::{CAREFULLY, Directory, held, refuse_links, refuse_unless, split};
+use nix::errno::Errno;
+use nix::fcntl::{OFlag, openat};
+use nix::sys::socket::{AddressFamily, SockFlag, SockType, UnixAddr, connect as connect_to, socket};
+use nix::sys::stat::{Mode, SFlag, fstat, umask};
+use std::ffi::{OsStr, OsString};
+use std::io;
+use std::os::fd::{AsFd, AsRawFd as _, OwnedFd};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::Path;
+
+/// The name of a listening socket; it goes away with this.
+#[derive(Debug)]
+pub struct SocketFile {
+    directory: Directory,
+    name: OsString,
+}
+
+impl Drop for SocketFile {
+    fn drop(&mut self) {
+        let _ = self.directory.remove(&self.name);
+    }
+}
+
+/// Listens at `path`, with `mode`, in place of a socket that nobody listens at any more; its directory is made if missing.
+///
+/// # Errors
+/// `AddrInUse` when somebody listens there. Otherwise when something else is there, or the directory cannot be made or written.
+pub fn bind(path: &Path, mode: u32) -> io::Result<(UnixListener, SocketFile)> {
+    let (directory, name) = split(path)?;
+    Directory::make(directory, 0o755, Owner::Caller)?.bind(name, mode)
+}
+
+/// Calls who listens at `path`.
+///
+/// # Errors
+/// `NotFound` or `ConnectionRefused` when nobody does. Otherwise when something else is there, or who listens is too busy.
+pub fn connect(path: &Path) -> io::Result<UnixStream> {
+    let (directory, name) = walk::place(path)?;
+    let stream = UnixStream::from(call(&directory, &name)?);
+    stream.set_nonblocking(false)?;
+    Ok(stream)
+}
+
+impl Directory {
+    /// Listens at `name`, as [`bind`].
+    ///
+    /// # Errors
+    /// As [`bind`].
+    pub fn bind(&self, name: &OsStr, mode: u32) -> io::Result<(UnixListener, SocketFile)> {
+        match call(&self.descriptor, name) {
+            Err(why) if why.kind() == io::ErrorKind::NotFound => {}
+            Err(why) if why.kind() == io::ErrorKind::ConnectionRefused => self.remove(name)?,
+            Err(why) if why.kind() == io::ErrorKind::InvalidInput => return Err(why),
+            _ => return Err(Errno::EADDRINUSE.into()),
+        }
+        // The mode is right from the start: to change it later, the name would have to be resolved again.
+        let before = umask(Mode::from_bits_truncate(!mode & 0o777));
+        let bound = UnixListener::bind(self.held_path().join(name));
+        umask(before);
+        let listener = bound?;
+        let directory = Directory { descriptor: self.descriptor.try_clone()?, path: self.path.clone() };
+        Ok((listener, SocketFile { directory, name: name.to_owned() }))
+    }
+}
+
+/// Calls who listens at `name` in `directory`, without waiting: the socket is opened first, and looked at, and then called.
+fn call(directory: impl AsFd, name: &OsStr) -> io::Result<OwnedFd> {
+    let found = openat(directory, name, OFlag::O_PATH | CAREFULLY, Mode::empty())?;
+    let stat = fstat(&found)?;
+    refuse_unless(SFlag::S_IFSOCK, &stat)?;
+    refuse_links(&stat)?;
+    let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
+    let caller = socket(AddressFamily::Unix, SockType::Stream, flags, None)?;
+    connect_to(caller.as_raw_fd(), &UnixAddr::new(&held(found.as_raw_fd()))?)?;
+    Ok(caller)
+}

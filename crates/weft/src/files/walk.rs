@@ -1,0 +1,135 @@
+//! The way to a directory, one component at a time.
+
+use super::{is_own, owner, split};
+use nix::errno::Errno;
+use nix::fcntl::{OFlag, open, openat, readlinkat};
+use nix::sys::stat::{Mode, fstat, mkdirat};
+use nix::unistd::{fchown, geteuid};
+use std::ffi::{OsStr, OsString};
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::{Component, Path, PathBuf};
+
+/// Links that one path may lead through. Standard: Linux allows as many (path_resolution(7)).
+const MAX_LINKS: usize = 40;
+/// Opens a directory to resolve names in it, which needs no right to list it.
+const ON_THE_WAY: OFlag = OFlag::O_PATH.union(OFlag::O_DIRECTORY).union(OFlag::O_NOFOLLOW).union(OFlag::O_CLOEXEC);
+
+/// Who shall own a directory that is made.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Owner {
+    /// The user of this process.
+    Caller,
+    /// The owner of the directory it is made in.
+    Parent,
+}
+
+/// Goes to the directory at `path`, and makes what is missing with a mode and for an owner.
+pub(super) fn to(path: &Path, make_missing: Option<(Mode, Owner)>) -> io::Result<OwnedFd> {
+    from(start()?, path, make_missing)
+}
+
+/// Goes to the directory of what is at `path`; the name in it is no link that may be followed.
+pub(super) fn place(path: &Path) -> io::Result<(OwnedFd, OsString)> {
+    let (mut at, mut path) = (start()?, path.to_owned());
+    for _ in 0..=MAX_LINKS {
+        let (directory, name) = split(&path)?;
+        at = from(at, directory, None)?;
+        match followed(&at, name) {
+            Ok(target) => path = target,
+            // What is there, or missing, is for the caller.
+            Err(Errno::EINVAL | Errno::ENOENT) => return Ok((at, name.to_owned())),
+            Err(Errno::EPERM) => return Err(untrusted(name)),
+            Err(why) => return Err(why.into()),
+        }
+    }
+    Err(Errno::ELOOP.into())
+}
+
+fn start() -> nix::Result<OwnedFd> {
+    open(".", ON_THE_WAY, Mode::empty())
+}
+
+fn from(mut at: OwnedFd, path: &Path, make_missing: Option<(Mode, Owner)>) -> io::Result<OwnedFd> {
+    // The next component last.
+    let mut pending: Vec<OsString> = components(path).collect();
+    let mut links = 0;
+    while let Some(name) = pending.pop() {
+        at = match (enter(&at, &name), make_missing) {
+            (Ok(entered), _) => entered,
+            (Err(Errno::ENOENT), Some((mode, owner))) => make(&at, &name, mode, owner)?,
+            (Err(Errno::ENOTDIR), _) if links < MAX_LINKS => {
+                links += 1;
+                pending.extend(components(&target(&at, &name)?));
+                continue;
+            }
+            (Err(why), _) => return Err(why.into()),
+        };
+    }
+    Ok(at)
+}
+
+fn components(path: &Path) -> impl Iterator<Item = OsString> {
+    path.components().rev().map(|component: Component<'_>| component.as_os_str().to_owned())
+}
+
+/// Opens the directory `name` in `at`, which is no link.
+pub(super) fn enter(at: impl AsFd, name: &OsStr) -> nix::Result<OwnedFd> {
+    openat(at, name, ON_THE_WAY, Mode::empty())
+}
+
+/// Where the link `name` in `at` leads, for people where it may not be followed.
+fn target(at: &OwnedFd, name: &OsStr) -> io::Result<PathBuf> {
+    followed(at, name).map_err(|why| match why {
+        Errno::EINVAL => {
+            let why = format!("`{}` on the way is no directory: name another place, or move it away", name.display());
+            io::Error::new(io::ErrorKind::NotADirectory, why)
+        }
+        Errno::EPERM => untrusted(name),
+        why => why.into(),
+    })
+}
+
+/// Where the link `name` in `at` leads: `EINVAL` where it is none, `EPERM` where others may have planted it.
+fn followed(at: &OwnedFd, name: &OsStr) -> nix::Result<PathBuf> {
+    let target = readlinkat(at, name)?;
+    if is_trusted(at)? { Ok(target.into()) } else { Err(Errno::EPERM) }
+}
+
+fn untrusted(name: &OsStr) -> io::Error {
+    let name = name.display();
+    let why = format!("`{name}` on the way is a symbolic link that another user may have planted: move it away");
+    io::Error::new(io::ErrorKind::InvalidInput, why)
+}
+
+/// Whether only root and this process's user can change the names in `directory`.
+pub(super) fn is_trusted(directory: &OwnedFd) -> nix::Result<bool> {
+    let stat = fstat(directory)?;
+    let is_writable_by_others = stat.st_mode & (Mode::S_IWGRP | Mode::S_IWOTH).bits() != 0;
+    Ok(is_own(&stat) && !is_writable_by_others)
+}
+
+/// Makes the directory `name` in `at`, unless another process was faster.
+pub(super) fn make(at: &OwnedFd, name: &OsStr, mode: Mode, to: Owner) -> io::Result<OwnedFd> {
+    let is_new = match mkdirat(at, name, mode) {
+        Ok(()) => true,
+        Err(Errno::EEXIST) => false,
+        Err(why) => return Err(why.into()),
+    };
+    let flags = OFlag::O_DIRECTORY | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
+    let made = openat(at, name, flags, Mode::empty())?;
+    if is_new && to == Owner::Parent {
+        give(&made, at)?;
+    }
+    Ok(made)
+}
+
+/// Gives what root made in the directory `parent` to that directory's owner. What is not root's is another user's doing, and stays so.
+pub(super) fn give(made: impl AsFd, parent: &OwnedFd) -> io::Result<()> {
+    let (stat, parent) = (fstat(&made)?, fstat(parent)?);
+    if !geteuid().is_root() || stat.st_uid != geteuid().as_raw() || stat.st_uid == parent.st_uid {
+        return Ok(());
+    }
+    let (user, group) = owner(&parent);
+    Ok(fchown(made, Some(user), Some(group))?)
+}
