@@ -6,6 +6,7 @@ mod health;
 mod mtu;
 mod overhead;
 mod pacer;
+mod proof;
 mod queues;
 mod sensing;
 mod waiting;
@@ -14,6 +15,7 @@ pub(crate) use health::Health;
 pub(crate) use mtu::PathMtu;
 pub(crate) use overhead::Overhead;
 pub(crate) use pacer::Pacer;
+pub(crate) use proof::Proof;
 pub(crate) use queues::{Lane, Queues};
 pub(crate) use sensing::{Heard, Sensing};
 pub(crate) use waiting::Waiting;
@@ -181,6 +183,8 @@ pub(crate) struct Path {
     pub(crate) weight: u32,
     /// More waited when the last datagram left: what was sent shows the path, not the traffic.
     pub(crate) limited: bool,
+    /// Whether the peer is where it leads.
+    pub(crate) proof: Proof,
     /// When a suspicion last had packets repeated.
     pub(crate) doubted_at: Option<Instant>,
     pub(crate) totals: Totals,
@@ -241,6 +245,7 @@ impl Path {
             overhead: Overhead::default(),
             weight: 1,
             limited: false,
+            proof: Proof::default(),
             doubted_at: None,
             totals: Totals::default(),
             asked_at: None,
@@ -388,6 +393,7 @@ impl Path {
     pub(crate) fn on_sent(&mut self, now: Instant, number: u64, ip_bytes: u32, eliciting: bool, sent: Sent) {
         self.totals.sent_datagrams += 1;
         self.totals.sent_bytes += u64::from(ip_bytes);
+        self.proof.on_sent(number, ip_bytes.into());
         self.book.on_sent(number, now, ip_bytes, self.limited, sent);
         if eliciting {
             self.asked_at = Some(now);

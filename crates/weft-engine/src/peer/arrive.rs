@@ -65,6 +65,9 @@ impl Peer {
         path.newest = path.newest.max(Some(datagram.opened.packet_number));
         path.totals.received_datagrams += 1;
         path.totals.received_bytes += u64::from(datagram.wire_bytes);
+        if path.remote == received.source {
+            path.proof.on_received(datagram.wire_bytes.into());
+        }
         path.log.on_datagram(received.at.min(now), datagram.opened.packet_number, datagram.wire_bytes, ce, eliciting);
         if is_data && eliciting && !plaintext.is_empty() {
             self.busy_at = now;
@@ -96,6 +99,9 @@ impl Peer {
             let is_newest = path.newest.is_none_or(|n| datagram.opened.packet_number > n)
                 || planted::is(Fault::OlderDatagramMovesPath);
             if moved && !path.ours && is_newest {
+                if path.remote != received.source {
+                    path.proof.on_moved(cx.now, path.remote, received.source);
+                }
                 path.remote = received.source;
                 path.link = received.link;
                 path.link_name.clear();

@@ -4,7 +4,7 @@ use super::sense::write_chirped;
 use super::{Context, Peer};
 use crate::Transmit;
 use crate::config::Bundle;
-use crate::path::{Path, Sent};
+use crate::path::{Path, Said, Sent};
 use crate::vpn::News;
 use weft_core::sense::ReceiveLog;
 use weft_units::{Duration, FlowId, FlowSeq, Instant};
@@ -22,9 +22,11 @@ impl Peer {
     /// A control datagram for a path, if something waits for it.
     pub(super) fn poll_control(&mut self, cx: &mut Context<'_>, index: usize, out: &mut [u8]) -> Option<Transmit> {
         let now = cx.now;
-        let probe = self.poll_chirp(cx, index, out).or_else(|| self.poll_mtu_probe(cx, index, out));
-        if probe.is_some() {
-            return probe;
+        if self.paths.get(index)?.proof.is_proven() {
+            let probe = self.poll_chirp(cx, index, out).or_else(|| self.poll_mtu_probe(cx, index, out));
+            if probe.is_some() {
+                return probe;
+            }
         }
         let path = self.paths.get(index)?;
         if path.pending.is_empty() || !path.link_up {
@@ -48,6 +50,21 @@ impl Peer {
             return None;
         }
         self.send_control(cx, index, CONTROL_TOS, len, eliciting, Sent::Control(said), out)
+    }
+
+    /// Asks an address that is not proved for an answer: all that may go there while little came from it.
+    pub(super) fn poll_question(&mut self, cx: &mut Context<'_>, index: usize, out: &mut [u8]) -> Option<Transmit> {
+        let path = self.paths.get_mut(index)?;
+        if !path.link_up || path.proof.ask_at().is_none_or(|at| at > cx.now) {
+            return None;
+        }
+        path.proof.on_asked(cx.now);
+        let token = self.next_token;
+        self.next_token = token.wrapping_add(1);
+        let mut writer = self.control_writer(index, out)?;
+        writer.write(&Frame::Ping { token }).ok()?;
+        let len = writer.len();
+        self.send_control(cx, index, CONTROL_TOS, len, true, Sent::Control(Said::default()), out)
     }
 
     /// Writes the frames of a control datagram for a path.

@@ -23,6 +23,7 @@ impl Peer {
         });
         let path = &mut self.paths[index];
         path.waiting.on_report(counters.largest);
+        path.proof.on_acknowledged(counters.largest);
         if let Some(mut sample) = sample {
             if path.state() == PathState::Down {
                 // Probes lost while it was down say nothing about the path as it is now.

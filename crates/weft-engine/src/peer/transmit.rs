@@ -72,6 +72,14 @@ impl Peer {
             let index = (self.round + turn) % paths;
             let (before, _) = room_for_relays(&self.paths[index].remote);
             let out = out.get_mut(before..)?;
+            let path = &self.paths[index];
+            let Some(room) = path.proof.room(out.len(), path.datagram_limit()) else {
+                match self.poll_question(cx, index, out) {
+                    Some(question) => return Some(question),
+                    None => continue,
+                }
+            };
+            let out = out.get_mut(..room)?;
             if let Some(transmit) = self.poll_control(cx, index, out) {
                 return Some(transmit);
             }
@@ -99,6 +107,7 @@ impl Peer {
         let limit = usize::try_from(rate.bytes_in(BATCH_TIME)).unwrap_or(most).min(most);
         let (path_id, has_window) = (path.id, path.has_window());
         let (_, gap) = room_for_relays(&path.remote);
+        let limit = limit.min(out.len().saturating_sub(BATCH_DATAGRAMS * gap));
         let mut batch = Batch { gap, ..Batch::default() };
         while let Some((lane, id)) = self.next_unit(cx.pool, index) {
             if lane == Lane::Bulk && !has_window {

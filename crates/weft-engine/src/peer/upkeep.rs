@@ -269,19 +269,24 @@ fn path_timeout(path: &Path, now: Instant, is_wanted: bool) -> Option<Instant> {
         // What arrived before is reported by another path.
         return report;
     }
+    let judged = path.active && !path.barred && path.health.answers();
+    let threshold = path.suspect_after();
+    let overdue = path.waiting.overdue_at(threshold).filter(|_| judged);
+    let silence = path.waiting.suspect_at(threshold, path.misses).filter(|_| judged);
+    let loss = path.book.next_loss_timeout();
+    if path.proof.room(usize::MAX, path.datagram_limit()).is_none() {
+        // Only a question may go there.
+        return [path.proof.ask_at(), overdue, silence, loss].into_iter().flatten().min();
+    }
     if !path.pending.is_empty() {
         return Some(now);
     }
     let may_probe = !path.barred && (path.ours || path.health.state() != PathState::Opening);
     let probe = may_probe.then(|| path.health.next_probe(is_wanted));
-    let sensing = path.sensing.deadline();
-    let judged = path.active && !path.barred && path.health.answers();
-    let threshold = path.suspect_after();
-    let overdue = path.waiting.overdue_at(threshold).filter(|_| judged);
-    let silence = path.waiting.suspect_at(threshold, path.misses).filter(|_| judged);
+    let sensing = path.sensing.deadline().filter(|_| path.proof.is_proven());
     let ask = path.waiting.ask_at(path.answer_after(), path.misses).filter(|_| judged);
     let next_lane = path.queues.front().filter(|_| path.is_usable()).map(|(lane, _)| lane);
     let data = next_lane.filter(|lane| *lane != Lane::Bulk || path.has_window()).map(|_| path.pacer.ready_at());
     let data = data.filter(|_| !planted::is(Fault::PacerTimerNotSet));
-    [probe, overdue, silence, ask, data, report, sensing, path.book.next_loss_timeout()].into_iter().flatten().min()
+    [probe, overdue, silence, ask, data, report, sensing, loss].into_iter().flatten().min()
 }

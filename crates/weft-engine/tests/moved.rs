@@ -1,0 +1,125 @@
+//! Paths that move: at once, but what goes to an address is limited until the peer has answered there.
+#![allow(missing_docs)]
+
+mod net;
+
+use net::{World, direction};
+use std::cell::RefCell;
+use std::net::SocketAddr;
+use std::rc::Rc;
+use weft_engine::Policy;
+use weft_units::Duration;
+
+/// IP and UDP headers of a datagram.
+const HEADERS: usize = 28;
+
+fn ms(n: u64) -> Duration {
+    Duration::from_millis(n)
+}
+
+/// Two nodes with one link, and a bulk transfer from the hub to home, which called, for `time`; datagrams that arrived at home.
+fn bulk(world: &mut World, number: &mut u64, time: Duration) -> usize {
+    let end = world.now + time;
+    let mut received = 0;
+    while world.now < end {
+        for _ in 0..4 {
+            if world.nodes[1].snapshot(world.now).peers[0].queue_bytes < 300_000 {
+                world.send(1, 4_000, *number, 1_400);
+                *number += 1;
+            }
+        }
+        world.run_for(ms(1));
+        received += world.take_numbers(0).len();
+    }
+    received
+}
+
+/// Bytes the hub sent to addresses where home never was, and how often.
+fn astray(world: &World) -> usize {
+    world.astray[1].iter().map(|datagram| datagram.len() + HEADERS * datagram.len().div_ceil(1_472)).sum()
+}
+
+/// The attacker sees what home sends and has a copy arrive from elsewhere, each `every`, before the true one, which it delays.
+fn attacked(every: Duration, delay: Duration) -> (usize, usize, f64) {
+    let mut world = World::new(&[direction(20, 10, 0.0)], &Policy::default());
+    let mut number = 0;
+    let before = bulk(&mut world, &mut number, Duration::from_secs(3));
+    let captured: Rc<RefCell<Option<Vec<u8>>>> = Rc::default();
+    let copy = Rc::clone(&captured);
+    world.meddler = Some(Box::new(move |from, datagram| {
+        if from == 0 {
+            *copy.borrow_mut() = Some(datagram.to_vec());
+            return vec![delay];
+        }
+        vec![Duration::ZERO]
+    }));
+    let elsewhere = SocketAddr::from(([203, 0, 113, 9], 9));
+    let (mut injected, mut received) = (0, 0);
+    for _ in 0..Duration::from_secs(3).as_micros() / every.as_micros() {
+        let seen = captured.borrow_mut().take();
+        if let Some(datagram) = seen {
+            injected += datagram.len() + HEADERS;
+            world.inject(1, 0, elsewhere, &datagram);
+        }
+        received += bulk(&mut world, &mut number, every);
+    }
+    (injected, astray(&world), received as f64 / before as f64)
+}
+
+#[test]
+fn who_replays_from_a_third_address_gets_three_times_what_he_sent_at_most() {
+    for (every, delay) in [(1_000, 300), (300, 200), (100, 50), (20, 100), (5, 20)] {
+        let (injected, astray, _) = attacked(ms(every), ms(delay));
+        assert!(injected > 0 && astray <= 3 * injected, "every {every} ms: {astray} of {injected} bytes");
+        assert!(astray > 0, "the path does move");
+    }
+}
+
+#[test]
+fn a_single_replay_costs_the_peer_little() {
+    let (.., share) = attacked(ms(1_000), ms(5));
+    assert!(share > 0.8, "{share}");
+}
+
+#[test]
+fn a_peer_behind_a_nat_that_rebinds_is_followed_at_once() {
+    let mut world = World::new(&[direction(20, 10, 0.0)], &Policy::default());
+    let mut number = 0;
+    bulk(&mut world, &mut number, Duration::from_secs(1));
+    let steady = bulk(&mut world, &mut number, Duration::from_secs(3));
+    let mut rebinding = 0;
+    for port in 0..6 {
+        world.rebind(0, 0, 40_000 + port);
+        rebinding += bulk(&mut world, &mut number, ms(500));
+    }
+    assert!(rebinding as f64 > 0.7 * steady as f64, "{rebinding} of {steady}");
+    assert_eq!(world.nodes[1].snapshot(world.now).peers[0].paths.len(), 1);
+}
+
+#[test]
+fn an_idle_node_does_not_spin_while_an_address_is_in_doubt() {
+    let mut world = World::new(&[direction(20, 10, 0.0)], &Policy::default());
+    world.run_for(Duration::from_secs(2));
+    let captured: Rc<RefCell<Option<Vec<u8>>>> = Rc::default();
+    let copy = Rc::clone(&captured);
+    world.meddler = Some(Box::new(move |from, datagram| {
+        if from == 0 {
+            *copy.borrow_mut() = Some(datagram.to_vec());
+        }
+        Vec::new()
+    }));
+    world.send(0, 4_000, 1, 100);
+    world.run_for(ms(5));
+    let datagram = captured.borrow_mut().take().expect("home sent something");
+    world.inject(1, 0, SocketAddr::from(([203, 0, 113, 9], 9)), &datagram);
+    world.run_for(ms(5));
+    world.send(1, 4_000, 2, 1_400);
+    let mut turns = 0;
+    let end = world.now + Duration::from_secs(2);
+    while world.now < end {
+        let next = world.nodes[1].next_timeout(world.now).unwrap_or(end).max(world.now + Duration::from_micros(1));
+        world.run_until(next.min(end));
+        turns += 1;
+    }
+    assert!(turns < 1_000, "{turns} turns in two seconds");
+}
