@@ -103,9 +103,6 @@ const LONGEST_HELD: Duration = Duration::from_millis(20);
 /// More than this is not taken for the path's own loss, or a buffer of two packets would be flooded for what it drops. Standard: links that
 /// lose a tenth are the worst that are asked for; the rest is room for their bursts.
 const MOST_BASELINE_LOSS: f64 = 0.15;
-/// What a queue shows of the capacity is averaged over this at least. Tuned: radio links let packets go in bursts some 10 ms apart, and on
-/// short paths the pause between two is no rate.
-const SHORTEST_BUSY_SPAN: Duration = Duration::from_millis(20);
 /// Packets a round must settle before it is judged,
 const ROUND_PACKETS: u64 = 20;
 /// unless it has lasted so long: at the lowest rates so many take seconds, and looking for more would take minutes.
@@ -329,7 +326,7 @@ impl PathRate {
         }
         // On a plateau no more is sent than was delivered: a queue there is of our own bursts and shows nothing.
         if full && self.phase != Phase::Plateau && self.is_queued() {
-            self.busy_meter.on_sample(sample, span.max(SHORTEST_BUSY_SPAN));
+            self.busy_meter.on_sample(sample, span);
             let (sent, received) = (self.busy_meter.sent_bps(), self.busy_meter.received_bps());
             let yielding = self.confirmed && sent * fill < 0.985 * self.capacity_bps;
             let standing = (0.87..1.08).contains(&(received / sent));
