@@ -6,6 +6,7 @@ use aws_lc_rs::hkdf::Prk;
 use std::cell::RefCell;
 use std::fs;
 use std::os::unix::fs::FileExt as _;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use weft_io::memory::WipingAllocator;
 
 /// As the daemon has it.
@@ -19,6 +20,12 @@ type Masked = [u8; 32];
 
 thread_local! {
     static NOTES: RefCell<Option<Vec<Masked>>> = const { RefCell::new(None) };
+}
+
+/// Keeps other tests that look through the memory out: what they read of it is a copy.
+pub(crate) fn alone() -> MutexGuard<'static, ()> {
+    static ALONE: Mutex<()> = Mutex::new(());
+    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Notes a secret of 32 bytes, if this thread takes notes.
