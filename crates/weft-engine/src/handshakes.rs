@@ -74,7 +74,7 @@ impl Engine {
         self.on_session(now, peer);
     }
 
-    /// Mixes 32 fresh secret bytes into what keys are drawn from.
+    /// Mixes 32 fresh secret bytes into the random generator.
     pub fn reseed(&mut self, entropy: [u8; 32]) {
         self.sessions.reseed(entropy);
     }
@@ -84,9 +84,11 @@ impl Engine {
         self.sessions.wants_entropy()
     }
 
-    /// Ends all sessions and begins new ones, before anything is sent under a key of before. For a machine that slept, or that may be a copy
-    /// of another: a copy has the same keys and packet numbers. `entropy` parts the copies. `unix_ns` is the wall clock: handshake stamps
-    /// go on from there, since those of before may have been used by the other copy.
+    /// Ends all sessions and starts new handshakes with the same peers.
+    ///
+    /// The caller uses it after the machine slept, or when it may be a copy of another machine. A copy has the same keys and packet numbers,
+    /// so nothing may be sent under them. `entropy` makes the copies draw different keys. `unix_ns` is the wall clock in nanoseconds;
+    /// handshake stamps continue there, because the other copy may have used those before it.
     pub fn renew_sessions(&mut self, now: Instant, entropy: [u8; 32], unix_ns: u64, cause: &'static str) {
         self.sessions.reseed(entropy);
         self.stamp_base = self.stamp_base.max(unix_ns.saturating_sub(now.as_nanos()));
@@ -97,7 +99,7 @@ impl Engine {
             };
             self.sessions.forget_keys(peer);
             if had_session {
-                // While the paths are known: also a peer without endpoints is called where it was last.
+                // Before the paths are forgotten: a peer without endpoints is called at its last address.
                 let _ = self.sessions.force_initiate(now, peer);
                 self.initiate(now, peer);
             }

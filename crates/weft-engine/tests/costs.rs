@@ -341,7 +341,7 @@ fn random_ranges(d: &mut Draw, _: u64) -> Vec<(u64, u64)> {
     ranges
 }
 
-/// A node with a session, VPNs and a root key, and the liar beside it.
+/// Holds a node with a session, VPNs and a root key, and the liar that is its peer.
 struct Bench {
     liar: Liar,
     draw: Draw,

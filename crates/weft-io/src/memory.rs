@@ -1,11 +1,11 @@
-//! Memory that is wiped when it is freed.
+//! Wipes memory when it is freed.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 
 /// The system's allocator. It overwrites every block with zeros before it gives the block back.
 ///
-/// Keys end when what holds them is dropped, and so do the copies that libraries and growing vectors make. A program that keeps secrets
-/// makes it the global allocator. In steady state nothing is freed, so it costs nothing there.
+/// A program that keeps secrets makes it the global allocator. Keys are then wiped when their owner is dropped. Copies that libraries and
+/// growing vectors leave behind are wiped as well. It costs nothing in steady state, where nothing is freed.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct WipingAllocator;
 

@@ -155,14 +155,17 @@ impl Sessions {
         self.wants_entropy = false;
     }
 
-    /// Whether a handshake used randomness since [`Sessions::reseed`]. With fresh entropy for each handshake, who once read this table's
-    /// memory cannot predict the keys of later ones.
+    /// Returns whether a handshake used randomness since [`Sessions::reseed`].
+    ///
+    /// With fresh entropy for each handshake, an attacker that read this table's memory once cannot predict later keys.
     pub fn wants_entropy(&self) -> bool {
         self.wants_entropy
     }
 
-    /// Ends all keys with a peer, and the handshake under way, at once. Nothing can be sealed until the next handshake succeeds, which tells
-    /// the peer that this node's memory of it begins anew. Accepted stamps stay refused.
+    /// Ends all keys with a peer and the pending handshake at once.
+    ///
+    /// Nothing can be sealed until the next handshake succeeds. That handshake carries a new association, so the peer starts anew as well.
+    /// Stamps accepted before stay refused.
     pub fn forget_keys(&mut self, id: PeerId) {
         let Sessions { peers, indices, rng, .. } = self;
         let Some(peer) = peers.get_mut(usize::from(id.0)).and_then(Option::as_mut) else { return };
@@ -173,7 +176,6 @@ impl Sessions {
         }
         peer.answered = None;
         peer.established = None;
-        self.refresh_timeout();
     }
 
     /// Shows this certificate in every initiation from now on, and in answers to those who show one, or none.

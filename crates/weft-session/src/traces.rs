@@ -1,4 +1,4 @@
-//! For tests: which secrets there were, and whether the process's memory still holds one.
+//! Test support: records secrets under a mask, and searches the process's memory for them.
 #![allow(clippy::disallowed_types, clippy::disallowed_methods, reason = "a test looks at its own memory")]
 
 use aws_lc_rs::aead::Algorithm;
@@ -22,7 +22,7 @@ thread_local! {
     static NOTES: RefCell<Option<Vec<Masked>>> = const { RefCell::new(None) };
 }
 
-/// Keeps other tests that look through the memory out: what they read of it is a copy.
+/// Lets one test at a time search the memory: the chunk that a test has read is a copy of another test's secrets.
 pub(crate) fn alone() -> MutexGuard<'static, ()> {
     static ALONE: Mutex<()> = Mutex::new(());
     ALONE.lock().unwrap_or_else(PoisonError::into_inner)

@@ -56,7 +56,7 @@ pub fn load(path: &Path) -> Result<Identity, KeyError> {
     load_from(files::open(path).map_err(|why| KeyError::Io(path.to_owned(), why))?, path)
 }
 
-/// Reads the key pair of a node from `file`, which was opened at `path`.
+/// Reads a node's key pair from an open file. `path` is for messages.
 ///
 /// # Errors
 /// As [`load`].

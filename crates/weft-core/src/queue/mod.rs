@@ -108,7 +108,7 @@ pub struct QueueCounters {
     pub marked: u64,
     /// Counts units that [`FlowQueue::expire`] dropped, because they had waited too long.
     pub dropped_stale: u64,
-    /// Units in whose place a newer one came, see [`FlowQueue::replace_last`].
+    /// Units that [`FlowQueue::replace_last`] replaced by newer ones.
     pub replaced: u64,
 }
 

@@ -62,7 +62,7 @@ impl<T> Ring<T> {
         self.capacity
     }
 
-    /// Units that wait here.
+    /// Returns the number of waiting units.
     pub fn units(&self) -> u32 {
         self.units
     }
@@ -130,7 +130,7 @@ impl<T> Ring<T> {
         }
     }
 
-    /// Numbers up to `end` that are not known are missing from `now` on; those before the end of the last such range are older.
+    /// Records that the unknown numbers before `end` went missing at `now`. Numbers before the end of an earlier record keep its time.
     pub fn open(&mut self, end: FlowSeq, now: Instant) {
         match self.opened.back_mut().filter(|(_, since)| *since == now) {
             Some(last) => last.0 = end,
@@ -138,7 +138,7 @@ impl<T> Ring<T> {
         }
     }
 
-    /// Since when `next` is missing, which is the first number not passed.
+    /// Returns since when the first number that is not passed is missing.
     pub fn missing_since(&self) -> Option<Instant> {
         self.opened.front().map(|(_, since)| *since)
     }

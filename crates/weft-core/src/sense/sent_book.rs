@@ -34,7 +34,7 @@ struct Entry<T> {
 enum State<T> {
     Outstanding(T),
     Lost,
-    /// So were all packets from this one up to that number, exclusive.
+    /// This packet and all after it up to that number, exclusive, were delivered.
     Delivered(u64),
 }
 
@@ -165,7 +165,7 @@ impl<T> SentBook<T> {
         let to = (*range.end()).min(self.next_number().saturating_sub(1));
         let mark = self.mark;
         let mut next = from;
-        // Reports repeat each other. What was delivered before is leapt over, further each time (path compression, Tarjan 1975).
+        // Reports repeat each other, so ranges known as delivered are leapt over (path compression, Tarjan 1975).
         while next <= to {
             let number = next;
             let Some(entry) = self.ring.get_mut((number - self.first) as usize) else { break };

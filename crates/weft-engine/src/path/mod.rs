@@ -183,7 +183,7 @@ pub(crate) struct Path {
     pub(crate) weight: u32,
     /// More waited when the last datagram left: what was sent shows the path, not the traffic.
     pub(crate) limited: bool,
-    /// Whether the peer is where it leads.
+    /// Limits what is sent to an address that the path has just moved to.
     pub(crate) proof: Proof,
     /// When a suspicion last had packets repeated.
     pub(crate) doubted_at: Option<Instant>,

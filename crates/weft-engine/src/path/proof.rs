@@ -1,22 +1,23 @@
-//! Whether the peer is where its path leads (RFC 9000 §8 and §9.3).
+//! Limits what is sent to an address until the peer has answered there (RFC 9000 §8 and §9.3).
 
 use core::net::SocketAddr;
 use weft_units::{Duration, Instant};
 
-/// Bytes that may go to an address before it is proved, for each byte that came from there (RFC 9000 §8).
+/// Bytes that may be sent to an unproved address for each byte received from it. Standard: RFC 9000 §8.
 const AMPLIFICATION: u64 = 3;
-/// Time between two questions to an address that is not proved: the least wait of RFC 9000 §8.2.1 for paths of ordinary round trips.
-const ASK_EVERY: Duration = Duration::from_millis(100);
-/// IP bytes of a question, IPv6 and a relay's header included.
-const QUESTION_BYTES: u64 = 200;
+/// Interval between pings to an unproved address. Tuned: it repeats a lost ping within a round trip of a slow path.
+const PING_INTERVAL: Duration = Duration::from_millis(100);
+/// Upper bound of a ping's IP bytes. Derived: header, frame and tag with IPv6 and UDP take less than 110, and relay headers the rest.
+const PING_BYTES: u64 = 200;
 
-/// What is known of the address that a path leads to.
+/// The state of proof of a path's remote address.
 ///
-/// Who sees a datagram can send a copy of it from anywhere, and an authentic datagram moves its path. So an address that a path moved to
-/// gets at most three times what came from it, until the peer acknowledges something that was sent there.
+/// An attacker that sees a datagram can send a copy of it from any address, and the newest authentic datagram moves its path. An address
+/// that a path moved to receives at most three times the bytes that came from it. The limit ends when the peer acknowledges a packet that
+/// was sent there.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Proof {
-    /// The address that was proved last; none was asked for one yet.
+    /// The last proved address, while the present one is in doubt.
     proven: Option<SocketAddr>,
     doubt: Option<Doubt>,
 }
@@ -25,29 +26,29 @@ pub(crate) struct Proof {
 struct Doubt {
     /// IP bytes that may still be sent.
     credit: u64,
-    /// The first packet number sent there.
+    /// Number of the first packet sent there.
     first: Option<u64>,
-    ask_at: Instant,
+    ping_at: Instant,
 }
 
 impl Proof {
-    /// The path moves from `from` to `to`, which is to be proved unless it was.
+    /// Notes that the path moves. `to` must be proved unless it was proved last.
     pub(crate) fn on_moved(&mut self, now: Instant, from: SocketAddr, to: SocketAddr) {
         if self.doubt.is_none() {
             self.proven = Some(from);
         }
         let is_proven = self.proven == Some(to);
-        self.doubt = (!is_proven).then_some(Doubt { credit: 0, first: None, ask_at: now });
+        self.doubt = (!is_proven).then_some(Doubt { credit: 0, first: None, ping_at: now });
     }
 
-    /// IP bytes came from the address.
+    /// Adds credit for IP bytes received from the address.
     pub(crate) fn on_received(&mut self, bytes: u64) {
         if let Some(doubt) = &mut self.doubt {
             doubt.credit += AMPLIFICATION * bytes;
         }
     }
 
-    /// A datagram of so many IP bytes goes there.
+    /// Takes the IP bytes of a datagram sent there from the credit.
     pub(crate) fn on_sent(&mut self, number: u64, bytes: u64) {
         if let Some(doubt) = &mut self.doubt {
             doubt.credit = doubt.credit.saturating_sub(bytes);
@@ -55,35 +56,35 @@ impl Proof {
         }
     }
 
-    /// The peer has received the packet with this number, or later ones.
+    /// Ends the doubt if the peer acknowledges a packet that was sent there. `largest` is the largest acknowledged number.
     pub(crate) fn on_acknowledged(&mut self, largest: u64) {
         if self.doubt.is_some_and(|doubt| doubt.first.is_some_and(|first| largest >= first)) {
             (self.doubt, self.proven) = (None, None);
         }
     }
 
-    /// Whether the peer is known to be there.
+    /// Returns whether the address is proved.
     pub(crate) fn is_proven(&self) -> bool {
         self.doubt.is_none()
     }
 
-    /// How much of `room` bytes datagrams may fill now. Headers take at most as much again. `None` while a datagram of `longest` bytes
-    /// does not fit.
+    /// Returns how many of `room` bytes datagrams may fill now, or `None` while the credit is too small for one of `longest` bytes.
+    /// Two thirds of the credit are kept for IP and UDP headers: the shortest datagram has 26 bytes, and they have up to 48.
     pub(crate) fn room(&self, room: usize, longest: usize) -> Option<usize> {
         let Some(doubt) = self.doubt else { return Some(room) };
-        let half = usize::try_from(doubt.credit / 2).unwrap_or(usize::MAX);
-        (half >= longest).then_some(half.min(room))
+        let third = usize::try_from(doubt.credit / 3).unwrap_or(usize::MAX);
+        (third >= longest).then_some(third.min(room))
     }
 
-    /// When to ask the address for an answer, if there is room for a question.
-    pub(crate) fn ask_at(&self) -> Option<Instant> {
-        self.doubt.filter(|doubt| doubt.credit >= QUESTION_BYTES).map(|doubt| doubt.ask_at)
+    /// Returns when to ping the address, or `None` if it is proved or the credit is too small for a ping.
+    pub(crate) fn ping_at(&self) -> Option<Instant> {
+        self.doubt.filter(|doubt| doubt.credit >= PING_BYTES).map(|doubt| doubt.ping_at)
     }
 
-    /// A question goes there.
-    pub(crate) fn on_asked(&mut self, now: Instant) {
+    /// Notes that a ping is sent there.
+    pub(crate) fn on_ping(&mut self, now: Instant) {
         if let Some(doubt) = &mut self.doubt {
-            doubt.ask_at = now + ASK_EVERY;
+            doubt.ping_at = now + PING_INTERVAL;
         }
     }
 }
@@ -102,11 +103,11 @@ mod tests {
         let mut proof = Proof::default();
         assert_eq!(proof.room(9_000, 1_472), Some(9_000));
         proof.on_moved(now, address(1), address(2));
-        assert!(!proof.is_proven() && proof.room(9_000, 1_472).is_none() && proof.ask_at().is_none());
+        assert!(!proof.is_proven() && proof.room(9_000, 1_472).is_none() && proof.ping_at().is_none());
         proof.on_received(100);
-        assert_eq!((proof.room(9_000, 1_472), proof.ask_at()), (None, Some(now)));
+        assert_eq!((proof.room(9_000, 1_472), proof.ping_at()), (None, Some(now)));
         proof.on_received(1_400);
-        assert_eq!(proof.room(9_000, 1_472), Some(2_250));
+        assert_eq!(proof.room(9_000, 1_472), Some(1_500));
         proof.on_sent(70, 1_500);
         proof.on_acknowledged(69);
         assert!(!proof.is_proven(), "that went elsewhere");

@@ -1,4 +1,4 @@
-//! TCP acknowledgments that need not be sent.
+//! Decides which TCP acknowledgments enter the tunnel.
 
 use super::{Context, Peer};
 use crate::config::AckPolicy;
@@ -15,8 +15,8 @@ use weft_wire::virtio::VNET_HEADER_LEN;
 const MAX_SACK_BLOCKS: usize = 4;
 
 impl Peer {
-    /// Puts an acknowledgment in the place of the last packet of its flow that waits, if that is an acknowledgment too and says nothing
-    /// else. So acknowledgments never need more than a narrow link carries.
+    /// Replaces the last waiting packet of a flow by a newer acknowledgment that says all it says. A narrow link then carries the newest
+    /// acknowledgments instead of a backlog of old ones.
     ///
     /// # Errors
     /// The segment, if it replaced nothing.
@@ -30,11 +30,12 @@ impl Peer {
         if self.config.policy.ack != AckPolicy::Filter || !is_alone {
             return Err(segment);
         }
-        let Some(newer) = pure_ack(segment.packet(cx.pool)) else { return Err(segment) };
         let pool = &*cx.pool;
+        // Packets are read only where one waits: most never do.
+        let read = |segment: &Segment| pure_ack(segment.packet(pool));
         let is_superfluous = |last: &Segment| {
             let is_of_flow = (last.flow, last.vpn) == (segment.flow, segment.vpn) && last.shape.segments() == 1;
-            is_of_flow && pure_ack(last.packet(pool)).is_some_and(|older| newer.replaces(&older))
+            is_of_flow && read(last).zip(read(&segment)).is_some_and(|(older, newer)| newer.replaces(&older))
         };
         let replaced = self.way_in.replace_last(cx.now, arrival, segment, is_superfluous)?;
         cx.pool.release(replaced.buf);

@@ -52,13 +52,13 @@ impl Peer {
         self.send_control(cx, index, CONTROL_TOS, len, eliciting, Sent::Control(said), out)
     }
 
-    /// Asks an address that is not proved for an answer: all that may go there while little came from it.
-    pub(super) fn poll_question(&mut self, cx: &mut Context<'_>, index: usize, out: &mut [u8]) -> Option<Transmit> {
+    /// Pings an unproved address. While its credit is small, nothing else may go there.
+    pub(super) fn poll_address_ping(&mut self, cx: &mut Context<'_>, index: usize, out: &mut [u8]) -> Option<Transmit> {
         let path = self.paths.get_mut(index)?;
-        if !path.link_up || path.proof.ask_at().is_none_or(|at| at > cx.now) {
+        if !path.link_up || path.proof.ping_at().is_none_or(|at| at > cx.now) {
             return None;
         }
-        path.proof.on_asked(cx.now);
+        path.proof.on_ping(cx.now);
         let token = self.next_token;
         self.next_token = token.wrapping_add(1);
         let mut writer = self.control_writer(index, out)?;

@@ -74,8 +74,8 @@ impl Peer {
             let out = out.get_mut(before..)?;
             let path = &self.paths[index];
             let Some(room) = path.proof.room(out.len(), path.datagram_limit()) else {
-                match self.poll_question(cx, index, out) {
-                    Some(question) => return Some(question),
+                match self.poll_address_ping(cx, index, out) {
+                    Some(ping) => return Some(ping),
                     None => continue,
                 }
             };

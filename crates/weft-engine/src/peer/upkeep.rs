@@ -275,8 +275,8 @@ fn path_timeout(path: &Path, now: Instant, is_wanted: bool) -> Option<Instant> {
     let silence = path.waiting.suspect_at(threshold, path.misses).filter(|_| judged);
     let loss = path.book.next_loss_timeout();
     if path.proof.room(usize::MAX, path.datagram_limit()).is_none() {
-        // Only a question may go there.
-        return [path.proof.ask_at(), overdue, silence, loss].into_iter().flatten().min();
+        // Only pings may go there.
+        return [path.proof.ping_at(), overdue, silence, loss].into_iter().flatten().min();
     }
     if !path.pending.is_empty() {
         return Some(now);

@@ -101,7 +101,7 @@ impl Sessions {
         if self.certificate.is_empty() { INITIATION_LEN } else { MAX_INITIATION_LEN }
     }
 
-    // Not inlined: what it leaves on the stack must lie below its caller, which wipes it.
+    // Must not be inlined: the caller wipes the stack below its own frame.
     #[inline(never)]
     fn start_handshake(&mut self, now: Instant, id: PeerId, stamp: u64) -> Result<(), InitiateError> {
         let len = self.initiation_len();
@@ -226,7 +226,7 @@ impl Sessions {
         Ok(Outcome::Cookie { len: COOKIE_REPLY_LEN })
     }
 
-    /// Decrypts an initiation, checks who sent it and when, and writes the response. Not inlined, as above.
+    /// Decrypts an initiation, checks its sender and stamp, and writes the response. Must not be inlined, as `start_handshake`.
     #[inline(never)]
     fn accept(&mut self, now: Instant, initiation: &Initiation<'_>, out: &mut [u8]) -> Result<Outcome, HandshakeError> {
         let Sessions { identity, cipher, certificate, rng, peers, indices, by_key, .. } = self;
@@ -301,7 +301,7 @@ impl Sessions {
         }
     }
 
-    /// Ends a handshake of ours. Not inlined, as above.
+    /// Takes the response to an initiation of this node. Must not be inlined, as `start_handshake`.
     #[inline(never)]
     fn take_response(&mut self, now: Instant, response: &Response<'_>) -> Result<Outcome, HandshakeError> {
         if !self.mac_keys.mac1_is_right(&response.macs) {

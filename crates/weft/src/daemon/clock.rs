@@ -1,4 +1,4 @@
-//! The clock the engine is driven by, and what tells that time went on without this process.
+//! The clock that drives the engine, and the detector of sleep and of restored or copied machines.
 
 use nix::time::{ClockId, clock_gettime};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -6,12 +6,12 @@ use weft_units::Instant;
 
 /// Nothing waits longer in a socket while the node lives; beyond it, the wall clock was set.
 const LONGEST_AGO_NS: u64 = 1_000_000_000;
-/// A machine that slept for less has lost no session.
+/// Shortest sleep after which sessions begin anew. Tuned: a shorter one ages no key.
 const SHORTEST_SLEEP_NS: i128 = 1_000_000_000;
 /// The wall clock may be set by so much without a suspicion. NTP slews up to 0.128 s and steps beyond (RFC 5905).
 const SMALLEST_STEP_NS: i128 = 2_000_000_000;
 
-/// Time since the start, the time in which the machine slept included: keys age while it sleeps.
+/// Measures time since the start. It counts the time in which the machine sleeps, so that keys age meanwhile.
 #[derive(Clone, Copy)]
 pub struct Clock {
     start_ns: u64,
@@ -79,8 +79,10 @@ impl Continuity {
     }
 }
 
-/// A machine that slept has its boot clock ahead of its monotonic clock. One that was restored or copied has another wall clock: the boot
-/// clock goes on from where the image was taken.
+/// Says what interrupted the process between two readings.
+///
+/// While a machine sleeps, its boot clock advances and its monotonic clock does not. After a restore, the boot clock continues from the
+/// image and the wall clock does not.
 fn judge(before: &Readings, now: &Readings) -> Option<&'static str> {
     let slept = (now.boot - before.boot) - (now.monotonic - before.monotonic);
     let stepped = (now.wall - before.wall) - (now.boot - before.boot);
@@ -90,7 +92,7 @@ fn judge(before: &Readings, now: &Readings) -> Option<&'static str> {
     (stepped.abs() > SMALLEST_STEP_NS).then_some("the wall clock was set, or the machine is a copy")
 }
 
-/// What a clock of the kernel shows, in nanoseconds; it has all those that are read here.
+/// Reads a clock of the kernel, in nanoseconds. Linux has every clock that is read here.
 fn read_ns(clock: ClockId) -> u64 {
     let time = clock_gettime(clock).map_or(Duration::ZERO, Duration::from);
     u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)

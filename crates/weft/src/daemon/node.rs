@@ -188,12 +188,17 @@ impl Node {
         }
     }
 
-    /// Begins all sessions anew, before anything is sent under a key of before.
+    /// Ends all sessions and begins new ones. Nothing is sent under the old keys any more.
     pub fn renew_sessions(&mut self, cause: &'static str) {
-        match entropy::seed() {
-            Ok(entropy) => self.engine.renew_sessions(self.clock.now(), entropy, clock::unix_ns(), cause),
-            Err(why) => self.log.error(format_args!("the kernel gave no random numbers: {why}")),
-        }
+        let unix_ns = clock::unix_ns();
+        let entropy = entropy::seed().unwrap_or_else(|why| {
+            self.log.error(format_args!("the kernel gave no random numbers: {why}"));
+            // Old keys must end in any case. The time of two copies differs, and the state it is mixed into stays secret.
+            let mut entropy = [0; 32];
+            entropy[..8].copy_from_slice(&unix_ns.to_le_bytes());
+            entropy
+        });
+        self.engine.renew_sessions(self.clock.now(), entropy, unix_ns, cause);
     }
 
     /// Whether it shall come to an end.

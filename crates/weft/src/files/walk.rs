@@ -20,7 +20,7 @@ const ON_THE_WAY: OFlag = OFlag::O_PATH.union(OFlag::O_DIRECTORY).union(OFlag::O
 pub enum Owner {
     /// The user of this process.
     Caller,
-    /// The owner of the directory it is made in.
+    /// It belongs to the owner of its parent directory.
     Parent,
 }
 
@@ -102,7 +102,7 @@ fn untrusted(name: &OsStr) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidInput, why)
 }
 
-/// Whether only root and this process's user can change the names in `directory`.
+/// Returns whether no user but root and this process's own can change the names in `directory`.
 pub(super) fn is_trusted(directory: &OwnedFd) -> nix::Result<bool> {
     let stat = fstat(directory)?;
     let is_writable_by_others = stat.st_mode & (Mode::S_IWGRP | Mode::S_IWOTH).bits() != 0;

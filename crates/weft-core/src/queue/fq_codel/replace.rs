@@ -1,15 +1,16 @@
-//! A newer unit takes the place of one that waits and that it makes superfluous.
+//! Replaces a waiting unit by a newer one that makes it superfluous.
 
 use super::FqCodel;
 use crate::queue::Arrival;
 use weft_units::{Duration, Instant};
 
-/// A flow waits when its first unit has been here so long. Below this, a batch from one read of the device would look like a queue.
+/// Age of a flow's first unit from which its units can be replaced. Tuned: below it, one batch from the device looks like a queue.
 const WAITS_AFTER: Duration = Duration::from_millis(1);
 
 impl<T> FqCodel<T> {
-    /// Puts `item` in the place of the last unit of its flow, if the flow waits and `is_superfluous` says so of that unit. The place keeps
-    /// its age. The first unit of a flow is never replaced.
+    /// Puts `item` in the place of the last unit of its flow, if the flow waits and `is_superfluous` accepts that unit.
+    ///
+    /// The new unit inherits the age of the old one. The first unit of a flow is never replaced.
     ///
     /// # Errors
     /// `item` itself, if it replaced nothing.
