@@ -1,12 +1,14 @@
 //! The lab's ground on the real kernel: namespaces, links, and nothing left behind. Needs root; skipped with a reason otherwise.
 
+use std::ffi::c_int;
 use std::io::{self, BufRead, BufReader};
 use std::net::{Ipv4Addr, Ipv6Addr, UdpSocket};
+use std::os::fd::AsRawFd;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 use weft_lab::emulator::{Backend, Capacity, Direction, DirectionSpec, Emulator, EndSpec, LinkSpec, Snapshot};
 use weft_lab::net::{Lab, Node};
 use weft_scenario::trace::Trace;
@@ -54,30 +56,58 @@ fn ground_with(backend: Backend, forward: DirectionSpec, backward: DirectionSpec
     Some(Ground { home, hub, emulator, _alone: alone })
 }
 
-/// What a stream of numbered UDP packets met: when each was sent, and when it came, if it came.
+/// What a stream of numbered UDP packets met: when each was sent, and when the kernel took it in, if it came.
 struct Stream {
-    sent: Vec<Instant>,
-    came: Vec<Option<Instant>>,
+    sent: Vec<SystemTime>,
+    came: Vec<Option<SystemTime>>,
 }
 
 impl Stream {
-    fn arrivals(&self) -> Vec<Instant> {
+    fn arrivals(&self) -> Vec<SystemTime> {
         self.came.iter().flatten().copied().collect()
     }
 
     /// IP bits per second between the first and the last arrival.
     fn rate_bps(&self) -> f64 {
         let arrivals = self.arrivals();
-        let time = arrivals.last().unwrap().duration_since(*arrivals.first().unwrap());
+        let time = arrivals.last().unwrap().duration_since(*arrivals.first().unwrap()).unwrap();
         ((arrivals.len() - 1) * PACKET * 8) as f64 / time.as_secs_f64()
     }
 
     fn median_delay(&self) -> Duration {
         let pairs = self.sent.iter().zip(&self.came);
-        let mut delays: Vec<Duration> = pairs.filter_map(|(sent, came)| Some((*came)?.duration_since(*sent))).collect();
+        let mut delays: Vec<Duration> = pairs.filter_map(|(sent, came)| (*came)?.duration_since(*sent).ok()).collect();
         delays.sort();
         delays[delays.len() / 2]
     }
+}
+
+/// Has the kernel note when each packet comes, and hold all packets of a stream: the reading thread may be late.
+fn note_arrivals(receiver: &UdpSocket) {
+    let set = |option, value: c_int| {
+        let (fd, length) = (receiver.as_raw_fd(), size_of::<c_int>() as libc::socklen_t);
+        // SAFETY: the kernel reads one integer, which outlives the call.
+        unsafe { libc::setsockopt(fd, libc::SOL_SOCKET, option, (&raw const value).cast(), length) }
+    };
+    assert_eq!((set(libc::SO_RCVBUFFORCE, 16 << 20), set(libc::SO_TIMESTAMPNS, 1)), (0, 0));
+}
+
+/// Reads a packet and when the kernel took it in.
+fn receive(receiver: &UdpSocket, packet: &mut [u8]) -> io::Result<SystemTime> {
+    let (mut part, mut control) =
+        (libc::iovec { iov_base: packet.as_mut_ptr().cast(), iov_len: packet.len() }, [0u64; 8]);
+    // SAFETY: all zeros is a message header without parts.
+    let mut message: libc::msghdr = unsafe { std::mem::zeroed() };
+    (message.msg_iov, message.msg_iovlen) = (&raw mut part, 1);
+    (message.msg_control, message.msg_controllen) = (control.as_mut_ptr().cast(), size_of_val(&control));
+    // SAFETY: the header describes `packet` and `control`, which outlive the call.
+    if unsafe { libc::recvmsg(receiver.as_raw_fd(), &raw mut message, 0) } < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: the kernel filled in the header, and the time is the only ancillary data that was asked for.
+    let time =
+        unsafe { libc::CMSG_DATA(libc::CMSG_FIRSTHDR(&raw const message)).cast::<libc::timespec>().read_unaligned() };
+    Ok(SystemTime::UNIX_EPOCH + Duration::new(time.tv_sec as u64, time.tv_nsec as u32))
 }
 
 /// Sends `count` packets, `burst` at a time every `every`.
@@ -85,12 +115,13 @@ fn stream(from: &Node, to: &Node, address: Ipv4Addr, count: usize, burst: usize,
     let bind = |node: &Node, port| node.run(move || UdpSocket::bind((Ipv4Addr::UNSPECIFIED, port))).unwrap().unwrap();
     let (sender, receiver) = (bind(from, 0), bind(to, PORT));
     receiver.set_read_timeout(Some(Duration::from_millis(400))).unwrap();
+    note_arrivals(&receiver);
     sender.connect((address, PORT)).unwrap();
     let collector = thread::spawn(move || {
         let (mut came, mut packet) = (vec![None; count], [0; PAYLOAD]);
-        while receiver.recv(&mut packet).is_ok() {
+        while let Ok(time) = receive(&receiver, &mut packet) {
             let number = u32::from_be_bytes([packet[0], packet[1], packet[2], packet[3]]);
-            came[number as usize] = Some(Instant::now());
+            came[number as usize] = Some(time);
         }
         came
     });
@@ -101,7 +132,7 @@ fn stream(from: &Node, to: &Node, address: Ipv4Addr, count: usize, burst: usize,
             thread::sleep(due.saturating_duration_since(Instant::now()));
         }
         packet[..4].copy_from_slice(&(number as u32).to_be_bytes());
-        sent.push(Instant::now());
+        sent.push(SystemTime::now());
         sender.send(&packet).unwrap();
     }
     Stream { sent, came: collector.join().unwrap() }

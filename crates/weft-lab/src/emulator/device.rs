@@ -152,9 +152,5 @@ fn configure(end: &EndSpec, peer: &EndSpec, mtu: u16) -> io::Result<()> {
         (Some(here), None) => node.add_address(name, &here.to_string())?,
         _ => {}
     }
-    match (end.ipv6, peer.ipv6) {
-        (Some(here), Some(there)) => node.add_address(name, &format!("{here} peer {there} nodad")),
-        (Some(here), None) => node.add_address(name, &format!("{here} nodad")),
-        _ => Ok(()),
-    }
+    end.ipv6.map_or(Ok(()), |here| node.add_ipv6_address(name, here, peer.ipv6))
 }

@@ -3,13 +3,14 @@ use super::{Process, context, sys};
 use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::io::{self, Write};
+use std::net::Ipv6Addr;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::process::CommandExt;
 use std::panic::resume_unwind;
 use std::process::{Command, Output, Stdio};
 use std::sync::Arc;
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 const TOOL_TIMEOUT: Duration = Duration::from_secs(10);
 
@@ -136,6 +137,25 @@ impl Node {
     /// See [`Node::ip`].
     pub fn add_address(&self, interface: &str, address: &str) -> io::Result<()> {
         self.ip(&format!("address add {address} dev {interface}")).map(drop)
+    }
+
+    /// Adds an IPv6 address to an interface that is up, and waits until packets to it are taken in.
+    ///
+    /// The kernel answers first and installs the address's route later, from a work queue.
+    ///
+    /// # Errors
+    /// See [`Node::ip`]; also when there is no route after [`TOOL_TIMEOUT`].
+    pub fn add_ipv6_address(&self, interface: &str, address: Ipv6Addr, peer: Option<Ipv6Addr>) -> io::Result<()> {
+        let peer = peer.map(|peer| format!(" peer {peer}")).unwrap_or_default();
+        self.add_address(interface, &format!("{address}{peer} nodad"))?;
+        let until = Instant::now() + TOOL_TIMEOUT;
+        while self.ip(&format!("-6 route show table local type local {address} dev {interface}"))?.is_empty() {
+            if Instant::now() >= until {
+                return Err(io::Error::new(io::ErrorKind::TimedOut, format!("{self} has no local route to {address}")));
+            }
+            thread::sleep(Duration::from_millis(5));
+        }
+        Ok(())
     }
 
     /// Brings an interface up or down.
