@@ -21,6 +21,7 @@ mod node;
 mod overlay;
 mod path;
 mod peer;
+mod peers;
 mod relay;
 mod signal;
 mod snapshot;

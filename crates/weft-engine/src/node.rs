@@ -1,6 +1,6 @@
 //! The node: dispatches inputs to peers and collects their outputs.
 
-use crate::config::{EngineConfig, LinkConfig, PeerConfig, Reorder, VpnConfig, Weights};
+use crate::config::{EngineConfig, LinkConfig, PeerConfig, VpnConfig, Weights};
 use crate::drill::Drill;
 use crate::egress::Output;
 use crate::event::{Command, CommandError, Event, VpnChange};
@@ -9,6 +9,7 @@ use crate::interface::{LinkEvent, Received, Transmit};
 use crate::links::{Link, Links};
 use crate::overlay::Overlaying;
 use crate::peer::{Context, Datagram, Peer};
+use crate::peers::Peers;
 use crate::relay::{Relaying, check_routes, outer_header_len, room_for_relays};
 use crate::signal::{SignalConfig, Signalling};
 use crate::trust::Trust;
@@ -18,7 +19,6 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use core::net::IpAddr;
 use weft_core::pool::{BufId, Limits, Pool, SMALL_BYTES};
-use weft_core::reorder::route_reordering_metric;
 use weft_core::service::{Service, Share};
 use weft_session::{Action, PeerConfig as SessionPeer, PeerError, PublicKey, Sessions};
 use weft_units::planted::{self, Fault};
@@ -36,7 +36,7 @@ pub(crate) const INNER_MTU_MIN: u16 = 1280;
 /// A node. See the crate documentation for how it is driven.
 pub struct Engine {
     pub(crate) sessions: Sessions,
-    pub(crate) peers: Vec<Peer>,
+    pub(crate) peers: Peers,
     pub(crate) pool: Pool,
     pub(crate) links: Links,
     pub(crate) vpns: Vpns,
@@ -84,7 +84,7 @@ impl Engine {
         );
         let mut engine = Engine {
             sessions,
-            peers: Vec::new(),
+            peers: Peers::default(),
             pool: Pool::new(POOL_LIMITS),
             links: Links::new(config.links),
             vpns: Vpns::new(rng.split(u64::from(u32::MAX)).next_u64()),
@@ -286,6 +286,7 @@ impl Engine {
             signal: &mut self.signal,
             trust: &mut self.trust,
             links: &self.links,
+            bulletin: &self.relaying.bulletin,
         };
         self.peers.get_mut(index).map(|peer| work(peer, &mut cx))
     }
@@ -364,8 +365,7 @@ impl Engine {
     /// (buffer stealing: McKenney 1991), so that one out of reach takes nobody else's room.
     fn may_wait(&mut self, now: Instant, buf: BufId) -> Option<BufId> {
         if self.pool.is_scarce(buf) {
-            let most = self.peers.iter().enumerate().max_by_key(|(_, peer)| peer.backlog_packets());
-            if let Some((index, _)) = most {
+            if let Some(index) = self.peers.most_backlogged() {
                 self.with_peer(now, index, |p, cx| p.give_way(cx));
             }
         }
@@ -432,10 +432,12 @@ impl Engine {
             signal: &mut self.signal,
             trust: &mut self.trust,
             links: &self.links,
+            bulletin: &self.relaying.bulletin,
         };
         if let Some(peer) = self.peers.get_mut(index) {
             peer.on_datagram(&mut cx, received, &datagram, link);
             let is_established = peer.is_established();
+            self.relaying.has_news |= peer.reach.take_change();
             if peer.has_overlay_messages() {
                 self.take_overlay_messages(now, index);
             }
@@ -473,8 +475,11 @@ impl Engine {
                 }
             }
         }
-        for index in 0..self.peers.len() {
+        let mut start = 0;
+        while let Some(index) = self.peers.next_due(now, start) {
             self.with_peer(now, index, |p, cx| p.on_timeout(cx));
+            self.peers.note_standing(index);
+            start = index + 1;
         }
         self.drive_drill(now);
         self.look_after_certified(now);
@@ -493,9 +498,8 @@ impl Engine {
 
     /// What every path in use can carry whole, if that is known.
     fn widest_inner_mtu(&self) -> Option<u16> {
-        let usable = self.peers.iter().flat_map(Peer::usable_paths);
-        let least = usable.filter(|p| p.mtu.is_settled()).map(|p| p.inner_limit()).min()?;
-        Some(u16::try_from(least).unwrap_or(u16::MAX))
+        let limit = Some(self.peers.standing().inner_limit).filter(|limit| *limit != usize::MAX)?;
+        Some(u16::try_from(limit).unwrap_or(u16::MAX))
     }
 
     fn set_inner_mtu(&mut self, mtu: u16) {
@@ -508,8 +512,7 @@ impl Engine {
 
     /// Where packets are spread without being put back in order, hosts should bear more duplicate ACKs (paper 000, eq. 1).
     fn refresh_reordering(&mut self) {
-        let unordered = self.peers.iter().filter(|p| p.config.policy.reorder == Reorder::Off);
-        let metric = unordered.map(|p| route_reordering_metric(p.usable_paths().count() as u32)).max();
+        let metric = self.peers.standing().reordering;
         if metric != self.reordering {
             self.reordering = metric;
             self.events.push_back(Event::ReorderingMetric(metric));
@@ -528,7 +531,7 @@ impl Engine {
             Command::Drill { of, time, force } => self.start_drill(now, of, time, force),
             Command::Close => {
                 self.leave_overlay(now);
-                for peer in &mut self.peers {
+                for peer in self.peers.iter_mut() {
                     peer.close();
                 }
                 Ok(())
@@ -546,7 +549,7 @@ impl Engine {
                 return Err(CommandError::NoWeight);
             }
         }
-        for peer in &mut self.peers {
+        for peer in self.peers.iter_mut() {
             peer.set_weights(weights.clone().map_or(Weights::Measured, Weights::Static));
         }
         Ok(())
@@ -627,13 +630,14 @@ impl Engine {
             out.get_mut(before..before + datagram.len())?.copy_from_slice(&datagram);
             return Some(transmit);
         }
-        for step in 0..self.peers.len() {
-            let index = (self.turn + step) % self.peers.len();
+        while let Some(index) = self.peers.next_awake(self.turn) {
             if let Some(Some(transmit)) = self.with_peer(now, index, |p, cx| p.poll_transmit(cx, out)) {
                 self.turn = index;
                 return Some(transmit);
             }
+            self.peers.rest(index);
         }
+        self.peers.note_deadlines(now);
         None
     }
 
@@ -659,7 +663,6 @@ impl Engine {
         if !self.handshakes.waiting.is_empty() || self.has_forwards() {
             return Some(now);
         }
-        let peers = self.peers.iter().filter_map(|p| p.next_timeout(now));
         let others = [
             self.sessions.next_timeout(),
             self.signal.next_timeout(),
@@ -668,13 +671,13 @@ impl Engine {
             self.drill_deadline(),
             self.overlay.next_timeout(),
         ];
-        peers.chain(others.into_iter().flatten()).min()
+        self.peers.next_timeout(now).into_iter().chain(others.into_iter().flatten()).min()
     }
 
     /// The kernel refused a send, and why.
     pub fn handle_send_error(&mut self, now: Instant, transmit: &Transmit, too_big: bool) {
         let size = transmit.segment_size.map_or(transmit.len, usize::from);
-        for peer in &mut self.peers {
+        for peer in self.peers.iter_mut() {
             peer.on_send_error(now, transmit.link, transmit.destination, size, too_big);
         }
     }

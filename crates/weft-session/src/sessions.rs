@@ -17,7 +17,7 @@ use crate::keys::Cipher;
 use crate::peer::Peer;
 use crate::random::SecretRng;
 use std::collections::BTreeMap;
-use weft_units::{Instant, PeerId};
+use weft_units::{Instant, PeerId, Tournament};
 
 pub use exchange::Outcome;
 pub use packets::{Opened, Relayed};
@@ -58,7 +58,8 @@ pub struct Sessions {
     indices: IndexTable,
     /// The latest time this table was told.
     now: Instant,
-    next_timeout: Option<Instant>,
+    /// When something is due with each peer.
+    timeouts: Tournament<Instant>,
 }
 
 impl Sessions {
@@ -89,7 +90,7 @@ impl Sessions {
             by_key: BTreeMap::new(),
             indices: IndexTable::default(),
             now,
-            next_timeout: None,
+            timeouts: Tournament::default(),
         };
         peers.iter().try_for_each(|peer| sessions.add_peer(peer.clone()).map(|_| ()))?;
         Ok(sessions)
@@ -133,7 +134,7 @@ impl Sessions {
         if let Some(pending) = &peer.pending {
             self.indices.free(pending.index);
         }
-        self.refresh_timeout();
+        self.refresh_timeout(id);
         true
     }
 
@@ -176,6 +177,7 @@ impl Sessions {
         }
         peer.answered = None;
         peer.established = None;
+        self.refresh_timeout(id);
     }
 
     /// Shows this certificate in every initiation from now on, and in answers to those who show one, or none.

@@ -12,6 +12,7 @@ mod rate;
 mod rng;
 mod seq;
 mod time;
+mod tournament;
 
 pub use core::time::Duration;
 pub use id::{FlowId, LinkId, PathId, PeerId, VpnId};
@@ -21,3 +22,4 @@ pub use rate::Rate;
 pub use rng::Rng;
 pub use seq::FlowSeq;
 pub use time::Instant;
+pub use tournament::{Join, Tournament};

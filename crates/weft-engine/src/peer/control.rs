@@ -36,7 +36,7 @@ impl Peer {
         self.ask_while_receiving(now, index);
         let mut said = self.paths.get(index)?.pending.said();
         let mut eliciting = self.write_requests(index, &mut writer) | self.write_vpns(cx, index, &mut writer);
-        eliciting |= self.write_neighbours(index, &mut writer);
+        eliciting |= self.write_neighbours(cx.bulletin, index, &mut writer);
         said.revocations = self.write_revocations(cx, index, &mut writer);
         eliciting |= said.revocations > 0;
         self.write_reports(now, index, &mut writer);

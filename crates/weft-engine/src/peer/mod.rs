@@ -37,7 +37,7 @@ use crate::headers::{KnownHeaders, SentHeaders};
 use crate::join::Joins;
 use crate::links::Links;
 use crate::path::Path;
-use crate::relay::Reach;
+use crate::relay::{Bulletin, Reach};
 use crate::signal::{Offer, Signalling};
 use crate::trust::Trust;
 use crate::unit::{Segment, UnitId, Units};
@@ -68,7 +68,6 @@ use weft_core::service::Share;
 use weft_session::Sessions;
 use weft_units::planted::{self, Fault};
 use weft_units::{Duration, FlowId, FlowSeq, Instant, NodeId, PathId, PeerId, Rng, VpnId};
-use weft_wire::frame::Neighbour;
 
 const MAX_FLOWS: usize = 16_384;
 /// How long a hole is waited for until the peer says.
@@ -87,6 +86,7 @@ pub(crate) struct Context<'a> {
     pub(crate) signal: &'a mut Signalling,
     pub(crate) trust: &'a mut Trust,
     pub(crate) links: &'a Links,
+    pub(crate) bulletin: &'a Bulletin,
 }
 
 /// Counts what is dropped before it was scheduled, and gives its buffer back.
@@ -141,8 +141,8 @@ pub(crate) struct Peer {
     pub(crate) detours: Vec<SocketAddr>,
     /// Where it passes datagrams on to, as it says.
     pub(crate) reach: Reach,
-    /// What it is to be told of nodes beside this one.
-    pub(crate) news: VecDeque<Neighbour>,
+    /// How far it was told what this relay says of others.
+    told_to: u64,
     pub(crate) paths: Vec<Path>,
     /// Addresses that links tried in vain.
     attempts: Attempts,
@@ -214,7 +214,7 @@ impl Peer {
             routes: Vec::new(),
             detours: Vec::new(),
             reach: Reach::default(),
-            news: VecDeque::new(),
+            told_to: 0,
             paths: Vec::new(),
             attempts: Attempts::default(),
             flows: FlowTable::new(seed, MAX_FLOWS),
@@ -315,7 +315,7 @@ impl Peer {
             self.forget_in_flight(cx.pool, index);
         }
         self.reach = Reach::default();
-        self.news.clear();
+        self.told_to = cx.bulletin.end();
         self.paths.retain(|p| p.ours);
         for path in &mut self.paths {
             path.restart(cx.now);

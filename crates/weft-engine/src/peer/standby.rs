@@ -4,6 +4,7 @@
 use super::recovery::Rescue;
 use super::{Context, Peer};
 use crate::path::Path;
+use crate::relay::Bulletin;
 use weft_wire::frame::{Frame, FrameWriter};
 
 /// Whether this path, while it answers, lets those that stand by rest. One on probation does not: sparse flows need a steady path.
@@ -29,17 +30,23 @@ impl Peer {
         }
     }
 
-    /// What the peer is to be told of nodes beside this one. True if there was something.
-    pub(super) fn write_neighbours(&mut self, index: usize, writer: &mut FrameWriter<'_>) -> bool {
+    /// Whether the relay has said something that the peer was not told.
+    pub(crate) fn is_behind(&self, bulletin: &Bulletin) -> bool {
+        self.is_established() && bulletin.read(self.told_to, self.id.0.into()).next().is_some()
+    }
+
+    /// Tells the peer of nodes beside this one, as many as there is room for. The rest waits for its turn. True if there was something.
+    pub(super) fn write_neighbours(&mut self, bulletin: &Bulletin, index: usize, writer: &mut FrameWriter<'_>) -> bool {
+        let Some(path) = self.paths.get_mut(index) else { return false };
+        if !core::mem::take(&mut path.pending.neighbours) {
+            return false;
+        }
         let before = writer.len();
-        while let Some(neighbour) = self.news.front() {
-            if writer.write(&Frame::Neighbour(*neighbour)).is_err() {
+        for (place, neighbour) in bulletin.read(self.told_to, self.id.0.into()) {
+            if writer.write(&Frame::Neighbour(neighbour)).is_err() {
                 break;
             }
-            self.news.pop_front();
-        }
-        if let Some(path) = self.paths.get_mut(index) {
-            path.pending.neighbours = !self.news.is_empty();
+            self.told_to = place;
         }
         writer.len() > before
     }

@@ -32,21 +32,26 @@ impl Engine {
         if !is_needed {
             return;
         }
+        let mut relays = core::mem::take(&mut self.relaying.speakers);
+        relays.clear();
+        relays.extend(self.peers.iter().filter(|peer| !peer.reach.is_empty()).map(|peer| peer.id));
         for index in 0..self.peers.len() {
             // One of the two ends looks for both; whom this node calls may not know it.
-            let peer = &self.peers[index];
+            let Some(peer) = self.peers.get(index) else { continue };
             let is_called = self.overlay.meetings.has(peer.id) && !peer.is_established();
             if (self.sessions.public_key() > peer.config.public_key || is_called) && self.is_present(peer) {
-                self.choose_detours(now, index);
+                self.choose_detours(now, index, &relays);
             }
         }
+        self.relaying.speakers = relays;
     }
 
-    fn choose_detours(&mut self, now: Instant, to: usize) {
-        let (peer, labels) = (&self.peers[to], &self.relaying.labels);
+    fn choose_detours(&mut self, now: Instant, to: usize, relays: &[PeerId]) {
+        let (Some(peer), labels) = (self.peers.get(to), &self.relaying.labels) else { return };
         let Some(label) = labels.get(to).copied() else { return };
         let mut found: Vec<(f64, PeerId)> = Vec::new();
-        for relay in self.peers.iter().filter(|relay| relay.id != peer.id && peer.config.policy.detours) {
+        let relays = relays.iter().filter_map(|relay| self.peers.get(usize::from(relay.0)));
+        for relay in relays.filter(|relay| relay.id != peer.id && peer.config.policy.detours) {
             let cost = relay.reach.of(now, label).and_then(|behind| cost(relay, &behind));
             let is_used = self.relaying.routes.leads_over(relay.id, &peer.detours);
             found.extend(cost.map(|cost| (if is_used { cost * BETTER } else { cost }, relay.id)));

@@ -5,6 +5,7 @@
 //! ([`Way`](weft_wire::relay::Way)). A relay keeps nothing of what it passes on.
 
 mod address;
+mod bulletin;
 mod detours;
 mod forward;
 mod neighbours;
@@ -13,6 +14,7 @@ mod wrap;
 
 pub use address::relays_to;
 pub(crate) use address::{is_route, outer_header_len, room_for_relays};
+pub(crate) use bulletin::Bulletin;
 pub use forward::Forward;
 pub(crate) use neighbours::Reach;
 pub(crate) use routes::Routes;
@@ -44,9 +46,22 @@ pub(crate) struct Relaying {
     by_label: Vec<(Label, PeerId)>,
     pub(crate) routes: Routes,
     forwards: VecDeque<Forward>,
-    /// Which peers the others were last told can be reached, and when they are told all again.
-    told: Vec<bool>,
+    /// What the peers are told of each other.
+    pub(crate) bulletin: Bulletin,
+    /// Peers that can be reached, as was last said.
+    reached: usize,
+    /// When the relay speaks again of some peers, and of which first.
+    say_at: Option<Instant>,
+    say_next: usize,
+    /// When some peers are told what they have not heard, and which first.
     tell_at: Option<Instant>,
+    tell_next: usize,
+    /// Nobody is told before then, so that words do not take more than their share of the node's time.
+    quiet_until: Instant,
+    /// A relay reaches other nodes than before, as it says.
+    pub(crate) has_news: bool,
+    /// The peers that said whom they reach, as of the last look.
+    speakers: Vec<PeerId>,
     /// When it is looked for better detours.
     look_at: Option<Instant>,
     /// How many events there had been when all was last looked at.
@@ -162,6 +177,9 @@ impl Engine {
         self.relaying.labels = self.peers.iter().map(|peer| of(peer).0).collect();
         self.relaying.routes.forget_configured();
         for index in 0..self.peers.len() {
+            if self.peers.get(index).is_none_or(|peer| peer.config.routes.is_empty() && peer.routes.is_empty()) {
+                continue;
+            }
             let config = self.peers[index].config.clone();
             let routes = config.routes.iter().filter_map(|relays| self.configure_route(now, &config, relays)).collect();
             self.peers[index].routes = routes;
@@ -179,13 +197,13 @@ impl Engine {
 
     /// Which peers can be reached, or what relays say of others, may have changed.
     fn has_relaying_news(&self) -> bool {
-        self.event_count() != self.relaying.seen_events || self.peers.iter().any(|peer| peer.reach.has_changed)
+        self.event_count() != self.relaying.seen_events || self.relaying.has_news
     }
 
     /// When [`Engine::refresh_relaying`] is to be called next.
     pub(crate) fn relaying_timeout(&self, now: Instant) -> Option<Instant> {
         let relaying = &self.relaying;
-        let timeout = relaying.tell_at.into_iter().chain(relaying.look_at).min();
+        let timeout = [relaying.tell_at, relaying.say_at, relaying.look_at].into_iter().flatten().min();
         let depends = relaying.is_relay || timeout.is_some() || !relaying.routes.is_empty();
         if depends && self.has_relaying_news() { Some(now) } else { timeout }
     }
@@ -197,7 +215,7 @@ impl Engine {
             return;
         }
         self.relaying.seen_events = self.event_count();
-        self.peers.iter_mut().for_each(|peer| peer.reach.has_changed = false);
+        self.relaying.has_news = false;
         self.refresh_routes(now);
         self.tell_neighbours(now);
         self.refresh_detours(now);

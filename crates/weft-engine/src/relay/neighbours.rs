@@ -10,18 +10,33 @@ use weft_units::{Duration, Instant};
 use weft_wire::frame::Neighbour;
 use weft_wire::relay::Label;
 
-/// How often all is told again, changed or not.
+/// How often all is told again at least, changed or not.
 const TELL_EVERY: Duration = Duration::from_secs(5);
-/// What has not been heard again for so long is forgotten.
-const FORGET_AFTER: Duration = Duration::from_secs(16);
+/// What was not told again for so many intervals is forgotten.
+const FORGET_INTERVALS: f64 = 3.2;
+/// What a relay's words take of its time: 200,000 a second, each listener counted.
+const WORD: Duration = Duration::from_micros(5);
+/// Words in a datagram, as far as a listener's share of them goes.
+const DATAGRAM_WORDS: usize = 64;
+/// Listeners that are told at once. More would hold up what else the node has to do.
+const BATCH: usize = 1_024;
 /// So many nodes behind one relay are remembered.
 const MAX_REACHED: usize = 4_096;
+
+/// How often all is told again where a relay reaches so many nodes. With many it takes half of the time that words may take.
+fn tell_every(nodes: usize) -> Duration {
+    TELL_EVERY.max(words(2 * nodes, nodes))
+}
+
+fn words(count: usize, listeners: usize) -> Duration {
+    WORD.saturating_mul(u32::try_from(count.saturating_mul(listeners)).unwrap_or(u32::MAX))
+}
 
 /// Whom a relay reaches, as it says.
 #[derive(Debug, Default)]
 pub(crate) struct Reach {
     nodes: BTreeMap<Label, (Neighbour, Instant)>,
-    pub(super) has_changed: bool,
+    has_changed: bool,
 }
 
 impl Reach {
@@ -36,15 +51,26 @@ impl Reach {
         }
     }
 
+    /// Whether other nodes are reached than when this was last asked.
+    pub(crate) fn take_change(&mut self) -> bool {
+        core::mem::take(&mut self.has_changed)
+    }
+
+    /// What the relay does not repeat for so long is forgotten. How often it repeats follows from how many it reaches.
+    fn forget_after(&self) -> Duration {
+        tell_every(self.nodes.len()).mul_f64(FORGET_INTERVALS)
+    }
+
     /// What is known of a node, if it was heard of lately.
     pub(super) fn of(&self, now: Instant, node: Label) -> Option<Neighbour> {
         let (neighbour, at) = self.nodes.get(&node)?;
-        (now - *at < FORGET_AFTER).then_some(*neighbour)
+        (now - *at < self.forget_after()).then_some(*neighbour)
     }
 
     /// All that was heard lately.
     pub(crate) fn iter(&self, now: Instant) -> impl Iterator<Item = Neighbour> {
-        self.nodes.values().filter(move |(_, at)| now - *at < FORGET_AFTER).map(|(neighbour, _)| *neighbour)
+        let forget_after = self.forget_after();
+        self.nodes.values().filter(move |(_, at)| now - *at < forget_after).map(|(neighbour, _)| *neighbour)
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -65,38 +91,79 @@ fn neighbour_of(node: Label, peer: &Peer) -> Neighbour {
 }
 
 impl Engine {
-    /// Tells each peer of the others: at once what can be reached or no longer, from time to time everything.
+    /// Tells all peers of the others: soon what can be reached or no longer, from time to time everything.
     pub(super) fn tell_neighbours(&mut self, now: Instant) {
         if !self.relaying.is_relay {
-            self.relaying.tell_at = None;
+            (self.relaying.say_at, self.relaying.tell_at) = (None, None);
             return;
         }
-        let is_due = self.relaying.tell_at.is_none_or(|at| now >= at);
-        if is_due {
-            self.relaying.tell_at = Some(now + TELL_EVERY);
+        self.say_changes();
+        if self.relaying.say_at.is_none_or(|at| now >= at) {
+            self.say_again(now);
         }
-        self.relaying.told.resize(self.peers.len(), false);
-        for of in 0..self.peers.len() {
+        if now >= self.relaying.quiet_until {
+            self.tell_listeners(now);
+        } else {
+            self.relaying.tell_at = Some(self.relaying.quiet_until);
+        }
+    }
+
+    /// Says which peers can be reached now, or no longer.
+    fn say_changes(&mut self) {
+        while let Some(of) = self.peers.take_unseen() {
             let Some(neighbour) = self.neighbour(of) else { continue };
-            let was_told = core::mem::replace(&mut self.relaying.told[of], neighbour.is_reachable);
-            if was_told != neighbour.is_reachable || (is_due && neighbour.is_reachable) {
-                self.tell_all_but(of, &neighbour);
+            if self.relaying.bulletin.said_reachable(of) != neighbour.is_reachable {
+                let reached = self.relaying.reached.saturating_add_signed(if neighbour.is_reachable { 1 } else { -1 });
+                self.relaying.reached = reached;
+                self.relaying.bulletin.say(of, neighbour);
             }
         }
+    }
+
+    /// Says again how far away the next peers are that can be reached.
+    fn say_again(&mut self, now: Instant) {
+        let mut said = 0;
+        for _ in 0..self.peers.len() {
+            let of = self.relaying.say_next % self.peers.len();
+            self.relaying.say_next = of + 1;
+            if let Some(neighbour) = self.neighbour(of).filter(|neighbour| neighbour.is_reachable) {
+                self.relaying.bulletin.say(of, neighbour);
+                said += 1;
+            }
+            if said == DATAGRAM_WORDS {
+                break;
+            }
+        }
+        let reached = self.relaying.reached;
+        let part = if reached > DATAGRAM_WORDS { DATAGRAM_WORDS as f64 / reached as f64 } else { 1.0 };
+        self.relaying.say_at = Some(now + tell_every(reached).mul_f64(part));
     }
 
     fn neighbour(&self, of: usize) -> Option<Neighbour> {
         Some(neighbour_of(*self.relaying.labels.get(of)?, self.peers.get(of)?))
     }
 
-    fn tell_all_but(&mut self, of: usize, neighbour: &Neighbour) {
-        for (index, peer) in self.peers.iter_mut().enumerate() {
-            let fastest = peer.fastest_path().filter(|_| index != of && peer.is_established());
-            if let Some(path) = fastest.and_then(|fastest| peer.paths.get_mut(fastest)) {
+    /// Has the next peers told that are behind, each by its fastest path and at most one datagram.
+    fn tell_listeners(&mut self, now: Instant) {
+        let mut told = 0;
+        for _ in 0..self.peers.len() {
+            let index = self.relaying.tell_next % self.peers.len();
+            let peer = self.peers.get(index).filter(|peer| peer.is_behind(&self.relaying.bulletin));
+            if peer.is_some() && told == BATCH {
+                break;
+            }
+            self.relaying.tell_next = index + 1;
+            if let Some(fastest) = peer.and_then(Peer::fastest_path)
+                && let Some(path) = self.peers.get_mut(index).and_then(|peer| peer.paths.get_mut(fastest))
+            {
                 path.pending.neighbours = true;
-                peer.news.retain(|other| other.node != neighbour.node);
-                peer.news.push_back(*neighbour);
+                told += 1;
             }
         }
+        if told > 0 {
+            self.relaying.quiet_until = now + words(DATAGRAM_WORDS.min(self.relaying.reached), told);
+        }
+        // Whoever has more to hear than a datagram holds is told the rest then.
+        self.relaying.tell_at = (told > 0).then_some(self.relaying.quiet_until);
     }
 }

@@ -80,7 +80,7 @@ impl Sessions {
             stack::wipe::<{ stack::OF_A_HANDSHAKE }>();
             started?;
         }
-        let rng = &mut self.rng;
+        let (rng, id) = (&mut self.rng, peer);
         let peer =
             self.peers.get_mut(usize::from(peer.0)).and_then(Option::as_mut).ok_or(InitiateError::UnknownPeer)?;
         peer.attempt.get_or_insert(Attempt::start(now)).schedule_next(now, rng);
@@ -92,7 +92,7 @@ impl Sessions {
             let (covered, field) = out.split_last_chunk_mut::<MAC_LEN>().ok_or(InitiateError::NoRoom)?;
             *field = mac2(&cookie, covered);
         }
-        self.refresh_timeout();
+        self.refresh_timeout(id);
         Ok(len)
     }
 
@@ -168,8 +168,10 @@ impl Sessions {
             }
             _ => Err(HandshakeError::Malformed),
         };
-        if outcome.is_ok() {
-            self.refresh_timeout();
+        if let Ok(Outcome::Reply { peer, .. } | Outcome::CookieReceived { peer } | Outcome::Established { peer, .. }) =
+            outcome
+        {
+            self.refresh_timeout(peer);
         }
         outcome
     }

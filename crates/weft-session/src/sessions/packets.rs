@@ -72,14 +72,14 @@ impl Sessions {
     #[inline]
     pub fn seal_in(
         &mut self,
-        peer: PeerId,
+        to: PeerId,
         vpn: VpnId,
         path: PathId,
         packet_type: PacketType,
         datagram: &mut [u8],
     ) -> Result<u64, SealError> {
         let now = self.now;
-        let peer = self.peers.get_mut(usize::from(peer.0)).and_then(Option::as_mut).ok_or(SealError::UnknownPeer)?;
+        let peer = self.peers.get_mut(usize::from(to.0)).and_then(Option::as_mut).ok_or(SealError::UnknownPeer)?;
         let newest = peer.keys.sending_slot(now, VpnId::DEFAULT).ok_or(SealError::NotEstablished)?;
         let slot = match vpn {
             VpnId::DEFAULT => newest,
@@ -100,7 +100,7 @@ impl Sessions {
         key.seal(vpn, path, number, datagram).map_err(|_| SealError::Malformed)?;
         key.sealed += 1;
         if key.rekey_for_packets() {
-            self.next_timeout = Some(self.now);
+            self.timeouts.set(usize::from(to.0), self.now);
         }
         Ok(number)
     }
@@ -129,7 +129,7 @@ impl Sessions {
         key.seal_relayed(number, datagram, labels_len).map_err(|_| SealError::Malformed)?;
         key.sealed += 1;
         if key.rekey_for_packets() {
-            self.next_timeout = Some(self.now);
+            self.timeouts.set(usize::from(relay.0), self.now);
         }
         Ok(())
     }
@@ -237,7 +237,7 @@ impl Sessions {
                 peer.established = Some(*now);
             }
         }
-        self.refresh_timeout();
+        self.refresh_timeout(id);
         fresh
     }
 }

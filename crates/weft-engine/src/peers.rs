@@ -1,0 +1,238 @@
+//! The peers, and which of them have something to do. What a node does in a turn grows with the peers concerned, not with all of them.
+//!
+//! Whoever takes a peer to change it marks it: it may have something to send, and its deadline may be another one. Reading marks nothing.
+
+use crate::config::Reorder;
+use crate::peer::Peer;
+use alloc::vec::Vec;
+use core::ops::{Deref, Index, IndexMut};
+use weft_core::reorder::route_reordering_metric;
+use weft_units::{Instant, Join, Tournament};
+
+/// A set of peers by number.
+#[derive(Debug, Default)]
+struct Marks {
+    words: Vec<u64>,
+    count: usize,
+}
+
+impl Marks {
+    fn set(&mut self, index: usize) {
+        let (word, bit) = (index / 64, 1 << (index % 64));
+        if word >= self.words.len() {
+            self.words.resize(word + 1, 0);
+        }
+        if let Some(word) = self.words.get_mut(word).filter(|word| **word & bit == 0) {
+            *word |= bit;
+            self.count += 1;
+        }
+    }
+
+    fn clear(&mut self, index: usize) {
+        let bit = 1 << (index % 64);
+        if let Some(word) = self.words.get_mut(index / 64).filter(|word| **word & bit != 0) {
+            *word &= !bit;
+            self.count -= 1;
+        }
+    }
+
+    /// The first marked peer from `start` on.
+    fn next(&self, start: usize) -> Option<usize> {
+        if self.count == 0 {
+            return None;
+        }
+        let first = start / 64;
+        let mut words = self.words.get(first..)?.iter().enumerate().map(|(at, word)| match at {
+            0 => (first, word & (u64::MAX << (start % 64))),
+            _ => (first + at, *word),
+        });
+        let (at, word) = words.find(|(_, word)| *word != 0)?;
+        Some(at * 64 + word.trailing_zeros() as usize)
+    }
+}
+
+/// What the node as a whole asks of its peers.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(crate) struct Standing {
+    /// Bytes of an inner packet that every path in use carries whole. [`usize::MAX`] where no path knows.
+    pub(crate) inner_limit: usize,
+    /// How much hosts should bear of packets out of order, where packets come so ([`route_reordering_metric`]).
+    pub(crate) reordering: Option<u32>,
+    /// Packets that wait for the peer with most of them.
+    pub(crate) backlog_packets: usize,
+}
+
+impl Standing {
+    fn of(peer: &Peer) -> Standing {
+        let settled = peer.usable_paths().filter(|path| path.mtu.is_settled());
+        let is_unordered = peer.config.policy.reorder == Reorder::Off;
+        Standing {
+            inner_limit: settled.map(|path| path.inner_limit()).min().unwrap_or(usize::MAX),
+            reordering: is_unordered.then(|| route_reordering_metric(peer.usable_paths().count() as u32)),
+            backlog_packets: peer.backlog_packets(),
+        }
+    }
+}
+
+impl Join for Standing {
+    const NOTHING: Standing = Standing { inner_limit: usize::MAX, reordering: None, backlog_packets: 0 };
+
+    fn join(self, other: Standing) -> Standing {
+        Standing {
+            inner_limit: self.inner_limit.min(other.inner_limit),
+            reordering: self.reordering.max(other.reordering),
+            backlog_packets: self.backlog_packets.max(other.backlog_packets),
+        }
+    }
+}
+
+/// The peers by number.
+#[derive(Default)]
+pub(crate) struct Peers {
+    list: Vec<Peer>,
+    /// Those that may have something to send.
+    awake: Marks,
+    /// Those that changed since their deadline was noted.
+    changed: Marks,
+    /// Those that changed since relays were last looked at.
+    unseen: Marks,
+    deadlines: Tournament<Instant>,
+    standings: Tournament<Standing>,
+}
+
+impl Peers {
+    pub(crate) fn push(&mut self, peer: Peer) {
+        self.list.push(peer);
+        self.mark(self.list.len() - 1);
+    }
+
+    fn mark(&mut self, index: usize) {
+        self.awake.set(index);
+        self.changed.set(index);
+        self.unseen.set(index);
+    }
+
+    pub(crate) fn get_mut(&mut self, index: usize) -> Option<&mut Peer> {
+        if index < self.list.len() {
+            self.mark(index);
+        }
+        self.list.get_mut(index)
+    }
+
+    /// All peers, to change them.
+    pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = &mut Peer> {
+        (0..self.list.len()).for_each(|index| self.mark(index));
+        self.list.iter_mut()
+    }
+
+    /// The next peer from `start` on that may have something to send, in a circle.
+    pub(crate) fn next_awake(&self, start: usize) -> Option<usize> {
+        self.awake.next(start).or_else(|| self.awake.next(0))
+    }
+
+    /// A peer has nothing to send until it changes or its deadline passes.
+    pub(crate) fn rest(&mut self, index: usize) {
+        self.awake.clear(index);
+    }
+
+    /// The next peer from `start` on that changed or has something due.
+    pub(crate) fn next_due(&self, now: Instant, start: usize) -> Option<usize> {
+        let due = self.deadlines.next(start, |at| at <= now);
+        self.changed.next(start).into_iter().chain(due).min()
+    }
+
+    /// Notes what a peer adds to the whole.
+    pub(crate) fn note_standing(&mut self, index: usize) {
+        if let Some(peer) = self.list.get(index) {
+            self.standings.set(index, Standing::of(peer));
+        }
+    }
+
+    /// Notes the deadlines of those that changed.
+    pub(crate) fn note_deadlines(&mut self, now: Instant) {
+        while let Some(index) = self.changed.next(0) {
+            let deadline = self.list.get(index).and_then(|peer| peer.next_timeout(now));
+            self.deadlines.set(index, deadline.unwrap_or(Instant::FAR_FUTURE));
+            self.changed.clear(index);
+        }
+    }
+
+    /// When the first peer has something due.
+    pub(crate) fn next_timeout(&self, now: Instant) -> Option<Instant> {
+        if self.changed.count > 0 {
+            return self.list.iter().filter_map(|peer| peer.next_timeout(now)).min();
+        }
+        Some(self.deadlines.total()).filter(|at| *at != Instant::FAR_FUTURE)
+    }
+
+    /// What all peers come to, as of the last turn.
+    pub(crate) fn standing(&self) -> Standing {
+        self.standings.total()
+    }
+
+    /// The peer for which most packets wait.
+    pub(crate) fn most_backlogged(&mut self) -> Option<usize> {
+        let mut index = 0;
+        while let Some(changed) = self.changed.next(index) {
+            self.note_standing(changed);
+            index = changed + 1;
+        }
+        let most = self.standing().backlog_packets;
+        self.standings.next(0, |standing| standing.backlog_packets >= most)
+    }
+
+    /// One of those that changed since they were last seen by this.
+    pub(crate) fn take_unseen(&mut self) -> Option<usize> {
+        let index = self.unseen.next(0)?;
+        self.unseen.clear(index);
+        Some(index)
+    }
+}
+
+impl Deref for Peers {
+    type Target = [Peer];
+
+    fn deref(&self) -> &[Peer] {
+        &self.list
+    }
+}
+
+impl Index<usize> for Peers {
+    type Output = Peer;
+
+    fn index(&self, index: usize) -> &Peer {
+        &self.list[index]
+    }
+}
+
+impl IndexMut<usize> for Peers {
+    fn index_mut(&mut self, index: usize) -> &mut Peer {
+        self.mark(index);
+        &mut self.list[index]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Marks;
+    use alloc::collections::BTreeSet;
+    use weft_units::Rng;
+
+    #[test]
+    fn marks_agree_with_a_set() {
+        let (mut marks, mut set, mut rng) = (Marks::default(), BTreeSet::new(), Rng::new(5));
+        for _ in 0..20_000 {
+            let index = rng.below(300) as usize;
+            if rng.chance(0.4) {
+                marks.set(index);
+                set.insert(index);
+            } else {
+                marks.clear(index);
+                set.remove(&index);
+            }
+            let start = rng.below(320) as usize;
+            assert_eq!(marks.next(start), set.range(start..).next().copied());
+            assert_eq!(marks.count, set.len());
+        }
+    }
+}

@@ -1,0 +1,142 @@
+//! What a node does for one peer does not grow with how many it has.
+//!
+//! `SITES=4095 cargo test -p weft-engine --test many_peers -- --nocapture --ignored` prints the whole story of a large hub.
+#![allow(missing_docs)]
+#![expect(clippy::disallowed_methods, reason = "the time that work takes is what is measured")]
+
+mod star;
+
+use star::{HUB, Star};
+use std::time::{Duration as Time, Instant as Clock};
+use weft_units::Duration;
+
+const FEW: usize = 8;
+const MANY: usize = 512;
+/// Maximum growth of a cost with [`MANY`] peers instead of [`FEW`]. It was over 50 for each of them when every turn looked at every peer.
+/// Caches account for most of what is left.
+const MOST_GROWTH: f64 = 8.0;
+
+/// The least time of the hub that a number of slices takes, so that what else the machine does counts little.
+fn least(star: &mut Star, mut slice: impl FnMut(&mut Star)) -> Time {
+    let times = (0..8).map(|_| {
+        star.forget_turns();
+        slice(star);
+        star.turns.iter().sum()
+    });
+    times.min().unwrap_or_default()
+}
+
+fn ready(sites: usize, is_relay: bool) -> Star {
+    let mut star = Star::new(sites, is_relay);
+    star.run_for(Duration::from_secs(20));
+    assert_eq!(star.established(), sites);
+    star
+}
+
+fn check(what: &str, few: Time, many: Time) {
+    let growth = many.as_secs_f64() / few.as_secs_f64();
+    println!("{what}: {few:?} with {FEW} peers, {many:?} with {MANY}, {growth:.1} times");
+    assert!(growth < MOST_GROWTH, "{what} costs {growth:.1} times as much with {MANY} peers as with {FEW}");
+}
+
+#[test]
+fn a_packet_costs_the_same() {
+    let packets = |star: &mut Star| {
+        for _ in 0..50 {
+            star.send(HUB, 1, 1_000);
+            star.send(2, HUB, 1_000);
+            star.run_for(Duration::from_micros(100));
+        }
+    };
+    let [few, many] = [FEW, MANY].map(|sites| least(&mut ready(sites, false), packets));
+    check("100 packets", few, many);
+}
+
+#[test]
+fn an_idle_peer_costs_the_same() {
+    let idle = |star: &mut Star| star.run_for(Duration::from_secs(15));
+    let [few, many] = [FEW, MANY].map(|sites| least(&mut ready(sites, false), idle) / sites as u32);
+    check("15 s of an idle peer", few, many);
+}
+
+/// A relay tells every peer of every other. That grows with their square, up to a bound.
+#[test]
+fn what_a_relay_says_takes_a_small_part_of_its_time() {
+    let took = least(&mut ready(MANY, true), |star| star.run_for(Duration::from_secs(15)));
+    let part = took.as_secs_f64() / 15.0;
+    println!("an idle relay of {MANY} peers takes {:.1} % of a core", part * 100.0);
+    assert!(part < 0.3, "{part}");
+}
+
+#[test]
+fn a_restarted_hub_takes_each_peer_back_at_the_same_cost() {
+    let restart = |sites: usize| {
+        let mut star = ready(sites, true);
+        let times = (1..4).map(|number| {
+            star.forget_turns();
+            star.restart(HUB, number << 40);
+            star.run_for(Duration::from_secs(20));
+            assert_eq!(star.established(), sites);
+            star.turns.iter().sum::<Time>() / sites as u32
+        });
+        times.min().unwrap_or_default()
+    };
+    let [few, many] = [FEW, MANY].map(restart);
+    check("a peer that comes back", few, many);
+}
+
+/// A relay's peers all hear of each other, and of who goes and comes.
+#[test]
+fn every_peer_of_a_relay_hears_of_all_others() {
+    const SITES: usize = 150;
+    let mut star = ready(SITES, true);
+    let heard = |star: &Star, site: usize| {
+        let relays = star.nodes[site].snapshot(star.now).peers;
+        relays[0].reaches.len()
+    };
+    star.run_for(Duration::from_secs(15));
+    for site in 1..=SITES {
+        assert_eq!(heard(&star, site), SITES - 1, "site {site}");
+    }
+    star.unplug(7);
+    star.run_for(Duration::from_secs(60));
+    for site in (1..=SITES).filter(|site| *site != 7) {
+        assert_eq!(heard(&star, site), SITES - 2, "site {site}");
+    }
+}
+
+#[test]
+#[ignore = "takes minutes with thousands of sites"]
+fn the_story_of_a_large_hub() {
+    let sites = std::env::var("SITES").ok().and_then(|text| text.parse().ok()).unwrap_or(1_024);
+    for (sites, is_relay) in [(10, false), (sites, false), (10, true), (sites, true)] {
+        let mut star = Star::new(sites, is_relay);
+        let part = |star: &mut Star, what: &str, work: &mut dyn FnMut(&mut Star)| {
+            let begin = Clock::now();
+            star.forget_turns();
+            work(star);
+            let (total, longest): (Time, Time) = (star.turns.iter().sum(), star.longest_turn());
+            let (turns, up, took) = (star.turns.len(), star.established(), begin.elapsed());
+            println!(
+                "{sites} sites, relay {is_relay}, {what}: hub {total:?} in {turns} turns, longest {longest:?}, {up} up ({took:?})"
+            );
+        };
+        part(&mut star, "10 s from the start", &mut |star| star.run_for(Duration::from_secs(10)));
+        part(&mut star, "30 s idle", &mut |star| star.run_for(Duration::from_secs(30)));
+        part(&mut star, "1,000 packets each way in 1 s", &mut |star| {
+            for _ in 0..1_000 {
+                star.send(HUB, 1, 1_000);
+                star.send(2, HUB, 1_000);
+                star.run_for(Duration::from_millis(1));
+            }
+        });
+        part(&mut star, "10 s with a flap of the uplink", &mut |star| {
+            star.flap(HUB);
+            star.run_for(Duration::from_secs(10));
+        });
+        part(&mut star, "30 s from a restart", &mut |star| {
+            star.restart(HUB, 1 << 40);
+            star.run_for(Duration::from_secs(30));
+        });
+    }
+}
