@@ -4,7 +4,6 @@ use crate::PathState;
 use crate::node::Engine;
 use crate::path::Path;
 use crate::peer::{AddressPairs, Peer};
-use crate::trust::CertifiedPeer;
 use crate::vpn::VpnTotals;
 use alloc::format;
 use alloc::string::{String, ToString};
@@ -229,31 +228,51 @@ pub struct MemberSnapshot {
 const FLOWS_SHOWN: usize = 64;
 
 impl Engine {
-    /// The state now, for people and machines.
+    /// The state now, for people and machines. Its cost grows with the peers; look a single one up by [`Engine::peer_snapshot`].
     pub fn snapshot(&self, now: Instant) -> Snapshot {
         let (small, large) = (self.pool.small_usage(), self.pool.large_usage());
-        let mut peers: Vec<PeerSnapshot> = self
-            .peers
-            .iter()
-            .map(|p| PeerSnapshot {
-                reaches: self.reaches(now, p),
-                address_pairs: p.address_pairs(&self.links),
-                ..p.snapshot(now)
-            })
-            .collect();
-        for CertifiedPeer { peer, certificate } in self.certified_peers() {
-            if let Some(snapshot) = peers.get_mut(usize::from(peer.0)) {
-                snapshot.certified_until_unix_s = Some(certificate.claims().not_after_unix_s);
-            }
-        }
         Snapshot {
-            peers,
+            peers: self.peers.iter().map(|peer| self.snapshot_of(now, peer)).collect(),
             inner_mtu: self.inner_mtu,
             rejected_datagrams: self.rejected_datagrams,
             unroutable_packets: self.unroutable_packets,
             no_buffer_packets: self.no_buffer_packets,
             buffers_in_use: (small.in_use + large.in_use) as usize,
             buffers_peak: (small.high_water + large.high_water) as usize,
+        }
+    }
+
+    /// The state of the peer of that name; `None` where there is none.
+    pub fn peer_snapshot(&self, now: Instant, name: &str) -> Option<PeerSnapshot> {
+        let peer = self.peers.iter().find(|peer| peer.config.name == name && self.is_present(peer))?;
+        Some(self.snapshot_of(now, peer))
+    }
+
+    /// What a peer is called; `None` where there never was one.
+    pub fn peer_name(&self, peer: PeerId) -> Option<&str> {
+        self.peers.get(usize::from(peer.0)).map(|peer| peer.config.name.as_str())
+    }
+
+    /// What the peers are called.
+    pub fn peer_names(&self) -> impl Iterator<Item = &str> {
+        self.peers.iter().filter(|peer| self.is_present(peer)).map(|peer| peer.config.name.as_str())
+    }
+
+    /// The states of all paths, each with the name of its peer.
+    pub fn path_snapshots(&self, now: Instant) -> impl Iterator<Item = (&str, PathSnapshot)> {
+        self.peers.iter().flat_map(move |peer| {
+            let name = peer.config.name.as_str();
+            peer.paths.iter().map(move |path| (name, path.snapshot(now)))
+        })
+    }
+
+    fn snapshot_of(&self, now: Instant, peer: &Peer) -> PeerSnapshot {
+        let certificate = self.trust.certificate_of(peer.id);
+        PeerSnapshot {
+            reaches: self.reaches(now, peer),
+            address_pairs: peer.address_pairs(&self.links),
+            certified_until_unix_s: certificate.map(|certificate| certificate.claims().not_after_unix_s),
+            ..peer.snapshot(now)
         }
     }
 }

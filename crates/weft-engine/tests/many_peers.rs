@@ -54,9 +54,9 @@ fn a_packet_costs_the_same() {
 
 #[test]
 fn an_idle_peer_costs_the_same() {
-    let idle = |star: &mut Star| star.run_for(Duration::from_secs(15));
+    let idle = |star: &mut Star| star.run_for(Duration::from_secs(60));
     let [few, many] = [FEW, MANY].map(|sites| least(&mut ready(sites, false), idle) / sites as u32);
-    check("15 s of an idle peer", few, many);
+    check("a minute of an idle peer", few, many);
 }
 
 /// A relay tells every peer of every other. That grows with their square, up to a bound.
@@ -83,6 +83,24 @@ fn a_restarted_hub_takes_each_peer_back_at_the_same_cost() {
     };
     let [few, many] = [FEW, MANY].map(restart);
     check("a peer that comes back", few, many);
+}
+
+/// Whoever knows the hub's key can have it compute a key agreement, and no more than that.
+#[test]
+fn an_initiation_of_a_stranger_costs_the_same() {
+    let cost = |sites: usize| {
+        let mut star = ready(sites, false);
+        let initiation = star.initiation_of_a_stranger();
+        let times = (0..200).map(|_| {
+            star.run_for(Duration::from_millis(100));
+            star.inject(&initiation)
+        });
+        let least = times.min().unwrap_or_default();
+        assert_eq!(star.established(), sites);
+        least
+    };
+    let [few, many] = [FEW, MANY].map(cost);
+    check("an initiation of a stranger", few, many);
 }
 
 /// A relay's peers all hear of each other, and of who goes and comes.

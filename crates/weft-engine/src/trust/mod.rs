@@ -113,6 +113,11 @@ impl Trust {
         self.certified.contains_key(&peer)
     }
 
+    /// The certificate by which a peer came; `None` for a configured one.
+    pub(crate) fn certificate_of(&self, peer: PeerId) -> Option<&Certificate> {
+        self.certified.get(&peer).map(|certified| &certified.certificate)
+    }
+
     /// Whether a peer may pass datagrams on: a configured one may, another if its certificate says so.
     pub(crate) fn may_relay(&self, peer: PeerId) -> bool {
         self.certified.get(&peer).is_none_or(|certified| certified.certificate.claims().may_relay)

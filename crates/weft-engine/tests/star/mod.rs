@@ -4,6 +4,7 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::ops::Range;
 use std::time::{Duration as Time, Instant as Clock};
 use weft_engine::*;
 use weft_session::{Cipher, Identity, PublicKey};
@@ -65,6 +66,10 @@ pub fn inner(node: usize) -> Ipv4Addr {
     Ipv4Addr::new(10, 9, high, low)
 }
 
+fn wan() -> LinkEvent {
+    LinkEvent::Up { link: LinkId(1), name: "wan".into(), mtu: 1500, ipv4: true, ipv6: false }
+}
+
 fn identity(node: usize) -> Identity {
     let mut secret = [7; 32];
     // Away from the bits that X25519 sets itself (RFC 7748 §5).
@@ -99,6 +104,10 @@ impl Star {
 
     fn engine(&self, node: usize, stamp_base: u64) -> Engine {
         let peers = if node == HUB { 1..self.keys.len() } else { HUB..HUB + 1 };
+        self.engine_of(node, peers, stamp_base)
+    }
+
+    fn engine_of(&self, node: usize, peers: Range<usize>, stamp_base: u64) -> Engine {
         let peer = |of: usize| PeerConfig {
             preshared_key: None,
             name: format!("node{of}"),
@@ -126,14 +135,31 @@ impl Star {
     }
 
     fn plug_in(&mut self, node: usize) {
-        let up = LinkEvent::Up { link: LinkId(1), name: "wan".into(), mtu: 1500, ipv4: true, ipv6: false };
         let now = self.now;
-        self.work(node, |engine| engine.handle_link(now, up));
+        self.work(node, |engine| engine.handle_link(now, wan()));
     }
 
     pub fn unplug(&mut self, node: usize) {
         let now = self.now;
         self.work(node, |engine| engine.handle_link(now, LinkEvent::Down { link: LinkId(1), cause: "no carrier" }));
+    }
+
+    /// The hub gets a datagram of a stranger's. The wall-clock time that takes.
+    pub fn inject(&mut self, bytes: &[u8]) -> Time {
+        let before = self.turns.len();
+        self.receive(Flight { at: self.now, serial: 0, to: HUB, from: self.keys.len(), bytes: bytes.to_vec() });
+        self.turns[before..].iter().sum()
+    }
+
+    /// An initiation to the hub by a node that knows its key and that it does not know.
+    pub fn initiation_of_a_stranger(&self) -> Vec<u8> {
+        let stranger = self.keys.len();
+        let mut engine = self.engine_of(stranger, HUB..HUB + 1, 1);
+        engine.handle_link(self.now, wan());
+        engine.handle_timeout(self.now);
+        let mut buffer = vec![0; 65_536];
+        let transmit = engine.poll_transmit(self.now, &mut buffer).expect("an initiation");
+        buffer[..transmit.len].to_vec()
     }
 
     /// The uplink of a node goes and comes.
@@ -188,6 +214,9 @@ impl Star {
             let IpAddr::V4(address) = destination.ip() else { continue };
             let [_, _, high, low] = address.octets();
             let to = usize::from(u16::from_be_bytes([high, low]));
+            if to >= self.nodes.len() {
+                continue;
+            }
             self.serial += 1;
             let flight = Flight { at: now + self.delay, serial: self.serial, to, from: node, bytes };
             self.flying.push(Reverse(flight));

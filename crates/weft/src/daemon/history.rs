@@ -1,7 +1,7 @@
 //! What paths were like: a value a second for ten minutes, a value a minute for a day.
 
 use std::collections::{BTreeMap, VecDeque};
-use weft_engine::{PathSnapshot, PeerSnapshot};
+use weft_engine::PathSnapshot;
 use weft_units::{Duration, Instant};
 
 use super::view;
@@ -34,14 +34,19 @@ struct History {
 }
 
 impl Histories {
-    /// Takes in how paths are now. Of one that has gone nothing is known.
-    pub fn note(&mut self, now: Instant, peers: &[PeerSnapshot]) {
-        for (peer, path) in peers.iter().flat_map(|peer| peer.paths.iter().map(move |path| (peer, path))) {
-            let name = (peer.name.clone(), path.link_name.clone(), view::remote(&path.remote));
+    /// Takes in how paths are now, each with the name of its peer. Of one that has gone nothing is known. There is no room for more than
+    /// [`MAX_PATHS`]: the first ones are remembered.
+    pub fn note<'a>(&mut self, now: Instant, paths: impl Iterator<Item = (&'a str, PathSnapshot)>) {
+        let mut is_full = false;
+        for (peer, path) in paths {
+            let name = (peer.to_owned(), path.link_name.clone(), view::remote(&path.remote));
             if self.paths.len() >= MAX_PATHS && !self.paths.contains_key(&name) {
-                self.forget_oldest();
+                is_full = is_full || !self.forget_oldest_gone(now);
+                if is_full {
+                    continue;
+                }
             }
-            self.paths.entry(name).or_default().note(now, point(path));
+            self.paths.entry(name).or_default().note(now, point(&path));
         }
         for history in self.paths.values_mut().filter(|history| history.last != Some(now)) {
             history.push(Point::default());
@@ -52,9 +57,12 @@ impl Histories {
         });
     }
 
-    fn forget_oldest(&mut self) {
-        let oldest = self.paths.iter().min_by_key(|(_, history)| history.last).map(|(name, _)| name.clone());
-        oldest.map(|name| self.paths.remove(&name));
+    /// Forgets the path that has been gone for longest. Whether one of them has gone.
+    fn forget_oldest_gone(&mut self, now: Instant) -> bool {
+        let is_gone = |history: &History| history.last.is_none_or(|last| now - last > INTERVAL * 2);
+        let gone = self.paths.iter().filter(|(_, history)| is_gone(history));
+        let oldest = gone.min_by_key(|(_, history)| history.last).map(|(name, _)| name.clone());
+        oldest.is_some_and(|name| self.paths.remove(&name).is_some())
     }
 
     /// The histories of a peer's paths.
@@ -128,11 +136,11 @@ mod tests {
         let name = ("hub".to_owned(), "wan".to_owned(), "192.0.2.1:1".to_owned());
         let point = Point { loss: Some(0.5), ..Point::default() };
         histories.paths.entry(name).or_default().note(Instant::ZERO, point);
-        histories.note(Instant::from_millis(1_000), &[]);
+        histories.note(Instant::from_millis(1_000), std::iter::empty());
         let [path] = &histories.of("hub")[..] else { panic!("{histories:?}") };
         assert_eq!(path.seconds, [point, Point::default()]);
         assert!(histories.of("home").is_empty());
-        histories.note(Instant::from_millis(86_400_000), &[]);
+        histories.note(Instant::from_millis(86_400_000), std::iter::empty());
         assert!(histories.of("hub").is_empty());
     }
 

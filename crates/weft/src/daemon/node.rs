@@ -26,6 +26,7 @@ use crate::config::{self, Config};
 use crate::control::{PathChange, Request, Response};
 use crate::status::{self, Status};
 use crate::{entropy, outcome::Failure};
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::mpsc::SyncSender;
 use std::time::Duration;
@@ -333,9 +334,7 @@ impl Node {
         if let Err(why) = self.engine.handle_command(now, Command::Ping { peer: peer.clone(), id }) {
             return Some(refused(why));
         }
-        let snapshot = self.engine.snapshot(now);
-        let peer = snapshot.peers.iter().find(|snapshot| snapshot.name == peer)?;
-        self.pings.started(id, now, peer, reply.clone());
+        self.pings.started(id, now, &self.engine.peer_snapshot(now, &peer)?, reply.clone());
         None
     }
 
@@ -356,10 +355,8 @@ impl Node {
     /// Of a peer that has gone too, while its paths are remembered.
     fn history(&self, peer: &str) -> Response {
         let paths = self.histories.of(peer);
-        let known = self.engine.snapshot(self.clock.now()).peers.into_iter().map(|peer| peer.name);
-        let known: Vec<String> = known.collect();
-        if paths.is_empty() && !known.iter().any(|name| name == peer) {
-            return refused(CommandError::UnknownPeer(known));
+        if paths.is_empty() && !self.engine.peer_names().any(|name| name == peer) {
+            return refused(CommandError::UnknownPeer(self.engine.peer_names().map(str::to_owned).collect()));
         }
         Response::Histories { paths }
     }
@@ -518,8 +515,7 @@ impl Node {
 
     /// The engine's numbers outlive a reload, the configuration's order does not.
     fn peer_name(&self, peer: PeerId) -> String {
-        let peers = self.engine.snapshot(self.clock.now()).peers;
-        peers.into_iter().nth(usize::from(peer.0)).map_or_else(String::new, |peer| peer.name)
+        self.engine.peer_name(peer).unwrap_or_default().to_owned()
     }
 
     /// Looks after what is not urgent. Cheap when nothing is due.
@@ -532,7 +528,7 @@ impl Node {
         }
         if now >= self.next_history {
             self.next_history = now + history::INTERVAL;
-            self.histories.note(now, &self.engine.snapshot(now).peers);
+            self.histories.note(now, self.engine.path_snapshots(now));
         }
         if now < self.next_upkeep {
             return;
@@ -570,7 +566,7 @@ impl Node {
             mtu: active.mtu,
             addresses: active.addresses.iter().map(ToString::to_string).collect(),
         };
-        let keys: Vec<_> = self.config.peers.iter().map(|peer| peer.public_key.value.to_string()).collect();
+        let keys: BTreeSet<_> = self.config.peers.iter().map(|peer| peer.public_key.value.to_string()).collect();
         let is_there = |peer: &PeerSnapshot| peer.certified_until_unix_s.is_some() || keys.contains(&peer.public_key);
         Status {
             schema: status::SCHEMA,
