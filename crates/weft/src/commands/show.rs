@@ -98,12 +98,13 @@ fn proxy(proxy: &Proxy) -> String {
     if proxy.state != "running" {
         return format!("\nproxy {}, started again {} times\n", proxy.state, proxy.restarts);
     }
-    let Proxy { connections, capacity, taken, unreachable, reset, .. } = proxy;
+    let Proxy { connections, capacity, taken, unreachable, reset, refused, .. } = proxy;
     let full = if proxy.is_open { "" } else { ", FULL: new ones go plain" };
     let congestion = if proxy.congestion.is_empty() { "system's congestion control" } else { &proxy.congestion };
     let early = if proxy.early_data { "" } else { ", no early data" };
     format!(
-        "\nproxy {connections} of {capacity} connections{full}; {taken} so far, {unreachable} without server, {reset} reset; \
+        "\nproxy {connections} of {capacity} connections{full}; {taken} so far, {unreachable} without server, {reset} reset, \
+         {refused} refused; \
          {} up, {} down; {congestion}{early}\n",
         bytes(proxy.up_bytes),
         bytes(proxy.down_bytes),
