@@ -1,5 +1,6 @@
 //! The control protocol: one JSON object a line, a request and its response, over a Unix socket.
 
+use crate::escape;
 use crate::files;
 use crate::outcome::{Failure, Outcome};
 use crate::status::{Drill, Explanation, FlowQuestion, PathHistory, Status};
@@ -325,7 +326,13 @@ fn exchange(mut stream: UnixStream, request: &Request) -> io::Result<Response> {
     stream.set_read_timeout(Some(PATIENCE))?;
     stream.set_write_timeout(Some(PATIENCE))?;
     write_line(&mut stream, request)?;
-    read_line(stream)
+    let mut response: serde_json::Value = read_line(stream)?;
+    // Certificates and peers chose names in it, and all of it goes to a terminal or a script. A refusal may have lines of its own;
+    // the failure that shows it escapes the rest.
+    if response.get("answer").and_then(serde_json::Value::as_str) != Some("refused") {
+        escape::strings(&mut response);
+    }
+    Ok(serde_json::from_value(response)?)
 }
 
 /// Writes one message.

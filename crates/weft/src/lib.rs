@@ -4,5 +4,6 @@
 
 pub mod config;
 pub mod entropy;
+pub mod escape;
 pub mod files;
 pub mod keys;

@@ -8,13 +8,16 @@ mod control;
 mod daemon;
 mod date;
 mod host;
+#[cfg(test)]
+#[path = "escape/hostile.rs"]
+mod hostile;
 mod outcome;
 mod status;
 mod table;
 
 use clap::Parser as _;
 use std::process::ExitCode;
-use weft_config::{config, entropy, files, keys};
+use weft_config::{config, entropy, escape, files, keys};
 use weft_io::memory::WipingAllocator;
 
 /// Keys end with the memory that holds them.

@@ -1,5 +1,6 @@
 //! How a command ended: the exit statuses, and failures as people read them.
 
+use crate::escape;
 use std::fmt;
 use std::process::ExitCode;
 
@@ -56,6 +57,7 @@ impl Failure {
 impl fmt::Display for Failure {
     /// One message, each line ended; messages that name a file and line already say where they come from.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.text.ends_with('\n') { f.write_str(&self.text) } else { writeln!(f, "weft: {}", self.text) }
+        let text = escape::lines(&self.text);
+        if text.ends_with('\n') { f.write_str(&text) } else { writeln!(f, "weft: {text}") }
     }
 }

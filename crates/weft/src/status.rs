@@ -400,6 +400,9 @@ pub struct Proxy {
     pub down_bytes: u64,
     /// Pipes with bytes in them.
     pub pipes: u64,
+    /// Connections that were not made: a rule of `[proxies]` denies them, or no rule may open the address.
+    #[serde(default)]
+    pub refused: u64,
 }
 
 impl Proxy {
@@ -424,6 +427,7 @@ impl Proxy {
             up_bytes: counts.up_bytes,
             down_bytes: counts.down_bytes,
             pipes: counts.pipes,
+            refused: counts.refused,
         };
     }
 }

@@ -1,5 +1,6 @@
 //! Tables for people: aligned columns, quantities with units.
 
+use crate::escape;
 use std::fmt;
 use std::time::Duration;
 use weft_units::Rate;
@@ -29,9 +30,9 @@ impl Table {
         Table { columns: headings.iter().map(column).collect(), rows: Vec::new() }
     }
 
-    /// Adds a row.
+    /// Adds a row; names in it are escaped.
     pub fn row(&mut self, cells: impl IntoIterator<Item = String>) {
-        self.rows.push(cells.into_iter().collect());
+        self.rows.push(cells.into_iter().map(|cell| escape::line(&cell).into_owned()).collect());
     }
 
     /// Whether there is no row.

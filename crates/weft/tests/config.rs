@@ -526,6 +526,56 @@ fn proxies_that_contradict_themselves_are_refused() {
 }
 
 #[test]
+fn rules_for_proxies_are_well() {
+    let good = "[proxies]\n[[proxies.rule]]\ndeny = [\"10.6.0.0/16\", \"fd00::/8\"]\nports = [22, \"8000-8010\"]\n\
+                [[proxies.rule]]\nfrom = [\"10.5.0.7/32\"]\nallow = [\"10.6.0.0/16\"]\n\
+                [[proxies.rule]]\ndeny = [\"0.0.0.0/0\", \"::/0\"]\n[[proxy]]\n";
+    if has_nft() {
+        assert_eq!(check(&with_proxies(good)), (0, String::new()));
+    }
+}
+
+#[test]
+fn rules_for_proxies_that_cannot_be_meant_are_refused_with_the_likely_fix() {
+    let first = with_proxies("").lines().count() + 1;
+    let rules = |text: &str| with_proxies(&format!("[[proxies.rule]]\n{text}\n[[proxy]]\n"));
+    let place =
+        |line: usize, column: usize, message: &str| format!("weft.toml:{}:{column}: error: {message}", first + line);
+    refused(&rules("deny = [\"10.6.0.0/33\"]"), &[&place(1, 9, "`deny` cannot be `10.6.0.0/33`"), "for example"]);
+    refused(
+        &rules("deny = [\"::ffff:10.6.0.0/112\"]"),
+        &[&place(1, 9, "`deny` cannot be"), "it is judged as IPv4: write 10.6.0.0/16"],
+    );
+    refused(&rules("deny = [\"10.6.0.7/16\"]"), &[&place(1, 9, "`10.6.0.7/16` has bits behind"), "write 10.6.0.0/16"]);
+    refused(&rules("from = []\ndeny = []"), &[&place(1, 1, "`from` is empty"), &place(2, 1, "`deny` is empty")]);
+    refused(&rules("ports = [22]"), &["a rule needs `allow` or `deny`", "deny = [\"10.6.0.0/16\"]"]);
+    refused(&rules("allow = [\"10.6.0.0/16\"]\ndeny = [\"10.6.0.0/16\"]"), &["a rule cannot `allow` and `deny`"]);
+    refused(&rules("deny = [\"10.6.0.0/16\"]\nports = [0]"), &[&place(2, 10, "`0`: a port from 1 to 65535")]);
+    refused(&rules("deny = [\"10.6.0.0/16\"]\nport = [1]"), &[&place(2, 1, "unknown key `port`"), "ports"]);
+    refused(
+        &rules("deny = [\"127.0.0.0/8\", \"fe80::1/128\"]"),
+        &["[[proxies.rule]] 1 never decides: a proxy never connects"],
+    );
+    refused(
+        &rules("from = [\"fd00::/8\"]\ndeny = [\"10.6.0.0/16\"]"),
+        &["[[proxies.rule]] 1 never decides: `from` and the servers have no address family in common"],
+    );
+    let shadowed = "deny = [\"10.0.0.0/8\"]\n[[proxies.rule]]\nallow = [\"10.6.0.0/16\"]\nports = [80]";
+    refused(
+        &rules(shadowed),
+        &[
+            &place(2, 1, "[[proxies.rule]] 2 never decides: [[proxies.rule]] 1 matches all of it first"),
+            "move the narrower one up",
+        ],
+    );
+    let halves = "deny = [\"10.6.0.0/17\"]\n[[proxies.rule]]\ndeny = [\"10.6.128.0/17\"]\n\
+                  [[proxies.rule]]\nallow = [\"10.6.0.0/16\"]";
+    refused(&rules(halves), &["[[proxies.rule]] 3 never decides: [[proxies.rule]] 1 and 2 match all of it first"]);
+    let (status, message) = check(&with_proxies("[[proxies.rule]]\ndeny = [\"10.6.0.0/16\"]\n"));
+    assert!(status == 0 && message.contains("without a [[proxy]] decide nothing"), "{message}");
+}
+
+#[test]
 fn secrets_shared_with_peers_are_made_read_and_kept_private() {
     let dir = Dir::new();
     dir.key("weft.key");

@@ -18,6 +18,10 @@ use super::channel::Channel;
 const RULE_PRIORITY: u32 = 32_000;
 /// Before what people usually add: a mark is set by who knows better.
 const MARK_PRIORITY: u32 = 90;
+/// Next after the local table's rule, 0, and before all that others add: nothing leads around a prohibition.
+const PROHIBIT_PRIORITY: u32 = 1;
+/// Rules of one device that are looked for, at most.
+const MOST_PROHIBITIONS: usize = 256;
 /// Who made rules and routes for marks; a number of our own (`rtm_protocol`).
 const MARK_PROTOCOL: RouteProtocol = RouteProtocol::Other(119);
 /// The index of `lo` in every network namespace.
@@ -62,6 +66,18 @@ pub struct Rule<'a> {
     pub ipv6: bool,
     /// The table.
     pub table: u32,
+}
+
+/// What comes from a device and is for a prefix: it is not forwarded, and who sent it is told so (`RTN_PROHIBIT`). What is for this
+/// machine's own addresses comes in all the same.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Prohibition<'a> {
+    /// Where it comes from.
+    pub incoming: &'a str,
+    /// The prefix; bits beyond `prefix_len` must be zero.
+    pub destination: IpAddr,
+    /// How many leading bits of `destination` count.
+    pub prefix_len: u8,
 }
 
 /// A netlink socket for changes. All need `CAP_NET_ADMIN`.
@@ -142,6 +158,33 @@ impl Configure {
         }
     }
 
+    /// Adds a prohibition, or does nothing if it is there.
+    pub fn prohibit(&mut self, what: &Prohibition<'_>) -> io::Result<()> {
+        let mut message = prohibition_message(what.incoming, what.destination.is_ipv6());
+        message.header.dst_len = what.prefix_len;
+        message.attributes.push(RuleAttribute::Destination(what.destination));
+        match self.channel.request(RouteNetlinkMessage::NewRule(message), NLM_F_CREATE | NLM_F_EXCL) {
+            Err(why) if why.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+            result => result,
+        }
+    }
+
+    /// Removes every prohibition for what comes from a device, those of an earlier run too.
+    pub fn allow_all(&mut self, incoming: &str) -> io::Result<()> {
+        for is_ipv6 in [false, true] {
+            for _ in 0..MOST_PROHIBITIONS {
+                // The kernel removes the first rule that has these attributes.
+                let message = prohibition_message(incoming, is_ipv6);
+                match self.channel.request(RouteNetlinkMessage::DelRule(message), 0) {
+                    Ok(()) => {}
+                    Err(why) if is_absent(&why) => break,
+                    Err(why) => return Err(why),
+                }
+            }
+        }
+        Ok(())
+    }
+
     /// Adds a route to a table by which everything is delivered here, as if it had this machine's address.
     pub fn add_local_route(&mut self, table: u32, ipv6: bool) -> io::Result<()> {
         let message = local_route_message(table, ipv6);
@@ -157,6 +200,21 @@ impl Configure {
     pub fn remove_rule(&mut self, rule: &Rule<'_>) -> io::Result<()> {
         self.channel.request(RouteNetlinkMessage::DelRule(rule_message(rule)), 0)
     }
+}
+
+fn prohibition_message(incoming: &str, is_ipv6: bool) -> RuleMessage {
+    let mut message = RuleMessage::default();
+    message.header.family = if is_ipv6 { AddressFamily::Inet6 } else { AddressFamily::Inet };
+    message.header.action = RuleAction::Prohibit;
+    message.attributes.push(RuleAttribute::Iifname(incoming.to_owned()));
+    message.attributes.push(RuleAttribute::Priority(PROHIBIT_PRIORITY));
+    message.attributes.push(RuleAttribute::Protocol(MARK_PROTOCOL));
+    message
+}
+
+/// No such rule; or no such family in this kernel.
+fn is_absent(why: &io::Error) -> bool {
+    why.kind() == io::ErrorKind::NotFound || why.raw_os_error() == Some(libc::EAFNOSUPPORT)
 }
 
 fn address_family(address: IpAddr) -> AddressFamily {

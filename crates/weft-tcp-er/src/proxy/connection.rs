@@ -117,6 +117,11 @@ impl Connection {
         if self.role.is_egress() { Some(&self.client) } else { self.server.as_ref() }
     }
 
+    /// The client and the server.
+    pub fn ends(&self) -> (SocketAddr, SocketAddr) {
+        (self.from, self.to)
+    }
+
     /// The address behind the peer.
     pub fn peer_address(&self) -> IpAddr {
         if self.role.is_egress() { self.from.ip() } else { self.to.ip() }

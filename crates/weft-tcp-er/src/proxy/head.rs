@@ -16,6 +16,8 @@ use std::time::{Duration, Instant};
 
 /// How often the status is told, if it has changed.
 const TELL: Duration = Duration::from_secs(1);
+/// How often a connection that was not made is told of.
+const TELL_REFUSED: Duration = Duration::from_secs(10);
 /// How often it is looked whether there is room again.
 const LOOK: Duration = Duration::from_millis(50);
 /// Full, it takes connections in again when it, and every worker, is this full.
@@ -93,6 +95,7 @@ impl<'a> Head<'a> {
             }
             diversion.follow()?;
             diversion.tell(Instant::now())?;
+            diversion.tell_refused(Instant::now())?;
         }
         Ok(())
     }
@@ -121,6 +124,8 @@ struct Diversion<'a> {
     /// When the status is looked at.
     due: Instant,
     told: Status,
+    /// When a connection that was not made may be told of.
+    due_refused: Instant,
 }
 
 impl<'a> Diversion<'a> {
@@ -135,6 +140,7 @@ impl<'a> Diversion<'a> {
             status: Status::default(),
             due: Instant::now(),
             told: Status::default(),
+            due_refused: Instant::now(),
         })
     }
 
@@ -147,7 +153,8 @@ impl<'a> Diversion<'a> {
         self.room = room(policy.capacity, self.shared.workers())?;
         self.status.capacity = self.room.connections as u64;
         self.status.congestion = self.listeners.choose_congestion(&policy.congestion);
-        self.shared.set(Settings { room: self.room, congestion: self.status.congestion.clone() });
+        let (congestion, access) = (self.status.congestion.clone(), policy.access.clone());
+        self.shared.set(Settings { room: self.room, congestion, access });
         self.policy = policy;
         self.set_open(self.has_room(|most| most - 1))
     }
@@ -190,5 +197,16 @@ impl<'a> Diversion<'a> {
             self.told = self.status.clone();
         }
         Ok(())
+    }
+
+    /// Tells of the last connection that was not made; the others are in the counts.
+    fn tell_refused(&mut self, now: Instant) -> io::Result<()> {
+        if now < self.due_refused {
+            return Ok(());
+        }
+        let Some(refused) = self.shared.take_refused() else { return Ok(()) };
+        self.due_refused = now + TELL_REFUSED;
+        let mut out = io::stdout().lock();
+        writeln!(out, "{refused}").and_then(|()| out.flush())
     }
 }

@@ -1,5 +1,6 @@
 //! Which connections are proxied, and how the daemon says so in one line of text.
 
+use super::permit::Access;
 use std::fmt;
 use std::net::IpAddr;
 use std::str::FromStr;
@@ -73,6 +74,11 @@ pub struct Prefix {
 }
 
 impl Prefix {
+    /// Whether this address, taken as it stands, lies within it.
+    pub fn contains(&self, address: IpAddr) -> bool {
+        self.holds(&Prefix { address, length: u8::MAX })
+    }
+
     /// Whether `other` lies within it.
     pub fn holds(&self, other: &Prefix) -> bool {
         self.length <= other.length
@@ -156,12 +162,19 @@ pub struct Policy {
     pub congestion: Vec<String>,
     /// What is proxied.
     pub rules: Vec<Rule>,
+    /// Which of those connections may be made.
+    pub access: Access,
 }
 
 impl fmt::Display for Policy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} {}", self.capacity, list(&self.congestion))?;
-        self.rules.iter().try_for_each(|rule| write!(f, ";{rule}"))
+        self.rules.iter().try_for_each(|rule| write!(f, ";{rule}"))?;
+        self.access.rules.iter().try_for_each(|rule| write!(f, ";{rule}"))?;
+        match self.access.endpoints.as_slice() {
+            [] => Ok(()),
+            endpoints => write!(f, ";tunnel {}", list(endpoints)),
+        }
     }
 }
 
@@ -179,19 +192,30 @@ impl FromStr for Policy {
             "*" => Vec::new(),
             names => names.split(',').map(str::to_owned).collect(),
         };
-        Ok(Policy { capacity, congestion, rules: parts.map(str::parse).collect::<Result<_, _>>()? })
+        let mut policy = Policy { capacity, congestion, ..Policy::default() };
+        for part in parts {
+            match part.split_once(' ') {
+                Some(("allow" | "deny", _)) => policy.access.rules.push(part.parse()?),
+                Some(("tunnel", endpoints)) => {
+                    let endpoint = |text: &str| text.parse().map_err(|_| "this is no endpoint");
+                    policy.access.endpoints = endpoints.split(',').map(endpoint).collect::<Result<_, _>>()?;
+                }
+                _ => policy.rules.push(part.parse()?),
+            }
+        }
+        Ok(policy)
     }
 }
 
 /// `*` is the empty list.
-fn list<T: fmt::Display>(items: &[T]) -> String {
+pub(super) fn list<T: fmt::Display>(items: &[T]) -> String {
     match items {
         [] => "*".to_owned(),
         items => items.iter().map(T::to_string).collect::<Vec<_>>().join(","),
     }
 }
 
-fn items<T: FromStr<Err = &'static str>>(text: &str) -> Result<Vec<T>, &'static str> {
+pub(super) fn items<T: FromStr<Err = &'static str>>(text: &str) -> Result<Vec<T>, &'static str> {
     match text {
         "*" => Ok(Vec::new()),
         text => text.split(',').map(str::parse).collect(),
@@ -208,10 +232,21 @@ mod tests {
             "16384 weft_er,bbr;both 10.9.0.0/24,fd00::/64 80,5201-5210;egress 10.8.0.0/16 *",
             "1 *",
             "9 cubic;ingress 0.0.0.0/0 443",
+            "9 *;both ::/0 *;deny 10.5.0.0/16 10.6.0.0/16,fd00::/8 22,80-90;allow * ::/0 *;tunnel 192.0.2.1:5,[::1]:6",
         ] {
             assert_eq!(line.parse::<Policy>().unwrap().to_string(), line);
         }
-        for bad in ["", "x *", "1 *;both", "1 *;left 10.0.0.0/8 1", "1 *;both 10.0.0.0/33 1", "1 *;both 10.0.0.0/8 0"] {
+        for bad in [
+            "",
+            "x *",
+            "1 *;both",
+            "1 *;left 10.0.0.0/8 1",
+            "1 *;both 10.0.0.0/33 1",
+            "1 *;both 10.0.0.0/8 0",
+            "1 *;deny 10.0.0.0/8 22",
+            "1 *;allow * 10.0.0.0/40 *",
+            "1 *;tunnel 192.0.2.1",
+        ] {
             assert!(bad.parse::<Policy>().is_err(), "{bad}");
         }
     }

@@ -1,9 +1,10 @@
 //! What the head and the workers share; nobody holds a lock for longer than it takes to share the rates.
 
 use super::bell::Bell;
+use super::permit::Access;
 use super::rates::{Rates, Totals, Use};
 use super::room::Room;
-use super::status::Counts;
+use super::status::{Counts, Refused};
 use std::io;
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -16,6 +17,8 @@ pub struct Settings {
     pub room: Room,
     /// The congestion control of legs between proxies; empty: the system's.
     pub congestion: String,
+    /// Which connections may be made.
+    pub access: Access,
 }
 
 /// What one worker shows, and what wakes it.
@@ -30,6 +33,7 @@ pub struct Shared {
     rates: Mutex<Rates>,
     workers: Vec<Worker>,
     head: Bell,
+    refused: Mutex<Option<Refused>>,
     connections: AtomicUsize,
     is_full: AtomicBool,
     is_over: AtomicBool,
@@ -51,6 +55,7 @@ impl Shared {
             rates: Mutex::new(Rates::new(workers)),
             workers: (0..workers).map(worker).collect::<io::Result<_>>()?,
             head: Bell::new()?,
+            refused: Mutex::default(),
             connections: AtomicUsize::new(0),
             is_full: AtomicBool::new(false),
             is_over: AtomicBool::new(false),
@@ -131,6 +136,18 @@ impl Shared {
     /// Whether one has said so since this was last asked.
     pub fn was_full(&self) -> bool {
         self.is_full.swap(false, Ordering::AcqRel)
+    }
+
+    /// A connection was not made; the head is woken for the first it has not taken yet.
+    pub fn refuse(&self, refused: Refused) {
+        if lock(&self.refused).replace(refused).is_none() {
+            self.head.ring();
+        }
+    }
+
+    /// The last connection that was not made since this was last asked.
+    pub fn take_refused(&self) -> Option<Refused> {
+        lock(&self.refused).take()
     }
 
     /// A worker's numbers are these.

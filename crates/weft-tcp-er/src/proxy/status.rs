@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::iter::Sum;
+use std::net::SocketAddr;
 use std::str::FromStr;
 
 /// What is counted, by each worker.
@@ -23,6 +24,8 @@ pub struct Counts {
     pub down_bytes: u64,
     /// Pipes with bytes in them.
     pub pipes: u64,
+    /// Connections that were not made, because a rule denies them.
+    pub refused: u64,
 }
 
 impl Sum for Counts {
@@ -36,6 +39,7 @@ impl Sum for Counts {
             up_bytes: sum.up_bytes + one.up_bytes,
             down_bytes: sum.down_bytes + one.down_bytes,
             pipes: sum.pipes + one.pipes,
+            refused: sum.refused + one.refused,
         })
     }
 }
@@ -56,11 +60,12 @@ pub struct Status {
 impl fmt::Display for Status {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Status { counts, capacity, is_open, congestion } = self;
-        let Counts { connections, taken, unreachable, reset, ended, up_bytes, down_bytes, pipes } = counts;
+        let Counts { connections, taken, unreachable, reset, ended, up_bytes, down_bytes, pipes, refused } = counts;
         let open = u8::from(*is_open);
         write!(
             f,
-            "{connections} {capacity} {open} {taken} {unreachable} {reset} {ended} {up_bytes} {down_bytes} {pipes} {congestion}"
+            "{connections} {capacity} {open} {taken} {unreachable} {reset} {ended} {up_bytes} {down_bytes} {pipes} \
+             {refused} {congestion}"
         )
     }
 }
@@ -75,9 +80,9 @@ impl FromStr for Status {
         status.counts.connections = number()?;
         status.capacity = number()?;
         status.is_open = number()? == 1;
-        let Counts { connections: _, taken, unreachable, reset, ended, up_bytes, down_bytes, pipes } =
+        let Counts { connections: _, taken, unreachable, reset, ended, up_bytes, down_bytes, pipes, refused } =
             &mut status.counts;
-        for value in [taken, unreachable, reset, ended, up_bytes, down_bytes, pipes] {
+        for value in [taken, unreachable, reset, ended, up_bytes, down_bytes, pipes, refused] {
             *value = number()?;
         }
         status.congestion = words.next().ok_or("the congestion control is missing")?.to_owned();
@@ -85,15 +90,81 @@ impl FromStr for Status {
     }
 }
 
+/// A connection that was not made.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Refused {
+    /// The client.
+    pub from: SocketAddr,
+    /// The server.
+    pub to: SocketAddr,
+    /// Why, for people.
+    pub why: String,
+}
+
+impl fmt::Display for Refused {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{REFUSED} {} {} {}", self.from, self.to, self.why)
+    }
+}
+
+/// What begins the line about a connection that was not made.
+const REFUSED: &str = "refused";
+
+impl FromStr for Refused {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Refused, &'static str> {
+        let mut words = text.splitn(4, ' ');
+        let mut word = || words.next().ok_or("a refusal is a client, a server and a reason");
+        let (first, from, to, why) = (word()?, word()?, word()?, word()?);
+        let address = |text: &str| text.parse().map_err(|_| "this is no address");
+        if first != REFUSED {
+            return Err("this is no refusal");
+        }
+        Ok(Refused { from: address(from)?, to: address(to)?, why: why.to_owned() })
+    }
+}
+
+/// A line of the proxy.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Told {
+    /// How it is.
+    Status(Status),
+    /// The last connection that was not made.
+    Refused(Refused),
+}
+
+impl FromStr for Told {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Told, &'static str> {
+        match text.starts_with(REFUSED) {
+            true => text.parse().map(Told::Refused),
+            false => text.parse().map(Told::Status),
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use super::Status;
+    use super::{Refused, Status, Told};
 
     #[test]
     fn it_survives_its_line() {
-        for line in ["1 2 1 3 4 5 6 7 8 9 bbr", "0 0 0 0 0 0 0 0 0 0 weft_er"] {
+        for line in ["1 2 1 3 4 5 6 7 8 9 10 bbr", "0 0 0 0 0 0 0 0 0 0 0 weft_er"] {
             assert_eq!(line.parse::<Status>().unwrap().to_string(), line);
         }
         assert!("1 2 1".parse::<Status>().is_err() && "".parse::<Status>().is_err());
+    }
+
+    #[test]
+    fn a_refusal_survives_its_line() {
+        let line = "refused [fd00::1]:7 10.6.0.7:22 [[proxies.rule]] 2 denies it";
+        let refused: Refused = line.parse().unwrap();
+        assert_eq!(refused.to_string(), line);
+        assert_eq!(line.parse::<Told>(), Ok(Told::Refused(refused)));
+        for bad in ["refused", "refused x 10.6.0.7:22 y", "refused 10.6.0.7:22 10.6.0.7:22"] {
+            assert!(bad.parse::<Told>().is_err(), "{bad}");
+        }
     }
 }

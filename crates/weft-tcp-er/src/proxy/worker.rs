@@ -7,7 +7,7 @@ use super::listeners::Listeners;
 use super::pool::Pool;
 use super::ruleset::Role;
 use super::shared::{Settings, Shared};
-use super::status::Counts;
+use super::status::{Counts, Refused};
 use super::sys::{self, Happened, Poll, Socket};
 use super::table::{Id, Table};
 use std::collections::VecDeque;
@@ -140,7 +140,7 @@ impl<'a> Worker<'a> {
                     if !room.is_crammed(self.connections.len(), self.shared.connections())
                         && let Ok(connection) = Connection::new(client, listener.address, listener.role)
                     {
-                        self.take_in(connection, listener.role);
+                        self.judge_and_take_in(connection, listener.role);
                     }
                 }
                 // Of one that has gone before it was accepted.
@@ -156,6 +156,18 @@ impl<'a> Worker<'a> {
             self.shared.say_full();
         }
         Ok(())
+    }
+
+    /// Takes in what the rules allow; the rest is reset when it goes.
+    fn judge_and_take_in(&mut self, connection: Connection, role: Role) {
+        let (from, to) = connection.ends();
+        match self.settings.access.judge(from.ip(), to) {
+            Ok(()) => self.take_in(connection, role),
+            Err(why) => {
+                self.counts.refused += 1;
+                self.shared.refuse(Refused { from, to, why: why.to_string() });
+            }
+        }
     }
 
     fn take_in(&mut self, connection: Connection, role: Role) {

@@ -155,10 +155,12 @@ impl Gate {
                 out(Output::Packet(packet));
                 true
             }
-            TunnResult::WriteToTunnelV4(..) | TunnResult::WriteToTunnelV6(..) => {
+            TunnResult::WriteToTunnelV4(..) => {
                 self.refused.strays += 1;
                 true
             }
+            // Who sends all it has sends IPv6, too, so that it does not go beside the tunnel; it ends here.
+            TunnResult::WriteToTunnelV6(..) => true,
             TunnResult::Done => true,
             TunnResult::Err(_) => false,
         };

@@ -1,11 +1,11 @@
 //! What a client is given: a configuration as wg-quick(8) and the telephones' programs read it, and its QR code.
 
 use super::clients::Client;
+use crate::config::access::Offer;
 use crate::config::prefix;
 use qrcode::render::unicode::Dense1x2;
 use qrcode::types::QrError;
 use qrcode::{EcLevel, QrCode};
-use weft_engine::Prefix;
 use weft_session::{Identity, PublicKey};
 
 /// What keeps a NAT's mapping, in seconds.
@@ -14,11 +14,20 @@ const KEEPALIVE_S: u8 = 25;
 const BLACK_ON_WHITE: &str = "\x1b[30;107m";
 const PLAIN: &str = "\x1b[0m";
 
-/// The configuration of `client`, whose key is `key`, for the edge with `edge_key` at `endpoint`, which takes `routes`.
-pub fn text(client: &Client, key: &Identity, edge_key: &PublicKey, endpoint: &str, routes: &[Prefix]) -> String {
-    let routes = routes.iter().map(|route| prefix::text(*route)).collect::<Vec<_>>().join(", ");
+/// IPv6, which the edge drops: so it does not go beside the tunnel.
+const IPV6: &str = "::/0";
+
+/// The configuration of `client`, whose key is `key`, for the edge with `edge_key` at `endpoint`, which makes this offer.
+pub fn text(client: &Client, key: &Identity, edge_key: &PublicKey, endpoint: &str, offer: &Offer) -> String {
+    let mut routes: Vec<String> = offer.routes.iter().map(|route| prefix::text(*route)).collect();
+    if offer.takes_all() && !routes.iter().any(|route| route == IPV6) {
+        routes.push(IPV6.to_owned());
+    }
+    let routes = routes.join(", ");
+    let servers: Vec<String> = offer.dns.iter().map(ToString::to_string).collect();
+    let dns = if servers.is_empty() { String::new() } else { format!("DNS = {}\n", servers.join(", ")) };
     format!(
-        "[Interface]\nPrivateKey = {}\nAddress = {}/32\n\n\
+        "[Interface]\nPrivateKey = {}\nAddress = {}/32\n{dns}\n\
          [Peer]\nPublicKey = {edge_key}\nEndpoint = {endpoint}\nAllowedIPs = {routes}\nPersistentKeepalive = {KEEPALIVE_S}\n",
         key.secret_to_base64(),
         client.address,
@@ -47,7 +56,8 @@ mod tests {
         let edge = Identity::from_secret([2; 32]).public_key();
         let client = Client { name: "phone".into(), address: [10, 9, 128, 2].into(), public_key: key.public_key() };
         let routes = ["10.9.0.0/24", "192.168.5.0/24"].map(|text| parse(text).unwrap());
-        let text = text(&client, &key, &edge, "vpn.example.org:51820", &routes);
+        let offer = Offer { routes: routes.into(), dns: Vec::new() };
+        let text = text(&client, &key, &edge, "vpn.example.org:51820", &offer);
         let expected = format!(
             "[Interface]\nPrivateKey = {}\nAddress = 10.9.128.2/32\n\n[Peer]\nPublicKey = {edge}\n\
              Endpoint = vpn.example.org:51820\nAllowedIPs = 10.9.0.0/24, 192.168.5.0/24\nPersistentKeepalive = 25\n",
@@ -62,5 +72,16 @@ mod tests {
                 .all(|line| line.starts_with("\x1b[30;107m") && line.ends_with("\x1b[0m"))
         );
         assert!(qr_code(&"x".repeat(2_954), false).is_err());
+    }
+
+    #[test]
+    fn who_sends_all_sends_ipv6_too_and_asks_the_named_servers() {
+        let key = Identity::from_secret([1; 32]);
+        let client = Client { name: "phone".into(), address: [10, 9, 128, 2].into(), public_key: key.public_key() };
+        let offer =
+            Offer { routes: vec![parse("0.0.0.0/0").unwrap()], dns: vec![[10, 9, 0, 1].into(), [10, 9, 0, 2].into()] };
+        let text = text(&client, &key, &key.public_key(), "192.0.2.1:51820", &offer);
+        assert!(text.contains("\nAddress = 10.9.128.2/32\nDNS = 10.9.0.1, 10.9.0.2\n\n[Peer]"), "{text}");
+        assert!(text.contains("\nAllowedIPs = 0.0.0.0/0, ::/0\n"), "{text}");
     }
 }

@@ -6,7 +6,7 @@ use crate::config::{peer_name, prefix};
 use crate::date::rfc_3339;
 use crate::files::{Directory, Owner};
 use crate::outcome::{Failure, Outcome};
-use crate::{entropy, files, keys};
+use crate::{entropy, escape, files, keys};
 use serde_json::json;
 use std::fmt::Display;
 use std::io;
@@ -120,7 +120,8 @@ fn certificate_text(certificate: &Certificate) -> String {
     let Claims { public_key, name, not_before_unix_s, not_after_unix_s, may_relay, .. } = certificate.claims();
     let prefixes = prefixes(certificate).join(" ");
     format!(
-        "certificate of {name}\npublic key {public_key}\nfrom {} to {}\nprefixes {}\n{}",
+        "certificate of {}\npublic key {public_key}\nfrom {} to {}\nprefixes {}\n{}",
+        escape::line(name),
         rfc_3339(*not_before_unix_s),
         rfc_3339(*not_after_unix_s),
         if prefixes.is_empty() { "none" } else { &prefixes },

@@ -2,6 +2,7 @@
 
 use crate::cli::Reading;
 use crate::control::{Request, Response, ask};
+use crate::escape;
 use crate::outcome::{Failure, Outcome};
 use crate::status::{Overlay, OverlayContact, Peer, Proxy, Relay, Status, TcpEr, VpnMember};
 use crate::table::{Table, bytes, dash, millis, percent, rate, span};
@@ -33,7 +34,7 @@ fn read(reading: &Reading) -> Result<Status, Failure> {
 /// One JSON object, with its line end.
 pub fn json(value: &impl serde::Serialize) -> Result<String, Failure> {
     let text = serde_json::to_string(value).map_err(|why| Failure::new(why.to_string()))?;
-    Ok(text + "\n")
+    Ok(escape::json(&text).into_owned() + "\n")
 }
 
 /// The node and its peers.
@@ -98,12 +99,13 @@ fn proxy(proxy: &Proxy) -> String {
     if proxy.state != "running" {
         return format!("\nproxy {}, started again {} times\n", proxy.state, proxy.restarts);
     }
-    let Proxy { connections, capacity, taken, unreachable, reset, .. } = proxy;
+    let Proxy { connections, capacity, taken, unreachable, reset, refused, .. } = proxy;
     let full = if proxy.is_open { "" } else { ", FULL: new ones go plain" };
     let congestion = if proxy.congestion.is_empty() { "system's congestion control" } else { &proxy.congestion };
     let early = if proxy.early_data { "" } else { ", no early data" };
     format!(
-        "\nproxy {connections} of {capacity} connections{full}; {taken} so far, {unreachable} without server, {reset} reset; \
+        "\nproxy {connections} of {capacity} connections{full}; {taken} so far, {unreachable} without server, {reset} reset, \
+         {refused} refused; \
          {} up, {} down; {congestion}{early}\n",
         bytes(proxy.up_bytes),
         bytes(proxy.down_bytes),
@@ -298,4 +300,66 @@ pub fn weights(status: &Status) -> String {
         table.row([peer.name.clone(), path.link.clone(), path.remote.clone(), weight, rate(path.capacity_bps)]);
     }
     if table.is_empty() { "no paths\n".to_owned() } else { table.to_string() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::hostile;
+    use proptest::prelude::*;
+
+    /// A member of the overlay, a peer with a path and a VPN, whose names somebody else chose.
+    fn told(name: &str) -> serde_json::Value {
+        let path = serde_json::json!({
+            "id": 0, "link": name, "remote": name, "state": name, "cause": name, "in_bundle": true, "rtt_us": 1,
+            "rtt_min_us": 1, "queue_delay_us": 0, "skew_us": 0, "jitter_us": 0, "loss": 0.0, "capacity_bps": 1, "pacing_bps": 1,
+            "mode": name, "delivery_bps": 1, "weight": 1, "mtu": 1_400, "sent_datagrams": 0, "sent_bytes": 0,
+            "received_datagrams": 0, "received_bytes": 0, "lost_datagrams": 0,
+        });
+        let flow = serde_json::json!({ "id": 1, "vpn": 7, "flow": name, "packets": 1, "bytes": 1, "idle_ms": 1 });
+        let peer = serde_json::json!({
+            "name": name, "public_key": name, "established_s": 1, "last_heard_ms": 1, "received_packets": 0,
+            "received_bytes": 0, "sent_units": 0, "sent_bytes": 0, "repeated_units": 0, "abandoned_units": 0,
+            "queue_drops": 0, "replaced_acks": 0, "queue_bytes": 0, "duplicate_units": 0, "broken_parts": 0,
+            "held_units": 0, "hold_us": 0, "paths": [path], "flows": [flow],
+            "not_tried": { "pairs": 2, "not_tried": 1, "at_once": 1, "links_without_path": [name], "text": name },
+            "reaches": [{ "node": name, "rtt_us": 1, "loss": 0.0 }],
+        });
+        let member = serde_json::json!({
+            "id": name, "name": name, "standing": name, "leaf": false, "link": name, "rtt_us": 1, "loss": 0.0,
+            "relayed": false,
+        });
+        let contact = serde_json::json!({ "public_key": name, "endpoints": [name], "name": null, "why_not": name });
+        serde_json::json!({
+            "schema": 1, "version": "0", "public_key": name, "tun": name, "uptime_s": 1, "inner_mtu": 1_400,
+            "links": [{ "name": name, "index": 1, "mtu": 1_500, "addresses": [name] }], "peers": [peer], "vpns": [],
+            "tcp_er": { "congestion": name, "because": name, "grants": 0 },
+            "proxy": { "state": name, "pid": 1, "restarts": 0, "early_data": true, "congestion": name, "connections": 0,
+                "capacity": 0, "is_open": true, "taken": 0, "unreachable": 0, "reset": 0, "ended": 0, "up_bytes": 0,
+                "down_bytes": 0, "pipes": 0 },
+            "overlay": { "id": name, "ready": true, "members": [member], "calling": 0, "losses": 0, "contacts": [contact],
+                "kept_owners": 0, "kept_prefixes": 0 },
+            "rejected_datagrams": 0, "unroutable_packets": 0, "buffers_in_use": 0, "buffers_peak": 0,
+            "no_buffer_drops": 0, "socket_full_drops": 0,
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn a_name_acts_on_no_terminal_and_adds_no_line(name in hostile::name()) {
+            let plain: Status = serde_json::from_value(told("x")).unwrap();
+            let mut value = told(&name);
+            escape::strings(&mut value);
+            let escaped: Status = serde_json::from_value(value).unwrap();
+            for view in [status, paths, flows, vpns, sense, weights] {
+                let text = view(&escaped);
+                prop_assert!(hostile::acting(&text).is_none(), "{text:?}");
+                prop_assert_eq!(text.lines().count(), view(&plain).lines().count(), "{:?}", text);
+            }
+            let unescaped: Status = serde_json::from_value(told(&name)).unwrap();
+            let text = json(&unescaped).unwrap();
+            prop_assert!(hostile::acting(&text).is_none() && text.lines().count() == 1, "{text:?}");
+            prop_assert_eq!(serde_json::from_str::<Status>(&text).unwrap(), unescaped);
+        }
+    }
 }

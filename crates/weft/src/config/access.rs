@@ -19,6 +19,10 @@ pub struct Access {
     pub endpoint: Option<At<String>>,
     /// What clients send here; empty: what this node knows of.
     pub routes: Vec<At<Prefix>>,
+    /// Servers that clients ask for names; none: those they have.
+    pub dns: Vec<At<Ipv4Addr>>,
+    /// Whether clients are kept from each other.
+    pub isolate: bool,
     /// Name of the device they come out of.
     pub device: String,
     /// `[access.openvpn]`; absent: none of OpenVPN's come in.
@@ -39,6 +43,11 @@ pub struct Openvpn {
 }
 
 impl Access {
+    /// The devices that clients come out of.
+    pub fn devices(&self) -> impl Iterator<Item = &str> {
+        iter::once(self.device.as_str()).chain(self.openvpn.iter().map(|openvpn| openvpn.device.as_str()))
+    }
+
     /// All pools.
     pub fn pools(&self) -> impl Iterator<Item = &At<Pool>> {
         iter::once(&self.pool).chain(self.openvpn.iter().map(|openvpn| &openvpn.pool))
@@ -107,9 +116,11 @@ impl fmt::Display for Pool {
 pub fn read(mut section: Section<'_, '_>) -> Option<Access> {
     let Common { listen, pool, endpoint, device } = common(&mut section, "weft-access0");
     let routes = section.list("routes", "[\"10.0.0.0/8\"]", prefix::parse).unwrap_or_default();
+    let dns = section.list("dns", "[\"10.9.0.1\"]", name_server).unwrap_or_default();
+    let isolate = section.flag("isolate").unwrap_or(false);
     let openvpn = section.section("openvpn", "[access.openvpn]").map(read_openvpn);
     section.finish();
-    Some(Access { listen: listen?, pool: pool?, endpoint, routes, device, openvpn: openvpn.flatten() })
+    Some(Access { listen: listen?, pool: pool?, endpoint, routes, dns, isolate, device, openvpn: openvpn.flatten() })
 }
 
 fn read_openvpn(mut section: Section<'_, '_>) -> Option<Openvpn> {
@@ -147,8 +158,48 @@ pub fn endpoint(text: &str) -> Result<String, &'static str> {
     if is_bare && is_clean && has_port { Ok(text.to_owned()) } else { Err(expected) }
 }
 
+/// Reads the address of a name server that clients can reach through the edge.
+fn name_server(text: &str) -> Result<Ipv4Addr, &'static str> {
+    let address: IpAddr = text.parse().map_err(|_| "this is no IP address")?;
+    match address {
+        IpAddr::V6(_) => Err("clients have IPv4 inside, so an IPv4 address is expected"),
+        IpAddr::V4(address) if is_host(address) => Ok(address),
+        IpAddr::V4(_) => Err("clients cannot reach this address"),
+    }
+}
+
+fn is_host(address: Ipv4Addr) -> bool {
+    let is_other = address.is_loopback() || address.is_link_local() || address.is_multicast() || address.is_broadcast();
+    !is_other && !address.is_unspecified()
+}
+
+/// What clients learn of their edge beside keys and addresses.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Offer {
+    /// What they send to it.
+    pub routes: Vec<Prefix>,
+    /// Servers they ask for names.
+    pub dns: Vec<Ipv4Addr>,
+}
+
+impl Offer {
+    /// That of an edge.
+    pub fn of(config: &Config, access: &Access) -> Offer {
+        Offer { routes: client_routes(config, access), dns: access.dns.iter().map(|at| at.value).collect() }
+    }
+
+    /// Whether clients send all they have. Then IPv6, which the tunnel does not carry, must not go beside it.
+    pub fn takes_all(&self) -> bool {
+        let is_half = |first: u8| {
+            let half = Prefix { address: Ipv4Addr::new(first, 0, 0, 0).into(), length: 1 };
+            self.routes.iter().any(|route| prefix::trimmed(*route) == half)
+        };
+        self.routes.iter().any(|route| route.length == 0) || is_half(0) && is_half(128)
+    }
+}
+
 /// What a client shall send to the edge: what the configuration names, or the IPv4 networks it knows of.
-pub fn client_routes(config: &Config, access: &Access) -> Vec<Prefix> {
+fn client_routes(config: &Config, access: &Access) -> Vec<Prefix> {
     if !access.routes.is_empty() {
         return access.routes.iter().map(|at| at.value).collect();
     }

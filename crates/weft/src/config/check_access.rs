@@ -1,5 +1,6 @@
 //! What in the rest of the configuration contradicts `[access]`.
 
+use super::access::{Access, Offer};
 use super::diagnose::Report;
 use super::read::At;
 use super::{Config, Pool, prefix};
@@ -34,10 +35,28 @@ pub fn check(config: &Config, certificate: Option<&Certificate>, report: &Report
     for at in &access.routes {
         super::check::bits_behind_length(at, report);
     }
+    names(config, access, report);
     if std::fs::read_to_string(FORWARDING).is_ok_and(|text| text.trim() == "0") {
         let message = "this machine passes no packets on: clients reach only itself";
         let help = "sysctl -w net.ipv4.ip_forward=1, and the same in /etc/sysctl.d";
         report.warning(access.pool.span.clone(), message, Some(help.to_owned()));
+    }
+}
+
+/// Who sends all here asks for names here, too; and what is asked must be within what is sent here.
+fn names(config: &Config, access: &Access, report: &Report) {
+    let offer = Offer::of(config, access);
+    if offer.takes_all() && offer.dns.is_empty() {
+        let message = "clients send all they have here, but ask the servers of the network they are in for names";
+        let help = "name servers that they reach through this node: dns = [\"10.9.0.1\"]";
+        report.warning(access.pool.span.clone(), message, Some(help.to_owned()));
+    }
+    for at in &access.dns {
+        if !offer.routes.iter().any(|route| route.contains(at.value.into())) {
+            let message = format!("clients do not send to the name server {} through this node", at.value);
+            let help = format!("add {}/32 to `routes`, or name another server", at.value);
+            report.error(at.span.clone(), message, Some(help));
+        }
     }
 }
 

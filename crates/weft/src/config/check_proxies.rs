@@ -9,9 +9,12 @@ use std::net::IpAddr;
 use std::ops::Range;
 use weft_engine::Prefix;
 use weft_tcp_er::nft;
+use weft_tcp_er::proxy::permit::Permit;
+use weft_tcp_er::proxy::{Shade, shades};
 
 /// Reports everything wrong with the proxies of `config`.
 pub fn check(config: &Config, report: &Report) {
+    rules(config, report);
     let Some(first) = config.proxies.each.first() else { return };
     if nft::program().is_none() {
         report.error(
@@ -35,6 +38,44 @@ pub fn check(config: &Config, report: &Report) {
             bits_behind_length(at, report);
             behind_peers(config, at, report);
         }
+    }
+}
+
+/// Rules that never decide, and those that have nothing to decide about.
+fn rules(config: &Config, report: &Report) {
+    let rules = &config.proxies.rules;
+    if let Some(first) = rules.first().filter(|_| config.proxies.each.is_empty()) {
+        let help = "add a [[proxy]], or leave the rules to the firewall";
+        report.warning(
+            first.span.clone(),
+            "rules of [proxies] without a [[proxy]] decide nothing",
+            Some(help.to_owned()),
+        );
+    }
+    let permits: Vec<Permit> = rules.iter().map(|at| at.value.permit()).collect();
+    for (index, rule) in rules.iter().enumerate() {
+        let all = rule.value.from.iter().chain(&rule.value.to);
+        all.for_each(|at| bits_behind_length(at, report));
+        if let Some(why) = shadow(&shades(permits.get(..=index).unwrap_or_default())) {
+            let message = format!("[[proxies.rule]] {} never decides: {why}", index + 1);
+            let help = "the first rule that matches decides: move the narrower one up, or take one away";
+            report.error(rule.span.clone(), message, Some(help.to_owned()));
+        }
+    }
+}
+
+/// What decides in a rule's place, for people; `None` when it decides itself.
+fn shadow(shades: &[Shade]) -> Option<String> {
+    let numbers = shades.iter().filter_map(|shade| if let Shade::Rule(index) = shade { Some(index + 1) } else { None });
+    let numbers: Vec<String> = numbers.map(|number| number.to_string()).collect();
+    match (shades, numbers.as_slice()) {
+        ([], _) => None,
+        ([Shade::Family, ..], _) => Some("`from` and the servers have no address family in common".to_owned()),
+        (_, []) => {
+            Some("a proxy never connects to loopback, link-local, multicast and unspecified addresses".to_owned())
+        }
+        (_, [one]) => Some(format!("[[proxies.rule]] {one} matches all of it first")),
+        (_, many) => Some(format!("[[proxies.rule]] {} match all of it first", many.join(" and "))),
     }
 }
 

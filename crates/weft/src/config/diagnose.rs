@@ -1,5 +1,6 @@
 //! What is wrong with a configuration, said with its place and the likely fix.
 
+use crate::escape;
 use std::cell::RefCell;
 use std::fmt::{self, Write as _};
 use std::ops::Range;
@@ -73,11 +74,12 @@ impl Report {
             Severity::Error => "error",
             Severity::Warning => "warning",
         };
-        writeln!(f, "{}:{row}:{}: {severity}: {}", self.name, column + 1, finding.message)?;
-        writeln!(f, "{row:>5} | {}", line.replace('\t', " "))?;
+        let (name, message) = (escape::line(&self.name), escape::line(&finding.message));
+        writeln!(f, "{name}:{row}:{}: {severity}: {message}", column + 1)?;
+        writeln!(f, "{row:>5} | {}", escape::columns(&line.replace('\t', " ")))?;
         write!(f, "      | {:column$}{:^<carets$}", "", "")?;
         if let Some(help) = &finding.help {
-            write!(f, " {help}")?;
+            write!(f, " {}", escape::line(help))?;
         }
         f.write_char('\n')
     }

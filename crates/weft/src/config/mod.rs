@@ -27,7 +27,7 @@ pub use diagnose::{Report, Severity, did_you_mean};
 pub use metrics::MetricsAddress;
 pub use network::Network;
 pub use parse::{parse, peer_name};
-pub use proxy::{Proxies, Proxy, proxy_prefix};
+pub use proxy::{AccessRule, Proxies, Proxy, proxy_prefix};
 pub use route::Route;
 pub use signal::{Signal, SignalledFlows};
 pub use tcp_er::{Grant, TcpEr};

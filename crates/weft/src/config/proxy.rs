@@ -4,6 +4,7 @@ use super::read::{At, Choice, Section};
 use super::{Config, prefix};
 use toml::de::DeValue;
 use weft_engine::Prefix;
+use weft_tcp_er::proxy::permit::{Access, Permit, Verdict};
 use weft_tcp_er::proxy::policy::{Policy, Ports, Prefix as ProxyPrefix, Rule, Side};
 
 /// Connections unless said otherwise.
@@ -34,22 +35,60 @@ pub struct Proxies {
     pub capacity: usize,
     /// Congestion controls for legs between proxies, the best first.
     pub congestion: Vec<String>,
+    /// `[[proxies.rule]]`, in order: which connections may be made.
+    pub rules: Vec<At<AccessRule>>,
     /// The tables.
     pub each: Vec<At<Proxy>>,
 }
 
+/// A `[[proxies.rule]]` table.
+#[derive(Clone, Debug)]
+pub struct AccessRule {
+    /// Whether it allows or denies.
+    pub verdict: Verdict,
+    /// Prefixes of clients; empty: all.
+    pub from: Vec<At<Prefix>>,
+    /// Prefixes of servers.
+    pub to: Vec<At<Prefix>>,
+    /// Ports of servers; empty: all.
+    pub ports: Vec<Ports>,
+}
+
+impl AccessRule {
+    /// The rule as the proxy takes it.
+    pub fn permit(&self) -> Permit {
+        let prefixes = |all: &[At<Prefix>]| all.iter().map(|at| proxy_prefix(at.value)).collect();
+        Permit { verdict: self.verdict, from: prefixes(&self.from), to: prefixes(&self.to), ports: self.ports.clone() }
+    }
+}
+
 impl Default for Proxies {
     fn default() -> Proxies {
-        Proxies { capacity: CAPACITY as usize, congestion: CONGESTION.map(str::to_owned).into(), each: Vec::new() }
+        let congestion = CONGESTION.map(str::to_owned).into();
+        Proxies { capacity: CAPACITY as usize, congestion, rules: Vec::new(), each: Vec::new() }
     }
 }
 
 impl Config {
     /// What the proxy is told; `None` where there is none.
     pub fn proxy_policy(&self) -> Option<Policy> {
-        let Proxies { capacity, congestion, each } = &self.proxies;
+        let Proxies { capacity, congestion, rules: _, each } = &self.proxies;
         let rules: Vec<Rule> = each.iter().map(|at| self.proxy_rule(&at.value)).collect();
-        (!rules.is_empty()).then(|| Policy { capacity: *capacity, congestion: congestion.clone(), rules })
+        let access = self.proxy_access();
+        (!rules.is_empty()).then(|| Policy { capacity: *capacity, congestion: congestion.clone(), rules, access })
+    }
+
+    /// Which connections the proxy may make: none to an endpoint that the configuration names, whatever the rules say.
+    pub fn proxy_access(&self) -> Access {
+        let peers = self.peers.iter().flat_map(|peer| peer.endpoints.iter().copied());
+        let network = self.network.iter().flat_map(|network| {
+            let own = network.endpoints.iter().map(|at| at.value);
+            own.chain(network.contacts.iter().map(|at| at.value.1))
+        });
+        Access {
+            rules: self.proxies.rules.iter().map(|at| at.value.permit()).collect(),
+            endpoints: peers.chain(network).collect(),
+        }
     }
 
     /// A table with all that it leaves out.
@@ -73,10 +112,53 @@ pub fn proxy_prefix(of: Prefix) -> ProxyPrefix {
 pub fn read_all(mut section: Section<'_, '_>) -> Proxies {
     let capacity = section.integer("capacity", 1..MAX_CAPACITY + 1).map_or(CAPACITY, |at| at.value);
     let congestion = section.list("congestion", "[\"bbr\"]", congestion_name);
+    let rules = section.sections("rule", "[[proxies.rule]]").into_iter().filter_map(access_rule).collect();
     section.finish();
     let congestion = congestion.map(|names| names.into_iter().map(|at| at.value).collect());
     let default = Proxies::default();
-    Proxies { capacity: capacity as usize, congestion: congestion.unwrap_or(default.congestion), each: default.each }
+    let congestion = congestion.unwrap_or(default.congestion);
+    Proxies { capacity: capacity as usize, congestion, rules, each: default.each }
+}
+
+/// Reads a `[[proxies.rule]]` table.
+fn access_rule(mut section: Section<'_, '_>) -> Option<At<AccessRule>> {
+    const EXAMPLE: &str = "[\"10.6.0.0/16\"]";
+    let span = section.span();
+    let [allow, deny] = ["allow", "deny"].map(|key| section.list(key, EXAMPLE, unmapped));
+    let from = section.list("from", EXAMPLE, unmapped).unwrap_or_default();
+    let ports = ports(&mut section);
+    let both = section.has("allow") && section.has("deny");
+    if both || !(section.has("allow") || section.has("deny")) {
+        let message = if both { "a rule cannot `allow` and `deny`" } else { "a rule needs `allow` or `deny`" };
+        let help = "write one of them, with prefixes of servers: deny = [\"10.6.0.0/16\"]; all servers are [\"0.0.0.0/0\", \"::/0\"]";
+        section.complain(span.clone(), message, help);
+    }
+    for key in ["allow", "deny", "from"] {
+        let value = section.value(key).and_then(|value| value.get_ref().as_array());
+        if value.is_some_and(|items| items.is_empty()) {
+            let help = "name prefixes; all are [\"0.0.0.0/0\", \"::/0\"]";
+            section.complain(section.key_span(key), &format!("`{key}` is empty: the rule would never match"), help);
+        }
+    }
+    section.finish();
+    let (verdict, to) = match (allow, deny) {
+        (Some(to), None) => (Verdict::Allow, to),
+        (None, Some(to)) => (Verdict::Deny, to),
+        _ => return None,
+    };
+    Some(At { value: AccessRule { verdict, from, to, ports }, span })
+}
+
+/// A prefix that says which family it means: connections to IPv4-mapped addresses are judged as IPv4.
+fn unmapped(text: &str) -> Result<Prefix, String> {
+    let prefix = prefix::parse(text)?;
+    match prefix.address {
+        std::net::IpAddr::V6(address) if prefix.length >= 96 => match address.to_ipv4_mapped() {
+            Some(plain) => Err(format!("it is judged as IPv4: write {plain}/{}", prefix.length - 96)),
+            None => Ok(prefix),
+        },
+        _ => Ok(prefix),
+    }
 }
 
 fn congestion_name(text: &str) -> Result<String, &'static str> {

@@ -1,17 +1,19 @@
 //! Clients that are no nodes, on a thread of its own: the kernel routes between their device and the others, so that the packet loop
 //! knows nothing of them.
 
+use super::isolation::Isolation;
 use super::log::Log;
 use super::openvpn;
 use super::owner;
 use crate::access::clients;
 use crate::access::gate::{Gate, Output, Remote};
-use crate::config::{Config, Pool, access::Access};
+use crate::config::access::{Access, Offer};
+use crate::config::{Config, Pool};
 use crate::control::{AccessClient, ClientProgram, Request, Response};
 use crate::outcome::Failure;
 use std::io::{self, IoSlice};
 use std::iter;
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr};
 use std::os::fd::AsRawFd as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -51,6 +53,8 @@ pub struct Keeper {
     waker: Arc<Waker>,
     device: u32,
     openvpn: Option<openvpn::Keeper>,
+    /// Ends after the clients.
+    _isolation: Isolation,
 }
 
 impl Keeper {
@@ -86,9 +90,13 @@ impl Keeper {
             poller.add(descriptor, token).map_err(failed)?;
         }
         let (words, told) = sync_channel(WORDS);
-        let openvpn =
-            access.openvpn.as_ref().map(|openvpn| openvpn::Keeper::start(&state, openvpn, log)).transpose()?.flatten();
-        let keeper = Keeper { words, waker: Arc::clone(&waker), device: device.index(), openvpn };
+        // Before the first client comes in.
+        let isolation = Isolation::start(access).map_err(failed)?;
+        let offer = Offer::of(config, access);
+        let openvpn = access.openvpn.as_ref().map(|openvpn| openvpn::Keeper::start(&state, openvpn, &offer, log));
+        let openvpn = openvpn.transpose()?.flatten();
+        let keeper =
+            Keeper { words, waker: Arc::clone(&waker), device: device.index(), openvpn, _isolation: isolation };
         let pool = access.pool.value;
         log.info(format_args!("clients of {pool}: port {}, public key {}", access.listen.value, identity.public_key()));
         let porter = Porter { gate, socket, device, pool, state, told, waker, log };
@@ -128,12 +136,23 @@ impl Drop for Keeper {
     }
 }
 
-/// What of `config` cannot change in a running node, without its places in the file: WireGuard's part, and OpenVPN's.
-pub fn settings(config: &Config) -> Vec<(u16, Pool, &str)> {
-    let Some(access) = &config.access else { return Vec::new() };
+/// Whether clients send all they have, and which servers they ask for names.
+type Told = (bool, Vec<Ipv4Addr>);
+
+/// Ports, pools and devices; whether clients are kept apart; what OpenVPN's are told.
+type Settings<'a> = (Vec<(u16, Pool, &'a str)>, bool, Option<Told>);
+
+/// What of `config` cannot change in a running node, without its places in the file: WireGuard's part, OpenVPN's, and what clients
+/// learn and may do.
+pub fn settings(config: &Config) -> Option<Settings<'_>> {
+    let access = config.access.as_ref()?;
     let openvpn =
         access.openvpn.iter().map(|openvpn| (openvpn.listen.value, openvpn.pool.value, openvpn.device.as_str()));
-    iter::once((access.listen.value, access.pool.value, access.device.as_str())).chain(openvpn).collect()
+    let programs = iter::once((access.listen.value, access.pool.value, access.device.as_str())).chain(openvpn);
+    // Only OpenVPN's server tells clients what they are offered; the others have it in their file.
+    let offer = access.openvpn.as_ref().map(|_| Offer::of(config, access));
+    let told = offer.map(|offer| (offer.takes_all(), offer.dns));
+    Some((programs.collect(), access.isolate, told))
 }
 
 fn bind(port: u16) -> Result<UdpLink, Failure> {

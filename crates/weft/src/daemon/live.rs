@@ -6,6 +6,7 @@ use crate::control::Response;
 use crate::status::{
     self, Drill, DrillPath, DrillPeer, Explanation, FlowQuestion, Granted, PathReason, PrefixMatch, SeenFlow,
 };
+use std::net::SocketAddr;
 use std::time::Duration;
 use weft_engine::{
     DrillPhase, DrillReport, Engine, FlowKey, FlowPattern, MemberSnapshot, PeerDrill, Prefix, Schedule, WayDrill,
@@ -69,7 +70,7 @@ fn explanation(
         grant: grant(engine, config, now, pattern, found.flow.as_ref().map(|flow| &flow.key)),
         proxy: config.proxies.each.iter().filter(|_| is_default).find_map(|proxy| {
             let rule = config.proxy_rule(&proxy.value);
-            takes(&rule, pattern).then(|| proxied(&rule, pattern))
+            takes(&rule, pattern).then(|| refused(config, pattern).unwrap_or_else(|| proxied(&rule, pattern)))
         }),
         mtu: found.inner_limit,
         mss: found.mss,
@@ -131,6 +132,13 @@ fn takes(rule: &Rule, pattern: &FlowPattern) -> bool {
     pattern.protocol.is_none_or(|protocol| protocol == TCP)
         && (rule.ports.is_empty() || pattern.destination_port.is_none_or(port))
         && rule.to.iter().any(|to| holds(to, pattern))
+}
+
+/// Why the proxy resets such a connection; `None` where it does not, or where it depends on what is not known.
+fn refused(config: &Config, pattern: &FlowPattern) -> Option<String> {
+    let to = SocketAddr::new(pattern.destination, pattern.destination_port?);
+    let why = config.proxy_access().judge(pattern.source?, to).err()?;
+    Some(format!("TCP connections are refused: {why}"))
 }
 
 fn proxied(rule: &Rule, pattern: &FlowPattern) -> String {

@@ -1,9 +1,10 @@
 //! One line per change of state, with its time and cause, on standard error.
 
 use crate::date::without_zone;
+use crate::escape;
 use std::fmt;
 use std::io::Write as _;
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// How much a line matters.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -57,11 +58,16 @@ impl Log {
     fn write(&self, level: Level, kind: &str, line: &dyn fmt::Display) {
         if level <= self.level {
             let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-            let stamp = timestamp(now.as_secs(), now.subsec_millis());
             // Nobody is left to be told when standard error is closed.
-            let _ = std::io::stderr().lock().write_all(format!("{stamp} {kind}{line}\n").as_bytes());
+            let _ = std::io::stderr().lock().write_all(entry(now, kind, line).as_bytes());
         }
     }
+}
+
+/// One line, whatever names are in it.
+fn entry(now: Duration, kind: &str, line: &dyn fmt::Display) -> String {
+    let (stamp, line) = (timestamp(now.as_secs(), now.subsec_millis()), line.to_string());
+    format!("{stamp} {kind}{}\n", escape::line(&line))
 }
 
 fn timestamp(unix_s: u64, ms: u32) -> String {
@@ -71,6 +77,17 @@ fn timestamp(unix_s: u64, ms: u32) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::hostile;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn a_name_makes_no_line_of_its_own(name in hostile::name()) {
+            let entry = entry(Duration::ZERO, "error: ", &format_args!("peer {name}: session established"));
+            prop_assert!(hostile::acting(&entry).is_none(), "{entry:?}");
+            prop_assert!(entry.find('\n') == Some(entry.len() - 1), "{entry:?}");
+        }
+    }
 
     #[test]
     fn timestamps_follow_rfc_3339() {

@@ -7,6 +7,7 @@ mod datapath;
 mod device;
 mod devices;
 mod history;
+mod isolation;
 mod links;
 mod live;
 mod log;

@@ -375,7 +375,13 @@ impl Node {
         let result = self.try_reload();
         match &result {
             Ok(()) => self.log.info(format_args!("{}: read again", self.file.display())),
-            Err(why) => self.log.error(format_args!("not read again, nothing changed: {}", why.trim_end())),
+            // What is wrong with a file takes several lines.
+            Err(why) => {
+                let mut lines = why.lines();
+                let first = lines.next().unwrap_or_default();
+                self.log.error(format_args!("not read again, nothing changed: {first}"));
+                lines.for_each(|line| self.log.error(line));
+            }
         }
         service::ready();
         result

@@ -6,6 +6,7 @@ use crate::access::clients as table;
 use crate::access::openvpn::server::{LOG, Prepared, SOCKET};
 use crate::access::openvpn::{clients, server};
 use crate::config::Openvpn;
+use crate::config::access::Offer;
 use crate::control::{AccessClient, ClientProgram, Refusals, Response};
 use crate::files::{Directory, SocketFile};
 use crate::outcome::Failure;
@@ -49,13 +50,13 @@ impl Keeper {
     ///
     /// # Errors
     /// Why that is not possible, for people.
-    pub fn start(state: &Path, settings: &Openvpn, log: Log) -> Result<Option<Keeper>, Failure> {
+    pub fn start(state: &Path, settings: &Openvpn, offer: &Offer, log: Log) -> Result<Option<Keeper>, Failure> {
         let failed = |why: String| Failure::new(format!("[access.openvpn]: {why}"));
         if let Err(why) = Command::new(PROGRAM).arg("--version").stdout(Stdio::null()).status() {
             return Err(failed(format!("{PROGRAM} cannot be run: {why}; Debian's package is openvpn")));
         }
         let (words, told) = sync_channel(WORDS);
-        let supervisor = match Supervisor::prepare(state, settings, told, log) {
+        let supervisor = match Supervisor::prepare(state, settings, offer, told, log) {
             Ok(supervisor) => supervisor,
             Err(why) => {
                 log.error(format_args!("[access.openvpn]: no client is let in: {why}; then restart the node"));
@@ -101,8 +102,14 @@ struct Supervisor {
 }
 
 impl Supervisor {
-    fn prepare(state: &Path, settings: &Openvpn, told: Receiver<Word>, log: Log) -> Result<Supervisor, String> {
-        let prepared = table::change(state, |state, _| server::prepare(state, settings))?;
+    fn prepare(
+        state: &Path,
+        settings: &Openvpn,
+        offer: &Offer,
+        told: Receiver<Word>,
+        log: Log,
+    ) -> Result<Supervisor, String> {
+        let prepared = table::change(state, |state, _| server::prepare(state, settings, offer))?;
         let Prepared { directory, config, .. } = prepared;
         let failed = |why: io::Error| directory.failed(SOCKET, &why);
         let (listener, socket) = directory.bind(OsStr::new(SOCKET), 0o600).map_err(failed)?;

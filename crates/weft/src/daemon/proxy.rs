@@ -9,7 +9,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 use weft_tcp_er::proxy::policy::Policy;
-use weft_tcp_er::proxy::{Names, Order, Status, Totals, detour};
+use weft_tcp_er::proxy::{Names, Order, Refused, Status, Told, Totals, detour};
 
 /// The program itself, even when its file was replaced.
 const PROGRAM: &str = "/proc/self/exe";
@@ -244,14 +244,20 @@ struct Reader {
 impl Reader {
     fn run(&self, stdout: ChildStdout) {
         for line in BufReader::new(stdout).lines() {
-            match line.as_deref().map(str::parse::<Status>) {
-                Ok(Ok(status)) => self.show(&status),
+            match line.as_deref().map(str::parse::<Told>) {
+                Ok(Ok(Told::Status(status))) => self.show(&status),
+                Ok(Ok(Told::Refused(refused))) => self.log_refused(&refused),
                 Ok(Err(_)) => {}
                 Err(_) => break,
             }
         }
         self.shared.state().has_ended = true;
         self.shared.changed.notify_all();
+    }
+
+    /// The proxy tells of one in ten seconds at most.
+    fn log_refused(&self, Refused { from, to, why }: &Refused) {
+        self.log.info(format_args!("proxy: connection from {from} to {to} refused: {why}; weft status counts all"));
     }
 
     fn show(&self, status: &Status) {

@@ -203,6 +203,53 @@ fn who_does_not_fit_goes_plain_and_who_is_refused_is_reset() {
 }
 
 #[test]
+fn what_a_rule_denies_is_reset_counted_and_logged_once() {
+    if !is_possible() {
+        return;
+    }
+    let dir = Dir::new();
+    let rules = "[proxies]\n[[proxies.rule]]\nfrom = [\"10.5.0.7/32\"]\nallow = [\"10.6.0.7/32\"]\nports = [81]\n\
+                 [[proxies.rule]]\ndeny = [\"10.6.0.0/24\", \"fd00:6::/64\"]\nports = [\"81-82\"]\n[[proxy]]";
+    // One edge without rules: what the other one denies is not reached.
+    nodes(&dir, rules);
+    let hub = fs::read_to_string(dir.path("hub.toml")).unwrap().replace(rules, "[[proxy]]");
+    dir.write("hub.toml", &hub);
+    let out = script(
+        &dir,
+        r#"up hub; up home; proxies
+        for at in 10.6.0.7:80 10.6.0.7:81 10.6.0.7:82 [fd00:6::7]:80 [fd00:6::7]:81; do
+            end srv echo $at >echo.$at & ready echo.$at ready
+        done
+        ask() { echo "$1 $2: $(end $1 ask $2 | grep -x 'plain\|proxied\|Conn.*')"; }
+        ask lan 10.6.0.7:80; ask lan 10.6.0.7:81; ask lan 10.6.0.7:82; ask lan [fd00:6::7]:80; ask lan [fd00:6::7]:81
+        ask home 10.6.0.7:81; for try in 1 2 3 4 5; do ask lan 10.6.0.7:82 >/dev/null; done
+        sleep 1.3; run home status --json >home.json; run home status | grep ^proxy
+        run home explain 10.6.0.7:82 --from 10.5.0.7:4000 2>&1 | grep proxy
+        echo "logged: $(grep -c refused: home.log)""#,
+    );
+    let text = stdout(&out);
+    for line in [
+        "lan 10.6.0.7:80: plain",
+        "lan 10.6.0.7:81: plain",
+        "lan 10.6.0.7:82: ConnectionReset",
+        "lan [fd00:6::7]:80: plain",
+        "lan [fd00:6::7]:81: ConnectionReset",
+        "home 10.6.0.7:81: ConnectionReset",
+        "logged: 1",
+    ] {
+        assert!(text.lines().any(|l| l == line), "{line:?} is missing\n{}", logs(&dir, &out));
+    }
+    let status: serde_json::Value = serde_json::from_slice(&fs::read(dir.path("home.json")).unwrap()).unwrap();
+    // A host's source port stays the same through the proxies, so the echo calls those connections plain.
+    assert_eq!(status["proxy"]["taken"].as_u64(), Some(3), "{}", status["proxy"]);
+    assert_eq!(status["proxy"]["refused"].as_u64(), Some(8), "{}", status["proxy"]);
+    assert!(text.contains("8 refused"), "{}", logs(&dir, &out));
+    let log = fs::read_to_string(dir.path("home.log")).unwrap();
+    let said = "to 10.6.0.7:82 refused: [[proxies.rule]] 2 denies it; weft status counts all";
+    assert!(log.contains("proxy: connection from 10.5.0.7:") && log.contains(said), "{log}");
+}
+
+#[test]
 fn legs_between_proxies_are_paced_at_their_share_of_what_the_paths_carry() {
     if !is_possible() {
         return;

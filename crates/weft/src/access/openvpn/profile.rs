@@ -6,7 +6,8 @@ use std::fmt::Write as _;
 use std::net::{IpAddr, Ipv4Addr};
 use weft_engine::Prefix;
 
-/// The file of the client with `issued`, for the edge at `endpoint` (`HOST:PORT`), which takes `routes`.
+/// The file of the client with `issued`, for the edge at `endpoint` (`HOST:PORT`), which takes `routes`. What the server pushes beside
+/// them is in [`super::server`].
 pub fn text(authority: &Authority, issued: &Issued, common_key: &str, endpoint: &str, routes: &[Prefix]) -> String {
     let (host, port) = endpoint.rsplit_once(':').unwrap_or((endpoint, "1194"));
     let host = host.trim_start_matches('[').trim_end_matches(']');

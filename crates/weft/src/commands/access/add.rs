@@ -7,6 +7,7 @@ use crate::access::openvpn::server::Prepared;
 use crate::access::{openvpn, profile};
 use crate::cli::AddOptions;
 use crate::commands::show::json;
+use crate::config::access::Offer;
 use crate::config::{Access, Config, Openvpn, access, peer_name};
 use crate::files::Directory;
 use crate::outcome::{Failure, Outcome};
@@ -14,7 +15,6 @@ use crate::{entropy, keys};
 use serde_json::json;
 use std::io::{self, IsTerminal as _};
 use std::net::{Ipv4Addr, ToSocketAddrs as _};
-use weft_engine::Prefix;
 use weft_session::Identity;
 
 /// What is asked for.
@@ -23,7 +23,7 @@ struct Wanted<'a> {
     config: &'a Config,
     name: String,
     endpoint: String,
-    routes: Vec<Prefix>,
+    offer: Offer,
 }
 
 /// What was made.
@@ -46,7 +46,7 @@ pub(super) fn add(options: &AddOptions) -> Result<Outcome, Failure> {
     };
     let name = peer_name(&options.name).map_err(|why| wrong(&options.name, why))?;
     let endpoint = endpoint(options, access, openvpn)?;
-    let wanted = Wanted { options, config: &config, name, endpoint, routes: access::client_routes(&config, access) };
+    let wanted = Wanted { options, config: &config, name, endpoint, offer: Offer::of(&config, access) };
     let made = match openvpn {
         None => wanted.with_wireguard(access),
         Some(openvpn) => wanted.with_openvpn(openvpn),
@@ -63,7 +63,7 @@ impl Wanted<'_> {
         clients::change(state, |directory, table| {
             self.name_is_free(directory, table)?;
             let client = clients::add(table, &self.name, key.public_key(), &access.pool.value)?;
-            let text = profile::text(&client, &key, &edge_key, &self.endpoint, &self.routes);
+            let text = profile::text(&client, &key, &edge_key, &self.endpoint, &self.offer);
             self.keep(&text)?;
             Ok(Made { address: client.address, key: client.public_key.to_string(), text })
         })
@@ -74,12 +74,12 @@ impl Wanted<'_> {
         let pool = &settings.pool.value;
         clients::change(state, |directory, table| {
             self.name_is_free(directory, table)?;
-            let Prepared { directory, authority, .. } = openvpn::server::prepare(directory, settings)?;
+            let Prepared { directory, authority, .. } = openvpn::server::prepare(directory, settings, &self.offer)?;
             let client = openvpn::clients::new(&openvpn::clients::list(&directory)?, &self.name, pool)?;
             let issued = authority.issue(&client.common_name, Role::Client);
             let issued = issued.map_err(|why| format!("no key can be made: {why}"))?;
             let common_key = openvpn::server::common_key(&directory)?;
-            let text = openvpn::profile::text(&authority, &issued, &common_key, &self.endpoint, &self.routes);
+            let text = openvpn::profile::text(&authority, &issued, &common_key, &self.endpoint, &self.offer.routes);
             self.keep(&text)?;
             openvpn::clients::let_in(&directory, &client, pool)?;
             Ok(Made { address: client.address, key: client.common_name, text })

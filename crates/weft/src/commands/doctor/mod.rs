@@ -7,6 +7,7 @@ mod proxies;
 
 use super::show::json;
 use crate::config;
+use crate::escape;
 use crate::outcome::{Failure, Outcome};
 use crate::table::Table;
 use checks::{Check, Machine, Verdict};
@@ -39,7 +40,8 @@ pub fn doctor(file: Option<&Path>, default: &Path, as_json: bool) -> Result<Outc
     let isolation: Vec<_> = code_points.into_iter().map(Isolation::of).collect();
     let is_bad = checks.iter().any(|check| check.verdict == Verdict::Bad);
     let diagnosis = Diagnosis { schema: 1, checks, isolation };
-    print!("{}", if as_json { json(&diagnosis)? } else { text(&diagnosis, config.is_some()) });
+    let text = if as_json { json(&diagnosis)? } else { text(&diagnosis, config.is_some()) };
+    print!("{}", escape::lines(&text));
     Ok(if is_bad { Outcome::Degraded } else { Outcome::Well })
 }
 

@@ -61,6 +61,15 @@ const NODE: &[Family<Status>] = &[
     counter("weft_overlay_losses_total", "How often a node of the overlay has fallen silent.", |n| {
         number(n.overlay.as_ref()?.losses)
     }),
+    gauge("weft_proxy_connections", "Connections of the proxy now.", |n| number(n.proxy.as_ref()?.connections)),
+    counter("weft_proxy_taken_connections_total", "Connections the proxy took in.", |n| {
+        number(n.proxy.as_ref()?.taken)
+    }),
+    counter(
+        "weft_proxy_refused_connections_total",
+        "Connections the proxy did not make because a rule denies them.",
+        |n| number(n.proxy.as_ref()?.refused),
+    ),
     counter("weft_no_buffer_drops_total", "Packets and datagrams that came while no buffer was left for them.", |n| {
         number(n.no_buffer_drops)
     }),

@@ -1,9 +1,11 @@
 //! As much of HTTP/1.1 (RFC 9112) as a scrape needs: one request a connection, bounded in bytes and in time.
 
+use super::hosts::Hosts;
 use super::text::CONTENT_TYPE;
 use std::io::{self, Read, Write};
 use std::net::TcpStream;
 use std::os::unix::net::UnixStream;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// Longest request with all its headers, in bytes.
@@ -44,20 +46,20 @@ enum Asked {
     Refused(&'static str),
 }
 
-/// Reads a request and answers it.
+/// Reads a request and answers it; `hosts` are the names by which it may be asked.
 ///
 /// # Errors
 /// When the client is too slow, or gone.
-pub fn exchange(mut stream: impl Stream, metrics: impl FnOnce() -> Answer) -> io::Result<()> {
+pub fn exchange(mut stream: impl Stream, hosts: Hosts, metrics: impl FnOnce() -> Arc<Answer>) -> io::Result<()> {
     let mut deadline = Deadline(Instant::now() + PATIENCE);
     let asked = match read_head(&mut stream, &deadline)? {
-        Some(head) => parse(&head),
+        Some(head) => parse(&head, hosts),
         None => Asked::Refused("431 Request Header Fields Too Large"),
     };
     let (status, content_type, body, with_body) = match asked {
         Asked::Refused(status) => (status, "text/plain", format!("{status}\n"), true),
-        Asked::Metrics { with_body } => match metrics() {
-            Answer::Metrics(text) => ("200 OK", CONTENT_TYPE, text, with_body),
+        Asked::Metrics { with_body } => match &*metrics() {
+            Answer::Metrics(text) => ("200 OK", CONTENT_TYPE, text.clone(), with_body),
             Answer::Unavailable(why) => ("503 Service Unavailable", "text/plain", format!("{why}\n"), with_body),
         },
     };
@@ -107,8 +109,8 @@ fn read_head(stream: &mut impl Stream, deadline: &Deadline) -> io::Result<Option
     Ok(Some(head))
 }
 
-/// The request line; headers change nothing.
-fn parse(head: &[u8]) -> Asked {
+/// The request line, and whom it is for; other headers change nothing.
+fn parse(head: &[u8], hosts: Hosts) -> Asked {
     let line = head.split(|byte| *byte == b'\r').next().and_then(|line| str::from_utf8(line).ok()).unwrap_or("");
     let [method, target, version] = line.split(' ').collect::<Vec<_>>()[..] else {
         return Asked::Refused("400 Bad Request");
@@ -118,7 +120,10 @@ fn parse(head: &[u8]) -> Asked {
     }
     let path = target.split('?').next().unwrap_or(target);
     match (method, path) {
-        ("GET" | "HEAD", "/metrics") => Asked::Metrics { with_body: method == "GET" },
+        ("GET" | "HEAD", "/metrics") => match hosts.check(head, version) {
+            Ok(()) => Asked::Metrics { with_body: method == "GET" },
+            Err(status) => Asked::Refused(status),
+        },
         ("GET" | "HEAD", _) => Asked::Refused("404 Not Found"),
         _ => Asked::Refused("405 Method Not Allowed"),
     }
@@ -132,7 +137,8 @@ mod tests {
     /// What comes back when `request` is sent and the sending side stays open.
     fn ask(request: &[u8]) -> String {
         let (mut client, server) = UnixStream::pair().unwrap();
-        let answer = thread::spawn(move || exchange(server, || Answer::Metrics("weft_up 1\n".to_owned())));
+        let answer =
+            thread::spawn(move || exchange(server, Hosts::Any, || Arc::new(Answer::Metrics("weft_up 1\n".to_owned()))));
         client.write_all(request).unwrap();
         let mut text = String::new();
         client.read_to_string(&mut text).unwrap();
@@ -166,7 +172,7 @@ mod tests {
         let (mut client, server) = UnixStream::pair().unwrap();
         client.write_all(b"GET /metrics HT").unwrap();
         drop(client);
-        let answer = exchange(server, || unreachable!("nothing was asked for"));
+        let answer = exchange(server, Hosts::Any, || unreachable!("nothing was asked for"));
         assert_eq!(answer.unwrap_err().kind(), io::ErrorKind::UnexpectedEof);
     }
 

@@ -1,7 +1,9 @@
 //! Metrics for Prometheus, on threads of their own: what `weft status` and `weft vpns` show, in its text format, over HTTP on a Unix
 //! socket or the loopback interface. Off unless the configuration has `[metrics]`.
 
+mod cache;
 mod families;
+mod hosts;
 mod http;
 mod text;
 
@@ -10,9 +12,12 @@ use super::log::Log;
 use crate::config::MetricsAddress;
 use crate::control::{Request, Response};
 use crate::files::{self, SocketFile};
+use cache::Cache;
+use hosts::Hosts;
 use http::{Answer, Stream};
 use std::io;
 use std::net::TcpListener;
+use std::sync::Arc;
 use std::thread;
 
 /// Clients served at once; one more is turned away.
@@ -43,25 +48,27 @@ fn start(address: &MetricsAddress, tasks: Sender, log: Log) -> io::Result<Server
         MetricsAddress::Loopback(address) => {
             let listener = TcpListener::bind(address)?;
             log.info(format_args!("metrics at http://{address}/metrics"));
-            thread.spawn(move || serve(|| listener.accept().map(|(stream, _)| stream), &tasks))?;
+            let hosts = Hosts::Loopback(*address);
+            thread.spawn(move || serve(|| listener.accept().map(|(stream, _)| stream), hosts, &tasks))?;
             Ok(Server { _file: None })
         }
         MetricsAddress::Unix(path) => {
             // The group may ask, where it may enter the directory.
             let (listener, file) = files::bind(path, 0o660)?;
             log.info(format_args!("metrics at unix:{}", path.display()));
-            thread.spawn(move || serve(|| listener.accept().map(|(stream, _)| stream), &tasks))?;
+            thread.spawn(move || serve(|| listener.accept().map(|(stream, _)| stream), Hosts::Any, &tasks))?;
             Ok(Server { _file: Some(file) })
         }
     }
 }
 
 /// Answers each client on a thread of its own.
-fn serve<S: Stream + 'static>(accept: impl FnMut() -> io::Result<S>, tasks: &Sender) {
+fn serve<S: Stream + 'static>(accept: impl FnMut() -> io::Result<S>, hosts: Hosts, tasks: &Sender) {
+    let cache = Arc::new(Cache::default());
     serve_some(accept, MAX_CLIENTS, "weft-scrape", |stream| {
-        let tasks = tasks.clone();
+        let (tasks, cache) = (tasks.clone(), Arc::clone(&cache));
         // A client that goes away in the middle is its own business.
-        Some(move || drop(http::exchange(stream, || metrics(&tasks))))
+        Some(move || drop(http::exchange(stream, hosts, || cache.get(|| metrics(&tasks)))))
     });
 }
 
@@ -72,3 +79,7 @@ fn metrics(tasks: &Sender) -> Answer {
         _ => Answer::Unavailable("no status".to_owned()),
     }
 }
+
+#[cfg(test)]
+#[path = "socket_tests.rs"]
+mod tests;

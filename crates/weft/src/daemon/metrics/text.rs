@@ -1,5 +1,6 @@
 //! Prometheus's text exposition format, version 0.0.4.
 
+use crate::escape;
 use std::fmt::Write as _;
 
 /// What HTTP says it is.
@@ -67,13 +68,17 @@ impl Exposition {
     }
 }
 
+/// What acts on a terminal is written out, and what would end a label or a line has the escape that Prometheus reads.
 fn escaped(value: &str) -> String {
-    value.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
+    let line = |line: &str| escape::line(line).replace('\\', "\\\\").replace('"', "\\\"");
+    value.split('\n').map(line).collect::<Vec<_>>().join("\\n")
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::hostile;
+    use proptest::prelude::*;
 
     #[test]
     fn one_head_a_family_and_values_of_others_cannot_break_a_line() {
@@ -86,5 +91,36 @@ mod tests {
             "# HELP weft_x_seconds A time.\n# TYPE weft_x_seconds gauge\n\
              weft_x_seconds{peer=\"a\\\"b\\\\c\\nd\",path=\"0\"} 1.5\nweft_x_seconds 4294967295\n"
         );
+    }
+
+    /// The value of a label as a reader of the format takes it; `None` where the format does not hold.
+    fn read_label(line: &str) -> Option<String> {
+        let mut rest = line.strip_prefix("weft_x{peer=\"")?.chars();
+        let mut value = String::new();
+        loop {
+            match rest.next()? {
+                '"' => return (rest.as_str() == "} 1").then_some(value),
+                '\\' => value.push(match rest.next()? {
+                    'n' => '\n',
+                    c @ ('\\' | '"') => c,
+                    _ => return None,
+                }),
+                c => value.push(c),
+            }
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn any_name_makes_one_sample_that_is_read_back(name in hostile::name()) {
+            let mut exposition = Exposition::default();
+            exposition.family(Kind::Gauge, "weft_x", "X.", std::iter::once((vec![("peer", name.as_str())], 1.0)));
+            let text = exposition.into_text();
+            prop_assert!(hostile::acting(&text).is_none(), "{text:?}");
+            prop_assert_eq!(text.split_terminator('\n').count(), 3);
+            let label = read_label(text.split_terminator('\n').next_back().unwrap());
+            let lines: Vec<_> = name.split('\n').map(escape::line).collect();
+            prop_assert_eq!(label, Some(lines.join("\n")));
+        }
     }
 }

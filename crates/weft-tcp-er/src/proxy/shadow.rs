@@ -1,0 +1,133 @@
+//! Which rules of an ordered list can never decide, because earlier ones decide everything they match.
+//!
+//! A rule is a set of boxes: a range of clients, one of servers and one of ports. What earlier rules match is cut away from them; where
+//! nothing is left, the rules that cut are the ones that shadow it.
+
+use super::permit::{CLOSED, Permit};
+use super::policy::Prefix;
+use std::net::IpAddr;
+
+/// Boxes looked at for a rule; with more, it is taken to decide something.
+const MOST: usize = 10_000;
+
+/// What decides in a rule's place.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Shade {
+    /// The rule with this index.
+    Rule(usize),
+    /// No rule opens these addresses.
+    Closed,
+    /// Clients and servers are never of the same family.
+    Family,
+}
+
+/// First and last of a range.
+type Range = (u128, u128);
+
+/// Clients, servers and ports of one family.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Volume {
+    is_ipv6: bool,
+    sides: [Range; 3],
+}
+
+impl Volume {
+    /// What of it is outside `other`; `None` where they do not meet.
+    fn without(self, other: &Volume) -> Option<Vec<Volume>> {
+        let meets = |(a, b): (&Range, &Range)| a.0 <= b.1 && b.0 <= a.1;
+        if self.is_ipv6 != other.is_ipv6 || !self.sides.iter().zip(&other.sides).all(meets) {
+            return None;
+        }
+        let (mut rest, mut core) = (Vec::new(), self);
+        for (side, cut) in other.sides.iter().enumerate() {
+            let Some(&(first, last)) = core.sides.get(side) else { continue };
+            let piece = |range| {
+                let mut piece = core;
+                if let Some(side) = piece.sides.get_mut(side) {
+                    *side = range;
+                }
+                piece
+            };
+            if first < cut.0 {
+                rest.push(piece((first, cut.0 - 1)));
+            }
+            if last > cut.1 {
+                rest.push(piece((cut.1 + 1, last)));
+            }
+            core = piece((first.max(cut.0), last.min(cut.1)));
+        }
+        Some(rest)
+    }
+}
+
+fn range(prefix: &Prefix) -> (bool, Range) {
+    let (bits, width, is_ipv6) = match prefix.address {
+        IpAddr::V4(address) => (u128::from(address.to_bits()), 32, false),
+        IpAddr::V6(address) => (address.to_bits(), 128, true),
+    };
+    let free = u32::from(width - prefix.length.min(width));
+    let below = 1_u128.checked_shl(free).map_or(u128::MAX, |size| size - 1);
+    (is_ipv6, (bits & !below, bits | below))
+}
+
+fn whole(is_ipv6: bool) -> Range {
+    (0, if is_ipv6 { u128::MAX } else { u32::MAX.into() })
+}
+
+fn volumes(rule: &Permit) -> Vec<Volume> {
+    const PORTS: Range = (0, u16::MAX as u128);
+    let ports: Vec<Range> = match rule.ports.as_slice() {
+        [] => vec![PORTS],
+        ports => ports.iter().map(|ports| (ports.first.into(), ports.last.into())).collect(),
+    };
+    let mut all = Vec::new();
+    for (is_ipv6, to) in rule.to.iter().map(range) {
+        let from: Vec<Range> = match rule.from.as_slice() {
+            [] => vec![whole(is_ipv6)],
+            from => from.iter().map(range).filter(|(family, _)| *family == is_ipv6).map(|(_, range)| range).collect(),
+        };
+        for from in from {
+            all.extend(ports.iter().map(|ports| Volume { is_ipv6, sides: [from, to, *ports] }));
+        }
+    }
+    all
+}
+
+/// What decides in place of the last of `rules`; empty when it decides something itself.
+pub fn shades(rules: &[Permit]) -> Vec<Shade> {
+    let Some((last, earlier)) = rules.split_last() else { return Vec::new() };
+    let mut left = volumes(last);
+    if left.is_empty() {
+        return vec![Shade::Family];
+    }
+    let closed = CLOSED.iter().map(|(prefix, _)| {
+        let (is_ipv6, to) = range(prefix);
+        (Shade::Closed, vec![Volume { is_ipv6, sides: [whole(is_ipv6), to, (0, u16::MAX.into())] }])
+    });
+    let earlier = earlier.iter().enumerate().map(|(index, rule)| (Shade::Rule(index), volumes(rule)));
+    let mut shades = Vec::new();
+    for (shade, cuts) in closed.chain(earlier) {
+        for cut in cuts {
+            let mut next = Vec::new();
+            for volume in left {
+                match volume.without(&cut) {
+                    None => next.push(volume),
+                    Some(rest) => {
+                        next.extend(rest);
+                        if !shades.contains(&shade) {
+                            shades.push(shade);
+                        }
+                    }
+                }
+            }
+            left = next;
+            if left.is_empty() {
+                return shades;
+            }
+            if left.len() > MOST {
+                return Vec::new();
+            }
+        }
+    }
+    Vec::new()
+}
