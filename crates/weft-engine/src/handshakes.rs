@@ -42,7 +42,10 @@ impl Engine {
             outcome = self.introduce(now, *certificate, answer);
         }
         let reply = match outcome {
-            Ok(Outcome::Reply { len, peer, .. }) => self.on_shown(now, peer).then_some(len),
+            Ok(Outcome::Reply { len, peer, repeated }) => {
+                self.with_peer(now, peer.0.into(), |p, _| p.on_handshake_from(received.source, repeated));
+                self.on_shown(now, peer).then_some(len)
+            }
             Ok(Outcome::Cookie { len }) => Some(len),
             Ok(Outcome::CookieReceived { peer }) => {
                 self.initiate(now, peer);

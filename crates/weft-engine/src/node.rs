@@ -364,10 +364,10 @@ impl Engine {
     /// Keeps a packet's buffer if there are enough for it to wait. Where there are not, the peer for which most packets wait gives way
     /// (buffer stealing: McKenney 1991), so that one out of reach takes nobody else's room.
     fn may_wait(&mut self, now: Instant, buf: BufId) -> Option<BufId> {
-        if self.pool.is_scarce(buf) {
-            if let Some(index) = self.peers.most_backlogged() {
-                self.with_peer(now, index, |p, cx| p.give_way(cx));
-            }
+        if self.pool.is_scarce(buf)
+            && let Some(index) = self.peers.most_backlogged()
+        {
+            self.with_peer(now, index, |p, cx| p.give_way(cx));
         }
         if self.pool.is_scarce(buf) {
             self.pool.release(buf);

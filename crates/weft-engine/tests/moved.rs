@@ -4,11 +4,13 @@
 mod net;
 
 use net::{World, direction};
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::rc::Rc;
 use weft_engine::Policy;
-use weft_units::Duration;
+use weft_units::{Duration, Rng};
+use weft_wire::hop::HopHeader;
 
 /// IP and UDP headers of a datagram.
 const HEADERS: usize = 28;
@@ -72,6 +74,57 @@ fn who_replays_from_a_third_address_gets_three_times_what_he_sent_at_most() {
         let (injected, astray, _) = attacked(ms(every), ms(delay));
         assert!(injected > 0 && astray <= 3 * injected, "every {every} ms: {astray} of {injected} bytes");
         assert!(astray > 0, "the path does move");
+    }
+}
+
+/// Home's second link comes up later. The attacker sees to it that what home sends there arrives from elsewhere, and only there.
+fn attacked_from_the_start(seed: u64) -> (usize, usize) {
+    let mut rng = Rng::new(seed);
+    let links = [direction(20, 10, 0.0), direction(20, 1 + rng.below(20), 0.0)];
+    let mut world = World::with(&links, [0, 1].map(|node| net::config(node, 2, &Policy::default(), 1)));
+    world.link_down(0, 1);
+    world.rebind(0, 1, 41_000);
+    let mut number = 0;
+    bulk(&mut world, &mut number, ms(1_000 + rng.below(1_000)));
+    let captured: Rc<RefCell<Vec<Vec<u8>>>> = Rc::default();
+    let (copies, known): (_, Rc<RefCell<BTreeSet<u8>>>) = (Rc::clone(&captured), Rc::default());
+    let is_begun = Rc::new(Cell::new(false));
+    let begun = Rc::clone(&is_begun);
+    world.meddler = Some(Box::new(move |from, datagram| {
+        let header = HopHeader::parse(datagram);
+        let path = header.map_or(0, |header| header.path.0);
+        if from != 0 || header.is_err() {
+            return vec![Duration::ZERO];
+        }
+        if !begun.get() {
+            known.borrow_mut().insert(path);
+        }
+        if known.borrow().contains(&path) {
+            return vec![Duration::ZERO];
+        }
+        copies.borrow_mut().push(datagram.to_vec());
+        Vec::new()
+    }));
+    bulk(&mut world, &mut number, ms(500));
+    is_begun.set(true);
+    world.link_up(0, 1);
+    let elsewhere = SocketAddr::from(([203, 0, 113, 9], 9));
+    let mut injected = 0;
+    for _ in 0..1_000 {
+        for datagram in captured.borrow_mut().drain(..) {
+            injected += datagram.len() + HEADERS;
+            world.inject(1, 1, elsewhere, &datagram);
+        }
+        bulk(&mut world, &mut number, ms(2));
+    }
+    (injected, astray(&world))
+}
+
+#[test]
+fn a_new_path_from_a_third_address_gets_three_times_what_came_at_most() {
+    for seed in 0..20 {
+        let (injected, astray) = attacked_from_the_start(seed);
+        assert!(injected > 0 && astray <= 3 * injected, "seed {seed}: {astray} of {injected} bytes");
     }
 }
 

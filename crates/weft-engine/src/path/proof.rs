@@ -32,6 +32,11 @@ struct Doubt {
 }
 
 impl Proof {
+    /// A path that the peer has opened from an address that must be proved.
+    pub(crate) fn in_doubt(now: Instant) -> Proof {
+        Proof { proven: None, doubt: Some(Doubt { credit: 0, first: None, ping_at: now }) }
+    }
+
     /// Notes that the path moves. `to` must be proved unless it was proved last.
     pub(crate) fn on_moved(&mut self, now: Instant, from: SocketAddr, to: SocketAddr) {
         if self.doubt.is_none() {

@@ -9,11 +9,12 @@ use crate::event::Event;
 use crate::interface::Received;
 use crate::join::Joined;
 use crate::links::{ETHERNET_MTU, Link};
-use crate::path::{Ends, Path};
+use crate::path::{Ends, Path, Proof};
+use crate::relay::is_route;
 use crate::signal::{Offer, Place, Room};
 use crate::vpn::{News, Vpns};
 use alloc::boxed::Box;
-use core::net::IpAddr;
+use core::net::{IpAddr, SocketAddr};
 use core::ops::Range;
 use weft_core::pool::{BufId, Pool};
 use weft_core::reorder::Inserted;
@@ -25,6 +26,9 @@ use weft_wire::hop::PacketType;
 use weft_wire::inner::{self, GRANULE, HeaderForm, InnerHeader, MAX_GRANULES, PART_HEADER_LEN, PartHeader, UnitKind};
 use weft_wire::ip::{Ecn, IpView};
 use weft_wire::super_packet::MAX_HEADER_LEN;
+
+/// Maximum addresses of an initiation that are remembered: one for each of a peer's links.
+const MAX_HANDSHAKE_ADDRESSES: usize = 16;
 
 /// An authentic datagram and where its plaintext lies.
 pub(crate) struct Datagram {
@@ -129,8 +133,29 @@ impl Peer {
             barred: link.is_some_and(|link| !link.send),
             standby: false,
         };
-        self.paths.push(Path::new(cx.now, datagram.opened.path, ends, false));
+        let mut path = Path::new(cx.now, datagram.opened.path, ends, false);
+        if !self.is_known(cx, &received.source) {
+            path.proof = Proof::in_doubt(cx.now);
+        }
+        self.paths.push(path);
         Some(self.paths.len() - 1)
+    }
+
+    /// Whether nothing speaks against an address: the user named it, the peer shook hands or has a path there, or relays lead there.
+    fn is_known(&self, cx: &Context<'_>, remote: &SocketAddr) -> bool {
+        let has_path = |path: &Path| path.remote == *remote && path.proof.is_proven() && path.health.answers();
+        let is_configured = !cx.trust.is_certified(self.id) && self.config.endpoints.contains(remote);
+        is_configured || is_route(remote) || self.handshake_from.contains(remote) || self.paths.iter().any(has_path)
+    }
+
+    /// An initiation of the peer was answered; `repeated` if it is a copy of the last one.
+    pub(crate) fn on_handshake_from(&mut self, remote: SocketAddr, repeated: bool) {
+        if !repeated {
+            self.handshake_from.clear();
+        }
+        if self.handshake_from.len() < MAX_HANDSHAKE_ADDRESSES && !self.handshake_from.contains(&remote) {
+            self.handshake_from.push(remote);
+        }
     }
 
     /// Takes in a control datagram: whether it asks for a report; `None` if the session is over, and the path with it.

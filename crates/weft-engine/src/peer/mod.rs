@@ -144,6 +144,8 @@ pub(crate) struct Peer {
     /// How far it was told what this relay says of others.
     told_to: u64,
     pub(crate) paths: Vec<Path>,
+    /// Addresses from which its last initiation came. The handshake succeeds only if the peer gets an answer there.
+    handshake_from: Vec<SocketAddr>,
     /// Addresses that links tried in vain.
     attempts: Attempts,
     pub(crate) flows: FlowTable<VpnFlow>,
@@ -216,6 +218,7 @@ impl Peer {
             reach: Reach::default(),
             told_to: 0,
             paths: Vec::new(),
+            handshake_from: Vec::new(),
             attempts: Attempts::default(),
             flows: FlowTable::new(seed, MAX_FLOWS),
             last_slices: Vec::new(),
