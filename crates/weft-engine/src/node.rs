@@ -361,14 +361,9 @@ impl Engine {
         small
     }
 
-    /// Keeps a packet's buffer if there are enough for it to wait. Where there are not, the peer for which most packets wait gives way
-    /// (buffer stealing: McKenney 1991), so that one out of reach takes nobody else's room.
+    /// Keeps a packet's buffer if there are enough for it to wait.
     fn may_wait(&mut self, now: Instant, buf: BufId) -> Option<BufId> {
-        if self.pool.is_scarce(buf)
-            && let Some(index) = self.peers.most_backlogged()
-        {
-            self.with_peer(now, index, |p, cx| p.give_way(cx));
-        }
+        self.make_room(now, buf);
         if self.pool.is_scarce(buf) {
             self.pool.release(buf);
             return None;
@@ -376,10 +371,21 @@ impl Engine {
         Some(buf)
     }
 
+    /// Where buffers of a size are short, the peer on which most of them wait gives way (buffer stealing: McKenney 1991), so that one that is
+    /// out of reach or leaves holes takes nobody else's room.
+    fn make_room(&mut self, now: Instant, buf: BufId) {
+        if self.pool.is_scarce(buf)
+            && let Some(index) = self.peers.with_most_buffers()
+        {
+            self.with_peer(now, index, |p, cx| p.give_way(cx));
+        }
+    }
+
     /// Takes in datagrams. Takes over the buffer.
     pub fn handle_datagrams(&mut self, now: Instant, received: Received) {
         let stride = if received.stride == 0 { received.len } else { received.stride };
         self.forget_last_batch();
+        self.make_room(now, received.buf);
         let mut start = 0;
         while start < received.len {
             let end = (start + stride).min(received.len);

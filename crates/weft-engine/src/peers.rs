@@ -58,8 +58,8 @@ pub(crate) struct Standing {
     pub(crate) inner_limit: usize,
     /// How much hosts should bear of packets out of order, where packets come so ([`route_reordering_metric`]).
     pub(crate) reordering: Option<u32>,
-    /// Packets that wait for the peer with most of them.
-    pub(crate) backlog_packets: usize,
+    /// Buffers that wait on the peer with most of them.
+    pub(crate) buffers: usize,
 }
 
 impl Standing {
@@ -69,19 +69,19 @@ impl Standing {
         Standing {
             inner_limit: settled.map(|path| path.inner_limit()).min().unwrap_or(usize::MAX),
             reordering: is_unordered.then(|| route_reordering_metric(peer.usable_paths().count() as u32)),
-            backlog_packets: peer.backlog_packets(),
+            buffers: peer.buffers(),
         }
     }
 }
 
 impl Join for Standing {
-    const NOTHING: Standing = Standing { inner_limit: usize::MAX, reordering: None, backlog_packets: 0 };
+    const NOTHING: Standing = Standing { inner_limit: usize::MAX, reordering: None, buffers: 0 };
 
     fn join(self, other: Standing) -> Standing {
         Standing {
             inner_limit: self.inner_limit.min(other.inner_limit),
             reordering: self.reordering.max(other.reordering),
-            backlog_packets: self.backlog_packets.max(other.backlog_packets),
+            buffers: self.buffers.max(other.buffers),
         }
     }
 }
@@ -170,15 +170,15 @@ impl Peers {
         self.standings.total()
     }
 
-    /// The peer for which most packets wait.
-    pub(crate) fn most_backlogged(&mut self) -> Option<usize> {
+    /// The peer on which most buffers wait.
+    pub(crate) fn with_most_buffers(&mut self) -> Option<usize> {
         let mut index = 0;
         while let Some(changed) = self.changed.next(index) {
             self.note_standing(changed);
             index = changed + 1;
         }
-        let most = self.standing().backlog_packets;
-        self.standings.next(0, |standing| standing.backlog_packets >= most)
+        let most = self.standing().buffers;
+        self.standings.next(0, |standing| standing.buffers >= most)
     }
 
     /// One of those that changed since they were last seen by this.

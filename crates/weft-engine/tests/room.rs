@@ -5,9 +5,13 @@ mod mesh;
 mod net;
 
 use mesh::{Knows, Mesh, Wire, wire};
+use net::liar::Liar;
 use net::{World, direction, inner, udp};
 use weft_engine::{PathState, Policy};
-use weft_units::Duration;
+use weft_units::{Duration, FlowId, FlowSeq};
+use weft_wire::frame::Frame;
+use weft_wire::hop::PacketType;
+use weft_wire::inner::InnerHeader;
 
 const FLOWS: u64 = 50_000;
 const SMALL: usize = 8;
@@ -82,4 +86,26 @@ fn arrive_beside(gone: usize) -> usize {
 fn peers_out_of_reach_do_not_take_the_room_of_others() {
     let (alone, beside) = (arrive_beside(0), arrive_beside(8));
     assert!(alone > 400 && beside >= alone, "{beside} of {alone}");
+}
+
+/// A peer that leaves holes and asks for a long wait holds no more buffers than leave room for what others send.
+#[test]
+fn units_that_wait_for_order_leave_room_for_what_comes_in() {
+    let mut liar = Liar::new(3);
+    liar.frames(0, &[Frame::Hold { hold_us: 5_000_000 }]);
+    let packet = udp(inner(0), inner(1), 4_000, 1, SMALL)[10..].to_vec();
+    for number in 0..80_000u32 {
+        let (flow, seq) = (FlowId((number % 2_048) as u16), FlowSeq::new(2 * (number / 2_048)));
+        let mut bytes = vec![0; 6];
+        InnerHeader::packet(false, flow, seq).emit(&mut bytes).unwrap();
+        bytes.extend(&packet);
+        let datagram = liar.seal(0, PacketType::Data, &bytes);
+        liar.world.inject(1, 0, Liar::source(), &datagram);
+        if number % 64 == 0 {
+            liar.world.run_for(Duration::from_micros(100));
+        }
+    }
+    let hub = liar.world.nodes[1].snapshot(liar.world.now);
+    assert!(hub.peers[0].held_units > 10_000, "{} units wait", hub.peers[0].held_units);
+    assert!(hub.buffers_in_use < 58_000, "{} buffers are in use", hub.buffers_in_use);
 }

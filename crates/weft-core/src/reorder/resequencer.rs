@@ -186,6 +186,16 @@ impl<T> Resequencer<T> {
         }
     }
 
+    /// Gives up the oldest holes until `count` units that waited are released, or none waits.
+    pub fn give_up(&mut self, count: usize, out: &mut impl FnMut(FlowId, FlowSeq, T)) {
+        let enough = self.held.saturating_sub(count);
+        while self.held > enough
+            && let Some(&(_, place)) = self.waiting.first()
+        {
+            self.give_up_hole(place, out);
+        }
+    }
+
     /// When [`Resequencer::expire`] has something to do.
     pub fn next_deadline(&self) -> Option<Instant> {
         self.waiting.first().map(|(since, _)| *since + self.hold)

@@ -27,6 +27,8 @@ use weft_wire::inner::{self, GRANULE, HeaderForm, InnerHeader, MAX_GRANULES, PAR
 use weft_wire::ip::{Ecn, IpView};
 use weft_wire::super_packet::MAX_HEADER_LEN;
 
+/// Units that are released at once where buffers are short.
+const GIVE_UP_UNITS: usize = 64;
 /// Maximum addresses of an initiation that are remembered: one for each of a peer's links.
 const MAX_HANDSHAKE_ADDRESSES: usize = 16;
 
@@ -466,6 +468,14 @@ impl Peer {
             let now = cx.now;
             let mut egress = Egress::of(self.id, (&mut self.heads, &mut self.totals, &mut self.offer), cx);
             resequencer.expire(now, &mut |flow, seq, item| egress.deliver(flow, seq, item));
+        }
+    }
+
+    /// Delivers a batch of what waits for order, without what is missing: others are short of room.
+    pub(super) fn give_up_holes(&mut self, cx: &mut Context<'_>) {
+        if let Arrivals::Resequence(resequencer) = &mut self.arrivals {
+            let mut egress = Egress::of(self.id, (&mut self.heads, &mut self.totals, &mut self.offer), cx);
+            resequencer.give_up(GIVE_UP_UNITS, &mut |flow, seq, item| egress.deliver(flow, seq, item));
         }
     }
 

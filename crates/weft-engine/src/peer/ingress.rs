@@ -91,8 +91,16 @@ impl Peer {
         self.way_in.backlog_packets()
     }
 
-    /// Drops a batch of what waits: others are short of room.
+    /// Buffers that wait for a path or for order.
+    pub(crate) fn buffers(&self) -> usize {
+        self.backlog_packets() + self.held_units()
+    }
+
+    /// Gives up a batch of what waits for a path or for order, whichever is more: others are short of room.
     pub(crate) fn give_way(&mut self, cx: &mut Context<'_>) {
+        if self.held_units() > self.backlog_packets() {
+            return self.give_up_holes(cx);
+        }
         let (now, drops) = (cx.now, &mut self.totals.queue_drops);
         self.way_in.shed(now, &mut dropping(cx, drops));
     }
