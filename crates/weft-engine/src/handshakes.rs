@@ -39,7 +39,7 @@ impl Engine {
         if let Ok(Outcome::Introduced { certificate }) = outcome {
             // It has proved its address, where that was asked for.
             let answer = |node: &mut Engine| node.sessions.handle(now, datagram, source, false, &mut out);
-            outcome = self.introduce(now, *certificate, answer);
+            outcome = self.introduce(now, *certificate, received.source, answer);
         }
         let reply = match outcome {
             Ok(Outcome::Reply { len, peer, repeated }) => {

@@ -49,7 +49,7 @@ pub use snapshot::{
     FlowSnapshot, MemberSnapshot, PathSnapshot, PayloadRate, PeerSnapshot, ReachSnapshot, SensedSnapshot, Snapshot,
     VpnSnapshot,
 };
-pub use trust::{CertifiedPeer, Rejection, RevokeError, TrustConfig};
+pub use trust::{CertifiedPeer, Clash, Outside, Rejection, RevokeError, TrustConfig};
 pub use vpn::{ConfigError, Refusal, VpnError, VpnTotals};
 pub use weft_core::ingress::VpnStatus;
 pub use weft_core::route::calls;

@@ -5,7 +5,9 @@ mod mesh;
 mod net;
 
 use mesh::{Knows, Mesh, Wire, config, inner, key, wire};
-use weft_engine::{Engine, Event, LinkEvent, PeerConfig, Policy, Prefix, Rejection, RevokeError, TrustConfig};
+use weft_engine::{
+    Clash, Engine, Event, LinkEvent, Outside, PeerConfig, Policy, Prefix, Rejection, RevokeError, TrustConfig,
+};
 use weft_session::{Certificate, CertificateError, Claims, Identity, RootKey};
 use weft_units::{Duration, Instant, LinkId};
 
@@ -434,4 +436,28 @@ fn a_home_that_restarts_has_its_place_again_at_once() {
     mesh.run_for(ms(2_000));
     assert_eq!(mesh.nodes[HUB].certified_peers().count(), 1);
     exchange(&mut mesh, HUB, 1);
+}
+
+#[test]
+fn who_claims_a_network_of_the_machine_is_refused_and_goes_where_it_comes_later() {
+    let prefix = |address: [u8; 4], length| Prefix { address: address.into(), length };
+    let site = prefix([192, 168, 1, 0], 24);
+    let with_site = Claims { prefixes: vec![(inner(1).into(), 32), (site.address, site.length)], ..claims(1) };
+    let mut mesh = star(&[Some(certified(&with_site)), Some(certified(&claims(2)))]);
+    let outside = |mesh: &mut Mesh, networks| {
+        let now = mesh.now;
+        mesh.nodes[HUB].set_outside(now, Outside { networks, endpoints: Vec::new() });
+    };
+    let lan = prefix([192, 168, 1, 128], 25);
+    outside(&mut mesh, vec![lan]);
+    mesh.run_for(ms(5_000));
+    assert_eq!(sessions(&mesh, HUB), ["n2"]);
+    assert_eq!(refusals(&mesh, HUB), [Rejection::Outside { prefix: site, clash: Clash::Network(lan) }]);
+    outside(&mut mesh, vec![prefix([192, 168, 0, 1], 16), Prefix { address: inner(2).into(), length: 32 }]);
+    assert!(sessions(&mesh, HUB).is_empty());
+    mesh.run_for(ms(10_000));
+    assert_eq!(sessions(&mesh, HUB), ["n1"], "a site inside a local network takes nothing else of it");
+    outside(&mut mesh, Vec::new());
+    mesh.run_for(ms(10_000));
+    assert!(has_session(&mesh, HUB, 1) && has_session(&mesh, HUB, 2));
 }

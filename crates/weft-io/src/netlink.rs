@@ -9,7 +9,7 @@ mod snapshot;
 mod watch;
 
 pub(crate) use channel::messages;
-pub use configure::{Configure, Prohibition, Route, Rule, Selector};
+pub use configure::{Configure, MAIN_TABLE, Prohibition, Route, Rule, Selector};
 pub use meter::{Load, Meter};
 pub use snapshot::{Address, Event, Family, Link, OperState, Scope};
 pub use watch::LinkWatch;

@@ -7,7 +7,7 @@ use std::os::fd::AsRawFd;
 use std::time::Instant;
 
 use namespace::{PATIENCE, in_namespace, ip};
-use weft_io::netlink::{Address, Configure, Event, Family, Link, LinkWatch, Route, Rule, Scope, Selector};
+use weft_io::netlink::{Address, Configure, Event, Family, Link, LinkWatch, MAIN_TABLE, Route, Rule, Scope, Selector};
 use weft_io::tun::{Tun, TunConfig};
 use weft_io::wait::Poller;
 
@@ -167,8 +167,10 @@ fn routes_are_set_and_removed() {
                 priority: Some(50),
                 reordering: None,
             };
-            configure.set_route(&route).unwrap();
-            configure.set_route(&Route { reordering: Some(127), ..route }).unwrap();
+            configure.add_route(&route).unwrap();
+            let there = configure.add_route(&Route { reordering: Some(1), ..route }).unwrap_err();
+            assert_eq!(there.kind(), std::io::ErrorKind::AlreadyExists);
+            configure.replace_route(&Route { reordering: Some(127), ..route }).unwrap();
             let listed = ip(&format!("{family} route show dev w0 metric 50"));
             assert_eq!(listed.lines().count(), 1, "{listed}");
             assert!(listed.contains(shown) && listed.contains("reordering 127"), "{listed}");
@@ -217,7 +219,7 @@ fn a_device_may_have_a_table_of_its_own() {
                 priority: None,
                 reordering: None,
             };
-            configure.set_route(&route).unwrap();
+            configure.add_route(&route).unwrap();
             let shown = ip(&format!("{family} route show table 1007"));
             assert!(shown.contains(&format!("{destination}/{prefix_len} dev w0")), "{shown}");
             configure.remove_route(&route).unwrap();
@@ -225,6 +227,34 @@ fn a_device_may_have_a_table_of_its_own() {
                 configure.remove_rule(rule).unwrap();
                 assert_eq!(configure.remove_rule(rule).unwrap_err().kind(), std::io::ErrorKind::NotFound);
             }
+        }
+    });
+}
+
+#[test]
+fn rules_of_one_priority_keep_their_order_and_may_be_there_twice() {
+    in_namespace(|_| {
+        let mut configure = Configure::open().unwrap();
+        for ipv6 in [false, true] {
+            let family = if ipv6 { "-6" } else { "-4" };
+            ip(&format!("{family} rule add priority 32765 table 7"));
+            let before = ip(&format!("{family} rule show"));
+            let rules = [(24, MAIN_TABLE), (24, 1007), (1, MAIN_TABLE)].map(|(length, table)| Rule {
+                selector: Selector::AtLeast(length),
+                ipv6,
+                table,
+            });
+            rules.iter().chain(&rules).for_each(|rule| configure.append_rule(rule).unwrap());
+            let listed = ip(&format!("{family} rule show"));
+            let shown: Vec<&str> =
+                listed.lines().filter_map(|line| line.split_once("lookup ")).map(|at| at.1).collect();
+            let ours =
+                ["main suppress_prefixlength 23", "1007 suppress_prefixlength 23", "main suppress_prefixlength 0"];
+            let last = if ipv6 { &["main"][..] } else { &["main", "default"] };
+            let expected = [&["local", "7"][..], &ours, &ours, last].concat();
+            assert!(shown.iter().zip(&expected).all(|(shown, expected)| shown.starts_with(expected)), "{listed}");
+            rules.iter().chain(&rules).for_each(|rule| configure.remove_rule(rule).unwrap());
+            assert_eq!(ip(&format!("{family} rule show")), before);
         }
     });
 }

@@ -50,6 +50,9 @@ pub struct Status {
     /// The network's overlay; absent: this node takes no part in it.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub overlay: Option<Overlay>,
+    /// Prefixes that are not used, because they would take something away from this machine.
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    pub refused_prefixes: Vec<RefusedPrefix>,
     /// Datagrams dropped before authentication.
     pub rejected_datagrams: u64,
     /// Packets for which no peer has a prefix.
@@ -62,6 +65,17 @@ pub struct Status {
     pub no_buffer_drops: u64,
     /// Datagrams the kernel did not take because a socket's buffer was full.
     pub socket_full_drops: u64,
+}
+
+/// A prefix that is not used.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize, Debug)]
+pub struct RefusedPrefix {
+    /// The name of the peer or certificate.
+    pub name: String,
+    /// The prefix.
+    pub prefix: String,
+    /// What it would take away.
+    pub why: String,
 }
 
 /// What a relay says of a node beside it.

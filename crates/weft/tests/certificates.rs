@@ -79,9 +79,9 @@ fn homes_join_by_certificate_and_the_revoked_one_is_gone_within_two_seconds() {
     let text = format!(
         r#"{STAR}
         echo "== joined"; run h status
-        echo "== routes"; ip -n h route
+        echo "== routes"; ip -n h route show table 51900
         echo "== revoked"; run h revoke a.revoked && goes a
-        echo "== afterwards"; run h status; ip -n h route; pings b && echo "b stays"; pings a && echo "a is still there"
+        echo "== afterwards"; run h status; ip -n h route show table 51900; pings b && echo "b stays"; pings a && echo "a is still there"
         kill $h; wait $h; up h; comes b
         echo "== restarted"; sleep 2; pings b && echo "b stays"; pings a && echo "a is back"
         kill $h $a $b; wait"#

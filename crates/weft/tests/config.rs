@@ -389,6 +389,22 @@ fn unknown_members_and_missing_keys_are_told() {
 }
 
 #[test]
+fn the_table_of_routes_is_nobody_elses() {
+    let with_table =
+        |table: &str| with_vpn("members = {}\ntable = 1007").replace("[tun]\n", &format!("[tun]\ntable = {table}\n"));
+    assert_eq!(check(&with_table("51901")), (0, String::new()));
+    for table in ["253", "255"] {
+        refused(
+            &with_table(table),
+            &["weft.toml:5:9: error: tables 253 to 255 are the kernel's own", "for example table = 1007"],
+        );
+    }
+    refused(&with_table("0"), &["weft.toml:5:9: error: `table`"]);
+    refused(&with_table("\"main\""), &["weft.toml:5:9: error: `table` must be"]);
+    refused(&with_table("1007"), &["table 1007 holds the routes of [tun], which everybody's packets use"]);
+}
+
+#[test]
 fn vpns_must_differ_in_number_name_and_device() {
     let second = |head: &str| with_vpn(&format!("members = {{}}\n[[vpn]]\n{head}\nmembers = {{}}"));
     refused(

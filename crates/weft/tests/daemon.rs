@@ -186,7 +186,7 @@ fn vpns_with_the_same_addresses_have_devices_and_tables_of_their_own() {
             ip netns exec home ping -c 2 -i 0.2 -W 2 10.9.0.2 >/dev/null; echo "default: $?"
             ip netns exec home ping -I red0 -c 3 -i 0.2 -W 2 10.1.0.129 >/dev/null; echo "red: $?"
             ip netns exec home ping -I blue0 -c 5 -i 0.2 -W 2 10.1.0.130 >/dev/null; echo "blue: $?"
-            ip -n home route show 10.1.0.128/25; ip -n home route show table 1002 | sed 's/^/table: /'
+            ip -n home route show 10.1.0.128/25; ip -n home route show 10.1.0.128/25 table 51900; ip -n home route show table 1002 | sed 's/^/table: /'
             run hub vpns --json >vpns.json; run home vpns >vpns.txt
             run home vpns set red weight=3; echo "weight: $?"
             run home vpns set rde weight=3; echo "no such vpn: $?"

@@ -71,12 +71,12 @@ fn two_nodes_that_know_a_third_talk_to_each_other_without_it() {
         echo "== met"; comes a 10.9.0.3
         for _ in $(seq 100); do [ "$(run a status | grep -c "member, leaf")" = 2 ] && break; sleep 0.1; done
         echo "== status"; run a status
-        echo "== paths"; run a paths; echo "== routes"; ip -n a route
+        echo "== paths"; run a paths; echo "== routes"; ip -n a route show table 51900
         kill -STOP $b
         echo "== alone"; ip netns exec a ping -c 40 -i 0.05 -W 1 10.9.0.3 | grep received
         kill -CONT $b; kill $c; wait $c
-        for _ in $(seq 150); do ip -n a route | grep -q "10.9.0.3 " || break; sleep 0.1; done
-        echo "== left"; run a status; ip -n a route
+        for _ in $(seq 150); do ip -n a route show table 51900 | grep -q "10.9.0.3 " || break; sleep 0.1; done
+        echo "== left"; run a status; ip -n a route show table 51900
         kill $a $b; wait"#
     );
     let out = script(&dir, &text);

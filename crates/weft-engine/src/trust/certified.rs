@@ -1,12 +1,14 @@
 //! Peers that come by certificate: who may join, and when they go.
 
-use super::{CertifiedPeer, Rejection, Revocations, Trust, TrustConfig};
+use super::{CertifiedPeer, Clash, Outside, Rejection, Revocations, Trust, TrustConfig};
 use crate::config::{PeerConfig, Prefix};
 use crate::event::Event;
 use crate::node::Engine;
 use crate::overlay::Unmet;
 use crate::peer::Peer;
+use crate::relay::is_route;
 use alloc::vec::Vec;
+use core::net::{IpAddr, SocketAddr};
 use weft_session::{Certificate, CertificateError, Claims, HandshakeError, Outcome, PublicKey};
 use weft_units::{Duration, Instant, PeerId};
 
@@ -124,6 +126,30 @@ impl Engine {
         }
     }
 
+    /// Says what lies outside the network. A peer that came by certificate and claims some of this machine's networks goes.
+    pub fn set_outside(&mut self, now: Instant, outside: Outside) {
+        if self.trust.outside == outside {
+            return;
+        }
+        self.trust.outside = outside;
+        let outside = &self.trust.outside;
+        let covers = |prefix| matches!(outside.clash(prefix), Some(Clash::Network(_)));
+        let clashing = self.trust.certified.iter().filter(|(_, of)| prefixes(of.certificate.claims()).any(covers));
+        let leaving: Vec<PeerId> = clashing.map(|(peer, _)| *peer).collect();
+        leaving.into_iter().for_each(|peer| self.dismiss(now, peer, "its prefix covers a network of this machine"));
+    }
+
+    /// What claims take away from this machine; `source` is where they came from. Addresses that paths moved to and that are not proved
+    /// do not count, for anybody can name them.
+    fn taken_from_outside(&self, claims: &Claims, source: Option<IpAddr>) -> Option<Rejection> {
+        let paths = self.peers.iter().flat_map(|peer| &peer.paths);
+        let proved = paths.filter(|path| path.proof.is_proven() && !is_route(&path.remote));
+        let endpoints: Vec<IpAddr> = source.into_iter().chain(proved.map(|path| path.remote.ip())).collect();
+        let of_paths = Outside { networks: Vec::new(), endpoints };
+        let clash = |prefix| self.trust.outside.clash(prefix).or_else(|| of_paths.clash(prefix));
+        prefixes(claims).find_map(|prefix| Some(Rejection::Outside { prefix, clash: clash(prefix)? }))
+    }
+
     /// Tells the wall clock, in seconds since 1970: at the start, and when it was set.
     pub fn set_unix_time(&mut self, now: Instant, unix_s: u64) {
         self.trust.clock = (now, unix_s);
@@ -138,7 +164,13 @@ impl Engine {
     }
 
     /// Whether whoever shows this certificate may be a peer; `known` already is one by an earlier certificate.
-    fn may_join(&self, now: Instant, certificate: &Certificate, known: Option<PeerId>) -> Result<(), Rejection> {
+    fn may_join(
+        &self,
+        now: Instant,
+        certificate: &Certificate,
+        known: Option<PeerId>,
+        source: Option<IpAddr>,
+    ) -> Result<(), Rejection> {
         let other_root = Rejection::Certificate(CertificateError::OtherRoot);
         let config = self.trust.config.as_ref().ok_or(other_root)?;
         self.trust.check(now, config, certificate).map_err(Rejection::Certificate)?;
@@ -150,6 +182,9 @@ impl Engine {
             if config.own.iter().any(|own| prefix.contains(*own)) {
                 return Err(Rejection::Overlap { prefix, with: None });
             }
+        }
+        if let Some(why) = self.taken_from_outside(claims, source) {
+            return Err(why);
         }
         self.others(known).try_for_each(|other| self.is_apart(claims, other))
     }
@@ -174,14 +209,16 @@ impl Engine {
         }
     }
 
-    /// Answers the initiation of a stranger that showed a certificate, if it may be a peer. `answer` hands the initiation in again.
+    /// Answers the initiation of a stranger that came from `source` and showed a certificate, if it may be a peer. `answer` hands the
+    /// initiation in again.
     pub(crate) fn introduce(
         &mut self,
         now: Instant,
         certificate: Certificate,
+        source: SocketAddr,
         answer: impl FnOnce(&mut Engine) -> Result<Outcome, HandshakeError>,
     ) -> Result<Outcome, HandshakeError> {
-        if let Err(why) = self.may_join(now, &certificate, None) {
+        if let Err(why) = self.may_join(now, &certificate, None, Some(source.ip()).filter(|_| !is_route(&source))) {
             self.report_refusal(now, &certificate, why);
             return Err(HandshakeError::Stranger);
         }
@@ -213,7 +250,7 @@ impl Engine {
         if shown.claims().public_key != known.certificate.claims().public_key {
             return self.report_refusal(now, &shown, Rejection::Certificate(CertificateError::OtherKey));
         }
-        if let Err(why) = self.may_join(now, &shown, Some(peer)) {
+        if let Err(why) = self.may_join(now, &shown, Some(peer), None) {
             return self.report_refusal(now, &shown, why);
         }
         self.accept(now, peer, shown);
@@ -229,7 +266,7 @@ impl Engine {
         if Some(shown.claims().public_key) != key {
             return Err(Unmet::Refused(Rejection::Certificate(CertificateError::OtherKey)));
         }
-        if let Err(why) = self.may_join(now, &shown, Some(peer)) {
+        if let Err(why) = self.may_join(now, &shown, Some(peer), None) {
             self.report_refusal(now, &shown, why.clone());
             return Err(Unmet::Refused(why));
         }

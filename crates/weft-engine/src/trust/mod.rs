@@ -3,8 +3,10 @@
 //! A configured peer needs no certificate, and where both speak of the same the configuration wins. A revocation holds for both.
 
 mod certified;
+mod outside;
 mod revocations;
 
+pub use outside::{Clash, Outside};
 pub(crate) use revocations::Revocations;
 pub use revocations::RevokeError;
 
@@ -47,6 +49,13 @@ pub enum Rejection {
         /// Whose it is; none: this node's own address lies in it.
         with: Option<String>,
     },
+    /// This prefix of it takes something away from the machine.
+    Outside {
+        /// The prefix.
+        prefix: Prefix,
+        /// What it takes.
+        clash: Clash,
+    },
     /// There are as many such peers as there may be.
     TooMany,
 }
@@ -59,6 +68,9 @@ impl fmt::Display for Rejection {
             Rejection::Overlap { prefix, with } => {
                 let with = with.as_deref().unwrap_or("this node");
                 write!(f, "its prefix {}/{} overlaps with one of {with}", prefix.address, prefix.length)
+            }
+            Rejection::Outside { prefix, clash } => {
+                write!(f, "its prefix {}/{} is not taken: {clash}", prefix.address, prefix.length)
             }
             Rejection::TooMany => f.write_str("too many peers have come by certificate"),
         }
@@ -81,6 +93,7 @@ pub(crate) struct Trust {
     /// A moment, and the wall clock then in seconds since 1970.
     clock: (Instant, u64),
     certified: BTreeMap<PeerId, Certified>,
+    outside: Outside,
     pub(crate) revocations: Revocations,
     refusals: Refusals,
     /// The highest handshake stamps accepted from those who are no peers now: their old initiations are of no use.

@@ -16,14 +16,17 @@ use super::channel::Channel;
 
 /// Before the main table's rule, 32766, and after what people usually add.
 const RULE_PRIORITY: u32 = 32_000;
+/// The last priority before the main table's rule. The kernel keeps rules of one priority in the order in which they were added, so ours
+/// come after those that people added there before.
+const LAST_PRIORITY: u32 = 32_765;
 /// Before what people usually add: a mark is set by who knows better.
 const MARK_PRIORITY: u32 = 90;
 /// Next after the local table's rule, 0, and before all that others add: nothing leads around a prohibition.
 const PROHIBIT_PRIORITY: u32 = 1;
 /// Rules of one device that are looked for, at most.
 const MOST_PROHIBITIONS: usize = 256;
-/// Who made rules and routes for marks; a number of our own (`rtm_protocol`).
-const MARK_PROTOCOL: RouteProtocol = RouteProtocol::Other(119);
+/// Who made rules, and routes for marks; a number of our own (`rtm_protocol`).
+const OWN_PROTOCOL: RouteProtocol = RouteProtocol::Other(119);
 /// The index of `lo` in every network namespace.
 const LOOPBACK: u32 = 1;
 
@@ -55,6 +58,9 @@ pub enum Selector<'a> {
     Bound(&'a str),
     /// What has this mark.
     Mark(u32),
+    /// Every packet, where the table has a route with a prefix of at least this length. Several such rules are asked in the order in which
+    /// they were added, after all other rules but the main table's.
+    AtLeast(u8),
 }
 
 /// A rule: what is selected is routed by a table before the main one.
@@ -79,6 +85,9 @@ pub struct Prohibition<'a> {
     /// How many leading bits of `destination` count.
     pub prefix_len: u8,
 }
+
+/// The number of the main table.
+pub const MAIN_TABLE: u32 = RouteHeader::RT_TABLE_MAIN as u32;
 
 /// A netlink socket for changes. All need `CAP_NET_ADMIN`.
 pub struct Configure {
@@ -139,8 +148,13 @@ impl Configure {
         self.channel.request(RouteNetlinkMessage::DelAddress(message), 0)
     }
 
+    /// Adds a route; `AlreadyExists` if its table has one with the same prefix and priority.
+    pub fn add_route(&mut self, route: &Route) -> io::Result<()> {
+        self.channel.request(RouteNetlinkMessage::NewRoute(route_message(route)), NLM_F_CREATE | NLM_F_EXCL)
+    }
+
     /// Adds a route, in place of one with the same prefix and priority.
-    pub fn set_route(&mut self, route: &Route) -> io::Result<()> {
+    pub fn replace_route(&mut self, route: &Route) -> io::Result<()> {
         self.channel.request(RouteNetlinkMessage::NewRoute(route_message(route)), NLM_F_CREATE | NLM_F_REPLACE)
     }
 
@@ -150,11 +164,11 @@ impl Configure {
         self.channel.request(RouteNetlinkMessage::DelRoute(route_message(&route)), 0)
     }
 
-    /// Adds a rule, or does nothing if it is there.
-    pub fn add_rule(&mut self, rule: &Rule<'_>) -> io::Result<()> {
+    /// Adds a rule, or does nothing if it is there; returns whether it was missing.
+    pub fn add_rule(&mut self, rule: &Rule<'_>) -> io::Result<bool> {
         match self.channel.request(RouteNetlinkMessage::NewRule(rule_message(rule)), NLM_F_CREATE | NLM_F_EXCL) {
-            Err(why) if why.kind() == io::ErrorKind::AlreadyExists => Ok(()),
-            result => result,
+            Err(why) if why.kind() == io::ErrorKind::AlreadyExists => Ok(false),
+            result => result.map(|()| true),
         }
     }
 
@@ -185,6 +199,11 @@ impl Configure {
         Ok(())
     }
 
+    /// Adds a rule, even if there is one like it.
+    pub fn append_rule(&mut self, rule: &Rule<'_>) -> io::Result<()> {
+        self.channel.request(RouteNetlinkMessage::NewRule(rule_message(rule)), NLM_F_CREATE)
+    }
+
     /// Adds a route to a table by which everything is delivered here, as if it had this machine's address.
     pub fn add_local_route(&mut self, table: u32, ipv6: bool) -> io::Result<()> {
         let message = local_route_message(table, ipv6);
@@ -208,7 +227,7 @@ fn prohibition_message(incoming: &str, is_ipv6: bool) -> RuleMessage {
     message.header.action = RuleAction::Prohibit;
     message.attributes.push(RuleAttribute::Iifname(incoming.to_owned()));
     message.attributes.push(RuleAttribute::Priority(PROHIBIT_PRIORITY));
-    message.attributes.push(RuleAttribute::Protocol(MARK_PROTOCOL));
+    message.attributes.push(RuleAttribute::Protocol(OWN_PROTOCOL));
     message
 }
 
@@ -260,7 +279,7 @@ fn local_route_message(table: u32, ipv6: bool) -> RouteMessage {
     message.header.address_family = if ipv6 { AddressFamily::Inet6 } else { AddressFamily::Inet };
     message.header.table = RouteHeader::RT_TABLE_UNSPEC;
     message.attributes.push(RouteAttribute::Table(table));
-    message.header.protocol = MARK_PROTOCOL;
+    message.header.protocol = OWN_PROTOCOL;
     message.header.scope = if ipv6 { RouteScope::Universe } else { RouteScope::Host };
     message.header.kind = RouteType::Local;
     message.attributes.push(RouteAttribute::Oif(LOOPBACK));
@@ -279,9 +298,12 @@ fn rule_message(rule: &Rule<'_>) -> RuleMessage {
         Selector::Incoming(device) => RuleAttribute::Iifname(device.to_owned()),
         Selector::Bound(device) => RuleAttribute::Oifname(device.to_owned()),
         Selector::Mark(mark) => RuleAttribute::FwMark(mark),
+        // The longest length that does not count.
+        Selector::AtLeast(length) => RuleAttribute::SuppressPrefixLen(u32::from(length).saturating_sub(1)),
     });
     let (priority, protocol) = match rule.selector {
-        Selector::Mark(_) => (MARK_PRIORITY, MARK_PROTOCOL),
+        Selector::Mark(_) => (MARK_PRIORITY, OWN_PROTOCOL),
+        Selector::AtLeast(_) => (LAST_PRIORITY, OWN_PROTOCOL),
         _ => (RULE_PRIORITY, RouteProtocol::Static),
     };
     message.attributes.push(RuleAttribute::Table(rule.table));

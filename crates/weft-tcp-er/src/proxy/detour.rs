@@ -16,7 +16,7 @@ pub fn lead(names: &Names) -> io::Result<()> {
     let mut configure = Configure::open()?;
     let mut family = |ipv6| {
         configure.add_local_route(names.divert, ipv6)?;
-        configure.add_rule(&rule(names, ipv6))
+        configure.add_rule(&rule(names, ipv6)).map(drop)
     };
     family(false)?;
     let _ = family(true);

@@ -4,7 +4,7 @@ use crate::cli::Reading;
 use crate::control::{Request, Response, ask};
 use crate::escape;
 use crate::outcome::{Failure, Outcome};
-use crate::status::{Overlay, OverlayContact, Peer, Proxy, Relay, Status, TcpEr, VpnMember};
+use crate::status::{Overlay, OverlayContact, Peer, Proxy, RefusedPrefix, Relay, Status, TcpEr, VpnMember};
 use crate::table::{Table, bytes, dash, millis, percent, rate, span};
 use std::io::{IsTerminal, Write as _};
 use std::time::Duration;
@@ -66,6 +66,7 @@ pub fn status(status: &Status) -> String {
     }
     text += &table.to_string();
     text += &not_tried(status);
+    text += &refused(status);
     if let Some(TcpEr { congestion, because, grants }) = &status.tcp_er {
         let because = because.as_ref().map_or_else(String::new, |why| format!(" ({why})"));
         text += &format!("\nexplicit rates: {congestion}{because}; {grants} destinations granted\n");
@@ -88,6 +89,12 @@ pub fn status(status: &Status) -> String {
 fn not_tried(status: &Status) -> String {
     let peers = status.peers.iter().filter_map(|peer| Some((&peer.name, peer.not_tried.as_ref()?)));
     peers.map(|(name, not_tried)| format!("\npeer {name}: {}\n", not_tried.text)).collect()
+}
+
+/// A line for each prefix that is not used.
+fn refused(status: &Status) -> String {
+    let line = |RefusedPrefix { name, prefix, why }: &RefusedPrefix| format!("\nrefused: {prefix} of {name}: {why}\n");
+    status.refused_prefixes.iter().map(line).collect()
 }
 
 fn by_certificate(peer: &Peer) -> &'static str {

@@ -147,6 +147,11 @@ fn routes(config: &Config, report: &Report) {
         let prefixes = config.peers.iter().flat_map(|peer| &peer.prefixes);
         owners.extend(prefixes.map(|at| (key(None, at.value), "[tun]")));
     }
+    for vpn in config.vpns.iter().filter(|vpn| vpn.table == Some(config.tun.table)) {
+        let message = format!("table {} holds the routes of [tun], which everybody's packets use", config.tun.table);
+        let help = "another number, or no `table`: then the VPN's routes are there, too";
+        report.error(vpn.name.span.clone(), message, Some(help.to_owned()));
+    }
     for vpn in config.vpns.iter().filter(|vpn| vpn.routes) {
         for at in vpn.members.iter().flat_map(|member| &member.prefixes) {
             let name = vpn.name.value.as_str();

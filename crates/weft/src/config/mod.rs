@@ -45,6 +45,8 @@ names!(Cipher { Aes256Gcm = "aes-256-gcm", ChaCha20Poly1305 = "chacha20-poly1305
 
 /// Where the control socket is unless the configuration says otherwise.
 pub const DEFAULT_SOCKET: &str = "/run/weft/control.sock";
+/// The routing table of the tunnel's routes, unless the configuration names another.
+pub const DEFAULT_TABLE: u32 = 51_900;
 
 /// The inner MTU.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -83,6 +85,8 @@ pub struct Tun {
     pub mtu: Mtu,
     /// Whether routes for the peers' prefixes are installed.
     pub routes: bool,
+    /// The routing table they are in.
+    pub table: u32,
 }
 
 /// `[links]`: which interfaces may carry datagrams. `*` matches any run of characters.

@@ -106,9 +106,10 @@ fn tun(mut section: Section<'_, '_>, report: &Report) -> Option<Tun> {
     }
     let mtu = mtu(&mut section, report);
     let routes = section.flag("routes").unwrap_or(true);
+    let table = table(&mut section).unwrap_or(super::DEFAULT_TABLE);
     section.finish();
     let addresses = addresses?.into_iter().map(|at| at.value).collect();
-    Some(Tun { name: name.unwrap_or_else(|| "weft0".to_owned()), addresses, mtu, routes })
+    Some(Tun { name: name.unwrap_or_else(|| "weft0".to_owned()), addresses, mtu, routes, table })
 }
 
 fn mtu(section: &mut Section<'_, '_>, report: &Report) -> Mtu {
@@ -173,6 +174,16 @@ fn peer(
     let endpoints = endpoints.into_iter().map(|at| at.value).collect();
     let (name, public_key) = (name?, public_key?);
     Some(Peer { name, public_key, preshared_key_file, preshared_key: None, endpoints, via, prefixes, policy })
+}
+
+/// The number of a routing table that weft fills; the kernel fills 253 to 255.
+pub(super) fn table(section: &mut Section<'_, '_>) -> Option<u32> {
+    let At { value, span } = section.integer("table", 1..1 << 32)?;
+    if (253..256).contains(&value) {
+        section.complain(span, "tables 253 to 255 are the kernel's own", "for example table = 1007");
+        return None;
+    }
+    Some(value as u32)
 }
 
 pub(super) fn public_key(text: &str) -> Result<PublicKey, &'static str> {

@@ -1,6 +1,6 @@
 //! `[[vpn]]`: a network of its own among some of the peers.
 
-use super::parse::{interface_name, peer_name};
+use super::parse::{interface_name, peer_name, table};
 use super::policy::MAX_WEIGHT;
 use super::read::{At, Section, names};
 use super::{Tun, prefix};
@@ -42,8 +42,6 @@ names!(QueueKind {
     Fred = "fred",
 });
 
-/// The kernel's routing tables that people may number: 253 to 255 are its own.
-const MAX_TABLE: i64 = 1 << 32;
 /// Packets a VPN's queue may hold at most.
 const MAX_QUEUE: i64 = 1_000_001;
 
@@ -70,7 +68,7 @@ pub struct Vpn {
     pub members: Vec<Member>,
     /// Whether routes for the members' prefixes are installed.
     pub routes: bool,
-    /// The routing table they are in; absent: the main one.
+    /// The routing table they are in, which only this VPN's packets use; absent: that of [`Tun`].
     pub table: Option<u32>,
 }
 
@@ -109,6 +107,7 @@ impl Vpn {
             addresses: self.addresses.iter().map(|at| at.value).collect(),
             mtu: like.mtu,
             routes: self.routes,
+            table: self.table.unwrap_or(like.table),
         }
     }
 }
@@ -124,7 +123,7 @@ pub fn read(mut section: Section<'_, '_>) -> Option<Vpn> {
     let prefixes = section.list("prefixes", "[\"10.1.0.0/24\"]", prefix::parse).unwrap_or_default();
     let members = section.lists("members", "{ hub = [\"10.1.1.0/24\"] }", prefix::parse);
     let routes = section.flag("routes").unwrap_or(true);
-    let table = section.integer("table", 1..MAX_TABLE);
+    let table = table(&mut section);
     for (key, help) in [
         ("id", "a number above 0, the same at all its members"),
         ("name", "a name for tables and logs"),
@@ -134,13 +133,6 @@ pub fn read(mut section: Section<'_, '_>) -> Option<Vpn> {
             section.missing(key, help);
         }
     }
-    let table = table.filter(|at| {
-        let is_free = !(253..256).contains(&at.value);
-        if !is_free {
-            section.complain(at.span.clone(), "tables 253 to 255 are the kernel's own", "for example table = 1007");
-        }
-        is_free
-    });
     let (id, name) = (id.map(|at| At { value: at.value as u32, span: at.span }), name);
     let device = match (device, &id) {
         (Some(device), _) => Some(device),
@@ -151,7 +143,6 @@ pub fn read(mut section: Section<'_, '_>) -> Option<Vpn> {
     };
     section.finish();
     let members = members.into_iter().map(|(peer, prefixes)| Member { peer, prefixes }).collect();
-    let table = table.map(|at| at.value as u32);
     Some(Vpn {
         id: id?,
         name: name?,

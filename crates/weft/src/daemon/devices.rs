@@ -1,6 +1,9 @@
 //! The TUN devices: one for the default VPN, one for each other.
 
+use super::changes::Changes;
 use super::device::Device;
+use super::lookup::Lookup;
+use super::outside::{Refused, Sieve};
 use crate::config::{Config, Vpn};
 use std::collections::BTreeMap;
 use std::io;
@@ -17,6 +20,9 @@ pub struct Devices {
     others: BTreeMap<VpnId, Device>,
     /// Opened since somebody asked, not watched yet.
     opened: Vec<VpnId>,
+    /// What leads to the table that all share which have none of their own.
+    lookup: Lookup,
+    changes: Changes,
 }
 
 impl Devices {
@@ -24,9 +30,10 @@ impl Devices {
     ///
     /// # Errors
     /// Why one could not be opened, and how to get it.
-    pub fn open(config: &Config, mtu: u16) -> Result<Devices, TunError> {
-        let default = Device::open(&config.tun, mtu, None)?;
-        let mut devices = Devices { default, others: BTreeMap::new(), opened: Vec::new() };
+    pub fn open(config: &Config, mtu: u16, changes: Changes) -> Result<Devices, TunError> {
+        let default = Device::open(&config.tun, mtu, false, &changes)?;
+        let lookup = Lookup::new(config.tun.table, &changes);
+        let mut devices = Devices { default, others: BTreeMap::new(), opened: Vec::new(), lookup, changes };
         let opened = devices.open_missing(config, mtu)?;
         devices.change(config, opened);
         Ok(devices)
@@ -67,7 +74,8 @@ impl Devices {
     /// Why one could not be opened, and how to get it.
     pub fn open_missing(&self, config: &Config, mtu: u16) -> Result<Vec<Opened>, TunError> {
         let missing = config.vpns.iter().filter(|vpn| !self.has(vpn));
-        missing.map(|vpn| Ok((id(vpn), Device::open(&vpn.tun(&config.tun), mtu, vpn.table)?))).collect()
+        let open = |vpn: &Vpn| Device::open(&vpn.tun(&config.tun), mtu, vpn.table.is_some(), &self.changes);
+        missing.map(|vpn| Ok((id(vpn), open(vpn)?))).collect()
     }
 
     fn has(&self, vpn: &Vpn) -> bool {
@@ -84,29 +92,41 @@ impl Devices {
     }
 
     /// Leads the peers' prefixes, with those of `certified` ones and the network's, and in each VPN its members', to their device and nowhere
-    /// else.
+    /// else. Those that `sieve` keeps back are given back.
     ///
     /// # Errors
     /// What the kernel says of the first route it refuses.
-    pub fn set_routes(&mut self, config: &Config, certified: &[Prefix]) -> io::Result<()> {
-        let configured = config.peers.iter().flat_map(|peer| &peer.prefixes).map(|at| at.value);
-        let peers: Vec<Prefix> = match config.tun.routes {
-            true => {
-                let of_network = config.network.iter().flat_map(|network| &network.prefixes).map(|at| at.value);
-                configured.chain(certified.iter().copied()).chain(of_network).collect()
-            }
+    pub fn set_routes(
+        &mut self,
+        config: &Config,
+        certified: &[Prefix],
+        sieve: &Sieve,
+    ) -> (Vec<Refused>, io::Result<()>) {
+        let mut refused = Vec::new();
+        let of_peers =
+            config.peers.iter().flat_map(|peer| peer.prefixes.iter().map(|at| (&*peer.name.value, at.value)));
+        let of_network = config.network.iter().flat_map(|of| &of.prefixes).map(|at| ("[network]", at.value));
+        let mut peers = match config.tun.routes {
+            true => sieve.pass(of_peers.chain(of_network), &mut refused),
             false => Vec::new(),
         };
-        self.default.set_routes(&peers)?;
+        // They went through the sieve when they joined.
+        peers.extend(certified.iter().filter(|_| config.tun.routes));
+        let mut result = set(&mut self.default, &mut self.lookup, &peers);
         for vpn in &config.vpns {
             let Some(device) = self.others.get_mut(&id(vpn)) else { continue };
-            let members: Vec<Prefix> = match vpn.routes {
-                true => vpn.members.iter().flat_map(|member| &member.prefixes).map(|at| at.value).collect(),
-                false => Vec::new(),
+            let of_members = vpn
+                .members
+                .iter()
+                .filter(|_| vpn.routes)
+                .flat_map(|member| member.prefixes.iter().map(|at| (&*member.peer.value, at.value)));
+            let members = match device.has_own_table() {
+                true => of_members.map(|(_, prefix)| prefix).collect(),
+                false => sieve.pass(of_members, &mut refused),
             };
-            device.set_routes(&members)?;
+            result = result.and(set(device, &mut self.lookup, &members));
         }
-        Ok(())
+        (refused, result)
     }
 
     /// Sets the `reordering` metric of all routes (`RTAX_REORDERING`).
@@ -124,6 +144,14 @@ impl Devices {
     pub fn set_mtu(&self, mtu: u16) -> io::Result<()> {
         self.all().try_for_each(|device| device.tun().set_mtu(mtu))
     }
+}
+
+fn set(device: &mut Device, lookup: &mut Lookup, prefixes: &[Prefix]) -> io::Result<()> {
+    if !device.has_own_table() {
+        let routes: Vec<Prefix> = prefixes.iter().flat_map(|prefix| device.as_routes(*prefix)).collect();
+        lookup.cover(&routes)?;
+    }
+    device.set_routes(prefixes)
 }
 
 fn id(vpn: &Vpn) -> VpnId {

@@ -88,6 +88,15 @@ impl Links {
         addresses.iter().map(|a| Prefix { address: a.address, length: a.prefix_len }).collect()
     }
 
+    /// The networks of all interfaces but this node's and those with these names.
+    pub fn foreign_networks(&self, names: &[&str]) -> Vec<Prefix> {
+        let is_foreign = |(index, known): &(&u32, &Known)| {
+            let name = known.link.as_ref().map_or("", |link| &link.name);
+            !self.own.contains(index) && !names.contains(&name)
+        };
+        self.known.iter().filter(is_foreign).flat_map(|(index, _)| self.subnets(LinkId(*index))).collect()
+    }
+
     /// The name of an interface, in use or not.
     pub fn name(&self, id: LinkId) -> &str {
         let known = self.known.get(&id.0).and_then(|known| known.link.as_ref());

@@ -1,6 +1,7 @@
 //! The daemon: threads for control, signals and state around one packet loop.
 
 mod access;
+mod changes;
 mod clock;
 mod control;
 mod datapath;
@@ -11,9 +12,11 @@ mod isolation;
 mod links;
 mod live;
 mod log;
+mod lookup;
 mod metrics;
 mod node;
 mod openvpn;
+mod outside;
 mod overlay;
 mod owner;
 mod ping;
@@ -36,6 +39,7 @@ pub use signals::{block as block_signals, wait as wait_for_signal};
 
 use crate::config;
 use crate::outcome::Failure;
+use changes::Changes;
 use control::{Sender, Server};
 use datapath::Datapath;
 use nix::sys::prctl;
@@ -77,11 +81,12 @@ pub fn run(file: &Path, level: Level) -> Result<(), Failure> {
         Some(at) => Some(metrics::Server::start(&at.value, sender.clone(), log).map_err(Failure::new)?),
         None => None,
     };
+    let changes = Changes::begin(&config.node.control, log);
     let (keeper, stamps) = Keeper::open(&config.node.state, clock::unix_ns(), log).map_err(failed("state"))?;
 
     let clock = Clock::start();
     let public_key = identity.public_key();
-    let parts = Parts { file: file.to_owned(), config, identity, certificate, clock, stamps, keeper, log };
+    let parts = Parts { file: file.to_owned(), config, identity, certificate, clock, stamps, keeper, changes, log };
     let mut node = Node::new(parts)?;
     let (mut datapath, failures) = Datapath::new(&mut node, clock, waker, tasks).map_err(failed("datapath"))?;
     if node.links.active().is_empty() && !failures.is_empty() {

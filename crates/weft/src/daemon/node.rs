@@ -1,6 +1,7 @@
 //! The running node: the engine with everything that is not on a packet's way.
 
 use super::access;
+use super::changes::Changes;
 use super::clock::{self, Clock};
 use super::control::Task;
 use super::device;
@@ -9,6 +10,7 @@ use super::history::{self, Histories};
 use super::links::{Change, Links};
 use super::live;
 use super::log::Log;
+use super::outside::{Shown, Sieve};
 use super::overlay;
 use super::ping::Pings;
 use super::platform::{self, Platform};
@@ -24,13 +26,13 @@ use super::trust;
 use super::view;
 use crate::config::{self, Config};
 use crate::control::{PathChange, Request, Response};
-use crate::status::{self, Status};
+use crate::status::{self, RefusedPrefix, Status};
 use crate::{entropy, outcome::Failure};
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::mpsc::SyncSender;
 use std::time::Duration;
-use weft_engine::{Command, CommandError, Engine, EngineConfig, Event, PeerSnapshot};
+use weft_engine::{Command, CommandError, Engine, EngineConfig, Event, Outside, PeerSnapshot};
 use weft_io::netlink;
 use weft_session::{Certificate, Identity, PublicKey};
 use weft_tcp_er::proxy::Totals;
@@ -85,6 +87,11 @@ pub struct Node {
     is_stopping: bool,
     /// Revocations that are not kept yet.
     has_news: bool,
+    /// What prefixes may not take in, by which the routes were set; none before the interfaces are known.
+    outside: Option<Outside>,
+    /// Prefixes that are not used.
+    refused: Shown,
+    changes: Changes,
 }
 
 /// What the node is made of at the start.
@@ -103,6 +110,8 @@ pub struct Parts {
     pub stamps: Stamps,
     /// Where that is kept.
     pub keeper: Keeper,
+    /// What is changed on this machine.
+    pub changes: Changes,
     /// The log.
     pub log: Log,
 }
@@ -113,14 +122,15 @@ impl Node {
     /// # Errors
     /// Why that is not possible, for people.
     pub fn new(parts: Parts) -> Result<Node, Failure> {
-        let Parts { file, config, identity, certificate, clock, stamps, keeper, log } = parts;
+        let Parts { file, config, identity, certificate, clock, stamps, keeper, changes, log } = parts;
         let Stamps { base: stamp_base, accepted, revocations } = stamps;
         let mut engine = engine(&config, &identity, &accepted, stamp_base, clock.now())?;
         trust::set(&mut engine, clock, &config, certificate, revocations);
         engine.set_overlay(clock.now(), config.engine_overlay());
         engine.set_signalling(clock.now(), config.engine_signal());
         engine.set_relaying(config.node.relay);
-        let devices = Devices::open(&config, engine.inner_mtu()).map_err(|why| Failure::new(why.to_string()))?;
+        let devices =
+            Devices::open(&config, engine.inner_mtu(), changes.clone()).map_err(|why| Failure::new(why.to_string()))?;
         let mut links = Links::new(config.links.clone(), config.node.listen.unwrap_or(0), devices.indices());
         let access = access::Keeper::start(&config, log)?;
         links.add_own(access.iter().map(access::Keeper::device).collect());
@@ -149,8 +159,10 @@ impl Node {
             next_history: clock.now(),
             is_stopping: false,
             has_news: false,
+            outside: None,
+            refused: Shown::default(),
+            changes,
         };
-        node.devices.set_routes(&node.config, &[]).map_err(|why| Failure::new(format!("route: {why}")))?;
         node.hold_tcp_er();
         node.set_proxy();
         Ok(node)
@@ -160,7 +172,7 @@ impl Node {
     fn set_proxy(&mut self) {
         let policy = self.config.proxy_policy();
         if policy.is_some() && self.proxy.is_none() {
-            match Proxy::start(self.devices.default().tun().name(), self.log) {
+            match Proxy::start(self.devices.default().tun().name(), self.changes.clone(), self.log) {
                 Ok(proxy) => self.proxy = Some((proxy, Totals::default())),
                 Err(why) => self.log.error(format_args!("proxy: {why}")),
             }
@@ -211,7 +223,11 @@ impl Node {
     pub fn on_netlink(&mut self, events: &[netlink::Event]) -> Vec<String> {
         let mut changes = Vec::new();
         self.links.apply(events, &mut changes);
-        self.on_link_changes(changes)
+        let failures = self.on_link_changes(changes);
+        if self.outside.as_ref() != Some(Sieve::new(&self.config, &self.links).outside()) {
+            self.set_routes();
+        }
+        failures
     }
 
     fn on_link_changes(&mut self, changes: Vec<Change>) -> Vec<String> {
@@ -426,8 +442,16 @@ impl Node {
 
     /// Leads what lies behind the peers to the devices, as they are now.
     fn set_routes(&mut self) {
+        let sieve = Sieve::new(&self.config, &self.links);
+        self.outside = Some(sieve.outside().clone());
+        // Who claims a network of this machine goes first.
+        self.engine.set_outside(self.clock.now(), sieve.outside().clone());
         let certified = trust::prefixes(&self.engine);
-        if let Err(why) = self.devices.set_routes(&self.config, &certified) {
+        let (refused, result) = self.devices.set_routes(&self.config, &certified, &sieve);
+        for RefusedPrefix { name, prefix, why } in self.refused.set_configured(refused) {
+            self.log.error(format_args!("{prefix} of {name} is not routed to it: {why}"));
+        }
+        if let Err(why) = result {
             self.log.error(format_args!("route: {why}"));
         }
     }
@@ -487,6 +511,7 @@ impl Node {
             }
             Event::Refused { name, public_key, why } => {
                 self.log.error(format_args!("refused {name} ({public_key}): {why}"));
+                self.refused.add_certified(self.clock.now(), &name, &why);
             }
             Event::Unmet { public_key, why } => self.log.error(format_args!("contact {public_key} not met: {why}")),
             Event::ClaimRefused { holder, why } => self.log.error(overlay::refused(&holder, why)),
@@ -589,6 +614,7 @@ impl Node {
             proxy: self.proxy.as_ref().map(|(proxy, _)| proxy.shown()),
             relay: self.config.node.relay.then(|| view::relay(self.engine.relay_totals())),
             overlay: self.engine.overlay_status().as_ref().map(overlay::status),
+            refused_prefixes: self.refused.all(now),
             rejected_datagrams: snapshot.rejected_datagrams,
             unroutable_packets: snapshot.unroutable_packets,
             buffers_in_use: snapshot.buffers_in_use,

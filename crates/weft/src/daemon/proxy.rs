@@ -1,5 +1,6 @@
 //! The proxy beside the daemon: a process that is started again when it ends, so that it can fail without touching the packet loop.
 
+use super::changes::{Change, Changes, fast_open};
 use super::log::Log;
 use crate::status::Proxy as Shown;
 use std::io::{self, BufRead as _, BufReader, Write as _};
@@ -13,8 +14,7 @@ use weft_tcp_er::proxy::{Names, Order, Refused, Status, Told, Totals, detour};
 
 /// The program itself, even when its file was replaced.
 const PROGRAM: &str = "/proc/self/exe";
-/// Where the namespace says who may send data with the first packet; bit 0 for clients, bit 1 for servers.
-const FAST_OPEN: &str = "/proc/sys/net/ipv4/tcp_fastopen";
+/// Both clients and servers may send data with the first packet.
 const FAST_OPEN_BOTH: u32 = 3;
 /// First and longest pause before it is started again; the first again after it has run so long.
 const PAUSE: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(10));
@@ -73,9 +73,9 @@ impl Proxy {
     ///
     /// # Errors
     /// When there is no thread.
-    pub fn start(tun: &str, log: Log) -> io::Result<Proxy> {
+    pub fn start(tun: &str, changes: Changes, log: Log) -> io::Result<Proxy> {
         let shared = Arc::new(Shared::default());
-        let supervisor = Supervisor { names: Names::of(tun), shared: Arc::clone(&shared), log };
+        let supervisor = Supervisor { names: Names::of(tun), shared: Arc::clone(&shared), changes, log };
         let thread = thread::Builder::new().name("weft-proxy".to_owned()).spawn(move || supervisor.run())?;
         Ok(Proxy { shared, supervisor: Some(thread) })
     }
@@ -109,18 +109,19 @@ impl Proxy {
 struct Supervisor {
     names: Names,
     shared: Arc<Shared>,
+    changes: Changes,
     log: Log,
 }
 
 impl Supervisor {
     fn run(&self) {
-        // Of a run that could not clear up.
+        // Of a run that could not clear up, and whose record was lost.
         detour::unlead(&self.names);
         let mut pause = PAUSE.0;
         while self.wait_for(|state| state.policy.is_some(), None) {
             let began = Instant::now();
             let result = self.run_once();
-            detour::unlead(&self.names);
+            self.changes.undo(&[self.detour()]);
             if self.shared.state().stop {
                 return;
             }
@@ -137,6 +138,10 @@ impl Supervisor {
             self.wait_for(|_| false, Some(pause));
             pause = (pause * 2).min(PAUSE.1);
         }
+    }
+
+    fn detour(&self) -> Change {
+        Change::Detour { tun: self.names.tun.clone() }
     }
 
     /// Waits until `is_so`, or so long; false when it shall stop.
@@ -157,8 +162,8 @@ impl Supervisor {
 
     /// From its start to its end, and how it ended.
     fn run_once(&self) -> io::Result<String> {
-        let early = allow_early_data(self.log);
-        detour::lead(&self.names)?;
+        let early = allow_early_data(&self.changes, self.log);
+        self.changes.make(&[self.detour()])?;
         let mut child = Command::new(PROGRAM)
             .arg0("weft")
             .args(["proxy", &self.names.tun])
@@ -217,15 +222,15 @@ fn end(mut child: Child) -> io::Result<String> {
 }
 
 /// Lets data go with the first packet, in this namespace; whether it may now.
-fn allow_early_data(log: Log) -> bool {
-    let allowed = std::fs::read_to_string(FAST_OPEN).ok().and_then(|text| text.trim().parse::<u32>().ok());
-    let Some(allowed) = allowed else { return false };
-    if allowed & FAST_OPEN_BOTH == FAST_OPEN_BOTH {
+fn allow_early_data(changes: &Changes, log: Log) -> bool {
+    let Ok(before) = fast_open() else { return false };
+    let after = before | FAST_OPEN_BOTH;
+    if after == before {
         return true;
     }
-    match std::fs::write(FAST_OPEN, (allowed | FAST_OPEN_BOTH).to_string()) {
+    match changes.make(&[Change::FastOpen { before, after }]) {
         Ok(()) => {
-            log.info(format_args!("proxy: net.ipv4.tcp_fastopen set to {}", allowed | FAST_OPEN_BOTH));
+            log.info(format_args!("proxy: net.ipv4.tcp_fastopen set to {after}"));
             true
         }
         Err(why) => {

@@ -308,6 +308,7 @@ mod tests {
             signal: None,
             tcp_er: None,
             proxy: None,
+            refused_prefixes: Vec::new(),
             rejected_datagrams: 0,
             unroutable_packets: 0,
             buffers_in_use: 0,

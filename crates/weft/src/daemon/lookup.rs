@@ -1,0 +1,67 @@
+//! The rules by which the kernel asks the main table and the tunnel's, so that the longest prefix wins wherever it is.
+//!
+//! For each prefix length that the tunnel's table has, longest first, the kernel asks the main table and then the tunnel's for a route at
+//! least so long. That is one longest-prefix match over both, where the machine's own route wins between equals. Lengths only come: a rule
+//! for a length that the table no longer has matches nothing new.
+
+use super::changes::{By, Change, Changes};
+use std::collections::BTreeSet;
+use std::io;
+use weft_engine::Prefix;
+use weft_io::netlink::MAIN_TABLE;
+
+/// The rules of one family.
+struct Chain {
+    ipv6: bool,
+    lengths: BTreeSet<u8>,
+}
+
+/// The rules that lead to the tunnel's table.
+pub struct Lookup {
+    table: u32,
+    chains: [Chain; 2],
+    changes: Changes,
+}
+
+impl Drop for Lookup {
+    fn drop(&mut self) {
+        for chain in &self.chains {
+            self.changes.undo(&rules(chain, self.table));
+        }
+    }
+}
+
+impl Lookup {
+    /// No rule yet.
+    pub fn new(table: u32, changes: &Changes) -> Lookup {
+        let chains = [false, true].map(|ipv6| Chain { ipv6, lengths: BTreeSet::new() });
+        Lookup { table, chains, changes: changes.clone() }
+    }
+
+    /// Has the kernel ask for prefixes of these lengths, too.
+    ///
+    /// # Errors
+    /// What the kernel says of the first rule it refuses.
+    pub fn cover(&mut self, prefixes: &[Prefix]) -> io::Result<()> {
+        for chain in &mut self.chains {
+            let of_family = prefixes.iter().filter(|prefix| prefix.address.is_ipv6() == chain.ipv6);
+            let mut lengths: BTreeSet<u8> = of_family.map(|prefix| prefix.length).collect();
+            lengths.extend(&chain.lengths);
+            if lengths != chain.lengths {
+                let old = rules(chain, self.table);
+                let new = Chain { ipv6: chain.ipv6, lengths };
+                // The new chain stands behind the old one before that goes, so that no packet finds neither.
+                self.changes.make(&rules(&new, self.table))?;
+                self.changes.undo(&old);
+                *chain = new;
+            }
+        }
+        Ok(())
+    }
+}
+
+fn rules(chain: &Chain, table: u32) -> Vec<Change> {
+    let of_length = |length| [MAIN_TABLE, table].map(|table| (By::AtLeast(length), table));
+    let rules = chain.lengths.iter().rev().flat_map(|length| of_length(*length));
+    rules.map(|(by, table)| Change::Rule { by, ipv6: chain.ipv6, table }).collect()
+}

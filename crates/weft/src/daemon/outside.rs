@@ -1,0 +1,86 @@
+//! Prefixes that would take something away from this machine: which are refused, and who hears of it.
+
+use super::links::Links;
+use crate::config::{Config, prefix};
+use crate::status;
+use std::collections::VecDeque;
+use weft_engine::{Outside, Prefix, Rejection};
+use weft_units::{Duration, Instant};
+
+/// A refused certificate is shown so long: the engine tells of it as often while its owner goes on trying.
+const SHOWN_FOR: Duration = Duration::from_secs(600);
+/// Refused certificates that are shown at most.
+const MAX_SHOWN: usize = 64;
+
+/// A prefix that is not used, whose it is, and why it is not.
+pub type Refused = status::RefusedPrefix;
+
+/// Keeps back prefixes that would take something away from this machine.
+pub struct Sieve {
+    outside: Outside,
+}
+
+impl Sieve {
+    /// For a machine with these interfaces.
+    pub fn new(config: &Config, links: &Links) -> Sieve {
+        let openvpn = config.access.iter().filter_map(|access| access.openvpn.as_ref()).map(|of| of.device.as_str());
+        let networks = links.foreign_networks(&openvpn.collect::<Vec<_>>());
+        let peers = config.peers.iter().flat_map(|peer| &peer.endpoints);
+        let contacts = config.network.iter().flat_map(|of| &of.contacts).map(|at| &at.value.1);
+        let endpoints = peers.chain(contacts).map(|endpoint| endpoint.ip()).collect();
+        Sieve { outside: Outside { networks, endpoints } }
+    }
+
+    /// What it knows.
+    pub fn outside(&self) -> &Outside {
+        &self.outside
+    }
+
+    /// The prefixes that may be used; the others, with the names of their peers, are added to `refused`.
+    pub fn pass<'a>(
+        &self,
+        prefixes: impl Iterator<Item = (&'a str, Prefix)>,
+        refused: &mut Vec<Refused>,
+    ) -> Vec<Prefix> {
+        let passes = |(name, prefix): (&str, Prefix)| {
+            let Some(clash) = self.outside.clash(prefix) else { return Some(prefix) };
+            let (name, prefix, why) = (name.to_owned(), prefix::text(prefix), clash.to_string());
+            refused.push(Refused { name, prefix, why });
+            None
+        };
+        prefixes.filter_map(passes).collect()
+    }
+}
+
+/// What is refused now, for status.
+#[derive(Default)]
+pub struct Shown {
+    configured: Vec<Refused>,
+    certified: VecDeque<(Instant, Refused)>,
+}
+
+impl Shown {
+    /// Takes in what is refused of the configuration; what is new is given back, for the log.
+    pub fn set_configured(&mut self, refused: Vec<Refused>) -> Vec<Refused> {
+        let new = refused.iter().filter(|of| !self.configured.contains(of)).cloned().collect();
+        self.configured = refused;
+        new
+    }
+
+    /// A certificate was refused.
+    pub fn add_certified(&mut self, now: Instant, name: &str, why: &Rejection) {
+        let Rejection::Outside { prefix, clash } = why else { return };
+        let refused = Refused { name: name.to_owned(), prefix: prefix::text(*prefix), why: clash.to_string() };
+        self.certified.retain(|(_, of)| of.name != refused.name);
+        self.certified.push_back((now, refused));
+        while self.certified.len() > MAX_SHOWN {
+            self.certified.pop_front();
+        }
+    }
+
+    /// All of it.
+    pub fn all(&self, now: Instant) -> Vec<Refused> {
+        let certified = self.certified.iter().filter(|(at, _)| now - *at < SHOWN_FOR).map(|(_, of)| of);
+        self.configured.iter().chain(certified).cloned().collect()
+    }
+}
