@@ -4,7 +4,7 @@ use super::links::Links;
 use crate::config::{Config, prefix};
 use crate::status;
 use std::collections::VecDeque;
-use weft_engine::{Outside, Prefix, Rejection};
+use weft_engine::{Clash, Outside, Prefix, Rejection};
 use weft_units::{Duration, Instant};
 
 /// A refused certificate is shown so long: the engine tells of it as often while its owner goes on trying.
@@ -36,20 +36,28 @@ impl Sieve {
         &self.outside
     }
 
-    /// The prefixes that may be used; the others, with the names of their peers, are added to `refused`.
+    /// The prefixes of the configuration that can be used; the others, with the names of their peers, are added to `refused`.
+    ///
+    /// A prefix that covers a local network is the user's decision, and takes nothing from it: the longest prefix wins. One that is a local
+    /// network could never be used.
     pub fn pass<'a>(
         &self,
         prefixes: impl Iterator<Item = (&'a str, Prefix)>,
         refused: &mut Vec<Refused>,
     ) -> Vec<Prefix> {
         let passes = |(name, prefix): (&str, Prefix)| {
-            let Some(clash) = self.outside.clash(prefix) else { return Some(prefix) };
+            let clash = self.outside.clash(prefix);
+            let Some(clash) = clash.filter(|clash| is_same(clash, prefix)) else { return Some(prefix) };
             let (name, prefix, why) = (name.to_owned(), prefix::text(prefix), clash.to_string());
             refused.push(Refused { name, prefix, why });
             None
         };
         prefixes.filter_map(passes).collect()
     }
+}
+
+fn is_same(clash: &Clash, prefix: Prefix) -> bool {
+    matches!(clash, Clash::Network(network) if network.length == prefix.length)
 }
 
 /// What is refused now, for status.
