@@ -11,6 +11,7 @@ mod judge;
 mod links;
 mod play;
 mod progress;
+mod safe;
 mod topic;
 
 use arguments::Arguments;
@@ -20,7 +21,7 @@ use std::process::ExitCode;
 use topic::{Context, Part, Topic};
 
 /// What can be verified.
-const TOPICS: [Topic; 1] = [links::TOPIC];
+const TOPICS: [Topic; 2] = [links::TOPIC, safe::TOPIC];
 
 fn main() -> ExitCode {
     let words: Vec<String> = std::env::args().skip(1).collect();
