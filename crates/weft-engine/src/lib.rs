@@ -24,6 +24,7 @@ mod peer;
 mod relay;
 mod signal;
 mod snapshot;
+mod stamps;
 mod trust;
 mod unit;
 mod vpn;

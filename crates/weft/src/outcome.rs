@@ -47,6 +47,12 @@ impl Failure {
         self.outcome
     }
 
+    /// Says it by `say`; whoever shows it later shows nothing more.
+    pub fn say(self, say: impl FnOnce(String)) -> Failure {
+        say(self.to_string());
+        Failure { text: String::new(), ..self }
+    }
+
     /// What it says.
     pub fn text(&self) -> &str {
         &self.text
@@ -56,6 +62,10 @@ impl Failure {
 impl fmt::Display for Failure {
     /// One message, each line ended; messages that name a file and line already say where they come from.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.text.ends_with('\n') { f.write_str(&self.text) } else { writeln!(f, "weft: {}", self.text) }
+        if self.text.is_empty() || self.text.ends_with('\n') {
+            f.write_str(&self.text)
+        } else {
+            writeln!(f, "weft: {}", self.text)
+        }
     }
 }
