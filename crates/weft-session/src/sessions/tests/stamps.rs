@@ -174,7 +174,7 @@ fn whatever_happened_before_sessions_come_back_and_recordings_stay_refused() {
         let mut recorded: Vec<(usize, Vec<u8>)> = Vec::new();
         let mut now = at(1);
         for step in 0..120 {
-            now = now + Duration::from_secs(6 + rng.below(100_000));
+            now += Duration::from_secs(6 + rng.below(100_000));
             let of = rng.below(2) as usize;
             match rng.below(8) {
                 0 => nodes[of].off = (rng.below(800) as i64 - 400) * DAY as i64,
@@ -199,7 +199,7 @@ fn whatever_happened_before_sessions_come_back_and_recordings_stay_refused() {
                 assert!(!(was && is_accepted));
                 replays += 1;
                 refused += u32::from(!is_accepted);
-                now = now + Duration::from_secs(6);
+                now += Duration::from_secs(6);
             }
             let mut tries = 0;
             while !try_session(&mut nodes, of, now, &mut recorded) {
