@@ -93,12 +93,12 @@ impl Engine {
     pub(crate) fn answer_refused(&mut self, now: Instant, received: &Received) {
         let Some(refusal) = self.sessions.take_refusal() else { return };
         let peer = self.peers.get(usize::from(refusal.peer.0));
-        let is_well =
-            peer.is_some_and(|peer| peer.is_established() && peer.heard_at.is_some_and(|at| now - at < WELL_FOR));
-        if is_well {
+        let peer = peer.filter(|peer| peer.is_established());
+        if peer.is_some_and(|peer| peer.heard_at.is_some_and(|at| now - at < WELL_FOR)) {
             return;
         }
-        if !refusal.answer.is_empty() {
+        let is_recording = peer.is_some() && refusal.is_of_known_run;
+        if !is_recording && !refusal.answer.is_empty() {
             self.queue_handshake(received.link, received.source, received.destination, &refusal.answer);
         }
         if self.stamps.is_news(now, refusal.peer, Topic::Refused) {

@@ -28,6 +28,11 @@ impl SharedKeys {
         }
     }
 
+    /// Whether this association has most likely ended: it was met, another one after it, and no second node is known.
+    pub(crate) fn has_ended(&self, now: Instant, association: u64) -> bool {
+        self.former.contains(&Some(association)) && !self.is_peers(now)
+    }
+
     /// What the peer says of this node's key.
     pub(crate) fn told(&mut self, now: Instant, is_shared: bool) {
         self.own = is_shared.then_some(now);

@@ -66,7 +66,9 @@ pub struct Refusal {
     pub peer: PeerId,
     /// Why it was refused.
     pub refused: RefusedStamp,
-    /// Send this back to where the initiation came from, unless the peer is heard anyway; empty: it was told just now.
+    /// This node has met the run that sent it, and that run is the last one or has ended: while there is a session, this is a recording.
+    pub is_of_known_run: bool,
+    /// Send this back to where the initiation came from, unless it is a recording. Empty: the peer was told just now.
     pub answer: Vec<u8>,
 }
 

@@ -249,7 +249,7 @@ impl Sessions {
             return Err(HandshakeError::Stranger);
         }
         if let Err(refused) = stamp_clock.judge(now, offer.wire.stamp, peer.accepted_stamps.highest) {
-            *refusal = Some(refuse(peer, (now, id), responder, initiation.sender, refused));
+            *refusal = Some(refuse(peer, (now, id), responder, (initiation.sender, offer.wire.association), refused));
             return Err(match refused.fault {
                 StampFault::NotRising => HandshakeError::Replayed,
                 StampFault::TooFarAhead => HandshakeError::TooFarAhead,
@@ -399,15 +399,16 @@ fn introduction(stranger: &Responder) -> Result<Outcome, HandshakeError> {
     }
 }
 
-/// The refusal of an initiation whose index is `sender`, with an answer where the peer was not told just now.
+/// The refusal of an initiation by its index and association, with an answer where the peer was not told just now.
 fn refuse(
     peer: &mut Peer,
     (now, id): (Instant, PeerId),
     responder: Responder,
-    sender: u32,
+    (sender, association): (u32, u64),
     refused: RefusedStamp,
 ) -> Refusal {
     let mut answer = Vec::new();
+    let is_of_known_run = peer.peer_association == Some(association) || peer.shared.has_ended(now, association);
     if peer.accepted_stamps.may_answer(now) {
         answer = vec![0; RESPONSE_LEN];
         // No index: nothing is kept of it.
@@ -415,7 +416,7 @@ fn refuse(
             answer.clear();
         }
     }
-    Refusal { peer: id, refused, answer }
+    Refusal { peer: id, refused, is_of_known_run, answer }
 }
 
 /// Writes the response with this payload, as long as `out`; the indices are this node's and the initiator's.

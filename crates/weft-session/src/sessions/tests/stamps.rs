@@ -64,6 +64,33 @@ fn refusals_of_others_change_nothing() {
 }
 
 #[test]
+fn recordings_of_runs_that_were_met_are_known() {
+    let (left, right) = identities();
+    let (mut a, mut b) = pair();
+    let first = initiation(&mut a, at(0), 5);
+    let (_, second) = answer(&mut b, at(0), &first).unwrap();
+    answer(&mut a, at(0), &second).unwrap();
+    pass(&mut a, &mut b);
+    let refusal = refuse(&mut b, at(10), &first);
+    assert!(refusal.is_of_known_run);
+    let mut restarted = node(&left, &right, 78);
+    handshake(&mut restarted, &mut b, at(20), 6);
+    pass(&mut restarted, &mut b);
+    let refusal = refuse(&mut b, at(30), &first);
+    assert!(refusal.is_of_known_run, "its run has ended");
+    let unmet = initiation(&mut node(&left, &right, 79), at(30), 2);
+    assert!(!refuse(&mut b, at(30), &unmet).is_of_known_run);
+    // The first run is there after all: it may have a clock that is behind.
+    a.force_initiate(at(40), PEER).unwrap();
+    handshake(&mut a, &mut b, at(40), 7);
+    pass(&mut a, &mut b);
+    let mut behind = initiation(&mut restarted, at(50), 7);
+    assert!(!refuse(&mut b, at(50), &behind).is_of_known_run);
+    behind[8] ^= 1;
+    assert_eq!(answer(&mut b, at(51), &behind), Err(HandshakeError::BadMac));
+}
+
+#[test]
 fn a_stamp_far_ahead_is_refused_and_the_peer_is_not_locked_out() {
     let (mut a, mut b) = pair();
     b.set_unix_time(at(0), NOW);
