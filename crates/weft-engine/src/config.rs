@@ -23,7 +23,7 @@ pub struct EngineConfig {
     pub links: Vec<LinkConfig>,
     /// The highest handshake stamp accepted from each peer, as persisted.
     pub accepted_stamps: Vec<(PublicKey, u64)>,
-    /// Above every handshake stamp this node ever used; nanoseconds of uptime are added to it.
+    /// The wall clock at the start, in nanoseconds since 1970. Handshake stamps follow it: see [`Engine::set_used_stamp`](crate::Engine::set_used_stamp).
     pub stamp_base: u64,
     /// The inner MTU to use at most, in bytes; `None` leaves it to the paths.
     pub inner_mtu: Option<u16>,

@@ -14,7 +14,7 @@ use core::time::Duration;
 use weft_core::route::calls;
 use weft_core::route::ownership::Conflict;
 use weft_core::service::Service;
-use weft_session::{PublicKey, Revocation};
+use weft_session::{PublicKey, RefusedStamp, Revocation};
 use weft_units::{LinkId, NodeId, PathId, PeerId};
 use weft_wire::ip::FlowKey;
 use weft_wire::ownership::Verdict;
@@ -35,6 +35,22 @@ pub enum Event {
         peer: PeerId,
         /// For the log.
         cause: &'static str,
+    },
+    /// A handshake was refused for its stamp. Told once a minute for each peer.
+    StampRefused {
+        /// The other node.
+        peer: PeerId,
+        /// The stamp, and why it was refused.
+        refused: RefusedStamp,
+        /// The peer refused this node's; otherwise this node refused the peer's.
+        by_peer: bool,
+    },
+    /// Two running nodes use one key. Told once a minute for each peer.
+    KeyShared {
+        /// The peer whose sessions come and go by that.
+        peer: PeerId,
+        /// It is this node's key, as the peer says; otherwise it is the peer's.
+        is_own: bool,
     },
     /// A path changed its state, and why.
     Path {

@@ -53,6 +53,7 @@ impl Engine {
             }
             Ok(Outcome::Established { peer, fresh }) => {
                 let is_new = fresh || self.peers.get(usize::from(peer.0)).is_some_and(|p| !p.is_established());
+                self.watch_shared_keys(now, peer);
                 if self.on_shown(now, peer) {
                     let (link, remote) = (received.link, received.source);
                     self.with_peer(now, peer.0.into(), |p, cx| p.open_answered(cx, link, remote));
@@ -62,8 +63,13 @@ impl Engine {
                 }
                 None
             }
+            Ok(Outcome::Refused { peer, refused, call_again }) => {
+                self.on_refused(now, peer, refused, call_again);
+                None
+            }
             Ok(Outcome::Introduced { .. }) | Err(_) => {
                 self.rejected_datagrams += 1;
+                self.answer_refused(now, received);
                 None
             }
         };
@@ -94,7 +100,7 @@ impl Engine {
     /// handshake stamps continue there, because the other copy may have used those before it.
     pub fn renew_sessions(&mut self, now: Instant, entropy: [u8; 32], unix_ns: u64, cause: &'static str) {
         self.sessions.reseed(entropy);
-        self.stamp_base = self.stamp_base.max(unix_ns.saturating_sub(now.as_nanos()));
+        self.stamps.raise(now, unix_ns);
         self.handshakes.waiting.clear();
         for index in 0..self.peers.len() {
             let Some((peer, had_session)) = self.peers.get(index).map(|peer| (peer.id, peer.is_established())) else {
@@ -121,7 +127,13 @@ impl Engine {
         *count > HANDSHAKES_PER_WINDOW
     }
 
-    fn queue_handshake(&mut self, link: LinkId, destination: SocketAddr, source: Option<IpAddr>, datagram: &[u8]) {
+    pub(crate) fn queue_handshake(
+        &mut self,
+        link: LinkId,
+        destination: SocketAddr,
+        source: Option<IpAddr>,
+        datagram: &[u8],
+    ) {
         let transmit = Transmit { link, destination, source, tos: 0xc0, len: datagram.len(), segment_size: None };
         if self.handshakes.waiting.len() < MAX_WAITING {
             self.handshakes.waiting.push_back((transmit, datagram.to_vec()));
@@ -137,13 +149,14 @@ impl Engine {
 
     /// Sends a handshake over every path, and at the addresses beside, as far as there is room: all have their turn in calls to come.
     pub(crate) fn initiate(&mut self, now: Instant, peer: PeerId) {
-        let Some(p) = self.peers.get_mut(usize::from(peer.0)) else { return };
+        let Some(p) = self.peers.get(usize::from(peer.0)) else { return };
         if p.endpoints().next().is_none() && p.paths.is_empty() {
             return;
         }
         let mut out = [0u8; HANDSHAKE_MAX];
-        let stamp = self.stamp_base.saturating_add(now.as_nanos());
+        let stamp = self.next_stamp(now);
         let Ok(len) = self.sessions.initiate(now, peer, stamp, &mut out) else { return };
+        let Some(p) = self.peers.get_mut(usize::from(peer.0)) else { return };
         let mut ways: Vec<_> =
             p.paths.iter().filter(|p| p.link_up && !p.barred).map(|p| (p.link, p.remote, p.local)).collect();
         let others = p.pairs_to_call(&self.links, MAX_WAITING.saturating_sub(ways.len()));

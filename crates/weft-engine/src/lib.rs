@@ -25,6 +25,7 @@ mod peers;
 mod relay;
 mod signal;
 mod snapshot;
+mod stamps;
 mod trust;
 mod unit;
 mod vpn;

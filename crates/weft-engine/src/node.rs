@@ -12,6 +12,7 @@ use crate::peer::{Context, Datagram, Peer};
 use crate::peers::Peers;
 use crate::relay::{Relaying, check_routes, outer_header_len, room_for_relays};
 use crate::signal::{SignalConfig, Signalling};
+use crate::stamps::Stamps;
 use crate::trust::Trust;
 use crate::vpn::{ConfigError, Leases, Vpn, VpnError, Vpns, check_vpns};
 use alloc::collections::VecDeque;
@@ -50,7 +51,7 @@ pub struct Engine {
     output: Output,
     pub(crate) handshakes: Handshakes,
     pub(crate) rng: Rng,
-    pub(crate) stamp_base: u64,
+    pub(crate) stamps: Stamps,
     inner_mtu_limit: u16,
     pub(crate) inner_mtu: u16,
     reordering: Option<u32>,
@@ -98,7 +99,7 @@ impl Engine {
             output: Output::default(),
             handshakes: Handshakes::new(now),
             rng,
-            stamp_base: config.stamp_base,
+            stamps: Stamps::new(config.stamp_base),
             inner_mtu_limit: config.inner_mtu.unwrap_or(u16::MAX),
             inner_mtu: INNER_MTU_DEFAULT.min(config.inner_mtu.unwrap_or(u16::MAX)),
             reordering: None,
@@ -463,6 +464,7 @@ impl Engine {
         let was_established = of.is_established();
         if fresh || (is_first && !was_established) {
             self.begin_session(now, peer, fresh);
+            self.watch_shared_keys(now, peer);
             return true;
         }
         if was_established {

@@ -91,6 +91,8 @@ errors! {
         Stranger = "the sender is no peer",
         /// The stamp is not above the highest accepted from this peer.
         Replayed = "the stamp was used before",
+        /// The stamp is too far ahead of this node's clock.
+        TooFarAhead = "the stamp is too far ahead",
         /// The two sides share no protocol version, or the peer chose something not offered.
         NoCommonVersion = "no common protocol version",
         /// The output buffer is shorter than the answer.

@@ -23,7 +23,9 @@ mod random;
 mod replay;
 mod resolver;
 mod sessions;
+mod shared;
 mod stack;
+mod stamps;
 mod timers;
 #[cfg(test)]
 mod traces;
@@ -34,4 +36,5 @@ pub use error::{CertificateError, HandshakeError, InitiateError, OpenError, Pars
 pub use identity::{Identity, PresharedKey, PublicKey, place_of};
 pub use keys::Cipher;
 pub use sessions::{Action, Opened, Outcome, PeerConfig, Relayed, Sessions, VpnStanding};
+pub use stamps::{FARTHEST_AHEAD, Refusal, RefusedStamp, StampFault};
 pub use timers::{GIVE_UP_AFTER, KEY_LIFETIME, REKEY_AFTER, RETRY_INTERVAL, SLOW_RETRY_INTERVAL};

@@ -2,6 +2,7 @@
 //! crate's two ends agree on besides: the cipher, and the base of their packet numbers.
 
 use crate::keys::Cipher;
+use crate::stamps::{RefusedStamp, StampFault};
 use weft_wire::WireError;
 use weft_wire::handshake::{INITIATION_PAYLOAD_LEN, InitiationPayload, RESPONSE_PAYLOAD_LEN, ResponsePayload};
 
@@ -24,7 +25,8 @@ pub(crate) struct Offer {
     pub(crate) certificate_len: u16,
 }
 
-/// A response's payload: the wire's 9 bytes | cipher u8 | base u16 | responder's index u32.
+/// A response's payload: the wire's 9 bytes | cipher u8 | base u16 | responder's index u32. The highest bit of the cipher's byte says that
+/// another node shows the initiator's key.
 ///
 /// The index is repeated here so that nobody can change it in the clear header on the way.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -35,10 +37,13 @@ pub(crate) struct Answer {
     pub(crate) base: u16,
     /// The index the responder wants to be addressed by.
     pub(crate) index: u32,
+    /// Another node shows the initiator's key.
+    pub(crate) is_shared: bool,
 }
 
 const CHACHA20_POLY1305: u8 = 1;
 const AES_256_GCM: u8 = 2;
+const KEY_IS_SHARED: u8 = 0x80;
 
 fn cipher_byte(cipher: Cipher) -> u8 {
     match cipher {
@@ -92,7 +97,7 @@ impl Offer {
 impl Answer {
     pub(crate) fn encode(&self) -> [u8; RESPONSE_PAYLOAD_LEN] {
         let mut bytes = self.wire.emit();
-        bytes[9] = cipher_byte(self.cipher);
+        bytes[9] = cipher_byte(self.cipher) | if self.is_shared { KEY_IS_SHARED } else { 0 };
         bytes[10..12].copy_from_slice(&self.base.to_be_bytes());
         bytes[12..].copy_from_slice(&self.index.to_be_bytes());
         bytes
@@ -101,15 +106,38 @@ impl Answer {
     /// `None` for a version or cipher that was not offered by a node that prefers `own`.
     pub(crate) fn decode(bytes: &[u8; RESPONSE_PAYLOAD_LEN], own: Cipher) -> Option<Answer> {
         let wire = ResponsePayload::parse(bytes).ok()?;
-        let cipher = match (bytes[9], own) {
+        let is_shared = bytes[9] & KEY_IS_SHARED != 0;
+        let cipher = match (bytes[9] & !KEY_IS_SHARED, own) {
             (CHACHA20_POLY1305, _) => Cipher::ChaCha20Poly1305,
             (AES_256_GCM, Cipher::Aes256Gcm) => Cipher::Aes256Gcm,
             _ => return None,
         };
         let base = u16::from_be_bytes([bytes[10], bytes[11]]);
         let index = u32::from_be_bytes([bytes[12], bytes[13], bytes[14], bytes[15]]);
-        (LOWEST_VERSION..=HIGHEST_VERSION).contains(&wire.version).then_some(Answer { wire, cipher, base, index })
+        (LOWEST_VERSION..=HIGHEST_VERSION).contains(&wire.version).then_some(Answer {
+            wire,
+            cipher,
+            base,
+            index,
+            is_shared,
+        })
     }
+}
+
+/// The version of a response that refuses: no session comes of it.
+const REFUSES: u8 = 0;
+
+/// The payload that refuses a stamp, in a response's layout: the highest stamp accepted u64 | 0 | reason u8 | 6 zero bytes.
+pub(crate) fn refusal(refused: &RefusedStamp) -> [u8; RESPONSE_PAYLOAD_LEN] {
+    let mut bytes = ResponsePayload { association: refused.accepted, version: REFUSES }.emit();
+    bytes[9] = refused.fault.byte();
+    bytes
+}
+
+/// The highest stamp accepted, and the reason, if this response refuses.
+pub(crate) fn parse_refusal(bytes: &[u8; RESPONSE_PAYLOAD_LEN]) -> Option<(u64, StampFault)> {
+    let wire = ResponsePayload::parse(bytes).ok().filter(|wire| wire.version == REFUSES)?;
+    Some((wire.association, StampFault::of(bytes[9])))
 }
 
 #[cfg(test)]
@@ -128,6 +156,7 @@ mod tests {
             cipher: Cipher::Aes256Gcm,
             base: 3,
             index: 0x1122_3344,
+            is_shared: version == 1,
         }
     }
 
@@ -135,6 +164,16 @@ mod tests {
     fn payloads_survive_the_wire() {
         assert_eq!(Offer::decode(&offer(1, 9).encode()), Ok(offer(1, 9)));
         assert_eq!(Answer::decode(&answer(1).encode(), Cipher::Aes256Gcm), Some(answer(1)));
+    }
+
+    #[test]
+    fn a_refusal_is_no_answer_and_the_reverse() {
+        for fault in [StampFault::NotRising, StampFault::TooFarAhead] {
+            let bytes = refusal(&RefusedStamp { stamp: 3, accepted: 0x0102_0304_0506_0708, fault });
+            assert_eq!(parse_refusal(&bytes), Some((0x0102_0304_0506_0708, fault)));
+            assert_eq!(Answer::decode(&bytes, Cipher::Aes256Gcm), None);
+        }
+        assert_eq!(parse_refusal(&answer(1).encode()), None);
     }
 
     #[test]

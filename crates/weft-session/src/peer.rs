@@ -5,6 +5,8 @@ use crate::handshake::Initiator;
 use crate::identity::{PresharedKey, PublicKey};
 use crate::keys::{KeyRing, SessionKey};
 use crate::numbers::{ReceiveWindows, SendNumbers};
+use crate::shared::SharedKeys;
+use crate::stamps::{AcceptedStamps, SentStamps};
 use crate::timers::{Attempt, KEY_LIFETIME, REKEY_AFTER, REPEAT_FOR, RETRY_INTERVAL};
 use weft_units::Instant;
 use weft_units::planted::{self, Fault};
@@ -34,6 +36,8 @@ pub(crate) struct Peer {
     pub(crate) public: PublicKey,
     pub(crate) psk: PresharedKey,
     pub(crate) mac_keys: MacKeys,
+    /// Whether two nodes use the peer's key, or this node's.
+    pub(crate) shared: SharedKeys,
     /// Names this node's memory of the peer: a new number means that all before is forgotten.
     pub(crate) association: u64,
     /// The same of the peer, as of the last key that carried a packet.
@@ -44,9 +48,9 @@ pub(crate) struct Peer {
     pub(crate) pending: Option<Pending>,
     pub(crate) attempt: Option<Attempt>,
     pub(crate) answered: Option<Answered>,
-    /// The highest stamp accepted from the peer, and the last one sent to it.
-    pub(crate) accepted_stamp: Option<u64>,
-    pub(crate) sent_stamp: Option<u64>,
+    /// The stamps of the peer's initiations, and those of this node's to it.
+    pub(crate) accepted_stamps: AcceptedStamps,
+    pub(crate) sent_stamps: SentStamps,
     /// It gets no answer and is not called.
     pub(crate) is_barred: bool,
     /// What it showed last, unread.
@@ -62,6 +66,7 @@ impl Peer {
             public,
             psk,
             mac_keys: MacKeys::of(&public),
+            shared: SharedKeys::default(),
             association,
             peer_association: None,
             keys: KeyRing::default(),
@@ -70,8 +75,8 @@ impl Peer {
             pending: None,
             attempt: None,
             answered: None,
-            accepted_stamp: None,
-            sent_stamp: None,
+            accepted_stamps: AcceptedStamps::default(),
+            sent_stamps: SentStamps::default(),
             is_barred: false,
             certificate: Vec::new(),
             cookie: None,
@@ -106,10 +111,17 @@ impl Peer {
 
     /// A key of this association and base is in use. Whether the peer is new: then what its old process left goes, and
     /// its packet numbers, as ours to it, start anew.
-    pub(crate) fn meet(&mut self, association: u64, base: u16, dropped: impl FnMut(&SessionKey)) -> bool {
-        if self.peer_association.replace(association) == Some(association) {
+    pub(crate) fn meet(
+        &mut self,
+        now: Instant,
+        (association, base): (u64, u16),
+        dropped: impl FnMut(&SessionKey),
+    ) -> bool {
+        let before = self.peer_association.replace(association);
+        if before == Some(association) {
             return false;
         }
+        self.shared.on_change(now, before, association);
         let all = planted::is(Fault::OldKeysAfterRestart);
         self.keys.retain(|key| all || key.association == association, dropped);
         self.receive = ReceiveWindows::new(base);

@@ -16,6 +16,7 @@ use crate::index::IndexTable;
 use crate::keys::Cipher;
 use crate::peer::Peer;
 use crate::random::SecretRng;
+use crate::stamps::{Refusal, StampClock};
 use std::collections::BTreeMap;
 use weft_units::{Instant, PeerId, Tournament};
 
@@ -56,6 +57,8 @@ pub struct Sessions {
     peers: Vec<Option<Peer>>,
     by_key: BTreeMap<PublicKey, PeerId>,
     indices: IndexTable,
+    stamp_clock: StampClock,
+    refusal: Option<Refusal>,
     /// The latest time this table was told.
     now: Instant,
     /// When something is due with each peer.
@@ -89,6 +92,8 @@ impl Sessions {
             peers: Vec::with_capacity(peers.len()),
             by_key: BTreeMap::new(),
             indices: IndexTable::default(),
+            stamp_clock: StampClock::default(),
+            refusal: None,
             now,
             timeouts: Tournament::default(),
         };
@@ -212,14 +217,37 @@ impl Sessions {
 
     /// The highest stamp accepted from each peer, to be stored: without it, old initiations could be replayed after a restart.
     pub fn accepted_stamps(&self) -> impl Iterator<Item = (PublicKey, u64)> {
-        self.peers.iter().flatten().filter_map(|peer| Some((peer.public, peer.accepted_stamp?)))
+        self.peers.iter().flatten().filter_map(|peer| Some((peer.public, peer.accepted_stamps.highest?)))
     }
 
     /// Refuses initiations of this peer up to and including `stamp`. Never lowers what was accepted.
     pub fn restore_accepted_stamp(&mut self, peer: PeerId, stamp: u64) {
         if let Some(peer) = self.peer_mut(peer) {
-            peer.accepted_stamp = peer.accepted_stamp.max(Some(stamp));
+            let highest = &mut peer.accepted_stamps.highest;
+            *highest = (*highest).max(Some(stamp));
         }
+    }
+
+    /// Forgets what was accepted from this peer, and what it told of this node's stamps. Recorded initiations may be answered once more.
+    pub fn reset_stamps(&mut self, peer: PeerId) {
+        if let Some(peer) = self.peer_mut(peer) {
+            (peer.accepted_stamps, peer.sent_stamps) = Default::default();
+        }
+    }
+
+    /// Whether two nodes lately used this peer's key, and whether two used this node's, as the peer says.
+    pub fn shared_keys(&self, now: Instant, peer: PeerId) -> (bool, bool) {
+        self.peer(peer).map_or((false, false), |peer| (peer.shared.is_peers(now), peer.shared.is_own(now)))
+    }
+
+    /// The wall clock in nanoseconds since 1970: stamps far ahead of it are refused.
+    pub fn set_unix_time(&mut self, now: Instant, unix_ns: u64) {
+        self.stamp_clock.set(now, unix_ns);
+    }
+
+    /// The refusal of the initiation that [`Sessions::handle`] took last, if it was authentic and of a peer.
+    pub fn take_refusal(&mut self) -> Option<Refusal> {
+        self.refusal.take()
     }
 
     fn peer(&self, id: PeerId) -> Option<&Peer> {

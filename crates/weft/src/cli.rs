@@ -6,7 +6,7 @@ mod live;
 
 pub use access::{AccessCommand, AddOptions};
 pub use ca::{CaCommand, SignOptions};
-pub use live::{DrillCommand, DrillOptions, ExplainArguments};
+pub use live::{DrillCommand, DrillOptions, ExplainArguments, PeerCommand};
 
 use clap::{Args, Parser, Subcommand};
 use std::path::PathBuf;
@@ -151,6 +151,9 @@ Examples:
   weft paths --watch
   weft paths --json | jq '.peers[].paths[] | {link, state, rtt_us}'")]
     Paths(Reading),
+    /// Mend what the node remembers of a peer
+    #[command(subcommand)]
+    Peer(PeerCommand),
     /// The flows sent lately
     Flows(Reading),
     /// Show the weights of the links, or set them for the weighted schedules

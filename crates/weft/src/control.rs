@@ -60,6 +60,11 @@ pub enum Request {
     },
     /// How the drill under way, or the last one, goes.
     DrillReport,
+    /// Forget which handshake stamps a peer has used.
+    ResetPeer {
+        /// The peer's name.
+        peer: String,
+    },
     /// What the paths to a peer were like.
     History {
         /// The peer's name.

@@ -48,6 +48,12 @@ impl Failure {
         self.outcome
     }
 
+    /// Says it by `say`; whoever shows it later shows nothing more.
+    pub fn say(self, say: impl FnOnce(String)) -> Failure {
+        say(self.to_string());
+        Failure { text: String::new(), ..self }
+    }
+
     /// What it says.
     pub fn text(&self) -> &str {
         &self.text
@@ -58,6 +64,6 @@ impl fmt::Display for Failure {
     /// One message, each line ended; messages that name a file and line already say where they come from.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let text = escape::lines(&self.text);
-        if text.ends_with('\n') { f.write_str(&text) } else { writeln!(f, "weft: {text}") }
+        if text.is_empty() || text.ends_with('\n') { f.write_str(&text) } else { writeln!(f, "weft: {text}") }
     }
 }

@@ -65,6 +65,9 @@ pub struct Status {
     pub no_buffer_drops: u64,
     /// Datagrams the kernel did not take because a socket's buffer was full.
     pub socket_full_drops: u64,
+    /// Lines of the log that were dropped because nobody read it in time.
+    #[serde(default)]
+    pub dropped_log_lines: u64,
 }
 
 /// A prefix that is not used.

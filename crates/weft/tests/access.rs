@@ -124,6 +124,8 @@ fn a_client_reaches_what_is_behind_another_site_until_it_is_put_out() {
         ("stranger", "no\n0"),
         ("for another edge", "no\n3"),
         ("again", "yes"),
+        ("own key", "1"),
+        ("old profile", "yes"),
         ("removed", "no\n0"),
         ("new key", "yes"),
     ] {
@@ -196,6 +198,11 @@ fn a_client_with_openvpn_reaches_what_is_behind_another_site_until_it_is_put_out
         in_client ip addr add 10.9.129.77/32 dev ovpn0
         echo "== as another"; pings -I 10.9.129.77
         echo "== list"; edge list --json | jq -c '.clients[] | [.name, .address, .with, .remote != null, .received_bytes > 0]'
+        echo "== own key"; grep -c '^<tls-crypt-v2>' desk.ovpn
+        sed -e '/^<tls-crypt-v2>/,$d' desk.ovpn >old.ovpn
+        (echo '<tls-crypt>'; cat edge.state/openvpn/common.key; echo '</tls-crypt>') >>old.ovpn
+        close; open old.ovpn
+        echo "== old profile"; comes
         edge remove desk; sleep 0.5
         echo "== removed"; pings; edge list --json | jq '.clients | length'
         kill -9 $(cat /proc/$edge/task/$edge/children); sleep 1
@@ -229,7 +236,7 @@ fn a_client_with_openvpn_reaches_what_is_behind_another_site_until_it_is_put_out
     for way in ["much\n", "much-R\n"] {
         assert!(part(&text, way).parse::<u64>().is_ok_and(|bytes| bytes >= 10 << 20), "{way}{text}\n{log}");
     }
-    for file in ["ca.key", "server.key", "common.key", "server.conf"] {
+    for file in ["ca.key", "server.key", "common.key", "server-v2.key", "server.conf", "server.log"] {
         assert_eq!(mode(&dir.path(&format!("edge.state/openvpn/{file}"))), 0o600, "{file}");
     }
 }

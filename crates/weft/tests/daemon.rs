@@ -2,43 +2,12 @@
 
 mod common;
 
-use common::{Dir, WEFT, has_tun, is_root, script, stderr, stdout};
+use common::{Dir, TWO_NODES, WEFT, has_tun, is_root, script, stderr, stdout, two_nodes};
 use std::fs;
 use std::os::unix::fs::chown;
 use std::os::unix::net::UnixDatagram;
 use std::path::Path;
 use std::process::Command;
-
-/// Two namespaces, `home` and `hub`, with two links between them. `run NODE ARGUMENT…` runs weft there with that node's socket.
-const TWO_NODES: &str = r#"
-    ip netns add home; ip netns add hub
-    for i in 1 2; do
-        ip link add link$i netns home type veth peer name link$i netns hub
-        ip -n home addr add 192.0.2.$((i * 16 + 1))/28 dev link$i; ip -n home link set link$i up
-        ip -n hub addr add 192.0.2.$((i * 16 + 2))/28 dev link$i; ip -n hub link set link$i up
-    done
-    run() { node=$1; shift; ip netns exec $node $WEFT "$@" --control $node.sock; }
-    up() { ip netns exec $1 $WEFT up -c $1.toml 2>$1.log & eval "$1=$!"; }
-    settled() { for _ in $(seq 100); do run home status >/dev/null && return; sleep 0.1; done; echo "not settled"; }
-    logged() { for _ in $(seq 100); do grep -q "$2" $1.log && return; sleep 0.1; done; echo "not logged: $2"; cat $1.log; }
-"#;
-
-/// Writes the configurations of `home` and `hub`; `known_as` is the key by which the hub knows home.
-fn two_nodes(dir: &Dir, known_as: Option<&str>) {
-    let (home, hub) = (dir.key("home.key"), dir.key("hub.key"));
-    let node = |name: &str, host: u8, rest: &str| {
-        format!(
-            "[node]\nkey = \"{name}.key\"\nstate = \"{name}.state\"\ncontrol = \"{name}.sock\"\n{rest}\n\
-             [tun]\naddress = [\"10.9.0.{host}/24\"]\n"
-        )
-    };
-    let peer = |name: &str, key: &str, host: u8, rest: &str| {
-        format!("[[peer]]\nname = \"{name}\"\npublic-key = \"{key}\"\nprefixes = [\"10.9.0.{host}/32\"]\n{rest}\n")
-    };
-    let endpoints = "endpoints = [\"192.0.2.18:51900\", \"192.0.2.34:51900\"]";
-    dir.write("home.toml", &(node("home", 1, "") + &peer("hub", &hub, 2, endpoints)));
-    dir.write("hub.toml", &(node("hub", 2, "listen = 51900") + &peer("home", known_as.unwrap_or(&home), 1, "")));
-}
 
 #[test]
 fn two_nodes_make_a_network_and_answer_questions() {

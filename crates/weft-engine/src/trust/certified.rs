@@ -153,6 +153,7 @@ impl Engine {
     /// Tells the wall clock, in seconds since 1970: at the start, and when it was set.
     pub fn set_unix_time(&mut self, now: Instant, unix_s: u64) {
         self.trust.clock = (now, unix_s);
+        self.sessions.set_unix_time(now, unix_s.saturating_mul(1_000_000_000));
     }
 
     /// The peers that came by certificate, by number.

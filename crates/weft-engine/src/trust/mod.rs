@@ -151,6 +151,11 @@ impl Trust {
         self.config.as_ref().filter(|config| config.certificate.is_some()).map(|config| config.policy.clone())
     }
 
+    /// Forgets the stamps of a key.
+    pub(crate) fn forget_stamp(&mut self, key: &PublicKey) {
+        self.stamps.remove(key);
+    }
+
     /// Old initiations of a peer that was one before stay of no use.
     pub(crate) fn restore_stamp(&self, sessions: &mut Sessions, peer: PeerId, key: &PublicKey) {
         if let Some(stamp) = self.stamps.get(key) {

@@ -8,9 +8,10 @@ use crate::error::{HandshakeError, InitiateError};
 use crate::handshake::{Initiator, Responder};
 use crate::index::Target;
 use crate::keys::{Agreement, SessionKey, SessionSecret};
-use crate::payload::{Answer, Offer};
+use crate::payload::{self, Answer, Offer};
 use crate::peer::{Answered, Peer, Pending};
 use crate::stack;
+use crate::stamps::{Refusal, RefusedStamp, StampFault};
 use crate::timers::Attempt;
 use weft_units::{Instant, PeerId};
 use weft_wire::handshake::{
@@ -56,6 +57,15 @@ pub enum Outcome {
         peer: PeerId,
         /// Whether the peer is a new one: it restarted, or was never met. Its packet numbers and windows start anew.
         fresh: bool,
+    },
+    /// The peer refused the stamp of this node's initiation. The next one counts on from what the peer accepted last.
+    Refused {
+        /// Who refused.
+        peer: PeerId,
+        /// What it refused, and why.
+        refused: RefusedStamp,
+        /// Call it again at once; otherwise the next attempt is in time.
+        call_again: bool,
     },
 }
 
@@ -107,9 +117,7 @@ impl Sessions {
         let len = self.initiation_len();
         let Sessions { identity, cipher, certificate, rng, peers, indices, .. } = self;
         let peer = peers.get_mut(usize::from(id.0)).and_then(Option::as_mut).ok_or(InitiateError::UnknownPeer)?;
-        if peer.sent_stamp.is_some_and(|last| stamp <= last) {
-            return Err(InitiateError::StampNotRising);
-        }
+        let stamp = peer.sent_stamps.next(stamp)?;
         let index = indices.allocate(rng, Target::Handshake(id));
         let offer = Offer::new(stamp, peer.association, *cipher, peer.send.base(), certificate.len() as u16).encode();
         let mut payload = [&offer, certificate.as_slice()].concat();
@@ -125,7 +133,6 @@ impl Sessions {
             indices.free(index);
             return Err(InitiateError::BadPeerKey);
         };
-        peer.sent_stamp = Some(stamp);
         if let Some(old) = peer.pending.replace(Pending { index, created: now, initiator, datagram }) {
             indices.free(old.index);
         }
@@ -139,7 +146,7 @@ impl Sessions {
     /// `under_load` asks initiators for a proof of their address before anything costly is done for them.
     ///
     /// # Errors
-    /// [`HandshakeError`]: drop the datagram and stay silent.
+    /// [`HandshakeError`]: drop the datagram and stay silent, but for what [`Sessions::take_refusal`] gives.
     pub fn handle(
         &mut self,
         now: Instant,
@@ -149,6 +156,7 @@ impl Sessions {
         out: &mut [u8],
     ) -> Result<Outcome, HandshakeError> {
         self.now = now;
+        self.refusal = None;
         let outcome = match PacketType::of(datagram) {
             Ok(PacketType::HandshakeInitiation) => {
                 let initiation = Initiation::parse(datagram).map_err(|_| HandshakeError::Malformed)?;
@@ -231,7 +239,7 @@ impl Sessions {
     /// Decrypts an initiation, checks its sender and stamp, and writes the response. Must not be inlined, as `start_handshake`.
     #[inline(never)]
     fn accept(&mut self, now: Instant, initiation: &Initiation<'_>, out: &mut [u8]) -> Result<Outcome, HandshakeError> {
-        let Sessions { identity, cipher, certificate, rng, peers, indices, by_key, .. } = self;
+        let Sessions { identity, cipher, certificate, rng, peers, indices, by_key, stamp_clock, refusal, .. } = self;
         let mut responder = Responder::read(identity, initiation.sender, initiation.noise, rng)
             .map_err(|_| HandshakeError::BadCrypto)?;
         let offer = Offer::decode(&responder.payload).map_err(|_| HandshakeError::BadCrypto)?;
@@ -242,8 +250,12 @@ impl Sessions {
         if peer.is_barred {
             return Err(HandshakeError::Stranger);
         }
-        if peer.accepted_stamp.is_some_and(|highest| offer.wire.stamp <= highest) {
-            return Err(HandshakeError::Replayed);
+        if let Err(refused) = stamp_clock.judge(now, offer.wire.stamp, peer.accepted_stamps.highest) {
+            *refusal = Some(refuse(peer, (now, id), responder, (initiation.sender, offer.wire.association), refused));
+            return Err(match refused.fault {
+                StampFault::NotRising => HandshakeError::Replayed,
+                StampFault::TooFarAhead => HandshakeError::TooFarAhead,
+            });
         }
         let version = offer.common_version().ok_or(HandshakeError::NoCommonVersion)?;
         let shows = offer.certificate_len > 0 && certificate.len() <= room;
@@ -255,6 +267,7 @@ impl Sessions {
             cipher: offer.common_cipher(*cipher),
             base: peer.send.base(),
             index: local_index,
+            is_shared: peer.shared.is_peers(now),
         };
         let shown = core::mem::take(&mut responder.certificate);
         let payload = [&answer.encode(), certificate].concat();
@@ -274,7 +287,7 @@ impl Sessions {
             .map_err(|_| HandshakeError::BadCrypto)
         });
         let key = made.inspect_err(|_| indices.free(local_index))?;
-        peer.accepted_stamp = Some(offer.wire.stamp);
+        peer.accepted_stamps.highest = Some(offer.wire.stamp);
         peer.certificate = shown;
         peer.answered =
             Some(Answered { at: now, index: local_index, mac1: *initiation.macs.mac1, response: out.to_vec() });
@@ -317,7 +330,15 @@ impl Sessions {
         let pending = peer.pending.as_mut().ok_or(HandshakeError::Unexpected)?;
         let (payload, certificate, secret) =
             pending.initiator.finish(response.noise).map_err(|_| HandshakeError::BadCrypto)?;
+        if let Some((accepted, fault)) = payload::parse_refusal(&payload) {
+            peer.pending = None;
+            indices.free(response.receiver);
+            let refused = RefusedStamp { stamp: peer.sent_stamps.last(), accepted, fault };
+            let is_first = peer.sent_stamps.count_from(now, accepted);
+            return Ok(Outcome::Refused { peer: id, refused, call_again: is_first });
+        }
         let answer = Answer::decode(&payload, *cipher).ok_or(HandshakeError::NoCommonVersion);
+        let is_shared = answer.is_ok_and(|answer| answer.is_shared);
         let key = answer.and_then(|answer| {
             if answer.index != response.sender {
                 return Err(HandshakeError::BadCrypto);
@@ -339,6 +360,7 @@ impl Sessions {
         peer.pending = None;
         let key = key.inspect_err(|_| indices.free(response.receiver))?;
         peer.certificate = certificate;
+        peer.shared.told(now, is_shared);
         let (association, base) = (key.association, key.peer_base);
         let (slot, gone) = peer.keys.insert(key);
         indices.point(response.receiver, Target::Key(id, slot as u8));
@@ -346,7 +368,7 @@ impl Sessions {
             indices.free_key(&gone);
         }
         peer.attempt = None;
-        let fresh = peer.meet(association, base, |key| indices.free_key(key));
+        let fresh = peer.meet(now, (association, base), |key| indices.free_key(key));
         if fresh || peer.established.is_none() {
             peer.established = Some(now);
         }
@@ -377,6 +399,26 @@ fn introduction(stranger: &Responder) -> Result<Outcome, HandshakeError> {
     } else {
         Err(HandshakeError::Stranger)
     }
+}
+
+/// The refusal of an initiation by its index and association, with an answer where the peer was not told just now.
+fn refuse(
+    peer: &mut Peer,
+    (now, id): (Instant, PeerId),
+    responder: Responder,
+    (sender, association): (u32, u64),
+    refused: RefusedStamp,
+) -> Refusal {
+    let mut answer = Vec::new();
+    let is_of_known_run = peer.peer_association == Some(association) || peer.shared.has_ended(now, association);
+    if peer.accepted_stamps.may_answer(now) {
+        answer = vec![0; RESPONSE_LEN];
+        // No index: nothing is kept of it.
+        if respond(peer, responder, (0, sender), &payload::refusal(&refused), &mut answer).is_err() {
+            answer.clear();
+        }
+    }
+    Refusal { peer: id, refused, is_of_known_run, answer }
 }
 
 /// Writes the response with this payload, as long as `out`; the indices are this node's and the initiator's.

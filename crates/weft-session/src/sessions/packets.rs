@@ -226,7 +226,7 @@ impl Sessions {
         let Some(peer) = peers.get_mut(usize::from(id.0)).and_then(Option::as_mut) else { return false };
         let Some(key) = peer.keys.get_mut(slot) else { return false };
         let (association, base, answered) = (key.association, key.peer_base, !key.confirmed);
-        let fresh = peer.meet(association, base, |key| indices.free_key(key));
+        let fresh = peer.meet(*now, (association, base), |key| indices.free_key(key));
         if answered {
             peer.keys.confirm(slot);
             peer.attempt = None;

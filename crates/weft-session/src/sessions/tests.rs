@@ -16,6 +16,7 @@ mod properties;
 mod rekeys;
 mod relayed;
 mod seals;
+mod stamps;
 mod vpns;
 
 /// The only peer each of the two has.

@@ -267,6 +267,8 @@ impl EngineSite {
             | Event::InnerMtu(_)
             | Event::Granted(_)
             | Event::Withdrawn(_)
+            | Event::StampRefused { .. }
+            | Event::KeyShared { .. }
             | Event::Pong { .. } => {}
         }
     }

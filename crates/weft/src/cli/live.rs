@@ -59,3 +59,23 @@ pub struct DrillOptions {
     #[command(flatten)]
     pub control: Control,
 }
+
+/// `weft peer`.
+#[derive(Subcommand)]
+pub enum PeerCommand {
+    /// Forget which handshake stamps the peer has used, after the log said that one was refused
+    #[command(after_help = "\
+Examples:
+  weft peer reset hub
+
+Only root and the node's own user may ask. Recorded handshakes of the peer may then be answered once more; no session
+comes of that.")]
+    Reset {
+        /// The peer's name, as in `weft status`
+        #[arg(value_name = "NAME")]
+        name: String,
+        /// Where the node listens
+        #[command(flatten)]
+        control: Control,
+    },
+}

@@ -28,6 +28,12 @@ pub fn down(control: &Control) -> Result<Outcome, Failure> {
     Err(Failure::new("the node is still there: it does not end"))
 }
 
+/// Has the node forget which handshake stamps a peer has used.
+pub fn reset_peer(name: &str, control: &Control) -> Result<Outcome, Failure> {
+    ask(&control.control, &Request::ResetPeer { peer: name.to_owned() })?;
+    Ok(Outcome::Well)
+}
+
 /// Sets the weights given as `LINK=WEIGHT`, or `measured`.
 pub fn set_weights(words: &[String], control: &Control) -> Result<Outcome, Failure> {
     let weights = match words {

@@ -20,7 +20,7 @@ mod sim_sweep;
 mod tcp_er;
 mod up;
 
-use crate::cli::{Cli, Command, DEFAULT_CONFIG, LabCommand, SimCommand, VpnsCommand, WeightsCommand};
+use crate::cli::{Cli, Command, DEFAULT_CONFIG, LabCommand, PeerCommand, SimCommand, VpnsCommand, WeightsCommand};
 use crate::daemon::Level;
 use crate::outcome::{Failure, Outcome};
 use std::path::Path;
@@ -48,6 +48,7 @@ pub fn run(cli: Cli) -> Result<Outcome, Failure> {
         Command::Paths(reading) => show::show(&reading, show::paths),
         Command::Sense { history: Some(peer), reading } => history::history(&reading, &peer),
         Command::Sense { history: None, reading } => show::show(&reading, show::sense),
+        Command::Peer(PeerCommand::Reset { name, control }) => act::reset_peer(&name, &control),
         Command::Flows(reading) => show::show(&reading, show::flows),
         Command::Weights { set: Some(WeightsCommand::Set { weights, control }), .. } => {
             act::set_weights(&weights, &control)

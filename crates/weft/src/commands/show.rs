@@ -48,6 +48,10 @@ pub fn status(status: &Status) -> String {
         let (buffers, sockets) = (status.no_buffer_drops, status.socket_full_drops);
         text += &format!("dropped here: {buffers} for want of buffers, {sockets} by full sockets\n\n");
     }
+    if status.dropped_log_lines > 0 {
+        let lines = status.dropped_log_lines;
+        text += &format!("log: {lines} lines were dropped, because nobody read it in time\n\n");
+    }
     let mut table =
         Table::new(&["PEER", "STATE", ">SESSION", ">HEARD", ">PATHS", ">SENT", ">RECEIVED", ">REPEATED", ">DROPPED"]);
     for peer in &status.peers {

@@ -5,6 +5,7 @@ use super::isolation::Isolation;
 use super::log::Log;
 use super::openvpn;
 use super::owner;
+use super::threads::{Pulse, Threads};
 use crate::access::clients;
 use crate::access::gate::{Gate, Output, Remote};
 use crate::config::access::{Access, Offer};
@@ -18,7 +19,6 @@ use std::os::fd::AsRawFd as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, sync_channel};
-use std::thread;
 use std::time::{Duration, Instant};
 use weft_engine::Prefix;
 use weft_io::tun::{Tun, TunConfig};
@@ -62,7 +62,8 @@ impl Keeper {
     ///
     /// # Errors
     /// Why that is not possible, for people.
-    pub fn start(config: &Config, log: Log) -> Result<Option<Keeper>, Failure> {
+    pub fn start(config: &Config, threads: &Threads) -> Result<Option<Keeper>, Failure> {
+        let log = threads.log();
         let Some(access) = &config.access else { return Ok(None) };
         let state = config.node.state.clone();
         let identity = match clients::edge_key(&state) {
@@ -93,14 +94,15 @@ impl Keeper {
         // Before the first client comes in.
         let isolation = Isolation::start(access).map_err(failed)?;
         let offer = Offer::of(config, access);
-        let openvpn = access.openvpn.as_ref().map(|openvpn| openvpn::Keeper::start(&state, openvpn, &offer, log));
+        let openvpn = access.openvpn.as_ref();
+        let openvpn = openvpn.map(|openvpn| openvpn::Keeper::start(&state, openvpn, &offer, threads));
         let openvpn = openvpn.transpose()?.flatten();
         let keeper =
             Keeper { words, waker: Arc::clone(&waker), device: device.index(), openvpn, _isolation: isolation };
         let pool = access.pool.value;
         log.info(format_args!("clients of {pool}: port {}, public key {}", access.listen.value, identity.public_key()));
         let porter = Porter { gate, socket, device, pool, state, told, waker, log };
-        thread::Builder::new().name("weft-access".into()).spawn(move || porter.run(poller)).map_err(failed)?;
+        threads.spawn("weft-access", move |pulse| porter.run(poller, pulse)).map_err(failed)?;
         Ok(Some(keeper))
     }
 
@@ -184,21 +186,21 @@ struct Porter {
 }
 
 impl Porter {
-    fn run(mut self, mut poller: Poller) {
+    fn run(mut self, mut poller: Poller, pulse: &Pulse) -> Result<(), String> {
         let mut ready: Vec<Ready> = Vec::new();
         let mut slots: Vec<ReceiveSlot> = (0..SLOTS).map(|_| ReceiveSlot::new()).collect();
         let mut packet = vec![0; usize::from(u16::MAX)];
         let mut next_tick = Instant::now();
         loop {
-            if let Err(why) = poller.wait(Some(next_tick.saturating_duration_since(Instant::now())), &mut ready) {
-                return self.log.error(format_args!("clients: no more are served: {why}"));
-            }
+            let wait = next_tick.saturating_duration_since(Instant::now());
+            pulse.resting(|| poller.wait(Some(wait), &mut ready)).map_err(|why| why.to_string())?;
             for token in ready.iter().map(|ready| ready.token) {
                 match token {
                     SOCKET => self.take_datagrams(&mut slots),
                     DEVICE => self.take_packets(&mut packet),
-                    _ if self.answer() => {}
-                    _ => return,
+                    // The table may lie on a slow disk.
+                    _ if pulse.resting(|| self.answer()) => {}
+                    _ => return Ok(()),
                 }
             }
             if Instant::now() >= next_tick {

@@ -1,6 +1,7 @@
 //! The control socket, on threads of its own, joined with the datapath by a bounded channel and its waker.
 
 use super::log::Log;
+use super::threads::{Pulse, Threads};
 use crate::control::{Request, Response, write_line};
 use crate::files::{self, SocketFile};
 use nix::sys::socket::{getsockopt, sockopt::PeerCredentials};
@@ -78,7 +79,7 @@ impl Server {
     ///
     /// # Errors
     /// Why that is not possible, for people.
-    pub fn start(path: &Path, tasks: Sender, log: Log) -> Result<Server, String> {
+    pub fn start(path: &Path, tasks: Sender, threads: &Threads) -> Result<Server, String> {
         let describe = |why: io::Error| format!("control socket {}: {why}", path.display());
         let (listener, file) = files::bind(path, 0o600).map_err(|why| match why.kind() {
             io::ErrorKind::AddrInUse => {
@@ -89,23 +90,40 @@ impl Server {
             }
             _ => describe(why),
         })?;
-        let serve = move || accept(&listener, &tasks, log);
-        thread::Builder::new().name("weft-control".to_owned()).spawn(serve).map_err(describe)?;
+        let shared = threads.clone();
+        let serve = move |pulse: &Pulse| accept(&listener, &tasks, &shared, pulse);
+        threads.spawn("weft-control", serve).map_err(describe)?;
         Ok(Server { _file: file })
     }
 }
 
-fn accept(listener: &UnixListener, tasks: &Sender, log: Log) {
+fn accept(listener: &UnixListener, tasks: &Sender, threads: &Threads, pulse: &Pulse) -> ! {
     serve_some(
-        || listener.accept().map(|(stream, _)| stream),
+        || pulse.resting(|| listener.accept().map(|(stream, _)| stream)),
         MAX_CLIENTS,
-        "weft-client",
+        (threads, "weft-client"),
         |stream| {
             let tasks = tasks.clone();
             // A client that goes away in the middle is its own business.
-            is_allowed(&stream, log).then_some(move || drop(serve(stream, &tasks)))
+            is_allowed(&stream, threads.log()).then_some(move || drop(serve(stream, &tasks)))
         },
-    );
+    )
+}
+
+/// One of the clients that are served; it counts until this goes, also by a panic.
+struct Seat(Arc<AtomicUsize>);
+
+impl Seat {
+    fn take(clients: &Arc<AtomicUsize>) -> Seat {
+        clients.fetch_add(1, Ordering::Relaxed);
+        Seat(Arc::clone(clients))
+    }
+}
+
+impl Drop for Seat {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
 }
 
 /// Serves every client on a thread of its own called `name`, `most` at once; others are turned away, as are those for whom there is
@@ -113,9 +131,9 @@ fn accept(listener: &UnixListener, tasks: &Sender, log: Log) {
 pub(super) fn serve_some<S, W: FnOnce() + Send + 'static>(
     mut accept: impl FnMut() -> io::Result<S>,
     most: usize,
-    name: &str,
+    (threads, name): (&Threads, &str),
     work_for: impl Fn(S) -> Option<W>,
-) {
+) -> ! {
     let clients = Arc::new(AtomicUsize::new(0));
     loop {
         let Ok(stream) = accept() else {
@@ -127,15 +145,13 @@ pub(super) fn serve_some<S, W: FnOnce() + Send + 'static>(
             continue;
         }
         let Some(work) = work_for(stream) else { continue };
-        clients.fetch_add(1, Ordering::Relaxed);
-        let counter = Arc::clone(&clients);
+        let seat = Seat::take(&clients);
         let serve = move || {
+            let _seat = seat;
             work();
-            counter.fetch_sub(1, Ordering::Relaxed);
         };
-        if thread::Builder::new().name(name.to_owned()).spawn(serve).is_err() {
-            clients.fetch_sub(1, Ordering::Relaxed);
-        }
+        // Without a thread the client is turned away.
+        let _ = threads.serve(name, serve);
     }
 }
 

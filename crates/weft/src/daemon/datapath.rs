@@ -4,6 +4,7 @@ use super::clock::{Clock, Continuity};
 use super::control::Task;
 use super::node::Node;
 use super::service::Watchdog;
+use super::threads::{Pulse, Threads};
 use std::io;
 use std::os::fd::AsRawFd as _;
 use std::sync::Arc;
@@ -25,6 +26,8 @@ const SLOTS: usize = 16;
 const TRANSMIT_BYTES: usize = 65_536;
 /// The loop turns at least so often.
 const IDLE: Duration = Duration::from_secs(10);
+/// The loop may be at one piece of work for so long. A turn takes milliseconds; a reload that opens devices may take seconds.
+const LONGEST_WORK: Duration = Duration::from_secs(10);
 /// How long the last datagrams may take.
 const LAST_WORDS: Duration = Duration::from_millis(100);
 
@@ -45,6 +48,8 @@ pub struct Datapath {
     tasks: Receiver<Task>,
     watch: LinkWatch,
     watchdog: Watchdog,
+    threads: Threads,
+    pulse: Pulse,
     continuity: Continuity,
     slots: Vec<ReceiveSlot>,
     out: Box<[u8]>,
@@ -74,6 +79,8 @@ impl Datapath {
             tasks,
             watch,
             watchdog: Watchdog::new(),
+            threads: node.threads().clone(),
+            pulse: node.threads().watch("weft", LONGEST_WORK),
             continuity: Continuity::start(),
             slots: (0..SLOTS).map(|_| ReceiveSlot::with_buffer(vec![0; LARGE_BYTES].into())).collect(),
             out: vec![0; TRANSMIT_BYTES].into(),
@@ -87,24 +94,36 @@ impl Datapath {
     /// Runs until the node stops.
     ///
     /// # Errors
-    /// When the TUN device or the poller fails.
+    /// When the TUN device or the poller fails, or another thread died.
     pub fn run(&mut self, node: &mut Node) -> io::Result<()> {
         let mut ready = Vec::new();
         let mut is_behind = false;
         while !node.is_stopping() {
             let wait = if is_behind { Duration::ZERO } else { self.time_to_wait(node) };
-            self.poller.wait(Some(wait), &mut ready)?;
+            self.pulse.resting(|| self.poller.wait(Some(wait), &mut ready))?;
+            if let Some(why) = self.threads.fault().map(str::to_owned) {
+                node.close(&why);
+                self.say_goodbye(node);
+                return Err(io::Error::other(why));
+            }
             if let Some(cause) = self.continuity.interruption() {
                 node.renew_sessions(cause);
             }
             for source in &ready {
                 self.take_in(node, source)?;
+                self.get_on();
             }
             is_behind = self.give_out(node);
-            self.watchdog.pet(self.clock.now());
+            self.get_on();
         }
         self.say_goodbye(node);
         Ok(())
+    }
+
+    /// A piece of work is done: the loop is alive, within a long turn too.
+    fn get_on(&mut self) {
+        self.pulse.beat();
+        self.watchdog.pet(self.clock.now(), &self.threads);
     }
 
     fn time_to_wait(&self, node: &Node) -> Duration {
@@ -120,6 +139,7 @@ impl Datapath {
                 self.waker.clear()?;
                 while let Ok(task) = self.tasks.try_recv() {
                     node.on_task(task);
+                    self.get_on();
                 }
                 self.watch_devices(node)?;
                 self.watch_sockets(node)
@@ -193,8 +213,10 @@ impl Datapath {
         if node.engine.next_timeout(now).is_some_and(|due| due <= now) {
             node.engine.handle_timeout(now);
             node.refresh_entropy();
+            self.get_on();
         }
         let is_behind = self.transmit(node);
+        self.get_on();
         let devices = &node.devices;
         node.engine.deliver(|vpn, pieces| {
             if let Some(device) = devices.get(vpn) {
@@ -202,8 +224,10 @@ impl Datapath {
                 device.write(pieces);
             }
         });
+        self.get_on();
         while let Some(event) = node.engine.poll_event() {
             node.on_event(event);
+            self.get_on();
         }
         node.upkeep(now);
         is_behind

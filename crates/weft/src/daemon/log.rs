@@ -1,9 +1,16 @@
 //! One line per change of state, with its time and cause, on standard error.
+//!
+//! Lines go through a bounded queue to a thread of their own, so that standard error holds up no other thread.
+
+mod lines;
 
 use crate::date::without_zone;
 use crate::escape;
+use lines::Lines;
 use std::fmt;
-use std::io::Write as _;
+use std::fs::File;
+use std::io;
+use std::os::fd::AsFd as _;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// How much a line matters.
@@ -28,16 +35,17 @@ impl Level {
     }
 }
 
-/// Writes lines up to a level.
-#[derive(Clone, Copy, Debug)]
+/// Takes lines up to a level. Copies share one queue, which lives as long as the process.
+#[derive(Clone, Copy)]
 pub struct Log {
     level: Level,
+    lines: &'static Lines,
 }
 
 impl Log {
-    /// A log of lines up to `level`.
+    /// A log of lines up to `level`. Nothing is written before [`Log::writer`] runs.
     pub fn new(level: Level) -> Log {
-        Log { level }
+        Log { level, lines: Box::leak(Box::default()) }
     }
 
     /// Something failed.
@@ -55,13 +63,44 @@ impl Log {
         self.write(Level::Debug, "", &line);
     }
 
+    /// Text as it is, whatever the level; it ends its lines itself.
+    pub fn plain(&self, text: String) {
+        if !text.is_empty() {
+            self.lines.push(text);
+        }
+    }
+
+    /// Lines dropped because nobody read the log in time.
+    pub fn dropped(&self) -> u64 {
+        self.lines.dropped()
+    }
+
+    /// Waits until all is written, `most` at most. Whether it is.
+    pub fn flush(&self, most: Duration) -> bool {
+        self.lines.flush(most)
+    }
+
+    /// What writes the next lines to standard error when it is called, as long as that takes.
+    ///
+    /// # Errors
+    /// When no descriptor is left. It has its own: a lock on [`io::stderr`] would hold up others.
+    pub fn writer(&self) -> io::Result<impl FnMut() + Send + use<>> {
+        let (lines, mut sink) = (self.lines, File::from(io::stderr().as_fd().try_clone_to_owned()?));
+        Ok(move || lines.write_next(&mut sink, head))
+    }
+
     fn write(&self, level: Level, kind: &str, line: &dyn fmt::Display) {
         if level <= self.level {
             let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-            // Nobody is left to be told when standard error is closed.
-            let _ = std::io::stderr().lock().write_all(entry(now, kind, line).as_bytes());
+            self.lines.push(entry(now, kind, line));
         }
     }
+}
+
+/// What a line begins with.
+fn head() -> String {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    timestamp(now.as_secs(), now.subsec_millis()) + " "
 }
 
 /// One line, whatever names are in it.

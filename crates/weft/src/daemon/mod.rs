@@ -24,11 +24,14 @@ mod platform;
 mod proxy;
 mod refusal;
 mod restart;
+mod rotated;
 mod service;
 pub mod signal;
 mod signals;
+mod stamps;
 mod state;
 pub mod tcp_er;
+pub mod threads;
 mod totals;
 mod trust;
 mod view;
@@ -44,13 +47,20 @@ use control::{Sender, Server};
 use datapath::Datapath;
 use nix::sys::prctl;
 use nix::sys::resource::{Resource, setrlimit};
+use nix::sys::signal::SigSet;
 use nix::sys::stat::{Mode, umask};
 use node::{Node, Parts};
 use state::Keeper;
 use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
+use threads::Threads;
 use weft_io::wait::{Waker, set_timer_slack};
+
+/// How long the log may take with the last lines.
+const LAST_LINES: Duration = Duration::from_secs(1);
 
 /// Asks the kernel to write no core file of this process and to let nobody but root look into it.
 fn keep_memory_private(log: Log) {
@@ -62,44 +72,64 @@ fn keep_memory_private(log: Log) {
 /// Runs the node that `file` describes, until it is told to stop.
 ///
 /// # Errors
-/// Why it could not start or go on.
+/// Why it could not start or go on; it is said already.
 pub fn run(file: &Path, level: Level) -> Result<(), Failure> {
     let log = Log::new(level);
+    let failed = |why: io::Error| Failure::new(format!("threads: {why}"));
+    // The other threads inherit what is blocked.
+    let signals = signals::block().map_err(failed)?;
+    let waker = Arc::new(Waker::new().map_err(failed)?);
+    let wakes = Arc::clone(&waker);
+    let threads = Threads::start(log, move || drop(wakes.wake())).map_err(failed)?;
+    threads::say_panics(log);
+    let result = catch_unwind(AssertUnwindSafe(|| serve(file, signals, waker, &threads)));
+    let result = result
+        .unwrap_or_else(|panic| Err(Failure::new(format!("the packet loop panicked: {}", threads::words(&*panic)))));
+    // Not by standard error itself: nobody may read it.
+    let result = result.map_err(|failure| failure.say(|text| log.plain(text)));
+    log.flush(LAST_LINES);
+    result
+}
+
+fn serve(file: &Path, signals: SigSet, waker: Arc<Waker>, threads: &Threads) -> Result<(), Failure> {
+    let log = threads.log();
     let loaded = config::load(file).map_err(Failure::new)?;
-    eprint!("{}", loaded.report);
+    log.plain(loaded.report.to_string());
     let config::Loaded { config, identity, certificate, .. } = loaded;
     let failed = |what: &'static str| move |why: io::Error| Failure::new(format!("{what}: {why}"));
 
     umask(Mode::S_IRWXG | Mode::S_IRWXO);
     keep_memory_private(log);
-    let signals = signals::block().map_err(failed("signals"))?;
-    let waker = Arc::new(Waker::new().map_err(failed("waker"))?);
     let (sender, tasks) = Sender::channel(Arc::clone(&waker));
     // First of all, so that a second node on the same socket disturbs nothing.
-    let _server = Server::start(&config.node.control, sender.clone(), log).map_err(Failure::new)?;
+    let _server = Server::start(&config.node.control, sender.clone(), threads).map_err(Failure::new)?;
     let _metrics = match &config.metrics {
-        Some(at) => Some(metrics::Server::start(&at.value, sender.clone(), log).map_err(Failure::new)?),
+        Some(at) => Some(metrics::Server::start(&at.value, sender.clone(), threads).map_err(Failure::new)?),
         None => None,
     };
     let changes = Changes::begin(&config.node.control, log);
-    let (keeper, stamps) = Keeper::open(&config.node.state, clock::unix_ns(), log).map_err(failed("state"))?;
+    let (keeper, stamps) = Keeper::open(&config.node.state, clock::unix_ns(), threads).map_err(failed("state"))?;
 
     let clock = Clock::start();
     let public_key = identity.public_key();
-    let parts = Parts { file: file.to_owned(), config, identity, certificate, clock, stamps, keeper, changes, log };
+    let threads = threads.clone();
+    let parts = Parts { file: file.to_owned(), config, identity, certificate, clock, stamps, keeper, changes, threads };
     let mut node = Node::new(parts)?;
     let (mut datapath, failures) = Datapath::new(&mut node, clock, waker, tasks).map_err(failed("datapath"))?;
     if node.links.active().is_empty() && !failures.is_empty() {
         return Err(Failure::new(failures.join("\n")));
     }
-    signals::forward(signals, sender).map_err(failed("signals"))?;
+    signals::forward(signals, sender, node.threads()).map_err(failed("signals"))?;
     // Without it a wait is up to 50 µs late; pacing bears that.
     if let Err(why) = set_timer_slack(1) {
         log.debug(format_args!("timer slack: {why}"));
     }
     log.info(format_args!("{} up, public key {public_key}", node.devices.default().tun().name()));
     service::ready();
-    datapath.run(&mut node).map_err(failed("packet loop"))?;
-    log.info("down");
-    Ok(())
+    let result = datapath.run(&mut node).map_err(failed("packet loop"));
+    node.finish();
+    if result.is_ok() {
+        log.info("down");
+    }
+    result
 }

@@ -19,8 +19,10 @@ use super::refusal::refused;
 use super::restart::needs_restart;
 use super::service;
 use super::signal;
+use super::stamps;
 use super::state::{Keeper, Stamps};
 use super::tcp_er;
+use super::threads::Threads;
 use super::totals;
 use super::trust;
 use super::view;
@@ -40,8 +42,6 @@ use weft_units::{Instant, PeerId};
 
 /// How often stamps are looked after.
 const UPKEEP_INTERVAL: Duration = Duration::from_secs(10);
-/// How often our own stamps are reserved anew.
-const RESERVE_INTERVAL: Duration = Duration::from_secs(1_800);
 
 /// Datagrams and packets lost inside this machine, beside what queues drop to keep delays short.
 #[derive(Default)]
@@ -70,18 +70,19 @@ pub struct Node {
     config: Config,
     identity: Identity,
     clock: Clock,
-    stamp_base: u64,
     keeper: Keeper,
     tcp_er: Option<tcp_er::Keeper>,
     accepted: Vec<(PublicKey, u64)>,
+    /// Peers whose stamps are to be forgotten on disk.
+    forgotten: Vec<PublicKey>,
     log: Log,
+    threads: Threads,
     /// The clients that come in here.
     access: Option<access::Keeper>,
     /// The proxy beside it, and what its connections may send.
     proxy: Option<(Proxy, Totals)>,
     next_upkeep: Instant,
     next_totals: Instant,
-    next_reserve: Instant,
     histories: Histories,
     next_history: Instant,
     is_stopping: bool,
@@ -112,8 +113,8 @@ pub struct Parts {
     pub keeper: Keeper,
     /// What is changed on this machine.
     pub changes: Changes,
-    /// The log.
-    pub log: Log,
+    /// Its threads.
+    pub threads: Threads,
 }
 
 impl Node {
@@ -122,9 +123,10 @@ impl Node {
     /// # Errors
     /// Why that is not possible, for people.
     pub fn new(parts: Parts) -> Result<Node, Failure> {
-        let Parts { file, config, identity, certificate, clock, stamps, keeper, changes, log } = parts;
-        let Stamps { base: stamp_base, accepted, revocations } = stamps;
-        let mut engine = engine(&config, &identity, &accepted, stamp_base, clock.now())?;
+        let Parts { file, config, identity, certificate, clock, stamps, keeper, changes, threads } = parts;
+        let Stamps { base, accepted, revocations } = stamps;
+        let mut engine = engine(&config, &identity, &accepted, clock)?;
+        engine.set_used_stamp(base);
         trust::set(&mut engine, clock, &config, certificate, revocations);
         engine.set_overlay(clock.now(), config.engine_overlay());
         engine.set_signalling(clock.now(), config.engine_signal());
@@ -132,7 +134,7 @@ impl Node {
         let devices =
             Devices::open(&config, engine.inner_mtu(), changes.clone()).map_err(|why| Failure::new(why.to_string()))?;
         let mut links = Links::new(config.links.clone(), config.node.listen.unwrap_or(0), devices.indices());
-        let access = access::Keeper::start(&config, log)?;
+        let access = access::Keeper::start(&config, &threads)?;
         links.add_own(access.iter().map(access::Keeper::device).collect());
         let mut node = Node {
             engine,
@@ -145,16 +147,16 @@ impl Node {
             config,
             identity,
             clock,
-            stamp_base,
             keeper,
             tcp_er: None,
             accepted,
-            log,
+            forgotten: Vec::new(),
+            log: threads.log(),
+            threads,
             access,
             proxy: None,
             next_upkeep: Instant::ZERO,
             next_totals: Instant::ZERO,
-            next_reserve: clock.now() + RESERVE_INTERVAL,
             histories: Histories::default(),
             next_history: clock.now(),
             is_stopping: false,
@@ -172,7 +174,7 @@ impl Node {
     fn set_proxy(&mut self) {
         let policy = self.config.proxy_policy();
         if policy.is_some() && self.proxy.is_none() {
-            match Proxy::start(self.devices.default().tun().name(), self.changes.clone(), self.log) {
+            match Proxy::start(self.devices.default().tun().name(), self.changes.clone(), &self.threads) {
                 Ok(proxy) => self.proxy = Some((proxy, Totals::default())),
                 Err(why) => self.log.error(format_args!("proxy: {why}")),
             }
@@ -212,6 +214,17 @@ impl Node {
             entropy
         });
         self.engine.renew_sessions(self.clock.now(), entropy, unix_ns, cause);
+    }
+
+    /// Those it runs beside.
+    pub fn threads(&self) -> &Threads {
+        &self.threads
+    }
+
+    /// Keeps what the next run needs.
+    pub fn finish(self) {
+        let Node { engine, keeper, .. } = self;
+        keeper.close(engine.used_stamp());
     }
 
     /// Whether it shall come to an end.
@@ -329,6 +342,10 @@ impl Node {
                 self.platform.watch(self.clock.now(), after, reply.clone());
                 return None;
             }
+            Request::ResetPeer { peer } => match self.reset_peer(&peer) {
+                Ok(()) => Response::Done,
+                Err(why) => refused(why),
+            },
             Request::History { peer } => self.history(&peer),
             Request::AccessChanged | Request::AccessClients | Request::OpenvpnClients => match &self.access {
                 Some(access) => return access.ask(request, reply),
@@ -368,6 +385,21 @@ impl Node {
         self.engine.answer_call(self.clock.now(), &asked, &body).map_err(|why| why.to_string())
     }
 
+    fn reset_peer(&mut self, peer: &str) -> Result<(), CommandError> {
+        let key = self.engine.reset_peer(self.clock.now(), peer)?;
+        self.log.info(format_args!("peer {peer}: its handshake stamps are forgotten"));
+        self.accepted.retain(|(of, _)| *of != key);
+        self.forgotten.push(key);
+        self.forget_stamps();
+        Ok(())
+    }
+
+    /// What has no room now has it at the next upkeep.
+    fn forget_stamps(&mut self) {
+        let keeper = &self.keeper;
+        self.forgotten.retain(|key| !keeper.forget(*key));
+    }
+
     /// Of a peer that has gone too, while its paths are remembered.
     fn history(&self, peer: &str) -> Response {
         let paths = self.histories.of(peer);
@@ -378,8 +410,13 @@ impl Node {
     }
 
     fn stop(&mut self, cause: &str) {
-        self.log.info(format_args!("going down: {cause}"));
         service::stopping();
+        self.close(cause);
+    }
+
+    /// Ends all sessions and comes to an end.
+    pub fn close(&mut self, cause: &str) {
+        self.log.info(format_args!("going down: {cause}"));
         // Close is never refused.
         let _ = self.engine.handle_command(self.clock.now(), Command::Close);
         self.is_stopping = true;
@@ -464,7 +501,7 @@ impl Node {
         match (wanted, &self.tcp_er) {
             (None, _) => self.tcp_er = None,
             (Some(wanted), Some(keeper)) => keeper.set(wanted),
-            (Some(wanted), None) => match tcp_er::Keeper::start(wanted, self.log) {
+            (Some(wanted), None) => match tcp_er::Keeper::start(wanted, &self.threads) {
                 Ok(keeper) => self.tcp_er = Some(keeper),
                 Err(why) => self.log.error(format_args!("explicit rates: {why}")),
             },
@@ -490,6 +527,10 @@ impl Node {
             Event::Lost { peer, cause } => {
                 self.log.info(format_args!("peer {}: session lost: {cause}", self.peer_name(peer)));
             }
+            Event::StampRefused { peer, refused, by_peer } => {
+                self.log.error(stamps::refused(&self.peer_name(peer), &refused, by_peer));
+            }
+            Event::KeyShared { peer, is_own } => self.log.error(stamps::shared(&self.peer_name(peer), is_own)),
             Event::Path { peer, path, link, remote, state, cause } => {
                 let link = self.engine.route_name(link).unwrap_or_else(|| self.links.name(link));
                 let (peer, remote) = (self.peer_name(peer), view::remote(&remote));
@@ -565,12 +606,10 @@ impl Node {
             return;
         }
         self.next_upkeep = now + UPKEEP_INTERVAL;
+        self.forget_stamps();
         self.keep_accepted();
         self.engine.set_unix_time(now, self.clock.unix_s());
-        if now >= self.next_reserve {
-            self.next_reserve = now + RESERVE_INTERVAL;
-            self.keeper.reached(self.stamp_base.saturating_add(now.as_nanos()));
-        }
+        self.keeper.reached(clock::unix_ns(), self.engine.used_stamp());
     }
 
     /// When [`Node::upkeep`] is due.
@@ -621,6 +660,7 @@ impl Node {
             buffers_peak: snapshot.buffers_peak,
             no_buffer_drops: self.drops.no_buffer + snapshot.no_buffer_packets,
             socket_full_drops: self.drops.socket_full,
+            dropped_log_lines: self.log.dropped(),
         }
     }
 }
@@ -630,9 +670,9 @@ fn engine(
     config: &Config,
     identity: &Identity,
     accepted: &[(PublicKey, u64)],
-    stamp_base: u64,
-    now: Instant,
+    clock: Clock,
 ) -> Result<Engine, Failure> {
+    let now = clock.now();
     let engine_config = EngineConfig {
         identity: identity.clone(),
         cipher: config.node.cipher,
@@ -640,7 +680,7 @@ fn engine(
         vpns: config.engine_vpns(),
         links: config.engine_links(),
         accepted_stamps: accepted.to_vec(),
-        stamp_base,
+        stamp_base: clock::unix_ns().saturating_sub(now.as_nanos()),
         inner_mtu: device::fixed(&config.tun),
     };
     let fresh = || entropy::seed().map_err(|why| Failure::new(format!("the kernel gave no random numbers: {why}")));

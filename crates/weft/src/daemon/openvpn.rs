@@ -2,8 +2,11 @@
 //! (management-notes in OpenVPN's documentation).
 
 use super::log::Log;
+use super::rotated;
+use super::threads::{Pulse, Threads};
 use crate::access::clients as table;
 use crate::access::openvpn::server::{LOG, Prepared, SOCKET};
+use crate::access::openvpn::wrap::PROGRAM;
 use crate::access::openvpn::{clients, server};
 use crate::config::Openvpn;
 use crate::config::access::Offer;
@@ -20,7 +23,6 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant, UNIX_EPOCH};
 
-const PROGRAM: &str = "openvpn";
 /// Words under way at most.
 const WORDS: usize = 16;
 /// How long it may take to call, to answer and to end.
@@ -50,13 +52,19 @@ impl Keeper {
     ///
     /// # Errors
     /// Why that is not possible, for people.
-    pub fn start(state: &Path, settings: &Openvpn, offer: &Offer, log: Log) -> Result<Option<Keeper>, Failure> {
+    pub fn start(
+        state: &Path,
+        settings: &Openvpn,
+        offer: &Offer,
+        threads: &Threads,
+    ) -> Result<Option<Keeper>, Failure> {
+        let log = threads.log();
         let failed = |why: String| Failure::new(format!("[access.openvpn]: {why}"));
         if let Err(why) = Command::new(PROGRAM).arg("--version").stdout(Stdio::null()).status() {
             return Err(failed(format!("{PROGRAM} cannot be run: {why}; Debian's package is openvpn")));
         }
         let (words, told) = sync_channel(WORDS);
-        let supervisor = match Supervisor::prepare(state, settings, offer, told, log) {
+        let supervisor = match Supervisor::prepare(state, settings, offer, told, threads) {
             Ok(supervisor) => supervisor,
             Err(why) => {
                 log.error(format_args!("[access.openvpn]: no client is let in: {why}; then restart the node"));
@@ -64,7 +72,7 @@ impl Keeper {
             }
         };
         log.info(format_args!("clients of {} with OpenVPN: port {}", settings.pool.value, settings.listen.value));
-        let thread = thread::Builder::new().name("weft-openvpn".into()).spawn(move || supervisor.run());
+        let thread = threads.spawn("weft-openvpn", move |pulse| supervisor.run(pulse));
         let supervisor = Some(thread.map_err(|why| failed(why.to_string()))?);
         Ok(Some(Keeper { words: Some(words), supervisor }))
     }
@@ -98,6 +106,7 @@ struct Supervisor {
     listener: UnixListener,
     _socket: SocketFile,
     told: Receiver<Word>,
+    threads: Threads,
     log: Log,
 }
 
@@ -107,28 +116,38 @@ impl Supervisor {
         settings: &Openvpn,
         offer: &Offer,
         told: Receiver<Word>,
-        log: Log,
+        threads: &Threads,
     ) -> Result<Supervisor, String> {
         let prepared = table::change(state, |state, _| server::prepare(state, settings, offer))?;
         let Prepared { directory, config, .. } = prepared;
         let failed = |why: io::Error| directory.failed(SOCKET, &why);
         let (listener, socket) = directory.bind(OsStr::new(SOCKET), 0o600).map_err(failed)?;
         listener.set_nonblocking(true).map_err(failed)?;
-        Ok(Supervisor { directory, config, listener, _socket: socket, told, log })
+        Ok(Supervisor {
+            directory,
+            config,
+            listener,
+            _socket: socket,
+            told,
+            threads: threads.clone(),
+            log: threads.log(),
+        })
     }
 
-    fn run(self) {
+    fn run(self, pulse: &Pulse) -> Result<(), String> {
         let mut pause = PAUSE.0;
         loop {
             let began = Instant::now();
-            let Some(how) = self.run_once().unwrap_or_else(|why| Some(why.to_string())) else { return };
+            // What it waits for in there has time limits, or is another process's.
+            let ended = pulse.resting(|| self.run_once());
+            let Some(how) = ended.unwrap_or_else(|why| Some(why.to_string())) else { return Ok(()) };
             if began.elapsed() > WELL {
                 pause = PAUSE.0;
             }
             let log = self.directory.path().join(LOG);
             self.log.error(format_args!("OpenVPN: {how}; see {}; again in {} ms", log.display(), pause.as_millis()));
-            if !self.wait(pause) {
-                return;
+            if !pulse.resting(|| self.wait(pause)) {
+                return Ok(());
             }
             pause = (pause * 2).min(PAUSE.1);
         }
@@ -137,13 +156,19 @@ impl Supervisor {
     /// From its start to its end, and how it ended; none when it was to end.
     fn run_once(&self) -> io::Result<Option<String>> {
         // It opens no file to write, and takes no order from one: another user may have put other files in their places.
-        let log = self.directory.replace_with_empty(LOG)?;
+        let (says, said) = io::pipe()?;
+        let directory = self.directory.enter(".")?;
+        let copy = move |pulse: &Pulse| {
+            pulse.resting(|| rotated::copy(&directory, LOG, says));
+            Ok(())
+        };
+        self.threads.spawn("weft-openvpn-log", copy)?;
         let mut child = Command::new(PROGRAM)
             .args(["--config", "stdin"])
             .current_dir(self.directory.held_path())
             .stdin(Stdio::piped())
-            .stderr(log.try_clone()?)
-            .stdout(log)
+            .stderr(said.try_clone()?)
+            .stdout(said)
             .spawn()?;
         let told = child.stdin.take().map_or(Ok(()), |mut stdin| stdin.write_all(self.config.as_bytes()));
         let result = told.and_then(|()| self.serve(&mut child));

@@ -2,6 +2,7 @@
 
 use super::changes::{Change, Changes, fast_open};
 use super::log::Log;
+use super::threads::{Pulse, Threads};
 use crate::status::Proxy as Shown;
 use std::io::{self, BufRead as _, BufReader, Write as _};
 use std::os::unix::process::CommandExt as _;
@@ -73,10 +74,11 @@ impl Proxy {
     ///
     /// # Errors
     /// When there is no thread.
-    pub fn start(tun: &str, changes: Changes, log: Log) -> io::Result<Proxy> {
+    pub fn start(tun: &str, changes: Changes, threads: &Threads) -> io::Result<Proxy> {
         let shared = Arc::new(Shared::default());
-        let supervisor = Supervisor { names: Names::of(tun), shared: Arc::clone(&shared), changes, log };
-        let thread = thread::Builder::new().name("weft-proxy".to_owned()).spawn(move || supervisor.run())?;
+        let names = Names::of(tun);
+        let supervisor = Supervisor { names, shared: Arc::clone(&shared), changes, threads: threads.clone() };
+        let thread = threads.spawn("weft-proxy", move |pulse| supervisor.run(pulse))?;
         Ok(Proxy { shared, supervisor: Some(thread) })
     }
 
@@ -110,20 +112,21 @@ struct Supervisor {
     names: Names,
     shared: Arc<Shared>,
     changes: Changes,
-    log: Log,
+    threads: Threads,
 }
 
 impl Supervisor {
-    fn run(&self) {
+    fn run(&self, pulse: &Pulse) -> Result<(), String> {
         // Of a run that could not clear up, and whose record was lost.
-        detour::unlead(&self.names);
+        pulse.resting(|| detour::unlead(&self.names));
         let mut pause = PAUSE.0;
-        while self.wait_for(|state| state.policy.is_some(), None) {
+        while pulse.resting(|| self.wait_for(|state| state.policy.is_some(), None)) {
             let began = Instant::now();
-            let result = self.run_once();
-            self.changes.undo(&[self.detour()]);
+            // What it waits for in there is the kernel, or another process.
+            let result = pulse.resting(|| self.run_once());
+            pulse.resting(|| self.changes.undo(&[self.detour()]));
             if self.shared.state().stop {
-                return;
+                break;
             }
             if began.elapsed() > WELL {
                 pause = PAUSE.0;
@@ -131,13 +134,14 @@ impl Supervisor {
             let how = result.unwrap_or_else(|why| why.to_string());
             let text =
                 format!("{how}; its connections are reset, new ones go plain, again in {} ms", pause.as_millis());
-            self.log.error(format_args!("proxy: {text}"));
+            self.threads.log().error(format_args!("proxy: {text}"));
             let mut state = self.shared.state();
             state.shown = Shown { state: how, restarts: state.shown.restarts + 1, ..Shown::default() };
             drop(state);
-            self.wait_for(|_| false, Some(pause));
+            pulse.resting(|| self.wait_for(|_| false, Some(pause)));
             pause = (pause * 2).min(PAUSE.1);
         }
+        Ok(())
     }
 
     fn detour(&self) -> Change {
@@ -162,7 +166,8 @@ impl Supervisor {
 
     /// From its start to its end, and how it ended.
     fn run_once(&self) -> io::Result<String> {
-        let early = allow_early_data(&self.changes, self.log);
+        let log = self.threads.log();
+        let early = allow_early_data(&self.changes, log);
         self.changes.make(&[self.detour()])?;
         let mut child = Command::new(PROGRAM)
             .arg0("weft")
@@ -178,9 +183,9 @@ impl Supervisor {
         state.news = News { policy: true, totals: true };
         state.shown = Shown { state: "running".to_owned(), early_data: early, pid: child.id(), ..state.shown.clone() };
         drop(state);
-        let reader = Reader { shared: Arc::clone(&self.shared), log: self.log };
-        thread::Builder::new().name("weft-proxy-in".to_owned()).spawn(move || reader.run(stdout))?;
-        self.log.info(format_args!("proxy: running, pid {}", child.id()));
+        let reader = Reader { shared: Arc::clone(&self.shared), log };
+        self.threads.spawn("weft-proxy-in", move |pulse| pulse.resting(|| reader.run(stdout)))?;
+        log.info(format_args!("proxy: running, pid {}", child.id()));
         // What cannot be said to it any more is said by its end.
         let _ = self.give_orders(&mut stdin);
         drop(stdin);
@@ -247,7 +252,7 @@ struct Reader {
 }
 
 impl Reader {
-    fn run(&self, stdout: ChildStdout) {
+    fn run(&self, stdout: ChildStdout) -> Result<(), String> {
         for line in BufReader::new(stdout).lines() {
             match line.as_deref().map(str::parse::<Told>) {
                 Ok(Ok(Told::Status(status))) => self.show(&status),
@@ -258,6 +263,7 @@ impl Reader {
         }
         self.shared.state().has_ended = true;
         self.shared.changed.notify_all();
+        Ok(())
     }
 
     /// The proxy tells of one in ten seconds at most.

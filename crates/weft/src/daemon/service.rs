@@ -1,10 +1,11 @@
 //! What the service manager is told (sd_notify(3)); nothing where there is none.
 
+use super::threads::Threads;
 use sd_notify::NotifyState;
 use std::time::Duration;
 use weft_units::Instant;
 
-/// The service manager's watchdog. Only a turn of the packet loop may pet it.
+/// The service manager's watchdog. Only the packet loop may pet it, and only while all threads are well.
 pub struct Watchdog {
     interval: Option<Duration>,
     next: Instant,
@@ -23,11 +24,13 @@ impl Watchdog {
         self.interval.map(|_| self.next)
     }
 
-    /// Pets it if it is time.
-    pub fn pet(&mut self, now: Instant) {
+    /// Pets it if it is time and all threads are well.
+    pub fn pet(&mut self, now: Instant, threads: &Threads) {
         if let Some(interval) = self.interval.filter(|_| now >= self.next) {
             self.next = now + interval;
-            tell(&[NotifyState::Watchdog]);
+            if threads.are_well() {
+                tell(&[NotifyState::Watchdog]);
+            }
         }
     }
 }

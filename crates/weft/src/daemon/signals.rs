@@ -1,8 +1,9 @@
 //! SIGTERM and SIGINT stop the node, SIGHUP makes it read its configuration again.
 
 use super::control::{Sender, Task};
+use super::threads::{Pulse, Threads};
 use nix::sys::signal::{SigSet, Signal};
-use std::{io, thread};
+use std::io;
 
 /// Keeps the signals from killing the process; to be called before any thread starts.
 ///
@@ -30,14 +31,16 @@ pub fn wait(set: &SigSet) -> io::Result<()> {
 ///
 /// # Errors
 /// When no thread can be made.
-pub fn forward(set: SigSet, tasks: Sender) -> io::Result<()> {
-    let wait = move || {
-        while let Ok(signal) = set.wait() {
+pub fn forward(set: SigSet, tasks: Sender, threads: &Threads) -> io::Result<()> {
+    let wait = move |pulse: &Pulse| {
+        loop {
+            let signal = pulse.resting(|| set.wait()).map_err(|why| why.to_string())?;
             let task = if signal == Signal::SIGHUP { Task::Reload } else { Task::Stop };
-            if tasks.send(task).is_err() {
-                return;
+            // The packet loop may be busy for as long as its own heart allows.
+            if pulse.resting(|| tasks.send(task)).is_err() {
+                return Ok(());
             }
         }
     };
-    thread::Builder::new().name("weft-signals".to_owned()).spawn(wait).map(drop)
+    threads.spawn("weft-signals", wait).map(drop)
 }

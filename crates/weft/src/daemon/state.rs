@@ -4,15 +4,22 @@ use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
-use std::thread;
 use std::time::Duration;
 use weft_session::{PublicKey, Revocation};
 
 use super::log::Log;
+use super::threads::{Pulse, Threads};
 use crate::files::{Directory, Owner};
 
-/// Ours, reserved ahead by this much, so that a crash repeats none.
-const RESERVE: Duration = Duration::from_secs(3_600);
+/// Our stamps are reserved ahead by this much, so that a crash repeats none.
+const RESERVE: Duration = Duration::from_secs(60);
+/// They are reserved anew once so little of that is left.
+const REFILL: Duration = Duration::from_secs(30);
+/// Where our stamps are ahead of the clock they rise by one each. So many are reserved then, so that a node that crashes again and again
+/// stays within [`RESERVE`] of the clock.
+const RESERVE_STEPS: u64 = 1_000_000;
+/// How long the last changes may take to be written.
+const LAST_WORDS: Duration = Duration::from_secs(2);
 /// No state file is longer, in bytes.
 const MAX_BYTES: u64 = 8 << 20;
 /// No true stamp is higher: nanoseconds since 1970 until the year 2262. A damaged one could not be followed by a higher one.
@@ -38,13 +45,20 @@ pub struct Stamps {
 enum Change {
     Accepted(Vec<(PublicKey, u64)>),
     Revoked(Vec<Revocation>),
-    /// Our stamps have come this far.
-    Reached(u64),
+    /// Our stamps are reserved up to this one.
+    Reserved(u64),
+    /// This one was the last we used.
+    Used(u64),
+    /// Nothing is remembered of this peer any more.
+    Forget(PublicKey),
 }
 
 /// Hands changes to a thread of its own: a slow disk never holds up a packet.
 pub struct Keeper {
     changes: SyncSender<Change>,
+    /// Ends once the last change is written.
+    ended: Receiver<()>,
+    reserved: u64,
 }
 
 impl Keeper {
@@ -55,12 +69,14 @@ impl Keeper {
     ///
     /// # Errors
     /// When the thread cannot be started.
-    pub fn open(directory: &Path, unix_ns: u64, log: Log) -> io::Result<(Keeper, Stamps)> {
+    pub fn open(directory: &Path, unix_ns: u64, threads: &Threads) -> io::Result<(Keeper, Stamps)> {
+        let log = threads.log();
         let mut files = Files::new(directory);
         let mut troubles = Vec::new();
         let revocations = files.read(&mut troubles);
         let base = unix_ns.max(files.reserved);
-        if let Err(why) = files.reserve(base) {
+        let reserved = reserve(unix_ns, base);
+        if let Err(why) = files.apply(Change::Reserved(reserved)) {
             troubles.push(why);
         }
         if !troubles.is_empty() {
@@ -68,8 +84,12 @@ impl Keeper {
         }
         let accepted = files.accepted.iter().map(|(key, stamp)| (*key, *stamp)).collect();
         let (changes, queue) = sync_channel(256);
-        thread::Builder::new().name("weft-state".to_owned()).spawn(move || files.keep(&queue, log))?;
-        Ok((Keeper { changes }, Stamps { base, accepted, revocations }))
+        let (ends, ended) = sync_channel(0);
+        threads.spawn("weft-state", move |pulse| {
+            let _ends: SyncSender<()> = ends;
+            files.keep(&queue, log, pulse)
+        })?;
+        Ok((Keeper { changes, ended, reserved }, Stamps { base, accepted, revocations }))
     }
 
     /// These are the highest stamps accepted by now.
@@ -83,9 +103,27 @@ impl Keeper {
         self.send(Change::Revoked(revocations))
     }
 
-    /// Our own stamps have come to `stamp`; to be told at least every half hour.
-    pub fn reached(&self, stamp: u64) {
-        let _ = self.send(Change::Reached(stamp));
+    /// Our own stamps have come to `used`, and the wall clock to `unix_ns`.
+    pub fn reached(&mut self, unix_ns: u64, used: u64) {
+        if used.saturating_add(nanos(REFILL)) > self.reserved {
+            let reserved = reserve(unix_ns, used);
+            if reserved > self.reserved && self.send(Change::Reserved(reserved)) {
+                self.reserved = reserved;
+            }
+        }
+    }
+
+    /// Forgets what was accepted from a peer; false if that has to be said again.
+    pub fn forget(&self, key: PublicKey) -> bool {
+        self.send(Change::Forget(key))
+    }
+
+    /// Writes what waits, and `used`, the last stamp that was used: the next run goes on there. The disk has little time for it.
+    pub fn close(self, used: u64) {
+        let _ = self.send(Change::Used(used));
+        let Keeper { changes, ended, .. } = self;
+        drop(changes);
+        let _ = ended.recv_timeout(LAST_WORDS);
     }
 
     /// Whether there was room for it; nobody is left to take it where the thread has ended.
@@ -96,8 +134,18 @@ impl Keeper {
 
 struct Files {
     directory: PathBuf,
+    /// As it was found.
     reserved: u64,
     accepted: BTreeMap<PublicKey, u64>,
+}
+
+/// The stamp to reserve where `used` was or may have been used. Stamps follow the clock, or rise by one each where they are ahead of it.
+fn reserve(unix_ns: u64, used: u64) -> u64 {
+    unix_ns.saturating_add(nanos(RESERVE)).max(used.saturating_add(RESERVE_STEPS)).min(MAX_STAMP)
+}
+
+fn nanos(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
 
 impl Files {
@@ -124,21 +172,23 @@ impl Files {
         directory.write(name, text.as_bytes()).map_err(|why| format!("{name}: {why}"))
     }
 
-    fn reserve(&mut self, from: u64) -> Result<(), String> {
-        self.reserved = from.saturating_add(RESERVE.as_nanos() as u64);
-        self.write(STAMP, &format!("{}\n", self.reserved))
+    fn write_accepted(&self) -> Result<(), String> {
+        let lines: String = self.accepted.iter().map(|(key, stamp)| format!("{key} {stamp}\n")).collect();
+        self.write(ACCEPTED, &lines)
     }
 
     fn describe(&self, why: &str) -> String {
         format!("state in {}: {why}", self.directory.display())
     }
 
-    fn keep(mut self, queue: &Receiver<Change>, log: Log) {
-        while let Ok(change) = queue.recv() {
-            if let Err(why) = self.apply(change) {
+    fn keep(mut self, queue: &Receiver<Change>, log: Log, pulse: &Pulse) -> Result<(), String> {
+        while let Ok(change) = pulse.resting(|| queue.recv()) {
+            // A disk takes as long as it likes.
+            if let Err(why) = pulse.resting(|| self.apply(change)) {
                 log.error(self.describe(&why));
             }
         }
+        Ok(())
     }
 
     fn apply(&mut self, change: Change) -> Result<(), String> {
@@ -148,14 +198,17 @@ impl Files {
                     let highest = self.accepted.entry(key).or_default();
                     *highest = stamp.max(*highest);
                 }
-                let lines: String = self.accepted.iter().map(|(key, stamp)| format!("{key} {stamp}\n")).collect();
-                self.write(ACCEPTED, &lines)
+                self.write_accepted()
+            }
+            Change::Forget(key) => {
+                self.accepted.remove(&key);
+                self.write_accepted()
             }
             Change::Revoked(revocations) => {
                 let lines: String = revocations.iter().map(|revocation| format!("{revocation}\n")).collect();
                 self.write(REVOKED, &lines)
             }
-            Change::Reached(stamp) => self.reserve(stamp),
+            Change::Reserved(stamp) | Change::Used(stamp) => self.write(STAMP, &format!("{stamp}\n")),
         }
     }
 }
@@ -202,15 +255,15 @@ mod tests {
     #[test]
     fn stamps_survive_and_rise_even_when_the_clock_falls_back() {
         let directory = std::env::temp_dir().join(format!("weft-state-{}", std::process::id()));
-        let log = Log::new(Level::Error);
+        let threads = Threads::start(Log::new(Level::Error), || ()).unwrap();
         let mut files = Files::new(&directory);
-        let (_, first) = Keeper::open(&directory, 1_000, log).unwrap();
+        let (_, first) = Keeper::open(&directory, 1_000, &threads).unwrap();
         assert_eq!((first.base, first.accepted.len()), (1_000, 0));
         files.apply(Change::Accepted(vec![(PublicKey([7; 32]), 9)])).unwrap();
         files.apply(Change::Accepted(vec![(PublicKey([7; 32]), 5)])).unwrap();
         let revocation = RootKey::from_seed([1; 32]).revoke(&PublicKey([7; 32]), 5);
         files.apply(Change::Revoked(vec![revocation])).unwrap();
-        let (_, second) = Keeper::open(&directory, 10, log).unwrap();
+        let (_, second) = Keeper::open(&directory, 10, &threads).unwrap();
         assert_eq!((first.revocations.len(), &second.revocations[..]), (0, &[revocation][..]));
         assert!(second.base > first.base);
         assert_eq!(second.accepted, [(PublicKey([7; 32]), 9)]);
@@ -230,7 +283,8 @@ mod tests {
         assert!(files.read(&mut troubles).is_empty());
         assert_eq!(troubles[..2], ["stamp: 1 of 1 lines are damaged", "accepted: 3 of 4 lines are damaged"]);
         assert!(troubles[2].starts_with("revoked: it is a directory"), "{troubles:?}");
-        let (_, stamps) = Keeper::open(&directory, 10, Log::new(Level::Error)).unwrap();
+        let threads = Threads::start(Log::new(Level::Error), || ()).unwrap();
+        let (_, stamps) = Keeper::open(&directory, 10, &threads).unwrap();
         assert_eq!((stamps.base, &stamps.accepted[..]), (10, &expected[..]));
         std::fs::remove_dir_all(&directory).unwrap();
     }

@@ -2,6 +2,7 @@
 //! a word for it.
 
 use super::Log;
+use super::threads::{Pulse, Threads};
 use crate::config::TcpEr;
 use nix::time::{ClockId, clock_gettime};
 use std::collections::HashMap;
@@ -9,7 +10,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::thread::{self, JoinHandle};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use weft_engine::FlowKey;
 use weft_tcp_er::congestion::{Choice, Congestion, Connection, GrantError, choose};
@@ -50,7 +51,8 @@ impl Keeper {
     ///
     /// # Errors
     /// When there can be no thread.
-    pub fn start(wanted: TcpEr, log: Log) -> io::Result<Keeper> {
+    pub fn start(wanted: TcpEr, threads: &Threads) -> io::Result<Keeper> {
+        let log = threads.log();
         let (loaded, choice) = match Congestion::load() {
             Ok(congestion) => (Some(congestion), choose(None)),
             Err(why) => (None, choose(Some(&why.to_string()))),
@@ -63,8 +65,8 @@ impl Keeper {
         let choice = Arc::new(Mutex::new(choice));
         let mut keeper = Keeper { words: Some(words), choice: Arc::clone(&choice), holder: None };
         if let Some(congestion) = loaded {
-            let hold = move || Holder { congestion, wanted, flows: HashMap::new(), choice, log }.run(&told);
-            keeper.holder = Some(thread::Builder::new().name("weft-tcp-er".into()).spawn(hold)?);
+            let holder = Holder { congestion, wanted, flows: HashMap::new(), choice, log };
+            keeper.holder = Some(threads.spawn("weft-tcp-er", move |pulse| holder.run(&told, pulse))?);
         }
         Ok(keeper)
     }
@@ -109,7 +111,7 @@ struct Holder {
 }
 
 impl Holder {
-    fn run(mut self, words: &Receiver<Word>) {
+    fn run(mut self, words: &Receiver<Word>, pulse: &Pulse) -> Result<(), String> {
         let (mut renew_at, mut look_at) = (Instant::now(), Instant::now() + LOOK_EVERY);
         loop {
             let now = Instant::now();
@@ -121,7 +123,7 @@ impl Holder {
                 self.look();
                 look_at = now + LOOK_EVERY;
             }
-            match words.recv_timeout(renew_at - now) {
+            match pulse.resting(|| words.recv_timeout(renew_at - now)) {
                 Ok(Word::Config(wanted)) => self.change(wanted),
                 Ok(Word::Granted { flow, bytes_per_s, until }) => {
                     self.flows.insert(flow, (bytes_per_s, until));
@@ -132,7 +134,10 @@ impl Holder {
                     self.tell(self.congestion.grants().clear_flow(flow));
                 }
                 Err(RecvTimeoutError::Timeout) => {}
-                Err(RecvTimeoutError::Disconnected) => return self.end(),
+                Err(RecvTimeoutError::Disconnected) => {
+                    self.end();
+                    return Ok(());
+                }
             }
         }
     }

@@ -151,6 +151,15 @@ impl Directory {
         self.replace(name, &[])
     }
 
+    /// Gives the file `name` the name `to`, in the place of what has it.
+    ///
+    /// # Errors
+    /// When there is none, or a directory has the name.
+    pub fn rename(&self, name: &str, to: &str) -> io::Result<()> {
+        renameat(&self.descriptor, name, &self.descriptor, to).map_err(|why| self.refusal(OsStr::new(to), why))?;
+        self.sync()
+    }
+
     fn replace(&self, name: &str, content: &[u8]) -> io::Result<File> {
         let beside = beside(name)?;
         let file = self.create(OsStr::new(&beside), 0o600, content)?;

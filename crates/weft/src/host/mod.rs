@@ -9,6 +9,7 @@ mod rules;
 
 use crate::config::host::{self, Host};
 use crate::daemon::tcp_er::Keeper;
+use crate::daemon::threads::{Pulse, Threads};
 use crate::daemon::{self, Clock, Level, Log};
 use crate::entropy;
 use crate::outcome::Failure;
@@ -21,7 +22,7 @@ use std::net::IpAddr;
 use std::os::fd::AsRawFd as _;
 use std::path::Path;
 use std::sync::Arc;
-use std::thread;
+use std::time::Duration;
 use weft_engine::{Event, FlowKey, HostLink, Leaving, SignalHost, SignalTotals};
 use weft_io::netfilter::{Hook, Queued, Verdicts};
 use weft_io::netlink::{self, LinkWatch, Meter};
@@ -48,23 +49,32 @@ pub fn run(file: &Path, level: Level) -> Result<(), Failure> {
     let failed = |what: &'static str| move |why: io::Error| Failure::new(format!("{what}: {why}"));
     let signals = daemon::block_signals().map_err(failed("signals"))?;
     let stop = Arc::new(Waker::new().map_err(failed("waker"))?);
-    let mut agent = Agent::start(&config, log).map_err(failed("signal"))?;
+    let wakes = Arc::clone(&stop);
+    let threads = Threads::start(log, move || drop(wakes.wake())).map_err(failed("threads"))?;
+    let mut agent = Agent::start(&config, &threads).map_err(failed("signal"))?;
     let stops = Arc::clone(&stop);
-    let wait = move || daemon::wait_for_signal(&signals).and_then(|()| stops.wake());
-    thread::Builder::new().name("weft-signals".to_owned()).spawn(wait).map_err(failed("signals"))?;
+    let wait = move |pulse: &Pulse| {
+        pulse.resting(|| daemon::wait_for_signal(&signals)).and_then(|()| stops.wake()).map_err(|why| why.to_string())
+    };
+    threads.spawn("weft-signals", wait).map_err(failed("signals"))?;
     let by = match agent.diversion.handover {
         Handover::Queue => "nftables",
         Handover::Mark => "nftables and iptables",
     };
     log.info(format_args!("signals for {} at {}, by {by}", config.interface, config.rate));
-    agent.run(&stop).map_err(failed("signal"))?;
+    let result = agent.run(&stop).map_err(failed("signal")).and_then(|()| match threads.fault() {
+        Some(why) => Err(Failure::new(why)),
+        None => Ok(()),
+    });
     let SignalTotals { asked, granted, refused, given_up, forged, quick_start_answered, .. } =
         agent.host.status(agent.clock.now()).totals;
     log.info(format_args!(
         "ended: asked {asked}, granted {granted}, refused {refused}, given up {given_up}, wrong tags {forged}, \
          Quick-Start answered {quick_start_answered}"
     ));
-    Ok(())
+    drop(agent);
+    log.flush(Duration::from_secs(1));
+    result
 }
 
 /// All of it.
@@ -83,14 +93,15 @@ struct Agent {
 }
 
 impl Agent {
-    fn start(config: &Host, log: Log) -> io::Result<Agent> {
+    fn start(config: &Host, threads: &Threads) -> io::Result<Agent> {
+        let log = threads.log();
         let interface = config.interface.as_str();
         let index = if_nametoindex(interface).map_err(|_| io::Error::other(format!("there is no {interface}")))?;
         let (clock, mut meter) = (Clock::start(), Meter::open(index)?);
         let rates = [config.rate, config.rate_down];
         let seed = entropy::seed()?.first_chunk().map_or(0, |bytes| u64::from_ne_bytes(*bytes));
         let host = SignalHost::new(clock.now(), config.signal.engine(Vec::new()), link(rates, meter.read()?), seed);
-        let keeper = Keeper::start(config.tcp_er.clone(), log)?;
+        let keeper = Keeper::start(config.tcp_er.clone(), threads)?;
         let what = |why: io::Error| io::Error::new(why.kind(), format!("raw sockets: {why}"));
         let raw = RawSender::open(interface, rules::OWN).map_err(what)?;
         let diversion = Diversion::begin(config, index)?;

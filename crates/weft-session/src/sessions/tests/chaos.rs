@@ -69,7 +69,7 @@ impl Network {
         match self.nodes[to].handle(self.now, &flight.datagram, SOURCE, false, &mut out) {
             Ok(Outcome::Reply { len, .. } | Outcome::Cookie { len }) => self.send(1 - to, &out[..len]),
             Ok(Outcome::Established { .. }) => self.seal_and_send(to),
-            Ok(Outcome::CookieReceived { .. } | Outcome::Introduced { .. }) | Err(_) => (),
+            Ok(Outcome::CookieReceived { .. } | Outcome::Introduced { .. } | Outcome::Refused { .. }) | Err(_) => (),
         }
     }
 

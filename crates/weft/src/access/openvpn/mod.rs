@@ -4,6 +4,7 @@ pub mod clients;
 pub mod pki;
 pub mod profile;
 pub mod server;
+pub mod wrap;
 
 use crate::files::Directory;
 use std::io;

@@ -6,9 +6,15 @@ use std::fmt::Write as _;
 use std::net::{IpAddr, Ipv4Addr};
 use weft_engine::Prefix;
 
-/// The file of the client with `issued`, for the edge at `endpoint` (`HOST:PORT`), which takes `routes`. What the server pushes beside
-/// them is in [`super::server`].
-pub fn text(authority: &Authority, issued: &Issued, common_key: &str, endpoint: &str, routes: &[Prefix]) -> String {
+/// The file of the client with `issued`, for the edge at `endpoint` (`HOST:PORT`), which takes `routes`; `wrap` is the option of
+/// its key against strangers. What the server pushes beside them is in [`super::server`].
+pub fn text(
+    authority: &Authority,
+    issued: &Issued,
+    (wrap, wrap_key): (&str, &str),
+    endpoint: &str,
+    routes: &[Prefix],
+) -> String {
     let (host, port) = endpoint.rsplit_once(':').unwrap_or((endpoint, "1194"));
     let host = host.trim_start_matches('[').trim_end_matches(']');
     let mut text = format!(
@@ -27,12 +33,8 @@ pub fn text(authority: &Authority, issued: &Issued, common_key: &str, endpoint: 
             (IpAddr::V6(_), _) => Ok(()),
         };
     }
-    let parts = [
-        ("ca", authority.certificate.as_str()),
-        ("cert", &issued.certificate),
-        ("key", &issued.key),
-        ("tls-crypt", common_key),
-    ];
+    let parts =
+        [("ca", authority.certificate.as_str()), ("cert", &issued.certificate), ("key", &issued.key), (wrap, wrap_key)];
     for (name, part) in parts {
         let _ = writeln!(text, "<{name}>\n{}\n</{name}>", part.trim_end());
     }
@@ -50,13 +52,13 @@ mod tests {
         let authority = Authority::new().unwrap();
         let issued = authority.issue("0a", Role::Client).unwrap();
         let routes = ["10.9.0.0/24", "0.0.0.0/0", "fd00::/64"].map(|text| parse(text).unwrap());
-        let text = text(&authority, &issued, "common", "[2001:db8::1]:1194", &routes);
+        let text = text(&authority, &issued, ("tls-crypt-v2", "own"), "[2001:db8::1]:1194", &routes);
         assert!(text.contains("\nremote 2001:db8::1 1194\n"), "{text}");
         assert!(
             text.contains("\nroute 10.9.0.0 255.255.255.0\nredirect-gateway def1\n<ca>\n-----BEGIN CERT"),
             "{text}"
         );
-        assert!(text.contains("<tls-crypt>\ncommon\n</tls-crypt>"), "{text}");
+        assert!(text.contains("<tls-crypt-v2>\nown\n</tls-crypt-v2>"), "{text}");
         assert!(text.contains(issued.key.trim_end()) && !text.contains("fd00"), "{text}");
     }
 }

@@ -2,7 +2,8 @@
 
 use super::clients::DIRECTORY;
 use super::pki::{Authority, CERTIFICATE, Role};
-use super::{read, write};
+use super::wrap::{self, COMMON_KEY};
+use super::write;
 use crate::config::Openvpn;
 use crate::config::access::Offer;
 use crate::entropy;
@@ -18,8 +19,6 @@ pub const LOG: &str = "server.log";
 pub const SOCKET: &str = "server.sock";
 const SERVER_CERTIFICATE: &str = "server.crt";
 const SERVER_KEY: &str = "server.key";
-/// The key all clients have: who has none gets no answer (`tls-crypt` in openvpn(8)).
-const COMMON_KEY: &str = "common.key";
 /// Blocks of 32 bytes in that key.
 const COMMON_BLOCKS: usize = 8;
 /// Where the kernel has IPv6; a socket of it then serves both.
@@ -29,6 +28,8 @@ const BLOCKED_CLIENT: &str = "fd83:7a1c:5e0d::2";
 const BLOCKED_EDGE: &str = "fd83:7a1c:5e0d::1";
 /// As much less than the usual link's as OpenVPN's datagrams over IPv6 need.
 pub const MTU: u16 = 1_420;
+/// So many lines of one kind in a row are logged: strangers must not fill the log.
+const MUTE: u32 = 10;
 /// What both ends take.
 pub const CIPHERS: &str = "AES-256-GCM:CHACHA20-POLY1305";
 
@@ -53,17 +54,10 @@ pub fn prepare(state: &Directory, settings: &Openvpn, offer: &Offer) -> Result<P
         Some(authority) => authority,
         None => make_keys(&directory)?,
     };
-    let config = config(settings, offer);
+    wrap::prepare(&directory)?;
+    let config = config(settings, &wrap::of_server(&directory)?, offer);
     write(&directory, CONFIG, &config)?;
     Ok(Prepared { directory, authority, config })
-}
-
-/// The key all clients have.
-///
-/// # Errors
-/// Why it cannot be read, for people.
-pub fn common_key(directory: &Directory) -> Result<String, String> {
-    read(directory, COMMON_KEY)
 }
 
 fn make_keys(directory: &Directory) -> Result<Authority, String> {
@@ -91,7 +85,7 @@ fn new_common_key() -> io::Result<String> {
 }
 
 /// The configuration, for a server that runs in its directory. It ends when the node, which it calls at the socket, does.
-fn config(settings: &Openvpn, offer: &Offer) -> String {
+fn config(settings: &Openvpn, wrap: &str, offer: &Offer) -> String {
     let Openvpn { listen, pool, device, .. } = settings;
     let proto = if Path::new(IPV6).exists() { "udp6" } else { "udp4" };
     let (listen, edge, mask) = (listen.value, pool.value.edge(), pool.value.mask());
@@ -101,10 +95,10 @@ fn config(settings: &Openvpn, offer: &Offer) -> String {
          mode server\ntls-server\nproto {proto}\nport {listen}\nmultihome\n\
          dev {device}\ndev-type tun\ntopology subnet\nifconfig {edge} {mask}\ntun-mtu {MTU}\ntxqueuelen 2000\ndisable-dco\n\
          push \"topology subnet\"\npush \"route-gateway {edge}\"\n\
-         ca {CERTIFICATE}\ncert {SERVER_CERTIFICATE}\nkey {SERVER_KEY}\ntls-crypt {COMMON_KEY}\ndh none\n\
+         ca {CERTIFICATE}\ncert {SERVER_CERTIFICATE}\nkey {SERVER_KEY}\n{wrap}dh none\n\
          remote-cert-tls client\nclient-config-dir {DIRECTORY}\nccd-exclusive\n\
          data-ciphers {CIPHERS}\nkeepalive 10 60\npersist-key\npersist-tun\n\
-         management {SOCKET} unix\nmanagement-client\nverb 1\n{pushed}"
+         management {SOCKET} unix\nmanagement-client\nverb 1\nmute {MUTE}\n{pushed}"
     )
 }
 

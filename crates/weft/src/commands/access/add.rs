@@ -78,8 +78,8 @@ impl Wanted<'_> {
             let client = openvpn::clients::new(&openvpn::clients::list(&directory)?, &self.name, pool)?;
             let issued = authority.issue(&client.common_name, Role::Client);
             let issued = issued.map_err(|why| format!("no key can be made: {why}"))?;
-            let common_key = openvpn::server::common_key(&directory)?;
-            let text = openvpn::profile::text(&authority, &issued, &common_key, &self.endpoint, &self.offer.routes);
+            let (wrap, key) = openvpn::wrap::for_client(&directory)?;
+            let text = openvpn::profile::text(&authority, &issued, (wrap, &key), &self.endpoint, &self.offer.routes);
             self.keep(&text)?;
             openvpn::clients::let_in(&directory, &client, pool)?;
             Ok(Made { address: client.address, key: client.common_name, text })

@@ -76,6 +76,9 @@ const NODE: &[Family<Status>] = &[
     counter("weft_socket_full_drops_total", "Datagrams the kernel did not take: a socket's buffer was full.", |n| {
         number(n.socket_full_drops)
     }),
+    counter("weft_log_dropped_lines_total", "Lines of the log dropped because nobody read it in time.", |n| {
+        number(n.dropped_log_lines)
+    }),
 ];
 
 const PEER: &[Family<Peer>] = &[
@@ -317,6 +320,7 @@ mod tests {
             overlay: None,
             no_buffer_drops: 0,
             socket_full_drops: 0,
+            dropped_log_lines: 0,
         };
         let text = write(&status);
         let of = "{vpn=\"default\",id=\"7\",peer=\"hub\"}";

@@ -8,7 +8,7 @@ mod http;
 mod text;
 
 use super::control::{Sender, serve_some};
-use super::log::Log;
+use super::threads::{Pulse, Threads};
 use crate::config::MetricsAddress;
 use crate::control::{Request, Response};
 use crate::files::{self, SocketFile};
@@ -18,7 +18,6 @@ use http::{Answer, Stream};
 use std::io;
 use std::net::TcpListener;
 use std::sync::Arc;
-use std::thread;
 
 /// Clients served at once; one more is turned away.
 const MAX_CLIENTS: usize = 4;
@@ -33,43 +32,58 @@ impl Server {
     ///
     /// # Errors
     /// Why that is not possible, for people.
-    pub fn start(address: &MetricsAddress, tasks: Sender, log: Log) -> Result<Server, String> {
+    pub fn start(address: &MetricsAddress, tasks: Sender, threads: &Threads) -> Result<Server, String> {
         let describe = |why: io::Error| match address {
             MetricsAddress::Loopback(address) => format!("metrics at {address}: {why}"),
             MetricsAddress::Unix(path) => format!("metrics at {}: {why}", path.display()),
         };
-        start(address, tasks, log).map_err(describe)
+        start(address, tasks, threads).map_err(describe)
     }
 }
 
-fn start(address: &MetricsAddress, tasks: Sender, log: Log) -> io::Result<Server> {
-    let thread = thread::Builder::new().name("weft-metrics".to_owned());
+fn start(address: &MetricsAddress, tasks: Sender, threads: &Threads) -> io::Result<Server> {
+    let (name, log, shared) = ("weft-metrics", threads.log(), threads.clone());
     match address {
         MetricsAddress::Loopback(address) => {
             let listener = TcpListener::bind(address)?;
             log.info(format_args!("metrics at http://{address}/metrics"));
             let hosts = Hosts::Loopback(*address);
-            thread.spawn(move || serve(|| listener.accept().map(|(stream, _)| stream), hosts, &tasks))?;
+            threads.spawn(name, move |pulse| {
+                serve(|| listener.accept().map(|(stream, _)| stream), hosts, &tasks, &shared, pulse)
+            })?;
             Ok(Server { _file: None })
         }
         MetricsAddress::Unix(path) => {
             // The group may ask, where it may enter the directory.
             let (listener, file) = files::bind(path, 0o660)?;
             log.info(format_args!("metrics at unix:{}", path.display()));
-            thread.spawn(move || serve(|| listener.accept().map(|(stream, _)| stream), Hosts::Any, &tasks))?;
+            threads.spawn(name, move |pulse| {
+                serve(|| listener.accept().map(|(stream, _)| stream), Hosts::Any, &tasks, &shared, pulse)
+            })?;
             Ok(Server { _file: Some(file) })
         }
     }
 }
 
 /// Answers each client on a thread of its own.
-fn serve<S: Stream + 'static>(accept: impl FnMut() -> io::Result<S>, hosts: Hosts, tasks: &Sender) {
+fn serve<S: Stream + 'static>(
+    mut accept: impl FnMut() -> io::Result<S>,
+    hosts: Hosts,
+    tasks: &Sender,
+    threads: &Threads,
+    pulse: &Pulse,
+) -> ! {
     let cache = Arc::new(Cache::default());
-    serve_some(accept, MAX_CLIENTS, "weft-scrape", |stream| {
-        let (tasks, cache) = (tasks.clone(), Arc::clone(&cache));
-        // A client that goes away in the middle is its own business.
-        Some(move || drop(http::exchange(stream, hosts, || cache.get(|| metrics(&tasks)))))
-    });
+    serve_some(
+        || pulse.resting(&mut accept),
+        MAX_CLIENTS,
+        (threads, "weft-scrape"),
+        |stream| {
+            let (tasks, cache) = (tasks.clone(), Arc::clone(&cache));
+            // A client that goes away in the middle is its own business.
+            Some(move || drop(http::exchange(stream, hosts, || cache.get(|| metrics(&tasks)))))
+        },
+    )
 }
 
 fn metrics(tasks: &Sender) -> Answer {

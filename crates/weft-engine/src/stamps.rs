@@ -1,0 +1,129 @@
+//! The stamps of this node's handshakes, and what is said of stamps and keys that do not fit.
+
+use crate::event::{CommandError, Event};
+use crate::interface::Received;
+use crate::node::Engine;
+use alloc::collections::BTreeMap;
+use weft_session::{PublicKey, RefusedStamp};
+use weft_units::{Duration, Instant, PeerId};
+
+/// A peer heard so lately is well, and the refused initiation a recording: it gets no answer.
+const WELL_FOR: Duration = Duration::from_secs(2);
+/// The same of the same peer is said once in this time.
+const SAY_EVERY: Duration = Duration::from_secs(60);
+
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Topic {
+    Refused,
+    WasRefused,
+    PeerKeyShared,
+    OwnKeyShared,
+}
+
+/// Gives stamps, and remembers what was said.
+pub(crate) struct Stamps {
+    /// The wall clock at the start, in nanoseconds since 1970. Stamps follow it while they rise by that.
+    base: u64,
+    /// The highest one that was or may have been used.
+    used: u64,
+    said: BTreeMap<(PeerId, Topic), Instant>,
+}
+
+impl Stamps {
+    pub(crate) fn new(base: u64) -> Stamps {
+        Stamps { base, used: 0, said: BTreeMap::new() }
+    }
+
+    /// The next stamp: the clock, or one more than the last where the clock is behind.
+    fn next(&mut self, now: Instant) -> u64 {
+        self.used = self.base.saturating_add(now.as_nanos()).max(self.used.saturating_add(1));
+        self.used
+    }
+
+    /// At `now` the wall clock shows `unix_ns`; stamps go on no lower.
+    pub(crate) fn raise(&mut self, now: Instant, unix_ns: u64) {
+        self.base = self.base.max(unix_ns.saturating_sub(now.as_nanos()));
+    }
+
+    fn is_news(&mut self, now: Instant, peer: PeerId, topic: Topic) -> bool {
+        let is_news = self.said.get(&(peer, topic)).is_none_or(|said| now - *said >= SAY_EVERY);
+        if is_news {
+            self.said.insert((peer, topic), now);
+        }
+        is_news
+    }
+}
+
+impl Engine {
+    /// Uses no stamp up to this one: one that an earlier run used, or may have used.
+    pub fn set_used_stamp(&mut self, stamp: u64) {
+        self.stamps.used = self.stamps.used.max(stamp);
+    }
+
+    /// The highest stamp used so far.
+    pub fn used_stamp(&self) -> u64 {
+        self.stamps.used
+    }
+
+    /// The stamp of the next handshake.
+    pub(crate) fn next_stamp(&mut self, now: Instant) -> u64 {
+        self.stamps.next(now)
+    }
+
+    /// Forgets which stamps of a peer were accepted, and what the peer told of this node's. Gives the peer's key.
+    ///
+    /// # Errors
+    /// [`CommandError::UnknownPeer`].
+    pub fn reset_peer(&mut self, now: Instant, name: &str) -> Result<PublicKey, CommandError> {
+        let found = self.peers.iter().find(|peer| peer.config.name == name);
+        let Some((id, key)) = found.map(|peer| (peer.id, peer.config.public_key)) else {
+            return Err(CommandError::UnknownPeer(self.peers.iter().map(|peer| peer.config.name.clone()).collect()));
+        };
+        self.sessions.reset_stamps(id);
+        self.trust.forget_stamp(&key);
+        if self.peers.get(usize::from(id.0)).is_some_and(|peer| !peer.is_established()) {
+            // A peer that calls keeps its pace; one that is called is called at once.
+            let _ = self.sessions.force_initiate(now, id);
+            self.initiate(now, id);
+        }
+        Ok(key)
+    }
+
+    /// Tells the sender of the initiation that was just refused why, if it was authentic and its peer is not there.
+    pub(crate) fn answer_refused(&mut self, now: Instant, received: &Received) {
+        let Some(refusal) = self.sessions.take_refusal() else { return };
+        let peer = self.peers.get(usize::from(refusal.peer.0));
+        let peer = peer.filter(|peer| peer.is_established());
+        if peer.is_some_and(|peer| peer.heard_at.is_some_and(|at| now - at < WELL_FOR)) {
+            return;
+        }
+        let is_recording = peer.is_some() && refusal.is_of_known_run;
+        if !is_recording && !refusal.answer.is_empty() {
+            self.queue_handshake(received.link, received.source, received.destination, &refusal.answer);
+        }
+        if self.stamps.is_news(now, refusal.peer, Topic::Refused) {
+            self.events.push_back(Event::StampRefused { peer: refusal.peer, refused: refusal.refused, by_peer: false });
+        }
+    }
+
+    /// A peer refused this node's stamp: the next one counts on from what the peer said.
+    pub(crate) fn on_refused(&mut self, now: Instant, peer: PeerId, refused: RefusedStamp, call_again: bool) {
+        if self.stamps.is_news(now, peer, Topic::WasRefused) {
+            self.events.push_back(Event::StampRefused { peer, refused, by_peer: true });
+        }
+        if call_again {
+            self.initiate(now, peer);
+        }
+    }
+
+    /// Says it where two nodes use one key.
+    pub(crate) fn watch_shared_keys(&mut self, now: Instant, peer: PeerId) {
+        let (is_peers, is_own) = self.sessions.shared_keys(now, peer);
+        for (is_shared, is_own, topic) in [(is_peers, false, Topic::PeerKeyShared), (is_own, true, Topic::OwnKeyShared)]
+        {
+            if is_shared && self.stamps.is_news(now, peer, topic) {
+                self.events.push_back(Event::KeyShared { peer, is_own });
+            }
+        }
+    }
+}

@@ -1,0 +1,72 @@
+//! Notices that two running nodes use one key.
+
+use weft_units::{Duration, Instant};
+
+/// Associations of a peer that are remembered. More nodes with one key are noticed once this many take turns.
+const FORMER: usize = 4;
+/// For how long it counts.
+const LATELY: Duration = Duration::from_secs(600);
+
+/// Each run of a node draws an association at random and keeps it. One that comes back after another one was met belongs to a second run that
+/// is still there.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct SharedKeys {
+    former: [Option<u64>; FORMER],
+    peers: Option<Instant>,
+    own: Option<Instant>,
+}
+
+impl SharedKeys {
+    /// The peer's association was `before` and is `now_met`.
+    pub(crate) fn on_change(&mut self, now: Instant, before: Option<u64>, now_met: u64) {
+        if self.former.contains(&Some(now_met)) {
+            self.peers = Some(now);
+        }
+        if let Some(before) = before.filter(|before| !self.former.contains(&Some(*before))) {
+            self.former.rotate_right(1);
+            self.former[0] = Some(before);
+        }
+    }
+
+    /// Whether this association has most likely ended: it was met, another one after it, and no second node is known.
+    pub(crate) fn has_ended(&self, now: Instant, association: u64) -> bool {
+        self.former.contains(&Some(association)) && !self.is_peers(now)
+    }
+
+    /// What the peer says of this node's key.
+    pub(crate) fn told(&mut self, now: Instant, is_shared: bool) {
+        self.own = is_shared.then_some(now);
+    }
+
+    /// Whether two nodes lately used the peer's key.
+    pub(crate) fn is_peers(&self, now: Instant) -> bool {
+        self.peers.is_some_and(|at| now.since(at) < LATELY)
+    }
+
+    /// Whether two nodes lately used this node's key.
+    pub(crate) fn is_own(&self, now: Instant) -> bool {
+        self.own.is_some_and(|at| now.since(at) < LATELY)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_association_that_comes_back_is_a_second_node_and_a_new_one_a_restart() {
+        let mut shared = SharedKeys::default();
+        let at = Instant::from_millis;
+        for (time, before, met) in [(1, None, 10), (2, Some(10), 11), (3, Some(11), 12)] {
+            shared.on_change(at(time), before, met);
+            assert!(!shared.is_peers(at(time)), "restarts");
+        }
+        shared.on_change(at(4), Some(12), 11);
+        assert!(shared.is_peers(at(5)) && !shared.is_own(at(5)));
+        assert!(!shared.is_peers(at(4) + LATELY), "it is over some day");
+        shared.told(at(6), true);
+        assert!(shared.is_own(at(7)));
+        shared.told(at(8), false);
+        assert!(!shared.is_own(at(9)));
+    }
+}

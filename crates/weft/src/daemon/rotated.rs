@@ -1,0 +1,65 @@
+//! What a program beside the node says, in a file that does not grow without bound.
+
+use crate::files::Directory;
+use std::fs::File;
+use std::io::{self, BufRead as _, BufReader, Read, Write as _};
+
+/// Longest file, in bytes: then it becomes the one before, and a new one begins.
+const MAX_BYTES: u64 = 1 << 20;
+/// Longest line, in bytes; the rest of it is a line of its own.
+const MAX_LINE: u64 = 8 << 10;
+
+/// Writes what `from` says to the file `name` until it ends; `name.1` is the file before.
+pub fn copy(directory: &Directory, name: &str, from: impl Read) {
+    let mut reader = BufReader::new(from);
+    let (mut file, mut written) = (begin(directory, name).ok(), 0);
+    let mut line = Vec::new();
+    loop {
+        line.clear();
+        if reader.by_ref().take(MAX_LINE).read_until(b'\n', &mut line).unwrap_or(0) == 0 {
+            return;
+        }
+        if written + line.len() as u64 > MAX_BYTES {
+            (file, written) = (begin(directory, name).ok(), 0);
+        }
+        // What the disk does not take is lost: the program must not wait for it.
+        if file.as_mut().is_some_and(|file| file.write_all(&line).is_ok()) {
+            written += line.len() as u64;
+        }
+    }
+}
+
+/// Makes `name` the file before, and begins a new one.
+fn begin(directory: &Directory, name: &str) -> io::Result<File> {
+    match directory.rename(name, &format!("{name}.1")) {
+        Err(why) if why.kind() != io::ErrorKind::NotFound => Err(why),
+        _ => directory.replace_with_empty(name),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+
+    #[test]
+    fn a_log_is_two_files_of_bounded_length_and_keeps_the_last_lines() {
+        let path = std::env::temp_dir().join(format!("weft-rotated-{}", std::process::id()));
+        fs::create_dir(&path).unwrap();
+        let directory = Directory::open(&path).unwrap();
+        let said: String = (0..60_000).map(|number| format!("line {number} {}\n", "x".repeat(40))).collect();
+        copy(&directory, "log", said.as_bytes());
+        let read = |name: &str| fs::read_to_string(path.join(name)).unwrap();
+        let (before, now) = (read("log.1"), read("log"));
+        assert!(before.len() as u64 <= MAX_BYTES && now.len() as u64 <= MAX_BYTES);
+        assert!(said.ends_with(&(before + &now)) && now.len() > 100_000, "the end of it, whole");
+        copy(&directory, "log", &b"of the next run"[..]);
+        assert_eq!((read("log.1"), read("log").as_str()), (now, "of the next run"));
+        copy(&directory, "log", vec![b'y'; 3 << 20].as_slice());
+        assert!(
+            read("log").len() as u64 <= MAX_BYTES && read("log.1").len() as u64 <= MAX_BYTES,
+            "without an end of line"
+        );
+        fs::remove_dir_all(&path).unwrap();
+    }
+}

@@ -1,0 +1,47 @@
+//! What the log says of handshake stamps and shared keys.
+
+use crate::table::span;
+use std::time::Duration;
+use weft_session::{RefusedStamp, StampFault};
+
+/// A handshake was refused for its stamp; `by_peer`: by the peer, otherwise by this node.
+pub fn refused(peer: &str, refused: &RefusedStamp, by_peer: bool) -> String {
+    let RefusedStamp { stamp, accepted, fault } = *refused;
+    let behind = span(Duration::from_nanos(accepted.saturating_sub(stamp)));
+    let ahead = span(Duration::from_nanos(stamp.saturating_sub(accepted)));
+    match (fault, by_peer) {
+        (StampFault::NotRising, false) => format!(
+            "peer {peer}: handshake refused: its stamp is {behind} below the last one accepted: its state was lost or \
+             restored, its clock was set back, or this is a recording: it is told and calls again; if no session follows: \
+             weft peer reset {peer}"
+        ),
+        (StampFault::NotRising, true) => format!(
+            "peer {peer} refused this node's handshake: its stamp is {behind} below the last one accepted: this node's \
+             state was lost or restored, or its clock was set back: it calls again with the next stamp"
+        ),
+        (StampFault::TooFarAhead, false) => format!(
+            "peer {peer}: handshake refused: its stamp is {ahead} above the last one accepted, and too far ahead of this \
+             node's clock: set the clocks of both nodes; it is told and calls again; if no session follows: \
+             weft peer reset {peer}"
+        ),
+        (StampFault::TooFarAhead, true) => format!(
+            "peer {peer} refused this node's handshake: its stamp is {ahead} above the last one accepted, and too far \
+             ahead of the peer's clock: set the clocks of both nodes; this node calls again with the next stamp"
+        ),
+    }
+}
+
+/// Two nodes use one key; `is_own`: this node's, otherwise the peer's.
+pub fn shared(peer: &str, is_own: bool) -> String {
+    if is_own {
+        format!(
+            "peer {peer} says that another running node uses this node's key: their sessions end each other: \
+             give each node its own key: weft keygen"
+        )
+    } else {
+        format!(
+            "peer {peer}: two running nodes use its key, and their sessions end each other: give each its own key: \
+             weft keygen"
+        )
+    }
+}

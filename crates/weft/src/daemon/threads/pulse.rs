@@ -1,0 +1,46 @@
+//! The heartbeat of a thread.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// What a thread says of itself: it works, or it waits for something outside.
+///
+/// The number is odd while it works and rises with each beat. A thread that waits is well however long that takes.
+#[derive(Clone)]
+pub struct Pulse(Arc<AtomicU64>);
+
+impl Pulse {
+    /// Of a thread that works.
+    pub(super) fn new() -> Pulse {
+        Pulse(Arc::new(AtomicU64::new(1)))
+    }
+
+    /// It works and gets on.
+    pub fn beat(&self) {
+        self.set(1);
+    }
+
+    /// Waits: for the kernel, another process or another thread, as long as these like.
+    pub fn resting<T>(&self, wait: impl FnOnce() -> T) -> T {
+        self.set(0);
+        let result = wait();
+        self.set(1);
+        result
+    }
+
+    /// What tells one beat from another; none while it waits.
+    pub(super) fn working(&self) -> Option<u64> {
+        Some(self.0.load(Ordering::Relaxed)).filter(|number| number % 2 == 1)
+    }
+
+    /// Whether both are one thread's.
+    pub(super) fn is_same(&self, other: &Pulse) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+
+    /// Only its own thread writes, so that reading before is no race.
+    fn set(&self, parity: u64) {
+        let number = self.0.load(Ordering::Relaxed);
+        self.0.store((number + 2) & !1 | parity, Ordering::Relaxed);
+    }
+}
