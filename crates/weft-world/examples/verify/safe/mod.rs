@@ -1,6 +1,6 @@
 //! Topic `safe`: what strangers, peers, disks and machines cannot do to a node. Each check is a test of the project, run as it is.
 
-mod tests;
+mod claims;
 
 use crate::topic::{Part, Topic};
 
@@ -8,13 +8,13 @@ use crate::topic::{Part, Topic};
 pub const TOPIC: Topic = Topic {
     name: "safe",
     parts: &[
-        Part { name: "secrets", run: tests::secrets },
-        Part { name: "costs", run: tests::costs },
-        Part { name: "many-peers", run: tests::many_peers },
-        Part { name: "files", run: tests::files },
-        Part { name: "machine", run: tests::machine },
-        Part { name: "stays-up", run: tests::stays_up },
-        Part { name: "paths", run: tests::paths },
-        Part { name: "clients", run: tests::clients },
+        Part { name: "secrets", run: claims::secrets },
+        Part { name: "costs", run: claims::costs },
+        Part { name: "many-peers", run: claims::many_peers },
+        Part { name: "files", run: claims::files },
+        Part { name: "machine", run: claims::machine },
+        Part { name: "stays-up", run: claims::stays_up },
+        Part { name: "paths", run: claims::paths },
+        Part { name: "clients", run: claims::clients },
     ],
 };

@@ -2,10 +2,11 @@
 
 use super::*;
 use crate::daemon::control::Task;
-use crate::daemon::log::Level;
+use crate::daemon::log::{Level, Log};
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread;
 use std::time::{Duration, Instant};
 use weft_io::wait::Waker;
 
@@ -27,7 +28,8 @@ fn endpoint() -> (SocketAddr, Arc<AtomicU64>) {
         }
     });
     let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-    let server = Server::start(&MetricsAddress::Loopback(port), tasks, Log::new(Level::Error)).unwrap();
+    let threads = Threads::start(Log::new(Level::Error), || ()).unwrap();
+    let server = Server::start(&MetricsAddress::Loopback(port), tasks, &threads).unwrap();
     std::mem::forget(server);
     (port, snapshots)
 }

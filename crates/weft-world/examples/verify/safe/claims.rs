@@ -30,7 +30,7 @@ pub fn secrets(context: &Context) -> Vec<Check> {
         claim("memory at t + 181 s opens nothing recorded before t", "weft-session", LIB, "memory"),
         claim("suspended and copied machines start new sessions", "weft-engine", &["--test", "renewal"], ""),
         claim("a shared secret is needed where one is set", "weft-engine", &["--test", "preshared"], ""),
-        claim("old handshakes open nothing, whatever became of the state", "weft-engine", &["--test", "trust"], ""),
+        claim("certificates and revocations hold", "weft-engine", &["--test", "trust"], ""),
     ];
     run(context, &CLAIMS)
 }
@@ -63,8 +63,12 @@ pub fn machine(context: &Context) -> Vec<Check> {
 }
 
 pub fn stays_up(context: &Context) -> Vec<Check> {
-    const CLAIMS: [Claim; 1] =
-        [claim("peers are served with damaged state", "weft", &["--test", "daemon"], "damaged_state")];
+    const CLAIMS: [Claim; 4] = [
+        claim("peers are served with damaged state", "weft", &["--test", "daemon"], "damaged_state"),
+        claim("an unread log holds up nobody; lost state costs no session", "weft", &["--test", "stays_up"], ""),
+        claim("a thread that dies or hangs ends the process", "weft", &["--bin", "weft"], "threads"),
+        claim("whatever became of stamps, recordings stay refused", "weft-session", LIB, "stamps"),
+    ];
     run(context, &CLAIMS)
 }
 
@@ -75,7 +79,8 @@ pub fn paths(context: &Context) -> Vec<Check> {
 }
 
 pub fn clients(context: &Context) -> Vec<Check> {
-    const CLAIMS: [Claim; 2] = [
+    const CLAIMS: [Claim; 3] = [
+        claim("names from outside are escaped; the metrics endpoint is guarded", "weft", &["--bin", "weft"], ""),
         claim("clients are kept apart, and leak nothing beside the tunnel", "weft", &["--test", "access"], ""),
         claim("proxies connect only where rules let them", "weft", &["--test", "proxy"], ""),
     ];
