@@ -100,11 +100,12 @@ impl Device {
         self.is_own
     }
 
-    /// Leads these prefixes here and no others, but those of its addresses. A route of somebody else in the table stays.
+    /// Leads these prefixes here and no others, but those of its addresses. A route of somebody else in the table stays. Routes that are
+    /// there are added again only if all are set `anew`.
     ///
     /// # Errors
     /// What the kernel says of the first route it refuses. The others are there.
-    pub fn set_routes(&mut self, prefixes: &[Prefix]) -> io::Result<()> {
+    pub fn set_routes(&mut self, prefixes: &[Prefix], anew: bool) -> io::Result<()> {
         let mut wanted: Vec<Prefix> = prefixes.iter().flat_map(|prefix| self.as_routes(*prefix)).collect();
         if self.is_own {
             // As the kernel would, had it been allowed to.
@@ -119,6 +120,9 @@ impl Device {
         self.prefixes.retain(|prefix| wanted.contains(prefix));
         let mut result = Ok(());
         for prefix in wanted {
+            if !anew && self.prefixes.contains(&prefix) {
+                continue;
+            }
             match configure.add_route(&self.route(prefix)) {
                 Err(why) if why.kind() == io::ErrorKind::AlreadyExists && self.prefixes.contains(&prefix) => {}
                 Err(why) => result = result.and(Err(self.explain(prefix, &why))),

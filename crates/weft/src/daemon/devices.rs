@@ -92,7 +92,7 @@ impl Devices {
     }
 
     /// Leads the peers' prefixes, with those of `certified` ones and the network's, and in each VPN its members', to their device and nowhere
-    /// else. Those that `sieve` keeps back are given back.
+    /// else. Those that `sieve` keeps back are given back. Routes that are there are added again only if all are set `anew`.
     ///
     /// # Errors
     /// What the kernel says of the first route it refuses.
@@ -101,6 +101,7 @@ impl Devices {
         config: &Config,
         certified: &[Prefix],
         sieve: &Sieve,
+        anew: bool,
     ) -> (Vec<Refused>, io::Result<()>) {
         let mut refused = Vec::new();
         let of_peers =
@@ -112,7 +113,7 @@ impl Devices {
         };
         // They went through the sieve when they joined.
         peers.extend(certified.iter().filter(|_| config.tun.routes));
-        let mut result = set(&mut self.default, &mut self.lookup, &peers);
+        let mut result = set(&mut self.default, &mut self.lookup, &peers, anew);
         for vpn in &config.vpns {
             let Some(device) = self.others.get_mut(&id(vpn)) else { continue };
             let of_members = vpn
@@ -124,7 +125,7 @@ impl Devices {
                 true => of_members.map(|(_, prefix)| prefix).collect(),
                 false => sieve.pass(of_members, &mut refused),
             };
-            result = result.and(set(device, &mut self.lookup, &members));
+            result = result.and(set(device, &mut self.lookup, &members, anew));
         }
         (refused, result)
     }
@@ -146,12 +147,12 @@ impl Devices {
     }
 }
 
-fn set(device: &mut Device, lookup: &mut Lookup, prefixes: &[Prefix]) -> io::Result<()> {
+fn set(device: &mut Device, lookup: &mut Lookup, prefixes: &[Prefix], anew: bool) -> io::Result<()> {
     if !device.has_own_table() {
         let routes: Vec<Prefix> = prefixes.iter().flat_map(|prefix| device.as_routes(*prefix)).collect();
         lookup.cover(&routes)?;
     }
-    device.set_routes(prefixes)
+    device.set_routes(prefixes, anew)
 }
 
 fn id(vpn: &Vpn) -> VpnId {

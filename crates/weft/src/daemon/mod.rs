@@ -7,6 +7,7 @@ mod control;
 mod datapath;
 mod device;
 mod devices;
+mod gather;
 mod history;
 mod isolation;
 mod links;

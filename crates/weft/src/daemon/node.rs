@@ -1,11 +1,15 @@
 //! The running node: the engine with everything that is not on a packet's way.
 
+mod answer;
+mod events;
+
 use super::access;
 use super::changes::Changes;
 use super::clock::{self, Clock};
 use super::control::Task;
 use super::device;
 use super::devices::Devices;
+use super::gather::Gathered;
 use super::history::{self, Histories};
 use super::links::{Change, Links};
 use super::live;
@@ -88,6 +92,10 @@ pub struct Node {
     is_stopping: bool,
     /// Revocations that are not kept yet.
     has_news: bool,
+    /// Accepted stamps are to be kept.
+    stamps_news: Gathered,
+    /// Other prefixes lie behind the peers.
+    routes_news: Gathered,
     /// What prefixes may not take in, by which the routes were set; none before the interfaces are known.
     outside: Option<Outside>,
     /// Prefixes that are not used.
@@ -161,6 +169,8 @@ impl Node {
             next_history: clock.now(),
             is_stopping: false,
             has_news: false,
+            stamps_news: Gathered::default(),
+            routes_news: Gathered::default(),
             outside: None,
             refused: Shown::default(),
             changes,
@@ -238,7 +248,7 @@ impl Node {
         self.links.apply(events, &mut changes);
         let failures = self.on_link_changes(changes);
         if self.outside.as_ref() != Some(Sieve::new(&self.config, &self.links).outside()) {
-            self.set_routes();
+            self.set_routes(true);
         }
         failures
     }
@@ -268,147 +278,6 @@ impl Node {
         failures
     }
 
-    /// Does what was asked.
-    pub fn on_task(&mut self, task: Task) {
-        match task {
-            Task::Stop => self.stop("signal"),
-            Task::Reload => {
-                // Told in the log.
-                let _ = self.reload();
-            }
-            Task::Answer(request, reply) => {
-                if let Some(response) = self.answer(request, &reply) {
-                    // A client that has gone away needs no answer.
-                    let _ = reply.try_send(response);
-                }
-            }
-        }
-    }
-
-    /// The answer, unless it comes later.
-    fn answer(&mut self, request: Request, reply: &SyncSender<Response>) -> Option<Response> {
-        Some(match request {
-            Request::Status => Response::Status(Box::new(self.status())),
-            Request::SetWeights { weights } => {
-                match self.engine.handle_command(self.clock.now(), Command::SetWeights(weights)) {
-                    Ok(()) => {
-                        self.log.info("weights set");
-                        Response::Done
-                    }
-                    Err(why) => refused(why),
-                }
-            }
-            Request::SetVpn { vpn, change } => {
-                let command = Command::SetVpn { vpn: vpn.clone(), change: change.to_engine() };
-                match self.engine.handle_command(self.clock.now(), command) {
-                    Ok(()) => {
-                        self.log.info(format_args!("VPN {vpn}: {change}"));
-                        Response::Done
-                    }
-                    Err(why) => refused(why),
-                }
-            }
-            Request::Ping { peer } => return self.ping(peer, reply),
-            Request::Explain { flow } => live::explain(&self.engine, &self.config, self.clock.now(), &flow),
-            Request::Drill { cut, time_ms, force } => {
-                let (of, time) = (cut.to_engine(), Duration::from_millis(time_ms));
-                let said = format!("drill: {of} falls silent for {time_ms} ms");
-                match self.engine.handle_command(self.clock.now(), Command::Drill { of, time, force }) {
-                    Ok(()) => {
-                        self.log.info(said);
-                        Response::Done
-                    }
-                    Err(why) => refused(why),
-                }
-            }
-            Request::DrillReport => live::drill(&self.engine, self.clock.now()),
-            Request::Revoke { revocation } => match trust::revoke(&mut self.engine, self.clock, &revocation) {
-                Ok(()) => Response::Done,
-                Err(why) => Response::Refused { why },
-            },
-            Request::Call { key, application, body } => {
-                let called = self.call(&key, application, &body, reply);
-                return called.err().map(|why| Response::Refused { why });
-            }
-            Request::Receive { application } => {
-                let received = self.platform.receive(self.clock.now(), application, reply.clone());
-                return received.err().map(|why| Response::Refused { why });
-            }
-            Request::Answer { call, body } => match self.answer_call(call, &body) {
-                Ok(()) => Response::Done,
-                Err(why) => Response::Refused { why },
-            },
-            Request::Watch { after } => {
-                self.platform.watch(self.clock.now(), after, reply.clone());
-                return None;
-            }
-            Request::ResetPeer { peer } => match self.reset_peer(&peer) {
-                Ok(()) => Response::Done,
-                Err(why) => refused(why),
-            },
-            Request::History { peer } => self.history(&peer),
-            Request::AccessChanged | Request::AccessClients | Request::OpenvpnClients => match &self.access {
-                Some(access) => return access.ask(request, reply),
-                None => Response::Refused { why: "the running node has no [access]; restart it".to_owned() },
-            },
-            Request::Reload => match self.reload() {
-                Ok(()) => Response::Done,
-                Err(why) => Response::Refused { why },
-            },
-            Request::Down => {
-                self.stop("weft down");
-                Response::Done
-            }
-        })
-    }
-
-    fn ping(&mut self, peer: String, reply: &SyncSender<Response>) -> Option<Response> {
-        let (now, id) = (self.clock.now(), self.pings.new_id());
-        if let Err(why) = self.engine.handle_command(now, Command::Ping { peer: peer.clone(), id }) {
-            return Some(refused(why));
-        }
-        self.pings.started(id, now, &self.engine.peer_snapshot(now, &peer)?, reply.clone());
-        None
-    }
-
-    fn call(&mut self, key: &str, application: u16, body: &str, reply: &SyncSender<Response>) -> Result<(), String> {
-        let (key, body) = (platform::key_of(key), platform::body(body)?);
-        platform::check(application)?;
-        let number = self.engine.call_key(self.clock.now(), key, application, &body).map_err(|why| why.to_string())?;
-        self.platform.called(number, reply.clone());
-        Ok(())
-    }
-
-    fn answer_call(&mut self, call: u64, body: &str) -> Result<(), String> {
-        let body = platform::body(body)?;
-        let asked = self.platform.take(call).ok_or("no such call waits for an answer")?;
-        self.engine.answer_call(self.clock.now(), &asked, &body).map_err(|why| why.to_string())
-    }
-
-    fn reset_peer(&mut self, peer: &str) -> Result<(), CommandError> {
-        let key = self.engine.reset_peer(self.clock.now(), peer)?;
-        self.log.info(format_args!("peer {peer}: its handshake stamps are forgotten"));
-        self.accepted.retain(|(of, _)| *of != key);
-        self.forgotten.push(key);
-        self.forget_stamps();
-        Ok(())
-    }
-
-    /// What has no room now has it at the next upkeep.
-    fn forget_stamps(&mut self) {
-        let keeper = &self.keeper;
-        self.forgotten.retain(|key| !keeper.forget(*key));
-    }
-
-    /// Of a peer that has gone too, while its paths are remembered.
-    fn history(&self, peer: &str) -> Response {
-        let paths = self.histories.of(peer);
-        if paths.is_empty() && !self.engine.peer_names().any(|name| name == peer) {
-            return refused(CommandError::UnknownPeer(self.engine.peer_names().map(str::to_owned).collect()));
-        }
-        Response::Histories { paths }
-    }
-
     fn stop(&mut self, cause: &str) {
         service::stopping();
         self.close(cause);
@@ -419,6 +288,7 @@ impl Node {
         self.log.info(format_args!("going down: {cause}"));
         // Close is never refused.
         let _ = self.engine.handle_command(self.clock.now(), Command::Close);
+        self.keep_accepted();
         self.is_stopping = true;
     }
 
@@ -473,18 +343,18 @@ impl Node {
         let mut changes = Vec::new();
         self.links.choose(self.config.links.clone(), &mut changes);
         self.on_link_changes(changes);
-        self.set_routes();
+        self.set_routes(true);
         Ok(())
     }
 
-    /// Leads what lies behind the peers to the devices, as they are now.
-    fn set_routes(&mut self) {
+    /// Leads what lies behind the peers to the devices, as they are now; all of it `anew`, or only what has changed.
+    fn set_routes(&mut self, anew: bool) {
         let sieve = Sieve::new(&self.config, &self.links);
         self.outside = Some(sieve.outside().clone());
         // Who claims a network of this machine goes first.
         self.engine.set_outside(self.clock.now(), sieve.outside().clone());
         let certified = trust::prefixes(&self.engine);
-        let (refused, result) = self.devices.set_routes(&self.config, &certified, &sieve);
+        let (refused, result) = self.devices.set_routes(&self.config, &certified, &sieve, anew);
         for RefusedPrefix { name, prefix, why } in self.refused.set_configured(refused) {
             self.log.error(format_args!("{prefix} of {name} is not routed to it: {why}"));
         }
@@ -516,80 +386,6 @@ impl Node {
         }
     }
 
-    /// Takes in what the engine tells.
-    pub fn on_event(&mut self, event: Event) {
-        match event {
-            Event::Established { peer, fresh } => {
-                let how = if fresh { "established" } else { "established again" };
-                self.log.info(format_args!("peer {}: session {how}", self.peer_name(peer)));
-                self.keep_accepted();
-            }
-            Event::Lost { peer, cause } => {
-                self.log.info(format_args!("peer {}: session lost: {cause}", self.peer_name(peer)));
-            }
-            Event::StampRefused { peer, refused, by_peer } => {
-                self.log.error(stamps::refused(&self.peer_name(peer), &refused, by_peer));
-            }
-            Event::KeyShared { peer, is_own } => self.log.error(stamps::shared(&self.peer_name(peer), is_own)),
-            Event::Path { peer, path, link, remote, state, cause } => {
-                let link = self.engine.route_name(link).unwrap_or_else(|| self.links.name(link));
-                let (peer, remote) = (self.peer_name(peer), view::remote(&remote));
-                self.log.info(format_args!("peer {peer}: path {path} ({link} → {remote}) {state}: {cause}"));
-                let (link, state, cause) = (link.to_owned(), state.to_string(), cause.to_owned());
-                let change = PathChange { number: 0, peer, path: path.0, link, remote, state, cause };
-                self.platform.on_change(self.clock.now(), change);
-            }
-            Event::NotTried { peer, pairs } => {
-                self.log.info(format_args!("peer {}: {pairs}", self.peer_name(peer)));
-            }
-            Event::Joined { peer } => {
-                self.log.info(format_args!("peer {}: {}", self.peer_name(peer), trust::joined(&self.engine, peer)));
-                self.set_routes();
-            }
-            Event::Left { name, cause } => {
-                self.log.info(format_args!("peer {name}: no peer any more: {cause}"));
-                self.set_routes();
-            }
-            Event::Refused { name, public_key, why } => {
-                self.log.error(format_args!("refused {name} ({public_key}): {why}"));
-                self.refused.add_certified(self.clock.now(), &name, &why);
-            }
-            Event::Unmet { public_key, why } => self.log.error(format_args!("contact {public_key} not met: {why}")),
-            Event::ClaimRefused { holder, why } => self.log.error(overlay::refused(&holder, why)),
-            Event::Conflict(conflict) => self.log.error(overlay::conflict(&conflict)),
-            Event::Call(call) => self.platform.on_event(call),
-            Event::Revoked(revocation) => {
-                trust::log_revoked(&revocation, &self.identity.public_key(), self.log);
-                self.has_news = true;
-            }
-            Event::InnerMtu(mtu) => self.set_mtu(mtu),
-            Event::ReorderingMetric(metric) => match self.devices.set_reordering(metric) {
-                Ok(()) => self.log.debug(format_args!("routes: reordering metric {metric:?}")),
-                Err(why) => self.log.error(format_args!("route: {why}")),
-            },
-            Event::Granted(grant) => {
-                let now = self.clock.now();
-                self.log.debug(signal::granted(&grant, now));
-                if let Some(keeper) = &self.tcp_er {
-                    keeper.granted(&grant.flow, grant.bytes_per_second, grant.ends.since(now));
-                }
-            }
-            Event::Withdrawn(flow) => {
-                self.log.debug(signal::withdrawn(&flow));
-                if let Some(keeper) = &self.tcp_er {
-                    keeper.withdrawn(&flow);
-                }
-            }
-            Event::DrillOver { of } => self.log.info(format_args!("drill: {of} is as it was")),
-            Event::Pong { path, rtt, id, .. } => self.pings.answered(id, path, rtt),
-        }
-    }
-
-    /// The engine's numbers outlive a reload, the configuration's order does not.
-    fn peer_name(&self, peer: PeerId) -> String {
-        self.engine.peer_name(peer).unwrap_or_default().to_owned()
-    }
-
     /// Looks after what is not urgent. Cheap when nothing is due.
     pub fn upkeep(&mut self, now: Instant) {
         self.pings.finish(now);
@@ -597,6 +393,12 @@ impl Node {
         self.tell_totals(now);
         if self.has_news {
             self.has_news = !self.keeper.revoked(self.engine.revocations().to_vec());
+        }
+        if self.stamps_news.take(now) {
+            self.keep_accepted();
+        }
+        if self.routes_news.take(now) {
+            self.set_routes(false);
         }
         if now >= self.next_history {
             self.next_history = now + history::INTERVAL;
@@ -615,7 +417,9 @@ impl Node {
     /// When [`Node::upkeep`] is due.
     pub fn next_upkeep(&self) -> Instant {
         let totals = self.proxy.as_ref().map(|_| self.next_totals);
-        let others = [self.pings.next_timeout(), self.platform.next_timeout(), totals].into_iter().flatten();
+        let news = [self.stamps_news.next(), self.routes_news.next()];
+        let others =
+            [self.pings.next_timeout(), self.platform.next_timeout(), totals].into_iter().chain(news).flatten();
         others.fold(self.next_upkeep.min(self.next_history), Instant::min)
     }
 

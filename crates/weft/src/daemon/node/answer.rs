@@ -1,0 +1,146 @@
+//! What clients of the control socket ask of the node.
+
+use super::*;
+
+impl Node {
+    /// Does what was asked.
+    pub fn on_task(&mut self, task: Task) {
+        match task {
+            Task::Stop => self.stop("signal"),
+            Task::Reload => {
+                // Told in the log.
+                let _ = self.reload();
+            }
+            Task::Answer(request, reply) => {
+                if let Some(response) = self.answer(request, &reply) {
+                    // A client that has gone away needs no answer.
+                    let _ = reply.try_send(response);
+                }
+            }
+        }
+    }
+
+    /// The answer, unless it comes later.
+    fn answer(&mut self, request: Request, reply: &SyncSender<Response>) -> Option<Response> {
+        Some(match request {
+            Request::Status => Response::Status(Box::new(self.status())),
+            Request::SetWeights { weights } => {
+                match self.engine.handle_command(self.clock.now(), Command::SetWeights(weights)) {
+                    Ok(()) => {
+                        self.log.info("weights set");
+                        Response::Done
+                    }
+                    Err(why) => refused(why),
+                }
+            }
+            Request::SetVpn { vpn, change } => {
+                let command = Command::SetVpn { vpn: vpn.clone(), change: change.to_engine() };
+                match self.engine.handle_command(self.clock.now(), command) {
+                    Ok(()) => {
+                        self.log.info(format_args!("VPN {vpn}: {change}"));
+                        Response::Done
+                    }
+                    Err(why) => refused(why),
+                }
+            }
+            Request::Ping { peer } => return self.ping(peer, reply),
+            Request::Explain { flow } => live::explain(&self.engine, &self.config, self.clock.now(), &flow),
+            Request::Drill { cut, time_ms, force } => {
+                let (of, time) = (cut.to_engine(), Duration::from_millis(time_ms));
+                let said = format!("drill: {of} falls silent for {time_ms} ms");
+                match self.engine.handle_command(self.clock.now(), Command::Drill { of, time, force }) {
+                    Ok(()) => {
+                        self.log.info(said);
+                        Response::Done
+                    }
+                    Err(why) => refused(why),
+                }
+            }
+            Request::DrillReport => live::drill(&self.engine, self.clock.now()),
+            Request::Revoke { revocation } => match trust::revoke(&mut self.engine, self.clock, &revocation) {
+                Ok(()) => Response::Done,
+                Err(why) => Response::Refused { why },
+            },
+            Request::Call { key, application, body } => {
+                let called = self.call(&key, application, &body, reply);
+                return called.err().map(|why| Response::Refused { why });
+            }
+            Request::Receive { application } => {
+                let received = self.platform.receive(self.clock.now(), application, reply.clone());
+                return received.err().map(|why| Response::Refused { why });
+            }
+            Request::Answer { call, body } => match self.answer_call(call, &body) {
+                Ok(()) => Response::Done,
+                Err(why) => Response::Refused { why },
+            },
+            Request::Watch { after } => {
+                self.platform.watch(self.clock.now(), after, reply.clone());
+                return None;
+            }
+            Request::ResetPeer { peer } => match self.reset_peer(&peer) {
+                Ok(()) => Response::Done,
+                Err(why) => refused(why),
+            },
+            Request::History { peer } => self.history(&peer),
+            Request::AccessChanged | Request::AccessClients | Request::OpenvpnClients => match &self.access {
+                Some(access) => return access.ask(request, reply),
+                None => Response::Refused { why: "the running node has no [access]; restart it".to_owned() },
+            },
+            Request::Reload => match self.reload() {
+                Ok(()) => Response::Done,
+                Err(why) => Response::Refused { why },
+            },
+            Request::Down => {
+                self.stop("weft down");
+                Response::Done
+            }
+        })
+    }
+
+    fn ping(&mut self, peer: String, reply: &SyncSender<Response>) -> Option<Response> {
+        let (now, id) = (self.clock.now(), self.pings.new_id());
+        if let Err(why) = self.engine.handle_command(now, Command::Ping { peer: peer.clone(), id }) {
+            return Some(refused(why));
+        }
+        self.pings.started(id, now, &self.engine.peer_snapshot(now, &peer)?, reply.clone());
+        None
+    }
+
+    fn call(&mut self, key: &str, application: u16, body: &str, reply: &SyncSender<Response>) -> Result<(), String> {
+        let (key, body) = (platform::key_of(key), platform::body(body)?);
+        platform::check(application)?;
+        let number = self.engine.call_key(self.clock.now(), key, application, &body).map_err(|why| why.to_string())?;
+        self.platform.called(number, reply.clone());
+        Ok(())
+    }
+
+    fn answer_call(&mut self, call: u64, body: &str) -> Result<(), String> {
+        let body = platform::body(body)?;
+        let asked = self.platform.take(call).ok_or("no such call waits for an answer")?;
+        self.engine.answer_call(self.clock.now(), &asked, &body).map_err(|why| why.to_string())
+    }
+
+    fn reset_peer(&mut self, peer: &str) -> Result<(), CommandError> {
+        let key = self.engine.reset_peer(self.clock.now(), peer)?;
+        self.log.info(format_args!("peer {peer}: its handshake stamps are forgotten"));
+        self.accepted.retain(|(of, _)| *of != key);
+        self.forgotten.push(key);
+        self.forget_stamps();
+        Ok(())
+    }
+
+    /// What has no room now has it at the next upkeep.
+    pub(super) fn forget_stamps(&mut self) {
+        let keeper = &self.keeper;
+        self.forgotten.retain(|key| !keeper.forget(*key));
+    }
+
+    /// Of a peer that has gone too, while its paths are remembered.
+    fn history(&self, peer: &str) -> Response {
+        let paths = self.histories.of(peer);
+        if paths.is_empty() && !self.engine.peer_names().any(|name| name == peer) {
+            return refused(CommandError::UnknownPeer(self.engine.peer_names().map(str::to_owned).collect()));
+        }
+        Response::Histories { paths }
+    }
+}

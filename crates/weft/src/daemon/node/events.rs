@@ -1,0 +1,79 @@
+//! What the engine tells the node.
+
+use super::*;
+
+impl Node {
+    /// Takes in what the engine tells.
+    pub fn on_event(&mut self, event: Event) {
+        match event {
+            Event::Established { peer, fresh } => {
+                let how = if fresh { "established" } else { "established again" };
+                self.log.info(format_args!("peer {}: session {how}", self.peer_name(peer)));
+                self.stamps_news.want();
+            }
+            Event::Lost { peer, cause } => {
+                self.log.info(format_args!("peer {}: session lost: {cause}", self.peer_name(peer)));
+            }
+            Event::StampRefused { peer, refused, by_peer } => {
+                self.log.error(stamps::refused(&self.peer_name(peer), &refused, by_peer));
+            }
+            Event::KeyShared { peer, is_own } => self.log.error(stamps::shared(&self.peer_name(peer), is_own)),
+            Event::Path { peer, path, link, remote, state, cause } => {
+                let link = self.engine.route_name(link).unwrap_or_else(|| self.links.name(link));
+                let (peer, remote) = (self.peer_name(peer), view::remote(&remote));
+                self.log.info(format_args!("peer {peer}: path {path} ({link} → {remote}) {state}: {cause}"));
+                let (link, state, cause) = (link.to_owned(), state.to_string(), cause.to_owned());
+                let change = PathChange { number: 0, peer, path: path.0, link, remote, state, cause };
+                self.platform.on_change(self.clock.now(), change);
+            }
+            Event::NotTried { peer, pairs } => {
+                self.log.info(format_args!("peer {}: {pairs}", self.peer_name(peer)));
+            }
+            Event::Joined { peer } => {
+                self.log.info(format_args!("peer {}: {}", self.peer_name(peer), trust::joined(&self.engine, peer)));
+                self.routes_news.want();
+            }
+            Event::Left { name, cause } => {
+                self.log.info(format_args!("peer {name}: no peer any more: {cause}"));
+                self.routes_news.want();
+            }
+            Event::Refused { name, public_key, why } => {
+                self.log.error(format_args!("refused {name} ({public_key}): {why}"));
+                self.refused.add_certified(self.clock.now(), &name, &why);
+            }
+            Event::Unmet { public_key, why } => self.log.error(format_args!("contact {public_key} not met: {why}")),
+            Event::ClaimRefused { holder, why } => self.log.error(overlay::refused(&holder, why)),
+            Event::Conflict(conflict) => self.log.error(overlay::conflict(&conflict)),
+            Event::Call(call) => self.platform.on_event(call),
+            Event::Revoked(revocation) => {
+                trust::log_revoked(&revocation, &self.identity.public_key(), self.log);
+                self.has_news = true;
+            }
+            Event::InnerMtu(mtu) => self.set_mtu(mtu),
+            Event::ReorderingMetric(metric) => match self.devices.set_reordering(metric) {
+                Ok(()) => self.log.debug(format_args!("routes: reordering metric {metric:?}")),
+                Err(why) => self.log.error(format_args!("route: {why}")),
+            },
+            Event::Granted(grant) => {
+                let now = self.clock.now();
+                self.log.debug(signal::granted(&grant, now));
+                if let Some(keeper) = &self.tcp_er {
+                    keeper.granted(&grant.flow, grant.bytes_per_second, grant.ends.since(now));
+                }
+            }
+            Event::Withdrawn(flow) => {
+                self.log.debug(signal::withdrawn(&flow));
+                if let Some(keeper) = &self.tcp_er {
+                    keeper.withdrawn(&flow);
+                }
+            }
+            Event::DrillOver { of } => self.log.info(format_args!("drill: {of} is as it was")),
+            Event::Pong { path, rtt, id, .. } => self.pings.answered(id, path, rtt),
+        }
+    }
+
+    /// The engine's numbers outlive a reload, the configuration's order does not.
+    fn peer_name(&self, peer: PeerId) -> String {
+        self.engine.peer_name(peer).unwrap_or_default().to_owned()
+    }
+}
