@@ -308,6 +308,11 @@ impl Path {
         self.markers_due = Instant::FAR_FUTURE;
     }
 
+    /// Whether a whole datagram may go to the path's address now, as far as its proof is concerned. Else only pings may.
+    pub(crate) fn has_credit(&self) -> bool {
+        self.proof.room(usize::MAX, self.datagram_limit()).is_some()
+    }
+
     /// May carry data.
     pub(crate) fn is_usable(&self) -> bool {
         !self.spare && self.carries() && self.health.is_usable()

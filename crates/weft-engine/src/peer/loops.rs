@@ -300,8 +300,11 @@ impl Peer {
             return None;
         }
         let answers = self.loops.answer_by;
-        let answers = (answers != Instant::FAR_FUTURE && self.fastest_path().is_some()).then_some(answers);
-        let markers = self.usable_paths().map(|path| path.markers_due).filter(|due| *due != Instant::FAR_FUTURE).min();
+        let fastest = self.fastest_path().and_then(|index| self.paths.get(index));
+        let may_answer = answers != Instant::FAR_FUTURE && fastest.is_some_and(Path::has_credit);
+        let answers = may_answer.then_some(answers);
+        let marked = self.usable_paths().filter(|path| path.has_credit()).map(|path| path.markers_due);
+        let markers = marked.filter(|due| *due != Instant::FAR_FUTURE).min();
         let steers = self.way_in.has_windows().then(|| self.loops.deadline()).flatten();
         [answers, markers, steers, self.way_in.deadline()].into_iter().flatten().min()
     }

@@ -274,7 +274,7 @@ fn path_timeout(path: &Path, now: Instant, is_wanted: bool) -> Option<Instant> {
     let overdue = path.waiting.overdue_at(threshold).filter(|_| judged);
     let silence = path.waiting.suspect_at(threshold, path.misses).filter(|_| judged);
     let loss = path.book.next_loss_timeout();
-    if path.proof.room(usize::MAX, path.datagram_limit()).is_none() {
+    if !path.has_credit() {
         // Only pings may go there.
         return [path.proof.ping_at(), overdue, silence, loss].into_iter().flatten().min();
     }

@@ -11,7 +11,7 @@
 //! | … in its own VPN, where others use the same addresses and ports, and at members only | `wrong VPN` |
 //! | where flows are resequenced, nothing overtakes before the hole was waited for | `order` |
 //! | what was replayed, changed or invented is refused | `outsider` |
-//! | nobody sends to strangers; a path follows its newest datagram | `stranger`, `wrong address` |
+//! | strangers get cookies and refusals at most; a path follows its newest datagram | `stranger`, `wrong address` |
 //! | packet numbers rise per path and key; a key ends after 180 s | `packet number`, `old key` |
 //! | no datagram is longer than its link's MTU | `too long` |
 //! | a node sends only when it was told something, or had asked to be woken | `lost wake-up` |

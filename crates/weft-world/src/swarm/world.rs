@@ -15,6 +15,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use weft_engine::{Engine, Event, Received, Reorder, Transmit};
 use weft_session::PublicKey;
 use weft_units::{Duration, Instant, LinkId, Rng, VpnId};
+use weft_wire::handshake::Response;
 use weft_wire::hop::PacketType;
 
 /// Turns without time passing, before something is stuck.
@@ -488,12 +489,14 @@ impl<'a> World<'a> {
         Ok(())
     }
 
-    /// Only an answer to a handshake may go to a stranger; a path that the peer opened leads to where its newest datagram came from.
+    /// Only an answer to a handshake that leaves nothing behind may go to a stranger: a cookie, or the refusal of a recorded initiation, which
+    /// has no index. A path that the peer opened leads to where its newest datagram came from.
     fn check_destination(&self, node: usize, to: SocketAddr, datagram: &[u8]) -> Result<(), Violation> {
         if to == STRANGER {
             let kind = datagram[0] & 15;
             return match kind {
                 3 => Ok(()),
+                2 if Response::parse(datagram).is_ok_and(|response| response.sender == 0) => Ok(()),
                 _ => Err(Violation::new("stranger", self.now, format!("node {node} sends type {kind} to a stranger"))),
             };
         }
