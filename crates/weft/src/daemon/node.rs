@@ -396,9 +396,11 @@ impl Node {
         }
         if self.stamps_news.take(now) {
             self.keep_accepted();
+            self.stamps_news.done(now, self.clock.now());
         }
         if self.routes_news.take(now) {
             self.set_routes(false);
+            self.routes_news.done(now, self.clock.now());
         }
         if now >= self.next_history {
             self.next_history = now + history::INTERVAL;
