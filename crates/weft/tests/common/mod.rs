@@ -115,7 +115,8 @@ pub const TWO_NODES: &str = r#"
         ip -n hub addr add 192.0.2.$((i * 16 + 2))/28 dev link$i; ip -n hub link set link$i up
     done
     run() { node=$1; shift; ip netns exec $node $WEFT "$@" --control $node.sock; }
-    up() { ip netns exec $1 $WEFT up -c $1.toml 2>$1.log & eval "$1=$!"; }
+    # The shell in the background would empty the log of the run before only some time later.
+    up() { : >$1.log; ip netns exec $1 $WEFT up -c $1.toml 2>>$1.log & eval "$1=$!"; }
     settled() { for _ in $(seq 100); do run home status >/dev/null && return; sleep 0.1; done; echo "not settled"; }
     logged() { for _ in $(seq 100); do grep -q "$2" $1.log && return; sleep 0.1; done; echo "not logged: $2"; cat $1.log; }
 "#;
