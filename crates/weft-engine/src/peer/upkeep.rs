@@ -223,13 +223,11 @@ impl Peer {
         }
     }
 
-    /// The kernel refused a datagram of `size` UDP bytes.
-    pub(crate) fn on_send_error(&mut self, now: Instant, link: LinkId, remote: SocketAddr, size: usize, too_big: bool) {
+    /// The kernel refused a datagram of `size` UDP bytes as too long.
+    pub(crate) fn on_too_big(&mut self, now: Instant, link: LinkId, remote: SocketAddr, size: usize) {
         for path in self.paths.iter_mut().filter(|p| p.link == link && p.remote == remote) {
-            if too_big {
-                let ip_bytes = (size + path.outer_header_len()) as u16;
-                path.mtu.on_too_big(now, ip_bytes);
-            }
+            let ip_bytes = (size + path.outer_header_len()) as u16;
+            path.mtu.on_too_big(now, ip_bytes);
         }
     }
 

@@ -1,4 +1,4 @@
-//! What a relay says of its peers, in the order in which it said it. It is kept once for all listeners; each has a place in it.
+//! The relay's last word on each peer, in the order in which it was said. All listeners share the list. Each listener has a place in it.
 
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;

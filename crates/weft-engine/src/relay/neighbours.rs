@@ -14,9 +14,9 @@ use weft_wire::relay::Label;
 const TELL_EVERY: Duration = Duration::from_secs(5);
 /// What was not told again for so many intervals is forgotten.
 const FORGET_INTERVALS: f64 = 3.2;
-/// What a relay's words take of its time: 200,000 a second, each listener counted.
+/// Time that the relay waits for each word to each listener. This limits it to 200,000 words a second.
 const WORD: Duration = Duration::from_micros(5);
-/// Words in a datagram, as far as a listener's share of them goes.
+/// Estimate of the words that fit into a datagram.
 const DATAGRAM_WORDS: usize = 64;
 /// Listeners that are told at once. More would hold up what else the node has to do.
 const BATCH: usize = 1_024;

@@ -1,0 +1,182 @@
+//! The configuration of peers and VPNs: what is taken in at the start, and what changes later.
+
+use super::*;
+
+impl Engine {
+    /// Applies a changed configuration: peers by their keys, VPNs by their numbers, the rest as it is. The node's own key and cipher stay.
+    ///
+    /// # Errors
+    /// As [`Engine::new`]; nothing has changed then.
+    pub fn reconfigure(
+        &mut self,
+        now: Instant,
+        peers: Vec<PeerConfig>,
+        vpns: Vec<VpnConfig>,
+        links: Vec<LinkConfig>,
+        inner_mtu: Option<u16>,
+    ) -> Result<(), ConfigError> {
+        self.check_peers(&peers)?;
+        check_vpns(&peers, &vpns)?;
+        check_routes(&self.sessions.public_key(), &peers)?;
+        self.give_way_to_configured(now, &peers);
+        self.links.configure(links);
+        self.inner_mtu_limit = inner_mtu.unwrap_or(u16::MAX);
+        self.set_inner_mtu(self.widest_inner_mtu().unwrap_or(INNER_MTU_DEFAULT));
+        for index in 0..self.peers.len() {
+            let (key, id) = (self.peers[index].config.public_key, self.peers[index].id);
+            if !self.is_present(&self.peers[index]) || self.is_dynamic(id) {
+                continue;
+            }
+            match peers.iter().find(|p| p.public_key == key) {
+                Some(config) => {
+                    self.sessions.set_preshared_key(id, config.preshared_key.clone());
+                    let (config, rng) = (config.clone(), self.rng.clone());
+                    self.with_peer(now, index, |p, cx| p.set_config(cx, config, &rng));
+                }
+                None => self.remove_peer(now, index, "no longer configured"),
+            }
+        }
+        for config in peers {
+            if self.sessions.peer_by_key(&config.public_key).is_none() {
+                self.add_peer(now, config)?;
+            }
+        }
+        self.set_routes(now);
+        self.set_vpns(now, vpns);
+        let links: Vec<_> = self.links.iter().chain(self.relaying.routes.up()).cloned().collect();
+        for link in links {
+            self.open_paths(now, &link);
+        }
+        self.start_handshakes(now);
+        Ok(())
+    }
+
+    fn check_peers(&self, peers: &[PeerConfig]) -> Result<(), PeerError> {
+        if peers.len() > usize::from(u16::MAX) {
+            return Err(PeerError::TooMany);
+        }
+        for (index, peer) in peers.iter().enumerate() {
+            if peer.public_key == self.sessions.public_key() {
+                return Err(PeerError::Myself);
+            }
+            if peers[..index].iter().any(|p| p.public_key == peer.public_key) {
+                return Err(PeerError::Duplicate);
+            }
+        }
+        Ok(())
+    }
+
+    fn add_peer(&mut self, now: Instant, config: PeerConfig) -> Result<(), PeerError> {
+        let key = config.public_key;
+        let id = self.sessions.add_peer(session_peer(&config))?;
+        self.place_peer(now, id, config);
+        if self.trust.revocations.has(&key) {
+            self.sessions.bar_peer(id);
+        }
+        Ok(())
+    }
+
+    /// Gives a peer that the sessions know its place.
+    pub(crate) fn place_peer(&mut self, now: Instant, id: PeerId, config: PeerConfig) {
+        let first_path = u16::from(self.sessions.public_key() > config.public_key);
+        let peer = Peer::new(now, id, config, &self.rng, first_path);
+        match self.peers.get_mut(usize::from(id.0)) {
+            Some(slot) => *slot = peer,
+            None => self.peers.push(peer),
+        }
+    }
+
+    /// A peer that goes keeps its place, so that the others keep their numbers, but nothing else.
+    pub(crate) fn remove_peer(&mut self, now: Instant, index: usize, cause: &'static str) {
+        let id = self.peers[index].id;
+        self.with_peer(now, index, |p, cx| p.retire(cx, cause));
+        self.overlay.forget_peer(id);
+        self.sessions.remove_peer(id);
+    }
+
+    /// Whether a place is a peer's, not only what one left.
+    pub(crate) fn is_present(&self, peer: &Peer) -> bool {
+        self.sessions.peer_by_key(&peer.config.public_key) == Some(peer.id)
+    }
+
+    /// Takes checked VPNs, and the peers' own prefixes for the default one.
+    pub(super) fn set_vpns(&mut self, now: Instant, vpns: Vec<VpnConfig>) {
+        self.vpns.set_default(self.peers.iter().map(|peer| (peer.id, &peer.config)));
+        self.vpns.set_others(vpns, |key| self.sessions.peer_by_key(key));
+        for index in 0..self.peers.len() {
+            self.give_entries(now, PeerId(index as u16));
+        }
+    }
+
+    fn give_entries(&mut self, now: Instant, peer: PeerId) {
+        let (share, entries) = self.vpns.entries(peer);
+        let controller = self.vpns.controller(now);
+        self.with_peer(now, peer.0.into(), |peer, cx| peer.set_vpns(cx, share, &entries, controller));
+    }
+
+    /// A peer came or went, or other prefixes are behind it.
+    pub(crate) fn on_peer_changed(&mut self, now: Instant, peer: PeerId) {
+        self.vpns.set_default(self.peers.iter().map(|peer| (peer.id, &peer.config)));
+        self.give_entries(now, peer);
+        self.set_routes(now);
+    }
+
+    pub(super) fn set_weights(&mut self, weights: Option<Vec<(String, u32)>>) -> Result<(), CommandError> {
+        if let Some(list) = &weights {
+            let known: Vec<String> = self.links.iter().map(|l| l.name.clone()).collect();
+            if let Some((name, _)) = list.iter().find(|(name, _)| !known.contains(name)) {
+                return Err(CommandError::UnknownLink(name.clone(), known));
+            }
+            if list.iter().all(|(_, w)| *w == 0) {
+                return Err(CommandError::NoWeight);
+            }
+        }
+        for peer in self.peers.iter_mut() {
+            peer.set_weights(weights.clone().map_or(Weights::Measured, Weights::Static));
+        }
+        Ok(())
+    }
+
+    pub(super) fn set_vpn(&mut self, now: Instant, name: &str, change: VpnChange) -> Result<(), CommandError> {
+        let Some(id) = self.vpns.by_name(name) else {
+            let known = self.vpns.others().into_iter().map(|(_, vpn)| vpn.name.clone()).collect();
+            return Err(CommandError::UnknownVpn(name.into(), known));
+        };
+        let Some(vpn) = self.vpns.get(id) else { return Ok(()) };
+        let weight = change.weight.unwrap_or(vpn.weight);
+        let service = change.service.unwrap_or(vpn.service);
+        self.check_share(id, weight, service).map_err(CommandError::Vpn)?;
+        let Some(vpn) = self.vpns.get_mut(id) else { return Ok(()) };
+        (vpn.weight, vpn.service) = (weight, service);
+        let members = vpn.members.clone();
+        let (share, nominal) = (self.vpns.get(id).map(|vpn| self.vpns.share(vpn)), self.vpns.nominal_weight());
+        for peer in members {
+            if let (Some(peer), Some(share)) = (self.peers.get_mut(usize::from(peer.0)), share) {
+                peer.set_share(now, id, share, nominal);
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether a VPN may have such a share beside the others as they are.
+    fn check_share(&self, id: VpnId, weight: u32, service: Service) -> Result<(), VpnError> {
+        if weight == 0 {
+            return Err(VpnError::NoWeight);
+        }
+        Share::new(weight.into(), service).map_err(VpnError::Share)?;
+        let configs: Vec<PeerConfig> = self.peers.iter().map(|peer| peer.config.clone()).collect();
+        let mut leases = Leases::new(&configs);
+        for (other, vpn) in self.vpns.others().into_iter().filter(|(other, _)| *other != id) {
+            leases.admit(other, vpn.service, keys_of(vpn, &configs)).map_err(VpnError::Lease)?;
+        }
+        match self.vpns.get(id) {
+            Some(vpn) => leases.admit(id, service, keys_of(vpn, &configs)).map_err(VpnError::Lease),
+            None => Ok(()),
+        }
+    }
+}
+
+/// The keys of a VPN's members.
+fn keys_of<'a>(vpn: &'a Vpn, peers: &'a [PeerConfig]) -> impl Iterator<Item = &'a PublicKey> {
+    vpn.members.iter().filter_map(|id| peers.get(usize::from(id.0))).map(|peer| &peer.public_key)
+}
