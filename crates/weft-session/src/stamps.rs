@@ -119,7 +119,8 @@ impl SentStamps {
         self.last.unwrap_or(0)
     }
 
-    /// The peer accepted none above `highest`. Whether to call it again at once: not if it refused one just now, too.
+    /// Notes that the peer accepted no stamp above `highest`. Returns whether to call it again at once, which is false if it refused another
+    /// stamp within the retry interval.
     pub(crate) fn count_from(&mut self, now: Instant, highest: u64) -> bool {
         (self.last, self.counts) = (Some(highest), true);
         let before = self.told.replace(now);

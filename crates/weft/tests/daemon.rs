@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{Dir, TWO_NODES, WEFT, has_tun, is_root, script, stderr, stdout, two_nodes};
+use common::{Dir, TWO_NODES, WEFT, has_tun, is_root, on_two_nodes, script, stderr, stdout, two_nodes};
 use std::fs;
 use std::os::unix::fs::chown;
 use std::os::unix::net::UnixDatagram;
@@ -11,15 +11,8 @@ use std::process::Command;
 
 #[test]
 fn two_nodes_make_a_network_and_answer_questions() {
-    if !has_tun() {
-        return;
-    }
-    let dir = Dir::new();
-    two_nodes(&dir, None);
-    let out = script(
-        &dir,
-        &format!(
-            r#"{TWO_NODES}
+    let Some((dir, out)) = on_two_nodes(
+        r#"
             up hub; up home; logged home "session established"
             ip netns exec home ping -c 3 -i 0.2 -W 2 10.9.0.2 >ping.txt || echo "no ping"
             stat -c 'socket %a' home.sock
@@ -40,9 +33,10 @@ fn two_nodes_make_a_network_and_answer_questions() {
             $WEFT up -c home.toml; echo "second node: $?"
             run home down; echo "down: $?"; logged hub "closed"
             run home status; echo "status afterwards: $?"
-            ls home.sock 2>/dev/null; stat -c '%n %a' home.state home.state/stamp hub.state/accepted"#
-        ),
-    );
+            ls home.sock 2>/dev/null; stat -c '%n %a' home.state home.state/stamp hub.state/accepted"#,
+    ) else {
+        return;
+    };
     let (text, errors) = (stdout(&out), stderr(&out));
     let show = || format!("{text}\n{errors}\nhome:\n{}", fs::read_to_string(dir.path("home.log")).unwrap_or_default());
     for line in [
@@ -100,25 +94,18 @@ fn two_vpns(dir: &Dir) {
 
 #[test]
 fn damaged_state_does_not_keep_a_node_from_its_peers() {
-    if !has_tun() {
-        return;
-    }
-    let dir = Dir::new();
-    two_nodes(&dir, None);
-    let out = script(
-        &dir,
-        &format!(
-            r#"{TWO_NODES}
-            files() {{ for name in stamp accepted revoked; do echo "$1/$name"; done; }}
-            text() {{ for file in $(files $1); do printf 'no state\n' >$file; done; }}
-            noise() {{ for file in $(files $1); do printf '\377\n\376 7\0' >$file; done; }}
-            huge() {{ for file in $(files $1); do truncate -s 1G $file; done; }}
-            highest() {{ echo 18446744073709551615 >$1/stamp; }}
-            directories() {{ mkdir $(files $1); }}
-            fifos() {{ mkfifo $(files $1); }}
-            full() {{ mount -t tmpfs -o size=4k none $1; ! head -c 9000 /dev/zero >$1/fill 2>/dev/null; }}
-            readonly() {{ mount -t tmpfs -o ro none $1; }}
-            nodirectory() {{ rmdir $1; echo >$1; }}
+    let Some((_dir, out)) = on_two_nodes(
+        r#"
+            files() { for name in stamp accepted revoked; do echo "$1/$name"; done; }
+            text() { for file in $(files $1); do printf 'no state\n' >$file; done; }
+            noise() { for file in $(files $1); do printf '\377\n\376 7\0' >$file; done; }
+            huge() { for file in $(files $1); do truncate -s 1G $file; done; }
+            highest() { echo 18446744073709551615 >$1/stamp; }
+            directories() { mkdir $(files $1); }
+            fifos() { mkfifo $(files $1); }
+            full() { mount -t tmpfs -o size=4k none $1; ! head -c 9000 /dev/zero >$1/fill 2>/dev/null; }
+            readonly() { mount -t tmpfs -o ro none $1; }
+            nodirectory() { rmdir $1; echo >$1; }
             for damage in text noise huge highest directories fifos full readonly nodirectory; do
                 for node in home hub; do
                     umount $node.state 2>/dev/null; rm -rf $node.state; mkdir $node.state; $damage $node.state
@@ -128,9 +115,10 @@ fn damaged_state_does_not_keep_a_node_from_its_peers() {
                 kill $home $hub; wait $home $hub
                 echo "$damage: ping $pings, said $(grep -c 'the node goes on without' home.log hub.log | tr '\n' ' ')"
                 ! grep panicked home.log hub.log
-            done"#
-        ),
-    );
+            done"#,
+    ) else {
+        return;
+    };
     let text = stdout(&out);
     for damage in ["text", "noise", "huge", "highest", "directories", "fifos", "full", "readonly", "nodirectory"] {
         let expected = format!("{damage}: ping 0, said home.log:1 hub.log:1");
@@ -438,22 +426,16 @@ fn a_signalled_connection_is_granted_and_shown() {
 
 #[test]
 fn status_says_what_explicit_rates_come_by_and_why() {
-    if !has_tun() {
-        return;
-    }
-    let dir = Dir::new();
-    two_nodes(&dir, None);
-    let out = script(
-        &dir,
-        &format!(
-            r#"{TWO_NODES}
+    let Some((dir, out)) = on_two_nodes(
+        r#"
             printf '[[tcp-er.grant]]\nto = "10.9.0.0/24"\nrate = "20 Mbit/s"\n' >>home.toml
             up hub; up home; logged home "session established"
             run home status --json >status.json; run home status | grep -i rates
             echo "offered: $(ip netns exec home cat /proc/sys/net/ipv4/tcp_available_congestion_control)"
-            run home down"#
-        ),
-    );
+            run home down"#,
+    ) else {
+        return;
+    };
     let text = stdout(&out);
     let show = || format!("{text}\n{}", fs::read_to_string(dir.path("home.log")).unwrap_or_default());
     let status: serde_json::Value = serde_json::from_slice(&fs::read(dir.path("status.json")).unwrap()).unwrap();

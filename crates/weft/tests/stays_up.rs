@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{Dir, TWO_NODES, has_tun, script, stderr, stdout, two_nodes};
+use common::{Dir, TWO_NODES, has_tun, on_two_nodes, script, stderr, stdout, two_nodes};
 use std::fs;
 
 #[test]
@@ -82,15 +82,7 @@ const STATE: &str = r#"
 
 #[test]
 fn whatever_happened_to_its_state_a_node_has_its_session_within_ten_seconds() {
-    if !has_tun() {
-        return;
-    }
-    let dir = Dir::new();
-    two_nodes(&dir, None);
-    let out = script(
-        &dir,
-        &format!(
-            r#"{TWO_NODES}{STATE}
+    let Some((dir, out)) = on_two_nodes(&[STATE, r#"
             mkdir -m 700 hub.state
             up hub; comes plain "its stamp"; cp -a home.state backup.state
             stop home; [ $(cat home.state/stamp) -le $(now) ] && echo "used only: yes"
@@ -104,9 +96,7 @@ fn whatever_happened_to_its_state_a_node_has_its_session_within_ten_seconds() {
             for _ in $(seq 8); do up home; logged home "session established"; kill -9 $home; wait $home 2>/dev/null; done
             [ $(cat home.state/stamp) -le $(($(now) + 61000000000)) ] && echo "crashes: within a minute"
             rm -rf home.state; up home; logged home "session established"; echo "after crashes: $(grep -c refused home.log)"
-            stop home hub; grep -h panicked home.log hub.log"#
-        ),
-    );
+            stop home hub; grep -h panicked home.log hub.log"#].concat()) else { return };
     let (text, errors) = (stdout(&out), stderr(&out));
     let show = || {
         let log = |name: &str| fs::read_to_string(dir.path(name)).unwrap_or_default();
@@ -130,15 +120,8 @@ fn whatever_happened_to_its_state_a_node_has_its_session_within_ten_seconds() {
 
 #[test]
 fn two_nodes_with_one_key_are_named_at_both_ends() {
-    if !has_tun() {
-        return;
-    }
-    let dir = Dir::new();
-    two_nodes(&dir, None);
-    let out = script(
-        &dir,
-        &format!(
-            r#"{TWO_NODES}
+    let Some((dir, out)) = on_two_nodes(
+        r#"
             sed -e 's/home\.state/twin.state/; s/home\.sock/twin.sock/; s/^address = .*/name = "twin0"\naddress = ["10.9.1.1\/24"]/' home.toml >twin.toml
             up hub; up home; logged home "session established"
             ip netns exec home $WEFT up -c twin.toml 2>twin.log & twin=$!
@@ -146,9 +129,10 @@ fn two_nodes_with_one_key_are_named_at_both_ends() {
             for _ in $(seq 300); do grep -q "two running nodes use its key" hub.log && break; sleep 0.1; done
             for _ in $(seq 300); do cat home.log twin.log | grep -q "another running node uses this node's key" && break; sleep 0.1; done
             echo "after $(($(date +%s) - began)) s: hub $(grep -c "peer home: two running nodes use its key" hub.log), twins $(cat home.log twin.log | grep -c "another running node uses this node's key" )"
-            kill $home $twin $hub; wait"#
-        ),
-    );
+            kill $home $twin $hub; wait"#,
+    ) else {
+        return;
+    };
     let text = stdout(&out);
     let line = text.lines().find(|line| line.starts_with("after ")).unwrap_or_default();
     let counts: Vec<u32> = line.split(|c: char| !c.is_ascii_digit()).filter_map(|number| number.parse().ok()).collect();
@@ -159,15 +143,7 @@ fn two_nodes_with_one_key_are_named_at_both_ends() {
 
 #[test]
 fn a_reset_forgets_a_peers_stamps_for_those_who_may_ask() {
-    if !has_tun() {
-        return;
-    }
-    let dir = Dir::new();
-    two_nodes(&dir, None);
-    let out = script(
-        &dir,
-        &format!(
-            r#"{TWO_NODES}{STATE}
+    let Some((_dir, out)) = on_two_nodes(&[STATE, r#"
             mkdir -m 700 hub.state; accepted 365
             up hub; logged hub "up, public key"; run hub peer reset home; echo "reset $?"
             for _ in $(seq 50); do [ -s hub.state/accepted ] || break; sleep 0.1; done
@@ -177,9 +153,7 @@ fn a_reset_forgets_a_peers_stamps_for_those_who_may_ask() {
             chmod 755 .; setpriv --reuid=65534 --clear-groups $WEFT peer reset home --control $PWD/hub.sock; echo "somebody $?"
             $WEFT peer reset --help | grep -c "weft peer reset hub"
             kill -9 $hub; wait $hub 2>/dev/null; up hub; sleep 2; ip netns exec home ping -c 1 -W 5 10.9.0.2 >/dev/null; echo "later: $?"
-            stop home hub"#
-        ),
-    );
+            stop home hub"#].concat()) else { return };
     let (text, errors) = (stdout(&out), stderr(&out));
     for line in ["reset 0", "left: 0", "after a reset: soon, ping 0, home 0, hub 0", "unknown 1", "1", "later: 0"] {
         assert!(text.lines().any(|found| found == line), "no `{line}` in\n{text}\n{errors}");

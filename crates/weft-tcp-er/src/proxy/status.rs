@@ -24,7 +24,7 @@ pub struct Counts {
     pub down_bytes: u64,
     /// Pipes with bytes in them.
     pub pipes: u64,
-    /// Connections that were not made, because a rule denies them.
+    /// Number of connections that a rule denied.
     pub refused: u64,
 }
 

@@ -16,7 +16,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use weft_io::netlink::{Configure, Rule, Selector};
 use weft_tcp_er::proxy::{Names, detour};
 
-/// Where the namespace says who may send data with the first packet; bit 0 for clients, bit 1 for servers.
+/// The TCP Fast Open setting of the network namespace (RFC 7413). Bit 0 lets clients send data with the first packet. Bit 1 lets servers
+/// accept it.
 const FAST_OPEN: &str = "/proc/sys/net/ipv4/tcp_fastopen";
 /// A record is shorter: some 100 bytes a change, and two rules for each prefix length.
 const MAX_RECORD: u64 = 1 << 20;
@@ -109,7 +110,7 @@ fn rule(by: &By, ipv6: bool, table: u32) -> Rule<'_> {
     Rule { selector, ipv6, table }
 }
 
-/// Who may send data with the first packet, in this namespace.
+/// Returns the TCP Fast Open setting of this network namespace.
 ///
 /// # Errors
 /// When it cannot be read.

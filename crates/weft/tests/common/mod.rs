@@ -121,6 +121,17 @@ pub const TWO_NODES: &str = r#"
     logged() { for _ in $(seq 100); do grep -q "$2" $1.log && return; sleep 0.1; done; echo "not logged: $2"; cat $1.log; }
 "#;
 
+/// Runs commands where [`TWO_NODES`] are configured; `None` where there are no TUN devices.
+pub fn on_two_nodes(commands: &str) -> Option<(Dir, Output)> {
+    if !has_tun() {
+        return None;
+    }
+    let dir = Dir::new();
+    two_nodes(&dir, None);
+    let out = script(&dir, &[TWO_NODES, commands].concat());
+    Some((dir, out))
+}
+
 /// Writes the configurations of `home` and `hub`; `known_as` is the key by which the hub knows home.
 pub fn two_nodes(dir: &Dir, known_as: Option<&str>) {
     let (home, hub) = (dir.key("home.key"), dir.key("hub.key"));

@@ -26,65 +26,68 @@ const fn claim(
 const LIB: &[&str] = &["--lib"];
 
 pub fn secrets(context: &Context) -> Vec<Check> {
-    const CLAIMS: [Claim; 4] = [
-        claim("memory at t + 181 s opens nothing recorded before t", "weft-session", LIB, "memory"),
-        claim("suspended and copied machines start new sessions", "weft-engine", &["--test", "renewal"], ""),
-        claim("a shared secret is needed where one is set", "weft-engine", &["--test", "preshared"], ""),
-        claim("certificates and revocations hold", "weft-engine", &["--test", "trust"], ""),
-    ];
-    run(context, &CLAIMS)
+    run(
+        context,
+        &[
+            claim("memory at t + 181 s opens nothing recorded before t", "weft-session", LIB, "memory"),
+            claim("suspended and copied machines start new sessions", "weft-engine", &["--test", "renewal"], ""),
+            claim("a shared secret is needed where one is set", "weft-engine", &["--test", "preshared"], ""),
+            claim("certificates and revocations hold", "weft-engine", &["--test", "trust"], ""),
+        ],
+    )
 }
 
 pub fn costs(context: &Context) -> Vec<Check> {
-    const CLAIMS: [Claim; 3] = [
-        claim("every kind of datagram costs a bounded time", "weft-engine", &["--test", "costs"], ""),
-        claim("a peer takes no buffers from others", "weft-engine", &["--test", "room"], ""),
-        claim("no bytes from the network make a node panic", "weft-engine", &["--test", "hostile"], ""),
-    ];
-    run(context, &CLAIMS)
+    run(
+        context,
+        &[
+            claim("every kind of datagram costs a bounded time", "weft-engine", &["--test", "costs"], ""),
+            claim("a peer takes no buffers from others", "weft-engine", &["--test", "room"], ""),
+            claim("no bytes from the network make a node panic", "weft-engine", &["--test", "hostile"], ""),
+        ],
+    )
 }
 
 pub fn many_peers(context: &Context) -> Vec<Check> {
-    const CLAIMS: [Claim; 1] =
-        [claim("work does not grow with the number of peers", "weft-engine", &["--test", "many_peers"], "")];
-    run(context, &CLAIMS)
+    run(context, &[claim("work does not grow with the number of peers", "weft-engine", &["--test", "many_peers"], "")])
 }
 
 pub fn files(context: &Context) -> Vec<Check> {
-    const CLAIMS: [Claim; 1] =
-        [claim("links, pipes and directories lead no command outside", "weft", &["--test", "planted"], "")];
-    run(context, &CLAIMS)
+    run(context, &[claim("links, pipes and directories lead no command outside", "weft", &["--test", "planted"], "")])
 }
 
 pub fn machine(context: &Context) -> Vec<Check> {
-    const CLAIMS: [Claim; 1] =
-        [claim("the machine is as before; networks here stay reachable", "weft", &["--test", "machine"], "")];
-    run(context, &CLAIMS)
+    run(context, &[claim("the machine is as before; networks here stay reachable", "weft", &["--test", "machine"], "")])
 }
 
 pub fn stays_up(context: &Context) -> Vec<Check> {
-    const CLAIMS: [Claim; 4] = [
-        claim("peers are served with damaged state", "weft", &["--test", "daemon"], "damaged_state"),
-        claim("an unread log holds up nobody; lost state costs no session", "weft", &["--test", "stays_up"], ""),
-        claim("a thread that dies or hangs ends the process", "weft", &["--bin", "weft"], "threads"),
-        claim("whatever became of stamps, recordings stay refused", "weft-session", LIB, "stamps"),
-    ];
-    run(context, &CLAIMS)
+    run(
+        context,
+        &[
+            claim("peers are served with damaged state", "weft", &["--test", "daemon"], "damaged_state"),
+            claim("an unread log holds up nobody; lost state costs no session", "weft", &["--test", "stays_up"], ""),
+            claim("a thread that dies or hangs ends the process", "weft", &["--bin", "weft"], "threads"),
+            claim("whatever became of stamps, recordings stay refused", "weft-session", LIB, "stamps"),
+        ],
+    )
 }
 
 pub fn paths(context: &Context) -> Vec<Check> {
-    const CLAIMS: [Claim; 1] =
-        [claim("an unproved address gets three times what came from it", "weft-engine", &["--test", "moved"], "")];
-    run(context, &CLAIMS)
+    run(
+        context,
+        &[claim("an unproved address gets three times what came from it", "weft-engine", &["--test", "moved"], "")],
+    )
 }
 
 pub fn clients(context: &Context) -> Vec<Check> {
-    const CLAIMS: [Claim; 3] = [
-        claim("names from outside are escaped; the metrics endpoint is guarded", "weft", &["--bin", "weft"], ""),
-        claim("clients are kept apart, and leak nothing beside the tunnel", "weft", &["--test", "access"], ""),
-        claim("proxies connect only where rules let them", "weft", &["--test", "proxy"], ""),
-    ];
-    run(context, &CLAIMS)
+    run(
+        context,
+        &[
+            claim("names from outside are escaped; the metrics endpoint is guarded", "weft", &["--bin", "weft"], ""),
+            claim("clients are kept apart, and leak nothing beside the tunnel", "weft", &["--test", "access"], ""),
+            claim("proxies connect only where rules let them", "weft", &["--test", "proxy"], ""),
+        ],
+    )
 }
 
 fn run(context: &Context, claims: &[Claim]) -> Vec<Check> {

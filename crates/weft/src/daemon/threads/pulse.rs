@@ -38,7 +38,7 @@ impl Pulse {
         Arc::ptr_eq(&self.0, &other.0)
     }
 
-    /// Only its own thread writes, so that reading before is no race.
+    /// Stores the next beat. Only the watched thread stores beats, so the load before the store loses none.
     fn set(&self, parity: u64) {
         let number = self.0.load(Ordering::Relaxed);
         self.0.store((number + 2) & !1 | parity, Ordering::Relaxed);
