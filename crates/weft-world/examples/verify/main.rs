@@ -7,6 +7,8 @@
 
 mod arguments;
 mod check;
+mod claim;
+mod first_hour;
 mod judge;
 mod links;
 mod play;
@@ -21,7 +23,7 @@ use std::process::ExitCode;
 use topic::{Context, Part, Topic};
 
 /// What can be verified.
-const TOPICS: [Topic; 2] = [links::TOPIC, safe::TOPIC];
+const TOPICS: [Topic; 3] = [links::TOPIC, safe::TOPIC, first_hour::TOPIC];
 
 fn main() -> ExitCode {
     let words: Vec<String> = std::env::args().skip(1).collect();

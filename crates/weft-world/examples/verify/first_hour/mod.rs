@@ -1,0 +1,11 @@
+//! Topic `first-hour`: what a newcomer meets. Each check is a test of the project, run as it is.
+
+mod claims;
+
+use crate::topic::{Part, Topic};
+
+/// The topic.
+pub const TOPIC: Topic = Topic {
+    name: "first-hour",
+    parts: &[Part { name: "state", run: claims::state }],
+};
