@@ -44,8 +44,10 @@ const REPORT_BYTES: u64 = 150;
 const REPORTS_PART: u64 = 4;
 /// and they are no further apart than this: senders go by them.
 const REPORTS_APART_MAX: Duration = Duration::from_millis(50);
-const KEEPALIVE_ACTIVE: Duration = Duration::from_secs(1);
-const KEEPALIVE_IDLE: Duration = Duration::from_secs(15);
+/// How often a path is probed while packets pass between the peers.
+const KEEPALIVE_WATCHED: Duration = Duration::from_secs(1);
+/// How often it is probed otherwise. Standard: NATs forget a UDP mapping after 30 s (Linux conntrack, unreplied).
+const KEEPALIVE_IDLE: Duration = Duration::from_secs(25);
 
 /// A sender needs so many bytes under way to notice a loss in time. Standard: the initial window of RFC 6928.
 const LEAST_WINDOW_BYTES: u64 = 14_600;
@@ -190,6 +192,10 @@ pub(crate) struct Path {
     pub(crate) totals: Totals,
     /// When something that asks for a report last left.
     pub(crate) asked_at: Option<Instant>,
+    /// UDP payload bytes of data that came by it since they were last reported,
+    pub(crate) unreported_bytes: u64,
+    /// and those that reports spoke of that left by it since it last asked whether they arrive.
+    pub(crate) unasked_bytes: u64,
     /// The largest packet number received.
     pub(crate) newest: Option<u64>,
     /// That of the newest policy among them.
@@ -249,6 +255,8 @@ impl Path {
             doubted_at: None,
             totals: Totals::default(),
             asked_at: None,
+            unreported_bytes: 0,
+            unasked_bytes: 0,
             newest: None,
             newest_policy: None,
             pings: Vec::new(),
@@ -298,6 +306,8 @@ impl Path {
         self.book = SentBook::new();
         self.waiting.clear();
         self.log = ReceiveLog::new();
+        self.rate.on_new_clock();
+        (self.unreported_bytes, self.unasked_bytes) = (0, 0);
         (self.sensing, self.heard) = (Sensing::default(), Heard::default());
         self.newest = None;
     }
@@ -370,9 +380,9 @@ impl Path {
         liveness::suspect_after(self.rtt(), REPORT_INTERVAL, self.delay().jitter())
     }
 
-    /// How often an idle path asks for a sign of life.
-    pub(crate) fn keepalive(&self, peer_busy: bool) -> Duration {
-        if peer_busy && self.active { KEEPALIVE_ACTIVE } else { KEEPALIVE_IDLE }
+    /// How often a path asks for a sign of life while it carries nothing.
+    pub(crate) fn keepalive(&self, is_watched: bool) -> Duration {
+        if is_watched && self.active { KEEPALIVE_WATCHED } else { KEEPALIVE_IDLE }
     }
 
     /// Takes in what a report taught.

@@ -22,6 +22,7 @@ mod tidings;
 mod transmit;
 mod upkeep;
 mod view;
+mod watch;
 mod way_in;
 
 pub(crate) use arrive::Datagram;
@@ -52,6 +53,7 @@ use opening_paths::Attempts;
 use outage::Outage;
 use overlay::OverlayMail;
 use tidings::Tidings;
+use watch::Watch;
 use way_in::WayIn;
 use weft_core::fair::controller::Controller;
 use weft_core::flow::ack_condition::AckConditioner;
@@ -177,8 +179,7 @@ pub(crate) struct Peer {
     pub(crate) established_at: Option<Instant>,
     pub(crate) heard_at: Option<Instant>,
     busy_at: Instant,
-    /// When data last came in.
-    received_at: Option<Instant>,
+    watch: Watch,
     next_path: u16,
     next_token: u32,
     round: usize,
@@ -236,7 +237,7 @@ impl Peer {
             established_at: None,
             heard_at: None,
             busy_at: now,
-            received_at: None,
+            watch: Watch::new(now),
             next_path: first_path,
             next_token: rng.next_u64() as u32,
             round: 0,
