@@ -112,12 +112,14 @@ fn bind(socket: BorrowedFd, local: SocketAddr) -> io::Result<()> {
 
 fn set_ipv4_options(socket: BorrowedFd) -> io::Result<()> {
     set_option(socket, libc::IPPROTO_IP, libc::IP_MTU_DISCOVER, libc::IP_PMTUDISC_PROBE)?;
+    set_option(socket, libc::IPPROTO_IP, libc::IP_RECVERR, 1)?;
     set_option(socket, libc::IPPROTO_IP, libc::IP_RECVTOS, 1)?;
     set_option(socket, libc::IPPROTO_IP, libc::IP_PKTINFO, 1)
 }
 
 fn set_ipv6_options(socket: BorrowedFd) -> io::Result<()> {
     set_option(socket, libc::IPPROTO_IPV6, libc::IPV6_MTU_DISCOVER, libc::IPV6_PMTUDISC_PROBE)?;
+    set_option(socket, libc::IPPROTO_IPV6, libc::IPV6_RECVERR, 1)?;
     set_option(socket, libc::IPPROTO_IPV6, libc::IPV6_RECVTCLASS, 1)?;
     set_option(socket, libc::IPPROTO_IPV6, libc::IPV6_RECVPKTINFO, 1)
 }
