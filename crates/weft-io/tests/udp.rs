@@ -202,6 +202,7 @@ fn icmp_errors_are_told_and_cost_no_other_datagram() {
         ip("link set l1 up");
         let config = UdpConfig { device: Some("l1".into()), ..UdpConfig::default() };
         let mut link = UdpLink::bind(&config).unwrap();
+        link.keep_bounces().unwrap();
         wait_for_local_route("fd00:1::1");
         for closed in ["10.0.1.2:9", "[fd00:1::2]:9"] {
             let closed: SocketAddr = closed.parse().unwrap();

@@ -67,6 +67,15 @@ impl UdpLink {
         })
     }
 
+    /// Has ICMP errors wait for [`UdpLink::take_bounce`] from now on. Until they are taken the socket counts as readable.
+    pub fn keep_bounces(&self) -> io::Result<()> {
+        if self.is_ipv6 {
+            set_option(self.socket.as_fd(), libc::IPPROTO_IPV6, libc::IPV6_RECVERR, 1)?;
+        }
+        // An IPv6 socket takes it too, for the IPv4 it carries.
+        set_option(self.socket.as_fd(), libc::IPPROTO_IP, libc::IP_RECVERR, 1)
+    }
+
     /// The address and port the socket is bound to.
     pub fn local_address(&self) -> SocketAddr {
         self.local
@@ -112,14 +121,12 @@ fn bind(socket: BorrowedFd, local: SocketAddr) -> io::Result<()> {
 
 fn set_ipv4_options(socket: BorrowedFd) -> io::Result<()> {
     set_option(socket, libc::IPPROTO_IP, libc::IP_MTU_DISCOVER, libc::IP_PMTUDISC_PROBE)?;
-    set_option(socket, libc::IPPROTO_IP, libc::IP_RECVERR, 1)?;
     set_option(socket, libc::IPPROTO_IP, libc::IP_RECVTOS, 1)?;
     set_option(socket, libc::IPPROTO_IP, libc::IP_PKTINFO, 1)
 }
 
 fn set_ipv6_options(socket: BorrowedFd) -> io::Result<()> {
     set_option(socket, libc::IPPROTO_IPV6, libc::IPV6_MTU_DISCOVER, libc::IPV6_PMTUDISC_PROBE)?;
-    set_option(socket, libc::IPPROTO_IPV6, libc::IPV6_RECVERR, 1)?;
     set_option(socket, libc::IPPROTO_IPV6, libc::IPV6_RECVTCLASS, 1)?;
     set_option(socket, libc::IPPROTO_IPV6, libc::IPV6_RECVPKTINFO, 1)
 }

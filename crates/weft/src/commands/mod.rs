@@ -19,6 +19,7 @@ mod sim_reproduce;
 mod sim_sweep;
 mod tcp_er;
 mod up;
+mod why;
 
 use crate::cli::{Cli, Command, DEFAULT_CONFIG, LabCommand, PeerCommand, SimCommand, VpnsCommand, WeightsCommand};
 use crate::daemon::Level;
