@@ -21,6 +21,9 @@ use weft_wire::hop::PacketType;
 const MAX_PAIRS: usize = 64;
 /// What came back counts for so long. Slow handshakes are 15 to 20 s apart ([`weft_session::SLOW_RETRY_INTERVAL`]).
 const FRESH_FOR: Duration = Duration::from_secs(30);
+/// A host that has said nothing about so many handshakes by each link has fallen silent. Hosts send about one ICMP error a second (RFC 1812
+/// §4.3.2.8), whatever the number of links.
+const SILENT_AFTER: u32 = 4;
 /// A refused stamp is told of for so long.
 const STAMP_FOR: Duration = Duration::from_secs(600);
 /// Where many datagrams cannot be sent, the peers are looked through no more often.
@@ -69,7 +72,16 @@ struct Pair {
     link: LinkId,
     remote: SocketAddr,
     sent: u32,
-    came_back: Option<(Instant, Unreachable, Option<IpAddr>)>,
+    came_back: Option<CameBack>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct CameBack {
+    at: Instant,
+    /// Handshakes sent until then.
+    sent: u32,
+    why: Unreachable,
+    reporter: Option<IpAddr>,
 }
 
 /// What is remembered of a peer.
@@ -100,6 +112,16 @@ impl PeerFacts {
             self.pairs.len() - 1
         });
         &mut self.pairs[at]
+    }
+
+    /// What came back by a pair, unless its host has fallen silent since.
+    fn came_back(&self, now: Instant, pair: &Pair) -> Option<CameBack> {
+        let speaks = |other: &Pair| {
+            let since = other.came_back.map(|back| (now - back.at, other.sent.saturating_sub(back.sent)));
+            since.is_some_and(|(time, sent)| time < FRESH_FOR && sent < SILENT_AFTER)
+        };
+        let is_told = self.pairs.iter().any(|other| other.remote.ip() == pair.remote.ip() && speaks(other));
+        pair.came_back.filter(|_| is_told)
     }
 }
 
@@ -146,16 +168,18 @@ impl Engine {
     ) {
         for facts in self.facts.peers.values_mut() {
             let pairs = facts.pairs.iter_mut().filter(|pair| (pair.link, pair.remote) == (link, remote));
-            pairs.for_each(|pair| pair.came_back = Some((now, why, reporter)));
+            pairs.for_each(|pair| pair.came_back = Some(CameBack { at: now, sent: pair.sent, why, reporter }));
         }
         if self.facts.looked_at.is_some_and(|at| now - at < LOOK_EVERY) {
             return;
         }
         self.facts.looked_at = Some(now);
-        let is_silent =
-            |p: &&Peer| p.paths.iter().any(|p| (p.link, p.remote) == (link, remote) && p.link_up && !p.health.answers());
+        let is_silent = |p: &&Peer| {
+            p.paths.iter().any(|p| (p.link, p.remote) == (link, remote) && p.link_up && !p.health.answers())
+        };
         for peer in self.peers.iter().filter(|peer| peer.is_established()).filter(is_silent) {
-            self.facts.peers.entry(peer.id).or_default().pair(link, remote).came_back = Some((now, why, reporter));
+            let pair = self.facts.peers.entry(peer.id).or_default().pair(link, remote);
+            pair.came_back = Some(CameBack { at: now, sent: pair.sent, why, reporter });
         }
     }
 
@@ -199,7 +223,7 @@ impl Engine {
             link: self.link_name(pair.link),
             remote: pair.remote,
             sent: pair.sent,
-            came_back: pair.came_back.filter(|(at, ..)| fresh(*at)).map(|(_, why, reporter)| (why, reporter)),
+            came_back: facts.came_back(now, pair).map(|back| (back.why, back.reporter)),
         };
         let answers = |tried: &Tried| {
             peer.paths.iter().any(|p| p.remote == tried.remote && p.link_name == tried.link && p.health.answers())
@@ -227,5 +251,39 @@ impl Engine {
     fn link_name(&self, link: LinkId) -> String {
         let route = || self.route_name(link).map(ToString::to_string);
         self.links.get(link).map(|link| link.name.clone()).or_else(route).unwrap_or_else(|| "removed link".to_string())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_host_that_falls_silent_is_silent_by_all_links_and_one_that_says_little_is_not() {
+        let (host, other): (SocketAddr, SocketAddr) = ("192.0.2.1:9".parse().unwrap(), "192.0.2.2:9".parse().unwrap());
+        let at = |s: u64| Instant::from_millis(s * 1_000);
+        for pairs in [1, 3, 12] {
+            let mut facts = PeerFacts::default();
+            let told =
+                |facts: &PeerFacts, now| facts.pairs.iter().filter(|pair| facts.came_back(now, pair).is_some()).count();
+            for second in 0..20u64 {
+                for link in 0..pairs {
+                    facts.pair(LinkId(link), host).sent += 1;
+                    facts.pair(LinkId(link), other).sent += 1;
+                }
+                // One error a second, about another pair each time, until the tenth.
+                let pair = facts.pair(LinkId(second as u32 % pairs), host);
+                if second < 10 {
+                    let (sent, why) = (pair.sent, Unreachable::Port);
+                    pair.came_back = Some(CameBack { at: at(second), sent, why, reporter: None });
+                }
+                let expected = match second {
+                    0..10 => (second as usize + 1).min(pairs as usize),
+                    10..13 => 10.min(pairs as usize),
+                    _ => 0,
+                };
+                assert_eq!(told(&facts, at(second)), expected, "{pairs} links, {second} s");
+            }
+        }
     }
 }

@@ -6,7 +6,9 @@ use std::net::{IpAddr, SocketAddr};
 
 use namespace::{Namespace, in_namespace, ip, wait_for, wait_for_local_route};
 use std::time::{SystemTime, UNIX_EPOCH};
-use weft_io::udp::{IcmpError, MAX_SEGMENTS, Outgoing, ReceiveSlot, Received, SendError, SendOutcome, UdpConfig, UdpLink};
+use weft_io::udp::{
+    IcmpError, MAX_SEGMENTS, Outgoing, ReceiveSlot, Received, SendError, SendOutcome, UdpConfig, UdpLink,
+};
 
 /// Expedited forwarding with ECT(1).
 const TOS: u8 = 0xb9;

@@ -20,6 +20,9 @@ pub const PATIENCE: Duration = Duration::from_secs(10);
 /// Every IPv6 link carries this (RFC 8200 §5): a path below it is narrowed by something on the way.
 const LEAST_MTU: u16 = 1280;
 
+/// Strangers named of a peer that may be one of them.
+const MOST_STRANGERS: usize = 2;
+
 /// What is known of this node.
 pub struct Own {
     /// Its public key.
@@ -39,9 +42,11 @@ pub fn findings(facts: &SessionFacts, strangers: &[Stranger], own: &Own) -> Vec<
         found.push(finding(cause, format!("{whose}: its stamp is {apart} {side} the last one accepted")));
     }
     if facts.without_session.is_some() {
-        found.extend(authentic(facts));
-        found.extend(claimed(facts, strangers, own));
-        found.extend(unanswered(facts, own));
+        let showed: Vec<_> = authentic(facts).into_iter().chain(claimed(facts, strangers, own)).collect();
+        // Who answers or calls has other troubles than silence.
+        let is_told = facts.unreadable.is_some() || facts.endpoints.is_empty() && !showed.is_empty();
+        found.extend(showed);
+        found.extend(unanswered(facts, own).filter(|_| !is_told));
     } else {
         found.extend(tried::groups(&facts.tried).into_iter().map(|group| finding(group.cause, group.text)));
     }
@@ -51,7 +56,8 @@ pub fn findings(facts: &SessionFacts, strangers: &[Stranger], own: &Own) -> Vec<
 /// What is amiss with the paths of a session.
 pub fn of_paths(paths: &[PathSnapshot]) -> Vec<Finding> {
     let is_small = |path: &&PathSnapshot| path.active && path.mtu_is_settled && path.mtu < LEAST_MTU;
-    let small = paths.iter().filter(is_small).map(|path| format!("{} by {}: {} B", path.remote, path.link_name, path.mtu));
+    let small =
+        paths.iter().filter(is_small).map(|path| format!("{} by {}: {} B", path.remote, path.link_name, path.mtu));
     let names = tried::list(small, "and");
     let found = (!names.is_empty()).then(|| format!("the longest packets that pass: {names}"));
     found.into_iter().map(|found| finding(Cause::SmallMtu, found)).collect()
@@ -82,13 +88,21 @@ fn claimed(facts: &SessionFacts, strangers: &[Stranger], own: &Own) -> Vec<Findi
         let (cause, text) = stranger_words(stranger, own);
         finding(cause, text)
     };
-    strangers.iter().filter(may_be).take(2).map(say).collect()
+    let mut kinds = Vec::new();
+    let is_first = |stranger: &&Stranger| {
+        let is_new = !kinds.contains(&stranger.shown);
+        kinds.push(stranger.shown);
+        is_new
+    };
+    strangers.iter().filter(may_be).filter(is_first).take(MOST_STRANGERS).map(say).collect()
 }
 
 fn stranger_words(stranger: &Stranger, own: &Own) -> (Cause, String) {
     let source = stranger.source;
     match stranger.shown {
-        Shown::Key(key) => (Cause::UnknownKey, format!("a node with the key {key} calls from {source}; no peer here has it")),
+        Shown::Key(key) => {
+            (Cause::UnknownKey, format!("a node with the key {key} calls from {source}; no peer here has it"))
+        }
         Shown::OtherKey => {
             let key = &own.public_key;
             (Cause::OtherKey, format!("a handshake from {source} was made for another key than this node's, {key}"))

@@ -15,8 +15,8 @@ pub fn text(status: &Status) -> String {
 }
 
 fn of_peer(peer: &Peer) -> Vec<String> {
-    let since = peer.without_session_s.map_or_else(String::new, |s| {
-        format!("no session for {}: ", span(Duration::from_secs(s)))
-    });
+    let since = peer
+        .without_session_s
+        .map_or_else(String::new, |s| format!("no session for {}: ", span(Duration::from_secs(s))));
     peer.findings.iter().map(|finding| format!("peer {}: {since}{finding}", peer.name)).collect()
 }

@@ -188,7 +188,12 @@ impl Datapath {
         let Some(active) = node.links.get_mut(link) else { return Ok(()) };
         bounces::take(&active.socket, &mut self.bounces);
         for bounce in self.bounces.drain(..) {
-            node.engine.handle_unreachable(now, (link, bounce.destination), bounces::unreachable(bounce.error), bounce.reporter);
+            node.engine.handle_unreachable(
+                now,
+                (link, bounce.destination),
+                bounces::unreachable(bounce.error),
+                bounce.reporter,
+            );
         }
         let Ok(filled) = active.socket.receive(&mut self.slots) else { return Ok(()) };
         let now = self.clock.now();

@@ -62,7 +62,7 @@ const NAMES: [(Cause, &str, &str, &str); 21] = [
     (
         Cause::NotRunning,
         "not-running",
-        "weft is not running there, or listens on another port",
+        "weft is not running there, listens on another port, or a NAT there does not forward the port",
         "start it there, and compare `listen` there with `endpoints` here",
     ),
     (
@@ -96,7 +96,12 @@ const NAMES: [(Cause, &str, &str, &str); 21] = [
         "a router has no route to the address",
         "correct `endpoints`, or the routes of the router that says so",
     ),
-    (Cause::Unreachable, "unreachable", "the network does not deliver to the address", "weft doctor --peer NAME tries each link"),
+    (
+        Cause::Unreachable,
+        "unreachable",
+        "the network does not deliver to the address",
+        "weft doctor --peer NAME tries each link",
+    ),
     (
         Cause::Filtered,
         "filtered",

@@ -70,12 +70,8 @@ fn the_link_by_which_a_call_got_furthest_names_the_cause() {
 
 #[test]
 fn what_the_peer_itself_shows_comes_before_what_the_network_says() {
-    let stranger = |shown| Stranger {
-        source: "192.0.2.1:7".parse().unwrap(),
-        shown,
-        times: 3,
-        ago: Duration::from_secs(1),
-    };
+    let stranger =
+        |shown| Stranger { source: "192.0.2.1:7".parse().unwrap(), shown, times: 3, ago: Duration::from_secs(1) };
     let key = Identity::from_secret([7; 32]).public_key();
     let facts = SessionFacts { tried: vec![tried("a", None)], ..facts() };
     assert_eq!(causes(&facts, &[stranger(Shown::Key(key))]), ["unknown-key", "silent"]);
@@ -83,7 +79,7 @@ fn what_the_peer_itself_shows_comes_before_what_the_network_says() {
     let elsewhere = Stranger { source: "198.51.100.1:7".parse().unwrap(), ..stranger(Shown::OtherKey) };
     assert_eq!(causes(&facts, &[elsewhere]), ["silent"], "a call from where the peer is not");
     let unreadable = SessionFacts { unreadable: Some("192.0.2.1:7".parse().unwrap()), ..facts.clone() };
-    assert_eq!(causes(&unreadable, &[]), ["preshared-key", "silent"]);
+    assert_eq!(causes(&unreadable, &[]), ["preshared-key"]);
     let stamp = RefusedStamp { stamp: 9, accepted: 1, fault: StampFault::TooFarAhead };
     assert_eq!(causes(&SessionFacts { refused_stamp: Some((stamp, true)), ..facts }, &[]), ["clock-ahead", "silent"]);
 }
