@@ -152,6 +152,8 @@ pub struct PathSnapshot {
     pub weight: u32,
     /// Path MTU in bytes.
     pub mtu: u16,
+    /// No longer packet is being tried now.
+    pub mtu_is_settled: bool,
     /// Datagrams and bytes (IP) sent and received on it.
     pub sent_datagrams: u64,
     /// IP bytes sent.
@@ -416,6 +418,7 @@ impl Path {
             }),
             weight: self.weight,
             mtu: self.mtu.current(),
+            mtu_is_settled: self.mtu.is_settled(),
             sent_datagrams: self.totals.sent_datagrams,
             sent_bytes: self.totals.sent_bytes,
             received_datagrams: self.totals.received_datagrams,

@@ -14,6 +14,7 @@ mod hostile;
 mod outcome;
 mod status;
 mod table;
+mod why;
 
 use clap::Parser as _;
 use std::process::ExitCode;

@@ -4,11 +4,13 @@ mod drill;
 mod explain;
 mod overlay;
 mod signal;
+mod why;
 
 pub use drill::{Drill, DrillPath, DrillPeer};
 pub use explain::{Explanation, FlowQuestion, Granted, PathReason, PrefixMatch, SeenFlow};
 pub use overlay::{Overlay, OverlayContact, OverlayMember};
 pub use signal::{Signal, SignalFlow, SignalPeer};
+pub use why::{Finding, StrangerSeen, TriedPair};
 
 use serde::{Deserialize, Serialize};
 
@@ -53,6 +55,9 @@ pub struct Status {
     /// Prefixes that are not used, because they would take something away from this machine.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub refused_prefixes: Vec<RefusedPrefix>,
+    /// Who called lately and is no peer.
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    pub strangers: Vec<StrangerSeen>,
     /// Datagrams dropped before authentication.
     pub rejected_datagrams: u64,
     /// Packets for which no peer has a prefix.
@@ -140,6 +145,15 @@ pub struct Peer {
     pub certified_until_unix_s: Option<u64>,
     /// Age of the session; absent: there is none.
     pub established_s: Option<u64>,
+    /// How long there has been no session; absent: there is one.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub without_session_s: Option<u64>,
+    /// What keeps it from its session, the likeliest first, or takes something from its connection.
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    pub findings: Vec<Finding>,
+    /// What was tried without a session, and what came back.
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    pub tried: Vec<TriedPair>,
     /// Time since something authentic came from it.
     pub last_heard_ms: Option<u64>,
     /// Packets given to the TUN device.

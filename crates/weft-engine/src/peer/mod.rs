@@ -178,6 +178,8 @@ pub(crate) struct Peer {
     conditioners: Vec<AckConditioner>,
     pub(crate) established_at: Option<Instant>,
     pub(crate) heard_at: Option<Instant>,
+    /// Since when there is no session, while there is none.
+    pub(crate) alone_since: Instant,
     busy_at: Instant,
     watch: Watch,
     next_path: u16,
@@ -236,6 +238,7 @@ impl Peer {
             conditioners: Vec::new(),
             established_at: None,
             heard_at: None,
+            alone_since: now,
             busy_at: now,
             watch: Watch::new(now),
             next_path: first_path,
@@ -287,6 +290,7 @@ impl Peer {
     /// The session is over: forget what was learnt under it, keep the flows' queue.
     pub(crate) fn on_lost(&mut self, cx: &mut Context<'_>, cause: &'static str) {
         if self.established_at.take().is_some() {
+            self.alone_since = cx.now;
             cx.events.push_back(Event::Lost { peer: self.id, cause });
         }
         self.restart(cx);

@@ -19,6 +19,7 @@ mod sim_reproduce;
 mod sim_sweep;
 mod tcp_er;
 mod up;
+mod why;
 
 use crate::cli::{Cli, Command, DEFAULT_CONFIG, LabCommand, PeerCommand, SimCommand, VpnsCommand, WeightsCommand};
 use crate::daemon::Level;
@@ -37,7 +38,8 @@ pub fn run(cli: Cli) -> Result<Outcome, Failure> {
         Command::Ca(command) => ca::ca(command),
         Command::Access(command) => access::access(command),
         Command::Check { file } => check::check(&file),
-        Command::Doctor { config, json } => doctor::doctor(config.as_deref(), Path::new(DEFAULT_CONFIG), json),
+        Command::Doctor { peer: Some(peer), control, json, .. } => doctor::peer(&control.control, &peer, json),
+        Command::Doctor { config, json, .. } => doctor::doctor(config.as_deref(), Path::new(DEFAULT_CONFIG), json),
         Command::Up { config, verbose, quiet } => up::up(&config, Level::of(verbose, quiet)),
         Command::TcpEr { grants } => tcp_er::hold(&grants),
         Command::Signal { config, check: true, .. } => signal::check(&config),

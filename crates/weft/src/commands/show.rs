@@ -69,6 +69,7 @@ pub fn status(status: &Status) -> String {
         ]);
     }
     text += &table.to_string();
+    text += &super::why::text(status);
     text += &not_tried(status);
     text += &refused(status);
     if let Some(TcpEr { congestion, because, grants }) = &status.tcp_er {

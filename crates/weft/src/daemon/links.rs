@@ -254,8 +254,11 @@ impl Active {
 /// A socket for both families, or for IPv4 alone where the kernel has no IPv6.
 fn bind(device: &str, port: u16) -> io::Result<UdpLink> {
     let config = UdpConfig { device: Some(device.to_owned()), local: None, port, v6only: false };
-    UdpLink::bind(&config).or_else(|why| match why.kind() {
+    let socket = UdpLink::bind(&config).or_else(|why| match why.kind() {
         io::ErrorKind::AddrInUse | io::ErrorKind::PermissionDenied => Err(why),
         _ => UdpLink::bind(&UdpConfig { local: Some(IpAddr::V4(Ipv4Addr::UNSPECIFIED)), ..config }),
-    })
+    })?;
+    // Without them a peer that does not answer only has fewer words.
+    let _ = socket.keep_bounces();
+    Ok(socket)
 }

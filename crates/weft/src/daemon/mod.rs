@@ -1,6 +1,7 @@
 //! The daemon: threads for control, signals and state around one packet loop.
 
 mod access;
+mod bounces;
 mod changes;
 mod clock;
 mod control;
@@ -36,6 +37,7 @@ pub mod threads;
 mod totals;
 mod trust;
 mod view;
+mod why;
 
 pub use clock::Clock;
 pub use log::{Level, Log};

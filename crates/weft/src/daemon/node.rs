@@ -30,6 +30,7 @@ use super::threads::Threads;
 use super::totals;
 use super::trust;
 use super::view;
+use super::why;
 use crate::config::{self, Config};
 use crate::control::{PathChange, Request, Response};
 use crate::status::{self, RefusedPrefix, Status};
@@ -100,6 +101,8 @@ pub struct Node {
     outside: Option<Outside>,
     /// Prefixes that are not used.
     refused: Shown,
+    /// What is said of peers that are not well.
+    why: why::Watch,
     changes: Changes,
 }
 
@@ -173,6 +176,7 @@ impl Node {
             routes_news: Gathered::default(),
             outside: None,
             refused: Shown::default(),
+            why: why::Watch::default(),
             changes,
         };
         node.hold_tcp_er();
@@ -391,6 +395,7 @@ impl Node {
         self.pings.finish(now);
         self.platform.handle_timeout(now);
         self.tell_totals(now);
+        self.why.look(now, &self.engine, || why::own(&self.identity, &self.links), self.log);
         if self.has_news {
             self.has_news = !self.keeper.revoked(self.engine.revocations().to_vec());
         }
@@ -422,7 +427,7 @@ impl Node {
         let news = [self.stamps_news.next(), self.routes_news.next()];
         let others =
             [self.pings.next_timeout(), self.platform.next_timeout(), totals].into_iter().chain(news).flatten();
-        others.fold(self.next_upkeep.min(self.next_history), Instant::min)
+        others.fold(self.next_upkeep.min(self.next_history).min(self.why.next()), Instant::min)
     }
 
     fn keep_accepted(&mut self) {
@@ -444,6 +449,8 @@ impl Node {
         };
         let keys: BTreeSet<_> = self.config.peers.iter().map(|peer| peer.public_key.value.to_string()).collect();
         let is_there = |peer: &PeerSnapshot| peer.certified_until_unix_s.is_some() || keys.contains(&peer.public_key);
+        let own = why::own(&self.identity, &self.links);
+        let mut peers: Vec<_> = snapshot.peers.iter().filter(|peer| is_there(peer)).map(view::peer).collect();
         Status {
             schema: status::SCHEMA,
             version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -452,7 +459,8 @@ impl Node {
             uptime_s: now.since(Instant::ZERO).as_secs(),
             inner_mtu: snapshot.inner_mtu,
             links: self.links.active().iter().map(link).collect(),
-            peers: snapshot.peers.iter().filter(|peer| is_there(peer)).map(view::peer).collect(),
+            strangers: why::tell(now, &self.engine, &own, &mut peers),
+            peers,
             vpns: self.engine.vpns().iter().map(|vpn| view::vpn(vpn, self.devices.get(vpn.id))).collect(),
             tcp_er: self.tcp_er.as_ref().map(|keeper| view::tcp_er(&keeper.choice(), self.config.tcp_er.as_ref())),
             signal: signal::status(&self.engine, &snapshot, now),

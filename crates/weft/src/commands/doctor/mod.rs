@@ -3,6 +3,7 @@
 
 mod checks;
 mod isolation;
+mod peer;
 mod proxies;
 
 use super::show::json;
@@ -10,6 +11,8 @@ use crate::config;
 use crate::escape;
 use crate::outcome::{Failure, Outcome};
 use crate::table::Table;
+pub use peer::peer;
+
 use checks::{Check, Machine, Verdict};
 use isolation::Isolation;
 use serde::Serialize;

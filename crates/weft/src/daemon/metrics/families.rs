@@ -312,6 +312,7 @@ mod tests {
             tcp_er: None,
             proxy: None,
             refused_prefixes: Vec::new(),
+            strangers: Vec::new(),
             rejected_datagrams: 0,
             unroutable_packets: 0,
             buffers_in_use: 0,
