@@ -263,7 +263,7 @@ impl Peer {
 
 fn path_timeout(path: &Path, now: Instant, is_wanted: bool) -> Option<Instant> {
     let report = path.report_due().filter(|_| !planted::is(Fault::ReportTimerNotSet));
-    if !path.link_up {
+    if !path.link_up || path.is_gone() {
         // What arrived before is reported by another path.
         return report;
     }
