@@ -5,4 +5,11 @@ mod claims;
 use crate::topic::{Part, Topic};
 
 /// The topic.
-pub const TOPIC: Topic = Topic { name: "first-hour", parts: &[Part { name: "state", run: claims::state }] };
+pub const TOPIC: Topic = Topic {
+    name: "first-hour",
+    parts: &[
+        Part { name: "state", run: claims::state },
+        Part { name: "links", run: claims::links },
+        Part { name: "starts", run: claims::starts },
+    ],
+};
