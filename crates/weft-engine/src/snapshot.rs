@@ -264,7 +264,7 @@ impl Engine {
     pub fn path_snapshots(&self, now: Instant) -> impl Iterator<Item = (&str, PathSnapshot)> {
         self.peers.iter().flat_map(move |peer| {
             let name = peer.config.name.as_str();
-            peer.paths.iter().map(move |path| (name, path.snapshot(now)))
+            peer.paths.iter().filter(|path| !path.is_gone()).map(move |path| (name, path.snapshot(now)))
         })
     }
 
@@ -345,6 +345,7 @@ impl Peer {
             established_for: self.established_at.map(|at| now - at),
             last_heard: self.heard_at.map(|at| now - at),
             paths: (self.paths.iter().enumerate())
+                .filter(|(_, path)| !path.is_gone())
                 .map(|(i, p)| PathSnapshot {
                     skew: Duration::from_micros(relative(p).map_or(0, |d| u64::try_from(d - least).unwrap_or(0))),
                     in_bundle: p.is_usable() && self.scheduler.carries_bulk(i),

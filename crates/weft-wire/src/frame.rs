@@ -28,6 +28,7 @@ const NEIGHBOUR: u8 = 12;
 const OVERLAY: u8 = 13;
 const CHIRP: u8 = 14;
 const CHIRPED: u8 = 15;
+const GONE: u8 = 16;
 
 /// Bytes of a [`Frame::Revocation`].
 pub const REVOCATION_FRAME_LEN: usize = 1 + REVOCATION_LEN;
@@ -116,6 +117,11 @@ pub enum Frame<'a> {
     Chirp(Chirp),
     /// What became of a train.
     Chirped(Chirped<'a>),
+    /// The sender has given up a path that it opened. A newer datagram on the path takes that back.
+    Gone {
+        /// The path.
+        path: PathId,
+    },
 }
 
 /// What a relay says of a node beside it.
@@ -285,6 +291,7 @@ fn parse_frame<'a>(r: &mut Reader<'a>) -> Result<Frame<'a>, WireError> {
         }
         CHIRP => Frame::Chirp(Chirp::read(r)?),
         CHIRPED => Frame::Chirped(Chirped::read(r)?),
+        GONE => Frame::Gone { path: PathId(r.u8()?) },
         _ => return Err(WireError::UnknownType),
     })
 }
@@ -354,6 +361,7 @@ impl<'a> FrameWriter<'a> {
                 w.put(&[POLICY, flags])
             }
             Frame::Close { reason } => w.put(&[CLOSE, reason]),
+            Frame::Gone { path } => w.put(&[GONE, path.0]),
             Frame::Vpn { vpn, index, wants_index } => {
                 w.u8(VPN)?;
                 w.u32(vpn_id(vpn.0)?.0)?;

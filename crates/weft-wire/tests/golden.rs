@@ -249,6 +249,7 @@ fn frames() {
         ),
         (Frame::Overlay(&[3, 0, 0, 0, 9]), "0d 0005 03 00 00 00 09"),
         (Frame::Close { reason: 2 }, "07 02"),
+        (Frame::Gone { path: PathId(6) }, "10 06"),
         (Frame::Chirp(Chirp { train: 0x0102, index: 3, of: 60, sent_us: 0x0405_0607 }), "0e 0102 03 3c 04050607"),
         (Frame::Vpn { vpn: VpnId(0x0001_86a0), index: 0xa1b2_c3d4, wants_index: true }, "08 000186a0 a1b2c3d4 01"),
         (Frame::Vpn { vpn: VpnId(7), index: 0, wants_index: false }, "08 00000007 00000000 00"),

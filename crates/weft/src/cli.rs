@@ -149,6 +149,8 @@ CAP_NET_RAW and nftables; where the kernel has no queue expression for nftables,
     },
     /// Stop the running node; it tells its peers
     Down(Control),
+    /// Have the running node read its configuration again; exit status 1, and nothing changes, when it is refused
+    Reload(Control),
     /// The node, its peers and how they are; exit status 3 when one is degraded
     Status(Reading),
     /// Each path: state, delay, loss, capacity, what it carries

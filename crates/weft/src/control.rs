@@ -18,8 +18,8 @@ use weft_units::Rate;
 /// Longest line either side accepts, in bytes.
 pub const MAX_LINE: u64 = 8 << 20;
 
-/// How long a client waits for an answer.
-const PATIENCE: Duration = Duration::from_secs(10);
+/// How much longer than the node a client waits, so that it hears that the node is busy.
+const MARGIN: Duration = Duration::from_secs(5);
 
 /// What can be asked of a running node.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize, Debug)]
@@ -111,6 +111,13 @@ pub enum Request {
     Reload,
     /// Stop.
     Down,
+}
+
+impl Request {
+    /// How long the node may take to answer. A reload that opens devices may take seconds.
+    pub fn patience(&self) -> Duration {
+        Duration::from_secs(if *self == Request::Reload { 30 } else { 5 })
+    }
 }
 
 /// What falls silent in a drill, by its name.
@@ -328,8 +335,8 @@ pub fn ask(socket: &Path, request: &Request) -> Result<Response, Failure> {
 }
 
 fn exchange(mut stream: UnixStream, request: &Request) -> io::Result<Response> {
-    stream.set_read_timeout(Some(PATIENCE))?;
-    stream.set_write_timeout(Some(PATIENCE))?;
+    stream.set_read_timeout(Some(request.patience() + MARGIN))?;
+    stream.set_write_timeout(Some(MARGIN))?;
     write_line(&mut stream, request)?;
     let mut response: serde_json::Value = read_line(stream)?;
     // Certificates and peers chose names in it, and all of it goes to a terminal or a script. A refusal may have lines of its own;

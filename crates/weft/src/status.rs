@@ -2,12 +2,14 @@
 
 mod drill;
 mod explain;
+mod links;
 mod overlay;
 mod signal;
 mod why;
 
 pub use drill::{Drill, DrillPath, DrillPeer};
 pub use explain::{Explanation, FlowQuestion, Granted, PathReason, PrefixMatch, SeenFlow};
+pub use links::UnusedLink;
 pub use overlay::{Overlay, OverlayContact, OverlayMember};
 pub use signal::{Signal, SignalFlow, SignalPeer};
 pub use why::{Finding, StrangerSeen, TriedPair};
@@ -34,6 +36,9 @@ pub struct Status {
     pub inner_mtu: u16,
     /// Links in use.
     pub links: Vec<Link>,
+    /// Links that the configuration names and that are not in use.
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    pub unused_links: Vec<UnusedLink>,
     /// One per peer that is configured or came by certificate.
     pub peers: Vec<Peer>,
     /// VPNs, the default one first.
@@ -515,10 +520,12 @@ impl Status {
         (sum > 0).then(|| of.sent_bytes as f64 / sum as f64)
     }
 
-    /// Whether a peer is less than well. One that came by certificate may go as it came.
+    /// Whether a peer is less than well, or a link that the configuration names is not in use. A peer that came by certificate may go as it
+    /// came.
     pub fn is_degraded(&self) -> bool {
         let is_expected = |peer: &&Peer| peer.certified_until_unix_s.is_none() || peer.established_s.is_some();
         let is_alone = self.overlay.as_ref().is_some_and(Overlay::is_alone);
-        is_alone || self.peers.iter().filter(is_expected).any(|peer| peer.trouble().is_some())
+        let is_missing = self.unused_links.iter().any(|link| link.is_expected);
+        is_alone || is_missing || self.peers.iter().filter(is_expected).any(|peer| peer.trouble().is_some())
     }
 }

@@ -73,6 +73,7 @@ pub(crate) enum Sent {
 pub(crate) struct Said {
     pub(crate) policy: bool,
     pub(crate) hold: bool,
+    pub(crate) gone: bool,
     /// So many revocations the peer knows with this; 0 where nothing was said of them.
     pub(crate) revocations: u16,
 }
@@ -94,6 +95,8 @@ pub(crate) struct Pending {
     pub(crate) pongs: Vec<(u32, PathId)>,
     pub(crate) policy: bool,
     pub(crate) hold: bool,
+    /// The paths that were given up here.
+    pub(crate) gone: bool,
     pub(crate) close: bool,
     pub(crate) skips: bool,
     pub(crate) vpns: bool,
@@ -111,6 +114,7 @@ impl Pending {
             && self.pongs.is_empty()
             && !self.policy
             && !self.hold
+            && !self.gone
             && !self.close
             && !self.skips
             && !self.vpns
@@ -123,12 +127,13 @@ impl Pending {
 
     /// Of what is said next, what a loss would have said again.
     pub(crate) fn said(&self) -> Said {
-        Said { policy: self.policy, hold: self.hold, revocations: 0 }
+        Said { policy: self.policy, hold: self.hold, gone: self.gone, revocations: 0 }
     }
 
     pub(crate) fn say_again(&mut self, said: Said) {
         self.policy |= said.policy;
         self.hold |= said.hold;
+        self.gone |= said.gone;
     }
 }
 
@@ -154,6 +159,8 @@ pub(crate) struct Path {
     pub(crate) active: bool,
     /// The configuration wants nothing to be sent on it: reports are all that leaves, while the peer still tries it.
     pub(crate) barred: bool,
+    /// The peer has given it up; it is not shown until something comes on it.
+    pub(crate) left: bool,
     /// It is to carry data only while no other path answers.
     pub(crate) standby: bool,
     /// Better ones answer: it carries no data.
@@ -229,6 +236,7 @@ impl Path {
             local: ends.local,
             active: false,
             barred: ends.barred,
+            left: false,
             standby: ends.standby,
             spare: ends.standby,
             ours,
@@ -321,6 +329,11 @@ impl Path {
     /// Whether a whole datagram may go to the path's address now, as far as its proof is concerned. Else only pings may.
     pub(crate) fn has_credit(&self) -> bool {
         self.proof.room(usize::MAX, self.datagram_limit()).is_some()
+    }
+
+    /// Given up by the node that opened it: nothing leaves on it, and nobody is shown it.
+    pub(crate) fn is_gone(&self) -> bool {
+        if self.ours { self.barred } else { self.left }
     }
 
     /// May carry data.

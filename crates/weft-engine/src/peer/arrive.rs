@@ -119,6 +119,10 @@ impl Peer {
                     self.close_books(cx, index);
                 }
             }
+            if self.paths[index].left && is_newest {
+                self.paths[index].left = false;
+                self.paths[index].barred = link.is_some_and(|link| !link.send);
+            }
             return Some(index);
         }
         if !self.may_open(datagram.opened.path) {
@@ -234,6 +238,7 @@ impl Peer {
             }
             Frame::LoopMarker { vpn, marker } => self.on_marker(cx, at, vpn, marker),
             Frame::LoopReport { vpn, ref report } => self.on_loop_report(cx, vpn, report),
+            Frame::Gone { path } => self.on_gone(cx, path),
             Frame::Neighbour(ref neighbour) => self.reach.hear(cx.now, neighbour),
             Frame::Revocation(revocation) => self.on_revocation(cx, revocation),
             Frame::Overlay(message) => self.on_overlay(cx.now, message),

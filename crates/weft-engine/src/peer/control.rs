@@ -31,7 +31,7 @@ impl Peer {
             }
         }
         let path = self.paths.get(index)?;
-        if path.pending.is_empty() || !path.link_up {
+        if path.pending.is_empty() || !path.link_up || path.is_gone() {
             return None;
         }
         let mut writer = self.control_writer(index, out)?;
@@ -46,6 +46,7 @@ impl Peer {
         self.write_overlay(index, &mut writer);
         write_chirped(self.paths.get_mut(index)?, &mut writer);
         eliciting |= self.write_skips(index, &mut writer);
+        eliciting |= self.write_gone(index, &mut writer);
         self.write_close(index, &mut writer);
         let len = writer.len();
         if len == 0 {
@@ -151,6 +152,20 @@ impl Peer {
         writer.len() > before
     }
 
+    /// The paths from here that were given up. True if there was one. It comes late, for a peer that does not know this frame reads no other
+    /// after it.
+    fn write_gone(&mut self, index: usize, writer: &mut FrameWriter<'_>) -> bool {
+        let Some(path) = self.paths.get_mut(index).filter(|path| path.pending.gone) else { return false };
+        path.pending.gone = false;
+        let before = writer.len();
+        for path in self.paths.iter().filter(|path| path.ours && path.is_gone()) {
+            if writer.write(&Frame::Gone { path: path.id }).is_err() {
+                break;
+            }
+        }
+        writer.len() > before
+    }
+
     /// Goodbye, after all else: what follows it would not be read.
     fn write_close(&mut self, index: usize, writer: &mut FrameWriter<'_>) {
         let Some(path) = self.paths.get_mut(index).filter(|path| path.pending.close && !path.pending.overlay) else {
@@ -224,7 +239,7 @@ impl Peer {
             path.log.on_report_sent(now);
             let told = core::mem::take(&mut path.unreported_bytes);
             // Also where it does not answer here: it is heard, so it may be back, and the fastest may be dead without its being known.
-            let own = path.link_up.then_some(index);
+            let own = (path.link_up && !path.is_gone()).then_some(index);
             for by in own.into_iter().chain(fastest.filter(|fastest| Some(*fastest) != own)) {
                 self.paths[by].pending.reports |= 1 << index;
                 self.paths[by].unasked_bytes += told;

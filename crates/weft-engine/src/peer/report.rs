@@ -62,6 +62,7 @@ impl Peer {
         // The peer still waits for what was given up while no path could tell it.
         self.paths[index].pending.skips |= !self.skips.is_empty();
         self.openings.hurry(cx.now);
+        self.say_gone();
         self.log_path(cx.events, index, cause);
     }
 

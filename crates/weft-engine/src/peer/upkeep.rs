@@ -281,7 +281,7 @@ impl Peer {
 /// When a path that is probed next at `probe_at` has something to do.
 fn path_timeout(path: &Path, now: Instant, probe_at: Instant) -> Option<Instant> {
     let report = path.report_due().filter(|_| !planted::is(Fault::ReportTimerNotSet));
-    if !path.link_up {
+    if !path.link_up || path.is_gone() {
         // What arrived before is reported by another path.
         return report;
     }

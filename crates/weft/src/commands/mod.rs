@@ -46,6 +46,7 @@ pub fn run(cli: Cli) -> Result<Outcome, Failure> {
         Command::Signal { config, verbose, quiet, .. } => signal::run(&config, Level::of(verbose, quiet)),
         Command::Revoke { file, control } => act::revoke(&file, &control),
         Command::Down(control) => act::down(&control),
+        Command::Reload(control) => act::reload(&control),
         Command::Status(reading) => show::show(&reading, show::status),
         Command::Paths(reading) => show::show(&reading, show::paths),
         Command::Sense { history: Some(peer), reading } => history::history(&reading, &peer),

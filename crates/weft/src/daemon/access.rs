@@ -1,6 +1,7 @@
 //! Clients that are no nodes, on a thread of its own: the kernel routes between their device and the others, so that the packet loop
 //! knows nothing of them.
 
+use super::device::TUNNEL_ALIAS;
 use super::isolation::Isolation;
 use super::log::Log;
 use super::openvpn;
@@ -167,8 +168,13 @@ fn bind(port: u16) -> Result<UdpLink, Failure> {
 fn open(access: &Access) -> Result<Tun, Failure> {
     let Prefix { length, .. } = access.pool.value.prefix();
     let addresses = vec![(IpAddr::V4(access.pool.value.edge()), length)];
-    let device = Tun::open_plain(&TunConfig { name: Some(access.device.clone()), mtu: MTU, addresses })
-        .map_err(|why| Failure::new(format!("[access]: {why}")))?;
+    let device = Tun::open_plain(&TunConfig {
+        name: Some(access.device.clone()),
+        mtu: MTU,
+        addresses,
+        alias: TUNNEL_ALIAS.to_owned(),
+    })
+    .map_err(|why| Failure::new(format!("[access]: {why}")))?;
     device.set_txqueuelen(QUEUE_PACKETS).map_err(|why| Failure::new(format!("{}: {why}", device.name())))?;
     Ok(device)
 }

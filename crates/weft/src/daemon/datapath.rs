@@ -3,6 +3,7 @@
 use super::bounces;
 use super::clock::{Clock, Continuity};
 use super::control::Task;
+use super::links::Leave;
 use super::node::Node;
 use super::service::Watchdog;
 use super::threads::{Pulse, Threads};
@@ -332,11 +333,12 @@ fn pass_on(node: &mut Node, now: Instant, forward: &Forward) {
 }
 
 fn send(node: &mut Node, now: Instant, transmit: &Transmit, out: &[u8]) {
+    let Leave::With(source) = node.leave(transmit) else { return };
     let Some(active) = node.links.get_mut(transmit.link) else { return };
     let Some(contents) = out.get(..transmit.len) else { return };
     let outgoing = Outgoing {
         destination: transmit.destination,
-        source: transmit.source,
+        source,
         tos: transmit.tos,
         contents,
         segment_size: transmit.segment_size,

@@ -119,7 +119,8 @@ fn serve(file: &Path, signals: SigSet, waker: Arc<Waker>, threads: &Threads) -> 
     let parts = Parts { file: file.to_owned(), config, identity, certificate, clock, stamps, keeper, changes, threads };
     let mut node = Node::new(parts)?;
     let (mut datapath, failures) = Datapath::new(&mut node, clock, waker, tasks).map_err(failed("datapath"))?;
-    if node.links.active().is_empty() && !failures.is_empty() {
+    // Peers call at every link: where another program has the port they are not heard.
+    if node.links.is_port_taken() || (node.links.active().is_empty() && !failures.is_empty()) {
         return Err(Failure::new(failures.join("\n")));
     }
     signals::forward(signals, sender, node.threads()).map_err(failed("signals"))?;

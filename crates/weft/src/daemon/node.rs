@@ -2,6 +2,7 @@
 
 mod answer;
 mod events;
+mod links;
 
 use super::access;
 use super::changes::Changes;
@@ -11,7 +12,7 @@ use super::device;
 use super::devices::Devices;
 use super::gather::Gathered;
 use super::history::{self, Histories};
-use super::links::{Change, Links};
+use super::links::{Change, Links, Wanted};
 use super::live;
 use super::log::Log;
 use super::outside::{Shown, Sieve};
@@ -33,7 +34,7 @@ use super::view;
 use super::why;
 use crate::config::{self, Config};
 use crate::control::{PathChange, Request, Response};
-use crate::status::{self, RefusedPrefix, Status};
+use crate::status::{self, RefusedPrefix, Status, UnusedLink};
 use crate::{entropy, outcome::Failure};
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -103,6 +104,10 @@ pub struct Node {
     refused: Shown,
     /// What is said of peers that are not well.
     why: why::Watch,
+    /// Routes may lead elsewhere than when the links were last looked at.
+    link_news: Gathered,
+    /// What the configuration names and is not in use, as it was last said.
+    unused_links: Vec<UnusedLink>,
     changes: Changes,
 }
 
@@ -144,7 +149,7 @@ impl Node {
         engine.set_relaying(config.node.relay);
         let devices =
             Devices::open(&config, engine.inner_mtu(), changes.clone()).map_err(|why| Failure::new(why.to_string()))?;
-        let mut links = Links::new(config.links.clone(), config.node.listen.unwrap_or(0), devices.indices());
+        let mut links = Links::new(Wanted::of(&config), config.node.listen.unwrap_or(0), devices.indices());
         let access = access::Keeper::start(&config, &threads)?;
         links.add_own(access.iter().map(access::Keeper::device).collect());
         let mut node = Node {
@@ -177,10 +182,14 @@ impl Node {
             outside: None,
             refused: Shown::default(),
             why: why::Watch::default(),
+            link_news: Gathered::default(),
+            unused_links: Vec::new(),
             changes,
         };
         node.hold_tcp_er();
         node.set_proxy();
+        // No interface is known yet: this only says what is wanted of them.
+        node.look_at_links();
         Ok(node)
     }
 
@@ -250,34 +259,11 @@ impl Node {
     pub fn on_netlink(&mut self, events: &[netlink::Event]) -> Vec<String> {
         let mut changes = Vec::new();
         self.links.apply(events, &mut changes);
-        let failures = self.on_link_changes(changes);
+        let mut failures = self.on_link_changes(changes);
+        self.link_news.want();
+        failures.extend(self.look_at_links_again());
         if self.outside.as_ref() != Some(Sieve::new(&self.config, &self.links).outside()) {
             self.set_routes(true);
-        }
-        failures
-    }
-
-    fn on_link_changes(&mut self, changes: Vec<Change>) -> Vec<String> {
-        let now = self.clock.now();
-        let mut failures = Vec::new();
-        for change in changes {
-            match change {
-                Change::Up(event) => {
-                    if let weft_engine::LinkEvent::Up { link, name, mtu, .. } = &event {
-                        self.log.info(format_args!("link {name} in use, MTU {mtu}"));
-                        self.engine.set_link_subnets(*link, self.links.subnets(*link));
-                    }
-                    self.engine.handle_link(now, event);
-                }
-                Change::Down { event, name, cause } => {
-                    self.log.info(format_args!("link {name} out of use: {cause}"));
-                    self.engine.handle_link(now, event);
-                }
-                Change::Failed(why) => {
-                    self.log.error(&why);
-                    failures.push(why);
-                }
-            }
         }
         failures
     }
@@ -344,9 +330,8 @@ impl Node {
         self.config = loaded.config;
         self.hold_tcp_er();
         self.set_proxy();
-        let mut changes = Vec::new();
-        self.links.choose(self.config.links.clone(), &mut changes);
-        self.on_link_changes(changes);
+        self.links.choose(Wanted::of(&self.config));
+        self.look_at_links();
         self.set_routes(true);
         Ok(())
     }
@@ -411,10 +396,13 @@ impl Node {
             self.next_history = now + history::INTERVAL;
             self.histories.note(now, self.engine.path_snapshots(now));
         }
+        self.look_at_links_again();
         if now < self.next_upkeep {
             return;
         }
         self.next_upkeep = now + UPKEEP_INTERVAL;
+        // Changes of which the kernel says nothing, such as those of nexthop objects, are found by then.
+        self.link_news.want();
         self.forget_stamps();
         self.keep_accepted();
         self.engine.set_unix_time(now, self.clock.unix_s());
@@ -424,7 +412,7 @@ impl Node {
     /// When [`Node::upkeep`] is due.
     pub fn next_upkeep(&self) -> Instant {
         let totals = self.proxy.as_ref().map(|_| self.next_totals);
-        let news = [self.stamps_news.next(), self.routes_news.next()];
+        let news = [self.stamps_news.next(), self.routes_news.next(), self.link_news.next()];
         let others =
             [self.pings.next_timeout(), self.platform.next_timeout(), totals].into_iter().chain(news).flatten();
         others.fold(self.next_upkeep.min(self.next_history).min(self.why.next()), Instant::min)
@@ -459,6 +447,7 @@ impl Node {
             uptime_s: now.since(Instant::ZERO).as_secs(),
             inner_mtu: snapshot.inner_mtu,
             links: self.links.active().iter().map(link).collect(),
+            unused_links: self.links.unused().into_iter().chain(self.links.without_socket()).collect(),
             strangers: why::tell(now, &self.engine, &own, &mut peers),
             peers,
             vpns: self.engine.vpns().iter().map(|vpn| view::vpn(vpn, self.devices.get(vpn.id))).collect(),

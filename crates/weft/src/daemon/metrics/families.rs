@@ -304,6 +304,7 @@ mod tests {
             tun: String::new(),
             uptime_s: 1,
             inner_mtu: 1_440,
+            unused_links: Vec::new(),
             links: Vec::new(),
             peers: Vec::new(),
             // A VPN may be called as the default one is.
