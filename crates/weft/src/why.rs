@@ -29,6 +29,8 @@ pub struct Own {
     pub public_key: String,
     /// The addresses of its links.
     pub addresses: Vec<IpAddr>,
+    /// Interfaces that are no links, because no route leads by them to an endpoint of any peer.
+    pub without_route: Vec<String>,
 }
 
 /// What keeps a peer from its session, the likeliest first, and what else is amiss with it.
@@ -116,7 +118,7 @@ fn stranger_words(stranger: &Stranger, own: &Own) -> (Cause, String) {
 /// What came back of handshakes that nobody answered.
 fn unanswered(facts: &SessionFacts, own: &Own) -> Option<Finding> {
     if facts.links == 0 {
-        return Some(finding(Cause::NoLink, "no link is in use".to_owned()));
+        return Some(without_link(facts, own));
     }
     let mut groups = tried::groups(&facts.tried);
     if groups.is_empty() {
@@ -129,6 +131,15 @@ fn unanswered(facts: &SessionFacts, own: &Own) -> Option<Finding> {
     groups.sort_by_key(|group| group.cause);
     let texts: Vec<_> = groups.iter().map(|group| group.text.clone()).collect();
     Some(finding(groups[0].cause, texts.join("; ")))
+}
+
+/// No link is in use.
+fn without_link(facts: &SessionFacts, own: &Own) -> Finding {
+    if own.without_route.is_empty() || facts.endpoints.is_empty() {
+        return finding(Cause::NoLink, "no link is in use".to_owned());
+    }
+    let (endpoints, names) = (tried::list(facts.endpoints.iter(), "or"), tried::list(own.without_route.iter(), "or"));
+    finding(Cause::NoRoute, format!("no route leads to {endpoints} by {names}"))
 }
 
 /// Nobody can be called: this node waits.

@@ -176,7 +176,7 @@ fn vpns_with_the_same_addresses_have_devices_and_tables_of_their_own() {
     assert!(!text.lines().any(|l| l.starts_with("10.1.0.128/25")), "a route in the main table\n{text}");
     assert!(text.contains("table: 10.1.0.128/25 dev blue0"), "{text}");
     assert!(!text.contains("blue0:") && !text.contains("not logged"), "{text}\n{errors}");
-    assert!(errors.contains("no VPN `rde`; known: red, blue"), "{errors}");
+    assert!(errors.contains("no VPN `rde`; did you mean `red`?"), "{errors}");
     assert!(!errors.contains("no socket on"), "a device is no link, not even when it goes\n{errors}");
     assert!(errors.contains("`weight` must be a whole number from 1"), "{errors}");
     let read = |name| serde_json::from_slice::<serde_json::Value>(&fs::read(dir.path(name)).unwrap()).unwrap();

@@ -195,7 +195,7 @@ fn a_hub_sends_no_answer_to_where_no_route_leads() {
         for of in all default up1 up2 up3; do echo 0 | on hub tee /proc/sys/net/ipv4/conf/$of/rp_filter >/dev/null; done
         up hub; up home; settled home; eventually paths "up1 up2 up3"
         on hub python3 capture.py up3 10.1.3.2 arp >hub.seen & capture=$!
-        until grep -q ready hub.seen; do sleep 0.05; done
+        until grep -qs ready hub.seen; do sleep 0.05; done
         # What comes by up3 has no way back there any more.
         ip -n hub route del 10.1.3.0/24 dev up3; ip -n hub route add 10.1.3.0/24 via 10.1.1.2 dev up1
         ip -n hub neigh flush dev up3

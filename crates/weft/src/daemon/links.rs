@@ -203,6 +203,17 @@ impl Links {
         named.chain(patterns).collect()
     }
 
+    /// The interfaces by which no route leads to an endpoint.
+    pub fn without_route(&self) -> Vec<String> {
+        let is_it = |known: &&Known| known.unusable == Some(Unusable::NoRoute);
+        self.known
+            .values()
+            .filter(is_it)
+            .filter_map(|known| known.link.as_ref())
+            .map(|link| link.name.clone())
+            .collect()
+    }
+
     /// The links that have no socket, and why.
     pub fn without_socket(&self) -> impl Iterator<Item = UnusedLink> {
         self.failed.iter().map(|(index, Failed { why, .. })| UnusedLink {

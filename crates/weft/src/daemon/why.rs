@@ -38,7 +38,7 @@ pub struct Watch {
 /// What this node is known by.
 pub fn own(identity: &Identity, links: &Links) -> Own {
     let addresses = links.active().iter().flat_map(|link| link.addresses.iter().copied()).collect();
-    Own { public_key: identity.public_key().to_string(), addresses }
+    Own { public_key: identity.public_key().to_string(), addresses, without_route: links.without_route() }
 }
 
 /// A call of a stranger, for the log.

@@ -5,7 +5,7 @@ use weft_session::{Identity, RefusedStamp};
 use weft_units::PeerId;
 
 fn own() -> Own {
-    Own { public_key: "OWN".to_owned(), addresses: vec!["203.0.113.9".parse().unwrap()] }
+    Own { public_key: "OWN".to_owned(), addresses: vec!["203.0.113.9".parse().unwrap()], without_route: Vec::new() }
 }
 
 fn facts() -> SessionFacts {
