@@ -15,9 +15,11 @@ help: ## this list
 setup: ## install what is missing: compilers, cargo, iproute2, iperf3 …
 	@packaging/setup
 
-build:
-	@packaging/setup test
+build: TARGET := $(or $(CARGO_TARGET_DIR),target)
+build: ## the program, and beside it weft.debug, which debuggers find
+	@packaging/setup build
 	cargo build --release --locked -p weft
+	@packaging/split-debug $(TARGET)/release/weft
 
 test: ## formatting, lints, all tests, licences (if cargo-deny is there)
 	@packaging/setup test
@@ -72,6 +74,7 @@ demo: TARGET := $(or $(CARGO_TARGET_DIR),target)
 demo: build ## three unequal links, one network: table and picture in out/demo
 	@packaging/setup lab
 	$(TARGET)/release/weft lab run scenarios/demo.toml --out out/demo
+	@echo "the picture: file://$(abspath out/demo)/$$(ls -t out/demo | grep -m1 '\.svg$$')"
 
 # Which rows, and further arguments: make reproduce ROWS="A2 D1" REPRODUCE=--quick. Rows that are not run stay as they are.
 ROWS ?= all

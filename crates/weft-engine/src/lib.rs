@@ -22,6 +22,7 @@ mod overlay;
 mod path;
 mod peer;
 mod peers;
+mod prefixes;
 mod relay;
 mod signal;
 mod snapshot;
@@ -41,6 +42,7 @@ pub use interface::{LinkEvent, Received, Transmit};
 pub use node::Engine;
 pub use overlay::{Contact, ContactStatus, MAX_ENDPOINTS, OverlayConfig, OverlayMember, OverlayStatus, Unmet};
 pub use peer::AddressPairs;
+pub use prefixes::OwnedPrefix;
 pub use relay::{Forward, MAX_RELAYS, RouteError, relays_to};
 pub use signal::{
     Grant, HostLink, Leaving, RateController, SignalConfig, SignalFlow, SignalHost, SignalPeer, SignalRule,

@@ -12,6 +12,7 @@ mod host;
 #[path = "escape/hostile.rs"]
 mod hostile;
 mod outcome;
+mod screen;
 mod status;
 mod table;
 
@@ -25,7 +26,9 @@ use weft_io::memory::WipingAllocator;
 static ALLOCATOR: WipingAllocator = WipingAllocator;
 
 fn main() -> ExitCode {
-    match commands::run(cli::Cli::parse()) {
+    let cli = cli::Cli::parse();
+    screen::Screen::look(cli.color);
+    match commands::run(cli) {
         Ok(outcome) => outcome.into(),
         Err(failure) => {
             eprint!("{failure}");

@@ -71,6 +71,8 @@ pub(crate) enum Sent {
 pub(crate) struct Said {
     pub(crate) policy: bool,
     pub(crate) hold: bool,
+    /// The name of the link.
+    pub(crate) link: bool,
     /// So many revocations the peer knows with this; 0 where nothing was said of them.
     pub(crate) revocations: u16,
 }
@@ -93,6 +95,8 @@ pub(crate) struct Pending {
     pub(crate) policy: bool,
     pub(crate) hold: bool,
     pub(crate) close: bool,
+    /// The name of the link. It leaves with something else, and causes no datagram of its own.
+    pub(crate) link: bool,
     pub(crate) skips: bool,
     pub(crate) vpns: bool,
     pub(crate) neighbours: bool,
@@ -104,6 +108,11 @@ pub(crate) struct Pending {
 }
 
 impl Pending {
+    /// The peer knows nothing of the path yet.
+    fn of_new_path() -> Pending {
+        Pending { link: true, ..Pending::default() }
+    }
+
     pub(crate) fn is_empty(&self) -> bool {
         self.ping.is_none()
             && self.pongs.is_empty()
@@ -121,12 +130,13 @@ impl Pending {
 
     /// Of what is said next, what a loss would have said again.
     pub(crate) fn said(&self) -> Said {
-        Said { policy: self.policy, hold: self.hold, revocations: 0 }
+        Said { policy: self.policy, hold: self.hold, link: false, revocations: 0 }
     }
 
     pub(crate) fn say_again(&mut self, said: Said) {
         self.policy |= said.policy;
         self.hold |= said.hold;
+        self.link |= said.link;
     }
 }
 
@@ -190,6 +200,8 @@ pub(crate) struct Path {
     pub(crate) totals: Totals,
     /// When something that asks for a report last left.
     pub(crate) asked_at: Option<Instant>,
+    /// What the peer calls its link.
+    pub(crate) remote_link: Option<String>,
     /// The largest packet number received.
     pub(crate) newest: Option<u64>,
     /// That of the newest policy among them.
@@ -230,7 +242,7 @@ impl Path {
             mtu: PathMtu::new(now, ends.link_mtu, floor),
             pacer: Pacer::default(),
             queues: Queues::default(),
-            pending: Pending::default(),
+            pending: Pending::of_new_path(),
             markers: VecDeque::new(),
             markers_due: Instant::FAR_FUTURE,
             book: SentBook::new(),
@@ -249,6 +261,7 @@ impl Path {
             doubted_at: None,
             totals: Totals::default(),
             asked_at: None,
+            remote_link: None,
             newest: None,
             newest_policy: None,
             pings: Vec::new(),
@@ -293,7 +306,7 @@ impl Path {
     pub(crate) fn restart(&mut self, now: Instant) {
         self.health = Health::new(now);
         self.active = false;
-        self.pending = Pending::default();
+        self.pending = Pending::of_new_path();
         self.forget_markers();
         self.book = SentBook::new();
         self.waiting.clear();

@@ -112,6 +112,7 @@ impl Peer {
                 path.link = received.link;
                 path.link_name.clear();
                 path.link_name.push_str(link_name);
+                path.pending.link = true;
                 path.local = received.destination;
                 path.rate.set_cap(link.and_then(|link| link.cap));
                 let was_barred = core::mem::replace(&mut path.barred, link.is_some_and(|link| !link.send));
@@ -210,6 +211,7 @@ impl Peer {
     fn on_frame(&mut self, cx: &mut Context<'_>, index: usize, at: Instant, datagram: &Datagram, frame: &Frame<'_>) {
         match *frame {
             Frame::Padding | Frame::Close { .. } => {}
+            Frame::Link(name) => self.paths[index].remote_link = Some(name.into()),
             Frame::Report(ref report) => self.on_report(cx, report),
             Frame::Ping { token } => {
                 let path = self.paths[index].id;

@@ -6,7 +6,6 @@ use crate::cli::{FailoverArguments, ScenarioOptions};
 use crate::outcome::{Failure, Outcome};
 use std::io::IsTerminal as _;
 use std::path::Path;
-use std::time::Duration;
 use weft_lab::{FailoverOptions, LabError, NetworkRuns, RunOptions};
 use weft_scenario::{AnyScenario, Scenario, Sweep};
 
@@ -52,7 +51,7 @@ pub fn failover(arguments: &FailoverArguments) -> Result<Outcome, Failure> {
     let options = FailoverOptions {
         weft_binary: std::env::current_exe().map_err(|why| Failure::new(why.to_string()))?,
         repeat: arguments.repeat,
-        count: Duration::from_secs(arguments.count),
+        count: arguments.count,
         only: arguments.only.clone(),
     };
     let tell = |next: &str| {

@@ -19,6 +19,7 @@ use super::overlay;
 use super::ping::Pings;
 use super::platform::{self, Platform};
 use super::proxy::Proxy;
+use super::rates::Rates;
 use super::refusal::refused;
 use super::restart::needs_restart;
 use super::service;
@@ -88,6 +89,7 @@ pub struct Node {
     next_upkeep: Instant,
     next_totals: Instant,
     histories: Histories,
+    rates: Rates,
     next_history: Instant,
     is_stopping: bool,
     /// Revocations that are not kept yet.
@@ -166,6 +168,7 @@ impl Node {
             next_upkeep: Instant::ZERO,
             next_totals: Instant::ZERO,
             histories: Histories::default(),
+            rates: Rates::default(),
             next_history: clock.now(),
             is_stopping: false,
             has_news: false,
@@ -405,6 +408,7 @@ impl Node {
         if now >= self.next_history {
             self.next_history = now + history::INTERVAL;
             self.histories.note(now, self.engine.path_snapshots(now));
+            self.rates.note(now, &self.engine);
         }
         if now < self.next_upkeep {
             return;
@@ -452,7 +456,12 @@ impl Node {
             uptime_s: now.since(Instant::ZERO).as_secs(),
             inner_mtu: snapshot.inner_mtu,
             links: self.links.active().iter().map(link).collect(),
-            peers: snapshot.peers.iter().filter(|peer| is_there(peer)).map(view::peer).collect(),
+            peers: (snapshot.peers.iter().filter(|peer| is_there(peer)).map(view::peer))
+                .map(|mut peer| {
+                    self.rates.tell(&mut peer);
+                    peer
+                })
+                .collect(),
             vpns: self.engine.vpns().iter().map(|vpn| view::vpn(vpn, self.devices.get(vpn.id))).collect(),
             tcp_er: self.tcp_er.as_ref().map(|keeper| view::tcp_er(&keeper.choice(), self.config.tcp_er.as_ref())),
             signal: signal::status(&self.engine, &snapshot, now),

@@ -1,8 +1,12 @@
 //! Topic `first-hour`: what a newcomer meets. Each check is a test of the project, run as it is.
 
 mod claims;
+mod views;
 
 use crate::topic::{Part, Topic};
 
 /// The topic.
-pub const TOPIC: Topic = Topic { name: "first-hour", parts: &[Part { name: "state", run: claims::state }] };
+pub const TOPIC: Topic = Topic {
+    name: "first-hour",
+    parts: &[Part { name: "state", run: claims::state }, Part { name: "views", run: views::views }],
+};
