@@ -74,7 +74,6 @@ demo: TARGET := $(or $(CARGO_TARGET_DIR),target)
 demo: build ## three unequal links, one network: table and picture in out/demo
 	@packaging/setup lab
 	$(TARGET)/release/weft lab run scenarios/demo.toml --out out/demo
-	@echo "the picture: file://$(abspath out/demo)/$$(ls -t out/demo | grep -m1 '\.svg$$')"
 
 # Which rows, and further arguments: make reproduce ROWS="A2 D1" REPRODUCE=--quick. Rows that are not run stay as they are.
 ROWS ?= all

@@ -7,6 +7,8 @@ mod commands;
 mod control;
 mod daemon;
 mod date;
+#[cfg(test)]
+mod examples;
 mod host;
 #[cfg(test)]
 #[path = "escape/hostile.rs"]

@@ -13,7 +13,12 @@ use weft_scenario::{AnyScenario, Scenario, Sweep};
 pub fn run(file: &Path, options: &ScenarioOptions) -> Result<Outcome, Failure> {
     let options_of_run = run_options(options);
     match AnyScenario::parse(&read(file)?, &name(file)).map_err(refused)? {
-        AnyScenario::Pair(scenario) => print!("{}", run_cells(&scenario, options, &options_of_run)?),
+        AnyScenario::Pair(scenario) => {
+            print!("{}", run_cells(&scenario, options, &options_of_run)?);
+            if let Some(out) = &options.out {
+                tell_pictures(out, &scenario.cells());
+            }
+        }
         AnyScenario::Network(network) => {
             let NetworkRuns { result, series } = weft_lab::run_network(&network, &options_of_run).map_err(failed)?;
             if let Some(out) = &options.out {
@@ -36,6 +41,15 @@ fn run_cells(scenario: &Scenario, options: &ScenarioOptions, options_of_run: &Ru
         [result] => weft_report::run_table(result),
         results => weft_report::grid_table(scenario, results),
     })
+}
+
+/// Says where the pictures are, behind the table if both go to a terminal.
+pub(super) fn tell_pictures(out: &Path, scenarios: &[Scenario]) {
+    for scenario in scenarios {
+        let file = weft_report::picture_of(out, scenario);
+        let whole = std::path::absolute(&file).unwrap_or(file);
+        eprintln!("picture: {}", whole.display());
+    }
 }
 
 /// Runs the sweep in `file`; it fails when one of its mixes does.
