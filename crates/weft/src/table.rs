@@ -62,7 +62,7 @@ impl Table {
         text += &self.line(&fit, &heading, |_, _| Some(Tint::Heading), screen);
         for row in &self.rows {
             let row: Vec<&str> = row.iter().map(String::as_str).collect();
-            text += &self.line(&fit, &row, |heading, cell| tint(heading, cell), screen);
+            text += &self.line(&fit, &row, tint, screen);
         }
         let gone: Vec<&str> = (0..heading.len()).filter(|at| fit[*at].is_none()).map(|at| heading[at]).collect();
         if !gone.is_empty() {

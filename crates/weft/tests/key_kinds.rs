@@ -73,6 +73,18 @@ fn every_reader_takes_its_own_kind_and_no_other() {
 }
 
 #[test]
+fn a_key_redirected_to_a_file_says_what_it_is_there() {
+    let dir = Dir::new();
+    for (command, kind) in [("keygen", "weft node private key: "), ("genpsk", "weft preshared key: ")] {
+        let file = dir.path(command);
+        let out = fs::File::create(&file).unwrap();
+        assert!(Command::new(WEFT).arg(command).stdout(out).stderr(Stdio::null()).status().unwrap().success());
+        assert!(fs::read_to_string(&file).unwrap().starts_with(kind));
+        assert_eq!(stdout(&weft(&[command])).trim().len(), 44, "a program reads the key alone");
+    }
+}
+
+#[test]
 fn files_of_earlier_versions_are_read() {
     let dir = Dir::new();
     let [node, _, root] = kinds(&dir);

@@ -145,10 +145,10 @@ fn no_command_hangs_on_a_node_that_is_stopped() {
         r#"
             kill -STOP $home; asked=
             for command in status paths flows vpns weights sense prefixes "ping hub" "explain 10.9.0.2" "weights set measured"; do
-                (timeout 20 ip netns exec home $WEFT $command --control home.sock >/dev/null 2>>said.txt; echo "$command: $?") &
+                (timeout 20 ip netns exec home $WEFT $command --control home.sock >/dev/null 2>"said.$command"; echo "$command: $?") &
                 asked+=" $!"
             done
-            wait $asked; kill -CONT $home; run home status >/dev/null; echo "afterwards: $?""#,
+            wait $asked; cat said.* >said.txt; kill -CONT $home; run home status >/dev/null; echo "afterwards: $?""#,
     ) else {
         return;
     };

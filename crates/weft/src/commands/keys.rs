@@ -3,6 +3,8 @@
 use crate::entropy;
 use crate::keys::{self, Kind};
 use crate::outcome::{Failure, Outcome};
+use std::fs::File;
+use std::os::fd::AsFd as _;
 use std::path::Path;
 use weft_session::Identity;
 
@@ -18,10 +20,20 @@ pub fn keygen(out: Option<&Path>) -> Result<Outcome, Failure> {
         }
         None => {
             eprintln!("public key: {}", identity.public_key());
-            println!("{}", Kind::Node.line(&identity.secret_to_base64()));
+            give_out(Kind::Node, &identity.secret_to_base64());
         }
     }
     Ok(Outcome::Well)
+}
+
+/// Prints a key. Where standard output is a file, that becomes a key file, and says what it is; elsewhere it is the base64 alone, as
+/// programs expect it.
+fn give_out(kind: Kind, base64: &str) {
+    let out = std::io::stdout().as_fd().try_clone_to_owned().map(File::from).and_then(|out| out.metadata());
+    match out.is_ok_and(|out| out.is_file()) {
+        true => println!("{}", kind.line(base64)),
+        false => println!("{base64}"),
+    }
 }
 
 /// Makes a secret for two nodes to share.
@@ -31,7 +43,7 @@ pub fn genpsk(out: Option<&Path>) -> Result<Outcome, Failure> {
     let text = Identity::from_secret(secret).secret_to_base64();
     match out {
         Some(path) => keys::store_key(Kind::Preshared, &text, path).map_err(|why| Failure::new(why.to_string()))?,
-        None => println!("{}", Kind::Preshared.line(&text)),
+        None => give_out(Kind::Preshared, &text),
     }
     Ok(Outcome::Well)
 }
