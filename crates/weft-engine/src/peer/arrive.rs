@@ -109,10 +109,11 @@ impl Peer {
                     path.proof.on_moved(cx.now, path.remote, received.source);
                 }
                 path.remote = received.source;
+                // The peer knows the name of the link that it leaves.
+                path.pending.link |= path.link != received.link;
                 path.link = received.link;
                 path.link_name.clear();
                 path.link_name.push_str(link_name);
-                path.pending.link = true;
                 path.local = received.destination;
                 path.rate.set_cap(link.and_then(|link| link.cap));
                 let was_barred = core::mem::replace(&mut path.barred, link.is_some_and(|link| !link.send));
