@@ -1,6 +1,7 @@
 //! What the engine tells its user, and what it can be told to do.
 
 use crate::drill::{DrillError, DrillTarget};
+use crate::facts::Stranger;
 use crate::overlay::Unmet;
 use crate::peer::AddressPairs;
 use crate::signal::Grant;
@@ -45,6 +46,8 @@ pub enum Event {
         /// The peer refused this node's; otherwise this node refused the peer's.
         by_peer: bool,
     },
+    /// A handshake that no peer's configuration explains. A few of them are told in a minute, the same once.
+    TurnedAway(Stranger),
     /// Two running nodes use one key. Told once a minute for each peer.
     KeyShared {
         /// The peer whose sessions come and go by that.

@@ -44,6 +44,9 @@ impl Engine {
         let reply = match outcome {
             Ok(Outcome::Reply { len, peer, repeated }) => {
                 self.with_peer(now, peer.0.into(), |p, _| p.on_handshake_from(received.source, repeated));
+                if self.peers.get(usize::from(peer.0)).is_some_and(|peer| !peer.is_established()) {
+                    self.facts.on_answered(now, peer, received.source);
+                }
                 self.on_shown(now, peer).then_some(len)
             }
             Ok(Outcome::Cookie { len }) => Some(len),
@@ -69,6 +72,7 @@ impl Engine {
             }
             Ok(Outcome::Introduced { .. }) | Err(_) => {
                 self.rejected_datagrams += 1;
+                self.note_rejected(now, received, datagram, outcome.err());
                 self.answer_refused(now, received);
                 None
             }
@@ -79,6 +83,7 @@ impl Engine {
     }
 
     pub(crate) fn begin_session(&mut self, now: Instant, peer: PeerId, fresh: bool) {
+        self.facts.on_session(peer);
         self.with_peer(now, peer.0.into(), |p, cx| p.on_established(cx, fresh));
         self.on_session(now, peer);
     }
@@ -161,7 +166,11 @@ impl Engine {
             p.paths.iter().filter(|p| p.link_up && !p.barred).map(|p| (p.link, p.remote, p.local)).collect();
         let others = p.pairs_to_call(&self.links, MAX_WAITING.saturating_sub(ways.len()));
         ways.extend(others.into_iter().map(|(link, remote)| (link, remote, None)));
+        let is_established = p.is_established();
         for (link, remote, local) in ways {
+            if !is_established {
+                self.facts.on_called(peer, link, remote);
+            }
             self.queue_handshake(link, remote, local, &out[..len]);
         }
     }

@@ -30,6 +30,29 @@ pub enum LinkEvent {
     },
 }
 
+/// Why a datagram did not arrive, as the kernel or an ICMP error says. Anyone can forge the latter: it is for people only.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Unreachable {
+    /// The host has nobody at this port.
+    Port,
+    /// A firewall on the way, or at the host, rejects it.
+    Prohibited,
+    /// The last router does not reach the host.
+    Host,
+    /// A router knows no way to the network.
+    Network,
+    /// The datagram is longer than a link on the way takes.
+    TooBig,
+    /// This machine's own firewall refuses to send it.
+    Filtered,
+    /// This machine has no route there by the link.
+    NoRoute,
+    /// The link cannot send now.
+    LinkDown,
+    /// Anything else.
+    Other,
+}
+
 /// One receive: a datagram, or several of `stride` bytes in one buffer (UDP GRO). The engine takes over the buffer's reference.
 #[derive(Clone, Copy, Debug)]
 pub struct Received {

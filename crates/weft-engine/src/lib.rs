@@ -12,6 +12,7 @@ mod drill;
 mod egress;
 mod event;
 mod explain;
+mod facts;
 mod handshakes;
 mod headers;
 mod interface;
@@ -38,7 +39,8 @@ pub use config::{
 pub use drill::{DRILL_MAX, DrillError, DrillPhase, DrillReport, DrillTarget, PeerDrill, WayDrill};
 pub use event::{Command, CommandError, Event, PathState, RelayTotals, VpnChange};
 pub use explain::{Explanation, FlowPattern, KnownFlow, Match, PathReason};
-pub use interface::{LinkEvent, Received, Transmit};
+pub use facts::{SessionFacts, Shown, Stranger, Tried};
+pub use interface::{LinkEvent, Received, Transmit, Unreachable};
 pub use node::Engine;
 pub use overlay::{Contact, ContactStatus, MAX_ENDPOINTS, OverlayConfig, OverlayMember, OverlayStatus, Unmet};
 pub use peer::AddressPairs;

@@ -8,11 +8,13 @@ use crate::relay::is_route;
 use alloc::collections::BTreeMap;
 use alloc::string::String;
 use alloc::vec::Vec;
-use core::net::SocketAddr;
-use weft_units::{LinkId, Rate};
+use core::net::{IpAddr, SocketAddr};
+use weft_units::{Instant, LinkId, PathId, Rate};
 
 /// The MTU of a link that is not known (yet), or leads over relays.
 pub(crate) const ETHERNET_MTU: u16 = 1500;
+/// Why a path is given up that the configuration does not ask for.
+const UNWANTED: &str = "no longer configured";
 
 /// A local link.
 #[derive(Clone, Debug)]
@@ -28,14 +30,27 @@ pub(crate) struct Link {
     route: Option<SocketAddr>,
     /// The networks it is in, as far as they are known.
     subnets: Vec<Prefix>,
+    /// Addresses to which no route leads by it.
+    unreachable: Vec<IpAddr>,
 }
 
 impl Link {
     /// A route over relays. How much its paths carry is found out as on any link.
     pub(crate) fn of_route(id: LinkId, name: String, address: SocketAddr) -> Link {
         let route = Some(address);
-        let subnets = Vec::new();
-        Link { id, name, mtu: ETHERNET_MTU, ipv4: false, ipv6: false, cap: None, send: true, route, subnets }
+        let (subnets, unreachable) = (Vec::new(), Vec::new());
+        Link {
+            id,
+            name,
+            mtu: ETHERNET_MTU,
+            ipv4: false,
+            ipv6: false,
+            cap: None,
+            send: true,
+            route,
+            subnets,
+            unreachable,
+        }
     }
 
     /// Takes its settings from the configuration; a link not named there has none.
@@ -44,10 +59,11 @@ impl Link {
         (self.cap, self.send) = config.map_or((None, true), |c| (c.cap, c.send));
     }
 
-    /// Whether datagrams to this address can leave by the link at all: it has the address's family.
+    /// Whether datagrams to this address can leave by the link at all: it has the address's family, and a route.
     pub(crate) fn reaches(&self, address: &SocketAddr) -> bool {
         match self.route {
             Some(route) => route == *address,
+            None if self.unreachable.contains(&address.ip()) => false,
             None if address.is_ipv4() => self.ipv4,
             None => self.ipv6 && !is_route(address),
         }
@@ -65,11 +81,12 @@ pub(crate) struct Links {
     list: Vec<Link>,
     configs: Vec<LinkConfig>,
     subnets: BTreeMap<LinkId, Vec<Prefix>>,
+    unreachable: BTreeMap<LinkId, Vec<IpAddr>>,
 }
 
 impl Links {
     pub(crate) fn new(configs: Vec<LinkConfig>) -> Links {
-        Links { list: Vec::new(), configs, subnets: BTreeMap::new() }
+        Links { list: Vec::new(), configs, subnets: BTreeMap::new(), unreachable: BTreeMap::new() }
     }
 
     /// Other settings hold from now on.
@@ -96,6 +113,19 @@ impl Links {
         self.subnets.insert(link, subnets);
     }
 
+    fn set_unreachable(&mut self, link: LinkId, addresses: Vec<IpAddr>) {
+        match addresses.is_empty() {
+            true => self.unreachable.remove(&link),
+            false => self.unreachable.insert(link, addresses),
+        };
+    }
+
+    /// Nothing is known of the link any more.
+    fn forget(&mut self, link: LinkId) {
+        self.subnets.remove(&link);
+        self.unreachable.remove(&link);
+    }
+
     /// Takes in a change; the link it is about, if it can be used.
     pub(crate) fn apply(&mut self, event: &LinkEvent) -> Option<Link> {
         let id = match event {
@@ -106,7 +136,9 @@ impl Links {
         let (cap, send) = (None, true);
         let (ipv4, ipv6) = (*ipv4, *ipv6);
         let subnets = self.subnets.get(link).cloned().unwrap_or_default();
-        let mut link = Link { id: *link, name: name.clone(), mtu: *mtu, ipv4, ipv6, cap, send, route: None, subnets };
+        let unreachable = self.unreachable.get(link).cloned().unwrap_or_default();
+        let mut link =
+            Link { id: *link, name: name.clone(), mtu: *mtu, ipv4, ipv6, cap, send, route: None, subnets, unreachable };
         link.configure(&self.configs);
         self.list.push(link.clone());
         Some(link)
@@ -138,27 +170,75 @@ impl Peer {
         }
     }
 
-    /// Gives up the paths from here that the configuration no longer asks for: to endpoints it does not name, and over `link`, if
-    /// nothing is to be sent on it.
+    /// Gives up the paths from here that nobody asks for any more: to endpoints that the configuration does not name, and over `link`, if
+    /// nothing is to be sent on it or it has no route.
     pub(crate) fn bar_unwanted(&mut self, cx: &mut Context<'_>, link: Option<&Link>) {
         for index in 0..self.paths.len() {
             let path = &self.paths[index];
+            let has_route = link.is_none_or(|link| link.id != path.link || link.reaches(&path.remote));
             let is_wanted = self.endpoints().any(|endpoint| *endpoint == path.remote)
                 && link.is_none_or(|link| link.send || link.name != path.link_name);
-            let path = &mut self.paths[index];
-            if path.ours && !path.barred && !is_wanted {
-                path.barred = true;
-                path.pending.policy |= path.active;
-                path.active = false;
-                self.on_barred(cx, index);
+            if path.ours && !path.barred && !(is_wanted && has_route) {
+                self.bar(cx, index);
+                self.log_path(cx.events, index, if has_route { UNWANTED } else { "no route" });
             }
         }
+        self.say_gone();
+    }
+
+    /// The link will not be used again: its paths from here are forgotten.
+    fn forget_link(&mut self, cx: &mut Context<'_>, link: LinkId) {
+        for index in 0..self.paths.len() {
+            let path = &self.paths[index];
+            if path.link != link {
+                continue;
+            }
+            match path.ours {
+                true if path.barred => {}
+                true => self.bar(cx, index),
+                false => self.leave(cx, index),
+            }
+        }
+        self.say_gone();
+    }
+
+    /// The peer has given up one of its paths, or the link that it came by is gone.
+    fn leave(&mut self, cx: &mut Context<'_>, index: usize) {
+        let path = &mut self.paths[index];
+        (path.left, path.barred, path.active) = (true, true, false);
+        self.close_books(cx, index);
+    }
+
+    /// The peer says that it has given up a path.
+    pub(crate) fn on_gone(&mut self, cx: &mut Context<'_>, path: PathId) {
+        if let Some(index) = self.path_index(path).filter(|index| !self.paths[*index].ours) {
+            self.leave(cx, index);
+            self.log_path(cx.events, index, "given up by the peer");
+        }
+    }
+
+    /// The peer is told which paths from here are gone, by the fastest of the others.
+    pub(crate) fn say_gone(&mut self) {
+        if self.paths.iter().any(|path| path.ours && path.is_gone())
+            && let Some(fastest) = self.fastest_path()
+        {
+            self.paths[fastest].pending.gone = true;
+        }
+    }
+
+    /// A path from here carries nothing any more, and is not shown.
+    fn bar(&mut self, cx: &mut Context<'_>, index: usize) {
+        let path = &mut self.paths[index];
+        path.barred = true;
+        path.pending.policy |= path.active;
+        path.active = false;
+        self.close_books(cx, index);
     }
 
     /// What a path that may no longer carry anything still has goes elsewhere.
     fn on_barred(&mut self, cx: &mut Context<'_>, index: usize) {
         if self.paths[index].barred {
-            self.log_path(cx.events, index, "no longer configured");
+            self.log_path(cx.events, index, UNWANTED);
             self.close_books(cx, index);
         }
     }
@@ -168,5 +248,25 @@ impl Engine {
     /// Tells which networks a link is in, before it is said to be up: addresses there are tried first on it. None are known otherwise.
     pub fn set_link_subnets(&mut self, link: LinkId, subnets: Vec<Prefix>) {
         self.links.set_subnets(link, subnets);
+    }
+
+    /// Tells to which addresses no route leads by a link, before it is said to be up: no path is opened there, and those that are open are
+    /// given up. There is a route to all others.
+    pub fn set_unreachable(&mut self, link: LinkId, addresses: Vec<IpAddr>) {
+        self.links.set_unreachable(link, addresses);
+    }
+
+    /// Forgets a link that is down and will not be used again, and the paths that this node opened over it.
+    pub fn forget_link(&mut self, now: Instant, link: LinkId) {
+        self.links.forget(link);
+        for index in 0..self.peers.len() {
+            self.with_peer(now, index, |peer, cx| peer.forget_link(cx, link));
+        }
+    }
+
+    /// The addresses at which peers are called, without those over relays.
+    pub fn endpoints(&self) -> impl Iterator<Item = IpAddr> {
+        let present = self.peers.iter().filter(|peer| self.is_present(peer));
+        present.flat_map(|peer| peer.config.endpoints.iter().map(SocketAddr::ip))
     }
 }

@@ -6,6 +6,7 @@ use crate::config::{EngineConfig, LinkConfig, PeerConfig, VpnConfig, Weights};
 use crate::drill::Drill;
 use crate::egress::Output;
 use crate::event::{Command, CommandError, Event, VpnChange};
+use crate::facts::Facts;
 use crate::handshakes::{HANDSHAKE_MAX, Handshakes};
 use crate::interface::{LinkEvent, Received, Transmit};
 use crate::links::{Link, Links};
@@ -54,6 +55,7 @@ pub struct Engine {
     pub(crate) handshakes: Handshakes,
     pub(crate) rng: Rng,
     pub(crate) stamps: Stamps,
+    pub(crate) facts: Facts,
     inner_mtu_limit: u16,
     pub(crate) inner_mtu: u16,
     reordering: Option<u32>,
@@ -102,6 +104,7 @@ impl Engine {
             handshakes: Handshakes::new(now),
             rng,
             stamps: Stamps::new(config.stamp_base),
+            facts: Facts::default(),
             inner_mtu_limit: config.inner_mtu.unwrap_or(u16::MAX),
             inner_mtu: INNER_MTU_DEFAULT.min(config.inner_mtu.unwrap_or(u16::MAX)),
             reordering: None,

@@ -157,6 +157,8 @@ pub struct PathSnapshot {
     pub weight: u32,
     /// Path MTU in bytes.
     pub mtu: u16,
+    /// No longer packet is being tried now.
+    pub mtu_is_settled: bool,
     /// Datagrams and bytes (IP) sent and received on it.
     pub sent_datagrams: u64,
     /// IP bytes sent.
@@ -267,7 +269,7 @@ impl Engine {
     pub fn path_snapshots(&self, now: Instant) -> impl Iterator<Item = (&str, PathSnapshot)> {
         self.peers.iter().flat_map(move |peer| {
             let name = peer.config.name.as_str();
-            peer.paths.iter().map(move |path| (name, path.snapshot(now)))
+            peer.paths.iter().filter(|path| !path.is_gone()).map(move |path| (name, path.snapshot(now)))
         })
     }
 
@@ -357,6 +359,7 @@ impl Peer {
             last_heard: self.heard_at.map(|at| now - at),
             schedule: self.config.policy.schedule,
             paths: (self.paths.iter().enumerate())
+                .filter(|(_, path)| !path.is_gone())
                 .map(|(i, p)| PathSnapshot {
                     skew: Duration::from_micros(relative(p).map_or(0, |d| u64::try_from(d - least).unwrap_or(0))),
                     in_bundle: p.is_usable() && self.scheduler.carries_bulk(i),
@@ -431,6 +434,7 @@ impl Path {
             }),
             weight: self.weight,
             mtu: self.mtu.current(),
+            mtu_is_settled: self.mtu.is_settled(),
             sent_datagrams: self.totals.sent_datagrams,
             sent_bytes: self.totals.sent_bytes,
             received_datagrams: self.totals.received_datagrams,

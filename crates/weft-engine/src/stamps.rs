@@ -101,6 +101,7 @@ impl Engine {
         if !is_recording && !refusal.answer.is_empty() {
             self.queue_handshake(received.link, received.source, received.destination, &refusal.answer);
         }
+        self.facts.on_refused_stamp(now, refusal.peer, refusal.refused, false);
         if self.stamps.is_news(now, refusal.peer, Topic::Refused) {
             self.events.push_back(Event::StampRefused { peer: refusal.peer, refused: refusal.refused, by_peer: false });
         }
@@ -108,6 +109,7 @@ impl Engine {
 
     /// A peer refused this node's stamp: the next one counts on from what the peer said.
     pub(crate) fn on_refused(&mut self, now: Instant, peer: PeerId, refused: RefusedStamp, call_again: bool) {
+        self.facts.on_refused_stamp(now, peer, refused, true);
         if self.stamps.is_news(now, peer, Topic::WasRefused) {
             self.events.push_back(Event::StampRefused { peer, refused, by_peer: true });
         }

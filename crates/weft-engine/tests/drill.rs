@@ -13,6 +13,9 @@ const B: usize = 1;
 const C: usize = 2;
 const D: usize = 3;
 
+/// The interval of a drill's probes. The last before a cut and the first after it may each be so far from it.
+const PROBE_EVERY: Duration = Duration::from_millis(20);
+
 fn ms(n: u64) -> Duration {
     Duration::from_millis(n)
 }
@@ -85,17 +88,20 @@ fn a_relay_falls_silent_and_traffic_finds_the_other() {
     assert_eq!((report.of.as_str(), report.phase, report.peers.len()), ("node n1", DrillPhase::Over, 1));
     let to = &report.peers[0];
     assert_eq!(to.peer, "n3");
-    assert!(to.sent > 4_000 && to.lost > 0 && to.lost < 60 && to.unsent == 0, "{to:?}");
+    assert!(to.sent > 250 && to.lost > 0 && to.lost < 5 && to.unsent == 0, "{to:?}");
     let detected = to.suspected_after.unwrap();
     assert!(detected > ms(10) && detected <= ms(50), "{to:?}");
     assert!(to.down_after.unwrap() > detected, "{to:?}");
-    assert!(to.gap >= detected && to.gap <= ms(75), "{to:?}");
+    assert!(to.gap >= detected && to.gap <= ms(75) + PROBE_EVERY * 2, "{to:?}");
     assert!(longest.0 <= ms(50), "what was sent meanwhile: {longest:?}");
-    assert!(to.gap_after <= ms(20) && to.back_after.is_some_and(|after| after < Duration::from_secs(2)), "{to:?}");
+    assert!(
+        to.gap_after <= ms(20) + PROBE_EVERY * 2 && to.back_after.is_some_and(|after| after < Duration::from_secs(2)),
+        "{to:?}"
+    );
     let way = |name: &str| to.ways.iter().find(|way| way.link_name == name).unwrap();
     assert!(way("via n1").is_cut && !way("via n2").is_cut);
     assert_eq!(way("via n1").answered[1], 0, "silent both ways");
-    assert!(way("via n2").answered[1] > 2_000 && way("via n1").answered[0] > 400, "{to:?}");
+    assert!(way("via n2").answered[1] > 130 && way("via n1").answered[0] > 20, "{to:?}");
     let over = mesh.events.iter().filter(|(_, _, event)| matches!(event, Event::DrillOver { .. })).count();
     assert_eq!(over, 1);
 }
@@ -111,8 +117,8 @@ fn a_link_is_cut_for_its_relay_too_unless_that_is_refused() {
     let now = report(&mesh);
     assert_eq!(now.phase, DrillPhase::Silent);
     let of = |name: &str| now.peers.iter().find(|peer| peer.peer == name).unwrap();
-    assert!(of("n1").gap >= ms(800) && of("n1").unsent + of("n1").lost > 500, "{now:?}");
-    assert!(of("n3").gap <= ms(75), "{now:?}");
+    assert!(of("n1").gap >= ms(800) && of("n1").unsent + of("n1").lost > 25, "{now:?}");
+    assert!(of("n3").gap <= ms(75) + PROBE_EVERY * 2, "{now:?}");
     mesh.run_for(Duration::from_secs(4));
     let after = report(&mesh);
     assert_eq!((after.phase, after.left), (DrillPhase::Over, Duration::ZERO));

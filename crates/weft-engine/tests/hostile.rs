@@ -7,7 +7,7 @@ use net::liar::Liar;
 use net::{PORT, Seen, World, address, config, direction, inner, udp};
 use std::collections::BTreeSet;
 use std::net::{Ipv4Addr, SocketAddr};
-use weft_engine::{Event, PathState, Policy};
+use weft_engine::{Event, PathState, Policy, Unreachable};
 use weft_session::Identity;
 use weft_units::{Duration, Instant, LinkId, Rng};
 use weft_wire::frame::Frame;
@@ -82,6 +82,32 @@ fn forged(rng: &mut Rng, seen: &[Seen]) -> Vec<u8> {
         }
     }
     bytes
+}
+
+/// Whoever is not on the way can forge ICMP errors: a session with them goes on packet for packet as one without.
+#[test]
+fn forged_icmp_errors_change_nothing_of_a_session() {
+    let all =
+        [Unreachable::Port, Unreachable::Host, Unreachable::TooBig, Unreachable::Prohibited, Unreachable::NoRoute];
+    for seed in 0..4 {
+        let run = |is_forged: bool| {
+            let mut rng = Rng::new(seed);
+            let mut world = two_links();
+            let out = voice(&mut world, 0, Duration::from_secs(2), |world, _| {
+                let (node, link) = (rng.below(2) as usize, rng.below(2) as usize);
+                let (why, by) = (all[rng.below(5) as usize], somebody(&mut rng).ip());
+                if is_forged {
+                    let pair = (LinkId(link as u32 + 1), SocketAddr::new(address(1 - node, link), PORT));
+                    world.nodes[node].handle_unreachable(world.now, pair, why, Some(by));
+                }
+            });
+            let sent = [0, 1].map(|link| [0, 1].map(|from| world.sent_bytes(link, from)));
+            (out, sent, [0, 1].map(|link| world.state(0, link)))
+        };
+        let (without, with) = (run(false), run(true));
+        assert_eq!(without, with, "seed {seed}");
+        assert_eq!(with.2, [PathState::Good; 2]);
+    }
 }
 
 #[test]

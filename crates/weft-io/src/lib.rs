@@ -5,6 +5,7 @@
 #[cfg(not(target_os = "linux"))]
 compile_error!("weft-io speaks to the Linux kernel");
 
+pub mod echo;
 pub mod memory;
 pub mod netfilter;
 pub mod netlink;

@@ -19,6 +19,21 @@ pub(crate) fn retry<T>(mut call: impl FnMut() -> io::Result<T>) -> io::Result<T>
     }
 }
 
+/// ICMP errors may come in between so many tries of one call.
+const TRIES: usize = 4;
+
+/// Makes a call on a socket with `IP_RECVERR` again that failed. The kernel lets one call fail for each ICMP error about *any* earlier datagram of
+/// the socket: without this a forged error could cost a datagram to another peer, or pass for its fault.
+pub(crate) fn past_old_errors<T>(mut call: impl FnMut() -> io::Result<T>) -> io::Result<T> {
+    for _ in 1..TRIES {
+        match retry(&mut call) {
+            Err(error) if error.kind() != io::ErrorKind::WouldBlock => {}
+            result => return result,
+        }
+    }
+    retry(call)
+}
+
 /// Turns "would block" into `None`.
 pub(crate) fn unless_blocked<T>(result: io::Result<T>) -> io::Result<Option<T>> {
     match result {

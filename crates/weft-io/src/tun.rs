@@ -31,6 +31,8 @@ pub struct TunConfig {
     pub mtu: u16,
     /// Addresses with their prefix lengths.
     pub addresses: Vec<(IpAddr, u8)>,
+    /// What the device says of itself (`ifalias`); empty: nothing.
+    pub alias: String,
 }
 
 /// Why no TUN device could be had.
@@ -123,6 +125,9 @@ impl Tun {
     fn configure(&self, config: &TunConfig) -> Result<(), TunError> {
         let mut configure = Configure::open().map_err(TunError::at("open netlink"))?;
         configure.set_mtu(self.index, config.mtu.into()).map_err(TunError::at("set the MTU"))?;
+        if !config.alias.is_empty() {
+            configure.set_alias(self.index, &config.alias).map_err(TunError::at("set the alias"))?;
+        }
         for &(address, prefix_len) in &config.addresses {
             configure.add_address(self.index, address, prefix_len).map_err(TunError::at("add an address"))?;
         }

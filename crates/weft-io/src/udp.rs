@@ -4,11 +4,13 @@
 
 mod address;
 mod control;
+mod errors;
 mod receive;
 mod send;
 mod socket;
 
 pub(crate) use address::RawAddress;
+pub use errors::{Bounce, IcmpError};
 pub use receive::{ReceiveSlot, Received};
 pub use send::{MAX_SEGMENTS, Outgoing, SendError, SendOutcome};
 pub use socket::{UdpConfig, UdpLink};

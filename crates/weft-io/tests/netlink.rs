@@ -7,7 +7,9 @@ use std::os::fd::AsRawFd;
 use std::time::Instant;
 
 use namespace::{PATIENCE, in_namespace, ip};
-use weft_io::netlink::{Address, Configure, Event, Family, Link, LinkWatch, MAIN_TABLE, Route, Rule, Scope, Selector};
+use weft_io::netlink::{
+    Address, Configure, Event, Family, Link, LinkWatch, MAIN_TABLE, Route, RouteLookup, Rule, Scope, Selector,
+};
 use weft_io::tun::{Tun, TunConfig};
 use weft_io::wait::Poller;
 
@@ -115,10 +117,16 @@ fn the_life_of_a_link_is_told() {
 fn a_tun_device_is_known_as_one() {
     in_namespace(|_| {
         let (mut watch, _) = Watch::open();
-        let config = TunConfig { name: Some("weft0".into()), mtu: 1400, addresses: vec![(address("10.9.0.1"), 24)] };
+        let config = TunConfig {
+            name: Some("weft0".into()),
+            mtu: 1400,
+            addresses: vec![(address("10.9.0.1"), 24)],
+            alias: "weft".into(),
+        };
         let tun = Tun::open(&config).unwrap();
         let index = tun.index();
-        watch.expect_link("up", |link| link.index == index && link.is_tun && link.is_up && link.mtu == 1400);
+        let link = watch.expect_link("up", |link| link.index == index && link.is_tun && link.is_up && link.mtu == 1400);
+        assert_eq!(link.alias, "weft");
         drop(tun);
         watch.expect_event(&Event::LinkRemoved { index });
     });
@@ -256,5 +264,97 @@ fn rules_of_one_priority_keep_their_order_and_may_be_there_twice() {
             rules.iter().chain(&rules).for_each(|rule| configure.remove_rule(rule).unwrap());
             assert_eq!(ip(&format!("{family} rule show")), before);
         }
+    });
+}
+
+/// What `ip` finds for a packet that is bound to a device: whether there is a route, not only a guess that all is on the link.
+fn finds(destination: IpAddr, device: &str) -> bool {
+    let question = match destination {
+        IpAddr::V4(_) => format!("route get fibmatch {destination} oif {device}"),
+        IpAddr::V6(_) => format!("-6 route get {destination} oif {device}"),
+    };
+    let arguments = question.split(' ');
+    let output = std::process::Command::new("ip").args(arguments).output().unwrap();
+    output.status.success()
+}
+
+#[test]
+fn a_lookup_knows_routes_and_rules_of_each_device_and_sends_nothing() {
+    in_namespace(|_| {
+        let mut lookup = RouteLookup::open().unwrap();
+        let (v4, v6) = (address("203.0.113.7"), address("2001:db8:7::7"));
+        for (number, device) in ["la", "lb", "lc"].into_iter().enumerate() {
+            ip(&format!("link add dev {device} type veth peer name peer-{device}"));
+            ip(&format!("link set peer-{device} up"));
+            ip(&format!("link set {device} up"));
+            ip(&format!("addr add 192.0.2.{}/28 dev {device}", 16 * number + 1));
+            ip(&format!("addr add 2001:db8:{number}::1/64 dev {device} nodad"));
+        }
+        let index = |device: &str| -> u32 {
+            std::fs::read_to_string(format!("/proc/thread-self/net/dev_snmp6/{device}"))
+                .unwrap()
+                .split_whitespace()
+                .nth(1)
+                .unwrap()
+                .parse()
+                .unwrap()
+        };
+        let mut check = |what: &str, expected: [[bool; 3]; 2]| {
+            for (destination, expected) in [v4, v6].into_iter().zip(expected) {
+                for (device, expected) in ["la", "lb", "lc"].into_iter().zip(expected) {
+                    let found = lookup.has_route(destination, index(device), None).unwrap();
+                    assert_eq!(found, expected, "{what}: {destination} by {device}");
+                    assert_eq!(found, finds(destination, device), "{what}: {destination} by {device}, as ip says");
+                }
+            }
+        };
+        check("no route", [[false; 3]; 2]);
+        ip("route add default via 192.0.2.2");
+        ip("-6 route add default dev lb");
+        check("default routes", [[true, false, false], [false, true, false]]);
+        ip("route add default via 192.0.2.18 metric 200");
+        ip("-6 route add 2001:db8:7::/48 dev lc");
+        check("a second one and a longer one", [[true, true, false], [false, true, true]]);
+        ip("route add unreachable 203.0.113.0/24");
+        check("unreachable", [[false; 3], [false, true, true]]);
+        ip("route add default via 192.0.2.34 table 7");
+        ip("rule add oif lc lookup 7 priority 7");
+        check("a rule for a device", [[false, false, true], [false, true, true]]);
+        ip("rule add from 192.0.2.17 lookup 8 priority 8");
+        ip("route add default via 192.0.2.18 table 8");
+        check("a rule for a source is not met without one", [[false, false, true], [false, true, true]]);
+        let from_b = lookup.has_route(v4, index("lb"), Some(address("192.0.2.17"))).unwrap();
+        let from_a = lookup.has_route(v4, index("la"), Some(address("192.0.2.1"))).unwrap();
+        assert!(from_b && !from_a);
+        assert!(lookup.has_route(address("192.0.2.2"), index("la"), None).unwrap(), "on the link");
+        ip("route flush exact 0.0.0.0/0");
+        assert!(!lookup.has_route(address("192.0.2.2"), index("lb"), None).unwrap(), "on another link");
+        let neighbours = ip("neigh show") + &ip("-6 neigh show");
+        assert!(!neighbours.contains("203.0.113.7") && !neighbours.contains("2001:db8:7::7"), "{neighbours}");
+    });
+}
+
+#[test]
+fn changes_of_routes_and_rules_are_told() {
+    in_namespace(|_| {
+        ip("link add w0 type veth peer name w1");
+        ip("link set w0 up");
+        let (mut watch, _) = Watch::open();
+        for change in [
+            "route add 198.51.100.0/24 dev w0",
+            "route del 198.51.100.0/24 dev w0",
+            "-6 route add 2001:db8:1::/48 dev w0 table 9",
+            "rule add oif w0 lookup 9",
+            "-6 rule add oif w0 lookup 9",
+            "rule del oif w0 lookup 9",
+        ] {
+            // What the kernel does by itself, such as a link-local address, has been told.
+            std::thread::sleep(std::time::Duration::from_millis(20));
+            watch.watch.poll(&mut Vec::new()).unwrap();
+            ip(change);
+            watch.expect_event(&Event::Routes);
+        }
+        ip("link set w0 alias somebody");
+        watch.expect_link("alias", |link| link.name == "w0" && link.alias == "somebody");
     });
 }

@@ -25,7 +25,12 @@ fn address(text: &str) -> IpAddr {
 }
 
 fn config(name: &str) -> TunConfig {
-    TunConfig { name: Some(name.into()), mtu: 1400, addresses: vec![(address(HERE[0]), 24), (address(HERE[1]), 64)] }
+    TunConfig {
+        name: Some(name.into()),
+        mtu: 1400,
+        addresses: vec![(address(HERE[0]), 24), (address(HERE[1]), 64)],
+        alias: String::new(),
+    }
 }
 
 /// Exchanges source and destination address, which leaves all checksums right.

@@ -6,7 +6,9 @@ use std::net::{IpAddr, SocketAddr};
 
 use namespace::{Namespace, in_namespace, ip, wait_for, wait_for_local_route};
 use std::time::{SystemTime, UNIX_EPOCH};
-use weft_io::udp::{MAX_SEGMENTS, Outgoing, ReceiveSlot, Received, SendError, SendOutcome, UdpConfig, UdpLink};
+use weft_io::udp::{
+    IcmpError, MAX_SEGMENTS, Outgoing, ReceiveSlot, Received, SendError, SendOutcome, UdpConfig, UdpLink,
+};
 
 /// Expedited forwarding with ECT(1).
 const TOS: u8 = 0xb9;
@@ -173,5 +175,57 @@ fn sockets_keep_to_their_device() {
         there.enter();
         let missing = UdpLink::bind(&UdpConfig { device: Some("l1".into()), ..UdpConfig::default() });
         assert_eq!(missing.unwrap_err().raw_os_error(), Some(libc::ENODEV));
+    });
+}
+
+/// Waits for the next ICMP error at a socket.
+fn bounce(link: &UdpLink) -> (SocketAddr, IcmpError, Option<IpAddr>) {
+    let bounce = wait_for("an ICMP error", || link.take_bounce());
+    (bounce.destination, bounce.error, bounce.reporter)
+}
+
+/// Errors name the datagram's address and cost no other datagram of the socket: neither one to be sent nor one to be received.
+#[test]
+fn icmp_errors_are_told_and_cost_no_other_datagram() {
+    in_namespace(|here| {
+        let there = Namespace::new().unwrap();
+        ip(&format!("link add r1 type veth peer name l1 netns {}", here.path()));
+        ip("addr add 10.0.1.2/24 dev r1");
+        ip("-6 addr add fd00:1::2/64 dev r1 nodad");
+        ip("link set r1 up");
+        let mut remote = bind("::");
+        // A host sends one error a second otherwise.
+        for limit in ["ipv4/icmp_ratelimit", "ipv6/icmp/ratelimit"] {
+            std::fs::write(format!("/proc/sys/net/{limit}"), "0").unwrap();
+        }
+        here.enter();
+        ip("addr add 10.0.1.1/24 dev l1");
+        ip("-6 addr add fd00:1::1/64 dev l1 nodad");
+        ip("link set l1 up");
+        let config = UdpConfig { device: Some("l1".into()), ..UdpConfig::default() };
+        let mut link = UdpLink::bind(&config).unwrap();
+        link.keep_bounces().unwrap();
+        wait_for_local_route("fd00:1::1");
+        for closed in ["10.0.1.2:9", "[fd00:1::2]:9"] {
+            let closed: SocketAddr = closed.parse().unwrap();
+            let open = SocketAddr::new(closed.ip(), remote.local_address().port());
+            for round in 0..20u8 {
+                link.send(&outgoing(closed, b"?")).unwrap();
+                let expected = (closed, IcmpError::Port, Some(closed.ip()));
+                assert_eq!(bounce(&link), expected, "round {round}");
+                // The error of this one stands when the next is sent, and when the answer is fetched.
+                link.send(&outgoing(closed, b"?")).unwrap();
+                std::thread::sleep(std::time::Duration::from_millis(5));
+                assert_eq!(link.send(&outgoing(open, &[round])).unwrap(), SendOutcome::Sent);
+                let (received, datagrams) = receive(&mut remote, 1);
+                assert_eq!(datagrams, [[round]]);
+                link.send(&outgoing(closed, b"?")).unwrap();
+                remote.send(&outgoing(received[0].source, &[round, 1])).unwrap();
+                std::thread::sleep(std::time::Duration::from_millis(5));
+                assert_eq!(receive(&mut link, 2).1, [[round, 1]]);
+                while link.take_bounce().is_some() {}
+            }
+        }
+        drop(there);
     });
 }

@@ -12,13 +12,14 @@ use crate::certificate::Certificate;
 use crate::cookie::{CookieMaker, MacKeys};
 use crate::error::PeerError;
 use crate::identity::{Identity, PresharedKey, PublicKey};
-use crate::index::IndexTable;
+use crate::index::{IndexTable, Target};
 use crate::keys::Cipher;
 use crate::peer::Peer;
 use crate::random::SecretRng;
 use crate::stamps::{Refusal, StampClock};
 use std::collections::BTreeMap;
 use weft_units::{Instant, PeerId, Tournament};
+use weft_wire::handshake::Response;
 
 pub use exchange::Outcome;
 pub use packets::{Opened, Relayed};
@@ -59,6 +60,8 @@ pub struct Sessions {
     indices: IndexTable,
     stamp_clock: StampClock,
     refusal: Option<Refusal>,
+    /// Who sent the initiation taken last, if it was authentic and of no peer.
+    stranger: Option<PublicKey>,
     /// The latest time this table was told.
     now: Instant,
     /// When something is due with each peer.
@@ -94,6 +97,7 @@ impl Sessions {
             indices: IndexTable::default(),
             stamp_clock: StampClock::default(),
             refusal: None,
+            stranger: None,
             now,
             timeouts: Tournament::default(),
         };
@@ -248,6 +252,20 @@ impl Sessions {
     /// The refusal of the initiation that [`Sessions::handle`] took last, if it was authentic and of a peer.
     pub fn take_refusal(&mut self) -> Option<Refusal> {
         self.refusal.take()
+    }
+
+    /// The key that sent the initiation that [`Sessions::handle`] took last, if it was authentic and of no peer.
+    pub fn take_stranger(&mut self) -> Option<PublicKey> {
+        self.stranger.take()
+    }
+
+    /// The peer whose answer this handshake datagram claims to be: it names an initiation that is under way.
+    pub fn answers(&self, datagram: &[u8]) -> Option<PeerId> {
+        let response = Response::parse(datagram).ok()?;
+        match self.indices.get(response.receiver) {
+            Some(Target::Handshake(peer)) => Some(peer),
+            _ => None,
+        }
     }
 
     fn peer(&self, id: PeerId) -> Option<&Peer> {

@@ -28,7 +28,8 @@ const NEIGHBOUR: u8 = 12;
 const OVERLAY: u8 = 13;
 const CHIRP: u8 = 14;
 const CHIRPED: u8 = 15;
-const LINK: u8 = 16;
+const GONE: u8 = 16;
+const LINK: u8 = 17;
 
 /// The longest name a [`Frame::Link`] tells, in bytes. Linux allows 15 for an interface.
 pub const MAX_LINK_NAME: usize = 32;
@@ -120,6 +121,11 @@ pub enum Frame<'a> {
     Chirp(Chirp),
     /// What became of a train.
     Chirped(Chirped<'a>),
+    /// The sender has given up a path that it opened. A newer datagram on the path takes that back.
+    Gone {
+        /// The path.
+        path: PathId,
+    },
     /// What the sender calls the link by which this path leaves there: 1 to [`MAX_LINK_NAME`] bytes, UTF-8. Nodes that do not know this
     /// frame read nothing behind it, so it comes last.
     Link(&'a str),
@@ -292,6 +298,7 @@ fn parse_frame<'a>(r: &mut Reader<'a>) -> Result<Frame<'a>, WireError> {
         }
         CHIRP => Frame::Chirp(Chirp::read(r)?),
         CHIRPED => Frame::Chirped(Chirped::read(r)?),
+        GONE => Frame::Gone { path: PathId(r.u8()?) },
         LINK => {
             let len = usize::from(r.u8()?);
             Frame::Link(link_name(core::str::from_utf8(r.slice(len)?).map_err(|_| WireError::Malformed)?)?)
@@ -369,6 +376,7 @@ impl<'a> FrameWriter<'a> {
                 w.put(&[POLICY, flags])
             }
             Frame::Close { reason } => w.put(&[CLOSE, reason]),
+            Frame::Gone { path } => w.put(&[GONE, path.0]),
             Frame::Vpn { vpn, index, wants_index } => {
                 w.u8(VPN)?;
                 w.u32(vpn_id(vpn.0)?.0)?;

@@ -49,6 +49,7 @@ fn plain_frames() -> impl Strategy<Value = Frame<'static>> {
             Frame::Chirp(Chirp { train, index, of, sent_us })
         }),
         any::<u8>().prop_map(|reason| Frame::Close { reason }),
+        any::<u8>().prop_map(|path| Frame::Gone { path: PathId(path) }),
         (1u32.., any::<u32>(), any::<bool>()).prop_map(|(vpn, index, wants_index)| Frame::Vpn {
             vpn: VpnId(vpn),
             index,

@@ -92,12 +92,18 @@ Examples:
 Examples:
   weft doctor
   weft doctor -c weft.toml --json | jq '.checks[] | select(.verdict != \"good\")'
+  weft doctor --peer hub           why the peer `hub` cannot be reached, link by link
 
-Exit status 3 when a node cannot work here.")]
+Exit status 3 when a node cannot work here, or when the peer has no session.")]
     Doctor {
         /// The configuration; without it the usual one, if it is there
         #[arg(short, long, value_name = "FILE")]
         config: Option<PathBuf>,
+        /// Test the connection of the running node to this peer instead
+        #[arg(long, value_name = "NAME")]
+        peer: Option<String>,
+        #[command(flatten)]
+        control: Control,
         /// One JSON object
         #[arg(long)]
         json: bool,
@@ -157,6 +163,8 @@ CAP_NET_RAW and nftables; where the kernel has no queue expression for nftables,
     },
     /// Stop the running node; it tells its peers
     Down(Control),
+    /// Have the running node read its configuration again; exit status 1, and nothing changes, when it is refused
+    Reload(Control),
     /// The node, its peers and how they are; exit status 3 when one is degraded
     Status(Reading),
     /// Each path: state, delay, loss, capacity, what it carries

@@ -19,8 +19,8 @@ use weft_units::Rate;
 /// Longest line either side accepts, in bytes.
 pub const MAX_LINE: u64 = 8 << 20;
 
-/// How long a client waits for an answer. Longer than any that a node gives by itself (a ping waits for 2 s), and than its watchdog.
-const PATIENCE: Duration = Duration::from_secs(5);
+/// How much longer than the node a client waits, so that it hears that the node is busy.
+const MARGIN: Duration = Duration::from_secs(2);
 
 /// What can be asked of a running node.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize, Debug)]
@@ -119,6 +119,13 @@ pub enum Request {
     Reload,
     /// Stop.
     Down,
+}
+
+impl Request {
+    /// How long the node may take to answer. A reload that opens devices may take seconds.
+    pub fn patience(&self) -> Duration {
+        Duration::from_secs(if *self == Request::Reload { 30 } else { 5 })
+    }
 }
 
 /// What falls silent in a drill, by its name.
@@ -339,19 +346,21 @@ pub fn ask(socket: &Path, request: &Request) -> Result<Response, Failure> {
     match exchange(stream, request) {
         Ok(Response::Refused { why }) => Err(Failure::new(why)),
         Ok(response) => Ok(response),
-        Err(why) => {
-            Err(Failure::new(format!("no answer from the node at {}: {}", socket.display(), silence(&why, node))))
-        }
+        Err(why) => Err(Failure::new(format!(
+            "no answer from the node at {}: {}",
+            socket.display(),
+            silence(&why, node, request.patience() + MARGIN)
+        ))),
     }
 }
 
 /// Why there is no answer, and what to do. A node that is stopped, or hung, still has its socket.
-fn silence(why: &io::Error, node: Option<i32>) -> String {
+fn silence(why: &io::Error, node: Option<i32>, waited: Duration) -> String {
     match why.kind() {
         io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => {
             let process = node.map_or_else(|| "its process".to_owned(), |id| format!("its process, {id},"));
             let look = node.map_or_else(String::new, |id| format!(": ps -o stat,wchan {id}"));
-            format!("{process} has been silent for {} s; it is stopped or hangs{look}", PATIENCE.as_secs())
+            format!("{process} has been silent for {} s; it is stopped or hangs{look}", waited.as_secs())
         }
         io::ErrorKind::UnexpectedEof => "it ended, or has too many clients; ask again".to_owned(),
         _ => why.to_string(),
@@ -359,8 +368,8 @@ fn silence(why: &io::Error, node: Option<i32>) -> String {
 }
 
 fn exchange(mut stream: UnixStream, request: &Request) -> io::Result<Response> {
-    stream.set_read_timeout(Some(PATIENCE))?;
-    stream.set_write_timeout(Some(PATIENCE))?;
+    stream.set_read_timeout(Some(request.patience() + MARGIN))?;
+    stream.set_write_timeout(Some(MARGIN))?;
     write_line(&mut stream, request)?;
     let mut response: serde_json::Value = read_line(stream)?;
     // Certificates and peers chose names in it, and all of it goes to a terminal or a script. A refusal may have lines of its own;

@@ -17,6 +17,7 @@ mod outcome;
 mod screen;
 mod status;
 mod table;
+mod why;
 
 use clap::Parser as _;
 use std::process::ExitCode;

@@ -2,15 +2,19 @@
 
 mod drill;
 mod explain;
+mod links;
 mod overlay;
 mod prefixes;
 mod signal;
+mod why;
 
 pub use drill::{Drill, DrillPath, DrillPeer};
 pub use explain::{Explanation, FlowQuestion, Granted, PathReason, PrefixMatch, SeenFlow};
+pub use links::UnusedLink;
 pub use overlay::{Overlay, OverlayContact, OverlayMember};
 pub use prefixes::{Prefix, Prefixes};
 pub use signal::{Signal, SignalFlow, SignalPeer};
+pub use why::{Finding, StrangerSeen, TriedPair};
 
 use serde::{Deserialize, Serialize};
 
@@ -34,6 +38,9 @@ pub struct Status {
     pub inner_mtu: u16,
     /// Links in use.
     pub links: Vec<Link>,
+    /// Links that the configuration names and that are not in use.
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    pub unused_links: Vec<UnusedLink>,
     /// One per peer that is configured or came by certificate.
     pub peers: Vec<Peer>,
     /// VPNs, the default one first.
@@ -55,6 +62,9 @@ pub struct Status {
     /// Prefixes that are not used, because they would take something away from this machine.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub refused_prefixes: Vec<RefusedPrefix>,
+    /// Who called lately and is no peer.
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    pub strangers: Vec<StrangerSeen>,
     /// Datagrams dropped before authentication.
     pub rejected_datagrams: u64,
     /// Packets for which no peer has a prefix.
@@ -142,6 +152,15 @@ pub struct Peer {
     pub certified_until_unix_s: Option<u64>,
     /// Age of the session; absent: there is none.
     pub established_s: Option<u64>,
+    /// How long there has been no session; absent: there is one.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub without_session_s: Option<u64>,
+    /// What keeps it from its session, the likeliest first, or takes something from its connection.
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    pub findings: Vec<Finding>,
+    /// What was tried without a session, and what came back.
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    pub tried: Vec<TriedPair>,
     /// Time since something authentic came from it.
     pub last_heard_ms: Option<u64>,
     /// Packets given to the TUN device.
@@ -529,10 +548,12 @@ impl Status {
         (sum > 0).then(|| of.sent_bytes as f64 / sum as f64)
     }
 
-    /// Whether a peer is less than well. One that came by certificate may go as it came.
+    /// Whether a peer is less than well, or a link that the configuration names is not in use. A peer that came by certificate may go as it
+    /// came.
     pub fn is_degraded(&self) -> bool {
         let is_expected = |peer: &&Peer| peer.certified_until_unix_s.is_none() || peer.established_s.is_some();
         let is_alone = self.overlay.as_ref().is_some_and(Overlay::is_alone);
-        is_alone || self.peers.iter().filter(is_expected).any(|peer| peer.trouble().is_some())
+        let is_missing = self.unused_links.iter().any(|link| link.is_expected);
+        is_alone || is_missing || self.peers.iter().filter(is_expected).any(|peer| peer.trouble().is_some())
     }
 }

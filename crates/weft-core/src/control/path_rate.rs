@@ -251,6 +251,12 @@ impl PathRate {
         }
     }
 
+    /// The peer started anew, and its clock with it. What the path carries is as it was.
+    pub fn on_new_clock(&mut self) {
+        self.delay.on_new_clock();
+        self.noise.on_new_clock();
+    }
+
     /// Takes in what a report taught.
     pub fn on_sample(&mut self, now: Instant, sample: &Sample) {
         let full = sample.backlogged || self.kept_busy(sample);

@@ -44,6 +44,11 @@ impl DelayNoise {
         self.queue_s = [standing_s.min(delay_s); 2];
     }
 
+    /// Delays are measured anew: the span that runs is of no use.
+    pub fn on_new_clock(&mut self) {
+        self.started = None;
+    }
+
     /// Takes in one deviation. Once the mean is known, a deviation far above it counts in part, because a step of the capacity is no noise.
     fn learn(&mut self, deviation_s: f64) {
         let most_s = if self.spans < SPANS { f64::MAX } else { self.deviation_s * SURPRISE + LEAST_SURPRISE_S };

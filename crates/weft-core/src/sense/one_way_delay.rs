@@ -88,6 +88,11 @@ impl OneWayDelay {
         self.restart(now, self.latest_us());
     }
 
+    /// The peer's clock is another one: no delay measured so far can be compared with what comes. The jitter is still the path's.
+    pub fn on_new_clock(&mut self) {
+        *self = OneWayDelay { jitter_us: self.jitter_us, ..OneWayDelay::default() };
+    }
+
     fn baseline(&self) -> i64 {
         self.minima.iter().flatten().min().copied().unwrap_or(0)
     }
@@ -200,6 +205,21 @@ mod tests {
         assert_eq!(owd.queue(), us(0));
         owd.on_sample(at(610), 909_000, us(0), us(2_000), WINDOW);
         assert_eq!(owd.queue(), us(2_000));
+    }
+
+    #[test]
+    fn a_new_clock_is_no_jitter_and_no_queue() {
+        let mut owd = OneWayDelay::default();
+        for i in 0..200u32 {
+            owd.on_sample(at(u64::from(i) * 10), 7_000 + i % 2 * 200, us(0), us(200), WINDOW);
+        }
+        let jitter = owd.jitter();
+        owd.on_new_clock();
+        assert_eq!((owd.baseline_us(), owd.jitter()), (None, jitter));
+        owd.on_sample(at(2_000), 3_000_000_000, us(0), us(200), WINDOW);
+        owd.on_sample(at(2_010), 3_000_000_200, us(0), us(200), WINDOW);
+        assert_eq!((owd.baseline_us(), owd.queue()), (Some(3_000_000_000), us(200)));
+        assert!(owd.jitter().abs_diff(jitter) <= us(20), "{:?}, {jitter:?} before", owd.jitter());
     }
 
     #[test]

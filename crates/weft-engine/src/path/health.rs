@@ -40,7 +40,7 @@ pub(crate) struct Health {
     state: PathState,
     cause: &'static str,
     next_probe: Instant,
-    /// When the last probe left.
+    /// When the last probe left, or traffic that took its place.
     probed_at: Instant,
     probe_interval: Duration,
     probes: u32,
@@ -146,6 +146,7 @@ impl Health {
                     self.trusted_at = self.probation(now).map(|time| now + time);
                 }
                 self.probe_interval = self.probe_pace(keepalive);
+                self.probed_at = now;
                 self.next_probe = now + self.probe_interval;
                 self.lossless_since = now;
                 let cause = match was {
@@ -212,11 +213,14 @@ impl Health {
         self.next_probe = now + DOWN_PROBE_MIN;
     }
 
-    /// When the next probe should leave. A path that carries nothing is probed often while it `is_wanted`. It is wanted while no other
-    /// path answers, or while packets wait that the others cannot carry.
-    pub(crate) fn next_probe(&self, is_wanted: bool) -> Instant {
-        let is_out = matches!(self.state, PathState::Opening | PathState::Down);
-        if is_wanted && is_out { self.next_probe.min(self.probed_at + DOWN_PROBE_MIN) } else { self.next_probe }
+    /// When the next probe should leave, where an answering path is probed every `keepalive`. A path that carries nothing is probed often
+    /// while it `is_wanted`. It is wanted while no other path answers, or while packets wait that the others cannot carry.
+    pub(crate) fn next_probe(&self, keepalive: Duration, is_wanted: bool) -> Instant {
+        match self.state {
+            PathState::Opening | PathState::Down if is_wanted => self.next_probe.min(self.probed_at + DOWN_PROBE_MIN),
+            PathState::Good | PathState::Degraded => self.next_probe.min(self.probed_at + self.probe_pace(keepalive)),
+            _ => self.next_probe,
+        }
     }
 
     /// Probes sent since the last answer.
@@ -227,6 +231,7 @@ impl Health {
     /// Something that asks for an answer leaves on a path in good standing: no keepalive is needed for a while.
     pub(crate) fn on_traffic(&mut self, now: Instant, keepalive: Duration) {
         if self.answers() {
+            self.probed_at = now;
             self.next_probe = now + self.probe_pace(keepalive);
         }
     }
@@ -296,16 +301,16 @@ mod tests {
         assert!(h.on_silence(now, now, Duration::from_millis(40), 3).is_some());
         assert_eq!(h.state(), PathState::Suspect);
         while h.state() == PathState::Suspect {
-            now = h.next_probe(false);
+            now = h.next_probe(KEEPALIVE, false);
             h.on_probe_sent(now, KEEPALIVE, CONFIRM, false);
         }
         assert_eq!(h.state(), PathState::Down);
         assert!(now < Instant::from_millis(1100), "{now:?}");
         for _ in 0..20 {
-            now = h.next_probe(false);
+            now = h.next_probe(KEEPALIVE, false);
             h.on_probe_sent(now, KEEPALIVE, CONFIRM, false);
         }
-        assert!(h.next_probe(false) - now <= DOWN_PROBE_MAX);
+        assert!(h.next_probe(KEEPALIVE, false) - now <= DOWN_PROBE_MAX);
         assert_eq!(h.on_confirmed(now, now, KEEPALIVE), Some("answers again"));
     }
 
@@ -315,15 +320,25 @@ mod tests {
         let mut h = good(now);
         h.on_link_down(now, "unplugged");
         for _ in 0..20 {
-            now = h.next_probe(false);
+            now = h.next_probe(KEEPALIVE, false);
             h.on_probe_sent(now, KEEPALIVE, CONFIRM, false);
         }
-        assert_eq!(h.next_probe(false) - now, DOWN_PROBE_MAX);
+        assert_eq!(h.next_probe(KEEPALIVE, false) - now, DOWN_PROBE_MAX);
         for _ in 0..20 {
-            assert_eq!(h.next_probe(true) - now, DOWN_PROBE_MIN);
-            now = h.next_probe(true);
+            assert_eq!(h.next_probe(KEEPALIVE, true) - now, DOWN_PROBE_MIN);
+            now = h.next_probe(KEEPALIVE, true);
             h.on_probe_sent(now, KEEPALIVE, CONFIRM, true);
         }
+    }
+
+    #[test]
+    fn who_is_used_again_is_probed_at_the_new_pace_at_once() {
+        let now = Instant::from_millis(1000);
+        let mut h = good(now);
+        let (slow, asked) = (KEEPALIVE * 25, now + KEEPALIVE);
+        h.on_probe_sent(asked, slow, CONFIRM, false);
+        assert_eq!(h.next_probe(slow, false), asked + slow);
+        assert_eq!(h.next_probe(KEEPALIVE, false), asked + KEEPALIVE);
     }
 
     #[test]
@@ -349,7 +364,7 @@ mod tests {
     fn time_to_trust(h: &mut Health, now: &mut Instant) -> Duration {
         let since = *now;
         while h.is_on_probation() {
-            *now = (*now).max(h.next_probe(false));
+            *now = (*now).max(h.next_probe(KEEPALIVE, false));
             h.on_probe_sent(*now, KEEPALIVE, CONFIRM, false);
             h.on_confirmed(*now, *now, KEEPALIVE);
         }

@@ -44,8 +44,10 @@ const REPORT_BYTES: u64 = 150;
 const REPORTS_PART: u64 = 4;
 /// and they are no further apart than this: senders go by them.
 const REPORTS_APART_MAX: Duration = Duration::from_millis(50);
-const KEEPALIVE_ACTIVE: Duration = Duration::from_secs(1);
-const KEEPALIVE_IDLE: Duration = Duration::from_secs(15);
+/// How often a path is probed while packets pass between the peers.
+const KEEPALIVE_WATCHED: Duration = Duration::from_secs(1);
+/// How often it is probed otherwise. Standard: NATs forget a UDP mapping after 30 s (Linux conntrack, unreplied).
+const KEEPALIVE_IDLE: Duration = Duration::from_secs(25);
 
 /// A sender needs so many bytes under way to notice a loss in time. Standard: the initial window of RFC 6928.
 const LEAST_WINDOW_BYTES: u64 = 14_600;
@@ -71,6 +73,7 @@ pub(crate) enum Sent {
 pub(crate) struct Said {
     pub(crate) policy: bool,
     pub(crate) hold: bool,
+    pub(crate) gone: bool,
     /// The name of the link.
     pub(crate) link: bool,
     /// So many revocations the peer knows with this; 0 where nothing was said of them.
@@ -94,6 +97,8 @@ pub(crate) struct Pending {
     pub(crate) pongs: Vec<(u32, PathId)>,
     pub(crate) policy: bool,
     pub(crate) hold: bool,
+    /// The paths that were given up here.
+    pub(crate) gone: bool,
     pub(crate) close: bool,
     /// The name of the link. It leaves with something else, and causes no datagram of its own.
     pub(crate) link: bool,
@@ -118,6 +123,7 @@ impl Pending {
             && self.pongs.is_empty()
             && !self.policy
             && !self.hold
+            && !self.gone
             && !self.close
             && !self.skips
             && !self.vpns
@@ -130,12 +136,13 @@ impl Pending {
 
     /// Of what is said next, what a loss would have said again.
     pub(crate) fn said(&self) -> Said {
-        Said { policy: self.policy, hold: self.hold, link: false, revocations: 0 }
+        Said { policy: self.policy, hold: self.hold, gone: self.gone, link: false, revocations: 0 }
     }
 
     pub(crate) fn say_again(&mut self, said: Said) {
         self.policy |= said.policy;
         self.hold |= said.hold;
+        self.gone |= said.gone;
         self.link |= said.link;
     }
 }
@@ -162,6 +169,8 @@ pub(crate) struct Path {
     pub(crate) active: bool,
     /// The configuration wants nothing to be sent on it: reports are all that leaves, while the peer still tries it.
     pub(crate) barred: bool,
+    /// The peer has given it up; it is not shown until something comes on it.
+    pub(crate) left: bool,
     /// It is to carry data only while no other path answers.
     pub(crate) standby: bool,
     /// Better ones answer: it carries no data.
@@ -200,6 +209,10 @@ pub(crate) struct Path {
     pub(crate) totals: Totals,
     /// When something that asks for a report last left.
     pub(crate) asked_at: Option<Instant>,
+    /// UDP payload bytes of data that came by it since they were last reported,
+    pub(crate) unreported_bytes: u64,
+    /// and those that reports spoke of that left by it since it last asked whether they arrive.
+    pub(crate) unasked_bytes: u64,
     /// What the peer calls its link.
     pub(crate) remote_link: Option<String>,
     /// The largest packet number received.
@@ -235,6 +248,7 @@ impl Path {
             local: ends.local,
             active: false,
             barred: ends.barred,
+            left: false,
             standby: ends.standby,
             spare: ends.standby,
             ours,
@@ -261,6 +275,8 @@ impl Path {
             doubted_at: None,
             totals: Totals::default(),
             asked_at: None,
+            unreported_bytes: 0,
+            unasked_bytes: 0,
             remote_link: None,
             newest: None,
             newest_policy: None,
@@ -311,6 +327,8 @@ impl Path {
         self.book = SentBook::new();
         self.waiting.clear();
         self.log = ReceiveLog::new();
+        self.rate.on_new_clock();
+        (self.unreported_bytes, self.unasked_bytes) = (0, 0);
         (self.sensing, self.heard) = (Sensing::default(), Heard::default());
         self.newest = None;
     }
@@ -324,6 +342,11 @@ impl Path {
     /// Whether a whole datagram may go to the path's address now, as far as its proof is concerned. Else only pings may.
     pub(crate) fn has_credit(&self) -> bool {
         self.proof.room(usize::MAX, self.datagram_limit()).is_some()
+    }
+
+    /// Given up by the node that opened it: nothing leaves on it, and nobody is shown it.
+    pub(crate) fn is_gone(&self) -> bool {
+        if self.ours { self.barred } else { self.left }
     }
 
     /// May carry data.
@@ -383,9 +406,9 @@ impl Path {
         liveness::suspect_after(self.rtt(), REPORT_INTERVAL, self.delay().jitter())
     }
 
-    /// How often an idle path asks for a sign of life.
-    pub(crate) fn keepalive(&self, peer_busy: bool) -> Duration {
-        if peer_busy && self.active { KEEPALIVE_ACTIVE } else { KEEPALIVE_IDLE }
+    /// How often a path asks for a sign of life while it carries nothing.
+    pub(crate) fn keepalive(&self, is_watched: bool) -> Duration {
+        if is_watched && self.active { KEEPALIVE_WATCHED } else { KEEPALIVE_IDLE }
     }
 
     /// Takes in what a report taught.

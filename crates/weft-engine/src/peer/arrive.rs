@@ -76,8 +76,8 @@ impl Peer {
         }
         path.log.on_datagram(received.at.min(now), datagram.opened.packet_number, datagram.wire_bytes, ce, eliciting);
         if is_data && eliciting && !plaintext.is_empty() {
-            self.busy_at = now;
-            self.received_at = Some(now);
+            path.unreported_bytes += u64::from(datagram.wire_bytes);
+            self.note_packet(now);
             match datagram.opened.packet_type {
                 PacketType::DataPart => self.on_part(cx, vpn, received.buf, plaintext, received.tos),
                 _ => self.on_data(cx, vpn, received.buf, plaintext, received.tos),
@@ -120,6 +120,10 @@ impl Peer {
                 if path.barred && !was_barred {
                     self.close_books(cx, index);
                 }
+            }
+            if self.paths[index].left && is_newest {
+                self.paths[index].left = false;
+                self.paths[index].barred = link.is_some_and(|link| !link.send);
             }
             return Some(index);
         }
@@ -237,6 +241,7 @@ impl Peer {
             }
             Frame::LoopMarker { vpn, marker } => self.on_marker(cx, at, vpn, marker),
             Frame::LoopReport { vpn, ref report } => self.on_loop_report(cx, vpn, report),
+            Frame::Gone { path } => self.on_gone(cx, path),
             Frame::Neighbour(ref neighbour) => self.reach.hear(cx.now, neighbour),
             Frame::Revocation(revocation) => self.on_revocation(cx, revocation),
             Frame::Overlay(message) => self.on_overlay(cx.now, message),
@@ -302,10 +307,11 @@ impl Peer {
         if active {
             self.settle_simultaneous_open(cx, index);
         }
+        let keepalive = self.keepalive(&self.paths[index], cx.now);
         let path = &mut self.paths[index];
         if active
             && path.health.state() == PathState::Opening
-            && let Some(cause) = path.health.on_confirmed(cx.now, cx.now, path.keepalive(true))
+            && let Some(cause) = path.health.on_confirmed(cx.now, cx.now, keepalive)
         {
             self.log_path(cx.events, index, cause);
         }

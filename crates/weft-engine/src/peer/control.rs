@@ -14,8 +14,10 @@ use weft_wire::hop::{HOP_HEADER_LEN, PacketType, TAG_LEN};
 
 const MAX_REPORT_RANGES: usize = 48;
 const MAX_CONTROL: usize = 1200;
-/// How often a path that carries only reports asks for one.
+/// How often a path that carries only reports asks for one at most,
 const ASK_EVERY: Duration = Duration::from_millis(40);
+/// and the least data those reports spoke of. Derived: a ping and its answers are 180 bytes, a twentieth of it.
+const ASK_BYTES: u64 = 3_600;
 /// Class selector 6, what routing and keepalives use (RFC 4594 §3.1).
 pub(super) const CONTROL_TOS: u8 = 0xc0;
 
@@ -30,11 +32,11 @@ impl Peer {
             }
         }
         let path = self.paths.get(index)?;
-        if path.pending.is_empty() || !path.link_up {
+        if path.pending.is_empty() || !path.link_up || path.is_gone() {
             return None;
         }
         let mut writer = self.control_writer(index, out)?;
-        self.ask_while_receiving(now, index);
+        self.ask_among_reports(now, index);
         let mut said = self.paths.get(index)?.pending.said();
         let mut eliciting = self.write_requests(index, &mut writer) | self.write_vpns(cx, index, &mut writer);
         eliciting |= self.write_neighbours(cx.bulletin, index, &mut writer);
@@ -45,6 +47,7 @@ impl Peer {
         self.write_overlay(index, &mut writer);
         write_chirped(self.paths.get_mut(index)?, &mut writer);
         eliciting |= self.write_skips(index, &mut writer);
+        eliciting |= self.write_gone(index, &mut writer);
         said.link = !writer.is_empty() && self.write_link(index, &mut writer);
         eliciting |= said.link;
         self.write_close(index, &mut writer);
@@ -76,11 +79,11 @@ impl Peer {
         Some(FrameWriter::new(out.get_mut(HOP_HEADER_LEN..limit.checked_sub(TAG_LEN)?)?))
     }
 
-    /// While data comes in, reports are all that leaves; a ping among them now and then shows whether they arrive.
-    fn ask_while_receiving(&mut self, now: Instant, index: usize) {
-        let receiving = self.received_at.is_some_and(|at| now - at < ASK_EVERY * 2);
+    /// While data comes in, reports are all that leaves. A ping among them now and then shows whether they arrive.
+    fn ask_among_reports(&mut self, now: Instant, index: usize) {
         let path = &mut self.paths[index];
-        if receiving && path.asked_at.is_none_or(|at| now - at >= ASK_EVERY) {
+        if path.unasked_bytes >= ASK_BYTES && path.asked_at.is_none_or(|at| now - at >= ASK_EVERY) {
+            path.unasked_bytes = 0;
             path.pending.ping.get_or_insert(self.next_token);
             self.next_token = self.next_token.wrapping_add(1);
         }
@@ -148,6 +151,20 @@ impl Peer {
         }
         if core::mem::take(&mut pending.hold) && !self.hold_announced.is_zero() {
             let _ = writer.write(&Frame::Hold { hold_us });
+        }
+        writer.len() > before
+    }
+
+    /// The paths from here that were given up. True if there was one. It comes late, for a peer that does not know this frame reads no other
+    /// after it.
+    fn write_gone(&mut self, index: usize, writer: &mut FrameWriter<'_>) -> bool {
+        let Some(path) = self.paths.get_mut(index).filter(|path| path.pending.gone) else { return false };
+        path.pending.gone = false;
+        let before = writer.len();
+        for path in self.paths.iter().filter(|path| path.ours && path.is_gone()) {
+            if writer.write(&Frame::Gone { path: path.id }).is_err() {
+                break;
+            }
         }
         writer.len() > before
     }
@@ -232,12 +249,12 @@ impl Peer {
                 continue;
             }
             path.log.on_report_sent(now);
+            let told = core::mem::take(&mut path.unreported_bytes);
             // Also where it does not answer here: it is heard, so it may be back, and the fastest may be dead without its being known.
-            if path.link_up {
-                path.pending.reports |= 1 << index;
-            }
-            if let Some(fastest) = fastest {
-                self.paths[fastest].pending.reports |= 1 << index;
+            let own = (path.link_up && !path.is_gone()).then_some(index);
+            for by in own.into_iter().chain(fastest.filter(|fastest| Some(*fastest) != own)) {
+                self.paths[by].pending.reports |= 1 << index;
+                self.paths[by].unasked_bytes += told;
             }
         }
     }

@@ -35,7 +35,7 @@ impl Peer {
         let ways = self.ways(now, &[], hash);
         let next = self.ways(now, &ways.sparse, hash);
         let snapshot = self.snapshot(now);
-        let paths = (0..).zip(&self.paths).zip(snapshot.paths);
+        let paths = (0..).zip(&self.paths).filter(|(_, path)| !path.is_gone()).zip(snapshot.paths);
         let mss = |header: usize| u16::try_from(self.inner_limit().saturating_sub(header)).unwrap_or(u16::MAX);
         Explanation {
             vpn,

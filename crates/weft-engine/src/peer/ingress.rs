@@ -29,7 +29,7 @@ impl Peer {
     /// Queues every segment of a packet of `vpn`; takes over the buffer's reference.
     pub(crate) fn enqueue(&mut self, cx: &mut Context<'_>, vpn: VpnId, buf: BufId, shape: SuperPacket, serial: u32) {
         let now = cx.now;
-        self.busy_at = now;
+        self.note_packet(now);
         let mss = self.mss_limit(cx.pool.bytes(buf).get(VNET_HEADER_LEN).copied());
         let bytes = cx.pool.bytes_mut(buf).get_mut(VNET_HEADER_LEN..VNET_HEADER_LEN + shape.total_len());
         let described = bytes.and_then(|packet| {

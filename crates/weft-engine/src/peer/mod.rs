@@ -22,6 +22,7 @@ mod tidings;
 mod transmit;
 mod upkeep;
 mod view;
+mod watch;
 mod way_in;
 
 pub(crate) use arrive::Datagram;
@@ -52,6 +53,7 @@ use opening_paths::Attempts;
 use outage::Outage;
 use overlay::OverlayMail;
 use tidings::Tidings;
+use watch::Watch;
 use way_in::WayIn;
 use weft_core::fair::controller::Controller;
 use weft_core::flow::ack_condition::AckConditioner;
@@ -176,9 +178,10 @@ pub(crate) struct Peer {
     conditioners: Vec<AckConditioner>,
     pub(crate) established_at: Option<Instant>,
     pub(crate) heard_at: Option<Instant>,
+    /// Since when there is no session, while there is none.
+    pub(crate) alone_since: Instant,
     busy_at: Instant,
-    /// When data last came in.
-    received_at: Option<Instant>,
+    watch: Watch,
     next_path: u16,
     next_token: u32,
     round: usize,
@@ -235,8 +238,9 @@ impl Peer {
             conditioners: Vec::new(),
             established_at: None,
             heard_at: None,
+            alone_since: now,
             busy_at: now,
-            received_at: None,
+            watch: Watch::new(now),
             next_path: first_path,
             next_token: rng.next_u64() as u32,
             round: 0,
@@ -286,6 +290,7 @@ impl Peer {
     /// The session is over: forget what was learnt under it, keep the flows' queue.
     pub(crate) fn on_lost(&mut self, cx: &mut Context<'_>, cause: &'static str) {
         if self.established_at.take().is_some() {
+            self.alone_since = cx.now;
             cx.events.push_back(Event::Lost { peer: self.id, cause });
         }
         self.restart(cx);

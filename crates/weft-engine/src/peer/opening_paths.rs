@@ -240,7 +240,7 @@ impl Peer {
     pub(super) fn try_next_address(&mut self, cx: &mut Context<'_>, index: usize) {
         let path = &self.paths[index];
         let is_silent = matches!(path.state(), PathState::Opening | PathState::Down);
-        let probe_at = path.health.next_probe(self.wants(path, cx.now));
+        let probe_at = self.probe_at(path, cx.now);
         if !is_silent || !path.ours || !path.link_up || path.barred || probe_at > cx.now {
             return;
         }

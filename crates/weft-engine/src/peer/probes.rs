@@ -7,8 +7,9 @@ use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use weft_units::{Duration, Instant, PathId, Rate};
 
-/// How often, where the path's rate has room for it.
-const INTERVAL: Duration = Duration::from_millis(1);
+/// How often, where the path's rate has room for it. Derived: a call's pace, so that they find what a call would, and neither refresh the
+/// path's estimates more than it does nor notice silence sooner.
+const INTERVAL: Duration = Duration::from_millis(20);
 const INTERVAL_MAX: Duration = Duration::from_millis(100);
 /// A probe's IP bytes, about, and the share of a path's rate that probes may take.
 const PROBE_BYTES: u64 = 100;

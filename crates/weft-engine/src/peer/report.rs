@@ -21,6 +21,7 @@ impl Peer {
         let sample = self.settle(cx, index, |book, settling| {
             book.on_report(now, &counters, report.ranges(), &mut |sent, fate, _| settling.settle(sent, fate))
         });
+        let keepalive = self.keepalive(&self.paths[index], now);
         let path = &mut self.paths[index];
         path.waiting.on_report(counters.largest);
         path.proof.on_acknowledged(counters.largest);
@@ -30,7 +31,6 @@ impl Peer {
                 (sample.lost_packets, sample.lost_bytes) = (0, 0);
                 path.rate.resume(now);
             }
-            let keepalive = path.keepalive(true);
             let (probes, bytes) = path.mtu.take_lost_probes();
             sample.lost_packets = sample.lost_packets.saturating_sub(probes);
             sample.lost_bytes = sample.lost_bytes.saturating_sub(bytes);
@@ -56,12 +56,13 @@ impl Peer {
         self.forget_attempts(index);
         self.choose_spares(cx);
         self.refresh_weights();
-        let keepalive = self.paths[index].keepalive(true);
+        let keepalive = self.keepalive(&self.paths[index], cx.now);
         self.paths[index].health.on_traffic(cx.now, keepalive);
         self.paths[index].pending.policy |= self.paths[index].ours;
         // The peer still waits for what was given up while no path could tell it.
         self.paths[index].pending.skips |= !self.skips.is_empty();
         self.openings.hurry(cx.now);
+        self.say_gone();
         self.log_path(cx.events, index, cause);
     }
 

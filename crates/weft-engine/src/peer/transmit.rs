@@ -250,7 +250,7 @@ impl Peer {
     }
 
     fn note_sent(&mut self, now: Instant, index: usize, number: u64, ip_bytes: usize, sent: Sent) {
-        let keepalive = self.paths[index].keepalive(true);
+        let keepalive = self.keepalive(&self.paths[index], now);
         let path = &mut self.paths[index];
         path.health.on_traffic(now, keepalive);
         path.sensing.on_data(now);

@@ -16,12 +16,28 @@ const RTT_MAX: Duration = Duration::from_secs(2);
 /// A scheduler that holds back is asked again after this at the latest: as a queue predicted drains and a rate grows, time alone
 /// may change its mind.
 const HOLD_AGAIN: Duration = Duration::from_millis(5);
-/// A peer without traffic for this long is kept alive at a slower pace.
+/// A peer without traffic for this long is not missed.
 const BUSY: Duration = Duration::from_secs(30);
 
 impl Peer {
     pub(crate) fn is_busy(&self, now: Instant) -> bool {
         now - self.busy_at < BUSY
+    }
+
+    /// A packet of the hosts leaves for the peer, or came from it.
+    pub(super) fn note_packet(&mut self, now: Instant) {
+        self.busy_at = now;
+        self.watch.on_packet(now);
+    }
+
+    /// How often a path is probed that answers and carries nothing.
+    pub(super) fn keepalive(&self, path: &Path, now: Instant) -> Duration {
+        path.keepalive(self.watch.is_on(now))
+    }
+
+    /// When a path is probed next.
+    pub(super) fn probe_at(&self, path: &Path, now: Instant) -> Instant {
+        path.health.next_probe(self.keepalive(path, now), self.wants(path, now))
     }
 
     pub(crate) fn on_timeout(&mut self, cx: &mut Context<'_>) {
@@ -116,16 +132,17 @@ impl Peer {
     }
 
     fn probe(&mut self, cx: &mut Context<'_>, index: usize) {
-        let (busy, is_wanted) = (self.is_busy(cx.now), self.wants(&self.paths[index], cx.now));
+        let path = &self.paths[index];
+        let (keepalive, is_wanted) = (self.keepalive(path, cx.now), self.wants(path, cx.now));
         let path = &mut self.paths[index];
         if !path.link_up
             || path.barred
-            || path.health.next_probe(is_wanted) > cx.now
+            || path.health.next_probe(keepalive, is_wanted) > cx.now
             || (!path.ours && path.health.state() == PathState::Opening)
         {
             return;
         }
-        let (keepalive, confirm) = (path.keepalive(busy), path.suspect_after());
+        let confirm = path.suspect_after();
         let change = path.health.on_probe_sent(cx.now, keepalive, confirm, is_wanted);
         path.pending.ping.get_or_insert(self.next_token);
         if is_wanted {
@@ -248,7 +265,7 @@ impl Peer {
         if !self.is_established() {
             return outage;
         }
-        let paths = self.paths.iter().filter_map(|p| path_timeout(p, now, self.wants(p, now))).min();
+        let paths = self.paths.iter().filter_map(|p| path_timeout(p, now, self.probe_at(p, now))).min();
         let waits = [
             self.hole_deadline(),
             self.joins.next_deadline(),
@@ -263,9 +280,10 @@ impl Peer {
     }
 }
 
-fn path_timeout(path: &Path, now: Instant, is_wanted: bool) -> Option<Instant> {
+/// When a path that is probed next at `probe_at` has something to do.
+fn path_timeout(path: &Path, now: Instant, probe_at: Instant) -> Option<Instant> {
     let report = path.report_due().filter(|_| !planted::is(Fault::ReportTimerNotSet));
-    if !path.link_up {
+    if !path.link_up || path.is_gone() {
         // What arrived before is reported by another path.
         return report;
     }
@@ -282,7 +300,7 @@ fn path_timeout(path: &Path, now: Instant, is_wanted: bool) -> Option<Instant> {
         return Some(now);
     }
     let may_probe = !path.barred && (path.ours || path.health.state() != PathState::Opening);
-    let probe = may_probe.then(|| path.health.next_probe(is_wanted));
+    let probe = may_probe.then_some(probe_at);
     let sensing = path.sensing.deadline().filter(|_| path.proof.is_proven());
     let ask = path.waiting.ask_at(path.answer_after(), path.misses).filter(|_| judged);
     let next_lane = path.queues.front().filter(|_| path.is_usable()).map(|(lane, _)| lane);

@@ -113,6 +113,8 @@ impl Ord for InFlight {
 pub struct World {
     pub now: Instant,
     pub nodes: [Engine; 2],
+    /// When each process began: its clock counts from there.
+    began: [Instant; 2],
     pipes: Vec<[Pipe; 2]>,
     flying: BinaryHeap<Reverse<InFlight>>,
     serial: u64,
@@ -181,6 +183,7 @@ impl World {
         let mut world = World {
             now,
             nodes,
+            began: [Instant::ZERO; 2],
             pipes: links
                 .iter()
                 .map(|spec| [0, 1].map(|_| Pipe { spec: *spec, port: PORT, free_at: now, sent: 0, sent_bytes: 0 }))
@@ -210,8 +213,14 @@ impl World {
         }
     }
 
+    /// The time on a node's clock.
+    pub fn time_of(&self, node: usize) -> Instant {
+        Instant::ZERO + self.now.since(self.began[node])
+    }
+
     pub fn link_down(&mut self, node: usize, link: usize) {
-        self.nodes[node].handle_link(self.now, LinkEvent::Down { link: LinkId(link as u32 + 1), cause: "no carrier" });
+        self.nodes[node]
+            .handle_link(self.time_of(node), LinkEvent::Down { link: LinkId(link as u32 + 1), cause: "no carrier" });
     }
 
     pub fn link_up(&mut self, node: usize, link: usize) {
@@ -222,13 +231,14 @@ impl World {
             ipv4: true,
             ipv6: false,
         };
-        self.nodes[node].handle_link(self.now, event);
+        self.nodes[node].handle_link(self.time_of(node), event);
     }
 
-    /// The process ends without a word and starts anew.
+    /// The process ends without a word and starts anew, and its clock with it.
     pub fn restart(&mut self, node: usize, policy: &Policy, stamp_base: u64) {
         let config = config(node, self.pipes.len(), policy, stamp_base);
-        self.nodes[node] = Engine::new(config, self.now, [stamp_base as u8 ^ 0x5a; 32]).unwrap();
+        self.began[node] = self.now;
+        self.nodes[node] = Engine::new(config, self.time_of(node), [stamp_base as u8 ^ 0x5a; 32]).unwrap();
         self.plug_in(node);
     }
 
@@ -271,11 +281,12 @@ impl World {
 
     /// The same in a VPN.
     pub fn send_raw_in(&mut self, from: usize, vpn: VpnId, packet: &[u8]) {
+        let now = self.time_of(from);
         let node = &mut self.nodes[from];
         engine(|| {
             let buf = node.pool().alloc_large().expect("a buffer");
             node.pool().bytes_mut(buf)[..packet.len()].copy_from_slice(packet);
-            node.handle_packet(self.now, vpn, buf, packet.len());
+            node.handle_packet(now, vpn, buf, packet.len());
         });
     }
 
@@ -324,6 +335,7 @@ impl World {
         if let Some(seen) = &mut self.seen {
             seen.push(Seen { to: f.to, link: f.link, source: f.source, tos: f.tos, bytes: f.bytes.clone() });
         }
+        let at = self.time_of(f.to);
         let node = &mut self.nodes[f.to];
         let destination = Some(address(f.to, f.link));
         let (link, len) = (LinkId(f.link as u32 + 1), f.bytes.len());
@@ -331,17 +343,18 @@ impl World {
             let buf = node.pool().alloc(len).expect("room for what comes in");
             node.pool().bytes_mut(buf)[..len].copy_from_slice(&f.bytes);
             node.handle_datagrams(
-                self.now,
-                Received { at: self.now, link, source: f.source, destination, tos: f.tos, buf, len, stride: len },
+                at,
+                Received { at, link, source: f.source, destination, tos: f.tos, buf, len, stride: len },
             );
         });
     }
 
     fn turn(&mut self) {
         for n in 0..2 {
-            engine(|| self.nodes[n].handle_timeout(self.now));
+            let local = self.time_of(n);
+            engine(|| self.nodes[n].handle_timeout(local));
             let mut buffer = std::mem::take(&mut self.buffer);
-            while let Some(t) = engine(|| self.nodes[n].poll_transmit(self.now, &mut buffer)) {
+            while let Some(t) = engine(|| self.nodes[n].poll_transmit(local, &mut buffer)) {
                 self.buffer = buffer;
                 self.transmit(n, &t);
                 buffer = std::mem::take(&mut self.buffer);
@@ -362,16 +375,17 @@ impl World {
         }
     }
 
+    fn next_timeout(&self, node: usize) -> Option<Instant> {
+        let at = engine(|| self.nodes[node].next_timeout(self.time_of(node)))?;
+        Some(self.began[node] + at.since(Instant::ZERO))
+    }
+
     /// Runs until `until`; the caller adds traffic between calls.
     pub fn run_until(&mut self, until: Instant) {
         let mut stuck = 0;
         loop {
             self.turn();
-            let next = [
-                self.flying.peek().map(|f| f.0.at),
-                engine(|| self.nodes[0].next_timeout(self.now)),
-                engine(|| self.nodes[1].next_timeout(self.now)),
-            ];
+            let next = [self.flying.peek().map(|f| f.0.at), self.next_timeout(0), self.next_timeout(1)];
             let next = next.into_iter().flatten().min().unwrap_or(until);
             if next > until {
                 self.now = until;
@@ -401,7 +415,7 @@ impl World {
     }
 
     pub fn state(&self, node: usize, link: usize) -> PathState {
-        let s = self.nodes[node].snapshot(self.now);
+        let s = self.nodes[node].snapshot(self.time_of(node));
         let path = s.peers[0].paths.iter().find(|p| p.active && p.link_name == format!("link{link}"));
         path.map_or(PathState::Opening, |p| p.state)
     }

@@ -119,6 +119,11 @@ impl Configure {
         self.set_link(index, LinkAttribute::TxQueueLen(packets))
     }
 
+    /// Sets what a device says of itself (`ifalias`).
+    pub fn set_alias(&mut self, index: u32, alias: &str) -> io::Result<()> {
+        self.set_link(index, LinkAttribute::IfAlias(alias.to_owned()))
+    }
+
     fn set_link(&mut self, index: u32, attribute: LinkAttribute) -> io::Result<()> {
         let mut message = LinkMessage::default();
         message.header.index = index;

@@ -14,10 +14,12 @@ pub(super) fn link(message: &LinkMessage) -> Option<Link> {
     let mut mtu = None;
     let mut state = OperState::Unknown;
     let mut is_tun = false;
+    let mut alias = String::new();
     for attribute in &message.attributes {
         match attribute {
             LinkAttribute::IfName(text) => name = Some(text.clone()),
             LinkAttribute::Mtu(bytes) => mtu = Some(*bytes),
+            LinkAttribute::IfAlias(text) => alias.clone_from(text),
             LinkAttribute::OperState(now) => state = oper_state(*now),
             LinkAttribute::LinkInfo(infos) => is_tun = infos.contains(&LinkInfo::Kind(InfoKind::Tun)),
             _ => {}
@@ -29,6 +31,7 @@ pub(super) fn link(message: &LinkMessage) -> Option<Link> {
         mtu: mtu?,
         is_loopback: flags.contains(LinkFlags::Loopback),
         is_tun,
+        alias,
         is_up: flags.contains(LinkFlags::Up),
         has_carrier: flags.contains(LinkFlags::LowerUp),
         state,

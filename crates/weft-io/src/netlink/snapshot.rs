@@ -33,6 +33,8 @@ pub enum Event {
         /// Whether there is one now.
         has_default: bool,
     },
+    /// Routes or rules changed, in whatever table. Routes that go with a device or an address are not told.
+    Routes,
 }
 
 /// A network device.
@@ -48,6 +50,8 @@ pub struct Link {
     pub is_loopback: bool,
     /// Whether this is a TUN or TAP device: our own, or another VPN's.
     pub is_tun: bool,
+    /// What the device says of itself (`ifalias`); empty if nothing.
+    pub alias: String,
     /// Whether it is set up by the administrator (`IFF_UP`).
     pub is_up: bool,
     /// Whether the layer below says that it is connected (`IFF_LOWER_UP`).
@@ -205,6 +209,7 @@ mod tests {
             mtu,
             is_loopback: false,
             is_tun: false,
+            alias: String::new(),
             is_up: true,
             has_carrier: true,
             state: OperState::Up,

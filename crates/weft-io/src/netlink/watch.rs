@@ -15,18 +15,20 @@ use super::decode;
 use super::snapshot::{Event, Family, Snapshot};
 use crate::sys::unless_blocked;
 
-const GROUPS: [u32; 5] = [
+const GROUPS: [u32; 7] = [
     libc::RTNLGRP_LINK,
     libc::RTNLGRP_IPV4_IFADDR,
     libc::RTNLGRP_IPV6_IFADDR,
     libc::RTNLGRP_IPV4_ROUTE,
     libc::RTNLGRP_IPV6_ROUTE,
+    libc::RTNLGRP_IPV4_RULE,
+    libc::RTNLGRP_IPV6_RULE,
 ];
 
 /// At most so many datagrams are read in one [`LinkWatch::poll`], so that a storm of changes does not hold up its caller.
 const DATAGRAMS_PER_POLL: usize = 64;
 
-/// Watches devices, addresses and default routes.
+/// Watches devices, addresses and default routes, and tells that other routes or rules changed.
 pub struct LinkWatch {
     events: Channel,
     dumps: Channel,
@@ -50,9 +52,9 @@ impl LinkWatch {
     /// To be called once after opening and whenever the descriptor is readable. A lost message costs nothing but a new dump;
     /// after an error the next call makes one.
     pub fn poll(&mut self, events: &mut Vec<Event>) -> io::Result<()> {
-        let mut routes_are_stale = false;
+        let (mut routes_are_stale, mut routes_changed) = (false, self.is_stale);
         for _ in 0..DATAGRAMS_PER_POLL {
-            match unless_blocked(self.receive(events, &mut routes_are_stale)) {
+            match unless_blocked(self.receive(events, &mut routes_are_stale, &mut routes_changed)) {
                 Ok(Some(())) => {}
                 Ok(None) => break,
                 Err(error) if error.raw_os_error() == Some(libc::ENOBUFS) => self.is_stale = true,
@@ -62,6 +64,7 @@ impl LinkWatch {
                 }
             }
         }
+        routes_changed |= self.is_stale;
         if self.is_stale {
             let now = self.dump()?;
             self.known.replace(&now, events);
@@ -72,14 +75,21 @@ impl LinkWatch {
             self.known.set_default_routes(&routes, events);
             self.is_stale = false;
         }
+        events.extend(routes_changed.then_some(Event::Routes));
         Ok(())
     }
 
-    fn receive(&mut self, events: &mut Vec<Event>, routes_are_stale: &mut bool) -> io::Result<()> {
+    fn receive(
+        &mut self,
+        events: &mut Vec<Event>,
+        routes_are_stale: &mut bool,
+        routes_changed: &mut bool,
+    ) -> io::Result<()> {
         let known = &mut self.known;
         self.events.receive(|_, payload| {
             if let NetlinkPayload::InnerMessage(message) = payload {
                 *routes_are_stale |= may_change_routes(&message);
+                *routes_changed |= is_of_routing(&message);
                 apply(&message, known, events);
             }
         })
@@ -124,6 +134,17 @@ fn may_change_routes(message: &RouteNetlinkMessage) -> bool {
         RouteNetlinkMessage::NewLink(_) | RouteNetlinkMessage::DelAddress(_) => true,
         _ => false,
     }
+}
+
+/// A route or a rule is new or gone.
+fn is_of_routing(message: &RouteNetlinkMessage) -> bool {
+    matches!(
+        message,
+        RouteNetlinkMessage::NewRoute(_)
+            | RouteNetlinkMessage::DelRoute(_)
+            | RouteNetlinkMessage::NewRule(_)
+            | RouteNetlinkMessage::DelRule(_)
+    )
 }
 
 fn apply(message: &RouteNetlinkMessage, known: &mut Snapshot, events: &mut Vec<Event>) {

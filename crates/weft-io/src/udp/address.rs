@@ -19,6 +19,13 @@ impl RawAddress {
     /// Room for the kernel to write to.
     pub(super) const EMPTY: Self = Self { bytes: [0; IPV6_LEN] };
 
+    /// The address in bytes that the kernel wrote elsewhere; what is missing counts as zero.
+    pub(super) fn of(bytes: &[u8]) -> Self {
+        let mut raw = Self::EMPTY;
+        raw.bytes.iter_mut().zip(bytes).for_each(|(to, from)| *to = *from);
+        raw
+    }
+
     /// The address as a socket wants it, and its length: an IPv6 socket knows IPv4 addresses as `::ffff:a.b.c.d`.
     pub(crate) fn encode(address: SocketAddr, ipv6_socket: bool) -> (Self, u32) {
         match address {

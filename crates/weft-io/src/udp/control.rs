@@ -38,10 +38,15 @@ impl Control {
     /// Reads the first `len` bytes as what the kernel wrote; what it cannot understand it passes over.
     pub(super) fn read(&self, len: usize) -> ReceiveInfo {
         let mut info = ReceiveInfo::default();
-        for (level, kind, data) in messages(self.bytes.get(..len).unwrap_or(&self.bytes)) {
+        for (level, kind, data) in messages(self.bytes(len)) {
             info.take(level, kind, data);
         }
         info
+    }
+
+    /// The first `len` bytes, or all.
+    pub(super) fn bytes(&self, len: usize) -> &[u8] {
+        self.bytes.get(..len).unwrap_or(&self.bytes)
     }
 }
 
@@ -78,7 +83,8 @@ fn int(data: &[u8]) -> Option<c_int> {
     data.first_chunk().map(|bytes| c_int::from_ne_bytes(*bytes))
 }
 
-fn messages(mut rest: &[u8]) -> impl Iterator<Item = (c_int, c_int, &[u8])> {
+/// The messages in `rest`: level, kind, data. What is broken ends them.
+pub(super) fn messages(mut rest: &[u8]) -> impl Iterator<Item = (c_int, c_int, &[u8])> {
     std::iter::from_fn(move || {
         let len = usize::from_ne_bytes(*rest.first_chunk()?);
         let message = rest.get(..len)?;

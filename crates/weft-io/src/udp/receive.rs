@@ -8,7 +8,7 @@ use std::ptr;
 use super::address::RawAddress;
 use super::control::Control;
 use super::socket::UdpLink;
-use crate::sys::{check, retry, unless_blocked};
+use crate::sys::{check, past_old_errors, unless_blocked};
 
 /// The most slots filled by one call.
 const MAX_SLOTS: usize = 16;
@@ -96,7 +96,7 @@ impl UdpLink {
             message.msg_control = controls[index].as_mut_ptr().cast();
             message.msg_controllen = Control::CAPACITY as _;
         }
-        let filled = unless_blocked(retry(|| {
+        let filled = unless_blocked(past_old_errors(|| {
             // SAFETY: the descriptor is ours; the first `count` headers point to buffers of the given lengths that live on this
             // stack or in `slots` and are touched by nobody else until the call returns.
             check(unsafe {

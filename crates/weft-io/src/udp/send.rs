@@ -8,7 +8,7 @@ use std::os::fd::AsRawFd;
 use super::address::RawAddress;
 use super::control::ControlWriter;
 use super::socket::UdpLink;
-use crate::sys::retry;
+use crate::sys::past_old_errors;
 
 /// The most datagrams of one batch (the kernel's `UDP_MAX_SEGMENTS` before 6.9).
 pub const MAX_SEGMENTS: usize = 64;
@@ -142,7 +142,7 @@ impl UdpLink {
         if let Some(size) = segment_size {
             control.segment_size(size);
         }
-        match retry(|| self.send_message(outgoing.destination, contents, &mut control)) {
+        match past_old_errors(|| self.send_message(outgoing.destination, contents, &mut control)) {
             Ok(()) => Ok(SendOutcome::Sent),
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(SendOutcome::WouldBlock { sent_bytes: 0 }),
             Err(error) => Err(SendError::new(error)),

@@ -67,6 +67,23 @@ impl UdpLink {
         })
     }
 
+    /// Has ICMP errors wait for [`UdpLink::take_bounce`] from now on. Until they are taken the socket counts as readable.
+    pub fn keep_bounces(&self) -> io::Result<()> {
+        if self.is_ipv6 {
+            set_option(self.socket.as_fd(), libc::IPPROTO_IPV6, libc::IPV6_RECVERR, 1)?;
+        }
+        // An IPv6 socket takes it too, for the IPv4 it carries.
+        set_option(self.socket.as_fd(), libc::IPPROTO_IP, libc::IP_RECVERR, 1)
+    }
+
+    /// Lets datagrams pass so many routers, 1 to 255; the one after the last tells by [`UdpLink::take_bounce`].
+    pub fn set_hop_limit(&self, hops: u8) -> io::Result<()> {
+        if self.is_ipv6 {
+            set_option(self.socket.as_fd(), libc::IPPROTO_IPV6, libc::IPV6_UNICAST_HOPS, hops.into())?;
+        }
+        set_option(self.socket.as_fd(), libc::IPPROTO_IP, libc::IP_TTL, hops.into())
+    }
+
     /// The address and port the socket is bound to.
     pub fn local_address(&self) -> SocketAddr {
         self.local

@@ -156,7 +156,7 @@ impl Sessions {
         out: &mut [u8],
     ) -> Result<Outcome, HandshakeError> {
         self.now = now;
-        self.refusal = None;
+        (self.refusal, self.stranger) = (None, None);
         let outcome = match PacketType::of(datagram) {
             Ok(PacketType::HandshakeInitiation) => {
                 let initiation = Initiation::parse(datagram).map_err(|_| HandshakeError::Malformed)?;
@@ -239,15 +239,19 @@ impl Sessions {
     /// Decrypts an initiation, checks its sender and stamp, and writes the response. Must not be inlined, as `start_handshake`.
     #[inline(never)]
     fn accept(&mut self, now: Instant, initiation: &Initiation<'_>, out: &mut [u8]) -> Result<Outcome, HandshakeError> {
-        let Sessions { identity, cipher, certificate, rng, peers, indices, by_key, stamp_clock, refusal, .. } = self;
+        let Sessions { identity, cipher, certificate, rng, peers, indices, by_key, stamp_clock, .. } = self;
+        let (refusal, stranger) = (&mut self.refusal, &mut self.stranger);
         let mut responder = Responder::read(identity, initiation.sender, initiation.noise, rng)
             .map_err(|_| HandshakeError::BadCrypto)?;
         let offer = Offer::decode(&responder.payload).map_err(|_| HandshakeError::BadCrypto)?;
         let room = responder.certificate.len();
         responder.certificate.truncate(offer.certificate_len.into());
-        let Some(&id) = by_key.get(&responder.peer) else { return introduction(&responder) };
+        let Some(&id) = by_key.get(&responder.peer) else {
+            return introduction(&responder).inspect_err(|_| *stranger = Some(responder.peer));
+        };
         let peer = peers.get_mut(usize::from(id.0)).and_then(Option::as_mut).ok_or(HandshakeError::Stranger)?;
         if peer.is_barred {
+            *stranger = Some(responder.peer);
             return Err(HandshakeError::Stranger);
         }
         if let Err(refused) = stamp_clock.judge(now, offer.wire.stamp, peer.accepted_stamps.highest) {

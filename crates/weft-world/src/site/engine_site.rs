@@ -268,6 +268,7 @@ impl EngineSite {
             | Event::Granted(_)
             | Event::Withdrawn(_)
             | Event::StampRefused { .. }
+            | Event::TurnedAway(_)
             | Event::KeyShared { .. }
             | Event::Pong { .. } => {}
         }

@@ -27,6 +27,13 @@ pub(super) struct Clock {
 }
 
 impl Clock {
+    /// Near the wrap of 32 bits of microseconds now and then.
+    fn draw(rng: &mut Rng, ppm: i128) -> Clock {
+        let wrap_ns = u64::from(u32::MAX) * 1_000;
+        let offset_ns = if rng.chance(0.3) { wrap_ns - rng.below(10_000_000_000) } else { rng.below(wrap_ns) };
+        Clock { offset_ns: offset_ns.into(), ppm }
+    }
+
     /// What it shows.
     pub(super) fn local(&self, at: Instant) -> Instant {
         let ns = i128::from(at.as_nanos());
@@ -101,10 +108,7 @@ pub(super) fn public_key(node: usize) -> PublicKey {
 impl Site {
     pub(super) fn new(plan: &Plan, node: usize, now: Instant) -> Site {
         let mut rng = Rng::new(plan.seed).split(1_000 + node as u64);
-        // Near the wrap of 32 bits of microseconds now and then.
-        let wrap_ns = u64::from(u32::MAX) * 1_000;
-        let offset_ns = if rng.chance(0.3) { wrap_ns - rng.below(10_000_000_000) } else { rng.below(wrap_ns) };
-        let clock = Clock { offset_ns: offset_ns.into(), ppm: plan.nodes[node].skew_ppm.into() };
+        let clock = Clock::draw(&mut rng, plan.nodes[node].skew_ppm.into());
         let mut site = Site {
             engine: None,
             clock,
@@ -156,12 +160,13 @@ impl Site {
         self.wake = now;
     }
 
-    /// The process ends; what it has on disk stays.
+    /// The process ends; what it has on disk stays. The next one counts its time from elsewhere.
     pub(super) fn stop(&mut self, now: Instant) {
         if let Some(engine) = self.engine.take() {
             self.accepted = engine.accepted_stamps().collect();
             self.stamp_base += self.local(now).as_nanos();
         }
+        self.clock = Clock::draw(&mut self.rng, self.clock.ppm);
         self.inbox.clear();
         self.wake = Instant::FAR_FUTURE;
     }

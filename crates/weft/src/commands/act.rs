@@ -29,6 +29,12 @@ pub fn down(control: &Control) -> Result<Outcome, Failure> {
     Err(Failure::new("the node is still there: it does not end"))
 }
 
+/// Has the node read its configuration again, and waits for the outcome.
+pub fn reload(control: &Control) -> Result<Outcome, Failure> {
+    ask(&control.control, &Request::Reload)?;
+    Ok(Outcome::Well)
+}
+
 /// Has the node forget which handshake stamps a peer has used.
 pub fn reset_peer(name: &str, control: &Control) -> Result<Outcome, Failure> {
     ask(&control.control, &Request::ResetPeer { peer: name.to_owned() })?;

@@ -31,6 +31,11 @@ pub fn check(file: &Path, as_json: bool) -> Result<Outcome, Failure> {
     for pool in loaded.config.access.iter().flat_map(|access| access.pools()) {
         println!("clients: the other nodes need {} among this node's prefixes", pool.value);
     }
+    for (peer, _) in loaded.config.default_routes() {
+        println!(
+            "default route: {peer} must forward and translate addresses; weft doctor there says whether it forwards"
+        );
+    }
     Ok(Outcome::Well)
 }
 

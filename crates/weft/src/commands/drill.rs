@@ -42,7 +42,8 @@ fn wait(socket: &Path) -> Result<Drill, Failure> {
 }
 
 fn text(drill: &Drill) -> String {
-    let head = format!("{} was silent for {}, with a probe each millisecond\n", drill.cut, seconds(drill.time_ms));
+    let head =
+        format!("{} was silent for {}, with a probe each 20 ms, as of a call\n", drill.cut, seconds(drill.time_ms));
     drill.peers.iter().fold(head, |text, of| text + "\n" + &peer(of))
 }
 

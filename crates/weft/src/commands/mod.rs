@@ -21,6 +21,7 @@ mod sim_sweep;
 mod tcp_er;
 mod up;
 mod watch;
+mod why;
 
 use crate::cli::{Cli, Command, DEFAULT_CONFIG, LabCommand, PeerCommand, SimCommand, VpnsCommand, WeightsCommand};
 use crate::daemon::Level;
@@ -43,13 +44,15 @@ pub fn run(cli: Cli) -> Result<Outcome, Failure> {
         Command::Ca(command) => ca::ca(command),
         Command::Access(command) => access::access(command),
         Command::Check { file, json } => check::check(&file, json),
-        Command::Doctor { config, json } => doctor::doctor(config.as_deref(), Path::new(DEFAULT_CONFIG), json),
+        Command::Doctor { peer: Some(peer), control, json, .. } => doctor::peer(&control.control, &peer, json),
+        Command::Doctor { config, json, .. } => doctor::doctor(config.as_deref(), Path::new(DEFAULT_CONFIG), json),
         Command::Up { config, verbose, quiet } => up::up(&config, Level::of(verbose, quiet)),
         Command::TcpEr { grants } => tcp_er::hold(&grants),
         Command::Signal { config, check: true, .. } => signal::check(&config),
         Command::Signal { config, verbose, quiet, .. } => signal::run(&config, Level::of(verbose, quiet)),
         Command::Revoke { file, control } => act::revoke(&file, &control),
         Command::Down(control) => act::down(&control),
+        Command::Reload(control) => act::reload(&control),
         Command::Status(reading) => show::show(&reading, show::status),
         Command::Paths(reading) => show::show(&reading, show::paths),
         Command::Sense { history: Some(peer), reading } => history::history(&reading, &peer),

@@ -64,6 +64,7 @@ pub fn status(status: &Status) -> String {
         ]);
     }
     text += &table.to_string();
+    text += &super::why::text(status);
     text += &not_tried(status);
     text += &refused(status);
     if let Some(TcpEr { congestion, because, grants }) = &status.tcp_er {
@@ -81,6 +82,7 @@ pub fn status(status: &Status) -> String {
     }
     text += "\n";
     text += &if links.is_empty() { "no usable link\n".to_owned() } else { links.to_string() };
+    text += &unused_links(status);
     text
 }
 
@@ -88,6 +90,11 @@ pub fn status(status: &Status) -> String {
 fn not_tried(status: &Status) -> String {
     let peers = status.peers.iter().filter_map(|peer| Some((&peer.name, peer.not_tried.as_ref()?)));
     peers.map(|(name, not_tried)| format!("\npeer {name}: {}\n", not_tried.text)).collect()
+}
+
+/// A line for each link that the configuration names and that is not in use.
+fn unused_links(status: &Status) -> String {
+    status.unused_links.iter().map(|link| format!("\nlink {} not used: {}\n", link.name, link.why)).collect()
 }
 
 /// A line for each prefix that is not used.

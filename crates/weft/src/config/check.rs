@@ -4,6 +4,7 @@ use super::diagnose::{Report, did_you_mean};
 use super::read::At;
 use super::{Config, Peer, check_proxies, check_vpns, matches, prefix, route};
 use crate::keys;
+use nix::net::if_::{Interface, if_nameindex};
 use weft_engine::Prefix;
 use weft_session::Identity;
 
@@ -13,6 +14,7 @@ pub fn check(config: &Config, report: &Report) -> Option<Identity> {
     link_names(config, report);
     peers(config, report);
     prefixes(config, report);
+    inner_families(config, report);
     check_vpns::check(config, report);
     check_proxies::check(config, report);
     let key = key(config, report)?;
@@ -58,9 +60,13 @@ fn links(config: &Config, report: &Report) {
 
 /// Names that neither the configuration's list nor this machine knows.
 fn link_names(config: &Config, report: &Report) {
-    let here: Vec<String> = std::fs::read_dir("/sys/class/net")
-        .map(|entries| entries.flatten().filter_map(|entry| entry.file_name().into_string().ok()).collect())
-        .unwrap_or_default();
+    let here: Vec<String> =
+        if_nameindex().map_or_else(|_| Vec::new(), |here| here.iter().filter_map(name_of).collect());
+    let names: Vec<&str> = here.iter().map(String::as_str).collect();
+    for only in config.links.unmatched(&names) {
+        let message = format!("`use`: no interface on this machine matches `{}`", only.value);
+        report.warning(only.span.clone(), message, did_you_mean(&only.value, names.iter().copied()));
+    }
     let known =
         |name: &str| here.iter().any(|n| n == name) || config.links.only.iter().any(|only| matches(&only.value, name));
     let named = config.link.iter().map(|link| &link.name).chain(&config.weighted_links);
@@ -72,6 +78,10 @@ fn link_names(config: &Config, report: &Report) {
             report.warning(name.span.clone(), message, did_you_mean(&name.value, here.iter().map(String::as_str)));
         }
     }
+}
+
+fn name_of(interface: &Interface) -> Option<String> {
+    interface.name().to_str().ok().map(str::to_owned)
 }
 
 fn peers(config: &Config, report: &Report) {
@@ -87,18 +97,44 @@ fn peers(config: &Config, report: &Report) {
         }
         let may_be_relayed = peer.policy.detours
             && config.peers.iter().any(|other| other.name != peer.name && !other.endpoints.is_empty());
-        if peer.endpoints.is_empty() && peer.via.is_empty() && !may_be_relayed && config.node.listen.is_none() {
+        let is_unreachable = peer.endpoints.is_empty() && peer.via.is_empty() && !may_be_relayed;
+        if is_unreachable && config.node.listen.is_none() && !report.is_partial() {
             let message =
                 format!("peer `{}` has no endpoints and [node] no `listen`: nobody can begin", peer.name.value);
             let help = "give one of the two";
             report.error(peer.name.span.clone(), message, Some(help.to_owned()));
         }
-        if peer.prefixes.is_empty() && !config.vpns.iter().any(|vpn| vpn.has_member(&peer.name.value)) {
+        if peer.prefixes.is_empty()
+            && !report.is_partial()
+            && !config.vpns.iter().any(|vpn| vpn.has_member(&peer.name.value))
+        {
             let message = format!("peer `{}` has no prefixes: nothing will be sent to it", peer.name.value);
             report.warning(
                 peer.name.span.clone(),
                 message,
                 Some("for example prefixes = [\"10.9.0.2/32\"]".to_owned()),
+            );
+        }
+    }
+}
+
+/// Without an address of its family in the tunnel, this machine's own packets to a prefix have no source address that the peer sends back to.
+fn inner_families(config: &Config, report: &Report) {
+    if report.is_partial() {
+        return;
+    }
+    for (peer, at) in config.peers.iter().flat_map(|peer| peer.prefixes.iter().map(move |at| (peer, at))) {
+        let ipv6 = at.value.address.is_ipv6();
+        if !config.tun.addresses.iter().any(|own| own.address.is_ipv6() == ipv6) {
+            let (family, example) = if ipv6 { ("IPv6", "fd00:9::2/64") } else { ("IPv4", "10.9.0.2/24") };
+            let (text, name) = (prefix::text(at.value), &peer.name.value);
+            let message = format!(
+                "`{text}` is behind `{name}`, and [tun] has no {family} address: nothing sent from here to it is answered"
+            );
+            report.warning(
+                at.span.clone(),
+                message,
+                Some(format!("add one to [tun] address, for example \"{example}\"")),
             );
         }
     }

@@ -63,7 +63,7 @@ fn members(config: &Config, vpn: &Vpn, report: &Report) {
     let peers = || config.peers.iter().map(|peer| peer.name.value.as_str());
     for member in &vpn.members {
         let name = &member.peer.value;
-        if !peers().any(|peer| peer == name) {
+        if !report.is_partial() && !peers().any(|peer| peer == name) {
             let help = did_you_mean(name, peers()).unwrap_or_else(|| match peers().next() {
                 Some(_) => format!("known: {}", peers().collect::<Vec<_>>().join(", ")),
                 None => "there is no [[peer]]".to_owned(),

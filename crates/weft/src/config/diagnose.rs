@@ -2,7 +2,7 @@
 
 use crate::escape;
 use serde::Serialize;
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::fmt::{self, Write as _};
 use std::ops::Range;
 
@@ -65,12 +65,13 @@ pub struct Report {
     name: String,
     text: String,
     findings: RefCell<Vec<Finding>>,
+    is_partial: Cell<bool>,
 }
 
 impl Report {
     /// An empty report on `text`, which people know as `name`.
     pub fn new(name: impl Into<String>, text: impl Into<String>) -> Report {
-        Report { name: name.into(), text: text.into(), findings: RefCell::default() }
+        Report { name: name.into(), text: text.into(), findings: RefCell::default(), is_partial: Cell::default() }
     }
 
     /// The source text.
@@ -86,6 +87,16 @@ impl Report {
     /// Notes a warning at `span`.
     pub fn warning(&self, span: Range<usize>, message: impl Into<String>, help: Option<String>) {
         self.add(Severity::Warning, span, message.into(), help);
+    }
+
+    /// What follows is found in what could be read. If something could not, it may be what seems to be absent.
+    pub fn end_of_reading(&self) {
+        self.is_partial.set(self.count(Severity::Error) > 0);
+    }
+
+    /// Whether something could be read only in part: what is absent may be there, with a mistake that is told already.
+    pub fn is_partial(&self) -> bool {
+        self.is_partial.get()
     }
 
     fn add(&self, severity: Severity, span: Range<usize>, message: String, help: Option<String>) {
@@ -158,7 +169,8 @@ pub fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Opti
     known
         .into_iter()
         .map(|candidate| (strsim::jaro_winkler(&word, candidate), candidate))
-        .filter(|(likeness, _)| *likeness > 0.75)
+        // A slip of the finger in a short word leaves little that is alike.
+        .filter(|(likeness, candidate)| *likeness > 0.75 || strsim::osa_distance(&word, candidate) == 1)
         .max_by(|a, b| a.0.total_cmp(&b.0))
         .map(|(_, candidate)| candidate)
 }

@@ -34,7 +34,8 @@ pub use signal::{Signal, SignalledFlows};
 pub use tcp_er::{Grant, TcpEr};
 pub use vpn::{Member, Vpn};
 
-use read::{At, names};
+pub use read::At;
+use read::names;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -104,6 +105,16 @@ impl LinkChoice {
     pub fn allows(&self, name: &str) -> bool {
         let any = |patterns: &[At<String>]| patterns.iter().any(|p| matches(&p.value, name));
         (self.only.is_empty() || any(&self.only)) && !any(&self.ignore)
+    }
+
+    /// Whether `use` has the very name, not only a pattern that matches it.
+    pub fn names(&self, name: &str) -> bool {
+        self.only.iter().any(|only| only.value == name)
+    }
+
+    /// The entries of `use` that match none of these interfaces.
+    pub fn unmatched(&self, interfaces: &[&str]) -> impl Iterator<Item = &At<String>> {
+        self.only.iter().filter(|only| !interfaces.iter().any(|name| matches(&only.value, name)))
     }
 }
 
@@ -182,6 +193,14 @@ pub struct Config {
     pub weighted_links: Vec<At<String>>,
 }
 
+impl Config {
+    /// The prefixes of length 0, each with the name of its peer.
+    pub fn default_routes(&self) -> impl Iterator<Item = (&str, weft_engine::Prefix)> {
+        let of_peers = self.peers.iter().flat_map(|peer| peer.prefixes.iter().map(|at| (&*peer.name.value, at.value)));
+        of_peers.filter(|(_, prefix)| prefix.length == 0)
+    }
+}
+
 /// A configuration with the key it names and what there is to warn of.
 pub struct Loaded {
     /// The configuration.
@@ -218,6 +237,7 @@ pub fn read_and_check(file: &Path) -> Result<Checked, String> {
     let report = Report::new(name, text);
     let directory = file.parent().unwrap_or(Path::new("."));
     let mut config = parse::parse(&report, directory);
+    report.end_of_reading();
     let identity = config.as_ref().and_then(|config| check::check(config, &report));
     let certificate = config
         .as_ref()

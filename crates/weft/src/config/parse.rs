@@ -1,6 +1,6 @@
 //! From TOML to [`Config`]: the tables and their keys.
 
-use super::diagnose::Report;
+use super::diagnose::{Report, Severity};
 use super::read::{At, Section};
 use super::{
     Config, Link, LinkChoice, Mtu, Node, Peer, Tun, access, metrics, network, policy, prefix, proxy, route, signal,
@@ -25,10 +25,10 @@ pub fn parse(report: &Report, directory: &Path) -> Option<Config> {
     };
     let mut root = Section::new("the file", root.get_ref(), 0..0, report);
     let (node_table, tun_table) = (root.section("node", "[node]"), root.section("tun", "[tun]"));
-    if node_table.is_none() {
+    if node_table.is_none() && !root.has("node") {
         root.missing("[node]", "it names the key: [node] key = \"weft.key\"");
     }
-    if tun_table.is_none() {
+    if tun_table.is_none() && !root.has("tun") {
         root.missing("[tun]", "it gives the address: [tun] address = [\"10.9.0.1/24\"]");
     }
     let node = node_table.and_then(|section| node(section, directory));
@@ -100,8 +100,9 @@ fn node(mut section: Section<'_, '_>, directory: &Path) -> Option<Node> {
 
 fn tun(mut section: Section<'_, '_>, report: &Report) -> Option<Tun> {
     let name = section.parsed("name", "\"weft0\"", interface_name).map(|at| at.value);
+    let before = report.count(Severity::Error);
     let addresses = section.list("address", "[\"10.9.0.1/24\"]", prefix::parse);
-    if addresses.as_ref().is_none_or(Vec::is_empty) {
+    if addresses.as_ref().is_none_or(Vec::is_empty) && report.count(Severity::Error) == before {
         section.missing("address", "for example address = [\"10.9.0.1/24\"]");
     }
     let mtu = mtu(&mut section, report);

@@ -1,6 +1,7 @@
 //! Reading typed values out of a spanned TOML tree; everything wrong goes to the report, nothing stops at the first error.
 
-use super::diagnose::{Report, did_you_mean};
+use super::diagnose::{Report, did_you_mean, nearest};
+use std::cell::RefCell;
 use std::fmt::Display;
 use std::ops::Range;
 use toml::Spanned;
@@ -45,12 +46,13 @@ pub struct Section<'a, 'i> {
     span: Range<usize>,
     report: &'a Report,
     known: Vec<&'static str>,
+    missing: RefCell<Vec<(String, String)>>,
 }
 
 impl<'a, 'i> Section<'a, 'i> {
     /// The table `table`, called `name` in messages.
     pub fn new(name: &'static str, table: &'a DeTable<'i>, span: Range<usize>, report: &'a Report) -> Self {
-        Section { name, table, span, report, known: Vec::new() }
+        Section { name, table, span, report, known: Vec::new(), missing: RefCell::default() }
     }
 
     /// Where the table stands.
@@ -227,14 +229,29 @@ impl<'a, 'i> Section<'a, 'i> {
         table.iter().filter_map(read).collect()
     }
 
-    /// Says that `key` is missing.
+    /// Notes that `key` is missing; [`Section::finish`] says so, unless something unknown may be meant for it.
     pub fn missing(&self, key: &str, help: &str) {
-        self.report.error(self.span(), format!("{} needs `{key}`", self.name), Some(help.to_owned()));
+        self.missing.borrow_mut().push((key.to_owned(), help.to_owned()));
     }
 
-    /// Reports every key that was not asked for.
+    /// Whether an unknown key may be meant for a missing one: any, or for a table one with a name like it.
+    fn may_be_meant(&self, missing: &str) -> bool {
+        let table = missing.strip_prefix('[').and_then(|key| key.strip_suffix(']'));
+        self.unknown().any(|at| table.is_none_or(|table| nearest(at.get_ref(), [table]).is_some()))
+    }
+
+    /// The keys that were not asked for.
+    fn unknown(&self) -> impl Iterator<Item = &Spanned<std::borrow::Cow<'i, str>>> {
+        self.table.keys().filter(|key| !self.known.contains(&key.get_ref().as_ref()))
+    }
+
+    /// Reports every key that was not asked for, and those that are missing.
     pub fn finish(self) {
-        for key in self.table.keys().filter(|key| !self.known.contains(&key.get_ref().as_ref())) {
+        let missing = self.missing.borrow();
+        for (key, help) in missing.iter().filter(|(key, _)| !self.may_be_meant(key)) {
+            self.report.error(self.span(), format!("{} needs `{key}`", self.name), Some(help.clone()));
+        }
+        for key in self.unknown() {
             let word = key.get_ref().as_ref();
             let help = did_you_mean(word, self.known.iter().copied())
                 .unwrap_or_else(|| format!("known here: {}", self.known.join(", ")));

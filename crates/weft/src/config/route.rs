@@ -36,6 +36,9 @@ fn key(relay: &str, peers: &[Peer]) -> Option<PublicKey> {
 
 /// Reports routes that lead nowhere or in circles. `own` is this node's key.
 pub fn check(config: &Config, own: &PublicKey, report: &Report) {
+    if report.is_partial() {
+        return;
+    }
     for peer in &config.peers {
         for route in &peer.via {
             check_route(config, peer, route, own, report);

@@ -2,6 +2,7 @@
 //! knows nothing of them.
 
 use super::attendance::{Attendance, Present};
+use super::device::TUNNEL_ALIAS;
 use super::isolation::Isolation;
 use super::log::Log;
 use super::openvpn;
@@ -170,8 +171,13 @@ fn bind(port: u16) -> Result<UdpLink, Failure> {
 fn open(access: &Access) -> Result<Tun, Failure> {
     let Prefix { length, .. } = access.pool.value.prefix();
     let addresses = vec![(IpAddr::V4(access.pool.value.edge()), length)];
-    let device = Tun::open_plain(&TunConfig { name: Some(access.device.clone()), mtu: MTU, addresses })
-        .map_err(|why| Failure::new(format!("[access]: {why}")))?;
+    let device = Tun::open_plain(&TunConfig {
+        name: Some(access.device.clone()),
+        mtu: MTU,
+        addresses,
+        alias: TUNNEL_ALIAS.to_owned(),
+    })
+    .map_err(|why| Failure::new(format!("[access]: {why}")))?;
     device.set_txqueuelen(QUEUE_PACKETS).map_err(|why| Failure::new(format!("{}: {why}", device.name())))?;
     Ok(device)
 }

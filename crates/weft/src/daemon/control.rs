@@ -22,7 +22,7 @@ const MAX_TASKS: usize = 64;
 const MAX_CLIENTS: usize = 16;
 /// Longest request, in bytes.
 const MAX_REQUEST: u64 = 64 << 10;
-/// How long a client may be silent, or the datapath busy.
+/// How long a client may be silent.
 const PATIENCE: Duration = Duration::from_secs(5);
 /// How long to wait where no client could be accepted.
 const AFTER_FAILURE: Duration = Duration::from_millis(100);
@@ -63,8 +63,9 @@ impl Sender {
     /// Asks it, and waits for the answer.
     pub fn ask(&self, request: Request) -> Response {
         let (reply, response) = sync_channel(1);
+        let patience = request.patience();
         let sent = self.send(Task::Answer(request, reply));
-        let response = sent.ok().and_then(|()| response.recv_timeout(PATIENCE).ok());
+        let response = sent.ok().and_then(|()| response.recv_timeout(patience).ok());
         response.unwrap_or_else(|| Response::Refused { why: "the node is going down, or busy".to_owned() })
     }
 }

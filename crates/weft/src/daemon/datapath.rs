@@ -1,7 +1,9 @@
 //! The packet loop: one thread owns the engine, the TUN devices and the sockets.
 
+use super::bounces;
 use super::clock::{Clock, Continuity};
 use super::control::Task;
+use super::links::Leave;
 use super::node::Node;
 use super::service::Watchdog;
 use super::threads::{Pulse, Threads};
@@ -14,7 +16,7 @@ use weft_core::pool::{BufId, LARGE_BYTES, Pool};
 use weft_engine::{Forward, Received, Transmit};
 use weft_io::netlink::LinkWatch;
 use weft_io::tun::MAX_READ_LEN;
-use weft_io::udp::{Outgoing, ReceiveSlot, SendError, SendOutcome};
+use weft_io::udp::{Bounce, Outgoing, ReceiveSlot, SendError, SendOutcome};
 use weft_io::wait::{Poller, Ready, Waker};
 use weft_units::{Instant, LinkId, VpnId};
 
@@ -52,6 +54,7 @@ pub struct Datapath {
     pulse: Pulse,
     continuity: Continuity,
     slots: Vec<ReceiveSlot>,
+    bounces: Vec<Bounce>,
     out: Box<[u8]>,
     watched: Vec<LinkId>,
 }
@@ -83,6 +86,7 @@ impl Datapath {
             pulse: node.threads().watch("weft", LONGEST_WORK),
             continuity: Continuity::start(),
             slots: (0..SLOTS).map(|_| ReceiveSlot::with_buffer(vec![0; LARGE_BYTES].into())).collect(),
+            bounces: Vec::with_capacity(bounces::MOST),
             out: vec![0; TRANSMIT_BYTES].into(),
             watched: Vec::new(),
         };
@@ -181,8 +185,17 @@ impl Datapath {
     }
 
     fn receive(&mut self, node: &mut Node, link: LinkId) -> io::Result<()> {
+        let now = self.clock.now();
         let Some(active) = node.links.get_mut(link) else { return Ok(()) };
-        // An error here is one of an earlier send, told late; the paths notice by themselves.
+        bounces::take(&active.socket, &mut self.bounces);
+        for bounce in self.bounces.drain(..) {
+            node.engine.handle_unreachable(
+                now,
+                (link, bounce.destination),
+                bounces::unreachable(bounce.error),
+                bounce.reporter,
+            );
+        }
         let Ok(filled) = active.socket.receive(&mut self.slots) else { return Ok(()) };
         let now = self.clock.now();
         for slot in self.slots.iter_mut().take(filled) {
@@ -320,11 +333,12 @@ fn pass_on(node: &mut Node, now: Instant, forward: &Forward) {
 }
 
 fn send(node: &mut Node, now: Instant, transmit: &Transmit, out: &[u8]) {
+    let Leave::With(source) = node.leave(transmit) else { return };
     let Some(active) = node.links.get_mut(transmit.link) else { return };
     let Some(contents) = out.get(..transmit.len) else { return };
     let outgoing = Outgoing {
         destination: transmit.destination,
-        source: transmit.source,
+        source,
         tos: transmit.tos,
         contents,
         segment_size: transmit.segment_size,
@@ -336,7 +350,12 @@ fn send(node: &mut Node, now: Instant, transmit: &Transmit, out: &[u8]) {
             let stride = transmit.segment_size.map_or(transmit.len, usize::from);
             node.drops.socket_full += datagrams(transmit.len.saturating_sub(sent_bytes), stride);
         }
-        Err(why) => node.engine.handle_send_error(now, transmit, matches!(why, SendError::TooBig)),
+        Err(SendError::TooBig) => node.engine.handle_send_error(now, transmit, true),
+        Err(SendError::Unreachable(why)) => {
+            let pair = (transmit.link, transmit.destination);
+            node.engine.handle_unreachable(now, pair, bounces::unsent(&why), None);
+        }
+        Err(SendError::Failed(_)) => {}
     }
 }
 

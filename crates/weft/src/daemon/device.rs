@@ -13,6 +13,8 @@ use weft_io::tun::{Tun, TunConfig, TunError};
 const MAX_PIECES: usize = 80;
 /// Packets the kernel keeps for us: a TUN device gives no back-pressure.
 const QUEUE_PACKETS: u32 = 2_000;
+/// What devices of a node say of themselves, so that no other node on the machine takes them for links.
+pub const TUNNEL_ALIAS: &str = "weft tunnel";
 
 /// The open device.
 pub struct Device {
@@ -46,7 +48,8 @@ impl Device {
         let with_routes = settings.addresses.iter().filter(|_| !is_own);
         let addresses = with_routes.map(|prefix| (prefix.address, prefix.length)).collect();
         let mtu = fixed(settings).unwrap_or(mtu);
-        let tun = Tun::open(&TunConfig { name: Some(settings.name.clone()), mtu, addresses })?;
+        let alias = TUNNEL_ALIAS.to_owned();
+        let tun = Tun::open(&TunConfig { name: Some(settings.name.clone()), mtu, addresses, alias })?;
         tun.set_txqueuelen(QUEUE_PACKETS).map_err(|why| TunError::Failed("set the queue length", why))?;
         let (table, addresses, changes) = (settings.table, settings.addresses.clone(), changes.clone());
         let (prefixes, rules) = (BTreeSet::new(), Vec::new());

@@ -1,12 +1,20 @@
 //! The links in use: which interfaces may carry datagrams, followed by netlink, and one socket for each.
 
+mod usable;
+mod ways;
+
+pub use usable::Demand;
+use usable::{Unusable, Usable, judge};
+use ways::{Way, Ways};
+
 use super::owner;
 use crate::config::LinkChoice;
-use std::collections::BTreeMap;
+use crate::status::UnusedLink;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::net::{IpAddr, Ipv4Addr};
 use weft_engine::{LinkEvent, Prefix};
-use weft_io::netlink::{Address, Event, Link, OperState, Scope};
+use weft_io::netlink::{Address, Event, Link};
 use weft_io::udp::{UdpConfig, UdpLink};
 use weft_units::LinkId;
 
@@ -20,6 +28,8 @@ pub struct Active {
     pub mtu: u16,
     /// Its usable addresses.
     pub addresses: Vec<IpAddr>,
+    /// Endpoints to which no route leads by it.
+    pub unreachable: Vec<IpAddr>,
     /// Bound to it; serves both families where the kernel has both.
     pub socket: UdpLink,
 }
@@ -37,36 +47,69 @@ pub enum Change {
         /// Why.
         cause: &'static str,
     },
+    /// Nobody asks for it any more; it was said to be down.
+    Forgotten(LinkId),
     /// It could be used, but for this.
     Failed(String),
+}
+
+/// Which interfaces the configuration asks for.
+#[derive(Clone, Default)]
+pub struct Wanted {
+    /// `[links]`
+    pub choice: LinkChoice,
+    /// Names with a section `[[link]]` of their own that are to send.
+    pub configured: Vec<String>,
+}
+
+/// What becomes of a datagram.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Leave {
+    /// It leaves, with this source address if any.
+    With(Option<IpAddr>),
+    /// No route leads there by the link: it must not leave.
+    Never {
+        /// This was not known before.
+        is_new: bool,
+    },
 }
 
 #[derive(Default)]
 struct Known {
     link: Option<Link>,
     addresses: Vec<Address>,
+    /// Why it is no link, as of the last look.
+    unusable: Option<Unusable>,
+}
+
+/// Why a link has no socket.
+#[derive(PartialEq)]
+struct Failed {
+    kind: io::ErrorKind,
+    why: String,
 }
 
 /// All interfaces known, and those in use.
 pub struct Links {
-    choice: LinkChoice,
+    wanted: Wanted,
+    demand: Demand,
     port: u16,
     own: Vec<u32>,
     known: BTreeMap<u32, Known>,
     active: Vec<Active>,
-}
-
-/// What makes an interface usable: name, MTU, addresses.
-struct Usable {
-    name: String,
-    mtu: u16,
-    addresses: Vec<IpAddr>,
+    /// Those that were in use and are not forgotten.
+    remembered: BTreeSet<u32>,
+    /// Those without a socket, and why.
+    failed: BTreeMap<u32, Failed>,
+    ways: Ways,
 }
 
 impl Links {
     /// No interface yet. Sockets are bound to `port` (0: any); the interfaces `own` are never used.
-    pub fn new(choice: LinkChoice, port: u16, own: Vec<u32>) -> Links {
-        Links { choice, port, own, known: BTreeMap::new(), active: Vec::new() }
+    pub fn new(wanted: Wanted, port: u16, own: Vec<u32>) -> Links {
+        let (known, active, remembered) = (BTreeMap::new(), Vec::new(), BTreeSet::new());
+        let (failed, demand, ways) = (BTreeMap::new(), Demand::default(), Ways::default());
+        Links { wanted, demand, port, own, known, active, remembered, failed, ways }
     }
 
     /// These interfaces are never used either. One that was closed stays on the list: the news of its end comes later, and the kernel
@@ -109,15 +152,84 @@ impl Links {
     }
 
     /// Other interfaces may be used from now on.
-    pub fn choose(&mut self, choice: LinkChoice, changes: &mut Vec<Change>) {
-        self.choice = choice;
+    pub fn choose(&mut self, wanted: Wanted) {
+        self.wanted = wanted;
+    }
+
+    /// Looks at all interfaces again: routes may have changed, or what is wanted.
+    pub fn look_again(&mut self, demand: Demand, changes: &mut Vec<Change>) {
+        self.demand = demand;
+        self.ways.forget();
         let indices: Vec<u32> = self.known.keys().copied().collect();
         indices.into_iter().for_each(|index| self.refresh(index, changes));
+    }
+
+    /// Whether and how a datagram leaves.
+    pub fn leave(&mut self, link: LinkId, to: IpAddr, from: Option<IpAddr>) -> Leave {
+        let is_loopback =
+            self.known.get(&link.0).and_then(|known| known.link.as_ref()).is_some_and(|of| of.is_loopback);
+        if is_loopback {
+            return Leave::With(from);
+        }
+        let own = self.active.iter().find(|active| active.id == link).map_or(&[][..], |active| &active.addresses);
+        match self.ways.find(link.0, to, from, own) {
+            (Way::Plain, _) => Leave::With(from),
+            (Way::From(source), _) => Leave::With(Some(source)),
+            (Way::None, is_new) => Leave::Never { is_new },
+        }
+    }
+
+    /// Whether somebody else has the port on a link.
+    pub fn is_port_taken(&self) -> bool {
+        self.failed.values().any(|failed| failed.kind == io::ErrorKind::AddrInUse)
+    }
+
+    /// What the configuration names and is not in use, and why.
+    pub fn unused(&self) -> Vec<UnusedLink> {
+        let interfaces: Vec<&Link> = self.known.values().filter_map(|known| known.link.as_ref()).collect();
+        let names: Vec<&str> = interfaces.iter().map(|link| link.name.as_str()).collect();
+        let patterns = self.wanted.choice.unmatched(&names).filter(|only| only.value.contains('*'));
+        let patterns = patterns.map(|only| UnusedLink {
+            name: only.value.clone(),
+            why: "no interface matches".to_owned(),
+            is_expected: false,
+        });
+        let exact = self.wanted.choice.only.iter().map(|only| &only.value).filter(|name| !name.contains('*'));
+        let named: BTreeSet<&String> = exact.chain(&self.wanted.configured).collect();
+        let named = named.into_iter().filter_map(|name| {
+            let why = self.why_not(name)?;
+            Some(UnusedLink { name: name.clone(), why, is_expected: true })
+        });
+        named.chain(patterns).collect()
+    }
+
+    /// The links that have no socket, and why.
+    pub fn without_socket(&self) -> impl Iterator<Item = UnusedLink> {
+        self.failed.iter().map(|(index, Failed { why, .. })| UnusedLink {
+            name: self.name(LinkId(*index)).to_owned(),
+            why: why.clone(),
+            is_expected: true,
+        })
+    }
+
+    fn why_not(&self, name: &str) -> Option<String> {
+        let is_it = |known: &&Known| known.link.as_ref().is_some_and(|link| link.name == name);
+        let Some(known) = self.known.values().find(is_it) else { return Some("no such interface".to_owned()) };
+        match known.unusable? {
+            // The configuration says so itself.
+            Unusable::NotChosen => None,
+            Unusable::NoRoute => {
+                let endpoints: Vec<String> = self.demand.endpoints.iter().map(ToString::to_string).collect();
+                Some(format!("no route to {}", endpoints.join(", ")))
+            }
+            why => Some(why.text().to_owned()),
+        }
     }
 
     /// Takes in what netlink tells.
     pub fn apply(&mut self, events: &[Event], changes: &mut Vec<Change>) {
         let mut touched = Vec::new();
+        self.ways.forget();
         for event in events {
             let index = match event {
                 Event::Link(link) => {
@@ -140,7 +252,7 @@ impl Links {
                     }
                     *index
                 }
-                Event::DefaultRoute { .. } => continue,
+                Event::DefaultRoute { .. } | Event::Routes => continue,
             };
             if !touched.contains(&index) {
                 touched.push(index);
@@ -150,41 +262,35 @@ impl Links {
     }
 
     fn refresh(&mut self, index: u32, changes: &mut Vec<Change>) {
-        let usable = self.usable(index);
+        let verdict = self.verdict(index);
+        let unusable = verdict.as_ref().err().copied();
+        if let Some(known) = self.known.get_mut(&index) {
+            known.unusable = unusable;
+        }
         let position = self.active.iter().position(|active| active.id == LinkId(index));
-        match (usable, position) {
-            (Err(cause), Some(position)) => changes.push(self.down(position, cause)),
-            (Err(_), None) => {}
+        match (verdict, position) {
+            (Err(cause), Some(position)) => changes.push(self.down(position, cause.text())),
+            (Err(_), None) => _ = self.failed.remove(&index),
             (Ok(usable), Some(position)) => self.update(position, usable, changes),
             (Ok(usable), None) => self.up(index, usable, changes),
+        }
+        if unusable.is_some_and(Unusable::is_final) && self.remembered.remove(&index) {
+            changes.push(Change::Forgotten(LinkId(index)));
         }
     }
 
     /// What the interface has, or why it cannot be used.
-    fn usable(&self, index: u32) -> Result<Usable, &'static str> {
-        let known = self.known.get(&index).ok_or("removed")?;
-        let link = known.link.as_ref().ok_or("removed")?;
-        let listed = self.choice.only.iter().any(|only| only.value == link.name);
-        if self.own.contains(&index) || !self.choice.allows(&link.name) || (link.is_loopback && !listed) {
-            return Err("not to be used");
-        }
-        if !link.is_up {
-            return Err("set down");
-        }
-        // The operational state lags behind the carrier by up to a second.
-        if !link.has_carrier {
-            return Err("no carrier");
-        }
-        if link.state == OperState::Dormant {
-            return Err("not authenticated");
-        }
-        let usable = |a: &&Address| !a.is_tentative && (a.scope == Scope::Global || link.is_loopback);
-        let mut addresses: Vec<IpAddr> = known.addresses.iter().filter(usable).map(|a| a.address).collect();
-        addresses.sort();
-        match addresses.is_empty() {
-            true => Err("no address"),
-            false => Ok(Usable { name: link.name.clone(), mtu: link.mtu.min(u16::MAX.into()) as u16, addresses }),
-        }
+    fn verdict(&mut self, index: u32) -> Result<Usable, Unusable> {
+        let known = self.known.get(&index).ok_or(Unusable::Removed)?;
+        let ways = &mut self.ways;
+        judge(
+            known.link.as_ref(),
+            &known.addresses,
+            self.own.contains(&index),
+            &self.wanted.choice,
+            &self.demand,
+            |endpoint, own| ways.find(index, endpoint, None, own).0 != Way::None,
+        )
     }
 
     fn down(&mut self, position: usize, cause: &'static str) -> Change {
@@ -195,23 +301,33 @@ impl Links {
     fn up(&mut self, index: u32, usable: Usable, changes: &mut Vec<Change>) {
         match bind(&usable.name, self.port) {
             Ok(socket) => {
-                let Usable { name, mtu, addresses } = usable;
-                let active = Active { id: LinkId(index), name, mtu, addresses, socket };
+                let Usable { name, mtu, addresses, unreachable } = usable;
+                let active = Active { id: LinkId(index), name, mtu, addresses, unreachable, socket };
+                self.remembered.insert(index);
+                self.failed.remove(&index);
                 changes.push(Change::Up(active.event()));
                 self.active.push(active);
             }
-            Err(why) => changes.push(Change::Failed(self.explain(&usable.name, &why))),
+            Err(why) => {
+                let failed = Failed { kind: why.kind(), why: self.explain(&usable.name, &why) };
+                // It is tried again and again: the port may become free.
+                if self.failed.get(&index) != Some(&failed) {
+                    changes.push(Change::Failed(failed.why.clone()));
+                }
+                self.failed.insert(index, failed);
+            }
         }
     }
 
     fn update(&mut self, position: usize, usable: Usable, changes: &mut Vec<Change>) {
         let active = &mut self.active[position];
         let gone = active.addresses.iter().any(|address| !usable.addresses.contains(address));
-        let same = active.addresses == usable.addresses && active.mtu == usable.mtu && active.name == usable.name;
-        if same {
+        let Usable { name, mtu, addresses, unreachable } = usable;
+        if (&active.name, active.mtu, &active.addresses, &active.unreachable) == (&name, mtu, &addresses, &unreachable)
+        {
             return;
         }
-        (active.name, active.mtu, active.addresses) = (usable.name, usable.mtu, usable.addresses);
+        (active.name, active.mtu, active.addresses, active.unreachable) = (name, mtu, addresses, unreachable);
         if gone {
             // The paths' local addresses may be among those that are gone.
             let cause = "address changed";
@@ -254,8 +370,11 @@ impl Active {
 /// A socket for both families, or for IPv4 alone where the kernel has no IPv6.
 fn bind(device: &str, port: u16) -> io::Result<UdpLink> {
     let config = UdpConfig { device: Some(device.to_owned()), local: None, port, v6only: false };
-    UdpLink::bind(&config).or_else(|why| match why.kind() {
+    let socket = UdpLink::bind(&config).or_else(|why| match why.kind() {
         io::ErrorKind::AddrInUse | io::ErrorKind::PermissionDenied => Err(why),
         _ => UdpLink::bind(&UdpConfig { local: Some(IpAddr::V4(Ipv4Addr::UNSPECIFIED)), ..config }),
-    })
+    })?;
+    // Without them a peer that does not answer only has fewer words.
+    let _ = socket.keep_bounces();
+    Ok(socket)
 }

@@ -2,6 +2,7 @@
 
 mod access;
 mod attendance;
+mod bounces;
 mod changes;
 mod clock;
 mod control;
@@ -38,6 +39,7 @@ pub mod threads;
 mod totals;
 mod trust;
 mod view;
+mod why;
 
 pub use clock::Clock;
 pub use log::{Level, Log};
@@ -119,7 +121,8 @@ fn serve(file: &Path, signals: SigSet, waker: Arc<Waker>, threads: &Threads) -> 
     let parts = Parts { file: file.to_owned(), config, identity, certificate, clock, stamps, keeper, changes, threads };
     let mut node = Node::new(parts)?;
     let (mut datapath, failures) = Datapath::new(&mut node, clock, waker, tasks).map_err(failed("datapath"))?;
-    if node.links.active().is_empty() && !failures.is_empty() {
+    // Peers call at every link: where another program has the port they are not heard.
+    if node.links.is_port_taken() || (node.links.active().is_empty() && !failures.is_empty()) {
         return Err(Failure::new(failures.join("\n")));
     }
     signals::forward(signals, sender, node.threads()).map_err(failed("signals"))?;

@@ -2,6 +2,7 @@
 
 mod answer;
 mod events;
+mod links;
 
 use super::access;
 use super::changes::Changes;
@@ -11,7 +12,7 @@ use super::device;
 use super::devices::Devices;
 use super::gather::Gathered;
 use super::history::{self, Histories};
-use super::links::{Change, Links};
+use super::links::{Change, Links, Wanted};
 use super::live;
 use super::log::Log;
 use super::outside::{Shown, Sieve};
@@ -31,9 +32,10 @@ use super::threads::Threads;
 use super::totals;
 use super::trust;
 use super::view;
+use super::why;
 use crate::config::{self, Config};
 use crate::control::{PathChange, Request, Response};
-use crate::status::{self, RefusedPrefix, Status};
+use crate::status::{self, RefusedPrefix, Status, UnusedLink};
 use crate::{entropy, outcome::Failure};
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -102,6 +104,12 @@ pub struct Node {
     outside: Option<Outside>,
     /// Prefixes that are not used.
     refused: Shown,
+    /// What is said of peers that are not well.
+    why: why::Watch,
+    /// Routes may lead elsewhere than when the links were last looked at.
+    link_news: Gathered,
+    /// What the configuration names and is not in use, as it was last said.
+    unused_links: Vec<UnusedLink>,
     changes: Changes,
 }
 
@@ -143,7 +151,7 @@ impl Node {
         engine.set_relaying(config.node.relay);
         let devices =
             Devices::open(&config, engine.inner_mtu(), changes.clone()).map_err(|why| Failure::new(why.to_string()))?;
-        let mut links = Links::new(config.links.clone(), config.node.listen.unwrap_or(0), devices.indices());
+        let mut links = Links::new(Wanted::of(&config), config.node.listen.unwrap_or(0), devices.indices());
         let access = access::Keeper::start(&config, &threads)?;
         links.add_own(access.iter().map(access::Keeper::device).collect());
         let mut node = Node {
@@ -176,10 +184,15 @@ impl Node {
             routes_news: Gathered::default(),
             outside: None,
             refused: Shown::default(),
+            why: why::Watch::default(),
+            link_news: Gathered::default(),
+            unused_links: Vec::new(),
             changes,
         };
         node.hold_tcp_er();
         node.set_proxy();
+        // No interface is known yet: this only says what is wanted of them.
+        node.look_at_links();
         Ok(node)
     }
 
@@ -249,34 +262,11 @@ impl Node {
     pub fn on_netlink(&mut self, events: &[netlink::Event]) -> Vec<String> {
         let mut changes = Vec::new();
         self.links.apply(events, &mut changes);
-        let failures = self.on_link_changes(changes);
+        let mut failures = self.on_link_changes(changes);
+        self.link_news.want();
+        failures.extend(self.look_at_links_again());
         if self.outside.as_ref() != Some(Sieve::new(&self.config, &self.links).outside()) {
             self.set_routes(true);
-        }
-        failures
-    }
-
-    fn on_link_changes(&mut self, changes: Vec<Change>) -> Vec<String> {
-        let now = self.clock.now();
-        let mut failures = Vec::new();
-        for change in changes {
-            match change {
-                Change::Up(event) => {
-                    if let weft_engine::LinkEvent::Up { link, name, mtu, .. } = &event {
-                        self.log.info(format_args!("link {name} in use, MTU {mtu}"));
-                        self.engine.set_link_subnets(*link, self.links.subnets(*link));
-                    }
-                    self.engine.handle_link(now, event);
-                }
-                Change::Down { event, name, cause } => {
-                    self.log.info(format_args!("link {name} out of use: {cause}"));
-                    self.engine.handle_link(now, event);
-                }
-                Change::Failed(why) => {
-                    self.log.error(&why);
-                    failures.push(why);
-                }
-            }
         }
         failures
     }
@@ -343,9 +333,8 @@ impl Node {
         self.config = loaded.config;
         self.hold_tcp_er();
         self.set_proxy();
-        let mut changes = Vec::new();
-        self.links.choose(self.config.links.clone(), &mut changes);
-        self.on_link_changes(changes);
+        self.links.choose(Wanted::of(&self.config));
+        self.look_at_links();
         self.set_routes(true);
         Ok(())
     }
@@ -394,6 +383,7 @@ impl Node {
         self.pings.finish(now);
         self.platform.handle_timeout(now);
         self.tell_totals(now);
+        self.why.look(now, &self.engine, || why::own(&self.identity, &self.links), self.log);
         if self.has_news {
             self.has_news = !self.keeper.revoked(self.engine.revocations().to_vec());
         }
@@ -410,10 +400,13 @@ impl Node {
             self.histories.note(now, self.engine.path_snapshots(now));
             self.rates.note(now, &self.engine);
         }
+        self.look_at_links_again();
         if now < self.next_upkeep {
             return;
         }
         self.next_upkeep = now + UPKEEP_INTERVAL;
+        // Changes of which the kernel says nothing, such as those of nexthop objects, are found by then.
+        self.link_news.want();
         self.forget_stamps();
         self.keep_accepted();
         self.engine.set_unix_time(now, self.clock.unix_s());
@@ -423,10 +416,10 @@ impl Node {
     /// When [`Node::upkeep`] is due.
     pub fn next_upkeep(&self) -> Instant {
         let totals = self.proxy.as_ref().map(|_| self.next_totals);
-        let news = [self.stamps_news.next(), self.routes_news.next()];
+        let news = [self.stamps_news.next(), self.routes_news.next(), self.link_news.next()];
         let others =
             [self.pings.next_timeout(), self.platform.next_timeout(), totals].into_iter().chain(news).flatten();
-        others.fold(self.next_upkeep.min(self.next_history), Instant::min)
+        others.fold(self.next_upkeep.min(self.next_history).min(self.why.next()), Instant::min)
     }
 
     fn keep_accepted(&mut self) {
@@ -448,6 +441,9 @@ impl Node {
         };
         let keys: BTreeSet<_> = self.config.peers.iter().map(|peer| peer.public_key.value.to_string()).collect();
         let is_there = |peer: &PeerSnapshot| peer.certified_until_unix_s.is_some() || keys.contains(&peer.public_key);
+        let own = why::own(&self.identity, &self.links);
+        let mut peers: Vec<_> = snapshot.peers.iter().filter(|peer| is_there(peer)).map(view::peer).collect();
+        peers.iter_mut().for_each(|peer| self.rates.tell(peer));
         Status {
             schema: status::SCHEMA,
             version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -456,12 +452,9 @@ impl Node {
             uptime_s: now.since(Instant::ZERO).as_secs(),
             inner_mtu: snapshot.inner_mtu,
             links: self.links.active().iter().map(link).collect(),
-            peers: (snapshot.peers.iter().filter(|peer| is_there(peer)).map(view::peer))
-                .map(|mut peer| {
-                    self.rates.tell(&mut peer);
-                    peer
-                })
-                .collect(),
+            unused_links: self.links.unused().into_iter().chain(self.links.without_socket()).collect(),
+            strangers: why::tell(now, &self.engine, &own, &mut peers),
+            peers,
             vpns: self.engine.vpns().iter().map(|vpn| view::vpn(vpn, self.devices.get(vpn.id))).collect(),
             tcp_er: self.tcp_er.as_ref().map(|keeper| view::tcp_er(&keeper.choice(), self.config.tcp_er.as_ref())),
             signal: signal::status(&self.engine, &snapshot, now),

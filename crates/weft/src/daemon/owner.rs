@@ -3,19 +3,26 @@
 use std::fs;
 use std::path::Path;
 
-/// Name and pid of the process that has UDP port `port` here, as far as we may know.
+/// Name and pid of the process beside this one that has UDP port `port` here, as far as we may know.
 pub fn of_udp_port(port: u16) -> Option<String> {
+    owners(port).find(|(pid, _)| *pid != std::process::id()).map(|(_, name)| name)
+}
+
+/// The processes that have the port, each with its pid.
+fn owners(port: u16) -> impl Iterator<Item = (u32, String)> {
     let tables = ["/proc/net/udp", "/proc/net/udp6"].map(|table| fs::read_to_string(table).unwrap_or_default());
     let inodes = tables.iter().flat_map(|table| table.lines()).filter_map(|line| inode(line, port));
     let inodes: Vec<String> = inodes.map(|inode| format!("socket:[{inode}]")).collect();
-    fs::read_dir("/proc").ok()?.flatten().find_map(|entry| {
+    let owner = move |entry: fs::DirEntry| {
         let pid: u32 = entry.file_name().to_str()?.parse().ok()?;
         let has_it = |fd: fs::DirEntry| {
             let target = fs::read_link(fd.path()).ok();
             target.and_then(|t| t.to_str().map(|t| inodes.iter().any(|inode| inode == t))).unwrap_or(false)
         };
-        fs::read_dir(entry.path().join("fd")).ok()?.flatten().any(has_it).then(|| name(&entry.path(), pid))
-    })
+        let mut descriptors = fs::read_dir(entry.path().join("fd")).ok()?.flatten();
+        descriptors.any(has_it).then(|| (pid, name(&entry.path(), pid)))
+    };
+    fs::read_dir("/proc").into_iter().flatten().flatten().filter_map(owner)
 }
 
 fn name(process: &Path, pid: u32) -> String {
@@ -37,7 +44,9 @@ mod tests {
     #[test]
     fn finds_this_process() {
         let socket = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
-        let owner = of_udp_port(socket.local_addr().unwrap().port()).unwrap();
-        assert!(owner.ends_with(&format!("(pid {})", std::process::id())), "{owner}");
+        let port = socket.local_addr().unwrap().port();
+        let (pid, owner) = owners(port).next().unwrap();
+        assert!(pid == std::process::id() && owner.ends_with(&format!("(pid {pid})")), "{owner}");
+        assert_eq!(of_udp_port(port), None, "what this process has itself is no answer");
     }
 }

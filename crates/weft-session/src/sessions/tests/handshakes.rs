@@ -299,3 +299,34 @@ fn a_peer_key_without_a_secret_is_reported() {
     assert_eq!(a.initiate(at(0), PEER, 1, &mut [0; INITIATION_LEN]), Err(InitiateError::BadPeerKey));
     assert_eq!(a.initiate(at(0), PEER, 1, &mut [0; 10]), Err(InitiateError::NoRoom));
 }
+
+#[test]
+fn a_stranger_with_this_nodes_key_is_named_and_one_without_it_is_not() {
+    let (a, b) = identities();
+    let (known, stranger) = (identity(7), identity(9));
+    let mut to = node(&a, &known, 1);
+    let mut from = node(&stranger, &a, 2);
+    let first = initiation(&mut from, at(0), 1);
+    assert_eq!(answer(&mut to, at(0), &first).unwrap_err(), HandshakeError::Stranger);
+    assert_eq!((to.take_stranger(), to.take_stranger()), (Some(stranger.public_key()), None));
+    let mut astray = node(&stranger, &b, 3);
+    let first = initiation(&mut astray, at(0), 1);
+    assert_eq!(answer(&mut to, at(0), &first).unwrap_err(), HandshakeError::BadMac);
+    assert_eq!(to.take_stranger(), None);
+}
+
+#[test]
+fn an_answer_under_another_preshared_key_tells_whose_it_is() {
+    let (a, b) = identities();
+    let with = |own: &Identity, peer: &Identity, key: u8, seed: u8| {
+        let preshared_key = Some(crate::PresharedKey::new([key; 32]));
+        let peers = [PeerConfig { public_key: peer.public_key(), preshared_key }];
+        Sessions::new(own.clone(), &peers, Cipher::Aes256Gcm, [seed; 32], Instant::ZERO).unwrap()
+    };
+    let (mut from, mut to) = (with(&a, &b, 1, 5), with(&b, &a, 2, 6));
+    let first = initiation(&mut from, at(0), 1);
+    let (_, second) = answer(&mut to, at(0), &first).unwrap();
+    assert_eq!(from.answers(&second), Some(PEER));
+    assert_eq!(answer(&mut from, at(0), &second).unwrap_err(), HandshakeError::BadCrypto);
+    assert_eq!((from.answers(&first), from.answers(&[])), (None, None));
+}

@@ -7,3 +7,55 @@ use crate::topic::Context;
 pub fn state(context: &Context) -> Vec<Check> {
     run(context, &[claim("lost and damaged state costs no session", "weft", &["--test", "stays_up"], "")])
 }
+
+pub fn why(context: &Context) -> Vec<Check> {
+    let claims = [
+        claim("a session that does not come up says why at both ends", "weft", &["--test", "connecting"], ""),
+        claim("each cause has words of its own, and a row in docs/connecting.md", "weft", &["--bin", "weft"], "why::"),
+        claim("ICMP errors cost no other datagram", "weft-io", &["--test", "udp"], "icmp_errors"),
+        claim("a host that falls silent is called silent", "weft-engine", &["--lib"], "facts::"),
+        claim("strangers are named by what they show", "weft-session", &["--lib"], "handshakes::a"),
+    ];
+    run(context, &claims)
+}
+
+pub fn links(context: &Context) -> Vec<Check> {
+    run(
+        context,
+        &[
+            claim(
+                "links are what leads to an endpoint, and others carry nothing",
+                "weft",
+                &["--test", "usable_links"],
+                "",
+            ),
+            claim("gone links are forgotten at both ends", "weft-engine", &["--test", "gone_links"], ""),
+            claim("the decision follows its rule", "weft", &["--bin", "weft"], "usable"),
+            claim("the kernel's routes are known without traffic", "weft-io", &["--test", "netlink"], "route"),
+        ],
+    )
+}
+
+pub fn starts(context: &Context) -> Vec<Check> {
+    run(
+        context,
+        &[
+            claim("starts, reloads and checks say what is", "weft", &["--test", "starts"], ""),
+            claim("doctor tests as the service's user", "weft", &["--bin", "weft"], "doctor"),
+        ],
+    )
+}
+
+pub fn restarts(context: &Context) -> Vec<Check> {
+    run(
+        context,
+        &[
+            claim("silence after a restart is noticed as before it", "weft-engine", &["--test", "restarts"], ""),
+            claim("a drill finds what a call would", "weft-engine", &["--test", "drill"], ""),
+        ],
+    )
+}
+
+pub fn idle(context: &Context) -> Vec<Check> {
+    run(context, &[claim("a flow pays for what is sent beside it", "weft-engine", &["--test", "idle"], "")])
+}

@@ -1,10 +1,11 @@
 //! What of this machine helps or hinders a node.
 
+use super::service::Service;
 use crate::config::Config;
 use serde::Serialize;
 use std::fs::{self, OpenOptions};
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use weft_io::udp::{UdpConfig, UdpLink};
 use weft_tcp_er::congestion::{Available, NAME, choose, is_available};
 
@@ -68,11 +69,13 @@ pub struct Machine {
     proc: PathBuf,
     sys: PathBuf,
     tun: PathBuf,
+    /// Below it units of systemd are.
+    root: PathBuf,
 }
 
 impl Default for Machine {
     fn default() -> Machine {
-        Machine { proc: "/proc".into(), sys: "/sys".into(), tun: "/dev/net/tun".into() }
+        Machine { proc: "/proc".into(), sys: "/sys".into(), tun: "/dev/net/tun".into(), root: "/".into() }
     }
 }
 
@@ -96,15 +99,22 @@ impl Machine {
 }
 
 /// Everything that is looked at, links of the configuration last.
-pub fn all(machine: &Machine, config: Option<&Config>) -> Vec<Check> {
-    let mut checks =
-        vec![tun(machine), net_admin(machine), kernel(machine), offloads(UdpLink::bind(&UdpConfig::default()))];
+pub fn all(machine: &Machine, file: Option<&Path>, config: Option<&Config>) -> Vec<Check> {
+    let service = Service::find(&machine.root);
+    let mut checks = match &service {
+        Ok(Some(service)) => vec![service.tun(&machine.tun), service.net_admin()],
+        _ => vec![tun(machine), net_admin(machine)],
+    };
+    checks.extend([kernel(machine), offloads(UdpLink::bind(&UdpConfig::default()))]);
     checks.extend([clock(machine), socket_buffer(machine, "rmem_max"), socket_buffer(machine, "wmem_max")]);
     checks.push(explicit_rates(machine));
     if let Some(config) = config {
         checks.extend(links(machine, config));
         checks.extend(super::proxies::proxies(machine, config));
+        checks.extend(super::forwarding::forwarding(machine, config));
+        checks.extend(service.iter().flatten().flat_map(|service| service.files(file, config)));
     }
+    checks.extend(service.err());
     checks
 }
 
@@ -283,7 +293,8 @@ mod tests {
             fs::create_dir_all(path.parent().unwrap()).unwrap();
             fs::write(path, text).unwrap();
         }
-        let machine = Machine { proc: root.join("proc"), sys: root.join("sys"), tun: root.join("tun") };
+        let machine =
+            Machine { proc: root.join("proc"), sys: root.join("sys"), tun: root.join("tun"), root: root.clone() };
         (Place(root), machine)
     }
 

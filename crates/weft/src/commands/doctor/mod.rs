@@ -2,14 +2,19 @@
 //! own.
 
 mod checks;
+mod forwarding;
 mod isolation;
+mod peer;
 mod proxies;
+mod service;
 
 use super::show::json;
 use crate::config;
 use crate::escape;
 use crate::outcome::{Failure, Outcome};
 use crate::table::Table;
+pub use peer::peer;
+
 use checks::{Check, Machine, Verdict};
 use isolation::Isolation;
 use serde::Serialize;
@@ -30,7 +35,8 @@ pub fn doctor(file: Option<&Path>, default: &Path, as_json: bool) -> Result<Outc
         Some(file) => Some(config::load(file).map_err(Failure::new)?.config),
         None => None,
     };
-    let checks = checks::all(&Machine::default(), config.as_ref());
+    let file = file.or_else(|| default.exists().then_some(default));
+    let checks = checks::all(&Machine::default(), file, config.as_ref());
     let peers = config.iter().flat_map(|config| &config.peers);
     let mut code_points: Vec<u8> = peers
         .filter_map(|peer| if let Dscp::Fixed(code_point) = peer.policy.dscp { Some(code_point) } else { None })

@@ -304,6 +304,7 @@ mod tests {
             tun: String::new(),
             uptime_s: 1,
             inner_mtu: 1_440,
+            unused_links: Vec::new(),
             links: Vec::new(),
             peers: Vec::new(),
             // A VPN may be called as the default one is.
@@ -312,6 +313,7 @@ mod tests {
             tcp_er: None,
             proxy: None,
             refused_prefixes: Vec::new(),
+            strangers: Vec::new(),
             rejected_datagrams: 0,
             unroutable_packets: 0,
             buffers_in_use: 0,

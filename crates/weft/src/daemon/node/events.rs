@@ -17,6 +17,9 @@ impl Node {
             Event::StampRefused { peer, refused, by_peer } => {
                 self.log.error(stamps::refused(&self.peer_name(peer), &refused, by_peer));
             }
+            Event::TurnedAway(stranger) => {
+                self.log.error(why::turned_away(&stranger, &why::own(&self.identity, &self.links)));
+            }
             Event::KeyShared { peer, is_own } => self.log.error(stamps::shared(&self.peer_name(peer), is_own)),
             Event::Path { peer, path, link, remote, state, cause } => {
                 let link = self.engine.route_name(link).unwrap_or_else(|| self.links.name(link));

@@ -1,0 +1,289 @@
+//! What is known of peers that do not answer: what was tried, and what came back. Facts only; the program finds the words.
+//!
+//! ICMP errors can be forged, and strangers send what they like. So nothing here changes what the node does.
+
+mod strangers;
+
+use crate::interface::{Received, Unreachable};
+use crate::node::Engine;
+use crate::peer::Peer;
+use alloc::collections::BTreeMap;
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+use core::net::{IpAddr, SocketAddr};
+use strangers::Strangers;
+pub use strangers::{Shown, Stranger};
+use weft_session::{HandshakeError, RefusedStamp};
+use weft_units::{Duration, Instant, LinkId, PeerId};
+use weft_wire::hop::PacketType;
+
+/// Pairs of a link and an address that are remembered for each peer.
+const MAX_PAIRS: usize = 64;
+/// What came back counts for so long. Slow handshakes are 15 to 20 s apart ([`weft_session::SLOW_RETRY_INTERVAL`]).
+const FRESH_FOR: Duration = Duration::from_secs(30);
+/// A host that has said nothing about so many handshakes by each link has fallen silent. Hosts send about one ICMP error a second (RFC 1812
+/// §4.3.2.8), whatever the number of links.
+const SILENT_AFTER: u32 = 4;
+/// A refused stamp is told of for so long.
+const STAMP_FOR: Duration = Duration::from_secs(600);
+/// Where many datagrams cannot be sent, the peers are looked through no more often.
+const LOOK_EVERY: Duration = Duration::from_millis(20);
+
+/// What came of handshakes that were sent by a link to an address.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Tried {
+    /// The link's name.
+    pub link: String,
+    /// The address.
+    pub remote: SocketAddr,
+    /// Handshakes sent since there is no session; none where a path of a session does not answer.
+    pub sent: u32,
+    /// What came back lately, and who says so; `None`: nothing.
+    pub came_back: Option<(Unreachable, Option<IpAddr>)>,
+}
+
+/// What is known of a peer's session and of what keeps it from coming up.
+#[derive(Clone, Debug)]
+pub struct SessionFacts {
+    /// The peer's number.
+    pub id: PeerId,
+    /// Its name.
+    pub peer: String,
+    /// How long there has been no session; `None`: there is one.
+    pub without_session: Option<Duration>,
+    /// Where it can be called.
+    pub endpoints: Vec<SocketAddr>,
+    /// Those of them to which no link in use leads.
+    pub out_of_reach: Vec<SocketAddr>,
+    /// Links in use that may send.
+    pub links: usize,
+    /// What was tried. With a session: only what something came back of.
+    pub tried: Vec<Tried>,
+    /// The stamp refused last, and whether the peer refused this node's.
+    pub refused_stamp: Option<(RefusedStamp, bool)>,
+    /// It answers, from there, with what this node cannot read.
+    pub unreadable: Option<SocketAddr>,
+    /// Handshakes of it that were answered since there is no session, and where the last came from. No packet followed.
+    pub unfollowed: Option<(u32, SocketAddr)>,
+}
+
+#[derive(Debug)]
+struct Pair {
+    link: LinkId,
+    remote: SocketAddr,
+    sent: u32,
+    came_back: Option<CameBack>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct CameBack {
+    at: Instant,
+    /// Handshakes sent until then.
+    sent: u32,
+    why: Unreachable,
+    reporter: Option<IpAddr>,
+}
+
+/// What is remembered of a peer.
+#[derive(Debug, Default)]
+struct PeerFacts {
+    pairs: Vec<Pair>,
+    refused_stamp: Option<(Instant, RefusedStamp, bool)>,
+    unreadable: Option<(Instant, SocketAddr)>,
+    unfollowed: Option<(Instant, u32, SocketAddr)>,
+}
+
+/// What is remembered of peers and strangers.
+#[derive(Debug, Default)]
+pub(crate) struct Facts {
+    peers: BTreeMap<PeerId, PeerFacts>,
+    strangers: Strangers,
+    looked_at: Option<Instant>,
+}
+
+impl PeerFacts {
+    /// The pair's place. One more than there may be replaces the oldest.
+    fn pair(&mut self, link: LinkId, remote: SocketAddr) -> &mut Pair {
+        let at = self.pairs.iter().position(|pair| (pair.link, pair.remote) == (link, remote)).unwrap_or_else(|| {
+            if self.pairs.len() >= MAX_PAIRS {
+                self.pairs.remove(0);
+            }
+            self.pairs.push(Pair { link, remote, sent: 0, came_back: None });
+            self.pairs.len() - 1
+        });
+        &mut self.pairs[at]
+    }
+
+    /// What came back by a pair, unless its host has fallen silent since.
+    fn came_back(&self, now: Instant, pair: &Pair) -> Option<CameBack> {
+        let speaks = |other: &Pair| {
+            let since = other.came_back.map(|back| (now - back.at, other.sent.saturating_sub(back.sent)));
+            since.is_some_and(|(time, sent)| time < FRESH_FOR && sent < SILENT_AFTER)
+        };
+        let is_told = self.pairs.iter().any(|other| other.remote.ip() == pair.remote.ip() && speaks(other));
+        pair.came_back.filter(|_| is_told)
+    }
+}
+
+impl Facts {
+    /// A handshake was sent.
+    pub(crate) fn on_called(&mut self, peer: PeerId, link: LinkId, remote: SocketAddr) {
+        let pair = self.peers.entry(peer).or_default().pair(link, remote);
+        pair.sent = pair.sent.saturating_add(1);
+    }
+
+    pub(crate) fn on_refused_stamp(&mut self, now: Instant, peer: PeerId, refused: RefusedStamp, by_peer: bool) {
+        self.peers.entry(peer).or_default().refused_stamp = Some((now, refused, by_peer));
+    }
+
+    /// A handshake of a peer without a session was answered.
+    pub(crate) fn on_answered(&mut self, now: Instant, peer: PeerId, source: SocketAddr) {
+        let facts = self.peers.entry(peer).or_default();
+        let before = facts.unfollowed.map_or(0, |(_, times, _)| times);
+        facts.unfollowed = Some((now, before.saturating_add(1), source));
+    }
+
+    /// The session stands: what was tried for it is history.
+    pub(crate) fn on_session(&mut self, peer: PeerId) {
+        let stamp = self.peers.remove(&peer).and_then(|facts| facts.refused_stamp);
+        if stamp.is_some() {
+            self.peers.insert(peer, PeerFacts { refused_stamp: stamp, ..PeerFacts::default() });
+        }
+    }
+
+    /// It is no peer any more.
+    pub(crate) fn forget(&mut self, peer: PeerId) {
+        self.peers.remove(&peer);
+    }
+}
+
+impl Engine {
+    /// Something came back of a datagram: the kernel did not send it, or an ICMP error. Nothing but what is told of a peer changes by it.
+    pub fn handle_unreachable(
+        &mut self,
+        now: Instant,
+        (link, remote): (LinkId, SocketAddr),
+        why: Unreachable,
+        reporter: Option<IpAddr>,
+    ) {
+        for facts in self.facts.peers.values_mut() {
+            let pairs = facts.pairs.iter_mut().filter(|pair| (pair.link, pair.remote) == (link, remote));
+            pairs.for_each(|pair| pair.came_back = Some(CameBack { at: now, sent: pair.sent, why, reporter }));
+        }
+        if self.facts.looked_at.is_some_and(|at| now - at < LOOK_EVERY) {
+            return;
+        }
+        self.facts.looked_at = Some(now);
+        let is_silent = |p: &&Peer| {
+            p.paths.iter().any(|p| (p.link, p.remote) == (link, remote) && p.link_up && !p.health.answers())
+        };
+        for peer in self.peers.iter().filter(|peer| peer.is_established()).filter(is_silent) {
+            let pair = self.facts.peers.entry(peer.id).or_default().pair(link, remote);
+            pair.came_back = Some(CameBack { at: now, sent: pair.sent, why, reporter });
+        }
+    }
+
+    /// A handshake datagram led to nothing: keeps what that tells.
+    pub(crate) fn note_rejected(
+        &mut self,
+        now: Instant,
+        received: &Received,
+        datagram: &[u8],
+        why: Option<HandshakeError>,
+    ) {
+        let key = self.sessions.take_stranger();
+        let is_initiation = matches!(PacketType::of(datagram), Ok(PacketType::HandshakeInitiation));
+        if let (Some(HandshakeError::BadCrypto), Some(peer)) = (why, self.sessions.answers(datagram)) {
+            self.facts.peers.entry(peer).or_default().unreadable = Some((now, received.source));
+        }
+        let shown = match (why, key) {
+            (Some(HandshakeError::Stranger), Some(key)) => Shown::Key(key),
+            (Some(HandshakeError::BadMac), _) if is_initiation => Shown::OtherKey,
+            (Some(HandshakeError::BadCrypto), _) if is_initiation => Shown::Unreadable,
+            _ => return,
+        };
+        self.events.extend(self.facts.strangers.note(now, received.source, shown));
+    }
+
+    /// Who called in vain lately, the last one first.
+    pub fn strangers(&self, now: Instant) -> Vec<Stranger> {
+        self.facts.strangers.lately(now)
+    }
+
+    /// What is known of the peers' sessions.
+    pub fn session_facts(&self, now: Instant) -> impl Iterator<Item = SessionFacts> {
+        self.peers.iter().filter(|peer| self.is_present(peer)).map(move |peer| self.facts_of(now, peer))
+    }
+
+    fn facts_of(&self, now: Instant, peer: &Peer) -> SessionFacts {
+        let none = PeerFacts::default();
+        let facts = self.facts.peers.get(&peer.id).unwrap_or(&none);
+        let fresh = |at: Instant| now - at < FRESH_FOR;
+        let pair = |pair: &Pair| Tried {
+            link: self.link_name(pair.link),
+            remote: pair.remote,
+            sent: pair.sent,
+            came_back: facts.came_back(now, pair).map(|back| (back.why, back.reporter)),
+        };
+        let answers = |tried: &Tried| {
+            peer.paths.iter().any(|p| p.remote == tried.remote && p.link_name == tried.link && p.health.answers())
+        };
+        let matters = |tried: &Tried| match peer.is_established() {
+            true => tried.came_back.is_some() && !answers(tried),
+            false => tried.sent > 0,
+        };
+        let leads = |remote: &&SocketAddr| self.links.iter().any(|link| link.send && link.reaches(remote));
+        let endpoints = peer.config.endpoints.clone();
+        SessionFacts {
+            id: peer.id,
+            peer: peer.config.name.clone(),
+            without_session: (!peer.is_established()).then(|| now - peer.alone_since),
+            out_of_reach: endpoints.iter().filter(|remote| !leads(remote)).copied().collect(),
+            endpoints,
+            links: self.links.iter().filter(|link| link.send).count(),
+            tried: facts.pairs.iter().map(pair).filter(matters).collect(),
+            refused_stamp: facts.refused_stamp.filter(|(at, ..)| now - *at < STAMP_FOR).map(|(_, r, by)| (r, by)),
+            unreadable: facts.unreadable.filter(|(at, _)| fresh(*at)).map(|(_, source)| source),
+            unfollowed: facts.unfollowed.filter(|(at, ..)| fresh(*at)).map(|(_, times, source)| (times, source)),
+        }
+    }
+
+    fn link_name(&self, link: LinkId) -> String {
+        let route = || self.route_name(link).map(ToString::to_string);
+        self.links.get(link).map(|link| link.name.clone()).or_else(route).unwrap_or_else(|| "removed link".to_string())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_host_that_falls_silent_is_silent_by_all_links_and_one_that_says_little_is_not() {
+        let (host, other): (SocketAddr, SocketAddr) = ("192.0.2.1:9".parse().unwrap(), "192.0.2.2:9".parse().unwrap());
+        let at = |s: u64| Instant::from_millis(s * 1_000);
+        for pairs in [1, 3, 12] {
+            let mut facts = PeerFacts::default();
+            let told =
+                |facts: &PeerFacts, now| facts.pairs.iter().filter(|pair| facts.came_back(now, pair).is_some()).count();
+            for second in 0..20u64 {
+                for link in 0..pairs {
+                    facts.pair(LinkId(link), host).sent += 1;
+                    facts.pair(LinkId(link), other).sent += 1;
+                }
+                // One error a second, about another pair each time, until the tenth.
+                let pair = facts.pair(LinkId(second as u32 % pairs), host);
+                if second < 10 {
+                    let (sent, why) = (pair.sent, Unreachable::Port);
+                    pair.came_back = Some(CameBack { at: at(second), sent, why, reporter: None });
+                }
+                let expected = match second {
+                    0..10 => (second as usize + 1).min(pairs as usize),
+                    10..13 => 10.min(pairs as usize),
+                    _ => 0,
+                };
+                assert_eq!(told(&facts, at(second)), expected, "{pairs} links, {second} s");
+            }
+        }
+    }
+}

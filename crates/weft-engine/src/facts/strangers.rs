@@ -1,0 +1,138 @@
+//! Who called this node and is no peer. None of them gets an answer; only a few are remembered.
+
+use crate::event::Event;
+use alloc::vec::Vec;
+use core::net::{IpAddr, SocketAddr};
+use weft_session::PublicKey;
+use weft_units::{Duration, Instant};
+
+/// Remembered for each kind of what is shown. Handshakes that show nothing cost their sender nothing, so they have a list of their own.
+const MOST: usize = 8;
+/// The same is said once in this time.
+const SAY_EVERY: Duration = Duration::from_secs(60);
+/// Told of for so long after the last call.
+const LATELY: Duration = Duration::from_secs(120);
+/// So much is said in [`SAY_EVERY`], whoever calls.
+const MOST_SAID: u32 = 8;
+
+/// What a handshake shows of who sent it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Shown {
+    /// It was made for another public key than this node's. Anyone can send such a thing.
+    OtherKey,
+    /// It was made for this node's key, and does not decrypt: another version of weft, or damage.
+    Unreadable,
+    /// It proves that its sender has this key, which is no peer's.
+    Key(PublicKey),
+}
+
+/// Who called in vain.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Stranger {
+    /// Where the last call came from.
+    pub source: SocketAddr,
+    /// What was shown.
+    pub shown: Shown,
+    /// Calls so far.
+    pub times: u32,
+    /// Time since the last one.
+    pub ago: Duration,
+}
+
+#[derive(Debug)]
+struct Entry {
+    source: SocketAddr,
+    shown: Shown,
+    times: u32,
+    at: Instant,
+    said_at: Option<Instant>,
+}
+
+/// Those who called lately.
+#[derive(Debug, Default)]
+pub(super) struct Strangers {
+    /// With a key, and without one.
+    lists: [Vec<Entry>; 2],
+    /// Since when what is said is counted, and how much was.
+    said: (Instant, u32),
+}
+
+impl Strangers {
+    /// Notes a call, and gives what is to be said of it.
+    pub(super) fn note(&mut self, now: Instant, source: SocketAddr, shown: Shown) -> Option<Event> {
+        let list = &mut self.lists[usize::from(!matches!(shown, Shown::Key(_)))];
+        let same = |entry: &Entry| entry.shown == shown && same_place(entry.source.ip(), source.ip());
+        let at = list.iter().position(same).unwrap_or_else(|| {
+            if list.len() >= MOST {
+                let oldest = (0..list.len()).min_by_key(|at| list[*at].at);
+                oldest.map(|at| list.swap_remove(at));
+            }
+            list.push(Entry { source, shown, times: 0, at: now, said_at: None });
+            list.len() - 1
+        });
+        let entry = &mut list[at];
+        (entry.source, entry.at, entry.times) = (source, now, entry.times.saturating_add(1));
+        if now - self.said.0 >= SAY_EVERY {
+            self.said = (now, 0);
+        }
+        if entry.said_at.is_some_and(|at| now - at < SAY_EVERY) || self.said.1 >= MOST_SAID {
+            return None;
+        }
+        (entry.said_at, self.said.1) = (Some(now), self.said.1 + 1);
+        Some(Event::TurnedAway(entry.told(now)))
+    }
+
+    /// The last one first.
+    pub(super) fn lately(&self, now: Instant) -> Vec<Stranger> {
+        let mut all: Vec<_> = self.lists.iter().flatten().map(|entry| entry.told(now)).collect();
+        all.retain(|stranger| stranger.ago < LATELY);
+        all.sort_by_key(|stranger| stranger.ago);
+        all
+    }
+}
+
+impl Entry {
+    fn told(&self, now: Instant) -> Stranger {
+        Stranger { source: self.source, shown: self.shown, times: self.times, ago: now - self.at }
+    }
+}
+
+/// One IPv4 address, or one IPv6 /48: what one sender may have.
+fn same_place(a: IpAddr, b: IpAddr) -> bool {
+    match (a, b) {
+        (IpAddr::V6(a), IpAddr::V6(b)) => a.segments()[..3] == b.segments()[..3],
+        (a, b) => a == b,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::format;
+
+    #[test]
+    fn a_flood_of_forged_calls_is_bounded_and_hides_no_key() {
+        let (mut strangers, mut said) = (Strangers::default(), 0);
+        let key = PublicKey([7; 32]);
+        let known = "198.51.100.7:1".parse().unwrap();
+        assert!(strangers.note(Instant::from_millis(1), known, Shown::Key(key)).is_some());
+        for number in 0..60_000u32 {
+            let source = format!("{}:9", core::net::Ipv4Addr::from_bits(number)).parse().unwrap();
+            let shown = if number % 2 == 0 { Shown::OtherKey } else { Shown::Unreadable };
+            said += u32::from(strangers.note(Instant::from_millis(u64::from(number)), source, shown).is_some());
+        }
+        let now = Instant::from_millis(60_000);
+        let lately = strangers.lately(now);
+        assert!(said < 2 * MOST_SAID, "{said}");
+        assert!(lately.len() <= 2 * MOST, "{}", lately.len());
+        assert!(lately.iter().any(|stranger| stranger.shown == Shown::Key(key)));
+    }
+
+    #[test]
+    fn the_same_is_said_once_a_minute() {
+        let mut strangers = Strangers::default();
+        let source = "[2001:db8:1::1]:9".parse().unwrap();
+        let said = |s: u64| strangers.note(Instant::from_millis(s * 1000), source, Shown::OtherKey).is_some();
+        assert_eq!([0, 1, 59, 60, 61, 119, 121].map(said), [true, false, false, true, false, false, true]);
+    }
+}

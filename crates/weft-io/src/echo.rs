@@ -1,0 +1,125 @@
+//! ICMP echo by one interface (RFC 792, RFC 4443 §4): whether a host answers at all, and how long packets may be on the way.
+
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
+use std::time::{Duration, Instant};
+
+use crate::sys::{check, past_old_errors, set_option, set_option_bytes};
+use crate::udp::RawAddress;
+
+const HEADER_LEN: usize = 8;
+const IPV4_HEADER_LEN: usize = 20;
+const IPV6_HEADER_LEN: usize = 40;
+/// The longest packet that can be asked for.
+const MOST: usize = 9_000;
+
+/// A socket that asks one host by one interface.
+#[derive(Debug)]
+pub struct Echo {
+    socket: OwnedFd,
+    to: IpAddr,
+    id: u16,
+    sequence: u16,
+}
+
+impl Echo {
+    /// Opens it.
+    ///
+    /// # Errors
+    /// When CAP_NET_RAW is missing, or there is no such interface.
+    pub fn open(interface: &str, to: IpAddr) -> io::Result<Echo> {
+        let (family, protocol) = match to {
+            IpAddr::V4(_) => (libc::AF_INET, libc::IPPROTO_ICMP),
+            IpAddr::V6(_) => (libc::AF_INET6, libc::IPPROTO_ICMPV6),
+        };
+        let kind = libc::SOCK_RAW | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
+        // SAFETY: no pointers; the call makes a new descriptor.
+        let socket = check(unsafe { libc::socket(family, kind, protocol) })?;
+        // SAFETY: just made, and nobody else's.
+        let socket = unsafe { OwnedFd::from_raw_fd(socket) };
+        set_option_bytes(socket.as_fd(), libc::SOL_SOCKET, libc::SO_BINDTODEVICE, interface.as_bytes())?;
+        match to {
+            IpAddr::V4(_) => {
+                set_option(socket.as_fd(), libc::IPPROTO_IP, libc::IP_MTU_DISCOVER, libc::IP_PMTUDISC_PROBE)?
+            }
+            IpAddr::V6(_) => {
+                set_option(socket.as_fd(), libc::IPPROTO_IPV6, libc::IPV6_MTU_DISCOVER, libc::IPV6_PMTUDISC_PROBE)?;
+            }
+        }
+        Ok(Echo { socket, to, id: std::process::id() as u16, sequence: 0 })
+    }
+
+    /// Asks with a packet of so many IP bytes, unfragmented, and waits `patience` for the answer: the round-trip time, or `None`.
+    ///
+    /// # Errors
+    /// When the kernel does not send it.
+    pub fn ask(&mut self, ip_bytes: usize, patience: Duration) -> io::Result<Option<Duration>> {
+        self.sequence = self.sequence.wrapping_add(1);
+        let began = Instant::now();
+        self.send(ip_bytes.min(MOST))?;
+        while began.elapsed() < patience {
+            if self.is_answered()? {
+                return Ok(Some(began.elapsed()));
+            }
+            std::thread::sleep(Duration::from_micros(200));
+        }
+        Ok(None)
+    }
+
+    fn send(&self, ip_bytes: usize) -> io::Result<()> {
+        let (kind, header) = if self.to.is_ipv4() { (8, IPV4_HEADER_LEN) } else { (128, IPV6_HEADER_LEN) };
+        let mut packet = vec![0; ip_bytes.saturating_sub(header).max(HEADER_LEN)];
+        packet[0] = kind;
+        packet[4..6].copy_from_slice(&self.id.to_be_bytes());
+        packet[6..8].copy_from_slice(&self.sequence.to_be_bytes());
+        if self.to.is_ipv4() {
+            // For IPv6 the kernel does it (RFC 3542 §3.1).
+            let sum = checksum(&packet);
+            packet[2..4].copy_from_slice(&sum.to_be_bytes());
+        }
+        let (address, len) = RawAddress::encode(SocketAddr::new(self.to, 0), self.to.is_ipv6());
+        past_old_errors(|| {
+            // SAFETY: pointers and lengths describe `packet` and `address`, which the kernel only reads and which outlive the call.
+            let sent = unsafe {
+                let (bytes, to) = (packet.as_ptr().cast(), (&raw const address).cast());
+                libc::sendto(self.socket.as_raw_fd(), bytes, packet.len(), libc::MSG_DONTWAIT, to, len)
+            };
+            check(sent as i32)
+        })
+        .map(drop)
+    }
+
+    /// Whether the answer is among what waits. What belongs to others is passed over.
+    fn is_answered(&self) -> io::Result<bool> {
+        let mut buffer = [0u8; MOST];
+        loop {
+            // SAFETY: the pointer and length describe `buffer`, which is ours.
+            let len = unsafe {
+                libc::recv(self.socket.as_raw_fd(), buffer.as_mut_ptr().cast(), buffer.len(), libc::MSG_DONTWAIT)
+            };
+            let Ok(len) = usize::try_from(len) else { return Ok(false) };
+            if self.is_ours(&buffer[..len.min(MOST)]) {
+                return Ok(true);
+            }
+        }
+    }
+
+    fn is_ours(&self, packet: &[u8]) -> bool {
+        // IPv4 comes with its header.
+        let header = if self.to.is_ipv4() { packet.first().map_or(0, |first| usize::from(first & 15) * 4) } else { 0 };
+        let reply = if self.to.is_ipv4() { 0 } else { 129 };
+        let Some(icmp) = packet.get(header..).and_then(<[u8]>::first_chunk::<HEADER_LEN>) else { return false };
+        icmp[0] == reply && icmp[4..6] == self.id.to_be_bytes() && icmp[6..8] == self.sequence.to_be_bytes()
+    }
+}
+
+/// The Internet checksum (RFC 1071) of a packet whose checksum field is zero.
+fn checksum(packet: &[u8]) -> u16 {
+    let words = packet.chunks(2).map(|pair| u32::from(pair[0]) << 8 | u32::from(*pair.get(1).unwrap_or(&0)));
+    let mut sum: u32 = words.sum();
+    while sum > 0xffff {
+        sum = (sum & 0xffff) + (sum >> 16);
+    }
+    !(sum as u16)
+}

@@ -1,0 +1,178 @@
+//! `weft doctor --peer NAME`: the connection of the running node to a peer, link by link.
+
+mod probe;
+
+use super::checks::{Check, Verdict};
+use crate::commands::show::json;
+use crate::config::did_you_mean;
+use crate::control::{Request, Response, ask};
+use crate::escape;
+use crate::outcome::{Failure, Outcome};
+use crate::status::{Finding, Peer, Status};
+use crate::table::{millis, span};
+use crate::why::is_private;
+use probe::{Probe, Route};
+use serde::Serialize;
+use std::collections::BTreeSet;
+use std::net::{IpAddr, SocketAddr};
+use std::path::Path;
+use std::time::Duration;
+
+/// Pairs of a link and an address that are probed.
+const MOST_PAIRS: usize = 8;
+
+#[derive(Serialize)]
+struct PeerDiagnosis {
+    schema: u32,
+    peer: String,
+    checks: Vec<Check>,
+    /// As `weft status` has them.
+    findings: Vec<Finding>,
+}
+
+/// Tests the connection of the node at `socket` to the peer of that name.
+pub fn peer(socket: &Path, name: &str, as_json: bool) -> Result<Outcome, Failure> {
+    let status = match ask(socket, &Request::Status)? {
+        Response::Status(status) => *status,
+        other => return Err(Failure::new(format!("the node gave an unexpected answer: {other:?}"))),
+    };
+    let Some(peer) = status.peers.iter().find(|peer| peer.name == name) else {
+        let known = || status.peers.iter().map(|peer| peer.name.as_str());
+        let help =
+            did_you_mean(name, known()).unwrap_or_else(|| format!("known: {}", known().collect::<Vec<_>>().join(", ")));
+        return Err(Failure::new(format!("no peer `{name}`; {help}")));
+    };
+    let routes = probe::all(&pairs(peer, &status));
+    let mut checks = session(peer);
+    checks.extend(routes.iter().map(|route| reachability(peer, route)));
+    checks.extend(routes.iter().filter_map(mtu));
+    checks.push(clock(peer));
+    checks.push(nat(&status, &routes));
+    checks.extend(strangers(&status));
+    let outcome = if peer.established_s.is_some() { Outcome::Well } else { Outcome::Degraded };
+    let diagnosis = PeerDiagnosis { schema: 1, peer: name.to_owned(), checks, findings: peer.findings.clone() };
+    let text = if as_json { json(&diagnosis)? } else { text(&diagnosis) };
+    print!("{}", escape::lines(&text));
+    Ok(outcome)
+}
+
+/// Sentences are long: a line for each check, not a table.
+fn text(diagnosis: &PeerDiagnosis) -> String {
+    let line = |Check { name, verdict, found, help }: &Check| {
+        let help = if help.is_empty() { String::new() } else { format!(": {help}") };
+        format!("{:<8} {name}: {found}{help}\n", verdict.word())
+    };
+    diagnosis.checks.iter().map(line).collect()
+}
+
+/// The pairs that the node tries, each once.
+fn pairs(peer: &Peer, status: &Status) -> Vec<(String, SocketAddr)> {
+    let paths = peer.paths.iter().map(|path| (path.link.clone(), path.remote.clone()));
+    let tried = peer.tried.iter().map(|tried| (tried.link.clone(), tried.remote.clone()));
+    let is_link = |link: &str| status.links.iter().any(|known| known.name == link);
+    let pairs = paths.chain(tried).filter(|(link, _)| is_link(link));
+    let pairs: BTreeSet<_> = pairs.filter_map(|(link, remote)| Some((link, remote.parse().ok()?))).collect();
+    pairs.into_iter().take(MOST_PAIRS).collect()
+}
+
+fn session(peer: &Peer) -> Vec<Check> {
+    let verdict = if peer.established_s.is_some() { Verdict::Warning } else { Verdict::Bad };
+    let finding = |finding: &Finding| {
+        let found = format!("{}: likely cause: {}", finding.found, finding.likely);
+        Check::new("session", verdict, found, finding.advice.clone())
+    };
+    let mut checks: Vec<_> = peer.findings.iter().map(finding).collect();
+    match (peer.established_s, peer.without_session_s) {
+        (Some(s), _) => {
+            let found = format!("stands since {}", span(Duration::from_secs(s)));
+            checks.insert(0, Check::new("session", Verdict::Good, found, ""));
+        }
+        (None, since) if checks.is_empty() => {
+            let found = format!("none for {}", span(Duration::from_secs(since.unwrap_or(0))));
+            checks.push(Check::new("session", Verdict::Bad, found, "ask again in ten seconds"));
+        }
+        (None, _) => {}
+    }
+    checks
+}
+
+/// What comes back by a link from an address.
+fn reachability(peer: &Peer, route: &Route) -> Check {
+    let name = format!("{} by {}", route.remote, route.link);
+    let path = peer.paths.iter().find(|path| path.link == route.link && path.remote == route.remote.to_string());
+    if let Some(path) = path.filter(|path| !path.is_down()) {
+        return Check::new(name, Verdict::Good, format!("weft answers in {}", millis(path.rtt_us.unwrap_or(0))), "");
+    }
+    let host = match &route.ping {
+        Probe::Answered(time) => format!("the host answers ping in {}", millis(time.as_micros() as u64)),
+        Probe::Silent => "the host does not answer ping".to_owned(),
+        Probe::Failed(why) => format!("no ping could be sent: {why}"),
+    };
+    let (found, help) = match (&route.bounce, &route.ping) {
+        (Some(what), _) => (format!("UDP: {what}; {host}"), "see `session`"),
+        (None, Probe::Answered(_)) => (
+            format!("UDP: nothing came back; {host}"),
+            "UDP to this port is blocked, or weft there does not answer this node's key: look at `weft status` there",
+        ),
+        (None, Probe::Silent) => (
+            format!("UDP: nothing came back; {host}"),
+            "the host is off, its address is wrong, or a firewall drops all: try another host in its network",
+        ),
+        (None, Probe::Failed(_)) => {
+            (format!("UDP: nothing came back; {host}"), "add a route by the link, or run as root")
+        }
+    };
+    Check::new(name, Verdict::Bad, found, help)
+}
+
+/// How long packets may be; where the host answers pings at all.
+fn mtu(route: &Route) -> Option<Check> {
+    let (passes, asked) = (route.largest?, route.asked);
+    let name = format!("MTU to {} by {}", route.remote.ip(), route.link);
+    Some(if passes >= asked {
+        Check::new(name, Verdict::Good, format!("packets of {asked} B pass"), "")
+    } else {
+        let found = format!("packets of {passes} B pass, of {asked} B not");
+        let help = "raise the MTU on the way; weft finds the limit by itself and sends full packets in parts";
+        Check::new(name, if passes < 1280 { Verdict::Warning } else { Verdict::Good }, found, help)
+    })
+}
+
+fn clock(peer: &Peer) -> Check {
+    let of_clock = |finding: &&Finding| finding.cause == "clock-ahead" || finding.cause == "stamp-behind";
+    match peer.findings.iter().find(of_clock) {
+        Some(finding) => Check::new("clock", Verdict::Warning, finding.found.clone(), finding.advice.clone()),
+        None => Check::new("clock", Verdict::Good, "no handshake was refused for its stamp lately", ""),
+    }
+}
+
+/// Private addresses here and on the way tell of translation.
+fn nat(status: &Status, routes: &[Route]) -> Check {
+    let own: Vec<IpAddr> =
+        status.links.iter().flat_map(|link| &link.addresses).filter_map(|a| a.parse().ok()).collect();
+    let is_public = |address: &IpAddr| !is_private(*address);
+    let leads_out = routes.is_empty() || routes.iter().any(|route| is_public(&route.remote.ip()));
+    if own.iter().any(is_public) || !leads_out {
+        return Check::new("NAT", Verdict::Good, "none is needed by the addresses here", "");
+    }
+    let hops = routes.iter().map(|route| &route.hops).max_by_key(|hops| hops.len());
+    let private: Vec<_> =
+        hops.into_iter().flatten().take_while(|hop| is_private(**hop)).map(ToString::to_string).collect();
+    let help = "a node behind NAT must call, or each NAT must forward its UDP port";
+    match private.len() {
+        0 | 1 => Check::new("NAT", Verdict::Warning, "this node has private addresses only: at least one NAT", help),
+        _ => {
+            let found =
+                format!("double NAT is likely: the routers {} have private addresses too", private.join(" and "));
+            Check::new("NAT", Verdict::Warning, found, help)
+        }
+    }
+}
+
+fn strangers(status: &Status) -> Vec<Check> {
+    let of = |seen: &crate::status::StrangerSeen| {
+        let Finding { found, likely, advice, .. } = &seen.finding;
+        Check::new("turned away", Verdict::Warning, format!("{found}: likely cause: {likely}"), advice.clone())
+    };
+    status.strangers.iter().map(of).collect()
+}

@@ -1,0 +1,118 @@
+//! What the service may do: root sees more than the user that weft.service runs as.
+
+use super::checks::{Check, Verdict};
+use crate::config::Config;
+use nix::unistd::{Gid, Uid, User, setfsgid, setfsuid};
+use std::fs::{self, OpenOptions};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::thread;
+
+/// Where systemd looks for units, the first wins (systemd.unit(5)).
+pub const UNIT_DIRECTORIES: [&str; 4] =
+    ["etc/systemd/system", "run/systemd/system", "usr/local/lib/systemd/system", "usr/lib/systemd/system"];
+const UNIT: &str = "weft.service";
+
+/// The installed unit, as far as it matters here.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Service {
+    user: String,
+    uid: Uid,
+    gid: Gid,
+    capabilities: Vec<String>,
+    has_tun: bool,
+}
+
+impl Service {
+    /// The unit under `root`, if one is installed that runs as another user and this process may test as that user.
+    ///
+    /// # Errors
+    /// A finding: the unit names a user that is not there.
+    pub fn find(root: &Path) -> Result<Option<Service>, Check> {
+        let texts = UNIT_DIRECTORIES.iter().map(|directory| fs::read_to_string(root.join(directory).join(UNIT)));
+        let Some(text) = texts.flatten().next() else { return Ok(None) };
+        let name = values(&text, "User").last().unwrap_or("root").to_owned();
+        if name == "root" || !Uid::effective().is_root() {
+            return Ok(None);
+        }
+        let Ok(Some(user)) = User::from_name(&name) else {
+            let help = "install packaging/weft.sysusers and run systemd-sysusers";
+            return Err(Check::new("service", Verdict::Bad, format!("{UNIT} runs as {name}: no such user"), help));
+        };
+        let capabilities = values(&text, "AmbientCapabilities").flat_map(str::split_whitespace);
+        let is_closed = values(&text, "DevicePolicy").last().is_some_and(|policy| policy != "auto");
+        Ok(Some(Service {
+            user: name,
+            uid: user.uid,
+            gid: user.gid,
+            capabilities: capabilities.map(str::to_owned).collect(),
+            has_tun: !is_closed || values(&text, "DeviceAllow").any(|allowed| allowed.starts_with("/dev/net/tun")),
+        }))
+    }
+
+    /// Whether the service can open the TUN device.
+    pub fn tun(&self, tun: &Path) -> Check {
+        let (name, user) = ("TUN device", &self.user);
+        if !self.has_tun {
+            let help = "add DeviceAllow=/dev/net/tun rw to it";
+            return Check::new(name, Verdict::Bad, format!("{UNIT} does not allow it"), help);
+        }
+        match self.open(tun, true) {
+            Ok(()) => Check::new(name, Verdict::Good, format!("can be opened by {user}, as {UNIT} does"), ""),
+            Err(why) => {
+                let help = match why.kind() {
+                    io::ErrorKind::PermissionDenied => format!("let {user} open it: chmod 666 {}", tun.display()),
+                    _ => "modprobe tun; in a container: --device /dev/net/tun".to_owned(),
+                };
+                Check::new(name, Verdict::Bad, format!("cannot be opened by {user}, as {UNIT} does: {why}"), help)
+            }
+        }
+    }
+
+    /// Whether the service has CAP_NET_ADMIN.
+    pub fn net_admin(&self) -> Check {
+        let is_granted = self.capabilities.iter().any(|capability| capability == "CAP_NET_ADMIN");
+        let (verdict, found) =
+            if is_granted { (Verdict::Good, "granted by") } else { (Verdict::Bad, "not granted by") };
+        let help = "add AmbientCapabilities=CAP_NET_ADMIN to it";
+        Check::new("CAP_NET_ADMIN", verdict, format!("{found} {UNIT}"), help)
+    }
+
+    /// Whether the service can read the files it is configured by.
+    pub fn files(&self, file: Option<&Path>, config: &Config) -> Vec<Check> {
+        let secrets = config.peers.iter().filter_map(|peer| peer.preshared_key_file.as_ref()).map(|at| &at.value);
+        let files = file.map(Path::to_owned).into_iter().chain([config.node.key.value.clone()]);
+        let user = &self.user;
+        let check = |file: PathBuf| {
+            let why = self.open(&file, false).err()?;
+            let help = format!("chown {user}: {}; directories above it need x for {user}", file.display());
+            let found = format!("cannot be read by {user}, as {UNIT} does: {why}");
+            Some(Check::new(file.display().to_string(), Verdict::Bad, found, help))
+        };
+        files.chain(secrets.cloned()).filter_map(check).collect()
+    }
+
+    /// Opens a file as the service's user.
+    fn open(&self, file: &Path, write: bool) -> io::Result<()> {
+        let (file, uid, gid) = (file.to_owned(), self.uid, self.gid);
+        // Only this thread's file accesses are the user's, and root's right to open everything goes with that (setfsuid(2)).
+        let open = move || {
+            setfsgid(gid);
+            setfsuid(uid);
+            OpenOptions::new().read(true).write(write).open(file).map(drop)
+        };
+        thread::spawn(open).join().unwrap_or_else(|_| Err(io::ErrorKind::Other.into()))
+    }
+}
+
+/// What a unit sets `key` to, in order; an empty value takes back those before it.
+fn values<'a>(unit: &'a str, key: &str) -> impl Iterator<Item = &'a str> {
+    let set = unit.lines().filter_map(|line| line.trim().strip_prefix(key)?.trim_start().strip_prefix('='));
+    let values: Vec<&str> = set.map(str::trim).collect();
+    let from = values.iter().rposition(|value| value.is_empty()).map_or(0, |at| at + 1);
+    values.into_iter().skip(from)
+}
+
+#[cfg(test)]
+#[path = "service_tests.rs"]
+mod tests;

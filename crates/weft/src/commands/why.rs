@@ -1,0 +1,22 @@
+//! Why peers are not well, in the text of `weft status`.
+
+use crate::status::{Peer, Status};
+use crate::table::span;
+use std::time::Duration;
+
+/// A line for each finding, and one for each stranger.
+pub fn text(status: &Status) -> String {
+    let lines = status.peers.iter().flat_map(of_peer);
+    let strangers = status.strangers.iter().map(|seen| {
+        let ago = span(Duration::from_secs(seen.last_s_ago));
+        format!("turned away {} times, {ago} ago: {}", seen.times, seen.finding)
+    });
+    lines.chain(strangers).map(|line| format!("\n{line}\n")).collect()
+}
+
+fn of_peer(peer: &Peer) -> Vec<String> {
+    let since = peer
+        .without_session_s
+        .map_or_else(String::new, |s| format!("no session for {}: ", span(Duration::from_secs(s))));
+    peer.findings.iter().map(|finding| format!("peer {}: {since}{finding}", peer.name)).collect()
+}

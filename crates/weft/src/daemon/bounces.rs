@@ -1,0 +1,35 @@
+//! Datagrams that did not arrive, from the kernel's words to the engine's.
+
+use std::io;
+use weft_engine::Unreachable;
+use weft_io::udp::{Bounce, IcmpError, UdpLink};
+
+/// ICMP errors taken from a socket in a turn. The rest wakes the loop again.
+pub const MOST: usize = 16;
+
+/// Takes the errors that wait at a socket.
+pub fn take(socket: &UdpLink, bounces: &mut Vec<Bounce>) {
+    bounces.extend(std::iter::from_fn(|| socket.take_bounce()).take(MOST));
+}
+
+/// What an ICMP error says.
+pub fn unreachable(error: IcmpError) -> Unreachable {
+    match error {
+        IcmpError::Port => Unreachable::Port,
+        IcmpError::Host => Unreachable::Host,
+        IcmpError::Network => Unreachable::Network,
+        IcmpError::Prohibited => Unreachable::Prohibited,
+        IcmpError::TooBig => Unreachable::TooBig,
+        IcmpError::HopLimit | IcmpError::Other => Unreachable::Other,
+    }
+}
+
+/// Why the kernel did not send.
+pub fn unsent(why: &io::Error) -> Unreachable {
+    match why.kind() {
+        io::ErrorKind::PermissionDenied => Unreachable::Filtered,
+        io::ErrorKind::NetworkUnreachable | io::ErrorKind::HostUnreachable => Unreachable::NoRoute,
+        io::ErrorKind::NetworkDown => Unreachable::LinkDown,
+        _ => Unreachable::Other,
+    }
+}

@@ -1,0 +1,181 @@
+//! Why a peer has no session, or less of a connection than it should: from the engine's facts to words.
+//!
+//! Each cause has its words in one table, [`Cause::words`]. The log, `weft status`, `weft doctor` and `--json` take them from there.
+
+mod cause;
+mod tried;
+
+pub use cause::{Cause, Words};
+
+use crate::status::{Finding, StrangerSeen, TriedPair};
+use crate::table::span;
+use std::net::{IpAddr, SocketAddr};
+use std::time::Duration;
+use weft_engine::{PathSnapshot, SessionFacts, Shown, Stranger, Unreachable};
+use weft_session::StampFault;
+
+/// A peer without a session for so long is told of.
+pub const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Every IPv6 link carries this (RFC 8200 §5): a path below it is narrowed by something on the way.
+const LEAST_MTU: u16 = 1280;
+
+/// Strangers named of a peer that may be one of them.
+const MOST_STRANGERS: usize = 2;
+
+/// What is known of this node.
+pub struct Own {
+    /// Its public key.
+    pub public_key: String,
+    /// The addresses of its links.
+    pub addresses: Vec<IpAddr>,
+}
+
+/// What keeps a peer from its session, the likeliest first, and what else is amiss with it.
+pub fn findings(facts: &SessionFacts, strangers: &[Stranger], own: &Own) -> Vec<Finding> {
+    let mut found = Vec::new();
+    if let Some((refused, by_peer)) = &facts.refused_stamp {
+        let cause = if refused.fault == StampFault::TooFarAhead { Cause::ClockAhead } else { Cause::StampBehind };
+        let apart = span(Duration::from_nanos(refused.stamp.abs_diff(refused.accepted)));
+        let whose = if *by_peer { "the peer refused this node's handshake" } else { "its handshake was refused" };
+        let side = if cause == Cause::ClockAhead { "above" } else { "below" };
+        found.push(finding(cause, format!("{whose}: its stamp is {apart} {side} the last one accepted")));
+    }
+    if facts.without_session.is_some() {
+        let showed: Vec<_> = authentic(facts).into_iter().chain(claimed(facts, strangers, own)).collect();
+        // Who answers or calls has other troubles than silence.
+        let is_told = facts.unreadable.is_some() || facts.endpoints.is_empty() && !showed.is_empty();
+        found.extend(showed);
+        found.extend(unanswered(facts, own).filter(|_| !is_told));
+    } else {
+        found.extend(tried::groups(&facts.tried).into_iter().map(|group| finding(group.cause, group.text)));
+    }
+    found
+}
+
+/// What is amiss with the paths of a session.
+pub fn of_paths(paths: &[PathSnapshot]) -> Vec<Finding> {
+    let is_small = |path: &&PathSnapshot| path.active && path.mtu_is_settled && path.mtu < LEAST_MTU;
+    let small =
+        paths.iter().filter(is_small).map(|path| format!("{} by {}: {} B", path.remote, path.link_name, path.mtu));
+    let names = tried::list(small, "and");
+    let found = (!names.is_empty()).then(|| format!("the longest packets that pass: {names}"));
+    found.into_iter().map(|found| finding(Cause::SmallMtu, found)).collect()
+}
+
+fn finding(cause: Cause, found: String) -> Finding {
+    let Words { likely, advice } = cause.words();
+    Finding { cause: cause.name().to_owned(), found, likely: likely.to_owned(), advice: advice.to_owned() }
+}
+
+/// What the peer itself showed by its answers.
+fn authentic(facts: &SessionFacts) -> Option<Finding> {
+    if let Some(source) = facts.unreadable {
+        let found = format!("answers from {source} cannot be read with this node's keys");
+        return Some(finding(Cause::PresharedKey, found));
+    }
+    let (times, source) = facts.unfollowed?;
+    let found = format!("{times} handshakes from {source} were answered, and no packet followed");
+    Some(finding(Cause::AnswerLost, found))
+}
+
+/// Calls of strangers that may be the peer's.
+fn claimed(facts: &SessionFacts, strangers: &[Stranger], own: &Own) -> Vec<Finding> {
+    let is_endpoint = |source: &SocketAddr| facts.endpoints.iter().any(|endpoint| endpoint.ip() == source.ip());
+    // A peer without an endpoint may be anywhere.
+    let may_be = |stranger: &&Stranger| is_endpoint(&stranger.source) || facts.endpoints.is_empty();
+    let say = |stranger: &Stranger| {
+        let (cause, text) = stranger_words(stranger, own);
+        finding(cause, text)
+    };
+    let mut kinds = Vec::new();
+    let is_first = |stranger: &&Stranger| {
+        let is_new = !kinds.contains(&stranger.shown);
+        kinds.push(stranger.shown);
+        is_new
+    };
+    strangers.iter().filter(may_be).filter(is_first).take(MOST_STRANGERS).map(say).collect()
+}
+
+fn stranger_words(stranger: &Stranger, own: &Own) -> (Cause, String) {
+    let source = stranger.source;
+    match stranger.shown {
+        Shown::Key(key) => {
+            (Cause::UnknownKey, format!("a node with the key {key} calls from {source}; no peer here has it"))
+        }
+        Shown::OtherKey => {
+            let key = &own.public_key;
+            (Cause::OtherKey, format!("a handshake from {source} was made for another key than this node's, {key}"))
+        }
+        Shown::Unreadable => {
+            (Cause::Unreadable, format!("a handshake from {source} is made for this node's key and does not decrypt"))
+        }
+    }
+}
+
+/// What came back of handshakes that nobody answered.
+fn unanswered(facts: &SessionFacts, own: &Own) -> Option<Finding> {
+    if facts.links == 0 {
+        return Some(finding(Cause::NoLink, "no link is in use".to_owned()));
+    }
+    let mut groups = tried::groups(&facts.tried);
+    if groups.is_empty() {
+        return Some(match &facts.out_of_reach[..] {
+            [] if facts.endpoints.is_empty() => waits(own),
+            [] => finding(Cause::Silent, "no handshake has left yet".to_owned()),
+            beyond => finding(Cause::NoRoute, format!("no link in use leads to {}", tried::list(beyond.iter(), "and"))),
+        });
+    }
+    groups.sort_by_key(|group| group.cause);
+    let texts: Vec<_> = groups.iter().map(|group| group.text.clone()).collect();
+    Some(finding(groups[0].cause, texts.join("; ")))
+}
+
+/// Nobody can be called: this node waits.
+fn waits(own: &Own) -> Finding {
+    let is_private = !own.addresses.is_empty() && own.addresses.iter().all(|address| is_private(*address));
+    let cause = if is_private { Cause::NoCallBehindNat } else { Cause::NoCall };
+    finding(cause, "the peer has no endpoint here, so it must call, and no handshake of it came".to_owned())
+}
+
+/// Addresses that the Internet does not route: RFC 1918, 6598, 3927, 4193, 4291 §2.5.6.
+pub fn is_private(address: IpAddr) -> bool {
+    match address.to_canonical() {
+        IpAddr::V4(v4) => {
+            let shared = v4.octets()[0] == 100 && v4.octets()[1] & 0xc0 == 64;
+            v4.is_private() || shared || v4.is_link_local() || v4.is_loopback()
+        }
+        IpAddr::V6(v6) => v6.is_unique_local() || v6.is_unicast_link_local() || v6.is_loopback(),
+    }
+}
+
+/// What was tried, for machines.
+pub fn pairs(facts: &SessionFacts) -> Vec<TriedPair> {
+    let pair = |tried: &weft_engine::Tried| TriedPair {
+        link: tried.link.clone(),
+        remote: tried.remote.to_string(),
+        sent: tried.sent,
+        came_back: tried.came_back.map(|(why, _)| name_of(why).to_owned()),
+        reporter: tried.came_back.and_then(|(_, by)| by).map(|by| by.to_string()),
+    };
+    facts.tried.iter().map(pair).collect()
+}
+
+fn name_of(why: Unreachable) -> &'static str {
+    Cause::of(Some(why)).name()
+}
+
+/// A stranger, as it is shown.
+pub fn stranger(stranger: &Stranger, own: &Own) -> StrangerSeen {
+    let (cause, found) = stranger_words(stranger, own);
+    StrangerSeen {
+        source: stranger.source.to_string(),
+        public_key: if let Shown::Key(key) = stranger.shown { Some(key.to_string()) } else { None },
+        times: stranger.times,
+        last_s_ago: stranger.ago.as_secs(),
+        finding: finding(cause, found),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,223 @@
+//! The causes, and the words of each.
+
+use weft_engine::Unreachable;
+
+/// Why a peer cannot be reached. Of causes that differ by link, the first in this order is named: it got furthest.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Cause {
+    /// Nobody has the port.
+    NotRunning,
+    /// A firewall says no.
+    Rejected,
+    /// Nothing came back.
+    Silent,
+    /// Handshakes are too long for the path.
+    TooBig,
+    /// The last router does not reach the host.
+    HostUnreachable,
+    /// A router knows no way.
+    NetworkUnreachable,
+    /// Something else came back.
+    Unreachable,
+    /// This machine's firewall.
+    Filtered,
+    /// This machine's routes.
+    NoRoute,
+    /// The link is down.
+    LinkDown,
+    /// No link at all.
+    NoLink,
+    /// The peer must call and does not.
+    NoCall,
+    /// The same, and the addresses here are private.
+    NoCallBehindNat,
+    /// The peer's key is another one.
+    UnknownKey,
+    /// The peer has another key for this node.
+    OtherKey,
+    /// It cannot be decrypted.
+    Unreadable,
+    /// The preshared keys differ.
+    PresharedKey,
+    /// The answer does not arrive, or cannot be read there.
+    AnswerLost,
+    /// A stamp below the last one.
+    StampBehind,
+    /// A stamp from the future.
+    ClockAhead,
+    /// Only small packets pass.
+    SmallMtu,
+}
+
+/// What people read of a cause, after what was found.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Words {
+    /// The likely cause.
+    pub likely: &'static str,
+    /// What to do.
+    pub advice: &'static str,
+}
+
+const NAMES: [(Cause, &str, &str, &str); 21] = [
+    (
+        Cause::NotRunning,
+        "not-running",
+        "weft is not running there, listens on another port, or a NAT there does not forward the port",
+        "start it there, and compare `listen` there with `endpoints` here",
+    ),
+    (
+        Cause::Rejected,
+        "rejected",
+        "a firewall rejects UDP to this port",
+        "allow UDP to the port in the firewall of the one who says so",
+    ),
+    (
+        Cause::Silent,
+        "silent",
+        "a firewall drops UDP to this port, the host is off, the peer does not know this node's key, or `public-key` of the \
+         peer here is wrong",
+        "look at `weft status` on the peer, which names handshakes that it turns away; if it names none, open the port there",
+    ),
+    (
+        Cause::TooBig,
+        "too-big",
+        "the path takes only packets shorter than a handshake",
+        "raise the MTU of the path, or leave the link out of [links] use",
+    ),
+    (
+        Cause::HostUnreachable,
+        "host-unreachable",
+        "the host is off, or its address is wrong",
+        "start the host, or correct `endpoints`",
+    ),
+    (
+        Cause::NetworkUnreachable,
+        "network-unreachable",
+        "a router has no route to the address",
+        "correct `endpoints`, or the routes of the router that says so",
+    ),
+    (
+        Cause::Unreachable,
+        "unreachable",
+        "the network does not deliver to the address",
+        "weft doctor --peer NAME tries each link",
+    ),
+    (
+        Cause::Filtered,
+        "filtered",
+        "this machine's own firewall refuses to send it",
+        "allow outgoing UDP from weft in this machine's firewall",
+    ),
+    (
+        Cause::NoRoute,
+        "no-route",
+        "this machine has no route to it by the link",
+        "add a route by the link, or leave the link out of [links] use",
+    ),
+    (Cause::LinkDown, "link-down", "the link cannot send now", "look at the link: ip link"),
+    (
+        Cause::NoLink,
+        "no-link",
+        "every interface is down, has no address, or is left out by [links]",
+        "set an interface up with an address, and compare its name with [links] use",
+    ),
+    (
+        Cause::NoCall,
+        "no-call",
+        "the peer is not running, has a wrong endpoint for this node, or a firewall here or on the way drops UDP",
+        "look at `weft status` on the peer, which says what it tries; open this node's UDP port, or give the peer an endpoint",
+    ),
+    (
+        Cause::NoCallBehindNat,
+        "no-call-behind-nat",
+        "this node has private addresses only: a NAT before it drops calls, unless it forwards them; so does each further NAT",
+        "forward this node's UDP port in each NAT before it, or give the peer an endpoint so that this node calls",
+    ),
+    (
+        Cause::UnknownKey,
+        "unknown-key",
+        "the peer's key is not the one configured here, or the node was never added here",
+        "compare with `weft status` there; if it is the peer, set its `public-key` here to this key",
+    ),
+    (
+        Cause::OtherKey,
+        "other-key",
+        "the sender has a wrong `public-key` for this node, or means another node",
+        "set `public-key` of this node in the sender's configuration",
+    ),
+    (
+        Cause::Unreadable,
+        "unreadable",
+        "the sender runs another version, or the datagram was damaged",
+        "compare the versions: weft --version",
+    ),
+    (
+        Cause::PresharedKey,
+        "preshared-key",
+        "the preshared keys of the two nodes differ",
+        "give both nodes the same `preshared-key`: weft genpsk",
+    ),
+    (
+        Cause::AnswerLost,
+        "answer-lost",
+        "the answers do not arrive there, or the preshared keys of the two nodes differ",
+        "compare `preshared-key` on both nodes, and allow UDP from this node's port to there",
+    ),
+    (
+        Cause::StampBehind,
+        "stamp-behind",
+        "its state was lost or restored, its clock was set back, or this is a recording",
+        "set the clocks of both nodes; it counts on by itself; if no session follows: weft peer reset NAME on the one that refused",
+    ),
+    (
+        Cause::ClockAhead,
+        "clock-ahead",
+        "the clock of one of the two nodes is wrong",
+        "set the clocks of both nodes; if no session follows: weft peer reset NAME on the one that refused",
+    ),
+    (
+        Cause::SmallMtu,
+        "small-mtu",
+        "a tunnel or a firewall on the way drops longer packets without saying so",
+        "raise the MTU on the way, or let ICMP `too big` pass; until then full packets go in parts",
+    ),
+];
+
+impl Cause {
+    /// What came back, as a cause; nothing is one as well.
+    pub fn of(came_back: Option<Unreachable>) -> Cause {
+        match came_back {
+            None => Cause::Silent,
+            Some(Unreachable::Port) => Cause::NotRunning,
+            Some(Unreachable::Prohibited) => Cause::Rejected,
+            Some(Unreachable::Host) => Cause::HostUnreachable,
+            Some(Unreachable::Network) => Cause::NetworkUnreachable,
+            Some(Unreachable::TooBig) => Cause::TooBig,
+            Some(Unreachable::Filtered) => Cause::Filtered,
+            Some(Unreachable::NoRoute) => Cause::NoRoute,
+            Some(Unreachable::LinkDown) => Cause::LinkDown,
+            Some(Unreachable::Other) => Cause::Unreachable,
+        }
+    }
+
+    fn row(self) -> &'static (Cause, &'static str, &'static str, &'static str) {
+        NAMES.iter().find(|(cause, ..)| *cause == self).unwrap_or(&NAMES[0])
+    }
+
+    /// Its name in JSON.
+    pub fn name(self) -> &'static str {
+        self.row().1
+    }
+
+    /// What people read of it.
+    pub fn words(self) -> Words {
+        let (_, _, likely, advice) = *self.row();
+        Words { likely, advice }
+    }
+
+    /// All of them.
+    #[cfg(test)]
+    pub fn all() -> impl Iterator<Item = Cause> {
+        NAMES.iter().map(|(cause, ..)| *cause)
+    }
+}

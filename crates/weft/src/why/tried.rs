@@ -1,0 +1,67 @@
+//! What was tried, in a few words.
+
+use super::Cause;
+use std::fmt::Display;
+use std::net::IpAddr;
+use weft_engine::{Tried, Unreachable};
+
+/// Named of many.
+const MOST_NAMED: usize = 4;
+
+/// Pairs of which the same came back.
+pub struct Group {
+    /// What that means.
+    pub cause: Cause,
+    /// The pairs, and what came back.
+    pub text: String,
+}
+
+/// Pairs by what came back of them.
+pub fn groups(tried: &[Tried]) -> Vec<Group> {
+    let mut kinds: Vec<(Option<Unreachable>, Option<IpAddr>, Vec<&Tried>)> = Vec::new();
+    for one in tried {
+        let (why, by) = (one.came_back.map(|(why, _)| why), one.came_back.and_then(|(_, by)| by));
+        // Each host speaks for itself; another one is worth naming.
+        let by = by.filter(|by| *by != one.remote.ip());
+        match kinds.iter_mut().find(|kind| (kind.0, kind.1) == (why, by)) {
+            Some(kind) => kind.2.push(one),
+            None => kinds.push((why, by, vec![one])),
+        }
+    }
+    kinds.into_iter().map(|(why, by, pairs)| group(why, by, &pairs)).collect()
+}
+
+fn group(why: Option<Unreachable>, by: Option<IpAddr>, pairs: &[&Tried]) -> Group {
+    let names = pairs.iter().map(|pair| format!("{} by {}", pair.remote, pair.link));
+    let by = by.map_or_else(String::new, |by| format!(" from {by}"));
+    let sent: u32 = pairs.iter().map(|pair| pair.sent).sum();
+    let calls = if sent > 0 { format!("{sent} handshakes to ") } else { String::new() };
+    let came_back = match why {
+        None => "nothing came back".to_owned(),
+        Some(Unreachable::Port) => format!("ICMP port unreachable came back{by}"),
+        Some(Unreachable::Prohibited) => format!("ICMP administratively prohibited came back{by}"),
+        Some(Unreachable::Host) => format!("ICMP host unreachable came back{by}"),
+        Some(Unreachable::Network) => format!("ICMP network unreachable came back{by}"),
+        Some(Unreachable::TooBig) => format!("ICMP too big came back{by}"),
+        Some(Unreachable::Other) => format!("another ICMP error came back{by}"),
+        Some(Unreachable::Filtered) => "the kernel did not send: not permitted".to_owned(),
+        Some(Unreachable::NoRoute) => "the kernel did not send: no route by the link".to_owned(),
+        Some(Unreachable::LinkDown) => "the kernel did not send: the link is down".to_owned(),
+    };
+    Group { cause: Cause::of(why), text: format!("{calls}{}: {came_back}", list(names, "and")) }
+}
+
+/// `a, b and c`, and how many more.
+pub fn list(items: impl Iterator<Item = impl Display>, last: &str) -> String {
+    let mut names: Vec<String> = items.map(|item| item.to_string()).collect();
+    let more = names.len().saturating_sub(MOST_NAMED);
+    names.truncate(MOST_NAMED);
+    if more > 0 {
+        names.push(format!("{more} more"));
+    }
+    match names.split_last() {
+        Some((end, [])) => end.clone(),
+        Some((end, before)) => format!("{} {last} {end}", before.join(", ")),
+        None => String::new(),
+    }
+}
