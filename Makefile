@@ -15,9 +15,11 @@ help: ## this list
 setup: ## install what is missing: compilers, cargo, iproute2, iperf3 …
 	@packaging/setup
 
-build:
-	@packaging/setup test
+build: TARGET := $(or $(CARGO_TARGET_DIR),target)
+build: ## the program, and beside it weft.debug, which debuggers find
+	@packaging/setup build
 	cargo build --release --locked -p weft
+	@packaging/split-debug $(TARGET)/release/weft
 
 test: ## formatting, lints, all tests, licences (if cargo-deny is there)
 	@packaging/setup test

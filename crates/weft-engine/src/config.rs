@@ -215,6 +215,13 @@ pub enum Schedule {
     Redundant,
 }
 
+impl Schedule {
+    /// Whether weights decide which path a unit takes.
+    pub fn uses_weights(self) -> bool {
+        matches!(self, Schedule::Random | Schedule::WeightedRoundRobin | Schedule::FlowHash)
+    }
+}
+
 /// `bundle`: which directions, seen from the node that says so, use several paths at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Bundle {

@@ -174,7 +174,7 @@ impl fmt::Display for PathState {
 /// What can be asked of a running engine.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Command {
-    /// Use these weights from the next unit on, by link name; counters restart (NATALIE). `None`: measured again.
+    /// Use these weights from the next unit on, by link name; counters restart (NATALIE). Other links keep theirs. `None`: measured again.
     SetWeights(Option<Vec<(String, u32)>>),
     /// Changes a VPN's share, until the next reload.
     SetVpn {

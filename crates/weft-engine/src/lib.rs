@@ -23,6 +23,7 @@ mod overlay;
 mod path;
 mod peer;
 mod peers;
+mod prefixes;
 mod relay;
 mod signal;
 mod snapshot;
@@ -43,6 +44,7 @@ pub use interface::{LinkEvent, Received, Transmit, Unreachable};
 pub use node::Engine;
 pub use overlay::{Contact, ContactStatus, MAX_ENDPOINTS, OverlayConfig, OverlayMember, OverlayStatus, Unmet};
 pub use peer::AddressPairs;
+pub use prefixes::OwnedPrefix;
 pub use relay::{Forward, MAX_RELAYS, RouteError, relays_to};
 pub use signal::{
     Grant, HostLink, Leaving, RateController, SignalConfig, SignalFlow, SignalHost, SignalPeer, SignalRule,

@@ -1,6 +1,7 @@
 //! The engine's state as a reader sees it.
 
 use crate::PathState;
+use crate::config::Schedule;
 use crate::node::Engine;
 use crate::path::Path;
 use crate::peer::{AddressPairs, Peer};
@@ -50,6 +51,8 @@ pub struct PeerSnapshot {
     pub established_for: Option<Duration>,
     /// Time since something authentic came from it.
     pub last_heard: Option<Duration>,
+    /// By what a path is chosen.
+    pub schedule: Schedule,
     /// Its paths.
     pub paths: Vec<PathSnapshot>,
     /// Pairs of a local link and an address of the peer. Some may have no path.
@@ -112,6 +115,8 @@ pub struct PathSnapshot {
     pub link: LinkId,
     /// The link's name.
     pub link_name: String,
+    /// What the peer calls its link; none: it has not said.
+    pub remote_link: Option<String>,
     /// The address there.
     pub remote: SocketAddr,
     /// In use for data, not only tried.
@@ -268,6 +273,14 @@ impl Engine {
         })
     }
 
+    /// The bytes sent of each flow that [`Snapshot`] shows, with the name of its peer.
+    pub fn flow_bytes(&self) -> impl Iterator<Item = (&str, FlowId, u64)> {
+        self.peers.iter().flat_map(|peer| {
+            let name = peer.config.name.as_str();
+            peer.flows.iter().take(FLOWS_SHOWN).map(move |(id, flow)| (name, id, flow.bytes))
+        })
+    }
+
     fn snapshot_of(&self, now: Instant, peer: &Peer) -> PeerSnapshot {
         let certificate = self.trust.certificate_of(peer.id);
         PeerSnapshot {
@@ -344,6 +357,7 @@ impl Peer {
             certified_until_unix_s: None,
             established_for: self.established_at.map(|at| now - at),
             last_heard: self.heard_at.map(|at| now - at),
+            schedule: self.config.policy.schedule,
             paths: (self.paths.iter().enumerate())
                 .filter(|(_, path)| !path.is_gone())
                 .map(|(i, p)| PathSnapshot {
@@ -394,6 +408,7 @@ impl Path {
             link: self.link,
             link_name: self.link_name.clone(),
             remote: self.remote,
+            remote_link: self.remote_link.clone(),
             standby: self.spare,
             active: self.active,
             state: self.health.state(),

@@ -50,6 +50,17 @@ impl Chart {
         Chart { title: title.into(), x_label: "seconds".into(), curves: series.into_iter().map(curve).collect() }
     }
 
+    /// Whether all values are whole: they count something.
+    fn counts(&self) -> bool {
+        let whole = |(_, y): &(f64, f64)| y.fract() == 0.0 || !y.is_finite();
+        self.curves.iter().all(|curve| curve.half_widths.is_empty() && curve.points.iter().all(whole))
+    }
+
+    /// Whether the points stand at whole numbers: of paths, of VPNs, of relays.
+    fn has_whole_x(&self) -> bool {
+        self.curves.iter().flat_map(|curve| &curve.points).all(|(x, _)| x.fract() == 0.0 || !x.is_finite())
+    }
+
     fn x_range(&self) -> Range<f64> {
         let xs = || self.curves.iter().flat_map(|curve| &curve.points).map(|(x, _)| *x).filter(|x| x.is_finite());
         widened(xs().fold(f64::INFINITY, f64::min)..xs().fold(f64::NEG_INFINITY, f64::max))
@@ -70,6 +81,11 @@ impl Curve {
         let widths = self.half_widths.iter().copied().chain(std::iter::repeat(0.0));
         self.points.iter().zip(widths).map(|((x, y), width)| (*x, y - width, y + width))
     }
+}
+
+/// As many labels as there are whole numbers, and ten at most: between them there is nothing to name.
+fn whole_labels(range: &Range<f64>) -> usize {
+    ((range.end - range.start) as usize + 1).min(10)
 }
 
 /// An axis needs an extent, whatever there is to show.
@@ -108,7 +124,13 @@ fn paint_chart(area: &Area, chart: &Chart) -> Painted {
     let (x_range, y_range) = (chart.x_range(), chart.y_range());
     let named = (2..=STRONG.len()).contains(&chart.curves.len());
     let (panel, legend) = area.split_horizontally(WIDTH - if named { LEGEND_WIDTH } else { 0 });
-    let digits = if y_range.end - y_range.start < 10.0 { 2 } else { 0 };
+    let digits = if chart.counts() {
+        0
+    } else if y_range.end - y_range.start < 10.0 {
+        2
+    } else {
+        0
+    };
     let mut context = ChartBuilder::on(&panel)
         .margin_left(MARGIN)
         .margin_right(MARGIN)
@@ -124,7 +146,10 @@ fn paint_chart(area: &Area, chart: &Chart) -> Painted {
         .bold_line_style(GRID)
         .axis_style(FAINT)
         .y_labels(6)
-        .x_labels(10)
+        .x_labels(if chart.has_whole_x() { whole_labels(&chart.x_range()) } else { 10 })
+        .x_label_formatter(&|x| {
+            if chart.has_whole_x() { format!("{x:.0}") } else { format!("{}", (x * 1e6).round() / 1e6) }
+        })
         .label_style(text(12, &FAINT, HPos::Center, VPos::Center))
         .y_label_formatter(&|y| format!("{y:.digits$}"))
         .x_desc(&chart.x_label)

@@ -1,24 +1,21 @@
-//! The picture of a result: a bar for each variant, and goodput over time in the same colours.
+//! The picture of a result: a bar for each variant, and in the same colours goodput over time and each ping; each link's share.
 
+use crate::panels::{self, Mark, Panel, Trace, finer_near, link_traces, marks};
 use crate::style::{
-    Area, FAINT, GRID, INK, MARGIN, Painted, STRONG, TITLE_HEIGHT, WIDTH, paint_title, picture_error, svg, text,
+    Area, FAINT, INK, MARGIN, Painted, STRONG, TITLE_HEIGHT, WIDTH, paint_title, picture_error, svg, text,
 };
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, VPos};
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::{fs, io};
-use weft_scenario::{RunResult, Scenario, Series, VariantResult};
+use weft_scenario::{App, RunResult, Scenario, Series, VariantResult};
 
 const BAR_PITCH: u32 = 28;
 const BAR_THICKNESS: i32 = 18;
-const LINES_HEIGHT: u32 = 340;
+const PANEL_HEIGHT: u32 = 300;
 const LABEL_WIDTH: i32 = 170;
 const VALUE_WIDTH: i32 = 150;
-/// Values of the lines are means over this time.
-const STEP_S: f64 = 1.0;
-
-const WARMUP: RGBColor = RGBColor(244, 246, 247);
 const MUTED: [RGBColor; 4] =
     [RGBColor(144, 164, 174), RGBColor(188, 170, 140), RGBColor(165, 180, 140), RGBColor(184, 160, 190)];
 
@@ -36,13 +33,19 @@ pub fn run_picture(file: &Path, scenario: &Scenario, result: &RunResult, series:
 
 fn picture(scenario: &Scenario, result: &RunResult, series: &Lines) -> Result<String, Box<dyn std::error::Error>> {
     let bars_height = BAR_PITCH * result.variants.len() as u32 + 24;
-    svg(TITLE_HEIGHT + bars_height + LINES_HEIGHT, |root| {
+    let (colours, marks) = (colours(result), marks(scenario));
+    let panels = panels(scenario, result, series, &colours, &marks);
+    svg(TITLE_HEIGHT + bars_height + PANEL_HEIGHT * panels.len() as u32, |root| {
         let (title, rest) = root.split_vertically(TITLE_HEIGHT);
-        let (bars, lines) = rest.split_vertically(bars_height);
+        let (bars, mut rest) = rest.split_vertically(bars_height);
         paint_title(&title, &result.scenario, &subtitle(scenario, result))?;
-        let colours = colours(result);
         paint_bars(&bars, result, &colours)?;
-        paint_lines(&lines, scenario, result, series, &colours)
+        for panel in &panels {
+            let (area, below) = rest.split_vertically(PANEL_HEIGHT);
+            panels::paint(&area, panel, &marks)?;
+            rest = below;
+        }
+        Ok(())
     })
 }
 
@@ -120,59 +123,53 @@ fn label_of(variant: &VariantResult) -> String {
     }
 }
 
-fn paint_lines(
-    area: &Area,
+/// The panels below the bars: goodput, each ping, and each link's share where weft ran.
+fn panels<'a>(
     scenario: &Scenario,
     result: &RunResult,
     series: &Lines,
     colours: &BTreeMap<String, RGBColor>,
-) -> Painted {
-    let bulk: Vec<&str> = scenario.flows.iter().map(|flow| flow.name.as_str()).collect();
-    let of_bulk = |all: &&[Series]| {
-        all.iter().find(|s| s.unit == "bit/s" && bulk.contains(&s.name.as_str())).map(|s| s.averaged(STEP_S))
+    marks: &[Mark],
+) -> Vec<Panel<'a>> {
+    let panel = |title, traces, has_dots, bound| Panel {
+        title,
+        traces,
+        has_dots,
+        bound,
+        duration_s: result.duration_s,
+        warmup_s: result.warmup_s,
     };
-    let lines: Vec<(&str, Vec<(f64, f64)>)> = result
-        .variants
-        .iter()
-        .filter_map(|v| Some((v.name.as_str(), series.get(v.name.as_str()).and_then(of_bulk)?)))
-        .collect();
-    let values = lines.iter().flat_map(|(_, points)| points.iter().map(|(_, bps)| bps / 1e6));
-    let most = values.chain([result.bound_bps / 1e6]).fold(1.0, f64::max) * 1.05;
-    let mut chart = ChartBuilder::on(area)
-        .margin_left(MARGIN)
-        .margin_right(MARGIN)
-        .margin_top(28)
-        .margin_bottom(12)
-        .x_label_area_size(40)
-        .y_label_area_size(52)
-        .build_cartesian_2d(0.0..result.duration_s, 0.0..most)?;
-    chart.draw_series([Rectangle::new([(0.0, 0.0), (result.warmup_s, most)], WARMUP.filled())])?;
-    chart
-        .configure_mesh()
-        .disable_x_mesh()
-        .light_line_style(TRANSPARENT)
-        .bold_line_style(GRID)
-        .axis_style(FAINT)
-        .y_labels(6)
-        .x_labels(10)
-        .label_style(text(12, &FAINT, HPos::Center, VPos::Center))
-        .x_label_formatter(&|s| format!("{s:.0}"))
-        .y_label_formatter(&|mbps| if most < 10.0 { format!("{mbps:.1}") } else { format!("{mbps:.0}") })
-        .x_desc("seconds")
-        .axis_desc_style(text(12, &FAINT, HPos::Center, VPos::Center))
-        .draw()?;
-    let bound = result.bound_bps / 1e6;
-    chart.draw_series([PathElement::new(vec![(0.0, bound), (result.duration_s, bound)], FAINT.stroke_width(1))])?;
-    for (name, points) in lines.iter().rev() {
-        let colour = colours.get(*name).unwrap_or(&INK);
-        let width = if name.contains(':') { 2 } else { 3 };
-        chart.draw_series([PathElement::new(
-            points.iter().map(|(t, bps)| (*t, bps / 1e6)).collect::<Vec<_>>(),
-            colour.stroke_width(width),
-        )])?;
-    }
-    area.draw_text("goodput over time, Mbit/s", &text(13, &INK, HPos::Left, VPos::Top), (MARGIN, 4))?;
-    Ok(())
+    let of_flows = |is_meant: fn(App) -> bool, points: &dyn Fn(&Series) -> Vec<(f64, f64)>| -> Vec<Trace> {
+        let names: Vec<&str> =
+            scenario.flows.iter().filter(|flow| is_meant(flow.app)).map(|flow| flow.name.as_str()).collect();
+        let trace = |variant: &VariantResult| {
+            let all = series.get(variant.name.as_str())?;
+            let found = all.iter().find(|series| names.contains(&series.name.as_str()))?;
+            let colour = *colours.get(&variant.name).unwrap_or(&INK);
+            Some(Trace {
+                name: variant.name.clone(),
+                colour,
+                points: points(found),
+                is_thin: variant.name.contains(':'),
+            })
+        };
+        result.variants.iter().filter_map(trace).collect()
+    };
+    let is_sparse = |app| matches!(app, App::Ping | App::Probe);
+    let mbps = |series: &Series| finer_near(series, marks).into_iter().map(|(time, bps)| (time, bps / 1e6)).collect();
+    let goodput = of_flows(|app| !matches!(app, App::Ping | App::Probe), &mbps);
+    let delays = of_flows(is_sparse, &|series| series.points.clone());
+    let of_weft = series.get("weft").map_or_else(Vec::new, |all| link_traces(scenario, all, marks));
+    let all = [
+        panel("goodput over time, Mbit/s", goodput, false, Some(result.bound_bps / 1e6)),
+        panel("each ping or probe beside it, ms", delays, true, None),
+        panel("what each link carries with weft, Mbit/s", of_weft, false, None),
+    ];
+    all.into_iter()
+        .enumerate()
+        .filter(|(at, panel)| *at == 0 || !panel.traces.is_empty())
+        .map(|(_, panel)| panel)
+        .collect()
 }
 
 #[cfg(test)]
@@ -181,7 +178,8 @@ mod tests {
 
     #[test]
     fn a_picture_shows_every_variant() {
-        let text = "name = \"pic\"\nduration = \"10 s\"\n[[link]]\nname = \"a\"\nrate = \"10 Mbit/s\"\n[[flow]]\napp = \"iperf3\"";
+        let text = "name = \"pic\"\nduration = \"10 s\"\n[[link]]\nname = \"a\"\nrate = \"10 Mbit/s\"\n[[flow]]\napp = \"iperf3\"\n\
+                    [[flow]]\napp = \"ping\"\n[[event]]\nat = \"4 s\"\nlink = \"a\"\ncut = \"down\"\nfor = \"2 s\"";
         let scenario = Scenario::parse(text, "t").unwrap();
         let variant = |name: &str| VariantResult::from_runs(name, None, Vec::new());
         let variants = ["link:a", "mptcp", "weft"].map(variant).to_vec();
@@ -197,12 +195,28 @@ mod tests {
             variants,
             skipped: Vec::new(),
         };
-        let points = vec![Series {
-            name: "iperf3".into(),
-            unit: "bit/s",
-            points: (0..100).map(|n| (f64::from(n) / 10.0, 5e6)).collect(),
-        }];
+        let series = |name: &str, unit, value: f64| Series {
+            name: name.into(),
+            unit,
+            points: (0..100).map(|n| (f64::from(n) / 10.0, value)).collect(),
+        };
+        let points = [series("iperf3", "bit/s", 5e6), series("ping", "ms", 16.0), series("a.down", "bit/s", 5e6)];
         let svg = picture(&scenario, &result, &Lines::from([("weft", points.as_slice())])).unwrap();
-        assert!(["link:a", "mptcp", "weft", "seconds", "polyline"].iter().all(|word| svg.contains(word)));
+        assert!(
+            [
+                "link:a",
+                "mptcp",
+                "weft",
+                "seconds",
+                "polyline",
+                "a cut down",
+                "over",
+                "each ping",
+                "what each link",
+                "circle"
+            ]
+            .iter()
+            .all(|word| svg.contains(word))
+        );
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::run_picture;
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::{fs, io};
 use weft_scenario::{RunResult, RunSeries, Scenario, Series, write_csv};
 
@@ -28,7 +28,12 @@ pub fn save_run(
     fs::write(directory.join(format!("{}.json", scenario.name)), json)?;
     let shown: BTreeMap<&str, &[Series]> =
         runs.iter().filter_map(|(name, runs)| Some((name.as_str(), middle(runs)?.series.as_slice()))).collect();
-    run_picture(&directory.join(format!("{}.svg", scenario.name)), scenario, result, &shown)
+    run_picture(&picture_of(directory, scenario), scenario, result, &shown)
+}
+
+/// The file of a result's picture.
+pub fn picture_of(directory: &Path, scenario: &Scenario) -> PathBuf {
+    directory.join(format!("{}.svg", scenario.name))
 }
 
 /// The run whose goodput is the median's, or next above it.

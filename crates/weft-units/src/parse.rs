@@ -56,7 +56,7 @@ pub fn parse_rate(text: &str) -> Result<Rate, ParseUnitError> {
     Ok(Rate::from_bps((number * factor + 0.5) as u64))
 }
 
-/// Reads a time such as `8 ms`, `50 us`, `1.5 s`, `2 min`.
+/// Reads a time such as `8 ms`, `50 us`, `1.5 s`, `5 m` or `2 min`, `12 h`, `90 d`.
 ///
 /// # Errors
 /// When there is no number, the unit is not a time, or the number is out of range.
@@ -67,8 +67,10 @@ pub fn parse_duration(text: &str) -> Result<Duration, ParseUnitError> {
         "us" | "µs" => 1e3,
         "ms" => 1e6,
         "s" => 1e9,
-        "min" => 60e9,
-        _ => return Err(ParseUnitError::Unit("us, ms, s, min")),
+        "m" | "min" => 60e9,
+        "h" => 3_600e9,
+        "d" => 86_400e9,
+        _ => return Err(ParseUnitError::Unit("us, ms, s, m, h, d")),
     };
     if number * nanos > 1e18 {
         return Err(ParseUnitError::OutOfRange);
@@ -100,6 +102,9 @@ mod tests {
         assert_eq!(parse_rate("1.5Gbit/s"), Ok(Rate::from_mbps(1500)));
         assert_eq!(parse_duration("8 ms"), Ok(Duration::from_millis(8)));
         assert_eq!(parse_duration("0.25 s"), Ok(Duration::from_millis(250)));
+        assert_eq!(parse_duration("5m"), parse_duration("300 s"));
+        assert_eq!(parse_duration("5min"), parse_duration("300 s"));
+        assert_eq!((parse_duration("36 h"), parse_duration("1.5d")), (parse_duration("2160m"), parse_duration("36h")));
         assert_eq!(parse_fraction("0.5 %"), Ok(0.005));
         assert_eq!(parse_fraction("0.005"), Ok(0.005));
     }

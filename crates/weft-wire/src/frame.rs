@@ -29,6 +29,10 @@ const OVERLAY: u8 = 13;
 const CHIRP: u8 = 14;
 const CHIRPED: u8 = 15;
 const GONE: u8 = 16;
+const LINK: u8 = 17;
+
+/// The longest name a [`Frame::Link`] tells, in bytes. Linux allows 15 for an interface.
+pub const MAX_LINK_NAME: usize = 32;
 
 /// Bytes of a [`Frame::Revocation`].
 pub const REVOCATION_FRAME_LEN: usize = 1 + REVOCATION_LEN;
@@ -122,6 +126,9 @@ pub enum Frame<'a> {
         /// The path.
         path: PathId,
     },
+    /// What the sender calls the link by which this path leaves there: 1 to [`MAX_LINK_NAME`] bytes, UTF-8. Nodes that do not know this
+    /// frame read nothing behind it, so it comes last.
+    Link(&'a str),
 }
 
 /// What a relay says of a node beside it.
@@ -292,8 +299,16 @@ fn parse_frame<'a>(r: &mut Reader<'a>) -> Result<Frame<'a>, WireError> {
         CHIRP => Frame::Chirp(Chirp::read(r)?),
         CHIRPED => Frame::Chirped(Chirped::read(r)?),
         GONE => Frame::Gone { path: PathId(r.u8()?) },
+        LINK => {
+            let len = usize::from(r.u8()?);
+            Frame::Link(link_name(core::str::from_utf8(r.slice(len)?).map_err(|_| WireError::Malformed)?)?)
+        }
         _ => return Err(WireError::UnknownType),
     })
+}
+
+fn link_name(name: &str) -> Result<&str, WireError> {
+    if (1..=MAX_LINK_NAME).contains(&name.len()) { Ok(name) } else { Err(WireError::Malformed) }
 }
 
 /// The default VPN's packets go by the session's own index.
@@ -388,6 +403,12 @@ impl<'a> FrameWriter<'a> {
             Frame::Chirp(chirp) => w.u8(CHIRP).and_then(|()| chirp.write(w)),
             Frame::Chirped(ref chirped) => w.u8(CHIRPED).and_then(|()| chirped.write(w)),
             Frame::Revocation(revocation) => w.u8(REVOCATION).and_then(|()| w.put(&revocation.emit())),
+            Frame::Link(name) => {
+                let name = link_name(name)?;
+                w.u8(LINK)?;
+                w.u8(name.len() as u8)?;
+                w.put(name.as_bytes())
+            }
             Frame::Overlay(message) => {
                 w.u8(OVERLAY)?;
                 w.u16(u16::try_from(message.len()).map_err(|_| WireError::Malformed)?)?;

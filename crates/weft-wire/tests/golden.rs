@@ -248,6 +248,7 @@ fn frames() {
             "0c 01020304 01 00001122 03",
         ),
         (Frame::Overlay(&[3, 0, 0, 0, 9]), "0d 0005 03 00 00 00 09"),
+        (Frame::Link("fibre"), "11 05 6669627265"),
         (Frame::Close { reason: 2 }, "07 02"),
         (Frame::Gone { path: PathId(6) }, "10 06"),
         (Frame::Chirp(Chirp { train: 0x0102, index: 3, of: 60, sent_us: 0x0405_0607 }), "0e 0102 03 3c 04050607"),

@@ -42,6 +42,7 @@ fn plain_frames() -> impl Strategy<Value = Frame<'static>> {
             rtt_us,
             loss
         })),
+        (1usize..=32).prop_map(|len| Frame::Link(&"wwan0-and-other-names-of-32-bytes"[..len])),
         (0usize..40).prop_map(|len| Frame::Overlay(&[7; 40][..len])),
         (any::<u16>(), 0..MAX_TRAIN, any::<u8>(), any::<u32>()).prop_map(|(train, index, more, sent_us)| {
             let of = index + 1 + more % (MAX_TRAIN - index);

@@ -6,10 +6,12 @@ mod live;
 
 pub use access::{AccessCommand, AddOptions};
 pub use ca::{CaCommand, SignOptions};
-pub use live::{DrillCommand, DrillOptions, ExplainArguments, PeerCommand};
+pub use live::{DrillCommand, DrillOptions, ExplainArguments, PeerCommand, PrefixArguments};
 
+use crate::screen::Color;
 use clap::{Args, Parser, Subcommand};
 use std::path::PathBuf;
+use std::time::Duration;
 use weft_report::Shard;
 
 /// Many imperfect links, one private network that is fast and stays up.
@@ -28,6 +30,9 @@ Examples:
 Exit status: 0 well, 1 failed, 2 usage, 3 degraded, 4 no daemon."
 )]
 pub struct Cli {
+    /// Colours: auto, always, never; auto follows NO_COLOR and CLICOLOR_FORCE
+    #[arg(long, global = true, value_name = "WHEN", value_enum, default_value_t, hide_possible_values = true)]
+    pub color: Color,
     /// What to do.
     #[command(subcommand)]
     pub command: Command,
@@ -56,10 +61,16 @@ Examples:
         #[arg(long, value_name = "FILE")]
         out: Option<PathBuf>,
     },
-    /// Print the public key of a private key file
+    /// Print the version
+    Version,
+    /// Print the public key of a private key
+    #[command(after_help = "\
+Examples:
+  weft pubkey /etc/weft/weft.key
+  weft keygen 2>/dev/null | weft pubkey")]
     Pubkey {
-        /// File of the private key
-        file: PathBuf,
+        /// File of the private key; without it, or with -: standard input
+        file: Option<PathBuf>,
     },
     /// Let nodes into a network by certificates: its root key, what it signs and what it revokes
     #[command(subcommand)]
@@ -72,6 +83,9 @@ Examples:
         /// The configuration
         #[arg(value_name = "FILE", default_value = DEFAULT_CONFIG)]
         file: PathBuf,
+        /// One JSON object
+        #[arg(long)]
+        json: bool,
     },
     /// Look at this machine for what helps or hinders a node, and show how routers can isolate the tunnel's packets
     #[command(after_help = "\
@@ -162,6 +176,12 @@ Examples:
     /// Mend what the node remembers of a peer
     #[command(subcommand)]
     Peer(PeerCommand),
+    /// Which addresses lie behind which peer, and who says so
+    #[command(after_help = "\
+Examples:
+  weft prefixes
+  weft prefixes --peer hub --json | jq -r '.prefixes[].prefix'")]
+    Prefixes(PrefixArguments),
     /// The flows sent lately
     Flows(Reading),
     /// Show the weights of the links, or set them for the weighted schedules
@@ -170,7 +190,7 @@ Examples:
         after_help = "\
 Examples:
   weft weights                          show them
-  weft weights set eth0=50 wwan0=75     effective at the next packet
+  weft weights set eth0=50 wwan0=75     effective at the next packet; other links keep theirs
   weft weights set measured             in proportion to the measured capacity again"
     )]
     Weights {
@@ -226,6 +246,7 @@ Examples:
     #[command(after_help = "\
 Examples:
   weft explain 10.9.0.2                              what a packet there meets
+  weft explain hub                                   the same, by the name of a node
   weft explain 10.9.0.1:40000 10.9.0.2:80 tcp --json | jq '.paths[] | {link, takes_sparse, why}'
 
 Exit status 3 when nothing would carry it.")]
@@ -312,9 +333,9 @@ pub struct FailoverArguments {
     /// Cuts for each; those with a dead interval of 4 s get half as many, those with 40 s a seventh
     #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..))]
     pub repeat: u32,
-    /// How long what each sends by itself is counted
-    #[arg(long, value_name = "SECONDS", default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..))]
-    pub count: u64,
+    /// How long to measure idle control traffic: 10s, 1m
+    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = duration)]
+    pub count: Duration,
     /// Only this one; can be given several times
     #[arg(long, value_name = "NAME")]
     pub only: Vec<String>,
@@ -419,6 +440,12 @@ pub struct SimOptions {
     pub threads: Option<u16>,
 }
 
+/// Reads a time such as `5s` or `2m`; it is not nothing.
+pub fn duration(text: &str) -> Result<Duration, String> {
+    let time = weft_units::parse_duration(text).map_err(|why| format!("{why}, for example 5s or 2m"))?;
+    if time.is_zero() { Err("it must be greater than zero".to_owned()) } else { Ok(time) }
+}
+
 /// Reads `17` or `1..40`, both ends included.
 fn seeds(text: &str) -> Result<std::ops::RangeInclusive<u64>, String> {
     let (first, last) = text.split_once("..").unwrap_or((text, text));
@@ -500,7 +527,7 @@ pub struct ScenarioOptions {
 /// `weft weights set`.
 #[derive(Subcommand)]
 pub enum WeightsCommand {
-    /// Set the weights: LINK=WEIGHT for each link, or `measured`
+    /// Set the weights of the links that are named: LINK=WEIGHT …, or `measured` for all
     Set {
         /// LINK=WEIGHT …, or `measured`
         #[arg(required = true, value_name = "LINK=WEIGHT")]

@@ -3,7 +3,8 @@
 use crate::escape;
 use crate::files;
 use crate::outcome::{Failure, Outcome};
-use crate::status::{Drill, Explanation, FlowQuestion, PathHistory, Status};
+use crate::status::{Drill, Explanation, FlowQuestion, PathHistory, Prefixes, Status};
+use nix::sys::socket::{getsockopt, sockopt::PeerCredentials};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::io::{self, BufRead, BufReader, Read, Write};
@@ -19,7 +20,7 @@ use weft_units::Rate;
 pub const MAX_LINE: u64 = 8 << 20;
 
 /// How much longer than the node a client waits, so that it hears that the node is busy.
-const MARGIN: Duration = Duration::from_secs(5);
+const MARGIN: Duration = Duration::from_secs(2);
 
 /// What can be asked of a running node.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize, Debug)]
@@ -48,6 +49,13 @@ pub enum Request {
     Explain {
         /// Which.
         flow: FlowQuestion,
+    },
+    /// Who has which prefix.
+    Prefixes {
+        /// Only this peer's.
+        peer: Option<String>,
+        /// Only this VPN's.
+        vpn: Option<String>,
     },
     /// Let a link or a node fall silent for a while.
     Drill {
@@ -273,6 +281,8 @@ pub enum Response {
     },
     /// To [`Request::Explain`].
     Explanation(Box<Explanation>),
+    /// To [`Request::Prefixes`].
+    Prefixes(Prefixes),
     /// To [`Request::DrillReport`].
     Drill(Box<Drill>),
     /// To [`Request::Call`].
@@ -314,6 +324,11 @@ pub enum Response {
     },
     /// It was done.
     Done,
+    /// It was done, with less effect than may be expected.
+    DoneBut {
+        /// Why, for people.
+        note: String,
+    },
     /// It was not done.
     Refused {
         /// Why, for people.
@@ -327,10 +342,28 @@ pub enum Response {
 /// When no node listens there, it refuses, or does not answer in time.
 pub fn ask(socket: &Path, request: &Request) -> Result<Response, Failure> {
     let stream = files::connect(socket).map_err(|why| unreachable_node(socket, &why))?;
+    let node = getsockopt(&stream, PeerCredentials).ok().map(|credentials| credentials.pid());
     match exchange(stream, request) {
         Ok(Response::Refused { why }) => Err(Failure::new(why)),
         Ok(response) => Ok(response),
-        Err(why) => Err(Failure::new(format!("no answer from the node at {}: {why}", socket.display()))),
+        Err(why) => Err(Failure::new(format!(
+            "no answer from the node at {}: {}",
+            socket.display(),
+            silence(&why, node, request.patience() + MARGIN)
+        ))),
+    }
+}
+
+/// Why there is no answer, and what to do. A node that is stopped, or hung, still has its socket.
+fn silence(why: &io::Error, node: Option<i32>, waited: Duration) -> String {
+    match why.kind() {
+        io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => {
+            let process = node.map_or_else(|| "its process".to_owned(), |id| format!("its process, {id},"));
+            let look = node.map_or_else(String::new, |id| format!(": ps -o stat,wchan {id}"));
+            format!("{process} has been silent for {} s; it is stopped or hangs{look}", waited.as_secs())
+        }
+        io::ErrorKind::UnexpectedEof => "it ended, or has too many clients; ask again".to_owned(),
+        _ => why.to_string(),
     }
 }
 
@@ -373,6 +406,10 @@ fn unreachable_node(socket: &Path, why: &io::Error) -> Failure {
         }
         io::ErrorKind::PermissionDenied => {
             Failure::new(format!("{path}: permission denied; ask as root or as the user the node runs as"))
+        }
+        io::ErrorKind::WouldBlock => {
+            let text = "too many wait for the node there already; it is stopped or hangs";
+            Failure::new(format!("{path}: {text}"))
         }
         _ => Failure::with(Outcome::NoDaemon, format!("{path}: {why}")),
     }

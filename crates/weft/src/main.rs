@@ -7,11 +7,14 @@ mod commands;
 mod control;
 mod daemon;
 mod date;
+#[cfg(test)]
+mod examples;
 mod host;
 #[cfg(test)]
 #[path = "escape/hostile.rs"]
 mod hostile;
 mod outcome;
+mod screen;
 mod status;
 mod table;
 mod why;
@@ -26,7 +29,9 @@ use weft_io::memory::WipingAllocator;
 static ALLOCATOR: WipingAllocator = WipingAllocator;
 
 fn main() -> ExitCode {
-    match commands::run(cli::Cli::parse()) {
+    let cli = cli::Cli::parse();
+    screen::Screen::look(cli.color);
+    match commands::run(cli) {
         Ok(outcome) => outcome.into(),
         Err(failure) => {
             eprint!("{failure}");

@@ -4,6 +4,7 @@ mod drill;
 mod explain;
 mod links;
 mod overlay;
+mod prefixes;
 mod signal;
 mod why;
 
@@ -11,6 +12,7 @@ pub use drill::{Drill, DrillPath, DrillPeer};
 pub use explain::{Explanation, FlowQuestion, Granted, PathReason, PrefixMatch, SeenFlow};
 pub use links::UnusedLink;
 pub use overlay::{Overlay, OverlayContact, OverlayMember};
+pub use prefixes::{Prefix, Prefixes};
 pub use signal::{Signal, SignalFlow, SignalPeer};
 pub use why::{Finding, StrangerSeen, TriedPair};
 
@@ -187,6 +189,12 @@ pub struct Peer {
     pub held_units: usize,
     /// Wait for a hole the peer asks for.
     pub hold_us: u64,
+    /// By what a path is chosen toward it.
+    #[serde(default)]
+    pub schedule: String,
+    /// Whether that schedule goes by weights.
+    #[serde(default)]
+    pub weights_count: bool,
     /// Its paths.
     pub paths: Vec<Path>,
     /// Which pairs of a link here and an address there are not tried; absent: all are, and every link has a path.
@@ -225,6 +233,9 @@ pub struct Path {
     pub id: u8,
     /// The link here.
     pub link: String,
+    /// What the peer calls its link; absent: it has not said.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub remote_link: Option<String>,
     /// The address there.
     pub remote: String,
     /// opening, good, degraded, suspect or down.
@@ -271,6 +282,12 @@ pub struct Path {
     pub received_datagrams: u64,
     /// IP bytes received.
     pub received_bytes: u64,
+    /// What was sent in the last second; absent: not known yet.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub sending_bps: Option<u64>,
+    /// What was received in the last second.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub receiving_bps: Option<u64>,
     /// Datagrams lost.
     pub lost_datagrams: u64,
 }
@@ -481,6 +498,9 @@ pub struct Flow {
     pub packets: u64,
     /// Bytes sent.
     pub bytes: u64,
+    /// What was sent in the last second; absent: not known yet.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub rate_bps: Option<u64>,
     /// Time since the last packet.
     pub idle_ms: u64,
 }
@@ -501,6 +521,14 @@ impl Peer {
 }
 
 impl Path {
+    /// Its name for people: the link here, and the link or address there.
+    pub fn name(&self) -> String {
+        match self.remote_link.as_deref().filter(|theirs| *theirs != self.link) {
+            Some(theirs) => format!("{} {} → {theirs} {}", self.id, self.link, self.remote),
+            None => format!("{} {} → {}", self.id, self.link, self.remote),
+        }
+    }
+
     /// Whether it carries nothing.
     pub fn is_down(&self) -> bool {
         self.state == "down" || self.state == "opening"

@@ -1,6 +1,7 @@
 //! Tables for people: aligned columns, quantities with units.
 
 use crate::escape;
+use crate::screen::{Screen, Tint};
 use std::fmt;
 use std::time::Duration;
 use weft_units::Rate;
@@ -18,6 +19,8 @@ pub enum Align {
 pub struct Table {
     columns: Vec<(&'static str, Align)>,
     rows: Vec<Vec<String>>,
+    first_to_go: Vec<&'static str>,
+    shortened: Vec<&'static str>,
 }
 
 impl Table {
@@ -27,7 +30,12 @@ impl Table {
             Some(heading) => (heading, Align::Right),
             None => (*heading, Align::Left),
         };
-        Table { columns: headings.iter().map(column).collect(), rows: Vec::new() }
+        Table {
+            columns: headings.iter().map(column).collect(),
+            rows: Vec::new(),
+            first_to_go: Vec::new(),
+            shortened: Vec::new(),
+        }
     }
 
     /// Adds a row; names in it are escaped.
@@ -40,6 +48,87 @@ impl Table {
         self.rows.is_empty()
     }
 
+    /// Says which columns go first where the screen is too narrow for all, and which may be shortened before that.
+    pub fn give_way(mut self, first_to_go: &[&'static str], shortened: &[&'static str]) -> Table {
+        (self.first_to_go, self.shortened) = (first_to_go.to_vec(), shortened.to_vec());
+        self
+    }
+
+    /// The table as a screen shows it: no line is wider.
+    pub fn text(&self, screen: Screen) -> String {
+        let fit = self.fit(screen.width());
+        let mut text = String::new();
+        let heading: Vec<&str> = self.columns.iter().map(|(heading, _)| *heading).collect();
+        text += &self.line(&fit, &heading, |_, _| Some(Tint::Heading), screen);
+        for row in &self.rows {
+            let row: Vec<&str> = row.iter().map(String::as_str).collect();
+            text += &self.line(&fit, &row, tint, screen);
+        }
+        let gone: Vec<&str> = (0..heading.len()).filter(|at| fit[*at].is_none()).map(|at| heading[at]).collect();
+        if !gone.is_empty() {
+            text += &screen.fold(&format!("too narrow for: {}\n", gone.join(", ")));
+        }
+        text
+    }
+
+    fn line(&self, fit: &Fit, row: &[&str], tint: impl Fn(&str, &str) -> Option<Tint>, screen: Screen) -> String {
+        let columns = row.iter().zip(fit).zip(&self.columns);
+        let shown = columns.filter_map(|((cell, width), column)| Some((*cell, (*width)?, column)));
+        let mut line = String::new();
+        for (cell, width, (heading, align)) in shown {
+            let cell = shorten(cell, width);
+            let blank = " ".repeat(width - cell.chars().count());
+            let cell = screen.tint(tint(heading, &cell), &cell);
+            match align {
+                Align::Left => line += &format!("{cell}{blank}  "),
+                Align::Right => line += &format!("{blank}{cell}  "),
+            }
+        }
+        format!("{}\n", line.trim_end())
+    }
+
+    /// The widths of the columns; none: the column is left out.
+    fn fit(&self, width: Option<usize>) -> Fit {
+        let full = self.widths();
+        let mut fit: Fit = full.iter().copied().map(Some).collect();
+        let Some(limit) = width else { return fit };
+        let mut first_to_go = self.first_to_go.iter();
+        loop {
+            for (kept, full) in fit.iter_mut().zip(&full).filter(|(kept, _)| kept.is_some()) {
+                *kept = Some(*full);
+            }
+            self.shorten_to(limit, &mut fit, LEAST_NAME);
+            if total(&fit) <= limit {
+                return fit;
+            }
+            let Some(goes) = first_to_go.next() else { break };
+            if let Some(at) = self.columns.iter().position(|(heading, _)| heading == goes) {
+                fit[at] = None;
+            }
+        }
+        self.shorten_to(limit, &mut fit, LEAST_HEADING);
+        while total(&fit) > limit && fit.iter().flatten().count() > 1 {
+            // What was named least important is gone: the last columns go next.
+            if let Some(last) = fit.iter_mut().rev().find(|kept| kept.is_some()) {
+                *last = None;
+            }
+        }
+        if let Some(only) = fit.iter_mut().flatten().next().filter(|only| **only > limit) {
+            *only = limit;
+        }
+        fit
+    }
+
+    /// Takes from the widest of the columns that may be shortened.
+    fn shorten_to(&self, limit: usize, fit: &mut Fit, least: usize) {
+        let may: Vec<usize> = (0..fit.len()).filter(|at| self.shortened.contains(&self.columns[*at].0)).collect();
+        while total(fit) > limit {
+            let widest = may.iter().copied().filter(|at| fit[*at].is_some_and(|w| w > least)).max_by_key(|at| fit[*at]);
+            let Some(widest) = widest else { return };
+            fit[widest] = fit[widest].map(|width| width - 1);
+        }
+    }
+
     fn widths(&self) -> Vec<usize> {
         let width =
             |i: usize| self.rows.iter().filter_map(move |row| row.get(i)).map(|cell| cell.chars().count()).max();
@@ -47,22 +136,54 @@ impl Table {
     }
 }
 
+/// Of each column its width, if it is shown.
+type Fit = Vec<Option<usize>>;
+
+/// A name that is shortened keeps so many characters, as long as there are columns that can go instead.
+const LEAST_NAME: usize = 12;
+
+/// No column is narrower while it is shown, as long as it may be shortened at all.
+const LEAST_HEADING: usize = 4;
+
+/// The width of a line.
+fn total(fit: &Fit) -> usize {
+    fit.iter().flatten().map(|width| width + 2).sum::<usize>().saturating_sub(2)
+}
+
+/// A text without its middle where it is too long: what names differ in is mostly at an end.
+fn shorten(text: &str, width: usize) -> String {
+    let count = text.chars().count();
+    if count <= width {
+        return text.to_owned();
+    }
+    let head = width.saturating_sub(1).div_ceil(2);
+    let tail = width.saturating_sub(1 + head);
+    let start: String = text.chars().take(head).collect();
+    let end: String = text.chars().skip(count - tail).collect();
+    format!("{start}…{end}").chars().take(width).collect()
+}
+
+/// How a word that says how something is stands out.
+fn tint(heading: &str, cell: &str) -> Option<Tint> {
+    if !["STATE", "VERDICT"].contains(&heading) {
+        return None;
+    }
+    let starts = |words: &[&str]| words.iter().any(|word| cell.starts_with(word));
+    if starts(&["good", "well", "valid"]) {
+        Some(Tint::Good)
+    } else if starts(&["down", "bad", "no session", "no path", "revoked", "expired"]) {
+        Some(Tint::Bad)
+    } else if cell.contains("down") || starts(&["degraded", "suspect", "opening", "fair", "poor", "it says", "expires"])
+    {
+        Some(Tint::Warning)
+    } else {
+        None
+    }
+}
+
 impl fmt::Display for Table {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let widths = self.widths();
-        let heading: Vec<&str> = self.columns.iter().map(|(heading, _)| *heading).collect();
-        let rows = self.rows.iter().map(|row| row.iter().map(String::as_str).collect::<Vec<_>>());
-        for row in std::iter::once(heading).chain(rows) {
-            let mut line = String::new();
-            for ((cell, width), (_, align)) in row.iter().zip(&widths).zip(&self.columns) {
-                match align {
-                    Align::Left => line += &format!("{cell:<width$}  "),
-                    Align::Right => line += &format!("{cell:>width$}  "),
-                }
-            }
-            writeln!(f, "{}", line.trim_end())?;
-        }
-        Ok(())
+        f.write_str(&self.text(Screen::get()))
     }
 }
 
@@ -77,9 +198,21 @@ pub fn bytes(n: u64) -> String {
     }
 }
 
-/// Microseconds as milliseconds: `12.3 ms`.
+/// Microseconds as milliseconds: `12.3 ms`, and of what is short enough for it more digits: `0.043 ms`.
 pub fn millis(us: u64) -> String {
-    format!("{:.1} ms", us as f64 / 1e3)
+    format!("{} ms", digits(us as f64 / 1e3))
+}
+
+/// One decimal; more where nothing would be left of a quantity that is not nothing.
+fn digits(x: f64) -> String {
+    let of_one = |decimals: i32| 10f64.powi(-decimals);
+    match (1..=3).find(|decimals| x >= of_one(*decimals)) {
+        _ if x == 0.0 => "0".to_owned(),
+        Some(decimals) if x < 1.0 => format!("{x:.*}", decimals as usize + 1),
+        Some(_) => format!("{x:.1}"),
+        None if x >= 0.000_5 => format!("{x:.4}"),
+        None => "<0.001".to_owned(),
+    }
 }
 
 /// A rate, or a dash.
@@ -89,12 +222,13 @@ pub fn rate(bps: Option<u64>) -> String {
 
 /// A share as per cent.
 pub fn percent(share: f64) -> String {
-    format!("{:.1} %", share * 100.0)
+    format!("{} %", digits(share * 100.0))
 }
 
 /// A time span as people say it: `850 ms`, `42 s`, `3 min`, `5 h`, `2 d`.
 pub fn span(time: Duration) -> String {
     match time.as_secs() {
+        0 if time.as_millis() == 0 => millis(u64::try_from(time.as_micros()).unwrap_or(u64::MAX)),
         0 => format!("{} ms", time.as_millis()),
         s @ 1..120 => format!("{s} s"),
         s @ 120..7_200 => format!("{} min", s / 60),
@@ -111,6 +245,7 @@ pub fn dash() -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
 
     #[test]
     fn columns_line_up() {
@@ -124,6 +259,65 @@ mod tests {
     fn quantities() {
         assert_eq!((bytes(999), bytes(1_500_000)), ("999 B".to_owned(), "1.5 MB".to_owned()));
         assert_eq!(span(Duration::from_secs(7_199)), "119 min");
-        assert_eq!((millis(12_340), percent(0.005)), ("12.3 ms".to_owned(), "0.5 %".to_owned()));
+        assert_eq!((millis(12_340), percent(0.005)), ("12.3 ms".to_owned(), "0.50 %".to_owned()));
+        assert_eq!(
+            (millis(0), millis(43), millis(430)),
+            ("0 ms".to_owned(), "0.043 ms".to_owned(), "0.43 ms".to_owned())
+        );
+    }
+
+    proptest! {
+        /// Whatever is not nothing is shown as more than nothing, and near what it is.
+        #[test]
+        fn no_quantity_is_rounded_to_nothing(us in 1u64..10_000_000, share in 1e-9f64..1.0, bps in 1u64..1 << 50) {
+            for (text, value) in [
+                (millis(us), us as f64 / 1e3),
+                (percent(share), share * 100.0),
+                (span(Duration::from_micros(us)), 0.0),
+                (bytes(us), 0.0),
+                (rate(Some(bps)), 0.0),
+            ] {
+                let number = text.split(' ').next().unwrap().trim_start_matches('<');
+                let number: f64 = number.parse().unwrap();
+                prop_assert!(number > 0.0, "{}", text);
+                prop_assert!(value == 0.0 || text.starts_with('<') || (number - value).abs() <= value * 0.06, "{} of {}", text, value);
+            }
+        }
+
+        /// At any width no line is wider than the screen, and the first column stays.
+        #[test]
+        fn a_table_fits_every_screen(
+            rows in prop::collection::vec(prop::collection::vec("[a-zé]{0,40}", 5), 0..6),
+            width in 20usize..220,
+            has_color in any::<bool>(),
+        ) {
+            let mut table = Table::new(&["PEER", "PATH", "STATE", ">RTT", "WHY"]).give_way(&["WHY", "RTT"], &["PATH", "PEER"]);
+            rows.iter().for_each(|row| table.row(row.clone()));
+            let text = table.text(Screen { size: Some((width, 9)), has_color: false });
+            prop_assert!(text.lines().all(|line| line.chars().count() <= width), "{}", text);
+            prop_assert!(text.starts_with("PEER"), "{}", text);
+            let colored = table.text(Screen { size: Some((width, 9)), has_color });
+            let plain = colored.replace("\x1b[1m", "").replace("\x1b[0m", "");
+            prop_assert!(has_color == colored.contains('\x1b') && (plain == text || plain.contains("\x1b[3")), "{}", colored);
+        }
+    }
+
+    #[test]
+    fn a_narrow_screen_loses_the_middle_of_names_first_and_then_columns() {
+        let table = || {
+            let mut table = Table::new(&["PATH", "STATE", ">RTT", "WHY"]).give_way(&["WHY"], &["PATH"]);
+            table.row(
+                ["0 fibre-in-the-cellar → 192.0.2.1:51900", "good", "12.3 ms", "it carries packets"].map(str::to_owned),
+            );
+            table
+        };
+        let at = |width| table().text(Screen { size: Some((width, 9)), has_color: false });
+        assert!(at(90).contains("cellar → 192") && at(90).contains("carries"), "{}", at(90));
+        assert!(
+            at(60).contains("0 fibre-i") && at(60).contains("1900  good  ") && at(60).contains("carries"),
+            "{}",
+            at(60)
+        );
+        assert!(!at(40).contains("carries") && at(40).ends_with("too narrow for: WHY\n"), "{}", at(40));
     }
 }

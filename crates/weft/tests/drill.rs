@@ -52,7 +52,7 @@ fn a_drill_cuts_a_link_safely_and_says_what_became_of_traffic() {
         for _ in $(seq 100); do [ "$(run a paths | grep -c " good ")" -ge 2 ] && break; sleep 0.1; done
         echo "== json"; run a drill node b --for 200ms --force --json; echo
         echo "== refused"; run a drill node b --for 1s 2>&1; echo "exit $?"
-        run a drill link eth9 2>&1; run a drill link link0 --for 100s 2>&1
+        run a drill link eth9 2>&1; run a drill link link0 --for 6m 2>&1
         kill $a $b; wait"#
     );
     let out = script(&dir, &text);
@@ -72,5 +72,6 @@ fn a_drill_cuts_a_link_safely_and_says_what_became_of_traffic() {
     let refused = part(&text, "refused");
     assert!(refused.contains("--force") && refused.contains("exit 1"), "{all}");
     assert!(refused.contains("no link `eth9`") || refused.contains("eth9"), "{all}");
+    assert!(refused.contains("a drill lasts between 1 ms and 300 s"), "{all}");
     println!("{text}");
 }

@@ -27,6 +27,10 @@ impl Bits {
         Bits { bits: bits & !u128::MAX.checked_shr(len.into()).unwrap_or(0), len }
     }
 
+    fn address(self, is_ipv6: bool) -> IpAddr {
+        if is_ipv6 { IpAddr::V6(self.bits.into()) } else { IpAddr::V4(((self.bits >> 96) as u32).into()) }
+    }
+
     fn covers(self, other: Bits) -> bool {
         self.len <= other.len && self.in_common(other) == self.len
     }
@@ -101,6 +105,20 @@ impl<T: Copy> PrefixMap<T> {
             Some(node)
         });
         nodes.filter_map(|node| node.value.map(|value| (node.prefix.len, value)))
+    }
+
+    /// Every prefix and its value: IPv4 before IPv6, in order of their addresses, a prefix before those within it.
+    pub fn entries(&self) -> Vec<(IpAddr, u8, T)> {
+        let mut entries = Vec::new();
+        for (family, root) in self.roots.into_iter().enumerate() {
+            let mut ahead = alloc::vec![root];
+            while let Some(at) = ahead.pop() {
+                let Some(node) = self.node(at) else { continue };
+                entries.extend(node.value.map(|value| (node.prefix.address(family == 1), node.prefix.len, value)));
+                ahead.extend([node.children[1], node.children[0]]);
+            }
+        }
+        entries
     }
 
     /// Gives the first `length` bits of `address` a value, unless they have one: then that is given back.
@@ -257,6 +275,12 @@ mod tests {
                 prop_assert_eq!(map.overlap(address, length).is_some(), nested, "{}/{}", address, length);
                 prop_assert_eq!(map.insert(address, length, at), before.map_or(Ok(()), Err));
                 all.push(before.is_none().then_some((address, length)));
+            }
+            let entries = map.entries();
+            prop_assert_eq!(entries.len(), all.iter().flatten().count());
+            for (network, length, at) in entries {
+                let (address, its) = all[at].unwrap();
+                prop_assert!(its == length && contains((network, length), address), "{}/{}", network, length);
             }
             for address in addresses {
                 let fits = all.iter().enumerate().filter_map(|(at, p)| Some((at, p.filter(|p| contains(*p, address))?.1)));

@@ -21,7 +21,7 @@ use core::net::SocketAddr;
 use weft_units::{Duration, Instant, LinkId, PeerId};
 
 /// The longest a drill may last.
-pub const DRILL_MAX: Duration = Duration::from_secs(60);
+pub const DRILL_MAX: Duration = Duration::from_secs(300);
 /// Probes pass for so long before the cut,
 const BEFORE: Duration = Duration::from_millis(500);
 /// and after it.

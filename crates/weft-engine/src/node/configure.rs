@@ -128,12 +128,13 @@ impl Engine {
             if let Some((name, _)) = list.iter().find(|(name, _)| !known.contains(name)) {
                 return Err(CommandError::UnknownLink(name.clone(), known));
             }
-            if list.iter().all(|(_, w)| *w == 0) {
+            if list.iter().all(|(_, w)| *w == 0) && self.peers.iter().any(|peer| peer.would_be_weightless(list)) {
                 return Err(CommandError::NoWeight);
             }
         }
         for peer in self.peers.iter_mut() {
-            peer.set_weights(weights.clone().map_or(Weights::Measured, Weights::Static));
+            let weights = weights.as_ref();
+            peer.set_weights(weights.map_or(Weights::Measured, |list| Weights::Static(peer.weights_with(list))));
         }
         Ok(())
     }

@@ -74,6 +74,8 @@ pub(crate) struct Said {
     pub(crate) policy: bool,
     pub(crate) hold: bool,
     pub(crate) gone: bool,
+    /// The name of the link.
+    pub(crate) link: bool,
     /// So many revocations the peer knows with this; 0 where nothing was said of them.
     pub(crate) revocations: u16,
 }
@@ -98,6 +100,8 @@ pub(crate) struct Pending {
     /// The paths that were given up here.
     pub(crate) gone: bool,
     pub(crate) close: bool,
+    /// The name of the link. It leaves with something else, and causes no datagram of its own.
+    pub(crate) link: bool,
     pub(crate) skips: bool,
     pub(crate) vpns: bool,
     pub(crate) neighbours: bool,
@@ -109,6 +113,11 @@ pub(crate) struct Pending {
 }
 
 impl Pending {
+    /// The peer knows nothing of the path yet.
+    fn of_new_path() -> Pending {
+        Pending { link: true, ..Pending::default() }
+    }
+
     pub(crate) fn is_empty(&self) -> bool {
         self.ping.is_none()
             && self.pongs.is_empty()
@@ -127,13 +136,14 @@ impl Pending {
 
     /// Of what is said next, what a loss would have said again.
     pub(crate) fn said(&self) -> Said {
-        Said { policy: self.policy, hold: self.hold, gone: self.gone, revocations: 0 }
+        Said { policy: self.policy, hold: self.hold, gone: self.gone, link: false, revocations: 0 }
     }
 
     pub(crate) fn say_again(&mut self, said: Said) {
         self.policy |= said.policy;
         self.hold |= said.hold;
         self.gone |= said.gone;
+        self.link |= said.link;
     }
 }
 
@@ -203,6 +213,8 @@ pub(crate) struct Path {
     pub(crate) unreported_bytes: u64,
     /// and those that reports spoke of that left by it since it last asked whether they arrive.
     pub(crate) unasked_bytes: u64,
+    /// What the peer calls its link.
+    pub(crate) remote_link: Option<String>,
     /// The largest packet number received.
     pub(crate) newest: Option<u64>,
     /// That of the newest policy among them.
@@ -244,7 +256,7 @@ impl Path {
             mtu: PathMtu::new(now, ends.link_mtu, floor),
             pacer: Pacer::default(),
             queues: Queues::default(),
-            pending: Pending::default(),
+            pending: Pending::of_new_path(),
             markers: VecDeque::new(),
             markers_due: Instant::FAR_FUTURE,
             book: SentBook::new(),
@@ -265,6 +277,7 @@ impl Path {
             asked_at: None,
             unreported_bytes: 0,
             unasked_bytes: 0,
+            remote_link: None,
             newest: None,
             newest_policy: None,
             pings: Vec::new(),
@@ -309,7 +322,7 @@ impl Path {
     pub(crate) fn restart(&mut self, now: Instant) {
         self.health = Health::new(now);
         self.active = false;
-        self.pending = Pending::default();
+        self.pending = Pending::of_new_path();
         self.forget_markers();
         self.book = SentBook::new();
         self.waiting.clear();

@@ -109,6 +109,8 @@ impl Peer {
                     path.proof.on_moved(cx.now, path.remote, received.source);
                 }
                 path.remote = received.source;
+                // The peer knows the name of the link that it leaves.
+                path.pending.link |= path.link != received.link;
                 path.link = received.link;
                 path.link_name.clear();
                 path.link_name.push_str(link_name);
@@ -214,6 +216,7 @@ impl Peer {
     fn on_frame(&mut self, cx: &mut Context<'_>, index: usize, at: Instant, datagram: &Datagram, frame: &Frame<'_>) {
         match *frame {
             Frame::Padding | Frame::Close { .. } => {}
+            Frame::Link(name) => self.paths[index].remote_link = Some(name.into()),
             Frame::Report(ref report) => self.on_report(cx, report),
             Frame::Ping { token } => {
                 let path = self.paths[index].id;

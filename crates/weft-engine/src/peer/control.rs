@@ -5,10 +5,11 @@ use super::{Context, Peer};
 use crate::Transmit;
 use crate::config::Bundle;
 use crate::path::{Path, Said, Sent};
+use crate::relay::is_route;
 use crate::vpn::News;
 use weft_core::sense::ReceiveLog;
 use weft_units::{Duration, FlowId, FlowSeq, Instant};
-use weft_wire::frame::{Arrivals, Frame, FrameWriter};
+use weft_wire::frame::{Arrivals, Frame, FrameWriter, MAX_LINK_NAME};
 use weft_wire::hop::{HOP_HEADER_LEN, PacketType, TAG_LEN};
 
 const MAX_REPORT_RANGES: usize = 48;
@@ -47,6 +48,8 @@ impl Peer {
         write_chirped(self.paths.get_mut(index)?, &mut writer);
         eliciting |= self.write_skips(index, &mut writer);
         eliciting |= self.write_gone(index, &mut writer);
+        said.link = !writer.is_empty() && self.write_link(index, &mut writer);
+        eliciting |= said.link;
         self.write_close(index, &mut writer);
         let len = writer.len();
         if len == 0 {
@@ -164,6 +167,15 @@ impl Peer {
             }
         }
         writer.len() > before
+    }
+
+    /// What the link is called here. Older nodes read nothing behind it. True if it was written.
+    fn write_link(&mut self, index: usize, writer: &mut FrameWriter<'_>) -> bool {
+        let may = |path: &&mut Path| path.pending.link && !path.pending.close && !is_route(&path.remote);
+        let Some(path) = self.paths.get_mut(index).filter(may) else { return false };
+        let name = path.link_name.get(..MAX_LINK_NAME).unwrap_or(&path.link_name);
+        path.pending.link = writer.write(&Frame::Link(name)).is_err();
+        !path.pending.link
     }
 
     /// Goodbye, after all else: what follows it would not be read.

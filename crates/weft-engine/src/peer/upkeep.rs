@@ -195,12 +195,14 @@ impl Peer {
     pub(crate) fn close_books(&mut self, cx: &mut Context<'_>, index: usize) {
         self.rescue_path(cx, index, Rescue::Down);
         let (path, units, pool) = (&mut self.paths[index], &mut self.units, &mut *cx.pool);
-        let mtu = &mut path.mtu;
+        let (mtu, pending) = (&mut path.mtu, &mut path.pending);
         path.waiting.clear();
         path.book.drain(|sent, _, _| match sent {
             Sent::Unit(id) | Sent::Part(id, _) => units.release(id, pool),
             Sent::MtuProbe(size) => mtu.on_probe_lost(cx.now, size),
-            Sent::Data(..) | Sent::Control(_) => {}
+            // It may have been lost, and nothing else would say so.
+            Sent::Control(said) => pending.link |= said.link,
+            Sent::Data(..) => {}
         });
     }
 

@@ -4,6 +4,8 @@ use super::Peer;
 use crate::PathState;
 use crate::config::{Bundle, Weights};
 use crate::path::{Lane, Path};
+use alloc::string::String;
+use alloc::vec::Vec;
 use weft_core::sched::PathView;
 use weft_units::{Duration, Instant, Rate};
 
@@ -58,6 +60,33 @@ impl Peer {
                 (Weights::Measured, offered) => weight_of(offered),
             };
         }
+    }
+
+    /// The weights of all links, with those named in `list` changed. Links that were measured so far keep what they have.
+    pub(crate) fn weights_with(&self, list: &[(String, u32)]) -> Vec<(String, u32)> {
+        let mut weights = match &self.config.policy.weights {
+            Weights::Static(before) => before.clone(),
+            Weights::Measured => {
+                let mut measured: Vec<_> =
+                    self.paths.iter().map(|path| (path.link_name.clone(), path.weight)).collect();
+                // Of the paths of a link the heaviest stands for it.
+                measured.sort_by(|a, b| a.0.cmp(&b.0).then(b.1.cmp(&a.1)));
+                measured.dedup_by(|later, first| later.0 == first.0);
+                measured
+            }
+        };
+        for (name, weight) in list {
+            match weights.iter_mut().find(|(known, _)| known == name) {
+                Some(known) => known.1 = *weight,
+                None => weights.push((name.clone(), *weight)),
+            }
+        }
+        weights
+    }
+
+    /// Whether nothing could be sent any more with the weights of `list`.
+    pub(crate) fn would_be_weightless(&self, list: &[(String, u32)]) -> bool {
+        self.weights_with(list).iter().all(|(_, weight)| *weight == 0)
     }
 
     /// Sets weights at run time; they hold from the next unit on (NATALIE).

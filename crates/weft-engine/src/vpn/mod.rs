@@ -91,6 +91,12 @@ impl Vpn {
         self.routes.longest_match(destination)
     }
 
+    /// Every prefix and the member that has it.
+    pub(crate) fn prefixes(&self) -> Vec<(Prefix, PeerId)> {
+        let entries = self.routes.entries().into_iter();
+        entries.map(|(address, length, peer)| (Prefix { address, length }, peer)).collect()
+    }
+
     /// Every prefix that holds a destination, and the member it belongs to; the longest comes last.
     pub(crate) fn matches(&self, destination: IpAddr) -> impl Iterator<Item = (Prefix, PeerId)> {
         self.routes.matches(destination).map(move |(length, peer)| (Prefix { address: destination, length }, peer))

@@ -10,8 +10,9 @@ use weft_session::{Identity, PublicKey};
 
 /// What keeps a NAT's mapping, in seconds.
 const KEEPALIVE_S: u8 = 25;
-/// Colours of a terminal (ECMA-48, §8.3.117, and the bright white most have beside it).
-const BLACK_ON_WHITE: &str = "\x1b[30;107m";
+/// Colours of a terminal: ECMA-48, §8.3.117, and the bright white most have beside it; then the black and white of the 256 colours, which no
+/// theme changes. A terminal without them keeps the first.
+const BLACK_ON_WHITE: &str = "\x1b[30;107m\x1b[38;5;16;48;5;231m";
 const PLAIN: &str = "\x1b[0m";
 
 /// IPv6, which the edge drops: so it does not go beside the tunnel.
@@ -72,6 +73,50 @@ mod tests {
                 .all(|line| line.starts_with("\x1b[30;107m") && line.ends_with("\x1b[0m"))
         );
         assert!(qr_code(&"x".repeat(2_954), false).is_err());
+    }
+
+    /// What a terminal with this background shows, as a portable grey map: 8 pixels a module.
+    fn picture(code: &str, background: u8) -> Vec<u8> {
+        let plain = code.replace(BLACK_ON_WHITE, "").replace(PLAIN, "");
+        let width = plain.lines().map(|line| line.chars().count()).max().unwrap_or(0) + 8;
+        let mut rows = vec![vec![background; width]; 8];
+        for line in plain.lines() {
+            let half = |upper: bool| {
+                let ink = |c: char| matches!((c, upper), ('█', _) | ('▀', true) | ('▄', false));
+                let paint = |c: char| if ink(c) { 0 } else { 255 };
+                let mut row = vec![background; 4];
+                row.extend(line.chars().map(paint));
+                row.resize(width, background);
+                row
+            };
+            rows.extend([half(true), half(false)]);
+        }
+        rows.extend(vec![vec![background; width]; 8]);
+        let mut picture = format!("P5\n{} {}\n255\n", width * 8, rows.len() * 8).into_bytes();
+        for row in rows {
+            let line: Vec<u8> = row.iter().flat_map(|shade| [*shade; 8]).collect();
+            (0..8).for_each(|_| picture.extend_from_slice(&line));
+        }
+        picture
+    }
+
+    #[test]
+    fn a_code_scans_on_dark_and_light_terminals() {
+        let text = format!("[Interface]\nPrivateKey = {}\nAddress = 10.9.128.2/32\n", "A".repeat(300));
+        let code = qr_code(&text, true).unwrap();
+        assert!(code.lines().all(|line| line.starts_with(BLACK_ON_WHITE) && line.ends_with(PLAIN)));
+        for background in [0, 40, 255] {
+            let file = std::env::temp_dir().join(format!("weft-code-{}-{background}.pgm", std::process::id()));
+            std::fs::write(&file, picture(&code, background)).unwrap();
+            let read = std::process::Command::new("zbarimg").args(["--quiet", "--raw"]).arg(&file).output();
+            std::fs::remove_file(&file).unwrap();
+            match read {
+                Ok(read) => {
+                    assert_eq!(String::from_utf8_lossy(&read.stdout).trim_end(), text.trim_end(), "{background}")
+                }
+                Err(why) => return eprintln!("skipped: no zbarimg here: {why}"),
+            }
+        }
     }
 
     #[test]

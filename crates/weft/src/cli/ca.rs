@@ -42,13 +42,48 @@ Example:
         #[arg(long, value_name = "FILE")]
         out: Option<PathBuf>,
     },
-    /// Show what a certificate or a revocation says
+    /// Sign a node's certificate anew: the same key, name and prefixes, for more time
+    #[command(after_help = "\
+Examples:
+  weft ca renew --ca weft-ca --name home --out home-new.cert
+  weft ca renew --ca weft-ca --name home --days 30
+
+`weft ca list --ca weft-ca` says whose time comes first.")]
+    Renew {
+        /// Directory of the root key
+        #[arg(long, value_name = "DIR")]
+        ca: PathBuf,
+        /// The node's name in its certificate
+        #[arg(long)]
+        name: String,
+        /// How long it holds, from now on
+        #[arg(long, value_name = "N", default_value_t = 365, value_parser = clap::value_parser!(u64).range(1..=36_500))]
+        days: u64,
+        /// File for the certificate; it must not exist yet. Without it: standard output
+        #[arg(long, value_name = "FILE")]
+        out: Option<PathBuf>,
+    },
+    /// List what was signed, by the time it ends: the certificate in force of each node
+    #[command(after_help = "\
+Examples:
+  weft ca list --ca weft-ca
+  weft ca list --ca weft-ca --json | jq '.certificates[] | select(.state != \"valid\")'")]
+    List {
+        /// Directory of the root key
+        #[arg(long, value_name = "DIR")]
+        ca: PathBuf,
+        /// One JSON object
+        #[arg(long)]
+        json: bool,
+    },
+    /// Show what a certificate or a revocation says, or the public key of a root key
     #[command(after_help = "\
 Examples:
   weft ca show home.cert
+  weft ca show weft-ca                          the root's public key, for [network] root
   weft ca show home.cert --root KEY --json      exit status 1 unless this root key signed it")]
     Show {
-        /// The certificate or revocation
+        /// The certificate or revocation, or the directory of the root key
         file: PathBuf,
         /// The root key that should have signed it
         #[arg(long, value_name = "KEY")]

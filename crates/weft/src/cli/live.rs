@@ -2,11 +2,12 @@
 
 use super::Control;
 use clap::{Args, Subcommand};
+use std::time::Duration;
 
 /// `weft explain`.
 #[derive(Args)]
 pub struct ExplainArguments {
-    /// SRC[:PORT] DST[:PORT] [PROTO], or DST[:PORT] [PROTO]; tcp, udp, icmp or a protocol's number
+    /// SRC[:PORT] DST[:PORT] [PROTO], or DST[:PORT] [PROTO]; tcp, udp, icmp or a protocol's number. DST may be a node's name
     #[arg(required = true, num_args = 1..=3, value_name = "FLOW")]
     pub flow: Vec<String>,
     /// Only in this VPN; otherwise in the default one, then in the others
@@ -18,6 +19,20 @@ pub struct ExplainArguments {
     /// Where the node listens
     #[command(flatten)]
     pub control: Control,
+}
+
+/// `weft prefixes`.
+#[derive(Args)]
+pub struct PrefixArguments {
+    /// Only those of this peer
+    #[arg(long, value_name = "NODE")]
+    pub peer: Option<String>,
+    /// Only those of this VPN; `default` is the one without a table of its own
+    #[arg(long, value_name = "NAME")]
+    pub vpn: Option<String>,
+    /// How to read them
+    #[command(flatten)]
+    pub reading: super::Reading,
 }
 
 /// `weft drill`.
@@ -46,9 +61,9 @@ pub enum DrillCommand {
 /// How to drill.
 #[derive(Args)]
 pub struct DrillOptions {
-    /// For how long, 60 s at most
-    #[arg(long = "for", value_name = "TIME", default_value = "5s")]
-    pub time: String,
+    /// For how long: 500ms, 5s, 2m; 5 minutes at most
+    #[arg(long = "for", value_name = "TIME", default_value = "5s", value_parser = super::duration)]
+    pub time: Duration,
     /// Even where no other path would remain to a peer
     #[arg(long)]
     pub force: bool,

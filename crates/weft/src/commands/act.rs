@@ -3,10 +3,11 @@
 use super::show::json;
 use crate::cli::{Control, Reading};
 use crate::control::{Pong, Request, Response, VpnSetting, ask};
+use crate::files;
 use crate::keys;
 use crate::outcome::{Failure, Outcome};
 use crate::table::{Table, millis};
-use std::os::unix::net::UnixStream;
+use std::io;
 use std::path::Path;
 use std::time::Duration;
 use weft_units::parse_rate;
@@ -20,7 +21,7 @@ const LOOK_INTERVAL: Duration = Duration::from_millis(20);
 pub fn down(control: &Control) -> Result<Outcome, Failure> {
     ask(&control.control, &Request::Down)?;
     for _ in 0..PATIENCE.as_millis() / LOOK_INTERVAL.as_millis() {
-        if UnixStream::connect(&control.control).is_err() {
+        if files::connect(&control.control).is_err_and(|why| why.kind() != io::ErrorKind::WouldBlock) {
             return Ok(Outcome::Well);
         }
         std::thread::sleep(LOOK_INTERVAL);
@@ -46,7 +47,9 @@ pub fn set_weights(words: &[String], control: &Control) -> Result<Outcome, Failu
         [word] if word == "measured" => None,
         words => Some(words.iter().map(|word| weight(word)).collect::<Result<_, _>>()?),
     };
-    ask(&control.control, &Request::SetWeights { weights })?;
+    if let Response::DoneBut { note } = ask(&control.control, &Request::SetWeights { weights })? {
+        eprintln!("weft: {note}");
+    }
     Ok(Outcome::Well)
 }
 

@@ -1,10 +1,13 @@
 //! `weft ca`: root keys, certificates, revocations.
 
+mod issued;
+
 use super::show::json;
 use crate::cli::{CaCommand, SignOptions};
 use crate::config::{peer_name, prefix};
 use crate::date::rfc_3339;
 use crate::files::{Directory, Owner};
+use crate::keys::Kind;
 use crate::outcome::{Failure, Outcome};
 use crate::{entropy, escape, files, keys};
 use serde_json::json;
@@ -33,6 +36,8 @@ pub fn ca(command: CaCommand) -> Result<Outcome, Failure> {
         CaCommand::Init { out } => init(&out),
         CaCommand::Sign(options) => sign(&options),
         CaCommand::Revoke { ca, public_key, out } => revoke(&ca, &public_key, out.as_deref()),
+        CaCommand::Renew { ca, name, days, out } => issued::renew(&ca, &name, days, out.as_deref()),
+        CaCommand::List { ca, json } => issued::list(&ca, json),
         CaCommand::Show { file, root, json } => show(&file, root.as_deref(), json),
     }
 }
@@ -41,7 +46,7 @@ fn init(directory: &Path) -> Result<Outcome, Failure> {
     Directory::make(directory, 0o700, Owner::Caller).map_err(|why| failed(directory, why))?;
     let seed = entropy::seed().map_err(|why| Failure::new(format!("the kernel gave no random numbers: {why}")))?;
     let root = RootKey::from_seed(seed);
-    keys::store(&root.secret_to_base64(), &directory.join(ROOT_KEY_FILE))
+    keys::store_key(Kind::Root, &root.secret_to_base64(), &directory.join(ROOT_KEY_FILE))
         .map_err(|why| Failure::new(why.to_string()))?;
     println!("{}", root.public_key());
     Ok(Outcome::Well)
@@ -95,6 +100,9 @@ fn revoke(directory: &Path, key: &str, out: Option<&Path>) -> Result<Outcome, Fa
 }
 
 fn show(file: &Path, root: Option<&str>, as_json: bool) -> Result<Outcome, Failure> {
+    if file.is_dir() || file.file_name().is_some_and(|name| name == ROOT_KEY_FILE) {
+        return show_root(file, as_json);
+    }
     let root: Option<RootPublicKey> = root.map(|text| text.parse().map_err(|why| wrong(text, why))).transpose()?;
     let (is_signed, text) = match keys::load_certificate(file) {
         Ok(certificate) => {
@@ -112,6 +120,17 @@ fn show(file: &Path, root: Option<&str>, as_json: bool) -> Result<Outcome, Failu
     print!("{text}");
     if is_signed == Some(false) {
         return Err(Failure::new(format!("{}: not signed by this root key", file.display())));
+    }
+    Ok(Outcome::Well)
+}
+
+/// The public half of the root key in a directory, or in a file.
+fn show_root(file: &Path, as_json: bool) -> Result<Outcome, Failure> {
+    let directory = if file.is_dir() { file } else { file.parent().unwrap_or(Path::new("")) };
+    let public_key = root(directory)?.public_key().to_string();
+    match as_json {
+        true => print!("{}", json(&json!({ "kind": "root", "public_key": public_key }))?),
+        false => println!("root key of a network\npublic key {public_key}"),
     }
     Ok(Outcome::Well)
 }

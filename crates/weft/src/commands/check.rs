@@ -1,11 +1,29 @@
 //! `weft check`.
 
+use super::show::json;
 use crate::config;
 use crate::outcome::{Failure, Outcome};
+use serde::Serialize;
 use std::path::Path;
 
+/// What `--json` gives.
+#[derive(Serialize)]
+struct Checked {
+    schema: u32,
+    file: String,
+    /// Whether a node would run with it.
+    is_usable: bool,
+    /// Why the file could not be read; absent: it was.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    unreadable: Option<String>,
+    findings: Vec<config::Told>,
+}
+
 /// Checks the configuration in `file`; warnings do not make it bad.
-pub fn check(file: &Path) -> Result<Outcome, Failure> {
+pub fn check(file: &Path, as_json: bool) -> Result<Outcome, Failure> {
+    if as_json {
+        return check_json(file);
+    }
     let loaded = config::load(file).map_err(Failure::new)?;
     eprint!("{}", loaded.report);
     let count = loaded.config.peers.len();
@@ -19,4 +37,14 @@ pub fn check(file: &Path) -> Result<Outcome, Failure> {
         );
     }
     Ok(Outcome::Well)
+}
+
+fn check_json(file: &Path) -> Result<Outcome, Failure> {
+    let (is_usable, unreadable, findings) = match config::read_and_check(file) {
+        Ok((loaded, report)) => (loaded.is_some(), None, report.told()),
+        Err(why) => (false, Some(why.trim_end().to_owned()), Vec::new()),
+    };
+    let file = file.display().to_string();
+    print!("{}", json(&Checked { schema: 1, file, is_usable, unreadable, findings })?);
+    Ok(if is_usable { Outcome::Well } else { Outcome::Failed })
 }

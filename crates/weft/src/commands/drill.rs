@@ -9,7 +9,6 @@ use crate::table::{Table, dash, millis};
 use std::path::Path;
 use std::thread;
 use std::time::Duration;
-use weft_units::parse_duration;
 
 /// The most there is between two looks at how it goes.
 const LOOK_INTERVAL: Duration = Duration::from_millis(500);
@@ -20,8 +19,7 @@ pub fn drill(command: &DrillCommand) -> Result<Outcome, Failure> {
         DrillCommand::Link { name, options } => (DrillCut::Link(name.clone()), options),
         DrillCommand::Node { name, options } => (DrillCut::Node(name.clone()), options),
     };
-    let time = parse_duration(&options.time).map_err(|why| Failure::with(Outcome::Usage, why.to_string()))?;
-    let time_ms = u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
+    let time_ms = u64::try_from(options.time.as_millis()).unwrap_or(u64::MAX);
     let DrillOptions { force, json: as_json, control, .. } = options;
     ask(&control.control, &Request::Drill { cut, time_ms, force: *force })?;
     let drill = wait(&control.control)?;

@@ -1,7 +1,9 @@
 //! `weft explain`: why a flow goes where it goes.
 
+use super::prefixes::address_behind;
 use super::show::json;
 use crate::cli::ExplainArguments;
+use crate::config::peer_name;
 use crate::control::{Request, Response, ask};
 use crate::outcome::{Failure, Outcome};
 use crate::status::{Explanation, FlowQuestion, PathReason};
@@ -11,7 +13,8 @@ use std::time::Duration;
 
 /// Asks the node, and prints the answer.
 pub fn explain(arguments: &ExplainArguments) -> Result<Outcome, Failure> {
-    let question = question(&arguments.flow, arguments.vpn.clone())?;
+    let words = with_addresses(arguments)?;
+    let question = question(&words, arguments.vpn.clone())?;
     let response = ask(&arguments.control.control, &Request::Explain { flow: question })?;
     let Response::Explanation(found) = &response else {
         return Err(Failure::new(format!("the node gave an unexpected answer: {response:?}")));
@@ -21,10 +24,23 @@ pub fn explain(arguments: &ExplainArguments) -> Result<Outcome, Failure> {
     Ok(if found.session && found.paths.iter().any(takes) { Outcome::Well } else { Outcome::Degraded })
 }
 
+/// The words, with an address that lies behind a node in place of its name. A protocol comes after an end and is no name.
+fn with_addresses(arguments: &ExplainArguments) -> Result<Vec<String>, Failure> {
+    let (socket, vpn) = (&arguments.control.control, arguments.vpn.as_deref());
+    let mut words = Vec::new();
+    for (at, word) in arguments.flow.iter().enumerate() {
+        let may_be_protocol = at > 0 && at + 1 == arguments.flow.len() && protocol(word).is_some();
+        let looks_like_address = word.contains([':', '/']) || word.parse::<IpAddr>().is_ok();
+        let is_name = !may_be_protocol && !looks_like_address && peer_name(word).is_ok();
+        words.push(if is_name { address_behind(socket, word, vpn)?.to_string() } else { word.clone() });
+    }
+    Ok(words)
+}
+
 /// `SRC[:PORT] DST[:PORT] [PROTO]`, or `DST[:PORT] [PROTO]`.
 fn question(words: &[String], vpn: Option<String>) -> Result<FlowQuestion, Failure> {
     let wrong = |word: &str| {
-        let help = "it is SRC[:PORT] DST[:PORT] [PROTO], for example 10.9.0.1:40000 10.9.0.2:80 tcp, or only where to";
+        let help = "it is SRC[:PORT] DST[:PORT] [PROTO], for example 10.9.0.1:40000 10.9.0.2:80 tcp, or only where to: an address, a node";
         Failure::with(Outcome::Usage, format!("`{word}`: {help}"))
     };
     let (words, protocol) = match words {
@@ -126,7 +142,8 @@ fn queue(found: &Explanation) -> String {
 
 fn paths(found: &Explanation) -> String {
     let headings = ["PATH", "TAKES", "STATE", ">RTT", ">LOSS", ">CAPACITY", ">WEIGHT", ">WAITING", ">QUEUE", "WHY"];
-    let mut table = Table::new(&headings);
+    let mut table =
+        Table::new(&headings).give_way(&["WEIGHT", "QUEUE", "WAITING", "LOSS", "CAPACITY", "STATE"], &["WHY", "PATH"]);
     for reason in &found.paths {
         let path = &reason.path;
         let takes = match (reason.takes_sparse, reason.takes_bulk) {
@@ -163,7 +180,7 @@ fn paths(found: &Explanation) -> String {
 }
 
 fn name(reason: &PathReason) -> String {
-    format!("{} {} → {}", reason.path.id, reason.path.link, reason.path.remote)
+    reason.path.name()
 }
 
 fn why(reason: &PathReason) -> String {

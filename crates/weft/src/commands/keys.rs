@@ -1,7 +1,10 @@
 //! `weft keygen`, `weft genpsk` and `weft pubkey`.
 
+use crate::entropy;
+use crate::keys::{self, Kind};
 use crate::outcome::{Failure, Outcome};
-use crate::{entropy, keys};
+use std::fs::File;
+use std::os::fd::AsFd as _;
 use std::path::Path;
 use weft_session::Identity;
 
@@ -11,15 +14,26 @@ pub fn keygen(out: Option<&Path>) -> Result<Outcome, Failure> {
     let identity = Identity::from_secret(seed);
     match out {
         Some(path) => {
-            keys::store(&identity.secret_to_base64(), path).map_err(|why| Failure::new(why.to_string()))?;
+            let stored = keys::store_key(Kind::Node, &identity.secret_to_base64(), path);
+            stored.map_err(|why| Failure::new(why.to_string()))?;
             println!("{}", identity.public_key());
         }
         None => {
             eprintln!("public key: {}", identity.public_key());
-            println!("{}", identity.secret_to_base64());
+            give_out(Kind::Node, &identity.secret_to_base64());
         }
     }
     Ok(Outcome::Well)
+}
+
+/// Prints a key. Where standard output is a file, that becomes a key file, and says what it is; elsewhere it is the base64 alone, as
+/// programs expect it.
+fn give_out(kind: Kind, base64: &str) {
+    let out = std::io::stdout().as_fd().try_clone_to_owned().map(File::from).and_then(|out| out.metadata());
+    match out.is_ok_and(|out| out.is_file()) {
+        true => println!("{}", kind.line(base64)),
+        false => println!("{base64}"),
+    }
 }
 
 /// Makes a secret for two nodes to share.
@@ -28,15 +42,18 @@ pub fn genpsk(out: Option<&Path>) -> Result<Outcome, Failure> {
     // Any 32 secret bytes are written as a private key is.
     let text = Identity::from_secret(secret).secret_to_base64();
     match out {
-        Some(path) => keys::store(&text, path).map_err(|why| Failure::new(why.to_string()))?,
-        None => println!("{text}"),
+        Some(path) => keys::store_key(Kind::Preshared, &text, path).map_err(|why| Failure::new(why.to_string()))?,
+        None => give_out(Kind::Preshared, &text),
     }
     Ok(Outcome::Well)
 }
 
-/// Prints the public key of the private key in `file`.
-pub fn pubkey(file: &Path) -> Result<Outcome, Failure> {
-    let identity = keys::load(file).map_err(|why| Failure::new(why.to_string()))?;
-    println!("{}", identity.public_key());
+/// Prints the public key of the private key in `file`, or of the one on standard input.
+pub fn pubkey(file: Option<&Path>) -> Result<Outcome, Failure> {
+    let identity = match file {
+        Some(path) if path != Path::new("-") => keys::load(path),
+        _ => keys::load_from_stream(std::io::stdin(), Path::new("on standard input")),
+    };
+    println!("{}", identity.map_err(|why| Failure::new(why.to_string()))?.public_key());
     Ok(Outcome::Well)
 }

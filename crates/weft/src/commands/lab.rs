@@ -6,7 +6,6 @@ use crate::cli::{FailoverArguments, ScenarioOptions};
 use crate::outcome::{Failure, Outcome};
 use std::io::IsTerminal as _;
 use std::path::Path;
-use std::time::Duration;
 use weft_lab::{FailoverOptions, LabError, NetworkRuns, RunOptions};
 use weft_scenario::{AnyScenario, Scenario, Sweep};
 
@@ -14,7 +13,12 @@ use weft_scenario::{AnyScenario, Scenario, Sweep};
 pub fn run(file: &Path, options: &ScenarioOptions) -> Result<Outcome, Failure> {
     let options_of_run = run_options(options);
     match AnyScenario::parse(&read(file)?, &name(file)).map_err(refused)? {
-        AnyScenario::Pair(scenario) => print!("{}", run_cells(&scenario, options, &options_of_run)?),
+        AnyScenario::Pair(scenario) => {
+            print!("{}", run_cells(&scenario, options, &options_of_run)?);
+            if let Some(out) = &options.out {
+                tell_pictures(out, &scenario.cells());
+            }
+        }
         AnyScenario::Network(network) => {
             let NetworkRuns { result, series } = weft_lab::run_network(&network, &options_of_run).map_err(failed)?;
             if let Some(out) = &options.out {
@@ -39,6 +43,15 @@ fn run_cells(scenario: &Scenario, options: &ScenarioOptions, options_of_run: &Ru
     })
 }
 
+/// Says where the pictures are, behind the table if both go to a terminal.
+pub(super) fn tell_pictures(out: &Path, scenarios: &[Scenario]) {
+    for scenario in scenarios {
+        let file = weft_report::picture_of(out, scenario);
+        let whole = std::path::absolute(&file).unwrap_or(file);
+        eprintln!("picture: {}", whole.display());
+    }
+}
+
 /// Runs the sweep in `file`; it fails when one of its mixes does.
 pub fn sweep(file: &Path, options: &ScenarioOptions) -> Result<Outcome, Failure> {
     let sweep = Sweep::parse(&read(file)?, &name(file)).map_err(refused)?;
@@ -52,7 +65,7 @@ pub fn failover(arguments: &FailoverArguments) -> Result<Outcome, Failure> {
     let options = FailoverOptions {
         weft_binary: std::env::current_exe().map_err(|why| Failure::new(why.to_string()))?,
         repeat: arguments.repeat,
-        count: Duration::from_secs(arguments.count),
+        count: arguments.count,
         only: arguments.only.clone(),
     };
     let tell = |next: &str| {

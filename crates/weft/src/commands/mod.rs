@@ -11,6 +11,7 @@ mod history;
 mod keys;
 mod lab;
 mod parity;
+mod prefixes;
 mod proxy;
 mod show;
 mod signal;
@@ -19,6 +20,7 @@ mod sim_reproduce;
 mod sim_sweep;
 mod tcp_er;
 mod up;
+mod watch;
 mod why;
 
 use crate::cli::{Cli, Command, DEFAULT_CONFIG, LabCommand, PeerCommand, SimCommand, VpnsCommand, WeightsCommand};
@@ -34,10 +36,14 @@ pub fn run(cli: Cli) -> Result<Outcome, Failure> {
     match cli.command {
         Command::Keygen { out } => keys::keygen(out.as_deref()),
         Command::Genpsk { out } => keys::genpsk(out.as_deref()),
-        Command::Pubkey { file } => keys::pubkey(&file),
+        Command::Pubkey { file } => keys::pubkey(file.as_deref()),
+        Command::Version => {
+            println!("weft {}", env!("CARGO_PKG_VERSION"));
+            Ok(Outcome::Well)
+        }
         Command::Ca(command) => ca::ca(command),
         Command::Access(command) => access::access(command),
-        Command::Check { file } => check::check(&file),
+        Command::Check { file, json } => check::check(&file, json),
         Command::Doctor { peer: Some(peer), control, json, .. } => doctor::peer(&control.control, &peer, json),
         Command::Doctor { config, json, .. } => doctor::doctor(config.as_deref(), Path::new(DEFAULT_CONFIG), json),
         Command::Up { config, verbose, quiet } => up::up(&config, Level::of(verbose, quiet)),
@@ -52,6 +58,7 @@ pub fn run(cli: Cli) -> Result<Outcome, Failure> {
         Command::Sense { history: Some(peer), reading } => history::history(&reading, &peer),
         Command::Sense { history: None, reading } => show::show(&reading, show::sense),
         Command::Peer(PeerCommand::Reset { name, control }) => act::reset_peer(&name, &control),
+        Command::Prefixes(arguments) => prefixes::prefixes(&arguments),
         Command::Flows(reading) => show::show(&reading, show::flows),
         Command::Weights { set: Some(WeightsCommand::Set { weights, control }), .. } => {
             act::set_weights(&weights, &control)

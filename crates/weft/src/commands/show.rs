@@ -1,27 +1,21 @@
 //! `weft status`, `paths`, `flows`, `weights`, `vpns`: what the node shows, once or every second.
 
+use super::watch::watch;
 use crate::cli::Reading;
 use crate::control::{Request, Response, ask};
 use crate::escape;
 use crate::outcome::{Failure, Outcome};
 use crate::status::{Overlay, OverlayContact, Peer, Proxy, RefusedPrefix, Relay, Status, TcpEr, VpnMember};
 use crate::table::{Table, bytes, dash, millis, percent, rate, span};
-use std::io::{IsTerminal, Write as _};
 use std::time::Duration;
 
 /// Shows what `view` makes of the node's status.
 pub fn show(reading: &Reading, view: fn(&Status) -> String) -> Result<Outcome, Failure> {
-    loop {
+    watch(reading.watch, !reading.json, || {
         let status = read(reading)?;
         let text = if reading.json { json(&status)? } else { view(&status) };
-        let clear =
-            if reading.watch && !reading.json && std::io::stdout().is_terminal() { "\x1b[H\x1b[2J" } else { "" };
-        let mut out = std::io::stdout().lock();
-        if write!(out, "{clear}{text}").and_then(|()| out.flush()).is_err() || !reading.watch {
-            return Ok(if status.is_degraded() { Outcome::Degraded } else { Outcome::Well });
-        }
-        std::thread::sleep(Duration::from_secs(1));
-    }
+        Ok((text, if status.is_degraded() { Outcome::Degraded } else { Outcome::Well }))
+    })
 }
 
 fn read(reading: &Reading) -> Result<Status, Failure> {
@@ -53,7 +47,8 @@ pub fn status(status: &Status) -> String {
         text += &format!("log: {lines} lines were dropped, because nobody read it in time\n\n");
     }
     let mut table =
-        Table::new(&["PEER", "STATE", ">SESSION", ">HEARD", ">PATHS", ">SENT", ">RECEIVED", ">REPEATED", ">DROPPED"]);
+        Table::new(&["PEER", "STATE", ">SESSION", ">HEARD", ">PATHS", ">SENT", ">RECEIVED", ">REPEATED", ">DROPPED"])
+            .give_way(&["REPEATED", "DROPPED", "HEARD", "SESSION", "RECEIVED", "SENT"], &["PEER", "STATE"]);
     for peer in &status.peers {
         let usable = peer.paths.iter().filter(|path| !path.is_down()).count();
         table.row([
@@ -81,7 +76,7 @@ pub fn status(status: &Status) -> String {
     }
     text += &status.overlay.as_ref().map_or_else(String::new, overlay);
     text += &status.proxy.as_ref().map_or_else(String::new, proxy);
-    let mut links = Table::new(&["LINK", ">MTU", "ADDRESSES"]);
+    let mut links = Table::new(&["LINK", ">MTU", "ADDRESSES"]).give_way(&["MTU"], &["LINK", "ADDRESSES"]);
     for link in &status.links {
         links.row([link.name.clone(), format!("{} B", link.mtu), link.addresses.join(" ")]);
     }
@@ -141,23 +136,29 @@ pub fn paths(status: &Status) -> String {
         ">JITTER",
         ">LOSS",
         ">CAPACITY",
-        ">DELIVERED",
+        ">SENDING",
+        ">RECEIVING",
         ">SENT",
         ">RECEIVED",
         "BULK",
         "WHY",
-    ]);
+    ])
+    .give_way(
+        &["SENT", "RECEIVED", "JITTER", "WHY", "QUEUE", "BULK", "CAPACITY", "PEER", "LOSS"],
+        &["WHY", "PEER", "PATH"],
+    );
     for (peer, path) in status.peers.iter().flat_map(|peer| peer.paths.iter().map(move |path| (peer, path))) {
         table.row([
             peer.name.clone(),
-            format!("{} {} → {}", path.id, path.link, path.remote),
+            path.name(),
             path.state.clone(),
             path.rtt_us.map_or_else(dash, millis),
             millis(path.queue_delay_us),
             millis(path.jitter_us),
             percent(path.loss),
             rate(path.capacity_bps),
-            rate(Some(path.delivery_bps)),
+            rate(path.sending_bps),
+            rate(path.receiving_bps),
             bytes(path.sent_bytes),
             bytes(path.received_bytes),
             match (path.in_bundle, path.standby) {
@@ -172,19 +173,22 @@ pub fn paths(status: &Status) -> String {
         return "no paths: no peer has been reached\n".to_owned();
     }
     format!(
-        "{table}\nQUEUE: delay beyond the path's least. CAPACITY: learnt, of what we send. BULK: bulk flows may use it now.\n{}",
+        "{table}\nQUEUE: delay beyond the path's least. CAPACITY: learnt, of what we send. SENDING, RECEIVING: in the last second. BULK: bulk flows \
+         may use it now.\n{}",
         not_tried(status)
     )
 }
 
 /// The flows sent lately.
 pub fn flows(status: &Status) -> String {
-    let mut table = Table::new(&["PEER", "VPN", "FLOW", ">UNITS", ">BYTES", ">IDLE"]);
+    let mut table = Table::new(&["PEER", "VPN", "FLOW", ">RATE", ">UNITS", ">BYTES", ">IDLE"])
+        .give_way(&["VPN", "UNITS", "PEER", "BYTES", "IDLE"], &["PEER", "FLOW"]);
     for (peer, flow) in status.peers.iter().flat_map(|peer| peer.flows.iter().map(move |flow| (peer, flow))) {
         table.row([
             peer.name.clone(),
             status.vpn_name(flow.vpn),
             flow.flow.clone(),
+            rate(flow.rate_bps),
             flow.packets.to_string(),
             bytes(flow.bytes),
             span(Duration::from_millis(flow.idle_ms)),
@@ -197,7 +201,8 @@ pub fn flows(status: &Status) -> String {
 pub fn vpns(status: &Status) -> String {
     let headings =
         ["VPN", ">ID", ">WEIGHT", "DEVICE", "MEMBERS", ">SENT", ">RECEIVED", ">DROPPED", ">STRAYS", ">NO ROUTE"];
-    let mut table = Table::new(&headings);
+    let mut table = Table::new(&headings)
+        .give_way(&["NO ROUTE", "STRAYS", "DROPPED", "ID", "DEVICE", "RECEIVED", "SENT"], &["MEMBERS", "VPN"]);
     for vpn in &status.vpns {
         let member = |member: &VpnMember| format!("{}{}", member.peer, if member.open { "*" } else { "" });
         table.row([
@@ -226,7 +231,11 @@ pub fn vpns(status: &Status) -> String {
         ">RTT",
         ">LOST",
         ">ACCUMULATED",
-    ]);
+    ])
+    .give_way(
+        &["ACCUMULATED", "LOST", "WINDOW", "DROPPED", "PROMISE", "QUEUE", "DELIVERED", "RTT", "SHARE"],
+        &["VPN", "TOWARD"],
+    );
     for (vpn, member) in status.vpns.iter().flat_map(|vpn| vpn.members.iter().map(move |member| (vpn, member))) {
         if vpn.id == 0 {
             continue;
@@ -259,7 +268,8 @@ pub fn vpns(status: &Status) -> String {
 fn overlay(overlay: &Overlay) -> String {
     let place = overlay.id.get(..8).unwrap_or_default();
     let state = if overlay.ready { "has its place" } else { "is looking for its place" };
-    let mut table = Table::new(&["NODE", "PLACE", "STATE", ">RTT", ">LOSS", "LINK"]);
+    let mut table = Table::new(&["NODE", "PLACE", "STATE", ">RTT", ">LOSS", "LINK"])
+        .give_way(&["PLACE", "LOSS", "LINK"], &["NODE", "LINK"]);
     for member in &overlay.members {
         table.row([
             member.name.clone().unwrap_or_else(dash),
@@ -284,7 +294,8 @@ fn overlay(overlay: &Overlay) -> String {
 /// What is known of the network: paths from here, and what relays say.
 pub fn sense(status: &Status) -> String {
     let mut table =
-        Table::new(&["FROM", "TO", "BY", ">RTT", ">JITTER", ">LOSS", ">CAPACITY", ">AVAILABLE", ">USED", "STATE"]);
+        Table::new(&["FROM", "TO", "BY", ">RTT", ">JITTER", ">LOSS", ">CAPACITY", ">AVAILABLE", ">USED", "STATE"])
+            .give_way(&["JITTER", "FROM", "USED", "AVAILABLE", "LOSS", "CAPACITY"], &["FROM", "TO", "BY"]);
     for peer in &status.peers {
         for path in &peer.paths {
             let sensed = path.sensed.as_ref().filter(|sensed| sensed.is_fresh());
@@ -312,12 +323,19 @@ pub fn sense(status: &Status) -> String {
 
 /// The weights of the paths.
 pub fn weights(status: &Status) -> String {
-    let mut table = Table::new(&["PEER", "LINK", "REMOTE", ">WEIGHT", ">CAPACITY"]);
+    let mut table = Table::new(&["PEER", "LINK", "REMOTE", ">WEIGHT", ">CAPACITY"])
+        .give_way(&["CAPACITY", "REMOTE"], &["PEER", "LINK", "REMOTE"]);
     for (peer, path) in status.peers.iter().flat_map(|peer| peer.paths.iter().map(move |path| (peer, path))) {
         let weight = path.weight.to_string();
         table.row([peer.name.clone(), path.link.clone(), path.remote.clone(), weight, rate(path.capacity_bps)]);
     }
-    if table.is_empty() { "no paths\n".to_owned() } else { table.to_string() }
+    if table.is_empty() { "no paths\n".to_owned() } else { format!("{table}{}", unweighted(status)) }
+}
+
+/// A line for each peer whose schedule does not go by weights.
+fn unweighted(status: &Status) -> String {
+    let peers = status.peers.iter().filter(|peer| !peer.weights_count && !peer.schedule.is_empty());
+    peers.map(|peer| format!("the schedule toward {}, {}, ignores weights\n", peer.name, peer.schedule)).collect()
 }
 
 #[cfg(test)]
@@ -332,14 +350,14 @@ mod tests {
             "id": 0, "link": name, "remote": name, "state": name, "cause": name, "in_bundle": true, "rtt_us": 1,
             "rtt_min_us": 1, "queue_delay_us": 0, "skew_us": 0, "jitter_us": 0, "loss": 0.0, "capacity_bps": 1, "pacing_bps": 1,
             "mode": name, "delivery_bps": 1, "weight": 1, "mtu": 1_400, "sent_datagrams": 0, "sent_bytes": 0,
-            "received_datagrams": 0, "received_bytes": 0, "lost_datagrams": 0,
+            "received_datagrams": 0, "received_bytes": 0, "lost_datagrams": 0, "remote_link": name,
         });
         let flow = serde_json::json!({ "id": 1, "vpn": 7, "flow": name, "packets": 1, "bytes": 1, "idle_ms": 1 });
         let peer = serde_json::json!({
             "name": name, "public_key": name, "established_s": 1, "last_heard_ms": 1, "received_packets": 0,
             "received_bytes": 0, "sent_units": 0, "sent_bytes": 0, "repeated_units": 0, "abandoned_units": 0,
             "queue_drops": 0, "replaced_acks": 0, "queue_bytes": 0, "duplicate_units": 0, "broken_parts": 0,
-            "held_units": 0, "hold_us": 0, "paths": [path], "flows": [flow],
+            "held_units": 0, "hold_us": 0, "schedule": name, "paths": [path], "flows": [flow],
             "not_tried": { "pairs": 2, "not_tried": 1, "at_once": 1, "links_without_path": [name], "text": name },
             "reaches": [{ "node": name, "rtt_us": 1, "loss": 0.0 }],
         });

@@ -24,7 +24,12 @@ pub fn run(file: &Path, options: &SimOptions) -> Result<Outcome, Failure> {
     let name = file.display().to_string();
     let text = std::fs::read_to_string(file).map_err(|why| Failure::new(format!("{name}: {why}")))?;
     match AnyScenario::parse(&text, &name).map_err(refused)? {
-        AnyScenario::Pair(scenario) => print!("{}", run_cells(&scenario, &name, options)?),
+        AnyScenario::Pair(scenario) => {
+            print!("{}", run_cells(&scenario, &name, options)?);
+            if let Some(out) = &options.run.out {
+                super::lab::tell_pictures(out, &scenario.cells());
+            }
+        }
         AnyScenario::Network(network) => {
             let result = run_network(&network, options)?;
             print!("{}", if options.run.json { json(&result)? } else { run_table(&result) });

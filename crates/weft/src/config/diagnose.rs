@@ -1,6 +1,7 @@
 //! What is wrong with a configuration, said with its place and the likely fix.
 
 use crate::escape;
+use serde::Serialize;
 use std::cell::{Cell, RefCell};
 use std::fmt::{self, Write as _};
 use std::ops::Range;
@@ -12,6 +13,41 @@ pub enum Severity {
     Error,
     /// It can be used, but it probably does not say what was meant.
     Warning,
+}
+
+impl Severity {
+    fn word(self) -> &'static str {
+        match self {
+            Severity::Error => "error",
+            Severity::Warning => "warning",
+        }
+    }
+}
+
+/// A finding as a program reads it.
+#[derive(Clone, PartialEq, Eq, Serialize, Debug)]
+pub struct Told {
+    /// error or warning.
+    pub severity: &'static str,
+    /// Counted from 1.
+    pub line: usize,
+    /// Counted from 1, in characters.
+    pub column: usize,
+    /// What is wrong.
+    pub message: String,
+    /// The likely fix.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub help: Option<String>,
+}
+
+/// Where a finding is.
+struct Place {
+    /// Bytes before it, and before its line.
+    start: usize,
+    line_start: usize,
+    /// Its line, counted from 1, and the characters before it there.
+    row: usize,
+    column: usize,
 }
 
 /// One finding, at a byte range of the source.
@@ -72,19 +108,37 @@ impl Report {
         self.findings.borrow().iter().filter(|f| f.severity == severity).count()
     }
 
-    fn write(&self, f: &mut fmt::Formatter<'_>, finding: &Finding) -> fmt::Result {
+    /// The findings in the order of their places, as a program reads them.
+    pub fn told(&self) -> Vec<Told> {
+        let told = |finding: &Finding| {
+            let place = self.place(finding);
+            Told {
+                severity: finding.severity.word(),
+                line: place.row,
+                column: place.column + 1,
+                message: finding.message.clone(),
+                help: finding.help.clone(),
+            }
+        };
+        let mut findings = self.findings.borrow().clone();
+        findings.sort_by_key(|finding| finding.span.start);
+        findings.iter().map(told).collect()
+    }
+
+    fn place(&self, finding: &Finding) -> Place {
         let start = floor_char(&self.text, finding.span.start);
         let line_start = self.text[..start].rfind('\n').map_or(0, |at| at + 1);
+        let row = self.text[..line_start].matches('\n').count() + 1;
+        Place { start, line_start, row, column: self.text[line_start..start].chars().count() }
+    }
+
+    fn write(&self, f: &mut fmt::Formatter<'_>, finding: &Finding) -> fmt::Result {
+        let Place { start, line_start, row, column } = self.place(finding);
         let line_end = self.text[start..].find('\n').map_or(self.text.len(), |at| start + at);
         let end = floor_char(&self.text, finding.span.end).clamp(start, line_end);
         let line = self.text[line_start..line_end].trim_end_matches('\r');
-        let row = self.text[..line_start].matches('\n').count() + 1;
-        let column = self.text[line_start..start].chars().count();
         let carets = self.text[start..end].chars().count().max(1);
-        let severity = match finding.severity {
-            Severity::Error => "error",
-            Severity::Warning => "warning",
-        };
+        let severity = finding.severity.word();
         let (name, message) = (escape::line(&self.name), escape::line(&finding.message));
         writeln!(f, "{name}:{row}:{}: {severity}: {message}", column + 1)?;
         writeln!(f, "{row:>5} | {}", escape::columns(&line.replace('\t', " ")))?;

@@ -23,10 +23,11 @@ mod tcp_er;
 mod vpn;
 
 pub use access::{Access, Openvpn, Pool};
-pub use diagnose::{Report, Severity, did_you_mean};
+pub use diagnose::{Report, Severity, Told, did_you_mean};
 pub use metrics::MetricsAddress;
 pub use network::Network;
 pub use parse::{parse, peer_name};
+pub use prefix::host_bits;
 pub use proxy::{AccessRule, Proxies, Proxy, proxy_prefix};
 pub use route::Route;
 pub use signal::{Signal, SignalledFlows};
@@ -217,6 +218,20 @@ pub struct Loaded {
 /// # Errors
 /// What is wrong with it, as text for people.
 pub fn load(file: &Path) -> Result<Loaded, String> {
+    match read_and_check(file)? {
+        (Some((config, identity, certificate)), report) => Ok(Loaded { config, identity, certificate, report }),
+        (None, report) => Err(report.to_string()),
+    }
+}
+
+/// What a file holds that a node would run with, and what there is to say of it.
+pub type Checked = (Option<(Config, Identity, Option<Certificate>)>, Report);
+
+/// As [`load`], for those who want the report in either case.
+///
+/// # Errors
+/// Why the file cannot be read.
+pub fn read_and_check(file: &Path) -> Result<Checked, String> {
     let name = file.display().to_string();
     let text = std::fs::read_to_string(file).map_err(|why| format!("{name}: {why}\n"))?;
     let report = Report::new(name, text);
@@ -237,9 +252,9 @@ pub fn load(file: &Path) -> Result<Loaded, String> {
     }
     match (config, identity) {
         (Some(config), Some(identity)) if report.count(Severity::Error) == 0 => {
-            Ok(Loaded { config, identity, certificate, report })
+            Ok((Some((config, identity, certificate)), report))
         }
-        _ => Err(report.to_string()),
+        _ => Ok((None, report)),
     }
 }
 

@@ -21,14 +21,15 @@ pub fn text(prefix: Prefix) -> String {
     format!("{}/{}", prefix.address, prefix.length)
 }
 
-/// The same prefix with all host bits zero.
+/// The same prefix with all host bits zero. A length beyond the address's own counts as the whole address.
 pub fn trimmed(prefix: Prefix) -> Prefix {
-    let shift = u32::from(host_bits(prefix.address) - prefix.length);
+    let length = prefix.length.min(host_bits(prefix.address));
+    let shift = u32::from(host_bits(prefix.address) - length);
     let address = match prefix.address {
         IpAddr::V4(a) => IpAddr::V4((a.to_bits() & u32::MAX.checked_shl(shift).unwrap_or(0)).into()),
         IpAddr::V6(a) => IpAddr::V6((a.to_bits() & u128::MAX.checked_shl(shift).unwrap_or(0)).into()),
     };
-    Prefix { address, length: prefix.length }
+    Prefix { address, length }
 }
 
 /// The length of a prefix that is one address.
@@ -39,6 +40,17 @@ pub fn host_bits(address: IpAddr) -> u8 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn every_length_trims_to_a_prefix_that_holds_its_address(bits in any::<u128>(), is_v6 in any::<bool>(), length in any::<u8>()) {
+            let address: IpAddr = if is_v6 { IpAddr::V6(bits.into()) } else { IpAddr::V4((bits as u32).into()) };
+            let trimmed = trimmed(Prefix { address, length });
+            prop_assert!(trimmed.length <= host_bits(address) && trimmed.contains(address), "{:?}", trimmed);
+            prop_assert_eq!(parse(&text(trimmed)), Ok(trimmed));
+        }
+    }
 
     #[test]
     fn reads_and_trims() {

@@ -1,6 +1,7 @@
 //! Clients that are no nodes, on a thread of its own: the kernel routes between their device and the others, so that the packet loop
 //! knows nothing of them.
 
+use super::attendance::{Attendance, Present};
 use super::device::TUNNEL_ALIAS;
 use super::isolation::Isolation;
 use super::log::Log;
@@ -36,6 +37,8 @@ const SLOTS: usize = 8;
 const PACKETS: usize = 128;
 /// How often WireGuard's timers are looked at.
 const TICK: Duration = Duration::from_millis(250);
+/// Clients named in a line of the log; of more it has the number.
+const NAMED: usize = 20;
 /// Questions under way at most.
 const WORDS: usize = 16;
 /// No batch is longer: what fits into one IP packet.
@@ -102,7 +105,7 @@ impl Keeper {
             Keeper { words, waker: Arc::clone(&waker), device: device.index(), openvpn, _isolation: isolation };
         let pool = access.pool.value;
         log.info(format_args!("clients of {pool}: port {}, public key {}", access.listen.value, identity.public_key()));
-        let porter = Porter { gate, socket, device, pool, state, told, waker, log };
+        let porter = Porter { gate, socket, device, pool, state, told, waker, attendance: Attendance::default(), log };
         threads.spawn("weft-access", move |pulse| porter.run(poller, pulse)).map_err(failed)?;
         Ok(Some(keeper))
     }
@@ -188,6 +191,7 @@ struct Porter {
     state: PathBuf,
     told: Receiver<Word>,
     waker: Arc<Waker>,
+    attendance: Attendance,
     log: Log,
 }
 
@@ -213,7 +217,20 @@ impl Porter {
                 next_tick = Instant::now() + TICK;
                 let mut batch = Batch::new(&self.socket);
                 self.gate.tick(&mut |output| batch.take(output, &self.device));
+                drop(batch);
+                self.call_the_roll();
             }
+        }
+    }
+
+    /// Logs who has come and gone.
+    fn call_the_roll(&mut self) {
+        let seen: Vec<_> = self.gate.seen().collect();
+        let present = seen.iter().filter_map(|seen| {
+            Some(Present { name: &seen.client.name, remote: seen.remote?, handshake: seen.handshake? })
+        });
+        for line in self.attendance.note(Instant::now(), present) {
+            self.log.info(line);
         }
     }
 
@@ -260,7 +277,9 @@ impl Porter {
         match read_within(&self.state, &self.pool) {
             Ok(clients) => {
                 self.gate.set(&clients);
-                self.log.info(format_args!("clients: {} may come in", clients.len()));
+                let names: Vec<&str> = clients.iter().map(|client| client.name.as_str()).take(NAMED).collect();
+                let more = if clients.len() > NAMED { ", …" } else { "" };
+                self.log.info(format_args!("clients: {} may come in: {}{more}", clients.len(), names.join(", ")));
                 Response::Done
             }
             Err(why) => Response::Refused { why },

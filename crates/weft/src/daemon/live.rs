@@ -1,7 +1,7 @@
 //! What a running node is asked about its flows, and drills on it.
 
 use super::{refusal, signal, view};
-use crate::config::{Config, proxy_prefix};
+use crate::config::{self, Config, proxy_prefix};
 use crate::control::Response;
 use crate::status::{
     self, Drill, DrillPath, DrillPeer, Explanation, FlowQuestion, Granted, PathReason, PrefixMatch, SeenFlow,
@@ -9,12 +9,14 @@ use crate::status::{
 use std::net::SocketAddr;
 use std::time::Duration;
 use weft_engine::{
-    DrillPhase, DrillReport, Engine, FlowKey, FlowPattern, MemberSnapshot, PeerDrill, Prefix, Schedule, WayDrill,
+    DrillPhase, DrillReport, Engine, FlowKey, FlowPattern, MemberSnapshot, OwnedPrefix, PeerDrill, Schedule, WayDrill,
 };
 use weft_tcp_er::proxy::policy::Rule;
 use weft_units::{Instant, VpnId};
 
 const TCP: u8 = 6;
+/// What people call the VPN without a table of its own.
+const DEFAULT_VPN: &str = "default";
 
 /// Why a flow goes where it goes.
 pub fn explain(engine: &Engine, config: &Config, now: Instant, question: &FlowQuestion) -> Response {
@@ -48,7 +50,7 @@ fn explanation(
     let is_default = found.vpn == VpnId::DEFAULT;
     Explanation {
         schema: status::SCHEMA,
-        vpn: if is_default { "default".to_owned() } else { found.vpn_name.clone() },
+        vpn: if is_default { DEFAULT_VPN.to_owned() } else { found.vpn_name.clone() },
         peer,
         prefixes: found.matches.iter().map(prefix).collect(),
         session: found.is_established,
@@ -89,7 +91,8 @@ fn path(reason: &weft_engine::PathReason) -> PathReason {
     }
 }
 
-fn schedule_name(schedule: Schedule) -> &'static str {
+/// What people call a schedule.
+pub fn schedule_name(schedule: Schedule) -> &'static str {
     match schedule {
         Schedule::EarliestDelivery => "earliest-delivery",
         Schedule::RoundRobin => "round-robin",
@@ -98,10 +101,6 @@ fn schedule_name(schedule: Schedule) -> &'static str {
         Schedule::FlowHash => "flow-hash",
         Schedule::Redundant => "redundant",
     }
-}
-
-fn holds(prefix: &weft_tcp_er::proxy::policy::Prefix, pattern: &FlowPattern) -> bool {
-    prefix.holds(&proxy_prefix(Prefix { address: pattern.destination, length: u8::MAX }))
 }
 
 /// What was signalled for the flow, or what the configuration grants to its destination.
@@ -120,7 +119,7 @@ fn grant(
     }
     let grants = config.tcp_er.iter().flat_map(|tcp_er| &tcp_er.grants);
     let grants = grants.map(|grant| (proxy_prefix(grant.to.value), grant.rate));
-    let mut grants: Vec<_> = grants.filter(|(to, _)| holds(to, pattern)).collect();
+    let mut grants: Vec<_> = grants.filter(|(to, _)| to.contains(pattern.destination)).collect();
     grants.sort_by_key(|(to, _)| to.length);
     let (to, rate) = grants.pop().filter(|_| pattern.protocol.is_none_or(|protocol| protocol == TCP))?;
     Some(Granted { rate_bps: rate.bps(), by: format!("[tcp-er] {to}"), ends_in_ms: None })
@@ -131,7 +130,7 @@ fn takes(rule: &Rule, pattern: &FlowPattern) -> bool {
     let port = |port: u16| rule.ports.iter().any(|ports| (ports.first..=ports.last).contains(&port));
     pattern.protocol.is_none_or(|protocol| protocol == TCP)
         && (rule.ports.is_empty() || pattern.destination_port.is_none_or(port))
-        && rule.to.iter().any(|to| holds(to, pattern))
+        && rule.to.iter().any(|to| to.contains(pattern.destination))
 }
 
 /// Why the proxy resets such a connection; `None` where it does not, or where it depends on what is not known.
@@ -149,6 +148,38 @@ fn proxied(rule: &Rule, pattern: &FlowPattern) -> String {
     };
     let side = if rule.side.has_ingress() { "taken in here" } else { "taken in at the far edge" };
     format!("{which} {side}")
+}
+
+/// No answer has more prefixes: it is one line.
+const PREFIXES_SHOWN: usize = 10_000;
+
+/// Who has which prefix.
+pub fn prefixes(engine: &Engine, config: &Config, peer: Option<&str>, vpn: Option<&str>) -> Response {
+    let own = config.tun.addresses.iter().filter(|_| vpn.is_none_or(|vpn| vpn == DEFAULT_VPN) && peer.is_none());
+    let own = own.map(|own| status::Prefix {
+        vpn: DEFAULT_VPN.to_owned(),
+        prefix: format!("{}/{}", own.address, config::host_bits(own.address)),
+        peer: None,
+        learnt: "this node's address, configured".to_owned(),
+        certified_until_unix_s: None,
+    });
+    let is_asked_for = |prefix: &status::Prefix| {
+        peer.is_none_or(|peer| prefix.peer.as_deref() == Some(peer)) && vpn.is_none_or(|vpn| prefix.vpn == vpn)
+    };
+    let mut others = engine.prefixes().map(prefix).filter(is_asked_for);
+    let prefixes: Vec<status::Prefix> = own.chain(others.by_ref()).take(PREFIXES_SHOWN).collect();
+    Response::Prefixes(status::Prefixes { schema: status::SCHEMA, prefixes, left_out: others.count() })
+}
+
+fn prefix(of: OwnedPrefix) -> status::Prefix {
+    let by_certificate = of.certified_until_unix_s.is_some();
+    status::Prefix {
+        vpn: if of.vpn == VpnId::DEFAULT { DEFAULT_VPN.to_owned() } else { of.vpn_name },
+        prefix: format!("{}/{}", of.prefix.address, of.prefix.length),
+        peer: Some(of.peer),
+        learnt: if by_certificate { "its certificate" } else { "configured" }.to_owned(),
+        certified_until_unix_s: of.certified_until_unix_s,
+    }
 }
 
 /// How the drill under way, or the last one, goes.

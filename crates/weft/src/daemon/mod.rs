@@ -1,6 +1,7 @@
 //! The daemon: threads for control, signals and state around one packet loop.
 
 mod access;
+mod attendance;
 mod bounces;
 mod changes;
 mod clock;
@@ -24,6 +25,7 @@ mod owner;
 mod ping;
 mod platform;
 mod proxy;
+mod rates;
 mod refusal;
 mod restart;
 mod rotated;

@@ -20,6 +20,7 @@ use super::overlay;
 use super::ping::Pings;
 use super::platform::{self, Platform};
 use super::proxy::Proxy;
+use super::rates::Rates;
 use super::refusal::refused;
 use super::restart::needs_restart;
 use super::service;
@@ -90,6 +91,7 @@ pub struct Node {
     next_upkeep: Instant,
     next_totals: Instant,
     histories: Histories,
+    rates: Rates,
     next_history: Instant,
     is_stopping: bool,
     /// Revocations that are not kept yet.
@@ -174,6 +176,7 @@ impl Node {
             next_upkeep: Instant::ZERO,
             next_totals: Instant::ZERO,
             histories: Histories::default(),
+            rates: Rates::default(),
             next_history: clock.now(),
             is_stopping: false,
             has_news: false,
@@ -395,6 +398,7 @@ impl Node {
         if now >= self.next_history {
             self.next_history = now + history::INTERVAL;
             self.histories.note(now, self.engine.path_snapshots(now));
+            self.rates.note(now, &self.engine);
         }
         self.look_at_links_again();
         if now < self.next_upkeep {
@@ -439,6 +443,7 @@ impl Node {
         let is_there = |peer: &PeerSnapshot| peer.certified_until_unix_s.is_some() || keys.contains(&peer.public_key);
         let own = why::own(&self.identity, &self.links);
         let mut peers: Vec<_> = snapshot.peers.iter().filter(|peer| is_there(peer)).map(view::peer).collect();
+        peers.iter_mut().for_each(|peer| self.rates.tell(peer));
         Status {
             schema: status::SCHEMA,
             version: env!("CARGO_PKG_VERSION").to_owned(),

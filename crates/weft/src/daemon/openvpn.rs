@@ -5,9 +5,10 @@ use super::log::Log;
 use super::rotated;
 use super::threads::{Pulse, Threads};
 use crate::access::clients as table;
+use crate::access::openvpn::clients::{self, Names};
+use crate::access::openvpn::server;
 use crate::access::openvpn::server::{LOG, Prepared, SOCKET};
 use crate::access::openvpn::wrap::PROGRAM;
-use crate::access::openvpn::{clients, server};
 use crate::config::Openvpn;
 use crate::config::access::Offer;
 use crate::control::{AccessClient, ClientProgram, Refusals, Response};
@@ -159,7 +160,9 @@ impl Supervisor {
         let (says, said) = io::pipe()?;
         let directory = self.directory.enter(".")?;
         let copy = move |pulse: &Pulse| {
-            pulse.resting(|| rotated::copy(&directory, LOG, says));
+            let mut names = Names::default();
+            let put = |line: &mut Vec<u8>| names.put(line, || clients::list(&directory).unwrap_or_default());
+            pulse.resting(|| rotated::copy(&directory, LOG, says, put));
             Ok(())
         };
         self.threads.spawn("weft-openvpn-log", copy)?;

@@ -9,8 +9,8 @@ const MAX_BYTES: u64 = 1 << 20;
 /// Longest line, in bytes; the rest of it is a line of its own.
 const MAX_LINE: u64 = 8 << 10;
 
-/// Writes what `from` says to the file `name` until it ends; `name.1` is the file before.
-pub fn copy(directory: &Directory, name: &str, from: impl Read) {
+/// Writes what `from` says to the file `name` until it ends, each line as `put` puts it; `name.1` is the file before.
+pub fn copy(directory: &Directory, name: &str, from: impl Read, mut put: impl FnMut(&mut Vec<u8>)) {
     let mut reader = BufReader::new(from);
     let (mut file, mut written) = (begin(directory, name).ok(), 0);
     let mut line = Vec::new();
@@ -19,6 +19,7 @@ pub fn copy(directory: &Directory, name: &str, from: impl Read) {
         if reader.by_ref().take(MAX_LINE).read_until(b'\n', &mut line).unwrap_or(0) == 0 {
             return;
         }
+        put(&mut line);
         if written + line.len() as u64 > MAX_BYTES {
             (file, written) = (begin(directory, name).ok(), 0);
         }
@@ -48,14 +49,14 @@ mod tests {
         fs::create_dir(&path).unwrap();
         let directory = Directory::open(&path).unwrap();
         let said: String = (0..60_000).map(|number| format!("line {number} {}\n", "x".repeat(40))).collect();
-        copy(&directory, "log", said.as_bytes());
+        copy(&directory, "log", said.as_bytes(), |_| {});
         let read = |name: &str| fs::read_to_string(path.join(name)).unwrap();
         let (before, now) = (read("log.1"), read("log"));
         assert!(before.len() as u64 <= MAX_BYTES && now.len() as u64 <= MAX_BYTES);
         assert!(said.ends_with(&(before + &now)) && now.len() > 100_000, "the end of it, whole");
-        copy(&directory, "log", &b"of the next run"[..]);
+        copy(&directory, "log", &b"of the next run"[..], |_| {});
         assert_eq!((read("log.1"), read("log").as_str()), (now, "of the next run"));
-        copy(&directory, "log", vec![b'y'; 3 << 20].as_slice());
+        copy(&directory, "log", vec![b'y'; 3 << 20].as_slice(), |_| {});
         assert!(
             read("log").len() as u64 <= MAX_BYTES && read("log.1").len() as u64 <= MAX_BYTES,
             "without an end of line"

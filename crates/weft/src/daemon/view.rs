@@ -1,6 +1,7 @@
 //! From the engine's snapshot to what is shown.
 
 use super::device::Device;
+use super::live;
 use crate::config;
 use crate::status::{Flow, NotTried, Path, Peer, Reach, Relay, Sensed, TcpEr, Vpn, VpnLoop, VpnMember};
 use std::net::SocketAddr;
@@ -62,6 +63,8 @@ pub fn peer(peer: &PeerSnapshot) -> Peer {
         broken_parts: peer.broken_parts,
         held_units: peer.held_units,
         hold_us: micros(peer.hold),
+        schedule: live::schedule_name(peer.schedule).to_owned(),
+        weights_count: peer.schedule.uses_weights(),
         paths: peer.paths.iter().map(path).collect(),
         not_tried: Some(&peer.address_pairs).filter(|pairs| !pairs.is_complete()).map(not_tried),
         flows: peer.flows.iter().map(flow).collect(),
@@ -157,6 +160,7 @@ pub fn path(path: &PathSnapshot) -> Path {
         id: path.id.0,
         link: path.link_name.clone(),
         remote: remote(&path.remote),
+        remote_link: path.remote_link.clone(),
         state: path.state.to_string(),
         cause: path.cause.to_owned(),
         in_bundle: path.in_bundle,
@@ -184,6 +188,8 @@ pub fn path(path: &PathSnapshot) -> Path {
         sent_bytes: path.sent_bytes,
         received_datagrams: path.received_datagrams,
         received_bytes: path.received_bytes,
+        sending_bps: None,
+        receiving_bps: None,
         lost_datagrams: path.lost_datagrams,
     }
 }
@@ -195,6 +201,7 @@ fn flow(flow: &FlowSnapshot) -> Flow {
         flow: flow.key.clone(),
         packets: flow.packets,
         bytes: flow.bytes,
+        rate_bps: None,
         idle_ms: millis(flow.idle),
     }
 }

@@ -1,6 +1,7 @@
 //! Topic `first-hour`: what a newcomer meets. Each check is a test of the project, run as it is.
 
 mod claims;
+mod views;
 
 use crate::topic::{Part, Topic};
 
@@ -14,5 +15,6 @@ pub const TOPIC: Topic = Topic {
         Part { name: "starts", run: claims::starts },
         Part { name: "restarts", run: claims::restarts },
         Part { name: "idle", run: claims::idle },
+        Part { name: "views", run: views::views },
     ],
 };

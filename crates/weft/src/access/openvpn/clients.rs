@@ -93,6 +93,38 @@ pub fn let_in(directory: &Directory, client: &Client, pool: &Pool) -> Result<(),
     write(&directory, &client.common_name, &text)
 }
 
+/// What people call clients, for the server's log, which knows them by what their certificates call them.
+#[derive(Debug, Default)]
+pub struct Names {
+    known: Vec<Client>,
+}
+
+impl Names {
+    /// Puts the name before what a certificate is called. `list` is asked when a line has one that is not known yet.
+    pub fn put(&mut self, line: &mut Vec<u8>, list: impl FnOnce() -> Vec<Client>) {
+        let Some(at) = serial(line) else { return };
+        let called = |client: &&Client| line.get(at..at + 2 * SERIAL_BYTES) == Some(client.common_name.as_bytes());
+        if !self.known.iter().any(|client| called(&client)) {
+            self.known = list();
+        }
+        if let Some(client) = self.known.iter().find(called) {
+            let name = format!("{} ", client.name);
+            line.splice(at..at, name.into_bytes());
+        }
+    }
+}
+
+/// Where the first word is that may be what a certificate is called.
+fn serial(line: &[u8]) -> Option<usize> {
+    let is_digit = |byte: &u8| byte.is_ascii_digit() || (b'a'..=b'f').contains(byte);
+    let is_whole = |at: usize| {
+        let before = at.checked_sub(1).and_then(|before| line.get(before));
+        ![before, line.get(at + 2 * SERIAL_BYTES)].into_iter().flatten().any(is_digit)
+    };
+    let mut windows = line.windows(2 * SERIAL_BYTES).enumerate();
+    windows.find(|(at, window)| window.iter().all(is_digit) && is_whole(*at)).map(|(at, _)| at)
+}
+
 /// Puts it out; a session it has goes on until it is ended.
 ///
 /// # Errors
@@ -106,6 +138,24 @@ pub fn put_out(state: &Directory, client: &Client) -> Result<(), String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn lines_of_the_server_name_the_client() {
+        let common_name = "0f".repeat(SERIAL_BYTES);
+        let client = Client { name: "phone".into(), common_name: common_name.clone(), address: [10, 9, 0, 2].into() };
+        let mut names = Names::default();
+        let mut put = |text: &str, list: Vec<Client>| {
+            let mut line = text.as_bytes().to_vec();
+            names.put(&mut line, || list);
+            String::from_utf8(line).unwrap()
+        };
+        let line = format!("{common_name}/192.0.2.7:1194 MULTI: Learn\n");
+        assert_eq!(put(&line, Vec::new()), line);
+        assert_eq!(put(&line, vec![client]), format!("phone {line}"));
+        assert_eq!(put(&line, Vec::new()), format!("phone {line}"), "it is known by now");
+        let longer = format!("key {common_name}00\n");
+        assert_eq!(put(&longer, Vec::new()), longer);
+    }
 
     #[test]
     fn files_are_read_back_and_others_refused() {

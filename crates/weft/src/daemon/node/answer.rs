@@ -28,7 +28,7 @@ impl Node {
                 match self.engine.handle_command(self.clock.now(), Command::SetWeights(weights)) {
                     Ok(()) => {
                         self.log.info("weights set");
-                        Response::Done
+                        self.weights_set()
                     }
                     Err(why) => refused(why),
                 }
@@ -45,6 +45,9 @@ impl Node {
             }
             Request::Ping { peer } => return self.ping(peer, reply),
             Request::Explain { flow } => live::explain(&self.engine, &self.config, self.clock.now(), &flow),
+            Request::Prefixes { peer, vpn } => {
+                live::prefixes(&self.engine, &self.config, peer.as_deref(), vpn.as_deref())
+            }
             Request::Drill { cut, time_ms, force } => {
                 let (of, time) = (cut.to_engine(), Duration::from_millis(time_ms));
                 let said = format!("drill: {of} falls silent for {time_ms} ms");
@@ -95,6 +98,24 @@ impl Node {
                 Response::Done
             }
         })
+    }
+
+    /// Weights are set; some schedules do not look at them.
+    fn weights_set(&self) -> Response {
+        let snapshot = self.engine.snapshot(self.clock.now());
+        let heedless = snapshot.peers.iter().filter(|peer| !peer.schedule.uses_weights());
+        let heedless: Vec<String> =
+            heedless.map(|peer| format!("{} ({})", peer.name, live::schedule_name(peer.schedule))).collect();
+        match heedless[..] {
+            [] => Response::Done,
+            _ => Response::DoneBut {
+                note: format!(
+                    "the weights are set, but the schedule ignores them toward {}; [policy] schedule = \
+                     \"weighted-round-robin\" goes by them",
+                    heedless.join(", ")
+                ),
+            },
+        }
     }
 
     fn ping(&mut self, peer: String, reply: &SyncSender<Response>) -> Option<Response> {

@@ -1,0 +1,26 @@
+//! Whatever is asked for is shown, and looks as it should.
+
+use crate::check::Check;
+use crate::claim::{LIB, claim, run};
+use crate::topic::Context;
+
+pub fn views(context: &Context) -> Vec<Check> {
+    run(
+        context,
+        &[
+            claim("what is asked for is shown; no command hangs on a stopped node", "weft", &["--test", "views"], ""),
+            claim(
+                "a key file says what it is for; certificates are listed and renewed",
+                "weft",
+                &["--test", "key_kinds"],
+                "",
+            ),
+            claim("nodes tell each other the names of their links", "weft-engine", &["--test", "link_names"], ""),
+            claim("no quantity is rounded to nothing; tables fit every screen", "weft", &["--bin", "weft"], "table"),
+            claim("every example of every document and help text is read", "weft", &["--bin", "weft"], "examples"),
+            claim("a QR code scans on dark and light terminals", "weft", &["--bin", "weft"], "a_code_scans"),
+            claim("pictures mark events, and no label leaves its plot", "weft-report", LIB, "panels"),
+            claim("every length of a prefix is an address's or less", "weft", LIB, "prefix"),
+        ],
+    )
+}

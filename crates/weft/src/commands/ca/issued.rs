@@ -1,0 +1,117 @@
+//! What a root key has signed so far: the list by expiry, and renewal.
+
+use super::{DAY_S, EARLIER_S, ISSUED_FILE, REVOKED_FILE, append, give_out, lines, prefixes, root, unix_s};
+use crate::commands::show::json as json_line;
+use crate::config::did_you_mean;
+use crate::date::rfc_3339;
+use crate::outcome::{Failure, Outcome};
+use crate::table::{Table, span};
+use serde_json::json;
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::time::Duration;
+use weft_session::{Certificate, Claims, Revocation};
+
+/// A certificate that ends sooner is to be renewed, in seconds: long enough for a monthly look.
+const SOON_S: u64 = 30 * DAY_S;
+
+/// A certificate and how it stands.
+struct Issued {
+    certificate: Certificate,
+    is_revoked: bool,
+}
+
+impl Issued {
+    fn state(&self, now: u64) -> &'static str {
+        let until = self.certificate.claims().not_after_unix_s;
+        match () {
+            () if self.is_revoked => "revoked",
+            () if until < now => "expired",
+            () if until < now + SOON_S => "expires soon",
+            () => "valid",
+        }
+    }
+}
+
+/// The last certificate of each key, by the time it ends.
+fn issued(directory: &Path) -> Result<Vec<Issued>, Failure> {
+    let certificates: Vec<Certificate> = lines(directory, ISSUED_FILE)?;
+    let revoked: Vec<Revocation> = lines(directory, REVOKED_FILE)?;
+    let mut last = BTreeMap::new();
+    for certificate in certificates {
+        let is_revoked = revoked.iter().any(|of| of.public_key() == certificate.claims().public_key);
+        last.insert(certificate.claims().public_key.to_string(), Issued { certificate, is_revoked });
+    }
+    let mut all: Vec<Issued> = last.into_values().collect();
+    all.sort_by(|a, b| {
+        let key = |of: &Issued| (of.certificate.claims().not_after_unix_s, of.certificate.claims().name.clone());
+        key(a).cmp(&key(b))
+    });
+    Ok(all)
+}
+
+/// Lists what was signed.
+pub(super) fn list(directory: &Path, as_json: bool) -> Result<Outcome, Failure> {
+    root(directory)?;
+    let (all, now) = (issued(directory)?, unix_s());
+    match as_json {
+        true => {
+            let certificates: Vec<_> = all.iter().map(|of| listed(of, now)).collect();
+            print!("{}", json_line(&json!({ "schema": 1, "certificates": certificates }))?);
+        }
+        false => print!("{}", table(&all, now)),
+    }
+    Ok(Outcome::Well)
+}
+
+fn listed(of: &Issued, now: u64) -> serde_json::Value {
+    let mut value = super::certificate_json(&of.certificate);
+    value["state"] = of.state(now).into();
+    value
+}
+
+fn table(all: &[Issued], now: u64) -> String {
+    let headings = ["NAME", "STATE", "UNTIL", ">LEFT", "PREFIXES", "PUBLIC KEY"];
+    let mut table =
+        Table::new(&headings).give_way(&["PUBLIC KEY", "UNTIL", "PREFIXES"], &["PUBLIC KEY", "PREFIXES", "NAME"]);
+    for of in all {
+        let Claims { name, not_after_unix_s, public_key, .. } = of.certificate.claims();
+        let left = not_after_unix_s.checked_sub(now).map_or_else(crate::table::dash, |s| span(Duration::from_secs(s)));
+        table.row([
+            name.clone(),
+            of.state(now).to_owned(),
+            rfc_3339(*not_after_unix_s),
+            left,
+            prefixes(&of.certificate).join(" "),
+            public_key.to_string(),
+        ]);
+    }
+    if table.is_empty() { "nothing was signed yet\n".to_owned() } else { table.to_string() }
+}
+
+/// Signs the last certificate of this name anew.
+pub(super) fn renew(directory: &Path, name: &str, days: u64, out: Option<&Path>) -> Result<Outcome, Failure> {
+    let root = root(directory)?;
+    let all = issued(directory)?;
+    let of_name = |of: &&Issued| of.certificate.claims().name == name;
+    let Some(found) = all.iter().filter(of_name).find(|of| !of.is_revoked) else {
+        if all.iter().any(|of| of.certificate.claims().name == name) {
+            let why = format!("the key of {name} is revoked; sign a certificate for a new one: weft ca sign");
+            return Err(Failure::new(why));
+        }
+        let names = all.iter().map(|of| of.certificate.claims().name.as_str());
+        let help =
+            did_you_mean(name, names).unwrap_or_else(|| format!("see: weft ca list --ca {}", directory.display()));
+        return Err(Failure::new(format!("no certificate was signed for {name}; {help}")));
+    };
+    let now = unix_s();
+    let claims = Claims {
+        not_before_unix_s: now.saturating_sub(EARLIER_S),
+        not_after_unix_s: now.saturating_add(days * DAY_S),
+        ..found.certificate.claims().clone()
+    };
+    let certificate = root.sign(&claims).map_err(|why| Failure::with(Outcome::Usage, why.to_string()))?;
+    super::others_keep_theirs(directory, &claims, now)?;
+    give_out(&certificate, out)?;
+    append(directory, ISSUED_FILE, &certificate)
+}

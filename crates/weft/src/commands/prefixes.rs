@@ -1,0 +1,84 @@
+//! `weft prefixes`: which addresses lie behind which peer.
+
+use super::show::json;
+use super::watch::watch;
+use crate::cli::PrefixArguments;
+use crate::control::{Request, Response, ask};
+use crate::date::rfc_3339;
+use crate::outcome::{Failure, Outcome};
+use crate::status::Prefixes;
+use crate::table::Table;
+use std::net::IpAddr;
+use std::path::Path;
+
+/// Shows the prefixes of all peers, of one, or of a VPN.
+pub fn prefixes(arguments: &PrefixArguments) -> Result<Outcome, Failure> {
+    let PrefixArguments { peer, vpn, reading } = arguments;
+    watch(reading.watch, !reading.json, || {
+        let found = read(&reading.control.control, peer.as_deref(), vpn.as_deref())?;
+        Ok((if reading.json { json(&found)? } else { text(&found) }, Outcome::Well))
+    })
+}
+
+fn read(socket: &Path, peer: Option<&str>, vpn: Option<&str>) -> Result<Prefixes, Failure> {
+    let request = Request::Prefixes { peer: peer.map(str::to_owned), vpn: vpn.map(str::to_owned) };
+    match ask(socket, &request)? {
+        Response::Prefixes(prefixes) => Ok(prefixes),
+        other => Err(Failure::new(format!("the node gave an unexpected answer: {other:?}"))),
+    }
+}
+
+/// An address that lies behind a node: that of its longest prefix.
+pub fn address_behind(socket: &Path, node: &str, vpn: Option<&str>) -> Result<IpAddr, Failure> {
+    let found = read(socket, Some(node), vpn)?.prefixes;
+    let parsed = found.iter().filter_map(|of| {
+        let (address, length) = of.prefix.split_once('/')?;
+        Some((address.parse::<IpAddr>().ok()?, length.parse::<u8>().ok()?))
+    });
+    let longest = parsed.max_by_key(|(_, length)| *length).map(|(address, _)| address);
+    longest.ok_or_else(|| {
+        Failure::new(format!("no prefix lies behind a node `{node}`, so no packet goes to it; see: weft prefixes"))
+    })
+}
+
+fn text(found: &Prefixes) -> String {
+    let headings = ["PREFIX", "BEHIND", "VPN", "LEARNT FROM", "UNTIL"];
+    let mut table = Table::new(&headings).give_way(&["UNTIL", "VPN"], &["BEHIND", "LEARNT FROM"]);
+    for of in &found.prefixes {
+        table.row([
+            of.prefix.clone(),
+            of.peer.clone().unwrap_or_else(|| "this node".to_owned()),
+            of.vpn.clone(),
+            of.learnt.clone(),
+            of.certified_until_unix_s.map_or_else(String::new, rfc_3339),
+        ]);
+    }
+    let more = match found.left_out {
+        0 => String::new(),
+        count => format!("{count} more are not shown; ask for one: --peer NODE, --vpn NAME\n"),
+    };
+    match table.is_empty() {
+        true => "no prefixes: no peer has one\n".to_owned(),
+        false => format!("{table}{more}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::escape;
+    use crate::hostile;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn a_name_acts_on_no_terminal_and_adds_no_line(name in hostile::name()) {
+            let told = |name: &str| serde_json::json!({ "schema": 1, "left_out": 2, "prefixes": [
+                { "vpn": name, "prefix": name, "peer": name, "learnt": name, "certified_until_unix_s": 7 }]});
+            let mut value = told(&name);
+            escape::strings(&mut value);
+            let text = text(&serde_json::from_value(value).unwrap());
+            prop_assert!(hostile::acting(&text).is_none() && text.lines().count() == 3, "{:?}", text);
+        }
+    }
+}
