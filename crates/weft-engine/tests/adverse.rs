@@ -15,10 +15,12 @@ const GOOD: usize = 2;
 const D: usize = 3;
 /// The low bits of a relayed datagram's first byte.
 const RELAYED: u8 = 6;
+/// Runs of each kind.
+const SEEDS: u64 = 12;
 const SHARE: f64 = 0.1;
 const HELD: Duration = Duration::from_millis(50);
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, PartialEq, Debug)]
 enum Fault {
     Drops,
     Delays,
@@ -140,19 +142,30 @@ fn run(fault: Fault, len: usize, every: Duration, seed: u64) -> Outcome {
     }
 }
 
+/// What comes over the bad relay at random decides when the shorter way is tried again. A tenth that is dropped or altered is never
+/// believed harmless; of a tenth that is delayed, sixteen packets in a row may know nothing.
 #[test]
 fn a_relay_that_harms_a_tenth_of_what_it_passes_on_is_noticed_and_gone_round() {
     for fault in [Fault::Drops, Fault::Alters, Fault::Delays] {
         for (name, len, every) in [("sparse", 100, ms(20)), ("8 Mbit/s", 1_000, ms(1))] {
-            let Outcome { noticed, arrived, p99, over_bad } = run(fault, len, every, 7);
-            println!(
-                "{fault:?}, {name}: noticed after {noticed:?}; afterwards {:.2} % arrived, 99 of 100 within {p99:?}, {:.1} % over it",
-                arrived * 100.0,
-                over_bad * 100.0
+            let (mut soon, mut round) = (0, 0);
+            for seed in 0..SEEDS {
+                let Outcome { noticed, arrived, p99, over_bad } = run(fault, len, every, seed);
+                println!(
+                    "{fault:?}, {name}, {seed}: noticed after {noticed:?}; afterwards {:.2} % arrived, 99 of 100 within {p99:?}, {:.1} % over it",
+                    arrived * 100.0,
+                    over_bad * 100.0
+                );
+                assert!(noticed.is_some_and(|after| after <= ms(2_000)) && arrived == 1.0);
+                soon += u64::from(noticed.is_some_and(|after| after <= ms(1_000)));
+                // As over the other relay alone, but for probes, and what is sent twice.
+                round += u64::from(p99 <= ms(16) && over_bad <= 0.1);
+            }
+            let least = if fault == Fault::Delays { SEEDS * 3 / 4 } else { SEEDS };
+            assert!(
+                soon >= SEEDS * 3 / 4 && round >= least,
+                "{fault:?}, {name}: {soon} soon, {round} of {SEEDS} gone round"
             );
-            assert!(noticed.is_some_and(|after| after <= ms(1_000)));
-            assert!(arrived == 1.0 && p99 <= ms(16), "as over the other relay alone");
-            assert!(over_bad <= 0.1, "probes, and what is sent twice");
         }
     }
 }

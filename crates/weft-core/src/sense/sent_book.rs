@@ -70,6 +70,8 @@ pub struct SentBook<T> {
     mark: Option<Mark>,
     /// Where the search for losses starts: nothing below is outstanding.
     settled_below: u64,
+    /// Losses below do not count: what was sent to where the peer was says nothing of where it is.
+    excused_below: u64,
     reordering: Reordering,
     srtt: Duration,
     unsampled: Settled,
@@ -94,6 +96,7 @@ impl<T> SentBook<T> {
             in_flight_packets: 0,
             mark: None,
             settled_below: 0,
+            excused_below: 0,
             reordering: Reordering::default(),
             srtt: Duration::ZERO,
             unsampled: Settled::default(),
@@ -242,6 +245,12 @@ impl<T> SentBook<T> {
         }
     }
 
+    /// The peer is at another address. What is lost of what is in flight is settled and does not count, and a new window begins.
+    pub fn on_moved(&mut self) {
+        self.excused_below = self.next_number();
+        self.mark = None;
+    }
+
     /// Declares lost what enough later packets overtook, or what is overdue by the time threshold (RFC 9002 §6.1.2).
     pub fn detect_lost(&mut self, now: Instant, fate: &mut impl FnMut(T, Fate, Instant)) {
         self.reordering.on_time(now);
@@ -256,8 +265,10 @@ impl<T> SentBook<T> {
                     if let State::Outstanding(item) = core::mem::replace(&mut entry.state, State::Lost) {
                         self.in_flight_bytes -= u64::from(entry.bytes);
                         self.in_flight_packets -= 1;
-                        self.unsampled.lost_packets += 1;
-                        self.unsampled.lost_bytes += u64::from(entry.bytes);
+                        if number >= self.excused_below {
+                            self.unsampled.lost_packets += 1;
+                            self.unsampled.lost_bytes += u64::from(entry.bytes);
+                        }
                         fate(item, Fate::Lost, entry.sent_at);
                     }
                 } else {

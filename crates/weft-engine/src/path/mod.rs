@@ -44,9 +44,7 @@ const REPORT_BYTES: u64 = 150;
 const REPORTS_PART: u64 = 4;
 /// and they are no further apart than this: senders go by them.
 const REPORTS_APART_MAX: Duration = Duration::from_millis(50);
-/// How often a path is probed while packets pass between the peers.
-const KEEPALIVE_WATCHED: Duration = Duration::from_secs(1);
-/// How often it is probed otherwise. Standard: NATs forget a UDP mapping after 30 s (Linux conntrack, unreplied).
+/// How often a path is probed while nobody pays for its watch. Standard: NATs forget a UDP mapping after 30 s (Linux conntrack, unreplied).
 const KEEPALIVE_IDLE: Duration = Duration::from_secs(25);
 
 /// A sender needs so many bytes under way to notice a loss in time. Standard: the initial window of RFC 6928.
@@ -406,9 +404,9 @@ impl Path {
         liveness::suspect_after(self.rtt(), REPORT_INTERVAL, self.delay().jitter())
     }
 
-    /// How often a path asks for a sign of life while it carries nothing.
-    pub(crate) fn keepalive(&self, is_watched: bool) -> Duration {
-        if is_watched && self.active { KEEPALIVE_WATCHED } else { KEEPALIVE_IDLE }
+    /// How often a path asks for a sign of life while it carries nothing, if active ones are watched at this `pace`.
+    pub(crate) fn keepalive(&self, pace: Option<Duration>) -> Duration {
+        pace.filter(|_| self.active).unwrap_or(KEEPALIVE_IDLE)
     }
 
     /// Takes in what a report taught.

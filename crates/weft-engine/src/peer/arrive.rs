@@ -107,6 +107,7 @@ impl Peer {
             if moved && !path.ours && is_newest {
                 if path.remote != received.source {
                     path.proof.on_moved(cx.now, path.remote, received.source);
+                    path.book.on_moved();
                 }
                 path.remote = received.source;
                 // The peer knows the name of the link that it leaves.

@@ -79,10 +79,12 @@ impl Peer {
         Some(FrameWriter::new(out.get_mut(HOP_HEADER_LEN..limit.checked_sub(TAG_LEN)?)?))
     }
 
-    /// While data comes in, reports are all that leaves. A ping among them now and then shows whether they arrive.
+    /// While data comes in, reports are all that leaves. A ping among them now and then shows whether they arrive. While packets come close
+    /// together, every path that says something asks with it.
     fn ask_among_reports(&mut self, now: Instant, index: usize) {
+        let is_dense = self.watch.is_dense(now);
         let path = &mut self.paths[index];
-        if path.unasked_bytes >= ASK_BYTES && path.asked_at.is_none_or(|at| now - at >= ASK_EVERY) {
+        if (is_dense || path.unasked_bytes >= ASK_BYTES) && path.asked_at.is_none_or(|at| now - at >= ASK_EVERY) {
             path.unasked_bytes = 0;
             path.pending.ping.get_or_insert(self.next_token);
             self.next_token = self.next_token.wrapping_add(1);

@@ -32,7 +32,7 @@ impl Peer {
 
     /// How often a path is probed that answers and carries nothing.
     pub(super) fn keepalive(&self, path: &Path, now: Instant) -> Duration {
-        path.keepalive(self.watch.is_on(now))
+        path.keepalive(self.watch.pace(now))
     }
 
     /// When a path is probed next.
