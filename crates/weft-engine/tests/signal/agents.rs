@@ -108,23 +108,28 @@ fn who_gets_no_answer_gives_up_and_the_flow_is_plain() {
     assert_eq!((granted(&world, 0, 4000), status(&world, 0).totals.given_up), (None, 1));
 }
 
+/// Packets each way, 20 ms apart.
+const ROUNDS: u32 = 1_500;
+
 #[test]
 fn grants_come_and_are_renewed_in_spite_of_losses_and_end_without_packets() {
     let policy = Policy { recovery: Recovery::Off, ..Policy::default() };
     let lossy = World::new(&[direction(20, 5, 0.2)], &policy);
     let mut world = world_of(lossy, |_, _| {});
     send(&mut world, 0, &tcp(0, 4000, SYN, 0));
-    for _ in 0..150 {
+    // A grant lasts for a second. Its renewals are asked for each 280 ms, and one in three is lost on its way or back.
+    let mut moments = [0; 2];
+    for _ in 0..ROUNDS {
         for node in 0..2 {
             send(&mut world, node, &tcp(node, 4000, ACK, 0));
         }
         world.run_for(Duration::from_millis(20));
+        for (node, moments) in moments.iter_mut().enumerate() {
+            *moments += u32::from(granted(&world, node, 4000).is_some_and(|grant| grant.ends > world.now));
+            hear(&mut world, node);
+        }
     }
-    for node in 0..2 {
-        let grant = granted(&world, node, 4000).unwrap_or_else(|| panic!("node {node}\n{}", story(&world)));
-        assert!(grant.ends > world.now);
-        hear(&mut world, node);
-    }
+    assert!(moments.iter().all(|of| *of >= ROUNDS * 2 / 3), "{moments:?} of {ROUNDS}\n{}", story(&world));
     world.run_for(Duration::from_secs(6));
     assert_eq!((granted(&world, 0, 4000), granted(&world, 1, 4000)), (None, None), "they end by themselves");
     world.run_for(Duration::from_secs(30));
