@@ -12,6 +12,8 @@ fn run(name: &str) -> (Option<i32>, String, Duration) {
     let child = Command::new(std::env::current_exe().unwrap())
         .args(["--exact", "daemon::threads::tests::case", "--ignored", "--nocapture"])
         .env(CASE, name)
+        // A backtrace is written in pieces, between which another thread's words may come.
+        .env("RUST_BACKTRACE", "0")
         .stdout(Stdio::null())
         .output()
         .unwrap();
