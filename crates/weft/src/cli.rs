@@ -10,6 +10,7 @@ pub use live::{DrillCommand, DrillOptions, ExplainArguments, PeerCommand, Prefix
 
 use crate::screen::Color;
 use clap::{Args, Parser, Subcommand};
+use std::num::NonZeroU64;
 use std::path::PathBuf;
 use std::time::Duration;
 use weft_report::Shard;
@@ -333,8 +334,8 @@ pub struct FailoverArguments {
     /// Cuts for each; those with a dead interval of 4 s get half as many, those with 40 s a seventh
     #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..))]
     pub repeat: u32,
-    /// How long to measure idle control traffic: 10s, 1m
-    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = duration)]
+    /// How long to measure idle control traffic: 10s, 1m; a plain number is seconds
+    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = duration_or_seconds)]
     pub count: Duration,
     /// Only this one; can be given several times
     #[arg(long, value_name = "NAME")]
@@ -438,6 +439,11 @@ pub struct SimOptions {
     /// Runs at the same time; one for each core unless said otherwise. The result does not depend on it
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     pub threads: Option<u16>,
+}
+
+/// Reads a time, or a plain number of seconds, which this option took before it took units.
+fn duration_or_seconds(text: &str) -> Result<Duration, String> {
+    text.parse().map(|s: NonZeroU64| Duration::from_secs(s.get())).or_else(|_| duration(text))
 }
 
 /// Reads a time such as `5s` or `2m`; it is not nothing.
