@@ -7,6 +7,7 @@
 mod star;
 
 use star::{HUB, Star};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration as Time, Instant as Clock};
 use weft_units::Duration;
 
@@ -17,6 +18,12 @@ const MANY: usize = 512;
 const MOST_GROWTH: f64 = 8.0;
 
 /// The least time of the hub that a number of slices takes, so that what else the machine does counts little.
+/// Tests that run beside each other take each other's caches, and many peers suffer more by that than few.
+fn alone() -> MutexGuard<'static, ()> {
+    static ONE: Mutex<()> = Mutex::new(());
+    ONE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 fn least(star: &mut Star, mut slice: impl FnMut(&mut Star)) -> Time {
     let times = (0..8).map(|_| {
         star.forget_turns();
@@ -41,6 +48,7 @@ fn check(what: &str, few: Time, many: Time) {
 
 #[test]
 fn a_packet_costs_the_same() {
+    let _alone = alone();
     let packets = |star: &mut Star| {
         for _ in 0..50 {
             star.send(HUB, 1, 1_000);
@@ -54,6 +62,7 @@ fn a_packet_costs_the_same() {
 
 #[test]
 fn an_idle_peer_costs_the_same() {
+    let _alone = alone();
     let idle = |star: &mut Star| star.run_for(Duration::from_secs(60));
     let [few, many] = [FEW, MANY].map(|sites| least(&mut ready(sites, false), idle) / sites as u32);
     check("a minute of an idle peer", few, many);
@@ -62,6 +71,7 @@ fn an_idle_peer_costs_the_same() {
 /// A relay tells every peer of every other. That grows with their square, up to a bound.
 #[test]
 fn what_a_relay_says_takes_a_small_part_of_its_time() {
+    let _alone = alone();
     let took = least(&mut ready(MANY, true), |star| star.run_for(Duration::from_secs(15)));
     let part = took.as_secs_f64() / 15.0;
     println!("an idle relay of {MANY} peers takes {:.1} % of a core", part * 100.0);
@@ -70,6 +80,7 @@ fn what_a_relay_says_takes_a_small_part_of_its_time() {
 
 #[test]
 fn a_restarted_hub_takes_each_peer_back_at_the_same_cost() {
+    let _alone = alone();
     let restart = |sites: usize| {
         let mut star = ready(sites, true);
         let times = (1..4).map(|number| {
@@ -88,6 +99,7 @@ fn a_restarted_hub_takes_each_peer_back_at_the_same_cost() {
 /// Whoever knows the hub's key can have it compute a key agreement, and no more than that.
 #[test]
 fn an_initiation_of_a_stranger_costs_the_same() {
+    let _alone = alone();
     let cost = |sites: usize| {
         let mut star = ready(sites, false);
         let initiation = star.initiation_of_a_stranger();
@@ -106,6 +118,7 @@ fn an_initiation_of_a_stranger_costs_the_same() {
 /// A relay's peers all hear of each other, and of who goes and comes.
 #[test]
 fn every_peer_of_a_relay_hears_of_all_others() {
+    let _alone = alone();
     const SITES: usize = 150;
     let mut star = ready(SITES, true);
     let heard = |star: &Star, site: usize| {
