@@ -6,8 +6,10 @@ mod strangers;
 
 use crate::interface::{Received, Unreachable};
 use crate::node::Engine;
+use crate::path::Path;
 use crate::peer::Peer;
-use alloc::collections::BTreeMap;
+use crate::snapshot::PathSnapshot;
+use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use core::net::{IpAddr, SocketAddr};
@@ -97,21 +99,15 @@ struct PeerFacts {
 #[derive(Debug, Default)]
 pub(crate) struct Facts {
     peers: BTreeMap<PeerId, PeerFacts>,
+    /// The peers that have a pair of this link and address, so that an error concerns no others.
+    callers: BTreeSet<(LinkId, SocketAddr, PeerId)>,
     strangers: Strangers,
     looked_at: Option<Instant>,
 }
 
 impl PeerFacts {
-    /// The pair's place. One more than there may be replaces the oldest.
-    fn pair(&mut self, link: LinkId, remote: SocketAddr) -> &mut Pair {
-        let at = self.pairs.iter().position(|pair| (pair.link, pair.remote) == (link, remote)).unwrap_or_else(|| {
-            if self.pairs.len() >= MAX_PAIRS {
-                self.pairs.remove(0);
-            }
-            self.pairs.push(Pair { link, remote, sent: 0, came_back: None });
-            self.pairs.len() - 1
-        });
-        &mut self.pairs[at]
+    fn find(&mut self, link: LinkId, remote: SocketAddr) -> Option<&mut Pair> {
+        self.pairs.iter_mut().find(|pair| (pair.link, pair.remote) == (link, remote))
     }
 
     /// What came back by a pair, unless its host has fallen silent since.
@@ -128,8 +124,35 @@ impl PeerFacts {
 impl Facts {
     /// A handshake was sent.
     pub(crate) fn on_called(&mut self, peer: PeerId, link: LinkId, remote: SocketAddr) {
-        let pair = self.peers.entry(peer).or_default().pair(link, remote);
+        let pair = self.pair(peer, link, remote);
         pair.sent = pair.sent.saturating_add(1);
+    }
+
+    /// The pair of a peer. One more than there may be takes the place of the oldest.
+    fn pair(&mut self, peer: PeerId, link: LinkId, remote: SocketAddr) -> &mut Pair {
+        let Facts { peers, callers, .. } = self;
+        let pairs = &mut peers.entry(peer).or_default().pairs;
+        let known = pairs.iter().position(|pair| (pair.link, pair.remote) == (link, remote));
+        let at = known.unwrap_or_else(|| {
+            if pairs.len() >= MAX_PAIRS {
+                let oldest = pairs.remove(0);
+                callers.remove(&(oldest.link, oldest.remote, peer));
+            }
+            callers.insert((link, remote, peer));
+            pairs.push(Pair { link, remote, sent: 0, came_back: None });
+            pairs.len() - 1
+        });
+        &mut pairs[at]
+    }
+
+    /// An error concerns the pairs of this link and address.
+    fn on_error(&mut self, (link, remote): (LinkId, SocketAddr), error: impl Fn(&Pair) -> CameBack) {
+        let Facts { peers, callers, .. } = self;
+        for (_, _, peer) in callers.range((link, remote, PeerId(0))..=(link, remote, PeerId(u16::MAX))) {
+            if let Some(pair) = peers.get_mut(peer).and_then(|facts| facts.find(link, remote)) {
+                pair.came_back = Some(error(pair));
+            }
+        }
     }
 
     pub(crate) fn on_refused_stamp(&mut self, now: Instant, peer: PeerId, refused: RefusedStamp, by_peer: bool) {
@@ -145,7 +168,7 @@ impl Facts {
 
     /// The session stands: what was tried for it is history.
     pub(crate) fn on_session(&mut self, peer: PeerId) {
-        let stamp = self.peers.remove(&peer).and_then(|facts| facts.refused_stamp);
+        let stamp = self.take(peer).and_then(|facts| facts.refused_stamp);
         if stamp.is_some() {
             self.peers.insert(peer, PeerFacts { refused_stamp: stamp, ..PeerFacts::default() });
         }
@@ -153,7 +176,13 @@ impl Facts {
 
     /// It is no peer any more.
     pub(crate) fn forget(&mut self, peer: PeerId) {
-        self.peers.remove(&peer);
+        self.take(peer);
+    }
+
+    fn take(&mut self, peer: PeerId) -> Option<PeerFacts> {
+        let facts = self.peers.remove(&peer)?;
+        facts.pairs.iter().for_each(|pair| _ = self.callers.remove(&(pair.link, pair.remote, peer)));
+        Some(facts)
     }
 }
 
@@ -166,10 +195,8 @@ impl Engine {
         why: Unreachable,
         reporter: Option<IpAddr>,
     ) {
-        for facts in self.facts.peers.values_mut() {
-            let pairs = facts.pairs.iter_mut().filter(|pair| (pair.link, pair.remote) == (link, remote));
-            pairs.for_each(|pair| pair.came_back = Some(CameBack { at: now, sent: pair.sent, why, reporter }));
-        }
+        let error = |pair: &Pair| CameBack { at: now, sent: pair.sent, why, reporter };
+        self.facts.on_error((link, remote), error);
         if self.facts.looked_at.is_some_and(|at| now - at < LOOK_EVERY) {
             return;
         }
@@ -178,8 +205,8 @@ impl Engine {
             p.paths.iter().any(|p| (p.link, p.remote) == (link, remote) && p.link_up && !p.health.answers())
         };
         for peer in self.peers.iter().filter(|peer| peer.is_established()).filter(is_silent) {
-            let pair = self.facts.peers.entry(peer.id).or_default().pair(link, remote);
-            pair.came_back = Some(CameBack { at: now, sent: pair.sent, why, reporter });
+            let pair = self.facts.pair(peer.id, link, remote);
+            pair.came_back = Some(error(pair));
         }
     }
 
@@ -213,6 +240,17 @@ impl Engine {
     /// What is known of the peers' sessions.
     pub fn session_facts(&self, now: Instant) -> impl Iterator<Item = SessionFacts> {
         self.peers.iter().filter(|peer| self.is_present(peer)).map(move |peer| self.facts_of(now, peer))
+    }
+
+    /// The peers that may be less than well, and their paths: those without a session, those of which something came back, and those with a
+    /// path in use that carries no packet of `least_mtu` bytes.
+    pub fn unwell(&self, now: Instant, least_mtu: u16) -> impl Iterator<Item = (SessionFacts, Vec<PathSnapshot>)> {
+        let is_narrow = move |path: &Path| path.active && path.mtu.is_settled() && path.mtu.current() < least_mtu;
+        let is_unwell = move |peer: &&Peer| {
+            !peer.is_established() || self.facts.peers.contains_key(&peer.id) || peer.paths.iter().any(is_narrow)
+        };
+        let unwell = self.peers.iter().filter(is_unwell).filter(|peer| self.is_present(peer));
+        unwell.map(move |peer| (self.facts_of(now, peer), self.snapshot_of(now, peer).paths))
     }
 
     fn facts_of(&self, now: Instant, peer: &Peer) -> SessionFacts {
@@ -257,22 +295,25 @@ impl Engine {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use weft_units::Rng;
 
     #[test]
     fn a_host_that_falls_silent_is_silent_by_all_links_and_one_that_says_little_is_not() {
         let (host, other): (SocketAddr, SocketAddr) = ("192.0.2.1:9".parse().unwrap(), "192.0.2.2:9".parse().unwrap());
         let at = |s: u64| Instant::from_millis(s * 1_000);
         for pairs in [1, 3, 12] {
-            let mut facts = PeerFacts::default();
-            let told =
-                |facts: &PeerFacts, now| facts.pairs.iter().filter(|pair| facts.came_back(now, pair).is_some()).count();
+            let (mut all, peer) = (Facts::default(), PeerId(3));
+            let told = |all: &Facts, now| {
+                let facts = &all.peers[&peer];
+                facts.pairs.iter().filter(|pair| facts.came_back(now, pair).is_some()).count()
+            };
             for second in 0..20u64 {
                 for link in 0..pairs {
-                    facts.pair(LinkId(link), host).sent += 1;
-                    facts.pair(LinkId(link), other).sent += 1;
+                    all.on_called(peer, LinkId(link), host);
+                    all.on_called(peer, LinkId(link), other);
                 }
                 // One error a second, about another pair each time, until the tenth.
-                let pair = facts.pair(LinkId(second as u32 % pairs), host);
+                let pair = all.pair(peer, LinkId(second as u32 % pairs), host);
                 if second < 10 {
                     let (sent, why) = (pair.sent, Unreachable::Port);
                     pair.came_back = Some(CameBack { at: at(second), sent, why, reporter: None });
@@ -282,8 +323,34 @@ mod tests {
                     10..13 => 10.min(pairs as usize),
                     _ => 0,
                 };
-                assert_eq!(told(&facts, at(second)), expected, "{pairs} links, {second} s");
+                assert_eq!(told(&all, at(second)), expected, "{pairs} links, {second} s");
             }
         }
+    }
+
+    #[test]
+    fn an_error_reaches_the_peers_that_were_called_there_and_no_others() {
+        let mut rng = Rng::new(5);
+        let mut facts = Facts::default();
+        let ways: Vec<(LinkId, SocketAddr)> =
+            (0..200).map(|n| (LinkId(n % 3), SocketAddr::from(([192, 0, 2, n as u8], 9)))).collect();
+        for step in 0..20_000u64 {
+            let peer = PeerId(rng.below(8) as u16);
+            let way = ways[rng.below(200) as usize];
+            match rng.below(100) {
+                0 => facts.on_session(peer),
+                1 => facts.forget(peer),
+                _ => facts.on_called(peer, way.0, way.1),
+            }
+            let at = Instant::from_millis(step);
+            let (why, reporter) = (Unreachable::Host, None);
+            facts.on_error(way, |pair| CameBack { at, sent: pair.sent, why, reporter });
+            for pair in facts.peers.values().flat_map(|facts| &facts.pairs) {
+                let is_told = pair.came_back.is_some_and(|back| back.at == at);
+                assert_eq!(is_told, (pair.link, pair.remote) == way, "step {step}");
+            }
+        }
+        let pairs: usize = facts.peers.values().map(|facts| facts.pairs.len()).sum();
+        assert!(facts.callers.len() == pairs && facts.peers.values().all(|facts| facts.pairs.len() <= MAX_PAIRS));
     }
 }

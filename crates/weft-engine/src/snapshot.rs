@@ -281,7 +281,7 @@ impl Engine {
         })
     }
 
-    fn snapshot_of(&self, now: Instant, peer: &Peer) -> PeerSnapshot {
+    pub(crate) fn snapshot_of(&self, now: Instant, peer: &Peer) -> PeerSnapshot {
         let certificate = self.trust.certificate_of(peer.id);
         PeerSnapshot {
             reaches: self.reaches(now, peer),

@@ -17,13 +17,13 @@ const MANY: usize = 512;
 /// Caches account for most of what is left.
 const MOST_GROWTH: f64 = 8.0;
 
-/// The least time of the hub that a number of slices takes, so that what else the machine does counts little.
 /// Tests that run beside each other take each other's caches, and many peers suffer more by that than few.
 fn alone() -> MutexGuard<'static, ()> {
     static ONE: Mutex<()> = Mutex::new(());
     ONE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+/// The least time of the hub that a number of slices takes, so that what else the machine does counts little.
 fn least(star: &mut Star, mut slice: impl FnMut(&mut Star)) -> Time {
     let times = (0..8).map(|_| {
         star.forget_turns();
@@ -94,6 +94,23 @@ fn a_restarted_hub_takes_each_peer_back_at_the_same_cost() {
     };
     let [few, many] = [FEW, MANY].map(restart);
     check("a peer that comes back", few, many);
+}
+
+/// The node looks each second for peers of which there is something to say.
+#[test]
+fn a_look_at_a_peer_that_is_well_costs_the_same() {
+    let _alone = alone();
+    let look = |sites: usize| {
+        let star = ready(sites, false);
+        let times = (0..50).map(|_| {
+            let began = Clock::now();
+            assert_eq!(star.nodes[HUB].unwell(star.now, 1280).count(), 0);
+            began.elapsed()
+        });
+        times.min().unwrap_or_default() / sites as u32
+    };
+    let [few, many] = [FEW, MANY].map(look);
+    check("a look at a peer", few, many);
 }
 
 /// Whoever knows the hub's key can have it compute a key agreement, and no more than that.

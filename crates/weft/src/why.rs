@@ -18,7 +18,7 @@ use weft_session::StampFault;
 pub const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Every IPv6 link carries this (RFC 8200 §5): a path below it is narrowed by something on the way.
-const LEAST_MTU: u16 = 1280;
+pub const LEAST_MTU: u16 = 1280;
 
 /// Strangers named of a peer that may be one of them.
 const MOST_STRANGERS: usize = 2;

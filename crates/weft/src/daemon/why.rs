@@ -4,8 +4,8 @@ use super::links::Links;
 use super::log::Log;
 use crate::status::{Finding, Peer, StrangerSeen};
 use crate::table::span;
-use crate::why::{self, Own, PATIENCE};
-use std::collections::BTreeMap;
+use crate::why::{self, LEAST_MTU, Own, PATIENCE};
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 use weft_engine::{Engine, SessionFacts, Stranger};
 use weft_session::Identity;
@@ -61,11 +61,17 @@ impl Watch {
         self.next = now + LOOK_EVERY;
         let (own, strangers) = (own(), engine.strangers(now));
         let mut lines = 0;
-        for facts in engine.session_facts(now) {
-            if facts.without_session.is_some_and(|time| time < PATIENCE) {
+        let mut unwell = BTreeSet::new();
+        for (facts, paths) in engine.unwell(now, LEAST_MTU) {
+            let mut findings = why::findings(&facts, &strangers, &own);
+            if facts.without_session.is_none() {
+                findings.extend(why::of_paths(&paths));
+            }
+            let is_early = facts.without_session.is_some_and(|time| time < PATIENCE);
+            if is_early || findings.is_empty() {
                 continue;
             }
-            let findings = self::all(engine, now, &facts, &strangers, &own);
+            unwell.insert(facts.id);
             if !self.is_due(now, facts.id, &findings) {
                 continue;
             }
@@ -74,16 +80,13 @@ impl Watch {
                 log.error(line(&facts, &findings));
             }
         }
+        self.said.retain(|peer, _| unwell.contains(peer));
         if lines > MOST_LINES {
             log.error(format_args!("{} more peers are not well; see: weft status", lines - MOST_LINES));
         }
     }
 
     fn is_due(&mut self, now: Instant, peer: PeerId, findings: &[Finding]) -> bool {
-        if findings.is_empty() {
-            self.said.remove(&peer);
-            return false;
-        }
         let causes: Vec<_> = findings.iter().map(|finding| finding.cause.clone()).collect();
         let before = self.said.get(&peer);
         let again = before.filter(|said| said.causes == causes).map(|said| said.again);
@@ -115,13 +118,4 @@ pub fn tell(now: Instant, engine: &Engine, own: &Own, peers: &mut [Peer]) -> Vec
         }
     }
     strangers.iter().map(|stranger| why::stranger(stranger, own)).collect()
-}
-
-/// Findings from the facts of a peer's session and from its paths.
-fn all(engine: &Engine, now: Instant, facts: &SessionFacts, strangers: &[Stranger], own: &Own) -> Vec<Finding> {
-    let mut findings = why::findings(facts, strangers, own);
-    if facts.without_session.is_none() {
-        findings.extend(engine.peer_snapshot(now, &facts.peer).iter().flat_map(|peer| why::of_paths(&peer.paths)));
-    }
-    findings
 }
