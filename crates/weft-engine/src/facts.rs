@@ -1,4 +1,4 @@
-//! What is known of peers that do not answer: what was tried, and what came back. Facts only; the program finds the words.
+//! Keeps what is known of peers that do not answer: what was tried, and what came back. The program puts it into words.
 //!
 //! ICMP errors can be forged, and strangers send what they like. So nothing here changes what the node does.
 
@@ -232,18 +232,18 @@ impl Engine {
         self.events.extend(self.facts.strangers.note(now, received.source, shown));
     }
 
-    /// Who called in vain lately, the last one first.
+    /// Lists the strangers that called in the last two minutes. The one that called last comes first.
     pub fn strangers(&self, now: Instant) -> Vec<Stranger> {
         self.facts.strangers.lately(now)
     }
 
-    /// What is known of the peers' sessions.
+    /// Gives what is known of each peer's session.
     pub fn session_facts(&self, now: Instant) -> impl Iterator<Item = SessionFacts> {
         self.peers.iter().filter(|peer| self.is_present(peer)).map(move |peer| self.facts_of(now, peer))
     }
 
-    /// The peers that may be less than well, and their paths: those without a session, those of which something came back, and those with a
-    /// path in use that carries no packet of `least_mtu` bytes.
+    /// Gives the peers that may be unwell, with their paths. A peer may be unwell if it has no session, if an error came back from it, or if one
+    /// of its paths in use carries no packet of `least_mtu` bytes.
     pub fn unwell(&self, now: Instant, least_mtu: u16) -> impl Iterator<Item = (SessionFacts, Vec<PathSnapshot>)> {
         let is_narrow = move |path: &Path| path.active && path.mtu.is_settled() && path.mtu.current() < least_mtu;
         let is_unwell = move |peer: &&Peer| {

@@ -267,7 +267,7 @@ fn rules_of_one_priority_keep_their_order_and_may_be_there_twice() {
     });
 }
 
-/// What `ip` finds for a packet that is bound to a device: whether there is a route, not only a guess that all is on the link.
+/// Asks `ip` whether a route leads to an address by a device.
 fn finds(destination: IpAddr, device: &str) -> bool {
     let question = match destination {
         IpAddr::V4(_) => format!("route get fibmatch {destination} oif {device}"),

@@ -123,7 +123,7 @@ fn label_of(variant: &VariantResult) -> String {
     }
 }
 
-/// The panels below the bars: goodput, each ping, and each link's share where weft ran.
+/// Makes the panels below the bars. They show goodput, each ping, and each link's share where weft ran.
 fn panels<'a>(
     scenario: &Scenario,
     result: &RunResult,

@@ -70,7 +70,7 @@ Examples:
   weft pubkey /etc/weft/weft.key
   weft keygen 2>/dev/null | weft pubkey")]
     Pubkey {
-        /// File of the private key; without it, or with -: standard input
+        /// File of the private key; the default is standard input, as with -
         file: Option<PathBuf>,
     },
     /// Let nodes into a network by certificates: its root key, what it signs and what it revokes

@@ -251,7 +251,7 @@ impl PathRate {
         }
     }
 
-    /// The peer started anew, and its clock with it. What the path carries is as it was.
+    /// Notes that the peer started anew, and its clock with it. The capacity of the path is kept.
     pub fn on_new_clock(&mut self) {
         self.delay.on_new_clock();
         self.noise.on_new_clock();

@@ -44,7 +44,7 @@ impl DelayNoise {
         self.queue_s = [standing_s.min(delay_s); 2];
     }
 
-    /// Delays are measured anew: the span that runs is of no use.
+    /// Ends the current span. The delays before and after a change of the clock cannot be compared.
     pub fn on_new_clock(&mut self) {
         self.started = None;
     }

@@ -88,7 +88,7 @@ impl OneWayDelay {
         self.restart(now, self.latest_us());
     }
 
-    /// The peer's clock is another one: no delay measured so far can be compared with what comes. The jitter is still the path's.
+    /// Notes that the peer's clock is another one. Delays from before cannot be compared with those to come. The jitter is kept: it is the path's.
     pub fn on_new_clock(&mut self) {
         *self = OneWayDelay { jitter_us: self.jitter_us, ..OneWayDelay::default() };
     }

@@ -70,7 +70,7 @@ pub struct SentBook<T> {
     mark: Option<Mark>,
     /// Where the search for losses starts: nothing below is outstanding.
     settled_below: u64,
-    /// Losses below do not count: what was sent to where the peer was says nothing of where it is.
+    /// Losses of lower packet numbers do not count. They were sent to an address that the peer has left.
     excused_below: u64,
     reordering: Reordering,
     srtt: Duration,
@@ -245,7 +245,7 @@ impl<T> SentBook<T> {
         }
     }
 
-    /// The peer is at another address. What is lost of what is in flight is settled and does not count, and a new window begins.
+    /// Notes that the peer is at another address. Losses among the packets in flight do not count, and a new window begins.
     pub fn on_moved(&mut self) {
         self.excused_below = self.next_number();
         self.mark = None;

@@ -8,11 +8,11 @@ use weft_units::{Duration, Instant};
 
 /// Remembered for each kind of what is shown. Handshakes that show nothing cost their sender nothing, so they have a list of their own.
 const MOST: usize = 8;
-/// The same is said once in this time.
+/// A stranger gives one event in this time.
 const SAY_EVERY: Duration = Duration::from_secs(60);
-/// Told of for so long after the last call.
+/// A stranger is listed for so long after its last call.
 const LATELY: Duration = Duration::from_secs(120);
-/// So much is said in [`SAY_EVERY`], whoever calls.
+/// Events given in [`SAY_EVERY`] at most, whoever calls.
 const MOST_SAID: u32 = 8;
 
 /// What a handshake shows of who sent it.
@@ -53,7 +53,7 @@ struct Entry {
 pub(super) struct Strangers {
     /// With a key, and without one.
     lists: [Vec<Entry>; 2],
-    /// Since when what is said is counted, and how much was.
+    /// When the current minute began, and the events given in it.
     said: (Instant, u32),
 }
 
@@ -82,7 +82,7 @@ impl Strangers {
         Some(Event::TurnedAway(entry.told(now)))
     }
 
-    /// The last one first.
+    /// Lists the strangers of the last two minutes. The one that called last comes first.
     pub(super) fn lately(&self, now: Instant) -> Vec<Stranger> {
         let mut all: Vec<_> = self.lists.iter().flatten().map(|entry| entry.told(now)).collect();
         all.retain(|stranger| stranger.ago < LATELY);

@@ -1,17 +1,17 @@
-//! How closely paths without traffic are watched. Each packet of the hosts pays for it, so that probes cost little beside what is sent.
+//! Decides how often paths without traffic are probed. Each packet of the hosts pays for probes, so that they cost little beside the packets.
 
 use weft_units::{Duration, Instant};
 
-/// Each packet pays for so much time. Derived: the interval of the probes of a watched path, so that they never outnumber packets.
+/// Each packet pays for this time. Derived: it is the interval of the probes of a watched path, so probes never outnumber packets.
 const EACH_PACKET: Duration = Duration::from_secs(1);
-/// Paths are watched while more than this is paid for. One packet is not enough.
+/// Paths are watched while more time than this is paid for. One packet is not enough.
 const LEAST: Duration = EACH_PACKET;
-/// No more is paid in advance.
+/// No more time is paid for in advance.
 const MOST: Duration = Duration::from_secs(30);
 /// How often a watched path is probed that carries nothing.
 const PACE: Duration = EACH_PACKET;
-/// Packets so close together pay for more: each path is asked again as soon as it has answered, so that the delays of all are known well.
-/// Tuned: a call's packets come each 20 ms.
+/// Longest interval of dense packets. While packets are dense, each path is asked again as soon as it has answered, and the delays of all paths
+/// are known well. Tuned: a call's packets come each 20 ms.
 const DENSE: Duration = Duration::from_millis(25);
 /// Weight of the newest interval between packets. Standard: as of SRTT (RFC 6298).
 const GAIN: u32 = 8;

@@ -31,7 +31,7 @@ fn fault(words: &[String]) -> Option<String> {
     own.or(missing)
 }
 
-/// A path of the repository that is not there. What is built or written by the example is not expected.
+/// Finds a path that an example names and the repository lacks. A file that the example itself writes may be absent.
 fn missing(word: &str) -> Option<String> {
     let places = ["packaging/", "scenarios/", "examples/", "docs/", "crates/", "baselines/", "fuzz/"];
     let is_ours = places.iter().any(|place| word.starts_with(place)) && !word.contains(['*', '{', '…', '$']);
