@@ -321,6 +321,7 @@ As root, or as an ordinary user where user namespaces are allowed.")]
 Examples:
   weft lab failover
   weft lab failover --only weft --only ospf-bfd --repeat 5
+  weft lab failover --only weft --restart --interval 20ms
   weft lab failover --json --out out/failover | jq '.series[] | {name, worst: ([.cuts[].gap_ms] | max)}'
 
 Names: weft, ospf-bfd, ospf-minimal-hello, ospf-hello-1, ospf-default; OSPF is left out where FRR is not installed.
@@ -337,6 +338,12 @@ pub struct FailoverArguments {
     /// How long to measure idle control traffic: 10s, 1m; a plain number is seconds
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = duration_or_seconds)]
     pub count: Duration,
+    /// From one probe to the next: 1ms, 20ms
+    #[arg(long, value_name = "TIME", default_value = "1ms", value_parser = duration)]
+    pub interval: Duration,
+    /// Restart the far end's daemon before each cut; with --only weft
+    #[arg(long)]
+    pub restart: bool,
     /// Only this one; can be given several times
     #[arg(long, value_name = "NAME")]
     pub only: Vec<String>,

@@ -34,3 +34,16 @@ fn a_name_that_nobody_has_is_refused() {
     let out = weft(&["lab", "failover", "--only", "rip"]);
     assert!(out.status.code() == Some(1) && stderr(&out).contains("nobody here is called `rip`"), "{}", stderr(&out));
 }
+
+#[test]
+fn a_cut_after_a_restart_is_survived_too() {
+    if !has_tun() {
+        return;
+    }
+    let brief = ["--only", "weft", "--repeat", "1", "--count", "1", "--json", "--quiet"];
+    let out = weft(&[&["lab", "failover", "--restart", "--interval", "20ms"], &brief[..]].concat());
+    let result: Value = serde_json::from_str(&stdout(&out)).unwrap_or_else(|_| panic!("{}", stderr(&out)));
+    let series = &result["series"][0];
+    assert!(result["restart"] == true && result["interval_ms"] == 20.0, "{result}");
+    assert!(series["failure"].is_null() && series["cuts"][0]["gap_ms"].as_f64() < Some(10_000.0), "{series}");
+}

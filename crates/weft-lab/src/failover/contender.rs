@@ -16,6 +16,14 @@ pub(super) trait Network {
 
     /// Whether it takes all links to be well.
     fn is_whole(&self) -> Result<bool, LabError>;
+
+    /// Ends what runs at the last node, and starts it again.
+    ///
+    /// # Errors
+    /// When that is not built for it, or what runs there does not end or start.
+    fn restart_far_end(&mut self, _: &Diamond) -> Result<(), LabError> {
+        Err(LabError::Scenario("only weft can be restarted".to_owned()))
+    }
 }
 
 /// How OSPF finds that a neighbour is gone.

@@ -11,7 +11,6 @@ use std::time::{Duration, Instant};
 use weft_scenario::measure::longest_gap;
 
 const PORT: u16 = 5_201;
-const INTERVAL: Duration = Duration::from_millis(1);
 const POLL: Duration = Duration::from_millis(10);
 /// Asking whether the network is whole starts programs.
 const ASK_EVERY: Duration = Duration::from_millis(250);
@@ -33,7 +32,7 @@ pub(super) fn measure(
     let mut series =
         CutSeries { name: contender.name.to_owned(), detection: contender.detection(), ..CutSeries::default() };
     let diamond = Diamond::build(0)?;
-    let network = contender.start(&diamond, &options.weft_binary)?;
+    let mut network = contender.start(&diamond, &options.weft_binary)?;
     wait_whole(network.as_ref())?;
     tell(&format!("{}: idle", contender.name));
     pause(SETTLE)?;
@@ -41,8 +40,8 @@ pub(super) fn measure(
     let [from, to] = diamond.ends();
     let way = Way { from, to, address: network.far_end(), port: PORT };
     let epoch = Instant::now();
-    let stage = Stage { contender, diamond: &diamond, network: network.as_ref(), epoch };
-    while_probing(&way, epoch, INTERVAL, |probes| match stage.play(probes, options, &mut series, tell) {
+    let mut stage = Stage { contender, diamond: &diamond, network: network.as_mut(), epoch };
+    while_probing(&way, epoch, options.interval, |probes| match stage.play(probes, options, &mut series, tell) {
         Err(LabError::Interrupted) => Err(LabError::Interrupted),
         Err(error) => {
             series.failure = Some(error.to_string());
@@ -56,13 +55,13 @@ pub(super) fn measure(
 struct Stage<'a> {
     contender: &'a Contender,
     diamond: &'a Diamond,
-    network: &'a dyn Network,
+    network: &'a mut dyn Network,
     epoch: Instant,
 }
 
 impl Stage<'_> {
     fn play(
-        &self,
+        &mut self,
         probes: &Arrivals,
         options: &FailoverOptions,
         series: &mut CutSeries,
@@ -75,6 +74,11 @@ impl Stage<'_> {
         let cuts = self.contender.cuts(options.repeat);
         for number in 0..cuts {
             tell(&format!("{}: cut {} of {cuts}", self.contender.name, number + 1));
+            if options.restart {
+                self.network.restart_far_end(self.diamond)?;
+                wait_whole(self.network)?;
+                pause(SETTLE)?;
+            }
             pause(self.contender.period().mul_f64((GOLDEN * f64::from(number + 1)).fract()))?;
             // By turns the link at the first node, and the one that is out of its sight.
             let [near, far] = self.diamond.routes()?.carrying;

@@ -30,6 +30,10 @@ pub struct FailoverOptions {
     pub repeat: u32,
     /// How long what each sends by itself is counted, before its probes and under them. Hellos may be 10 s apart.
     pub count: Duration,
+    /// How often a probe leaves.
+    pub interval: Duration,
+    /// Whether the far end's daemon restarts before each cut. Only weft can be asked for then.
+    pub restart: bool,
     /// Only these contenders, by name; all of them if empty.
     pub only: Vec<String>,
 }
@@ -95,6 +99,10 @@ pub struct Failover {
     pub link_bps: u64,
     /// From end to end, two links each way.
     pub rtt_ms: f64,
+    /// From one probe to the next.
+    pub interval_ms: f64,
+    /// Whether the far end restarted before each cut.
+    pub restart: bool,
     /// Who was compared.
     pub series: Vec<CutSeries>,
     /// Who was not, and why.
@@ -136,6 +144,8 @@ pub fn failover(options: &FailoverOptions, mut tell: impl FnMut(&str)) -> Result
         machine: Machine::read(),
         link_bps: diamond::RATE.bps(),
         rtt_ms: diamond::RTT.as_secs_f64() * 1e3,
+        interval_ms: options.interval.as_secs_f64() * 1e3,
+        restart: options.restart,
         series: Vec::new(),
         skipped: Vec::new(),
     };

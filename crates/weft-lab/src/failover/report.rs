@@ -8,10 +8,12 @@ use std::fmt::Write;
 pub fn failover_table(result: &Failover) -> String {
     let machine = &result.machine;
     let mut text = format!(
-        "Silent cuts on a diamond of four nodes, links of {:.0} Mbit/s, {:.0} ms from end to end and back, a probe each millisecond.\n\
+        "Silent cuts on a diamond of four nodes, links of {:.0} Mbit/s, {:.0} ms from end to end and back, a probe each {} ms{}.\n\
          {} × {}, Linux {}, load before {:.2}\n\n",
         result.link_bps as f64 / 1e6,
         result.rtt_ms,
+        result.interval_ms,
+        if result.restart { ", the far end restarted before each cut" } else { "" },
         machine.processors,
         machine.processor,
         machine.kernel,
@@ -97,7 +99,16 @@ mod tests {
     fn result(series: Vec<CutSeries>) -> Failover {
         let machine = Machine { processor: "X".into(), processors: 2, kernel: "6".into(), load_before: 0.1 };
         let skipped = vec![Skipped { name: "ospf-default".into(), reason: "not there".into() }];
-        Failover { schema: 1, machine, link_bps: 10_000_000, rtt_ms: 20.0, series, skipped }
+        Failover {
+            schema: 1,
+            machine,
+            link_bps: 10_000_000,
+            rtt_ms: 20.0,
+            interval_ms: 1.0,
+            restart: false,
+            series,
+            skipped,
+        }
     }
 
     #[test]

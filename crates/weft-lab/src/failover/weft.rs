@@ -3,11 +3,12 @@
 use super::contender::Network;
 use super::diamond::{Diamond, ENDS, LINKS, NAMES, link_address, link_name, links_of};
 use crate::LabError;
+use crate::net::Node;
 use crate::variants::{Daemon, WeftControl, keygen, wait_until};
 use std::fmt::Write;
 use std::fs;
 use std::net::Ipv4Addr;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use toml::Value;
 
 const PORT: u16 = 51_900;
@@ -17,7 +18,9 @@ const ROUTES: usize = 2;
 pub(super) struct Wefts {
     /// Of the ends, with the name of the other end.
     ends: Vec<(WeftControl, &'static str)>,
-    _daemons: Vec<Daemon>,
+    /// One for each node, in the order of [`NAMES`].
+    daemons: Vec<Daemon>,
+    binary: PathBuf,
 }
 
 fn address(node: usize) -> Ipv4Addr {
@@ -29,20 +32,25 @@ impl Wefts {
     pub fn start(diamond: &Diamond, binary: &Path) -> Result<Wefts, LabError> {
         let key = |name: &&str| keygen(binary, &diamond.file(&format!("{name}.key")));
         let keys = NAMES.iter().map(key).collect::<Result<Vec<String>, LabError>>()?;
-        let mut daemons = Vec::new();
-        for (number, node) in diamond.nodes.iter().enumerate() {
-            fs::create_dir_all(diamond.file(&format!("{node}.state")))?;
-            let file = diamond.file(&format!("{node}.toml"));
-            fs::write(&file, configuration(diamond, number, &keys))?;
-            let mut command = node.command(binary);
-            command.args(["up", "-c"]).arg(file);
-            daemons.push(Daemon::start("weft", node, command, diamond.file(&format!("{node}.log")))?);
-            let socket = diamond.file(&format!("{node}.sock"));
-            wait_until(&mut daemons, || socket.exists())?;
-        }
         let control = |name: &str| WeftControl::at(diamond.file(&format!("{name}.sock")));
         let [first, .., last] = NAMES;
-        Ok(Wefts { ends: vec![(control(first), last), (control(last), first)], _daemons: daemons })
+        let ends = vec![(control(first), last), (control(last), first)];
+        let mut wefts = Wefts { ends, daemons: Vec::new(), binary: binary.to_owned() };
+        for (number, node) in diamond.nodes.iter().enumerate() {
+            fs::create_dir_all(diamond.file(&format!("{node}.state")))?;
+            fs::write(diamond.file(&format!("{node}.toml")), configuration(diamond, number, &keys))?;
+            wefts.start_daemon(diamond, node)?;
+        }
+        Ok(wefts)
+    }
+
+    /// Starts the daemon of `node`, whose configuration is written, and waits until it can be asked.
+    fn start_daemon(&mut self, diamond: &Diamond, node: &Node) -> Result<(), LabError> {
+        let mut command = node.command(&self.binary);
+        command.args(["up", "-c"]).arg(diamond.file(&format!("{node}.toml")));
+        self.daemons.push(Daemon::start("weft", node, command, diamond.file(&format!("{node}.log")))?);
+        let socket = diamond.file(&format!("{node}.sock"));
+        wait_until(&mut self.daemons, || socket.exists())
     }
 }
 
@@ -61,6 +69,12 @@ impl Network for Wefts {
             }
         }
         Ok(true)
+    }
+
+    fn restart_far_end(&mut self, diamond: &Diamond) -> Result<(), LabError> {
+        let (Some(daemon), Some(node)) = (self.daemons.pop(), diamond.nodes.last()) else { return Ok(()) };
+        daemon.stop()?;
+        self.start_daemon(diamond, node)
     }
 }
 

@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 
 /// How long a tunnel may take until it carries packets.
 pub(super) const READY_TIMEOUT: Duration = Duration::from_secs(20);
+const STOP_TIMEOUT: Duration = Duration::from_secs(10);
 const PAUSE: Duration = Duration::from_millis(50);
 /// Lines of a log that an error shows.
 const TAIL_LINES: usize = 3;
@@ -56,6 +57,16 @@ impl Daemon {
     /// Its process id, as this process sees it.
     pub fn id(&self) -> u32 {
         self.process.id()
+    }
+
+    /// Asks it to end (SIGTERM) and waits until it has.
+    ///
+    /// # Errors
+    /// When it has not ended within ten seconds.
+    pub fn stop(mut self) -> Result<(), LabError> {
+        self.process.signal(libc::SIGTERM)?;
+        self.process.wait_within(STOP_TIMEOUT).map_err(|_| self.error("did not end"))?;
+        Ok(())
     }
 
     fn error(&self, what_happened: &str) -> LabError {

@@ -66,6 +66,8 @@ pub fn failover(arguments: &FailoverArguments) -> Result<Outcome, Failure> {
         weft_binary: std::env::current_exe().map_err(|why| Failure::new(why.to_string()))?,
         repeat: arguments.repeat,
         count: arguments.count,
+        interval: arguments.interval,
+        restart: arguments.restart,
         only: arguments.only.clone(),
     };
     let tell = |next: &str| {
