@@ -16,6 +16,8 @@ const LEGEND_WIDTH: u32 = 190;
 const LEGEND_LINE: i32 = 20;
 const LEGEND_STEP: i32 = 18;
 const PANEL_TOP: i32 = 28;
+/// Of the room of a category, what its bars take.
+const BARS: f64 = 0.7;
 
 /// One panel.
 #[derive(Clone, PartialEq, Debug, Default)]
@@ -24,6 +26,8 @@ pub struct Chart {
     pub title: String,
     /// What runs to the right, with its unit.
     pub x_label: String,
+    /// The names of the places 0, 1, …, whose values are bars; none where values lie on a scale.
+    pub categories: Vec<String>,
     /// The curves; the first six have colours of their own.
     pub curves: Vec<Curve>,
 }
@@ -47,7 +51,8 @@ impl Chart {
             points: series.points.iter().map(|(time_s, value)| (*time_s, value / scale)).collect(),
             half_widths: Vec::new(),
         };
-        Chart { title: title.into(), x_label: "seconds".into(), curves: series.into_iter().map(curve).collect() }
+        let curves = series.into_iter().map(curve).collect();
+        Chart { title: title.into(), x_label: "seconds".into(), curves, ..Chart::default() }
     }
 
     /// Whether all values are whole: they count something.
@@ -61,7 +66,38 @@ impl Chart {
         self.curves.iter().flat_map(|curve| &curve.points).all(|(x, _)| x.fract() == 0.0 || !x.is_finite())
     }
 
+    fn x_labels(&self) -> usize {
+        match self.categories.len() {
+            0 if self.has_whole_x() => whole_labels(&self.x_range()),
+            0 => 10,
+            // Halves stand between them, unlabelled.
+            categories => 2 * categories,
+        }
+    }
+
+    /// What stands below the axis at `x`.
+    fn label(&self, x: f64) -> String {
+        if !self.categories.is_empty() {
+            let category = (x.fract() == 0.0 && x >= 0.0).then(|| self.categories.get(x as usize)).flatten();
+            category.cloned().unwrap_or_default()
+        } else if self.has_whole_x() {
+            format!("{x:.0}")
+        } else {
+            format!("{}", (x * 1e6).round() / 1e6)
+        }
+    }
+
+    /// Where the bar of a point at `x` of the curve with this number begins and ends: those of one place stand side by side.
+    fn bar(&self, curve: usize, x: f64) -> (f64, f64) {
+        let width = BARS / self.curves.len().max(1) as f64;
+        let start = x - BARS / 2.0 + curve as f64 * width;
+        (start, start + width)
+    }
+
     fn x_range(&self) -> Range<f64> {
+        if !self.categories.is_empty() {
+            return -0.5..self.categories.len() as f64 - 0.5;
+        }
         let xs = || self.curves.iter().flat_map(|curve| &curve.points).map(|(x, _)| *x).filter(|x| x.is_finite());
         widened(xs().fold(f64::INFINITY, f64::min)..xs().fold(f64::NEG_INFINITY, f64::max))
     }
@@ -86,6 +122,10 @@ impl Curve {
 /// As many labels as there are whole numbers, and ten at most: between them there is nothing to name.
 fn whole_labels(range: &Range<f64>) -> usize {
     ((range.end - range.start) as usize + 1).min(10)
+}
+
+fn middle_of((start, end): (f64, f64)) -> f64 {
+    f64::midpoint(start, end)
 }
 
 /// An axis needs an extent, whatever there is to show.
@@ -146,22 +186,29 @@ fn paint_chart(area: &Area, chart: &Chart) -> Painted {
         .bold_line_style(GRID)
         .axis_style(FAINT)
         .y_labels(6)
-        .x_labels(if chart.has_whole_x() { whole_labels(&chart.x_range()) } else { 10 })
-        .x_label_formatter(&|x| {
-            if chart.has_whole_x() { format!("{x:.0}") } else { format!("{}", (x * 1e6).round() / 1e6) }
-        })
+        .x_labels(chart.x_labels())
+        .x_label_formatter(&|x| chart.label(*x))
         .label_style(text(12, &FAINT, HPos::Center, VPos::Center))
         .y_label_formatter(&|y| format!("{y:.digits$}"))
         .x_desc(&chart.x_label)
         .axis_desc_style(text(12, &FAINT, HPos::Center, VPos::Center))
         .draw()?;
-    for (curve, colour) in chart.curves.iter().zip(STRONG.iter().cycle()) {
-        let line = PathElement::new(curve.points.clone(), colour.stroke_width(2));
-        context.draw_series([line])?;
+    for (number, (curve, colour)) in chart.curves.iter().zip(STRONG.iter().cycle()).enumerate() {
+        if chart.categories.is_empty() {
+            context.draw_series([PathElement::new(curve.points.clone(), colour.stroke_width(2))])?;
+        } else {
+            context.draw_series(curve.points.iter().map(|&(x, y)| {
+                let (start, end) = chart.bar(number, x);
+                Rectangle::new([(start, 0.0), (end, y)], colour.filled())
+            }))?;
+        }
+        let middle = |x: f64| if chart.categories.is_empty() { x } else { middle_of(chart.bar(number, x)) };
+        let ink = if chart.categories.is_empty() { *colour } else { INK };
         let intervals = curve.intervals().filter(|(_, low, high)| high > low);
-        context.draw_series(
-            intervals.map(|(x, low, high)| PathElement::new(vec![(x, low), (x, high)], colour.stroke_width(1))),
-        )?;
+        context
+            .draw_series(intervals.map(|(x, low, high)| {
+                PathElement::new(vec![(middle(x), low), (middle(x), high)], ink.stroke_width(1))
+            }))?;
     }
     if named {
         paint_legend(&legend, chart)?;
@@ -200,6 +247,7 @@ mod tests {
                 points: vec![(1.0, 0.9), (2.0, 0.8)],
                 half_widths: vec![0.01, 0.02],
             }],
+            ..Chart::default()
         };
         let svg = picture("figure 2", "five seeds", &[rates, figure]).unwrap();
         let words = ["figure 2", "five seeds", "goodput, Mbit/s", "bulk", "short", "seconds", "efficiency", "paths"];
@@ -210,8 +258,25 @@ mod tests {
     fn a_panel_without_extent_is_still_drawn() {
         let one_point = Curve { name: "a".into(), points: vec![(3.0, 0.0)], half_widths: Vec::new() };
         let unknown = Curve { name: "b".into(), points: vec![(f64::NAN, f64::NAN)], half_widths: Vec::new() };
-        let chart = |curves| Chart { title: "t".into(), x_label: "x".into(), curves };
+        let chart = |curves| Chart { title: "t".into(), x_label: "x".into(), curves, ..Chart::default() };
         assert_eq!(chart(vec![one_point.clone()]).x_range(), 3.0..4.0);
         assert!(picture("t", "s", &[chart(Vec::new()), chart(vec![one_point]), chart(vec![unknown])]).is_ok());
+    }
+    #[test]
+    fn categories_are_bars_with_their_names() {
+        let of = |name: &str, high: f64| Curve {
+            name: name.into(),
+            points: (0..4).map(|n| (f64::from(n), high + f64::from(n))).collect(),
+            half_widths: Vec::new(),
+        };
+        let categories: Vec<String> = ["ECMP", "delayed", "two paths", "three"].map(str::to_owned).to_vec();
+        let curves = vec![of("here", 1.0), of("paper", 1.5)];
+        let chart = Chart { title: "gain".into(), categories: categories.clone(), curves, ..Chart::default() };
+        let bars: Vec<(f64, f64)> = (0..2).map(|curve| chart.bar(curve, 1.0)).collect();
+        assert!(bars[0].1 <= bars[1].0 && bars[0].0 > 0.5 && bars[1].1 < 1.5, "bars cover each other: {bars:?}");
+        let svg = picture("t", "s", &[chart]).unwrap();
+        assert!(categories.iter().all(|name| svg.contains(name.as_str())), "{svg}");
+        let bars = svg.lines().filter(|line| line.starts_with("<rect") && line.contains("#0072B2")).count();
+        assert_eq!(bars, 4, "{svg}");
     }
 }

@@ -47,7 +47,7 @@ struct NetworkKeys {
 
 impl Shape {
     pub fn of(source: &Source<'_>) -> Checked<Shape> {
-        let keys: NetworkKeys = toml::from_str(source.text).map_err(|e| source.toml_error(&e))?;
+        let keys: NetworkKeys = crate::read::read(source)?;
         let told_at = [keys.node, keys.path, keys.routing].into_iter().flatten().map(|key| key.span().start).min();
         Ok(told_at.map_or(Shape::Pair, |told_at| Shape::Network { told_at }))
     }

@@ -1,5 +1,6 @@
 //! What is wrong with a scenario file, and where.
 
+use crate::read::missing;
 use std::fmt;
 use toml::Spanned;
 
@@ -14,11 +15,14 @@ pub struct ScenarioError {
     pub column: usize,
     /// What is wrong, with the likely fix.
     pub message: String,
+    /// Further mistakes of the same file, in its order.
+    pub more: Vec<ScenarioError>,
 }
 
 impl fmt::Display for ScenarioError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}:{}:{}: {}", self.file, self.line, self.column, self.message)
+        write!(f, "{}:{}:{}: {}", self.file, self.line, self.column, self.message)?;
+        self.more.iter().try_for_each(|mistake| write!(f, "\n{mistake}"))
     }
 }
 
@@ -43,6 +47,7 @@ impl Source<'_> {
             line: before.matches('\n').count() + 1,
             column: before[line_start..].chars().count() + 1,
             message: message.into(),
+            more: Vec::new(),
         }
     }
 
@@ -56,15 +61,29 @@ impl Source<'_> {
     }
 }
 
-/// Adds the nearest known name to serde's "unknown field `x`, expected one of `y`, `z`".
+/// The known name that was probably meant, in serde's "unknown field `x`, expected one of `y`, `z`".
+pub(crate) fn meant(message: &str) -> Option<&str> {
+    let mut quoted = message.strip_prefix("unknown field ")?.split('`').skip(1).step_by(2);
+    nearest(quoted.next()?, quoted)
+}
+
+/// Says what serde found in the words of the file format.
 fn explain(message: &str) -> String {
-    let mut quoted = message.split('`').skip(1).step_by(2);
-    let is_unknown = message.starts_with("unknown field") || message.starts_with("unknown variant");
-    let Some(unknown) = quoted.next().filter(|_| is_unknown) else { return message.to_owned() };
-    match nearest(unknown, quoted) {
-        Some(known) => format!("{message}; did you mean `{known}`?"),
-        None => message.to_owned(),
+    if let Some(name) = missing(message) {
+        return format!("`{name}` is missing here");
     }
+    let mut quoted = message.split('`').skip(1).step_by(2);
+    let what = match message.get(..13) {
+        Some("unknown field") => "there is no setting",
+        Some("unknown varia") => "there is no choice",
+        _ => {
+            return message
+                .replace("invalid type: ", "this is of another kind: ")
+                .replace("invalid value: ", "this cannot be: ");
+        }
+    };
+    let unknown = quoted.next().unwrap_or_default();
+    format!("{what} `{unknown}` here: {}", which_exist(unknown, quoted))
 }
 
 /// The candidate with the least edit distance from `word`, if it is near enough to have been meant.

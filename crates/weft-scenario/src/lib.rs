@@ -20,6 +20,7 @@ mod link;
 pub mod measure;
 mod network;
 mod quantity;
+mod read;
 mod result;
 mod run_length;
 mod scenario;

@@ -77,7 +77,7 @@ impl Scenario {
 
     /// Reads a text that is known not to be that of a network.
     pub(crate) fn parse_pair(source: &Source<'_>) -> Checked<Scenario> {
-        let read: ScenarioFile = toml::from_str(source.text).map_err(|e| source.toml_error(&e))?;
+        let read: ScenarioFile = crate::read::read(source)?;
         Checker { source: *source }.scenario(read)
     }
 

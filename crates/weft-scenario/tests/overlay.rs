@@ -110,7 +110,7 @@ fn a_wrong_tunnel_is_refused_at_its_place() {
         (via, "via = [\"relay0 > relay1 > relay0\"]", "\"relay0 > relay1 >", "in a circle: `relay0` is on it twice"),
         (via, "via = []", "[]", "a tunnel goes over relays: via = [\"NAME\", \"NAME > NAME\"]"),
         (via, "via = \"relay0\"", "\"relay0\"\n\n[[tunnel]]", "expected a sequence"),
-        (via, "over = [\"relay0\"]", "over =", "unknown field `over`"),
+        (via, "over = [\"relay0\"]", "over =", "there is no setting `over` here"),
         ("via = [\"relay1\"]", "via = [\"relay0 > \"]", "\"relay0 > \"", "there is no node ``"),
         (
             "[\"a\", \"relay*\"]\nvia",

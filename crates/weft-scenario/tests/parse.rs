@@ -357,7 +357,7 @@ fn impairments_that_cannot_be_are_refused_at_their_place() {
         ("swing = { low = \"1 Mbit/s\", high = \"9 Mbit/s\", every = \"0 s\", shape = \"walk\" }", 9, "at least 1 ms"),
         ("handover = { every = \"15 s\", for = \"1 s\", rate = [1.5, 0.5] }", 12, "such as [0.5, 1.5]"),
         ("policer = { rate = \"1 Mbit/s\", bucket = \"1 kB\" }", 11, "no full packet"),
-        ("aqm = \"cake\"", 7, "expected one of"),
+        ("aqm = \"cake\"", 7, "there is no choice `cake` here"),
         ("rebind = { every = \"1 ms\" }", 10, "at most every 100 ms"),
     ] {
         let error = broken("delay = \"8 ms\"", line);

@@ -69,6 +69,27 @@ fn two_nodes_make_a_network_and_answer_questions() {
     assert!(log.contains("home.toml:") && log.contains("unknown key `typo`"), "{log}");
 }
 
+#[test]
+fn memory_is_locked_where_all_of_it_may_be() {
+    let Some((dir, out)) = on_two_nodes(
+        r#"
+            locked() { [ "$(awk '/^VmLck/ { print $2 }' /proc/$1/status)" -gt 1000 ]; }
+            up hub; logged hub "weft0 up"; locked $hub; echo "as root: $?"
+            ulimit -l 64
+            ip netns exec home setpriv --bounding-set=-sys_resource,-ipc_lock $WEFT up -v -c home.toml 2>>home.log & home=$!
+            logged home "session established"; locked $home; echo "with a limit: $?"
+            ip netns exec home ping -c 3 -i 0.2 -W 2 10.9.0.2 >/dev/null; echo "ping: $?""#,
+    ) else {
+        return;
+    };
+    let log = fs::read_to_string(dir.path("home.log")).unwrap_or_default();
+    // Where this test may not lift the limit itself, the first node is as the second.
+    if is_root() {
+        assert_eq!(stdout(&out), "as root: 0\nwith a limit: 1\nping: 0\n", "{}{log}", stderr(&out));
+        assert!(log.contains("memory may go to swap"), "{log}");
+    }
+}
+
 /// Two VPNs with the same prefixes on both sides, each in a routing table of its own.
 fn two_vpns(dir: &Dir) {
     let vpns = |peer: &str, own: u8, theirs: u8, behind: [&str; 2]| {

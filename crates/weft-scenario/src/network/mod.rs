@@ -87,7 +87,7 @@ impl Network {
     }
 
     pub(crate) fn read(source: &Source<'_>) -> Checked<Network> {
-        let read: NetworkFile = toml::from_str(source.text).map_err(|e| source.toml_error(&e))?;
+        let read: NetworkFile = crate::read::read(source)?;
         let RunLength { duration, warmup, repeats } =
             run_length(source, &read.duration, read.warmup.as_ref(), &read.repeats)?;
         let nodes = nodes(source, &read.nodes)?;

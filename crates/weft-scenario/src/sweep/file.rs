@@ -71,7 +71,7 @@ struct LeastFile {
 }
 
 pub(super) fn read(source: &Source<'_>) -> Result<Sweep, ScenarioError> {
-    let read: SweepFile = toml::from_str(source.text).map_err(|e| source.toml_error(&e))?;
+    let read: SweepFile = crate::read::read(source)?;
     let mix_source = match &read.draw {
         None => MixSource::Ranges(read.ranges(source)?),
         Some(draw) => {

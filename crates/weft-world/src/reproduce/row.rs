@@ -103,6 +103,8 @@ pub struct Chart {
     pub title: String,
     /// What runs to the right, with its unit.
     pub x_label: String,
+    /// The names of the places 0, 1, …, whose values are bars; none where values lie on a scale.
+    pub categories: Vec<String>,
     /// The curves.
     pub curves: Vec<Curve>,
 }

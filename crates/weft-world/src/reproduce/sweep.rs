@@ -70,6 +70,7 @@ impl Sweep {
         Chart {
             title: format!("{title}: goodput over that of one path, by delay difference"),
             x_label: "paths".into(),
+            categories: Vec::new(),
             curves: DIFFERENCES.map(curve).into(),
         }
     }

@@ -6,6 +6,7 @@ use crate::cli::ExplainArguments;
 use crate::config::peer_name;
 use crate::control::{Request, Response, ask};
 use crate::outcome::{Failure, Outcome};
+use crate::screen::Screen;
 use crate::status::{Explanation, FlowQuestion, PathReason};
 use crate::table::{Table, bytes, dash, millis, percent, rate, span};
 use std::net::{IpAddr, SocketAddr};
@@ -19,7 +20,7 @@ pub fn explain(arguments: &ExplainArguments) -> Result<Outcome, Failure> {
     let Response::Explanation(found) = &response else {
         return Err(Failure::new(format!("the node gave an unexpected answer: {response:?}")));
     };
-    print!("{}", if arguments.json { json(found)? } else { text(found) });
+    print!("{}", if arguments.json { json(found)? } else { Screen::get().fold(&text(found)) });
     let takes = |path: &PathReason| path.takes_sparse || path.takes_bulk;
     Ok(if found.session && found.paths.iter().any(takes) { Outcome::Well } else { Outcome::Degraded })
 }

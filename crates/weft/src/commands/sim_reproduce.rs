@@ -70,6 +70,7 @@ fn chart(chart: &reproduce::Chart) -> Chart {
     Chart {
         title: chart.title.clone(),
         x_label: chart.x_label.clone(),
+        categories: chart.categories.clone(),
         curves: chart.curves.iter().map(curve).collect(),
     }
 }

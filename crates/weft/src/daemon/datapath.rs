@@ -14,7 +14,7 @@ use std::sync::mpsc::Receiver;
 use std::time::Duration;
 use weft_core::pool::{BufId, LARGE_BYTES, Pool};
 use weft_engine::{Forward, Received, Transmit};
-use weft_io::netlink::LinkWatch;
+use weft_io::netlink::{GenerationWatch, LinkWatch};
 use weft_io::tun::MAX_READ_LEN;
 use weft_io::udp::{Bounce, Outgoing, ReceiveSlot, SendError, SendOutcome};
 use weft_io::wait::{Poller, Ready, Waker};
@@ -37,6 +37,7 @@ const LAST_WORDS: Duration = Duration::from_millis(100);
 const TUN: u64 = 0;
 const WAKER: u64 = 1;
 const NETLINK: u64 = 2;
+const GENERATION: u64 = 3;
 /// Sockets follow, by link id.
 const FIRST_LINK: u64 = 16;
 /// Above every link: the other devices, by VPN.
@@ -49,6 +50,8 @@ pub struct Datapath {
     waker: Arc<Waker>,
     tasks: Receiver<Task>,
     watch: LinkWatch,
+    /// None where the kernel has no such events.
+    generation: Option<GenerationWatch>,
     watchdog: Watchdog,
     threads: Threads,
     pulse: Pulse,
@@ -75,12 +78,17 @@ impl Datapath {
         poller.add(waker.as_raw_fd(), WAKER)?;
         let watch = LinkWatch::open()?;
         poller.add(watch.as_raw_fd(), NETLINK)?;
+        let generation = GenerationWatch::open().ok();
+        if let Some(generation) = &generation {
+            poller.add(generation.as_raw_fd(), GENERATION)?;
+        }
         let mut datapath = Datapath {
             clock,
             poller,
             waker,
             tasks,
             watch,
+            generation,
             watchdog: Watchdog::new(),
             threads: node.threads().clone(),
             pulse: node.threads().watch("weft", LONGEST_WORK),
@@ -149,6 +157,13 @@ impl Datapath {
                 self.watch_sockets(node)
             }
             NETLINK => self.follow_links(node).map(drop),
+            GENERATION => {
+                // Nothing is sent before the sources of this turn are taken in.
+                if self.generation.as_mut().is_some_and(GenerationWatch::is_new) {
+                    node.renew_sessions("the machine was restored or copied");
+                }
+                Ok(())
+            }
             token if token >= FIRST_DEVICE => self.read_packets(node, VpnId((token - FIRST_DEVICE) as u32)),
             token => self.receive(node, LinkId((token - FIRST_LINK) as u32)),
         }

@@ -50,8 +50,10 @@ use crate::outcome::Failure;
 use changes::Changes;
 use control::{Sender, Server};
 use datapath::Datapath;
+use nix::errno::Errno;
+use nix::sys::mman::{MlockAllFlags, mlockall};
 use nix::sys::prctl;
-use nix::sys::resource::{Resource, setrlimit};
+use nix::sys::resource::{RLIM_INFINITY, Resource, getrlimit, setrlimit};
 use nix::sys::signal::SigSet;
 use nix::sys::stat::{Mode, umask};
 use node::{Node, Parts};
@@ -67,11 +69,26 @@ use weft_io::wait::{Waker, set_timer_slack};
 /// How long the log may take with the last lines.
 const LAST_LINES: Duration = Duration::from_secs(1);
 
-/// Asks the kernel to write no core file of this process and to let nobody but root look into it.
+/// Asks the kernel to write no core file of this process, to let nobody but root look into it, and to put none of it into swap.
 fn keep_memory_private(log: Log) {
     if let Err(why) = setrlimit(Resource::RLIMIT_CORE, 0, 0).and_then(|()| prctl::set_dumpable(false)) {
         log.error(format_args!("memory stays readable for others of this user: {why}"));
     }
+    if let Err(why) = lock_memory() {
+        log.debug(format_args!("memory may go to swap: {why}"));
+    }
+}
+
+/// Locks every page in memory from its first use on. Nothing is locked where the user may lock only so much, since memory beyond
+/// that would be refused later.
+fn lock_memory() -> nix::Result<()> {
+    // The limit of root and of the unit is lifted; everybody else's stays.
+    let _ = setrlimit(Resource::RLIMIT_MEMLOCK, RLIM_INFINITY, RLIM_INFINITY);
+    if getrlimit(Resource::RLIMIT_MEMLOCK)?.0 != RLIM_INFINITY {
+        return Err(Errno::EPERM);
+    }
+    let on_fault = MlockAllFlags::from_bits_retain(libc::MCL_ONFAULT);
+    mlockall(MlockAllFlags::MCL_CURRENT | MlockAllFlags::MCL_FUTURE | on_fault)
 }
 
 /// Runs the node that `file` describes, until it is told to stop.

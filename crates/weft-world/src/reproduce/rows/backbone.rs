@@ -134,6 +134,7 @@ fn chart(variant: usize, readings: &[Gains]) -> Chart {
     Chart {
         title: format!("{name}: gain over the single path, %"),
         x_label: "peak of each Pareto source, Mbit/s".into(),
+        categories: Vec::new(),
         curves: [curve("paper", &paper.map(Estimate::exact))].into_iter().chain(ours).collect(),
     }
 }

@@ -95,7 +95,7 @@ fn max_min(lab: &mut Laboratory) -> Result<Finding, String> {
             curves.push(Curve { name: (*variant).into(), points: index_curve(runs, weights, END_S) });
         }
         let title = format!("F of each second, B₃ = {mbps} Mbit/s");
-        charts.push(Chart { title, x_label: "time, s".into(), curves });
+        charts.push(Chart { title, x_label: "time, s".into(), categories: Vec::new(), curves });
     }
     let title = "Paper 003, Figure 8: max-min fairness over three bottlenecks";
     let picture = Picture { row: "D4", file: "paper-003-figure-8.svg", title, charts };
@@ -178,7 +178,12 @@ fn long_loop(lab: &mut Laboratory) -> Result<Finding, String> {
         checks.below(&format!("M = {m}: the long loop, Mbit/s"), rate.mean, nearer);
     }
     beside(lab, &mut measured)?;
-    let chart = Chart { title: "the long loop's rate, Mbit/s".into(), x_label: "bottlenecks".into(), curves };
+    let chart = Chart {
+        title: "the long loop's rate, Mbit/s".into(),
+        x_label: "bottlenecks".into(),
+        categories: Vec::new(),
+        curves,
+    };
     measured.add("M = 4, the long loop's H and L a third, Mbit/s", "", long_rate(&sees_early[0]));
     let title = "Paper 004, Figure 6a: between proportional and minimum-potential-delay fairness";
     let picture = Picture { row: "E1", file: "paper-004-figure-6.svg", title, charts: vec![chart] };

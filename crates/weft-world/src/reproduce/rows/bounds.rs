@@ -178,7 +178,12 @@ fn starvation(lab: &mut Laboratory) -> Result<Finding, String> {
     let mean = |n: usize| points.get(n).map_or(0.0, |(_, share)| share.mean);
     checks.below("the long loop at β = 0.99", mean(4), mean(2));
     let curves = vec![Curve { name: "here".into(), points }];
-    let chart = Chart { title: "the long loop over its proportional share".into(), x_label: "β".into(), curves };
+    let chart = Chart {
+        title: "the long loop over its proportional share".into(),
+        x_label: "β".into(),
+        categories: Vec::new(),
+        curves,
+    };
     let title = "Paper 004, §6.2: β and starvation";
     let picture = Picture { row: "E9", file: "paper-004-beta.svg", title, charts: vec![chart] };
     let mut finding = Finding { picture: Some(picture), ..checks.finding(measured) };

@@ -149,6 +149,7 @@ fn spread(lab: &mut Laboratory) -> Result<Finding, String> {
     let panel = |queues: &str, curves| Chart {
         title: format!("coefficient of variation of goodput, {queues}"),
         x_label: "TCP connections".into(),
+        categories: Vec::new(),
         curves,
     };
     let charts = vec![panel("FIFO", fifo), panel("FRED", fred)];

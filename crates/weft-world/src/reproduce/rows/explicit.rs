@@ -52,7 +52,8 @@ fn examine(lab: &mut Laboratory) -> Result<Finding, String> {
     }
     let chart = Chart {
         title: "goodput over that of the single path".into(),
-        x_label: "0 ECMP, 1 standard delayed, 2 modified delayed, 3 T = 6, 4 two explicit paths, 5 three".into(),
+        x_label: String::new(),
+        categories: VARIANTS.map(|(name, _)| name.to_owned()).to_vec(),
         curves: vec![Curve { name: "here".into(), points: ours }, Curve { name: "paper".into(), points: papers }],
     };
     let picture = Picture {

@@ -67,6 +67,7 @@ fn staggered(lab: &mut Laboratory) -> Result<Finding, String> {
         charts.push(Chart {
             title: format!("{variant}: Mbit/s, every 2 s"),
             x_label: "time, s".into(),
+            categories: Vec::new(),
             curves: (0..4).map(curve).collect(),
         });
     }
@@ -150,7 +151,12 @@ fn eight_weights(lab: &mut Laboratory) -> Result<Finding, String> {
             }
         }
     }
-    let chart = Chart { title: "weighted fairness index F of each second".into(), x_label: "time, s".into(), curves };
+    let chart = Chart {
+        title: "weighted fairness index F of each second".into(),
+        x_label: "time, s".into(),
+        categories: Vec::new(),
+        curves,
+    };
     let title = "Eight VPNs of weights 1 to 8; 50 → 20 Mbit/s at 25 s";
     let picture = Picture { row: "D-weights", file: "fair-vpns.svg", title, charts: vec![chart] };
     let mut finding = Finding { picture: Some(picture), ..checks.finding(measured) };

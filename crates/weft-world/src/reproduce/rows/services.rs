@@ -135,7 +135,12 @@ fn leased_line(lab: &mut Laboratory) -> Result<Finding, String> {
     }
     let law = FRACTIONS.map(|b| (b, Estimate::exact(b / (1.0 - b)))).into();
     let curves = vec![Curve { name: "here".into(), points: peaks }, Curve { name: "b/(1 − b)".into(), points: law }];
-    let chart = Chart { title: "peak of the queue, Cτ".into(), x_label: "leased fraction b".into(), curves };
+    let chart = Chart {
+        title: "peak of the queue, Cτ".into(),
+        x_label: "leased fraction b".into(),
+        categories: Vec::new(),
+        curves,
+    };
     let title = "Paper 004, Figure 10: a quasi-leased line appears";
     let picture = Picture { row: "E7", file: "paper-004-figure-10.svg", title, charts: vec![chart] };
     let mut finding = Finding { picture: Some(picture), ..checks.finding(measured) };

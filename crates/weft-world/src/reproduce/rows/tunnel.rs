@@ -67,6 +67,7 @@ fn step(lab: &mut Laboratory) -> Result<Finding, String> {
     let chart = Chart {
         title: "goodput of each second, Mbit/s; one link falls from 100 to 50 Mbit/s at 12 s".into(),
         x_label: "seconds".into(),
+        categories: Vec::new(),
         curves: curves.collect(),
     };
     let picture = Picture {

@@ -93,6 +93,7 @@ fn weighted(lab: &mut Laboratory) -> Result<Finding, String> {
     let panels = BS_OF_FIRST.iter().zip(curves.get(1..).unwrap_or_default().chunks(3)).map(|(b, own)| Chart {
         title: format!("fairness index F of each second, b₁ = {b}"),
         x_label: "time, s".into(),
+        categories: Vec::new(),
         curves: curves.iter().take(1).chain(own).cloned().collect(),
     });
     beside(lab, &mut measured)?;
@@ -190,7 +191,12 @@ fn picture(row: &'static str, file: &'static str, none: Estimate, cells: &[Cell]
     let of = |b: f64| cells.iter().filter(move |cell| cell.1 == b).map(|(a, _, value)| (a.log10(), *value)).collect();
     let mut curves: Vec<Curve> = BS.map(|b| Curve { name: format!("b = {b}"), points: of(b) }).into();
     curves.push(Curve { name: "without".into(), points: AS.map(|a| (a.log10(), none)).into() });
-    let chart = Chart { title: "fairness index F inside VPNs".into(), x_label: "log₁₀ a".into(), curves };
+    let chart = Chart {
+        title: "fairness index F inside VPNs".into(),
+        x_label: "log₁₀ a".into(),
+        categories: Vec::new(),
+        curves,
+    };
     Picture { row, file, title: "Paper 003: fairness inside VPNs", charts: vec![chart] }
 }
 
@@ -239,7 +245,10 @@ fn intervals(lab: &mut Laboratory) -> Result<Finding, String> {
         points.push((f64::from(*every).log2(), fairness));
     }
     let curves = vec![Curve { name: "F".into(), points }];
-    let chart = Chart { title: "fairness index F, last 30 s".into(), x_label: "log₂ Δ".into(), curves };
+    let chart =
+        Chart {
+            title: "fairness index F, last 30 s".into(), x_label: "log₂ Δ".into(), categories: Vec::new(), curves
+        };
     let picture = Picture {
         row: "D-delta",
         file: "paper-003-delta.svg",

@@ -1,0 +1,119 @@
+//! Finds the examples: in the help of each command, as the program prints it, and in the blocks of the documents.
+
+#[allow(dead_code)]
+#[path = "../../src/examples/blocks.rs"]
+mod blocks;
+
+use super::common::{Dir, WEFT};
+use std::process::Command;
+
+/// A command line of a help text or document.
+pub struct Example {
+    /// Where it stands.
+    pub place: String,
+    /// The line as a reader types it, with the reader's own values for words such as `KEY`.
+    pub text: String,
+}
+
+/// What takes minutes, needs a network of its own, or ends this one.
+const ELSEWHERE: [&str; 6] = ["lab", "sim", "up", "tcp-er", "signal", "revoke"];
+
+impl Example {
+    fn new(place: &str, text: &str, key: &str) -> Example {
+        // The helps say KEY for the reader's own key.
+        let text = text.split(' ').map(|word| if word == "KEY" { key } else { word }).collect::<Vec<_>>().join(" ");
+        Example { place: place.to_owned(), text }
+    }
+
+    fn words(&self) -> Vec<&str> {
+        self.text.split_whitespace().collect()
+    }
+
+    fn is_short(&self) -> bool {
+        let words = self.words();
+        let is_own = words.first() == Some(&"weft") && words.get(1).is_some_and(|verb| *verb != "=");
+        is_own && !words.iter().any(|word| ELSEWHERE.contains(word))
+    }
+
+    fn watches(&self) -> bool {
+        self.words().contains(&"--watch")
+    }
+
+    /// How long it may take.
+    pub fn seconds(&self) -> u32 {
+        if self.watches() { 2 } else { 20 }
+    }
+
+    /// What a reader who comes to this example has not done yet, though an example before it did it here.
+    pub fn before(&self) -> &'static str {
+        match self.words().get(1..3) {
+            Some(["keygen" | "genpsk", ..]) => "rm -f /etc/weft/weft.key /etc/weft/hub.psk weft.key hub.psk",
+            Some(["ca", "init"]) => "rm -rf weft-ca",
+            Some(["ca", "sign"]) => "rm -rf weft-ca home.cert; weft ca init --out weft-ca >/dev/null 2>&1",
+            _ => ":",
+        }
+    }
+
+    /// Whether it has done what it should if it ends with this status. `--watch` goes on until it is stopped. A status of 1 is
+    /// what these examples are about: `doctor` has remarks, a certificate is of another root, and nothing else leads where a
+    /// node that is drilled did.
+    pub fn may_end_with(&self, status: &str) -> bool {
+        match status {
+            "0" => true,
+            "124" => self.watches(),
+            "1" => {
+                let words = self.words();
+                ["doctor", "--root"].iter().any(|word| words.contains(word))
+                    || words.starts_with(&["weft", "drill", "node"])
+            }
+            _ => false,
+        }
+    }
+}
+
+/// All short ones, each once, in an order in which files exist before they are read.
+pub fn examples(dir: &Dir) -> Vec<Example> {
+    let key = dir.key("reader.key");
+    let mut found = Vec::new();
+    for command in commands(&[]) {
+        for line in help(&command).lines().filter_map(|line| line.strip_prefix("  weft ")) {
+            // Two blanks begin a remark.
+            let line = format!("weft {line}");
+            let text = line.find("  ").map_or(line.as_str(), |end| line.get(..end).unwrap_or_default());
+            found.push(Example::new(&format!("weft {} --help", command.join(" ")), text, &key));
+        }
+    }
+    for block in blocks::documents().iter().flat_map(|document| blocks::blocks(document)) {
+        let whole = blocks::joined(&block.text);
+        found.extend(whole.lines().map(|line| Example::new(&block.place, line.trim(), &key)));
+    }
+    found.retain(Example::is_short);
+    let mut seen = std::collections::HashSet::new();
+    found.retain(|example| seen.insert(example.text.clone()));
+    // Keys come first, then what reads them.
+    found.sort_by_key(|example| match example.words().get(1..3) {
+        Some(["keygen" | "genpsk", ..]) => 0,
+        Some(["ca", "init" | "sign"]) => 1,
+        Some(["peer" | "ca", ..] | ["access", "remove"]) => 3,
+        _ => 2,
+    });
+    found
+}
+
+/// All commands, as words behind `weft`.
+fn commands(path: &[String]) -> Vec<Vec<String>> {
+    let help = help(path);
+    let listed = help.lines().skip_while(|line| *line != "Commands:").skip(1).take_while(|line| !line.is_empty());
+    let names = listed.filter_map(|line| line.strip_prefix("  ")?.split(' ').next().filter(|name| !name.is_empty()));
+    let mut all = vec![path.to_vec()];
+    for name in names.filter(|name| *name != "help") {
+        all.extend(commands(&[path, &[name.to_owned()]].concat()));
+    }
+    all
+}
+
+/// The help of a command on a wide screen; lines that go on in the next are joined.
+fn help(path: &[String]) -> String {
+    let out = Command::new(WEFT).args(path).arg("--help").env("COLUMNS", "400").output().unwrap();
+    blocks::joined(&String::from_utf8(out.stdout).unwrap())
+}
