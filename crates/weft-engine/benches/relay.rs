@@ -11,7 +11,7 @@ use mesh::{Knows, Mesh, key, wire};
 use std::cell::RefCell;
 use std::net::SocketAddr;
 use weft_core::pool::LARGE_BYTES;
-use weft_engine::{Engine, EngineConfig, Received};
+use weft_engine::{Departing, Engine, EngineConfig, Received};
 use weft_session::{Cipher, Identity, Outcome, PeerConfig, Sessions};
 use weft_units::{Duration, Instant, LinkId, PathId, PeerId};
 use weft_wire::hop::{HOP_HEADER_LEN, PacketType, TAG_LEN};
@@ -100,7 +100,8 @@ impl Relay {
 
     fn pass_on(&mut self, batch: Box<[u8]>) -> Box<[u8]> {
         let other = self.receive(batch, BATCH * DATAGRAM, DATAGRAM);
-        let forward = self.node.poll_forward().unwrap();
+        let departing = self.node.poll_departing(self.now, &mut self.out);
+        let Some(Departing::Relayed(forward)) = departing else { panic!("{departing:?}") };
         assert_eq!(forward.transmit.len, BATCH * DATAGRAM);
         self.node.pool().release(forward.buf);
         other

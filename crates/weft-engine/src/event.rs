@@ -77,6 +77,13 @@ pub enum Event {
         /// How many, and why.
         pairs: AddressPairs,
     },
+    /// Two peers have the same relay label, which is part of the hash of a key. Relays pass nothing on for the first one.
+    LabelClash {
+        /// The peer that is not relayed.
+        peer: PeerId,
+        /// The peer that keeps the label.
+        owner: PeerId,
+    },
     /// A peer came by certificate, or showed a new one: what lies behind it is known now.
     Joined {
         /// The peer.
@@ -242,4 +249,6 @@ pub struct RelayTotals {
     pub bytes: u64,
     /// Datagrams not passed on: this node is no relay, or the next one is no peer of it or cannot be reached.
     pub refused_datagrams: u64,
+    /// Datagrams dropped because too many waited for a link with a limit, or for too long.
+    pub dropped_datagrams: u64,
 }

@@ -5,7 +5,7 @@ use crate::node::Engine;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use core::net::{IpAddr, SocketAddr};
-use weft_session::Outcome;
+use weft_session::{Outcome, route_source};
 use weft_units::{Duration, Instant, LinkId, PeerId};
 use weft_wire::handshake::MAX_INITIATION_LEN;
 
@@ -27,15 +27,25 @@ impl Handshakes {
     pub(crate) fn new(now: Instant) -> Handshakes {
         Handshakes { waiting: VecDeque::new(), load: (now, 0) }
     }
+
+    /// Counts an initiation whose MAC1 is right; true while there are more than can be answered at ease.
+    fn count(&mut self, now: Instant) -> bool {
+        let (since, count) = &mut self.load;
+        if now - *since > HANDSHAKE_WINDOW {
+            (*since, *count) = (now, 0);
+        }
+        *count += 1;
+        *count > HANDSHAKES_PER_WINDOW
+    }
 }
 
 impl Engine {
     pub(crate) fn on_handshake(&mut self, now: Instant, received: &Received, datagram: &[u8]) {
-        let (source, source_len) = address_bytes(&received.source);
-        let under_load = self.count_handshake(now);
+        let (source, source_len) = self.source_of(received);
         let mut out = [0u8; HANDSHAKE_MAX];
         let source = &source[..source_len];
-        let mut outcome = self.sessions.handle(now, datagram, source, under_load, &mut out);
+        let load = &mut self.handshakes;
+        let mut outcome = self.sessions.handle_counted(now, datagram, source, || load.count(now), &mut out);
         if let Ok(Outcome::Introduced { certificate }) = outcome {
             // It has proved its address, where that was asked for.
             let answer = |node: &mut Engine| node.sessions.handle(now, datagram, source, false, &mut out);
@@ -122,14 +132,13 @@ impl Engine {
         self.start_handshakes(now);
     }
 
-    /// Counts handshakes; true while there are more than can be answered at ease.
-    fn count_handshake(&mut self, now: Instant) -> bool {
-        let (since, count) = &mut self.handshakes.load;
-        if now - *since > HANDSHAKE_WINDOW {
-            (*since, *count) = (now, 0);
-        }
-        *count += 1;
-        *count > HANDSHAKES_PER_WINDOW
+    /// The bytes by which the place is known that a handshake came from: an address, or a relay and a route over it.
+    fn source_of(&self, received: &Received) -> ([u8; 18], usize) {
+        let Some((via, _)) = self.relaying.routes.way_of(received.link) else { return address_bytes(&received.source) };
+        let mut out = [0; 18];
+        let source = route_source(via, received.link.0);
+        out[..source.len()].copy_from_slice(&source);
+        (out, source.len())
     }
 
     pub(crate) fn queue_handshake(
@@ -188,5 +197,69 @@ fn address_bytes(address: &SocketAddr) -> ([u8; 18], usize) {
             out[2..].copy_from_slice(&a.octets());
             (out, 18)
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::config::{EngineConfig, PeerConfig, Policy};
+    use crate::interface::Received;
+    use crate::node::Engine;
+    use alloc::vec::Vec;
+    use weft_session::{Cipher, Identity};
+    use weft_units::{Instant, LinkId, PeerId};
+    use weft_wire::relay::{Label, Way};
+
+    fn node() -> Engine {
+        let peer = |number: u8| PeerConfig {
+            preshared_key: None,
+            name: "relay".into(),
+            public_key: Identity::from_secret([number; 32]).public_key(),
+            endpoints: Vec::new(),
+            routes: Vec::new(),
+            prefixes: Vec::new(),
+            policy: Policy::default(),
+        };
+        let config = EngineConfig {
+            identity: Identity::from_secret([9; 32]),
+            cipher: Cipher::Aes256Gcm,
+            peers: [1, 2].map(peer).into(),
+            vpns: Vec::new(),
+            links: Vec::new(),
+            accepted_stamps: Vec::new(),
+            stamp_base: 1,
+            inner_mtu: None,
+        };
+        Engine::new(config, Instant::ZERO, [7; 32]).unwrap_or_else(|why| panic!("{why}"))
+    }
+
+    #[test]
+    fn handshakes_over_relays_are_told_apart_by_relay_and_route() {
+        let mut node = node();
+        let Some(buf) = node.pool.alloc_small() else { panic!("a buffer") };
+        let mut source = |via: u16, label: u32| {
+            let way = Way::new(&[Label(label)]).unwrap_or_else(|why| panic!("{why:?}"));
+            let route = node.relaying.routes.found(Instant::ZERO, PeerId(via), way, true);
+            let (link, source) = (route.link.id, route.address);
+            let received =
+                Received { at: Instant::ZERO, link, source, destination: None, tos: 0, buf, len: 0, stride: 0 };
+            let (bytes, len) = node.source_of(&received);
+            bytes[..len].to_vec()
+        };
+        let (one, same, other) = (source(0, 1), source(0, 1), source(0, 2));
+        let over_another = source(1, 1);
+        assert!(one == same && one != other && one[..2] == other[..2] && one[..2] != over_another[..2]);
+        let direct = Received {
+            at: Instant::ZERO,
+            link: LinkId(1),
+            source: ([192, 0, 2, 1], 258).into(),
+            destination: None,
+            tos: 0,
+            buf,
+            len: 0,
+            stride: 0,
+        };
+        let (bytes, len) = node.source_of(&direct);
+        assert_eq!(bytes[..len], [1, 2, 192, 0, 2, 1]);
     }
 }

@@ -45,7 +45,7 @@ pub use node::Engine;
 pub use overlay::{Contact, ContactStatus, MAX_ENDPOINTS, OverlayConfig, OverlayMember, OverlayStatus, Unmet};
 pub use peer::AddressPairs;
 pub use prefixes::OwnedPrefix;
-pub use relay::{Forward, MAX_RELAYS, RouteError, relays_to};
+pub use relay::{Departing, Forward, MAX_RELAYS, RouteError, relays_to};
 pub use signal::{
     Grant, HostLink, Leaving, RateController, SignalConfig, SignalFlow, SignalHost, SignalPeer, SignalRule,
     SignalStatus, SignalTotals,

@@ -60,7 +60,7 @@ pub struct Engine {
     pub(crate) inner_mtu: u16,
     reordering: Option<u32>,
     serial: u32,
-    turn: usize,
+    pub(crate) turn: usize,
     pub(crate) rejected_datagrams: u64,
     pub(crate) unroutable_packets: u64,
     pub(crate) no_buffer_packets: u64,
@@ -446,19 +446,17 @@ impl Engine {
         Ok(())
     }
 
-    /// The next send, if any: written to `out`, which should hold 65,536 bytes.
-    pub fn poll_transmit(&mut self, now: Instant, out: &mut [u8]) -> Option<Transmit> {
-        if let Some(transmit) = self.copy_forward(out) {
-            return Some(transmit);
-        }
+    /// The next send of this node's own, as it leaves.
+    pub(crate) fn poll_wrapped(&mut self, now: Instant, out: &mut [u8]) -> Option<Transmit> {
         while let Some(transmit) = self.poll_own(now, out) {
             if self.is_cut(transmit.link, &transmit.destination) {
                 continue;
             }
+            let path = transmit.link;
             let wrapped = self.wrap(transmit, out);
-            let leaves = wrapped.filter(|transmit| !self.is_cut(transmit.link, &transmit.destination));
-            if leaves.is_some() {
-                return leaves;
+            if let Some(leaves) = wrapped.filter(|transmit| !self.is_cut(transmit.link, &transmit.destination)) {
+                self.note_own(now, path, &leaves);
+                return Some(leaves);
             }
         }
         None
@@ -501,10 +499,11 @@ impl Engine {
 
     /// When [`Engine::handle_timeout`] is to be called next.
     pub fn next_timeout(&self, now: Instant) -> Option<Instant> {
-        if !self.handshakes.waiting.is_empty() || self.has_forwards() {
+        if !self.handshakes.waiting.is_empty() {
             return Some(now);
         }
         let others = [
+            self.relaying.departures.ready_at().map(|at| at.max(now)),
             self.sessions.next_timeout(),
             self.signal.next_timeout(),
             self.relaying_timeout(now),

@@ -15,10 +15,10 @@ use weft_core::control_loop::aimd_window::AimdConfig;
 use weft_core::queue;
 use weft_core::service::Service;
 use weft_engine::{
-    AckPolicy, Engine, EngineConfig, Entry, MemberConfig, Policy, Prefix, QueueKind, Recovery, Reorder, Schedule,
-    VpnConfig,
+    AckPolicy, Engine, EngineConfig, Entry, LinkConfig, MemberConfig, Policy, Prefix, QueueKind, Recovery, Reorder,
+    Schedule, VpnConfig,
 };
-use weft_units::{Duration, VpnId};
+use weft_units::{Duration, Rate, VpnId};
 use weft_wire::virtio::{GsoType, NEEDS_CSUM, VNET_HEADER_LEN, VnetHeader};
 
 /// The system's allocator; notes what an engine asks of it while [`COUNTING`].
@@ -290,9 +290,7 @@ fn no_schedule_costs_an_allocation() {
 }
 
 /// The ends of two relays, and the relays themselves: packets of many lengths both ways, so that batches are of many lengths too.
-#[test]
-fn no_relayed_packet_costs_an_allocation() {
-    let mut mesh = Mesh::chain(2);
+fn in_steady_state_over_relays(mut mesh: Mesh) {
     mesh.nodes.iter_mut().for_each(fill_pool);
     mesh.run_for(Duration::from_secs(3));
     let mut number = 0;
@@ -315,4 +313,19 @@ fn no_relayed_packet_costs_an_allocation() {
     let (count, places) = counted(|| passed = run(&mut mesh, Duration::from_secs(10), 8));
     assert!(passed > 30_000, "only {passed} datagrams passed the relay");
     assert_eq!(count, 0, "{passed} datagrams passed, and engines allocated:\n{places}");
+}
+
+#[test]
+fn no_relayed_packet_costs_an_allocation() {
+    in_steady_state_over_relays(Mesh::chain(2));
+}
+
+/// The traffic takes 10 Mbit/s one way, in bursts that have to wait.
+#[test]
+fn no_relayed_packet_that_waits_costs_an_allocation() {
+    let limited = |config: EngineConfig| {
+        let link = |wire| LinkConfig { name: format!("wire{wire}"), cap: Some(Rate::from_mbps(14)), send: true };
+        EngineConfig { links: (0..3).map(link).collect(), ..config }
+    };
+    in_steady_state_over_relays(Mesh::chain_with(2, limited));
 }

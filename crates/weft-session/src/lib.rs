@@ -31,6 +31,7 @@ mod timers;
 mod traces;
 mod vpn_keys;
 
+pub use admission::route_source;
 pub use certificate::{Certificate, Claims, Revocation, RootKey, RootPublicKey};
 pub use error::{CertificateError, HandshakeError, InitiateError, OpenError, ParseKeyError, PeerError, SealError};
 pub use identity::{Identity, PresharedKey, PublicKey, place_of};

@@ -113,6 +113,12 @@ pub struct Relay {
     pub bytes: u64,
     /// Datagrams not passed on: the next node is no peer, or cannot be reached.
     pub refused_datagrams: u64,
+    /// Datagrams dropped because too many waited for a link with a limit, or for too long.
+    #[serde(default)]
+    pub dropped_datagrams: u64,
+    /// Peers that are not relayed, because their relay label is another's.
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    pub label_clashes: Vec<String>,
 }
 
 /// What sockets with an explicit rate get.

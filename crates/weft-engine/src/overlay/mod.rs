@@ -119,8 +119,8 @@ impl Engine {
 
     /// The peer at a place of the overlay.
     pub(crate) fn peer_at(&self, id: NodeId) -> Option<PeerId> {
-        let peer = self.relaying.peer(label_of(&id))?;
-        self.peers.get(usize::from(peer.0)).filter(|found| found.node == id).map(|_| peer)
+        let is_it = |peer: &PeerId| self.peers.get(usize::from(peer.0)).is_some_and(|found| found.node == id);
+        self.relaying.labels.all(label_of(&id)).find(is_it)
     }
 
     /// A session with a peer has begun.

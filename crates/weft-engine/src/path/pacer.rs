@@ -25,6 +25,16 @@ impl Pacer {
         self.next = self.next.max(now);
     }
 
+    /// Something else has the link until then.
+    pub(crate) fn wait_until(&mut self, at: Instant) {
+        self.next = self.next.max(at);
+    }
+
+    /// Nothing has to wait for longer than until then.
+    pub(crate) fn wait_at_most(&mut self, at: Instant) {
+        self.next = self.next.min(at);
+    }
+
     pub(crate) fn consume(&mut self, now: Instant, bytes: u64, rate: Rate) {
         self.next = self.next.max(now.before(CREDIT)) + rate.time_for(bytes);
     }

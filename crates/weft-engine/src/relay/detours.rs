@@ -48,7 +48,7 @@ impl Engine {
 
     fn choose_detours(&mut self, now: Instant, to: usize, relays: &[PeerId]) {
         let (Some(peer), labels) = (self.peers.get(to), &self.relaying.labels) else { return };
-        let Some(label) = labels.get(to).copied() else { return };
+        let Some(label) = labels.of(to) else { return };
         let mut found: Vec<(f64, PeerId)> = Vec::new();
         let relays = relays.iter().filter_map(|relay| self.peers.get(usize::from(relay.0)));
         for relay in relays.filter(|relay| relay.id != peer.id && peer.config.policy.detours) {

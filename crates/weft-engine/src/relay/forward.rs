@@ -1,18 +1,26 @@
 //! A relay's work: what is for another goes on, in the buffer it came in.
 
-use super::is_route;
+use super::{is_route, outer_header_len};
 use crate::interface::{Received, Transmit};
 use crate::node::Engine;
 use core::net::{IpAddr, SocketAddr};
+use core::ops::Range;
 use weft_core::pool::BufId;
 use weft_session::Relayed;
 use weft_units::{Instant, LinkId, PeerId};
 use weft_wire::relay::{Label, Way};
 
-/// So many batches wait at most to be sent; more means that nobody sends.
-const MAX_FORWARDS: usize = 256;
 /// Datagrams in a batch (Linux: UDP_MAX_SEGMENTS).
 const MAX_BATCH: usize = 64;
+
+/// What leaves next.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Departing {
+    /// This node's own: written to the memory that was handed in.
+    Own(Transmit),
+    /// What only passes through.
+    Relayed(Forward),
+}
 
 /// Datagrams that only pass through: one behind the other in the buffer they came in, they leave together.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -32,6 +40,8 @@ pub(super) struct Segment {
     label: Label,
     next: PeerId,
     link: LinkId,
+    /// Where datagrams wait for the link.
+    place: usize,
     destination: SocketAddr,
     source: Option<IpAddr>,
 }
@@ -46,15 +56,16 @@ pub(super) struct Arrival {
 }
 
 impl Forward {
-    /// Takes one more datagram in, if it lies behind the others, is no longer than the first and goes the same way.
-    fn takes(&mut self, buf: BufId, start: usize, datagram: &Transmit) -> bool {
-        let batch = &mut self.transmit;
+    /// Takes one more datagram in, if it lies behind the others, is no longer than the first and goes the same way, and all have `most` bytes.
+    pub(super) fn takes(&mut self, other: &Forward, most: usize) -> bool {
+        let (batch, datagram) = (&mut self.transmit, &other.transmit);
         let size = batch.segment_size.map_or(batch.len, usize::from);
-        let fits = self.buf == buf
-            && self.start + batch.len == start
+        let fits = self.buf == other.buf
+            && self.start + batch.len == other.start
             && batch.len.is_multiple_of(size)
             && batch.len / size < MAX_BATCH
             && datagram.len <= size
+            && batch.len + datagram.len <= most
             && (batch.link, batch.destination, batch.source, batch.tos)
                 == (datagram.link, datagram.destination, datagram.source, datagram.tos);
         if fits {
@@ -63,6 +74,16 @@ impl Forward {
         }
         fits
     }
+
+    pub(super) fn datagrams(&self) -> usize {
+        self.transmit.len.div_ceil(self.transmit.segment_size.map_or(self.transmit.len, usize::from).max(1))
+    }
+}
+
+/// IP bytes of datagrams as they leave.
+fn ip_bytes(transmit: &Transmit) -> u64 {
+    let size = transmit.segment_size.map_or(transmit.len, usize::from).max(1);
+    (transmit.len + transmit.len.div_ceil(size) * outer_header_len(&transmit.destination)) as u64
 }
 
 impl Engine {
@@ -85,7 +106,7 @@ impl Engine {
             return;
         }
         match opened.way.next() {
-            Some(label) => self.pass_on(received, start, end, &opened, label),
+            Some(label) => self.pass_on(now, received, start..end, &opened, label),
             None => self.on_arrival(now, received, start, &opened),
         }
     }
@@ -109,17 +130,17 @@ impl Engine {
         })
     }
 
-    fn pass_on(&mut self, received: &Received, start: usize, end: usize, opened: &Relayed, label: Label) {
-        if self.try_to_pass_on(received, start, end, opened, label).is_none() {
+    fn pass_on(&mut self, now: Instant, received: &Received, range: Range<usize>, opened: &Relayed, label: Label) {
+        if self.try_to_pass_on(now, received, range, opened, label).is_none() {
             self.relaying.totals.refused_datagrams += 1;
         }
     }
 
     fn try_to_pass_on(
         &mut self,
+        now: Instant,
         received: &Received,
-        start: usize,
-        end: usize,
+        range: Range<usize>,
         opened: &Relayed,
         label: Label,
     ) -> Option<()> {
@@ -127,36 +148,29 @@ impl Engine {
         if self.is_cut(segment.link, &segment.destination) {
             return None;
         }
-        let before = self.relaying.labels.get(usize::from(opened.peer.0))?;
-        let way = opened.way.passed(*before);
-        let datagram = self.pool.bytes_mut(received.buf).get_mut(start..end)?;
+        let way = opened.way.passed(self.relaying.labels.of(opened.peer.0.into())?);
+        let datagram = self.pool.bytes_mut(received.buf).get_mut(range.clone())?;
         self.sessions.seal_relayed(segment.next, &way, datagram).ok()?;
-        let Segment { link, destination, source, .. } = segment;
-        let transmit = Transmit { link, destination, source, tos: received.tos, len: end - start, segment_size: None };
-        self.relaying.totals.datagrams += 1;
-        self.relaying.totals.bytes += transmit.len as u64;
-        let last = self.relaying.forwards.back_mut();
-        if !last.is_some_and(|last| last.takes(received.buf, start, &transmit)) {
-            self.pool.retain(received.buf);
-            self.relaying.forwards.push_back(Forward { buf: received.buf, start, transmit });
-        }
+        let Segment { link, destination, source, place, next, .. } = segment;
+        let transmit = Transmit { link, destination, source, tos: received.tos, len: range.len(), segment_size: None };
+        let forward = Forward { buf: received.buf, start: range.start, transmit };
+        let size = ip_bytes(&transmit);
+        self.relaying.departures.push(place, (opened.peer, next), (now, size), forward, &mut self.pool);
         Some(())
     }
 
     /// By what link and path a datagram from `before` reaches the node of that label, if it may and can; looked for once a batch.
     fn segment(&mut self, before: PeerId, label: Label) -> Option<Segment> {
         let relaying = &mut self.relaying;
-        if relaying.forwards.len() >= MAX_FORWARDS {
-            return None;
-        }
         if let Some(known) = relaying.segment.filter(|known| (known.before, known.label) == (before, label)) {
             return Some(known);
         }
-        let next = relaying.peer(label).filter(|next| relaying.is_relay && *next != before)?;
+        let next = relaying.labels.peer(label).filter(|next| relaying.is_relay && *next != before)?;
         let peer = self.peers.get(usize::from(next.0))?;
         let path = peer.fastest_direct_path()?;
         let (link, destination, source) = (path.link, path.remote, path.local);
-        relaying.segment = Some(Segment { before, label, next, link, destination, source });
+        let place = relaying.departures.place_of(&self.links, link);
+        relaying.segment = Some(Segment { before, label, next, link, place, destination, source });
         relaying.segment
     }
 
@@ -166,13 +180,44 @@ impl Engine {
         self.relaying.arrival = None;
     }
 
-    /// The next datagrams that only pass through, where they are. [`Engine::poll_transmit`] gives a copy of them.
-    pub fn poll_forward(&mut self) -> Option<Forward> {
-        self.relaying.forwards.pop_front()
+    /// The next send, if any. This node's own and what passes through take turns, its own first; each waits for its pace.
+    ///
+    /// Its own is written to `out`, which should hold 65,536 bytes.
+    pub fn poll_departing(&mut self, now: Instant, out: &mut [u8]) -> Option<Departing> {
+        if self.relaying.departures.has_turn(now)
+            && let Some(forward) = self.poll_forward(now)
+        {
+            return Some(Departing::Relayed(forward));
+        }
+        match self.poll_wrapped(now, out) {
+            Some(own) => Some(Departing::Own(own)),
+            None => self.poll_forward(now).map(Departing::Relayed),
+        }
     }
 
-    pub(crate) fn copy_forward(&mut self, out: &mut [u8]) -> Option<Transmit> {
-        let Forward { buf, start, transmit } = self.poll_forward()?;
+    /// The next send, if any, as [`Engine::poll_departing`]. What passes through is copied to `out`.
+    pub fn poll_transmit(&mut self, now: Instant, out: &mut [u8]) -> Option<Transmit> {
+        loop {
+            match self.poll_departing(now, out)? {
+                Departing::Own(transmit) => return Some(transmit),
+                Departing::Relayed(forward) => {
+                    if let Some(transmit) = self.copy_forward(&forward, out) {
+                        return Some(transmit);
+                    }
+                }
+            }
+        }
+    }
+
+    fn poll_forward(&mut self, now: Instant) -> Option<Forward> {
+        let forward = self.relaying.departures.pop(now, &self.links, &mut self.pool)?;
+        self.relaying.totals.datagrams += forward.datagrams() as u64;
+        self.relaying.totals.bytes += forward.transmit.len as u64;
+        Some(forward)
+    }
+
+    fn copy_forward(&mut self, forward: &Forward, out: &mut [u8]) -> Option<Transmit> {
+        let Forward { buf, start, transmit } = *forward;
         let bytes = self.pool.bytes(buf).get(start..start + transmit.len);
         let room = out.get_mut(..transmit.len);
         let is_written = bytes.zip(room).map(|(bytes, room)| room.copy_from_slice(bytes)).is_some();
@@ -180,8 +225,12 @@ impl Engine {
         is_written.then_some(transmit)
     }
 
-    /// Whether something is only passing through.
-    pub(crate) fn has_forwards(&self) -> bool {
-        !self.relaying.forwards.is_empty()
+    /// This node's own datagrams leave: as they were written, and as they leave. Where that link has a limit and something relayed waits for
+    /// it, the next of the path's data waits for its turn.
+    pub(crate) fn note_own(&mut self, now: Instant, path: LinkId, transmit: &Transmit) {
+        let Some(at) = self.relaying.departures.on_own(now, transmit.link, ip_bytes(transmit)) else { return };
+        if let Some(peer) = self.peers.get_mut(self.turn) {
+            peer.paths.iter_mut().filter(|own| own.link == path).for_each(|own| own.pacer.wait_until(at));
+        }
     }
 }

@@ -6,16 +6,19 @@
 
 mod address;
 mod bulletin;
+mod departures;
 mod detours;
 mod forward;
+mod labels;
 mod neighbours;
 mod routes;
+mod turns;
 mod wrap;
 
 pub use address::relays_to;
 pub(crate) use address::{is_route, outer_header_len, room_for_relays};
 pub(crate) use bulletin::Bulletin;
-pub use forward::Forward;
+pub use forward::{Departing, Forward};
 pub(crate) use neighbours::Reach;
 pub(crate) use routes::Routes;
 
@@ -25,12 +28,13 @@ use crate::links::Link;
 use crate::node::Engine;
 use crate::peer::Peer;
 use crate::vpn::ConfigError;
-use alloc::collections::VecDeque;
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::fmt;
 use core::net::SocketAddr;
+use departures::Departures;
 use forward::{Arrival, Segment};
+use labels::Labels;
 use weft_session::PublicKey;
 use weft_units::{Instant, LinkId, NodeId, PeerId};
 pub use weft_wire::relay::MAX_RELAYS;
@@ -41,11 +45,10 @@ use weft_wire::relay::{Label, Way};
 pub(crate) struct Relaying {
     /// Whether datagrams are passed on between other nodes.
     pub(crate) is_relay: bool,
-    /// The peers' labels, and the peers by them, in order.
-    labels: Vec<Label>,
-    by_label: Vec<(Label, PeerId)>,
+    pub(crate) labels: Labels,
     pub(crate) routes: Routes,
-    forwards: VecDeque<Forward>,
+    /// What is to be passed on.
+    pub(crate) departures: Departures,
     /// What the peers are told of each other.
     pub(crate) bulletin: Bulletin,
     /// Peers that can be reached, as was last said.
@@ -109,20 +112,12 @@ pub(crate) fn label(key: &PublicKey) -> Label {
 impl Relaying {
     /// What a node is called here, if it is a peer.
     pub(crate) fn name_of(&self, node: Label, peers: &[Peer]) -> Option<String> {
-        peers.get(usize::from(self.peer(node)?.0)).map(|peer| peer.config.name.clone())
+        peers.get(usize::from(self.labels.peer(node)?.0)).map(|peer| peer.config.name.clone())
     }
 
     /// Somebody new is to be reached: detours are looked for at once.
     pub(crate) fn look_soon(&mut self, now: Instant) {
         self.look_at = Some(now);
-    }
-
-    /// The peer of that label; none where two have it.
-    pub(crate) fn peer(&self, label: Label) -> Option<PeerId> {
-        let first = self.by_label.partition_point(|(other, _)| *other < label);
-        let mut found = self.by_label.get(first..)?.iter().take_while(|(other, _)| *other == label);
-        let (_, peer) = found.next()?;
-        found.next().is_none().then_some(*peer)
     }
 }
 
@@ -164,17 +159,12 @@ impl Engine {
 
     /// What this node has passed on.
     pub fn relay_totals(&self) -> RelayTotals {
-        self.relaying.totals
+        RelayTotals { dropped_datagrams: self.relaying.departures.dropped(), ..self.relaying.totals }
     }
 
     /// Takes the peers' labels, and the routes to them that are asked for.
     pub(crate) fn set_routes(&mut self, now: Instant) {
-        let of = |peer: &Peer| (label_of(&peer.node), peer.id);
-        let present = self.peers.iter().filter(|peer| self.is_present(peer));
-        let mut by_label: Vec<_> = present.map(of).collect();
-        by_label.sort_unstable();
-        self.relaying.by_label = by_label;
-        self.relaying.labels = self.peers.iter().map(|peer| of(peer).0).collect();
+        self.set_labels();
         self.relaying.routes.forget_configured();
         for index in 0..self.peers.len() {
             if self.peers.get(index).is_none_or(|peer| peer.config.routes.is_empty() && peer.routes.is_empty()) {

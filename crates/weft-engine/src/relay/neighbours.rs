@@ -140,7 +140,7 @@ impl Engine {
     }
 
     fn neighbour(&self, of: usize) -> Option<Neighbour> {
-        Some(neighbour_of(*self.relaying.labels.get(of)?, self.peers.get(of)?))
+        Some(neighbour_of(self.relaying.labels.of(of)?, self.peers.get(of)?))
     }
 
     /// Has the next peers told that are behind, each by its fastest path and at most one datagram.

@@ -9,17 +9,19 @@ use core::net::SocketAddr;
 use weft_units::{Instant, LinkId, PeerId};
 use weft_wire::relay::Way;
 
-/// So many routes that others came by are remembered; then those unused for longest go.
+/// Routes that others came by are remembered, this many at most. Then the relay over which most lead gives way with the one unused for longest.
 const MAX_FOUND: usize = 1_024;
+/// Numbers of routes: the other half of all numbers of links is the kernel's.
+const SERIALS: u32 = 1 << 31;
 
 /// A way over a peer.
 #[derive(Debug)]
 pub(crate) struct Route {
     pub(super) via: PeerId,
     pub(super) way: Way,
-    pub(super) address: SocketAddr,
+    pub(crate) address: SocketAddr,
     /// What it is to paths.
-    pub(super) link: Link,
+    pub(crate) link: Link,
     pub(super) is_up: bool,
     /// Asked for by the configuration, not found as the way of what came in.
     is_configured: bool,
@@ -62,7 +64,7 @@ impl Routes {
     }
 
     /// The route by which a datagram came; a new one if there is none yet. `ipv4`: how it came from `via`.
-    pub(super) fn found(&mut self, now: Instant, via: PeerId, way: Way, ipv4: bool) -> &Route {
+    pub(crate) fn found(&mut self, now: Instant, via: PeerId, way: Way, ipv4: bool) -> &Route {
         let route = self.at(now, via, way, ipv4);
         route.used_at = now;
         route
@@ -98,31 +100,48 @@ impl Routes {
         })
     }
 
-    /// The link of a route not known before. Numbers are not given again, so that nobody takes a route for another.
+    /// The link of a route not known before. A number is given again only after all others, and never while its route is known, so that nobody
+    /// takes a route for another.
     fn next_link(&mut self, via: PeerId, way: Way) -> LinkId {
         self.make_room();
+        while self.by_link.contains_key(&link_of(self.serial)) {
+            self.serial = (self.serial + 1) % SERIALS;
+        }
         let link = link_of(self.serial);
-        self.serial += 1;
+        self.serial = (self.serial + 1) % SERIALS;
         self.by_way.insert((via, way), link);
         link
     }
 
+    /// Keeps the routes found few. A relay that speaks of many ways pushes out none that lead over others.
     fn make_room(&mut self) {
-        let found = self.by_link.values().filter(|route| !route.is_configured);
-        if found.clone().count() < MAX_FOUND {
+        let (mut all, mut most, mut of) = (0, (0, None), (0, None));
+        for via in self.found_routes().map(|route| route.via) {
+            of = if of.1 == Some(via) { (of.0 + 1, of.1) } else { (1, Some(via)) };
+            most = if of.0 > most.0 { of } else { most };
+            all += 1;
+        }
+        if all < MAX_FOUND {
             return;
         }
-        let oldest = found.min_by_key(|route| route.used_at).map(|route| (route.link.id, route.via, route.way));
+        let of_via = self.found_routes().filter(|route| Some(route.via) == most.1);
+        let oldest = of_via.min_by_key(|route| route.used_at).map(|route| (route.link.id, route.via, route.way));
         if let Some((link, via, way)) = oldest {
             self.by_link.remove(&link);
             self.by_way.remove(&(via, way));
         }
+    }
+
+    /// Those that nobody asked for, by relay.
+    fn found_routes(&self) -> impl Iterator<Item = &Route> {
+        self.by_way.values().filter_map(|link| self.by_link.get(link)).filter(|route| !route.is_configured)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use alloc::vec::Vec;
     use weft_wire::relay::Label;
 
     const VIA: PeerId = PeerId(3);
@@ -151,5 +170,37 @@ mod tests {
         }
         assert_eq!((routes.by_link.len(), routes.by_way.len()), (MAX_FOUND + 1, MAX_FOUND + 1));
         assert!(routes.by_way.contains_key(&(VIA, way(u32::MAX))) && !routes.by_way.contains_key(&(VIA, way(0))));
+    }
+
+    #[test]
+    fn a_relay_that_speaks_of_many_ways_pushes_out_none_over_another() {
+        let mut rng = weft_units::Rng::new(1);
+        let mut routes = Routes::default();
+        let honest: Vec<(PeerId, Way)> =
+            (0..200).map(|number| (PeerId(10 + rng.below(20) as u16), way(number))).collect();
+        let before: Vec<_> =
+            honest.iter().map(|(via, way)| routes.found(Instant::ZERO, *via, *way, true).address).collect();
+        for number in 0..MAX_FOUND as u32 * 3 {
+            let liar = PeerId(rng.below(3) as u16);
+            routes.found(Instant::from_millis(1 + u64::from(number)), liar, way(1_000 + number), true);
+        }
+        assert_eq!(routes.by_link.len(), MAX_FOUND);
+        let after: Vec<_> =
+            honest.iter().map(|(via, way)| routes.found(Instant::ZERO, *via, *way, true).address).collect();
+        assert_eq!(after, before);
+    }
+
+    #[test]
+    fn numbers_are_given_again_only_when_their_route_is_gone() {
+        let mut routes = Routes { serial: SERIALS - 3, ..Routes::default() };
+        let first = routes.configure(Instant::ZERO, VIA, way(0), "hub");
+        routes.serial = SERIALS - 4;
+        let mut addresses: Vec<_> =
+            (1..9).map(|number| routes.found(Instant::ZERO, VIA, way(number), true).address).collect();
+        addresses.push(first);
+        addresses.sort();
+        addresses.dedup();
+        assert_eq!(addresses.len(), 9, "no two routes have one address");
+        assert!(routes.by_link.keys().all(|link| link.0 >= SERIALS));
     }
 }

@@ -172,6 +172,11 @@ impl Mesh {
 
     /// A chain of relays between the first and the last node. The first calls.
     pub fn chain(relays: usize) -> Mesh {
+        Mesh::chain_with(relays, |config| config)
+    }
+
+    /// The same, each node's configuration changed.
+    pub fn chain_with(relays: usize, change: impl Fn(EngineConfig) -> EngineConfig) -> Mesh {
         let last = relays + 1;
         let wires: Vec<_> = (0..last).map(|n| wire(n, n + 1)).collect();
         let knows = (0..=last).map(|n| match n {
@@ -179,7 +184,7 @@ impl Mesh {
             n if n == last => Knows { direct: vec![n - 1], routed: vec![(0, Vec::new())], is_relay: false },
             n => Knows { direct: vec![n - 1, n + 1], is_relay: true, ..Knows::default() },
         });
-        Mesh::new(&wires, &knows.collect::<Vec<_>>())
+        Mesh::with(&wires, &knows.collect::<Vec<_>>(), change)
     }
 
     /// A UDP packet from one node's host to another's.

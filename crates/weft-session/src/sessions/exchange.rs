@@ -155,12 +155,28 @@ impl Sessions {
         under_load: bool,
         out: &mut [u8],
     ) -> Result<Outcome, HandshakeError> {
+        self.handle_counted(now, datagram, source, || under_load, out)
+    }
+
+    /// The same, where the load is asked for only when an initiation has the right MAC1: who does not know this node's public key adds none.
+    /// A source behind relays is written by [`route_source`](crate::route_source).
+    ///
+    /// # Errors
+    /// As [`Sessions::handle`].
+    pub fn handle_counted(
+        &mut self,
+        now: Instant,
+        datagram: &[u8],
+        source: &[u8],
+        is_under_load: impl FnOnce() -> bool,
+        out: &mut [u8],
+    ) -> Result<Outcome, HandshakeError> {
         self.now = now;
         (self.refusal, self.stranger) = (None, None);
         let outcome = match PacketType::of(datagram) {
             Ok(PacketType::HandshakeInitiation) => {
                 let initiation = Initiation::parse(datagram).map_err(|_| HandshakeError::Malformed)?;
-                self.take_initiation(now, &initiation, under_load.then_some(source), out)
+                self.take_initiation(now, &initiation, (source, is_under_load), out)
             }
             Ok(PacketType::HandshakeResponse) => {
                 let response = Response::parse(datagram).map_err(|_| HandshakeError::Malformed)?;
@@ -184,25 +200,31 @@ impl Sessions {
         outcome
     }
 
-    /// `prove` is the address the sender must prove to have, under load.
+    /// Under load the sender must prove to have the address it sent from.
     fn take_initiation(
         &mut self,
         now: Instant,
         initiation: &Initiation<'_>,
-        prove: Option<&[u8]>,
+        (source, is_under_load): (&[u8], impl FnOnce() -> bool),
         out: &mut [u8],
     ) -> Result<Outcome, HandshakeError> {
         if !self.mac_keys.mac1_is_right(&initiation.macs) {
             return Err(HandshakeError::BadMac);
         }
-        if let Some(source) = prove {
+        if is_under_load() {
             let cookie = self.cookies.cookie(now, source, &mut self.rng);
             if !CookieMaker::mac2_is_right(&cookie, &initiation.macs) {
                 return self.ask_for_proof(initiation, cookie, out);
             }
             // Only now: a forged address must not use up what its owner may ask for.
-            let place = self.cookies.cookie(now, admission::prefix(source), &mut self.rng);
-            if !self.admission.admits(now, &place) {
+            let is_admitted = match admission::via(source) {
+                Some(via) => self.admission.admits_via(now, via),
+                None => {
+                    let place = self.cookies.cookie(now, admission::prefix(source), &mut self.rng);
+                    self.admission.admits(now, &place)
+                }
+            };
+            if !is_admitted {
                 return Err(HandshakeError::TooMany);
             }
         }

@@ -270,6 +270,7 @@ impl EngineSite {
             | Event::StampRefused { .. }
             | Event::TurnedAway(_)
             | Event::KeyShared { .. }
+            | Event::LabelClash { .. }
             | Event::Pong { .. } => {}
         }
     }

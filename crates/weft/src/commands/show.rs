@@ -71,8 +71,17 @@ pub fn status(status: &Status) -> String {
         let because = because.as_ref().map_or_else(String::new, |why| format!(" ({why})"));
         text += &format!("\nexplicit rates: {congestion}{because}; {grants} destinations granted\n");
     }
-    if let Some(Relay { datagrams, bytes: passed, refused_datagrams }) = &status.relay {
-        text += &format!("\nrelay: {datagrams} datagrams passed on, {}; {refused_datagrams} refused\n", bytes(*passed));
+    if let Some(Relay {
+        datagrams,
+        bytes: passed,
+        refused_datagrams: refused,
+        dropped_datagrams: dropped,
+        label_clashes,
+    }) = &status.relay
+    {
+        let passed = bytes(*passed);
+        text += &format!("\nrelay: {datagrams} datagrams passed on, {passed}; {refused} refused, {dropped} dropped\n");
+        text.extend(label_clashes.iter().map(|clash| format!("{clash}\n")));
     }
     text += &status.overlay.as_ref().map_or_else(String::new, overlay);
     text += &status.proxy.as_ref().map_or_else(String::new, proxy);

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::sync::mpsc::Receiver;
 use std::time::Duration;
 use weft_core::pool::{BufId, LARGE_BYTES, Pool};
-use weft_engine::{Forward, Received, Transmit};
+use weft_engine::{Departing, Forward, Received, Transmit};
 use weft_io::netlink::{GenerationWatch, LinkWatch};
 use weft_io::tun::MAX_READ_LEN;
 use weft_io::udp::{Bounce, Outgoing, ReceiveSlot, SendError, SendOutcome};
@@ -265,12 +265,11 @@ impl Datapath {
         for _ in 0..TRANSMITS_PER_TURN {
             // What is said of a departure is as exact as this.
             let now = self.clock.now();
-            if let Some(forward) = node.engine.poll_forward() {
-                pass_on(node, now, &forward);
-                continue;
+            match node.engine.poll_departing(now, &mut self.out) {
+                Some(Departing::Own(transmit)) => send(node, now, &transmit, &self.out),
+                Some(Departing::Relayed(forward)) => pass_on(node, now, &forward),
+                None => return false,
             }
-            let Some(transmit) = node.engine.poll_transmit(now, &mut self.out) else { return false };
-            send(node, now, &transmit, &self.out);
         }
         true
     }

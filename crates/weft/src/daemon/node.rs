@@ -459,7 +459,7 @@ impl Node {
             tcp_er: self.tcp_er.as_ref().map(|keeper| view::tcp_er(&keeper.choice(), self.config.tcp_er.as_ref())),
             signal: signal::status(&self.engine, &snapshot, now),
             proxy: self.proxy.as_ref().map(|(proxy, _)| proxy.shown()),
-            relay: self.config.node.relay.then(|| view::relay(self.engine.relay_totals())),
+            relay: self.config.node.relay.then(|| view::relay(self.engine.relay_totals(), self.engine.label_clashes())),
             overlay: self.engine.overlay_status().as_ref().map(overlay::status),
             refused_prefixes: self.refused.all(now),
             rejected_datagrams: snapshot.rejected_datagrams,

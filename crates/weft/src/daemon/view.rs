@@ -34,9 +34,15 @@ pub fn millis(time: Duration) -> u64 {
 }
 
 /// What is passed on between others.
-pub fn relay(totals: RelayTotals) -> Relay {
-    let RelayTotals { datagrams, bytes, refused_datagrams } = totals;
-    Relay { datagrams, bytes, refused_datagrams }
+pub fn relay<'a>(totals: RelayTotals, clashes: impl Iterator<Item = (&'a str, &'a str)>) -> Relay {
+    let RelayTotals { datagrams, bytes, refused_datagrams, dropped_datagrams } = totals;
+    let label_clashes = clashes.map(|(peer, owner)| label_clash(peer, owner)).collect();
+    Relay { datagrams, bytes, refused_datagrams, dropped_datagrams, label_clashes }
+}
+
+/// What two peers with one relay label mean.
+pub fn label_clash(peer: &str, owner: &str) -> String {
+    format!("peer {peer}: not relayed: its relay label is that of {owner}: give it a new key")
 }
 
 /// A peer as it is shown.

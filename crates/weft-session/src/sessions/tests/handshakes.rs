@@ -240,6 +240,53 @@ fn a_cookie_is_no_pass_for_a_flood() {
     assert_eq!(answered(&mut b, at(1), false), 1_000, "without load nobody is limited");
 }
 
+/// How many of fifty handshakes from there are admitted, each proved for its source.
+fn admitted(b: &mut Sessions, source: impl Fn(u32) -> Vec<u8>) -> usize {
+    let now = at(0);
+    let mut admits = |number: u32| {
+        let (mut a, _) = pair();
+        let source = source(number);
+        let first = initiation(&mut a, now, 1);
+        let (asked, reply) = answer_under_load(b, now, &first, &source);
+        assert_eq!(asked, Outcome::Cookie { len: COOKIE_REPLY_LEN });
+        answer(&mut a, now, &reply).unwrap();
+        let proved = initiation(&mut a, now, 2);
+        b.handle(now, &proved, &source, true, &mut [0; RESPONSE_LEN]) != Err(HandshakeError::TooMany)
+    };
+    (0..50).filter(|number| admits(*number)).count()
+}
+
+#[test]
+fn a_flood_over_one_relay_uses_up_no_limit_of_others() {
+    let (_, mut b) = pair();
+    let over = |via: u16| move |number: u32| crate::route_source(PeerId(via), number).to_vec();
+    assert_eq!(admitted(&mut b, over(3)), 10, "one limit for all routes over a relay");
+    assert_eq!(admitted(&mut b, over(3)), 0);
+    for other in [0, 1, 2, 4, 200] {
+        assert_eq!(admitted(&mut b, over(other)), 10, "relay {other}");
+    }
+    assert_eq!(admitted(&mut b, |_| vec![1, 2, 192, 0, 2, 1]), 10, "who calls directly");
+}
+
+#[test]
+fn load_is_asked_for_only_after_the_mac() {
+    let (mut a, mut b) = pair();
+    let first = initiation(&mut a, at(0), 1);
+    for at_byte in 0..first.len() {
+        let mut damaged = first.clone();
+        damaged[at_byte] ^= 1;
+        let mut asked = 0;
+        let is_under_load = || {
+            asked += 1;
+            false
+        };
+        let outcome = b.handle_counted(at(0), &damaged, SOURCE, is_under_load, &mut [0; RESPONSE_LEN]);
+        // MAC2 says nothing where there is no load.
+        let is_mac2 = at_byte >= first.len() - 16;
+        assert_eq!((asked, outcome.is_ok()), (u32::from(is_mac2), is_mac2), "byte {at_byte}: {outcome:?}");
+    }
+}
+
 #[test]
 fn a_cookie_that_was_not_asked_for_is_refused() {
     let (mut a, mut b) = pair();

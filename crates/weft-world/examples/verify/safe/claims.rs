@@ -21,6 +21,8 @@ pub fn costs(context: &Context) -> Vec<Check> {
         context,
         &[
             claim("every kind of datagram costs a bounded time", "weft-engine", &["--test", "costs"], ""),
+            claim("forged handshakes are no load", "weft-engine", &["--test", "handshake_load"], ""),
+            claim("each relay's handshakes have a limit of their own", "weft-session", LIB, "over_one_relay"),
             claim("a peer takes no buffers from others", "weft-engine", &["--test", "room"], ""),
             claim("no bytes from the network make a node panic", "weft-engine", &["--test", "hostile"], ""),
         ],
@@ -54,7 +56,12 @@ pub fn stays_up(context: &Context) -> Vec<Check> {
 pub fn paths(context: &Context) -> Vec<Check> {
     run(
         context,
-        &[claim("an unproved address gets three times what came from it", "weft-engine", &["--test", "moved"], "")],
+        &[
+            claim("an unproved address gets three times what came from it", "weft-engine", &["--test", "moved"], ""),
+            claim("a relay keeps its limit and shares it by peer", "weft-engine", &["--test", "relay_limits"], ""),
+            claim("peers with one relay label are named", "weft-engine", &["--test", "relay_labels"], ""),
+            claim("10,000 address changes leave nothing behind", "weft-engine", &["--test", "address_changes"], ""),
+        ],
     )
 }
 

@@ -49,6 +49,14 @@ const NODE: &[Family<Status>] = &[
     counter("weft_relay_refused_datagrams_total", "Datagrams for others that were not passed on.", |n| {
         number(n.relay.as_ref()?.refused_datagrams)
     }),
+    counter(
+        "weft_relay_dropped_datagrams_total",
+        "Datagrams for others dropped in the queue of a link with a limit.",
+        |n| number(n.relay.as_ref()?.dropped_datagrams),
+    ),
+    gauge("weft_relay_label_clashes", "Peers that are not relayed, because their relay label is another's.", |n| {
+        number(n.relay.as_ref()?.label_clashes.len() as u64)
+    }),
     gauge("weft_overlay_ready", "Whether this node has found its place in the overlay.", |n| {
         flag(n.overlay.as_ref()?.ready)
     }),
@@ -86,6 +94,14 @@ const PEER: &[Family<Peer>] = &[
     gauge("weft_peer_session_age_seconds", "Age of the session.", |p| number(p.established_s?)),
     gauge("weft_peer_last_heard_seconds", "Time since something authentic came.", |p| {
         Some(p.last_heard_ms? as f64 / 1e3)
+    }),
+    gauge(
+        "weft_peer_links_without_path",
+        "Links that have no path to the peer, because as many are open as may be.",
+        |p| number(p.not_tried.as_ref().map_or(0, |pairs| pairs.links_without_path.len() as u64)),
+    ),
+    counter("weft_peer_refused_datagrams_total", "Datagrams dropped: on more paths than the peer may open.", |p| {
+        number(p.not_tried.as_ref().map_or(0, |pairs| pairs.refused_datagrams))
     }),
     counter("weft_peer_received_packets_total", "Packets given to TUN devices.", |p| number(p.received_packets)),
     counter("weft_peer_received_bytes_total", "IP bytes given to TUN devices.", |p| number(p.received_bytes)),

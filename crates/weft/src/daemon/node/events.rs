@@ -32,6 +32,10 @@ impl Node {
             Event::NotTried { peer, pairs } => {
                 self.log.info(format_args!("peer {}: {pairs}", self.peer_name(peer)));
             }
+            Event::LabelClash { peer, owner } => {
+                let (peer, owner) = (self.peer_name(peer), self.peer_name(owner));
+                self.log.error(view::label_clash(&peer, &owner));
+            }
             Event::Joined { peer } => {
                 self.log.info(format_args!("peer {}: {}", self.peer_name(peer), trust::joined(&self.engine, peer)));
                 self.routes_news.want();

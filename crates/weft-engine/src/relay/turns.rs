@@ -1,0 +1,283 @@
+//! What waits at a relay for one link, in turns: deficit round robin (Shreedhar and Varghese 1996) by the peer that datagrams come from, and
+//! for each such peer by the peer that they go to.
+//!
+//! So a peer that floods takes its own share only, however many nodes it sends to, and one pair of peers leaves the others theirs. Queues that
+//! ran empty are used again. Nothing is allocated in steady state.
+
+use super::Forward;
+use alloc::collections::VecDeque;
+use alloc::vec::Vec;
+use weft_units::{Instant, PeerId};
+
+/// IP bytes that a peer, or a pair, may send in a round. Standard: RFC 8290 §5.2.4.
+const QUANTUM: i64 = 1_514;
+
+/// A batch that waits.
+#[derive(Debug)]
+pub(super) struct Waiting {
+    pub(super) forward: Forward,
+    /// Its datagrams with IP and UDP headers.
+    pub(super) ip_bytes: u64,
+    pub(super) since: Instant,
+}
+
+/// What waits for one peer, from another one.
+#[derive(Debug)]
+struct Pair {
+    to: PeerId,
+    deficit: i64,
+    ip_bytes: u64,
+    waiting: VecDeque<Waiting>,
+}
+
+/// What waits from one peer.
+#[derive(Debug, Default)]
+struct Sender {
+    deficit: i64,
+    ip_bytes: u64,
+    /// Those with something that waits; the first one is next.
+    pairs: VecDeque<Pair>,
+}
+
+impl Sender {
+    /// Brings the pair whose turn it is to the front.
+    fn next_pair(&mut self) -> Option<&mut Pair> {
+        while self.pairs.len() > 1
+            && let Some(pair) = self.pairs.front_mut().filter(|pair| pair.deficit <= 0)
+        {
+            pair.deficit += QUANTUM;
+            self.pairs.rotate_left(1);
+        }
+        let pair = self.pairs.front_mut()?;
+        // A pair that is alone owes nobody a turn.
+        pair.deficit = pair.deficit.max(0);
+        Some(pair)
+    }
+}
+
+/// What waits for one link.
+#[derive(Debug, Default)]
+pub(super) struct Turns {
+    /// By the number of the peer.
+    senders: Vec<Sender>,
+    /// Those with something that waits; the first one is next.
+    round: VecDeque<PeerId>,
+    spare: Vec<VecDeque<Waiting>>,
+    ip_bytes: u64,
+    batches: usize,
+}
+
+impl Turns {
+    pub(super) fn is_empty(&self) -> bool {
+        self.batches == 0
+    }
+
+    pub(super) fn batches(&self) -> usize {
+        self.batches
+    }
+
+    pub(super) fn ip_bytes(&self) -> u64 {
+        self.ip_bytes
+    }
+
+    /// Takes in a datagram between two peers. It joins the batch before it where that leaves at most `most` bytes; false if it does not.
+    pub(super) fn push(&mut self, (from, to): (PeerId, PeerId), waiting: Waiting, most: usize) -> bool {
+        let index = usize::from(from.0);
+        if index >= self.senders.len() {
+            self.senders.resize_with(index + 1, Sender::default);
+        }
+        let Some(sender) = self.senders.get_mut(index) else { return false };
+        if sender.pairs.is_empty() {
+            sender.deficit = 0;
+            self.round.push_back(from);
+        }
+        self.ip_bytes += waiting.ip_bytes;
+        sender.ip_bytes += waiting.ip_bytes;
+        let pair = match sender.pairs.iter_mut().position(|pair| pair.to == to) {
+            Some(at) => sender.pairs.get_mut(at),
+            None => {
+                let queue = self.spare.pop().unwrap_or_default();
+                sender.pairs.push_back(Pair { to, deficit: 0, ip_bytes: 0, waiting: queue });
+                sender.pairs.back_mut()
+            }
+        };
+        let Some(pair) = pair else { return false };
+        pair.ip_bytes += waiting.ip_bytes;
+        if let Some(last) = pair.waiting.back_mut()
+            && last.forward.takes(&waiting.forward, most)
+        {
+            last.ip_bytes += waiting.ip_bytes;
+            return true;
+        }
+        pair.waiting.push_back(waiting);
+        self.batches += 1;
+        false
+    }
+
+    /// The batch whose turn it is.
+    pub(super) fn pop(&mut self) -> Option<Waiting> {
+        let from = self.next_sender()?;
+        let sender = self.senders.get_mut(usize::from(from.0))?;
+        let pair = sender.next_pair()?;
+        let ip_bytes = pair.waiting.front()?.ip_bytes as i64;
+        pair.deficit -= ip_bytes;
+        sender.deficit -= ip_bytes;
+        self.take(from, 0)
+    }
+
+    fn next_sender(&mut self) -> Option<PeerId> {
+        loop {
+            let from = *self.round.front()?;
+            let sender = self.senders.get_mut(usize::from(from.0))?;
+            if self.round.len() == 1 {
+                // A peer that is alone owes nobody a turn.
+                sender.deficit = sender.deficit.max(0);
+                return Some(from);
+            }
+            if sender.deficit > 0 {
+                return Some(from);
+            }
+            sender.deficit += QUANTUM;
+            self.round.rotate_left(1);
+        }
+    }
+
+    /// Takes the oldest batch of the pair with the most bytes, of the peer from which most bytes wait.
+    pub(super) fn pop_fattest(&mut self) -> Option<Waiting> {
+        let ip_bytes = |from: &PeerId| self.senders.get(usize::from(from.0)).map_or(0, |sender| sender.ip_bytes);
+        let from = self.round.iter().copied().max_by_key(ip_bytes)?;
+        let pairs = self.senders.get(usize::from(from.0))?.pairs.iter().enumerate();
+        let (at, _) = pairs.max_by_key(|(_, pair)| pair.ip_bytes)?;
+        self.take(from, at)
+    }
+
+    /// Takes the oldest batch of a pair. Who has nothing more leaves the round.
+    fn take(&mut self, from: PeerId, at: usize) -> Option<Waiting> {
+        let sender = self.senders.get_mut(usize::from(from.0))?;
+        let pair = sender.pairs.get_mut(at)?;
+        let waiting = pair.waiting.pop_front()?;
+        pair.ip_bytes -= waiting.ip_bytes;
+        if pair.waiting.is_empty()
+            && let Some(pair) = sender.pairs.remove(at)
+        {
+            self.spare.push(pair.waiting);
+        }
+        sender.ip_bytes -= waiting.ip_bytes;
+        self.ip_bytes -= waiting.ip_bytes;
+        self.batches -= 1;
+        if sender.pairs.is_empty()
+            && let Some(place) = self.round.iter().position(|other| *other == from)
+        {
+            self.round.remove(place);
+        }
+        Some(waiting)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::interface::Transmit;
+    use alloc::collections::BTreeMap;
+    use weft_core::pool::{Limits, Pool};
+    use weft_units::{LinkId, Rng};
+
+    const PAIR: u32 = 1_000;
+
+    /// A datagram between two peers, which its link tells.
+    fn waiting(pool: &mut Pool, rng: &mut Rng, (from, to): (u16, u16)) -> Waiting {
+        let buf = pool.alloc_small().unwrap_or_else(|| panic!("a buffer"));
+        let destination = "192.0.2.1:1".parse().unwrap_or_else(|why| panic!("{why}"));
+        let (link, len) = (LinkId(u32::from(from) * PAIR + u32::from(to)), 60 + rng.below(1_440) as usize);
+        let transmit = Transmit { link, destination, source: None, tos: 0, len, segment_size: None };
+        Waiting { forward: Forward { buf, start: 0, transmit }, ip_bytes: len as u64, since: Instant::ZERO }
+    }
+
+    fn pair_of(waiting: &Waiting) -> (u16, u16) {
+        let LinkId(pair) = waiting.forward.transmit.link;
+        ((pair / PAIR) as u16, (pair % PAIR) as u16)
+    }
+
+    fn push(turns: &mut Turns, pool: &mut Pool, rng: &mut Rng, pair: (u16, u16)) -> u64 {
+        let waiting = waiting(pool, rng, pair);
+        let bytes = waiting.ip_bytes;
+        turns.push((PeerId(pair.0), PeerId(pair.1)), waiting, 0);
+        bytes
+    }
+
+    /// What left of each pair while all had something.
+    fn shares(pairs: &[(u16, u16)], rng: &mut Rng) -> BTreeMap<(u16, u16), u64> {
+        let (mut pool, mut turns) = (Pool::new(Limits { small: 65_536, large: 0 }), Turns::default());
+        for pair in pairs {
+            let mut bytes = 0;
+            while bytes < 600_000 {
+                bytes += push(&mut turns, &mut pool, rng, *pair);
+            }
+        }
+        let mut left: BTreeMap<(u16, u16), u64> = BTreeMap::new();
+        while left.values().all(|bytes| *bytes < 300_000) {
+            let waiting = turns.pop().unwrap_or_else(|| panic!("all have something"));
+            *left.entry(pair_of(&waiting)).or_insert(0) += waiting.ip_bytes;
+        }
+        left
+    }
+
+    fn spread(bytes: &[u64]) -> u64 {
+        bytes.iter().max().zip(bytes.iter().min()).map_or(0, |(most, least)| most - least)
+    }
+
+    #[test]
+    fn peers_have_equal_shares_and_so_have_the_pairs_of_each() {
+        for seed in 0..20 {
+            let mut rng = Rng::new(seed);
+            let senders = 2 + rng.below(6) as u16;
+            let mut pairs = Vec::new();
+            for from in 0..senders {
+                pairs.extend((0..=rng.below(5) as u16).map(|to| (from, 100 + to)));
+            }
+            let left = shares(&pairs, &mut rng);
+            let of = |from: u16| -> Vec<u64> {
+                left.iter().filter(|(pair, _)| pair.0 == from).map(|(_, bytes)| *bytes).collect()
+            };
+            let all: Vec<u64> = (0..senders).map(|from| of(from).iter().sum()).collect();
+            assert!(spread(&all) < 6_000, "seed {seed}: {all:?}");
+            assert!((0..senders).all(|from| spread(&of(from)) < 6_000), "seed {seed}: {left:?}");
+        }
+    }
+
+    #[test]
+    fn who_has_most_waiting_gives_way_and_counts_stay_right() {
+        let mut rng = Rng::new(3);
+        let (mut pool, mut turns) = (Pool::new(Limits { small: 65_536, large: 0 }), Turns::default());
+        let mut kept: BTreeMap<(u16, u16), u64> = BTreeMap::new();
+        for _ in 0..20_000 {
+            let from = |kept: &BTreeMap<(u16, u16), u64>, from: u16| -> u64 {
+                kept.iter().filter(|(pair, _)| pair.0 == from).map(|(_, bytes)| *bytes).sum()
+            };
+            let taken = match rng.below(5) {
+                0 => turns.pop(),
+                1 => {
+                    let taken = turns.pop_fattest();
+                    let most = (0..6).map(|sender| from(&kept, sender)).max();
+                    assert!(taken.as_ref().is_none_or(|taken| Some(from(&kept, pair_of(taken).0)) == most));
+                    taken
+                }
+                _ => {
+                    let pair = (rng.below(6) as u16, rng.below(6) as u16);
+                    *kept.entry(pair).or_insert(0) += push(&mut turns, &mut pool, &mut rng, pair);
+                    None
+                }
+            };
+            if let Some(taken) = taken {
+                *kept.entry(pair_of(&taken)).or_insert(0) -= taken.ip_bytes;
+                pool.release(taken.forward.buf);
+            }
+            assert_eq!(turns.ip_bytes(), kept.values().sum::<u64>());
+            assert_eq!(turns.batches(), pool.small_usage().in_use as usize);
+        }
+        while let Some(taken) = turns.pop() {
+            pool.release(taken.forward.buf);
+        }
+        assert!(turns.is_empty() && turns.ip_bytes() == 0 && pool.small_usage().in_use == 0);
+    }
+}
