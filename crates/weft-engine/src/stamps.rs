@@ -97,7 +97,9 @@ impl Engine {
         if peer.is_some_and(|peer| peer.heard_at.is_some_and(|at| now - at < WELL_FOR)) {
             return;
         }
-        let is_recording = peer.is_some() && refusal.is_of_known_run;
+        // A session outlives its peer by minutes. Where its paths are silent, an earlier run may be back: two nodes have one key.
+        let is_there = peer.is_some_and(|peer| peer.usable_paths().any(|path| path.health.answers()));
+        let is_recording = is_there && refusal.is_of_known_run;
         if !is_recording && !refusal.answer.is_empty() {
             self.queue_handshake(received.link, received.source, received.destination, &refusal.answer);
         }
