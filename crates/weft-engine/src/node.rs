@@ -209,6 +209,7 @@ impl Engine {
             return;
         };
         match peer {
+            Some(peer) if planted::is(Fault::VpnNotChecked) => self.enqueue(now, peer, VpnId::DEFAULT, buf, shape),
             Some(peer) => self.enqueue(now, peer, vpn, buf, shape),
             None => {
                 if let Some(buf) = self.seek(now, vpn, destination, buf, shape) {
@@ -272,6 +273,7 @@ impl Engine {
     /// Takes in datagrams. Takes over the buffer.
     pub fn handle_datagrams(&mut self, now: Instant, received: Received) {
         let stride = if received.stride == 0 { received.len } else { received.stride };
+        let rejected = self.rejected_datagrams;
         self.forget_last_batch();
         self.make_room(now, received.buf);
         let mut start = 0;
@@ -279,6 +281,9 @@ impl Engine {
             let end = (start + stride).min(received.len);
             self.handle_datagram(now, &received, start, end);
             start = end;
+        }
+        if planted::is(Fault::RejectedKeepsBuffer) && self.rejected_datagrams > rejected {
+            return;
         }
         self.pool.release(received.buf);
     }

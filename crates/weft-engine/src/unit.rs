@@ -3,6 +3,7 @@
 use alloc::vec::Vec;
 use core::ops::Range;
 use weft_core::pool::{BufId, Pool};
+use weft_units::planted::{self, Fault};
 use weft_units::{FlowId, FlowSeq, Instant, VpnId};
 use weft_wire::inner::{self, GRANULE, UnitKind};
 use weft_wire::loop_data::{Marker, OfRun};
@@ -210,7 +211,7 @@ impl Units {
         let Some(unit) = slot else { return };
         unit.refs = unit.refs.saturating_sub(1);
         if unit.refs == 0 {
-            if !unit.settled {
+            if !unit.settled && !planted::is(Fault::AbandonedKeepsBuffer) {
                 pool.release(unit.segment.buf);
             }
             *slot = None;

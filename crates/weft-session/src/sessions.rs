@@ -18,6 +18,7 @@ use crate::peer::Peer;
 use crate::random::SecretRng;
 use crate::stamps::{Refusal, StampClock};
 use std::collections::BTreeMap;
+use weft_units::planted::{self, Fault};
 use weft_units::{Instant, PeerId, Tournament};
 use weft_wire::handshake::Response;
 
@@ -118,7 +119,8 @@ impl Sessions {
         }
         let slot = self.peers.iter().position(Option::is_none).unwrap_or(self.peers.len());
         let id = PeerId(u16::try_from(slot).map_err(|_| PeerError::TooMany)?);
-        let psk = config.preshared_key.unwrap_or_else(PresharedKey::none);
+        let psk = config.preshared_key.filter(|_| !planted::is(Fault::PresharedKeyIgnored));
+        let psk = psk.unwrap_or_else(PresharedKey::none);
         let peer = Peer::new(config.public_key, psk, self.rng.next_u64());
         match self.peers.get_mut(slot) {
             Some(free) => *free = Some(peer),
@@ -177,6 +179,9 @@ impl Sessions {
     /// Nothing can be sealed until the next handshake succeeds. That handshake carries a new association, so the peer starts anew as well.
     /// Stamps accepted before stay refused.
     pub fn forget_keys(&mut self, id: PeerId) {
+        if planted::is(Fault::KeysKeptAfterSleep) {
+            return;
+        }
         let Sessions { peers, indices, rng, .. } = self;
         let Some(peer) = peers.get_mut(usize::from(id.0)).and_then(Option::as_mut) else { return };
         peer.association = rng.next_u64();

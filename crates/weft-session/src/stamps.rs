@@ -6,6 +6,7 @@
 
 use crate::error::InitiateError;
 use core::fmt;
+use weft_units::planted::{self, Fault};
 use weft_units::{Duration, Instant, PeerId};
 
 /// A stamp may be so far ahead of this node's own clock, or of the last one accepted from the peer.
@@ -85,7 +86,7 @@ impl StampClock {
     /// What is wrong with `stamp`, where `accepted` was accepted last. Without a clock no stamp is too far ahead.
     pub(crate) fn judge(&self, now: Instant, stamp: u64, accepted: Option<u64>) -> Result<(), RefusedStamp> {
         let refused = |fault| Err(RefusedStamp { stamp, accepted: accepted.unwrap_or(0), fault });
-        if accepted.is_some_and(|highest| stamp <= highest) {
+        if accepted.is_some_and(|highest| stamp < highest || stamp == highest && !planted::is(Fault::StampEqualTaken)) {
             return refused(StampFault::NotRising);
         }
         let Some((at, unix_ns)) = self.0 else { return Ok(()) };
@@ -122,7 +123,9 @@ impl SentStamps {
     /// Notes that the peer accepted no stamp above `highest`. Returns whether to call it again at once, which is false if it refused another
     /// stamp within the retry interval.
     pub(crate) fn count_from(&mut self, now: Instant, highest: u64) -> bool {
-        (self.last, self.counts) = (Some(highest), true);
+        if !planted::is(Fault::RefusalNotHeeded) {
+            (self.last, self.counts) = (Some(highest), true);
+        }
         let before = self.told.replace(now);
         before.is_none_or(|before| now.since(before) >= crate::timers::RETRY_INTERVAL)
     }

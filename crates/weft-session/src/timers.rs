@@ -1,6 +1,7 @@
 //! When a handshake is due (WireGuard paper §6.1, with a shorter retry, because several paths share the wait).
 
 use crate::random::SecretRng;
+use weft_units::planted::{self, Fault};
 use weft_units::{Duration, Instant};
 
 /// Age at which the initiator of a key starts the next handshake.
@@ -46,6 +47,9 @@ impl Attempt {
         let jitter = interval.mul_f64(f64::from(rng.next_u32()) / f64::from(u32::MAX) / 3.0);
         self.due = now + interval + jitter;
         self.sent = Some(now);
+        if planted::is(Fault::CallNotRepeated) {
+            (self.due, self.yields_until) = (Instant::FAR_FUTURE, Instant::FAR_FUTURE);
+        }
     }
 
     /// Makes the next initiation due `interval` after the last one at the latest, unless the peer's own goes first.
@@ -56,7 +60,7 @@ impl Attempt {
 
     /// The peer's own initiation goes first.
     pub(crate) fn yield_to_peer(&mut self, now: Instant) {
-        self.yields_until = now + YIELD_FOR;
+        self.yields_until = if planted::is(Fault::YieldsForGood) { Instant::FAR_FUTURE } else { now + YIELD_FOR };
         self.due = self.due.max(self.yields_until);
     }
 }

@@ -12,6 +12,14 @@ fn the_first_seeds_are_clean() {
     assert!(found.packets > 40 * 100, "so few packets prove little: {}", found.packets);
 }
 
+/// A second node with a member's key comes and goes; with other streams of these seeds, at other times and with other clocks.
+#[test]
+fn a_second_node_with_its_key_shuts_nobody_out() {
+    for seed in [14, 64, 148, 176] {
+        assert_eq!(run(seed).violation, None, "seed {seed}");
+    }
+}
+
 #[test]
 fn a_seed_always_does_the_same() {
     assert_eq!(run(3), run(3));

@@ -1,6 +1,7 @@
 //! The configuration of peers and VPNs: what is taken in at the start, and what changes later.
 
 use super::*;
+use weft_units::planted::{self, Fault};
 
 impl Engine {
     /// Applies a changed configuration: peers by their keys, VPNs by their numbers, the rest as it is. The node's own key and cipher stay.
@@ -27,7 +28,8 @@ impl Engine {
             if !self.is_present(&self.peers[index]) || self.is_dynamic(id) {
                 continue;
             }
-            match peers.iter().find(|p| p.public_key == key) {
+            let is_same = |p: &&PeerConfig| p.public_key == key && !planted::is(Fault::ReloadEndsSessions);
+            match peers.iter().find(is_same) {
                 Some(config) => {
                     self.sessions.set_preshared_key(id, config.preshared_key.clone());
                     let (config, rng) = (config.clone(), self.rng.clone());

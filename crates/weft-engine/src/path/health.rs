@@ -134,6 +134,9 @@ impl Health {
         if self.state == PathState::Suspect && sent_at < self.doubted {
             return None;
         }
+        if planted::is(Fault::DownForGood) && self.state == PathState::Down {
+            return None;
+        }
         self.probes = 0;
         match self.state {
             PathState::Good | PathState::Degraded if self.trusted_at.is_some_and(|at| at <= now) => {

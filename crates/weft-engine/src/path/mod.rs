@@ -30,6 +30,7 @@ use alloc::vec::Vec;
 use core::net::{IpAddr, SocketAddr};
 use weft_core::control::{PathRate, PathRateConfig};
 use weft_core::sense::{LossRate, OneWayDelay, ReceiveLog, Rtt, Sample, SentBook, liveness};
+use weft_units::planted::{self, Fault};
 use weft_units::{Duration, Instant, LinkId, PathId, Rate, VpnId};
 use weft_wire::hop::{DATA_OVERHEAD, PART_OVERHEAD};
 use weft_wire::inner::GRANULE;
@@ -354,7 +355,7 @@ impl Path {
 
     /// Is there to carry data, as far as both ends are concerned.
     pub(crate) fn carries(&self) -> bool {
-        self.active && self.link_up && !self.barred
+        self.active && self.link_up && (!self.barred || planted::is(Fault::BarredLinkUsed))
     }
 
     /// IP and UDP header bytes of a datagram on this path, and what its relays need.

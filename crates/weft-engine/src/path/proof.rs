@@ -1,6 +1,7 @@
 //! Limits what is sent to an address until the peer has answered there (RFC 9000 §8 and §9.3).
 
 use core::net::SocketAddr;
+use weft_units::planted::{self, Fault};
 use weft_units::{Duration, Instant};
 
 /// Bytes that may be sent to an unproved address for each byte received from it. Standard: RFC 9000 §8.
@@ -56,14 +57,18 @@ impl Proof {
     /// Takes the IP bytes of a datagram sent there from the credit.
     pub(crate) fn on_sent(&mut self, number: u64, bytes: u64) {
         if let Some(doubt) = &mut self.doubt {
-            doubt.credit = doubt.credit.saturating_sub(bytes);
+            if !planted::is(Fault::CreditNotTaken) {
+                doubt.credit = doubt.credit.saturating_sub(bytes);
+            }
             doubt.first.get_or_insert(number);
         }
     }
 
     /// Ends the doubt if the peer acknowledges a packet that was sent there. `largest` is the largest acknowledged number.
     pub(crate) fn on_acknowledged(&mut self, largest: u64) {
-        if self.doubt.is_some_and(|doubt| doubt.first.is_some_and(|first| largest >= first)) {
+        if self.doubt.is_some_and(|doubt| {
+            doubt.first.is_some_and(|first| largest >= first || planted::is(Fault::ProofByAnyAnswer))
+        }) {
             (self.doubt, self.proven) = (None, None);
         }
     }
@@ -76,7 +81,8 @@ impl Proof {
     /// Returns how many of `room` bytes datagrams may fill now, or `None` while the credit is too small for one of `longest` bytes.
     /// Two thirds of the credit are kept for IP and UDP headers: the shortest datagram has 26 bytes, and they have up to 48.
     pub(crate) fn room(&self, room: usize, longest: usize) -> Option<usize> {
-        let Some(doubt) = self.doubt else { return Some(room) };
+        let doubt = self.doubt.filter(|_| !planted::is(Fault::ProofNotAsked));
+        let Some(doubt) = doubt else { return Some(room) };
         let third = usize::try_from(doubt.credit / 3).unwrap_or(usize::MAX);
         (third >= longest).then_some(third.min(room))
     }

@@ -52,6 +52,7 @@ impl Peer {
         let is_data = datagram.opened.packet_type != PacketType::Control;
         let ce = Ecn::of(received.tos) == Ecn::Ce;
         let (mut plaintext, vpn) = (datagram.plaintext.clone(), datagram.opened.vpn);
+        let vpn = if planted::is(Fault::VpnForgotten) { VpnId::DEFAULT } else { vpn };
         let mut of_loop = None;
         let eliciting = match datagram.opened.packet_type {
             PacketType::Control => self.on_control(cx, index, received, datagram),
@@ -104,7 +105,7 @@ impl Peer {
             let moved = turned || path.remote != received.source || path.link != received.link;
             let is_newest = path.newest.is_none_or(|n| datagram.opened.packet_number > n)
                 || planted::is(Fault::OlderDatagramMovesPath);
-            if moved && !path.ours && is_newest {
+            if moved && !path.ours && is_newest && !planted::is(Fault::MoveNotFollowed) {
                 if path.remote != received.source {
                     path.proof.on_moved(cx.now, path.remote, received.source);
                     path.book.on_moved();
@@ -287,11 +288,13 @@ impl Peer {
     }
 
     fn on_hold(&mut self, hold: Duration) {
-        self.hold_asked = hold.min(Duration::from_secs(5));
+        let most = if planted::is(Fault::HoldUnbounded) { Duration::MAX } else { Duration::from_secs(5) };
+        self.hold_asked = hold.min(most);
         if let Arrivals::Resequence(resequencer) = &mut self.arrivals
             && !planted::is(Fault::HoldIgnored)
         {
-            resequencer.set_hold(self.hold_asked);
+            let part = if planted::is(Fault::HoldHalved) { 2 } else { 1 };
+            resequencer.set_hold(self.hold_asked / part);
         }
     }
 
@@ -351,7 +354,7 @@ impl Peer {
         let Some(mut item) = self.with_whole_header(cx, came) else { return };
         let is_restored = item.buf != buf;
         let (source, ce) = seen(&item.inner, item.bytes(cx.pool), outer_tos);
-        if !self.may_send(cx, vpn, &inner, source) {
+        if !planted::is(Fault::AnySource) && !self.may_send(cx, vpn, &inner, source) {
             if is_restored {
                 cx.pool.release(item.buf);
             }
@@ -420,7 +423,9 @@ impl Peer {
         let packet = cx.pool.bytes(buf).get(..len).unwrap_or_default();
         let (source, ce) = seen(&inner, packet, outer_tos);
         if !planted::is(Fault::SourceNotChecked) && !self.may_send(cx, vpn, &inner, source) {
-            cx.pool.release(buf);
+            if !planted::is(Fault::StrayKeepsBuffer) {
+                cx.pool.release(buf);
+            }
             return self.refuse(cx, vpn, &inner, len, ce);
         }
         self.insert(cx, Arrived { buf, vpn, start: 0, len, inner, outer_tos }, ce);
@@ -581,6 +586,7 @@ fn is_eliciting(frame: &Frame<'_>) -> bool {
     match frame {
         Frame::Report(_) | Frame::Padding | Frame::Pong { .. } | Frame::LoopReport { .. } => false,
         Frame::Chirped(_) | Frame::Overlay(_) => false,
+        Frame::Ping { .. } if planted::is(Fault::PingNotReported) => false,
         Frame::Chirp(chirp) => asks_for_report(chirp),
         _ => true,
     }

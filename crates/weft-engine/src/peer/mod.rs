@@ -97,7 +97,9 @@ fn dropping<'a>(cx: &'a mut Context<'_>, drops: &'a mut u64) -> impl FnMut(Segme
     move |dropped| {
         *drops += 1;
         vpns.count_drop(dropped.vpn);
-        pool.release(dropped.buf);
+        if !planted::is(Fault::DroppedKeepsBuffer) {
+            pool.release(dropped.buf);
+        }
     }
 }
 
@@ -273,9 +275,13 @@ impl Peer {
     pub(crate) fn on_established(&mut self, cx: &mut Context<'_>, fresh: bool) {
         self.heard_at = Some(cx.now);
         self.established_at.get_or_insert(cx.now);
-        self.openings.on_new_session(cx.now);
+        if !planted::is(Fault::VpnNotAskedAgain) {
+            self.openings.on_new_session(cx.now);
+        }
         self.tidings = Tidings::default();
-        self.sent_headers.clear();
+        if !planted::is(Fault::ReferenceSurvives) {
+            self.sent_headers.clear();
+        }
         if fresh {
             self.restart(cx);
             self.restart_loops();
@@ -305,7 +311,7 @@ impl Peer {
     }
 
     fn call(&self, cx: &mut Context<'_>) {
-        if self.endpoints().next().is_some() {
+        if self.endpoints().next().is_some() && !planted::is(Fault::NobodyCallsAgain) {
             let _ = cx.sessions.force_initiate(cx.now, self.id);
         }
     }
@@ -356,7 +362,7 @@ impl Peer {
         let Some(path) = self.paths.get_mut(index) else { return };
         let units = &mut self.units;
         path.book.drain(|sent, _, _| {
-            if let Some(unit) = sent.unit() {
+            if let Some(unit) = sent.unit().filter(|_| !planted::is(Fault::EndedSessionKeepsUnits)) {
                 units.release(unit, pool);
             }
         });
@@ -372,7 +378,11 @@ impl Peer {
         self.paths.clear();
         self.attempts = Attempts::default();
         self.openings.clear(|segment| cx.pool.release(segment.buf));
-        self.way_in.empty(cx.now, &mut |_, segment| cx.pool.release(segment.buf));
+        self.way_in.empty(cx.now, &mut |_, segment| {
+            if !planted::is(Fault::LeaverKeepsQueue) {
+                cx.pool.release(segment.buf);
+            }
+        });
         self.way_in = WayIn::new(queue_kind(self.config.policy.queue));
     }
 

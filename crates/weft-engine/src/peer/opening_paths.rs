@@ -14,6 +14,7 @@ use alloc::vec::Vec;
 use core::cmp::Reverse;
 use core::fmt;
 use core::net::SocketAddr;
+use weft_units::planted::{self, Fault};
 use weft_units::{Duration, Instant, LinkId, PathId};
 
 /// Links come one after another at the start; what they leave untried is said once.
@@ -117,7 +118,7 @@ impl Peer {
         let is_on = |p: &&mut Path| p.ours && p.link_name == link.name && link.reaches(&p.remote);
         for path in self.paths.iter_mut().filter(is_on).filter(|p| wanted.contains(&p.remote)) {
             path.link = link.id;
-            path.link_up = true;
+            path.link_up = !planted::is(Fault::LinkStaysDown);
             path.barred = false;
             path.health.on_link_up(cx.now);
         }
@@ -181,7 +182,7 @@ impl Peer {
         if self.paths.iter().filter(|path| path.ours).count() < MOST_OWN
             && let Ok(id) = u8::try_from(self.next_path)
         {
-            self.next_path += 2;
+            self.next_path += if planted::is(Fault::PathIdTwice) { 0 } else { 2 };
             self.paths.push(Path::new(cx.now, PathId(id), ends, true));
             return true;
         }

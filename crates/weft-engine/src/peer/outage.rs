@@ -8,6 +8,7 @@ use crate::PathState;
 use crate::path::Path;
 use crate::unit::Segment;
 use weft_core::queue::Expiry;
+use weft_units::planted::{self, Fault};
 use weft_units::{Duration, Instant};
 
 /// Age limit of packets that are not TCP's. Standard: a call bears a one-way delay of at most 400 ms (ITU-T G.114).
@@ -87,6 +88,9 @@ impl Peer {
 
     /// Drops the waiting packets that have become too old.
     pub(super) fn drop_stale(&mut self, cx: &mut Context<'_>) {
+        if planted::is(Fault::StaleKept) {
+            return;
+        }
         let (now, drops) = (cx.now, &mut self.totals.queue_drops);
         self.way_in.expire(now, &expiry, &mut dropping(cx, drops));
     }

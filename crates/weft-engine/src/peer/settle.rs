@@ -8,6 +8,7 @@ use crate::unit::{UnitId, Units};
 use alloc::vec::Vec;
 use weft_core::pool::Pool;
 use weft_core::sense::{Fate, SentBook};
+use weft_units::planted::{self, Fault};
 use weft_units::{Instant, VpnId};
 use weft_wire::hop::PART_OVERHEAD;
 
@@ -68,7 +69,9 @@ impl Peer {
             }
         }
         for vpn in self.lost_data.drain(..) {
-            self.way_in.on_loss(now, vpn);
+            if !planted::is(Fault::LoopNotToldOfLoss) {
+                self.way_in.on_loss(now, vpn);
+            }
         }
     }
 }
@@ -109,6 +112,9 @@ impl Settling<'_> {
                 }
             }
             Sent::MtuProbe(size) if delivered => self.mtu.on_probe_delivered(self.now, size),
+            Sent::MtuProbe(size) if planted::is(Fault::LostProbeRaisesMtu) => {
+                self.mtu.on_probe_delivered(self.now, size)
+            }
             Sent::MtuProbe(size) => self.mtu.on_probe_lost(self.now, size),
             Sent::Control(said) if delivered => self.tidings.on_delivered(said),
             Sent::Control(said) => {

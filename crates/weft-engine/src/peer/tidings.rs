@@ -3,6 +3,7 @@
 use super::{Context, Peer};
 use crate::path::Said;
 use weft_session::Revocation;
+use weft_units::planted::{self, Fault};
 use weft_units::{Duration, Instant};
 use weft_wire::certificate;
 use weft_wire::frame::{Frame, FrameWriter};
@@ -57,7 +58,7 @@ impl Peer {
 
     /// Tells the peer what it has not heard yet, a datagram at a time, by the fastest path.
     pub(crate) fn tell_revocations(&mut self, cx: &mut Context<'_>) {
-        if !self.tidings.is_due(cx.now, cx.trust.revocations.list().len()) {
+        if planted::is(Fault::RevocationNotTold) || !self.tidings.is_due(cx.now, cx.trust.revocations.list().len()) {
             return;
         }
         self.tidings.under_way_until = None;

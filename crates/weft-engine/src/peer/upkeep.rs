@@ -198,6 +198,7 @@ impl Peer {
         let (mtu, pending) = (&mut path.mtu, &mut path.pending);
         path.waiting.clear();
         path.book.drain(|sent, _, _| match sent {
+            Sent::Unit(_) | Sent::Part(..) if planted::is(Fault::ClosedPathKeepsUnits) => {}
             Sent::Unit(id) | Sent::Part(id, _) => units.release(id, pool),
             Sent::MtuProbe(size) => mtu.on_probe_lost(cx.now, size),
             // It may have been lost, and nothing else would say so.

@@ -10,6 +10,7 @@ use crate::relay::is_route;
 use alloc::vec::Vec;
 use core::net::{IpAddr, SocketAddr};
 use weft_session::{Certificate, CertificateError, Claims, HandshakeError, Outcome, PublicKey};
+use weft_units::planted::{self, Fault};
 use weft_units::{Duration, Instant, PeerId};
 
 /// Peers that came by certificate at most.
@@ -68,7 +69,7 @@ impl Trust {
     /// Whether a certificate holds now.
     fn check(&self, now: Instant, config: &TrustConfig, certificate: &Certificate) -> Result<(), CertificateError> {
         config.root.check(certificate, self.unix_s(now))?;
-        if self.revocations.has(&certificate.claims().public_key) {
+        if self.revocations.has(&certificate.claims().public_key) && !planted::is(Fault::RevokedMayJoin) {
             return Err(CertificateError::Revoked);
         }
         Ok(())
@@ -87,7 +88,7 @@ impl Trust {
             let has_session = peers.get(usize::from(id.0)).is_some_and(Peer::is_established);
             let alone_since = certified.alone_since.filter(|_| !has_session);
             certified.alone_since = if has_session { None } else { Some(alone_since.unwrap_or(now)) };
-            if unix_s > certified.certificate.claims().not_after_unix_s {
+            if unix_s > certified.certificate.claims().not_after_unix_s && !planted::is(Fault::ExpiryNotSeen) {
                 Some((*id, "its certificate has expired"))
             } else if alone_since.is_some_and(|since| now - since >= keep) {
                 Some((*id, "no session any more"))
@@ -180,7 +181,7 @@ impl Engine {
         }
         let claims = certificate.claims();
         for prefix in prefixes(claims).filter(|prefix| prefix.length > 0) {
-            if config.own.iter().any(|own| prefix.contains(*own)) {
+            if config.own.iter().any(|own| prefix.contains(*own)) && !planted::is(Fault::OwnPrefixGiven) {
                 return Err(Rejection::Overlap { prefix, with: None });
             }
         }

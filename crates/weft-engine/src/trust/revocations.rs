@@ -7,6 +7,7 @@ use alloc::vec::Vec;
 use core::fmt;
 use weft_session::{PublicKey, Revocation, RootPublicKey};
 use weft_units::Instant;
+use weft_units::planted::{self, Fault};
 
 /// Revocations kept: 1.7 MB on the wire. A network with more needs a new root key.
 const MAX_REVOCATIONS: usize = 16_384;
@@ -101,6 +102,9 @@ impl Engine {
     }
 
     fn end_all_with(&mut self, now: Instant, key: &PublicKey) {
+        if planted::is(Fault::RevokedStays) {
+            return;
+        }
         self.forget_owner(key.node_id());
         match self.sessions.peer_by_key(key) {
             Some(peer) if self.trust.is_certified(peer) => self.dismiss(now, peer, CAUSE),

@@ -209,7 +209,9 @@ impl Sessions {
         let key = self.peers.get_mut(usize::from(id.0)).and_then(Option::as_mut).and_then(|p| p.keys.get_mut(slot));
         let first_with_this_key = key.is_some_and(|key| !core::mem::replace(&mut key.opened, true));
         let fresh = first_with_this_key && self.confirm(id, slot);
-        if let Some(receive) = self.receive_windows(id) {
+        if let Some(receive) = self.receive_windows(id)
+            && !(path == RELAYED && planted::is(Fault::RelayedNotMarked))
+        {
             receive.mark(path, number);
         }
         (first_with_this_key, fresh)

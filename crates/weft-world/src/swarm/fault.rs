@@ -50,14 +50,38 @@ pub(super) enum FaultKind {
     ClockStep { node: usize, by: Duration },
     /// Someone sends what the node received before, or nearly that, from another place.
     Attack { node: usize, count: u32 },
+    /// The machine sleeps; when it wakes up, the node starts new sessions.
+    Suspend { node: usize },
+    /// The process ends and starts anew without its state, and its wall clock shows so much less.
+    LoseState { node: usize, back: Duration },
+    /// What the process writes is not kept.
+    DiskFull { node: usize },
+    /// The configuration is read again, at the beginning and at the end.
+    Reload { node: usize },
+    /// Someone sends some datagrams to the link on from another place, and drops the originals.
+    Hijack { node: usize, link: usize },
+    /// A second node with the key of another runs.
+    Twin { node: usize },
+    /// A member sends whatever it likes.
+    Lie { node: usize },
+    /// The key of `node` is revoked at `by`.
+    Revoke { by: usize, node: usize },
 }
 
 impl Fault {
-    /// Whether a session may have ended at `at` because of it: a new key is asked for 60 s before the old one ends. A smaller MTU
-    /// and a link less are no reason.
+    /// Whether a session may have ended at `at` because of it: a new key is asked for 60 s before the old one ends. A smaller MTU,
+    /// a link less, a reload and what others do are no reason.
     pub(super) fn may_end_a_session(&self, at: Instant) -> bool {
-        let is_lasting = matches!(self.kind, FaultKind::Mtu { .. } | FaultKind::Unplug { .. });
-        !is_lasting && self.at <= at && at <= self.until + CALLED_WITHIN
+        let is_innocent = matches!(
+            self.kind,
+            FaultKind::Mtu { .. }
+                | FaultKind::Unplug { .. }
+                | FaultKind::DiskFull { .. }
+                | FaultKind::Reload { .. }
+                | FaultKind::Lie { .. }
+                | FaultKind::Revoke { .. }
+        );
+        !is_innocent && self.at <= at && at <= self.until + CALLED_WITHIN
     }
 
     /// What makes this fault worse now and then: a replay to who has just started anew, and datagrams that come from the place before
@@ -77,13 +101,18 @@ impl Fault {
 
     /// A fault that begins somewhere in the time given, and ends in it.
     pub(super) fn draw(rng: &mut Rng, nodes: &[NodePlan], from: Instant, end: Instant, is_long: bool) -> Fault {
+        let (at, until) = Fault::draw_time(rng, from, end, is_long);
+        Fault { at, until, kind: FaultKind::draw(rng, nodes, is_long) }
+    }
+
+    /// When it begins and ends.
+    pub(super) fn draw_time(rng: &mut Rng, from: Instant, end: Instant, is_long: bool) -> (Instant, Instant) {
         let at = from + Duration::from_nanos(rng.below((end - from).as_nanos() as u64));
         let most = (end - at).min(if is_long { Duration::from_secs(250) } else { Duration::from_secs(3) });
         // From 20 ms on, each length as likely as one ten times as long.
         let decades = (most.as_secs_f64() / 0.02).max(1.0);
         let length = 0.02 * libm::pow(decades, rng.unit());
-        let until = (at + Duration::from_secs_f64(length)).min(end);
-        Fault { at, until, kind: FaultKind::draw(rng, nodes, is_long) }
+        (at, (at + Duration::from_secs_f64(length)).min(end))
     }
 }
 

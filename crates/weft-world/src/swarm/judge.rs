@@ -1,12 +1,16 @@
 //! What hosts may see: each packet once, unaltered, at the right node, in order where that is promised.
 
+use super::fault::FaultKind;
 use super::packet::{Flow, Name, ONE_SIDED, Segment, port_of};
+use super::plan::Plan;
 use super::violation::Violation;
 use std::collections::BTreeMap;
 use weft_units::{Duration, Instant, VpnId};
 
 /// A receiver forgets a flow that was silent for a minute, on a clock that may have jumped.
 const FORGETFUL: Duration = Duration::from_secs(50);
+/// No packet that is not TCP's is that old when it arrives: a second in a queue, some in flight, 5 s before a hole.
+const OLDEST: Duration = Duration::from_secs(10);
 /// Holes noted per flow.
 const MAX_HOLES: usize = 256;
 
@@ -38,6 +42,10 @@ pub(super) struct Judge<'a> {
     flows: &'a [Flow],
     by_port: BTreeMap<(VpnId, u16), usize>,
     accounts: Vec<Account>,
+    /// A node that is no member from then on.
+    expelled: Option<(usize, Instant)>,
+    /// No machine stands still, and no clock jumps.
+    is_timely: bool,
     /// Packets delivered in all.
     pub(super) delivered: u64,
 }
@@ -60,9 +68,15 @@ pub(super) struct Overtaken {
 }
 
 impl<'a> Judge<'a> {
-    pub(super) fn new(flows: &'a [Flow]) -> Judge<'a> {
+    pub(super) fn new(plan: &'a Plan) -> Judge<'a> {
+        let flows = &plan.flows;
+        let stops_time = |kind: &FaultKind| {
+            matches!(kind, FaultKind::Pause { .. } | FaultKind::Suspend { .. } | FaultKind::ClockStep { .. })
+        };
+        let is_timely = !plan.faults.iter().any(|fault| stops_time(&fault.kind));
         let by_port = flows.iter().enumerate().map(|(at, flow)| ((flow.vpn, flow.port), at)).collect();
-        Judge { flows, by_port, accounts: flows.iter().map(|_| Account::default()).collect(), delivered: 0 }
+        let accounts = flows.iter().map(|_| Account::default()).collect();
+        Judge { flows, by_port, accounts, expelled: plan.expelled(), is_timely, delivered: 0 }
     }
 
     /// The flow's next packet, with `len` bytes of payload; it is sent now.
@@ -158,7 +172,19 @@ impl<'a> Judge<'a> {
         to: &Receiver,
         hold: &impl Fn(usize) -> Duration,
     ) -> Result<Option<Overtaken>, Violation> {
-        let (from, account) = (self.flows[at].from, &mut self.accounts[at]);
+        let (flow, account) = (&self.flows[at], &mut self.accounts[at]);
+        let (from, sent) = (flow.from, account.sent[number].at);
+        if let Some((node, since)) = self.expelled
+            && (flow.from == node || flow.to == node)
+            && sent > since
+        {
+            let what = format!("flow {at}: packet {number} arrived, and node {node} is no member any more");
+            return Err(Violation::new("expelled", now, what));
+        }
+        if self.is_timely && !flow.tcp && now - sent > OLDEST {
+            let what = format!("flow {at}: packet {number} arrived {:?} after it was sent", now - sent);
+            return Err(Violation::new("stale", now, what));
+        }
         if core::mem::replace(&mut account.sent[number].delivered, true) {
             return Err(Violation::new("twice", now, format!("flow {at}: packet {number} was delivered again")));
         }

@@ -65,6 +65,24 @@ pub(super) fn host(node: usize) -> Ipv4Addr {
     Ipv4Addr::new(10, 9, node as u8, 1)
 }
 
+/// A UDP packet of a few bytes that no flow has sent.
+pub(super) fn invented(rng: &mut Rng, from: Ipv4Addr, to: Ipv4Addr) -> Vec<u8> {
+    let payload = LEAST_PAYLOAD + rng.below(40) as u16;
+    let flow = Flow {
+        from: from.octets()[2].into(),
+        to: to.octets()[2].into(),
+        vpn: VpnId::DEFAULT,
+        port: 40_000 + rng.below(50) as u16,
+        tcp: false,
+        options: 0,
+        tos: 0,
+        forged: false,
+        start: rng.next_u64() as u32,
+    };
+    let segment = Segment { number: rng.next_u64() as u32, offset: 0, len: payload, push: false };
+    flow.reads(&[segment], Offload::None).pop().map_or_else(Vec::new, |read| read[VNET..].to_vec())
+}
+
 impl Flow {
     /// Bytes of all headers.
     pub(super) fn header_len(&self) -> usize {

@@ -2,6 +2,7 @@
 
 use super::fault::{Fault, FaultKind};
 use super::packet::{Flow, ONE_SIDED, Offload, VPNS};
+use super::role::{self, Role};
 use std::sync::Arc;
 use weft_core::control_loop::LoopConfig;
 use weft_core::control_loop::accumulation::AccumulationConfig;
@@ -15,6 +16,11 @@ use weft_units::{Duration, Instant, Rate, Rng, VpnId};
 
 /// No link sends slower, or what is drawn to be sent would stand before the proof in a drop-tail queue.
 const LEAST_MBPS: u64 = 2;
+
+/// More nodes than this send what a slow link of the hub has no room for.
+const FEW_NODES: usize = 4;
+/// More nodes than this are not all adjacent.
+const MOST_IN_A_MESH: usize = 6;
 
 /// Traffic must flow so long after the faults ended: silence is noticed within a second, a path given up is tried every second,
 /// a peer called every 4/3 s, a path that was never answered every 5 s.
@@ -45,6 +51,10 @@ pub(super) struct Plan {
     pub(super) is_long: bool,
     /// Nodes pass datagrams on between the others.
     pub(super) has_relays: bool,
+    /// What each node is.
+    pub(super) roles: Vec<Role>,
+    /// Members share secrets in pairs beside their keys.
+    pub(super) has_secrets: bool,
 }
 
 /// The run's phases.
@@ -108,9 +118,9 @@ impl Plan {
     pub(super) fn of(seed: u64) -> Plan {
         let root = Rng::new(seed ^ 0x73_7761_726d);
         let mut rng = root.split(1);
-        let count = 2 + rng.below(6).saturating_sub(3) as usize;
+        let count = role::count(&mut root.split(8), 2 + rng.below(6).saturating_sub(3) as usize);
         let is_long = rng.chance(0.08);
-        let is_mesh = count > 2 && rng.chance(0.4);
+        let is_mesh = count > 2 && rng.chance(0.4) && count <= MOST_IN_A_MESH;
         let mut nodes: Vec<_> = (0..count).map(|n| NodePlan::draw(&mut root.split(100 + n as u64), count)).collect();
         // With a hub, node 0 is called by all; in a mesh each calls those before it.
         let pairs: Vec<_> =
@@ -120,11 +130,14 @@ impl Plan {
         }
         // Who is called must be able to answer wherever he is called.
         nodes.iter_mut().filter(|n| n.is_callee).flat_map(|n| &mut n.links).for_each(|link| link.send = true);
+        nodes.iter_mut().filter(|n| n.is_callee).flat_map(|n| &mut n.links).for_each(|link| link.make_room(count));
         let times = Times::draw(&mut rng, is_long);
         let (flows, talks, faults) = Default::default();
         let has_vpns = root.split(5).chance(0.5);
         let has_relays = is_mesh && root.split(7).chance(0.5);
-        let mut plan = Plan { seed, nodes, pairs, flows, talks, faults, times, has_vpns, is_long, has_relays };
+        let (roles, has_secrets) = (vec![Role::Member; count], false);
+        let mut plan =
+            Plan { seed, nodes, pairs, flows, talks, faults, times, has_vpns, is_long, has_relays, roles, has_secrets };
         plan.draw_traffic(&mut root.split(2));
         plan.draw_faults(&mut root.split(3));
         if plan.faults.iter().any(|fault| matches!(fault.kind, FaultKind::Mtu { .. })) {
@@ -135,6 +148,7 @@ impl Plan {
         if has_vpns {
             plan.draw_vpns(&mut root.split(6));
         }
+        plan.draw_adversity(&mut root.split(9));
         plan
     }
 
@@ -240,7 +254,7 @@ impl Plan {
     }
 
     /// What is always sent, a burst now and then, and something nobody may take.
-    fn draw_background(&mut self, rng: &mut Rng, from: usize, to: usize) {
+    pub(super) fn draw_background(&mut self, rng: &mut Rng, from: usize, to: usize) {
         let ms = Duration::from_millis;
         let Times { faults_end, proof, .. } = self.times;
         let slow = if self.is_long { 10 } else { 1 };
@@ -278,7 +292,7 @@ impl Plan {
     }
 
     /// Little, of every size, each packet of which must arrive.
-    fn draw_proof(&mut self, rng: &mut Rng, from: usize, to: usize) {
+    pub(super) fn draw_proof(&mut self, rng: &mut Rng, from: usize, to: usize) {
         let Times { proof, proof_end, .. } = self.times;
         let start = proof + Duration::from_millis(rng.below(100));
         let habits =
@@ -303,7 +317,7 @@ impl Times {
 }
 
 impl NodePlan {
-    fn draw(rng: &mut Rng, nodes: usize) -> NodePlan {
+    pub(super) fn draw(rng: &mut Rng, nodes: usize) -> NodePlan {
         let most = if nodes > 2 { 3 } else { 4 };
         let links: Vec<_> = (0..1 + rng.below(most)).map(|n| LinkPlan::draw(rng, n > 0)).collect();
         let recovery = if rng.chance(0.75) { Recovery::Arq } else { Recovery::Off };
@@ -356,7 +370,16 @@ impl LinkPlan {
         self.rate.bytes_in(self.queue) / 1_500
     }
 
-    fn forgo_jumbo_frames(&mut self) {
+    /// As fast as the slowest access links of `nodes` together, where there are many.
+    fn make_room(&mut self, nodes: usize) {
+        if nodes > FEW_NODES {
+            let least = Rate::from_mbps(LEAST_MBPS * nodes as u64);
+            self.rate = self.rate.max(least);
+            self.cap = self.cap.map(|cap| cap.max(least));
+        }
+    }
+
+    pub(super) fn forgo_jumbo_frames(&mut self) {
         self.interface_mtu = self.interface_mtu.min(1500);
         self.path_mtu = self.path_mtu.min(1500);
     }

@@ -1,6 +1,7 @@
 //! Many seeds on all cores, and the least plan that still fails.
 
 use super::plan::Plan;
+use super::role::Role;
 use super::run::{Outcome, play, tell};
 use std::fmt::Write;
 use std::ops::Range;
@@ -93,6 +94,9 @@ pub fn explain(seed: u64, story: bool) -> String {
 
 fn describe(plan: &Plan, outcome: &Outcome, text: &mut String) {
     let _ = writeln!(text, "seed {}: who calls whom: {:?}", plan.seed, plan.pairs);
+    for (n, role) in plan.roles.iter().enumerate().filter(|(_, role)| **role != Role::Member) {
+        let _ = writeln!(text, "node {n}: {role:?}");
+    }
     for (n, node) in plan.nodes.iter().enumerate() {
         let p = &node.policy;
         let _ = writeln!(

@@ -2,10 +2,11 @@
 
 use super::packet::{ONE_SIDED, VPNS, host};
 use super::plan::{NodePlan, Plan, link_name};
+use super::role::{Role, UNIX_S};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use weft_core::service::Service;
-use weft_engine::{Engine, EngineConfig, LinkEvent, MemberConfig, PeerConfig, Prefix, VpnConfig};
-use weft_session::{Identity, PublicKey};
+use weft_engine::{ConfigError, Engine, EngineConfig, LinkEvent, MemberConfig, PeerConfig, Prefix, VpnConfig};
+use weft_session::{Identity, PublicKey, Revocation};
 use weft_units::{Duration, Instant, LinkId, Rng, VpnId};
 
 /// Where everybody listens.
@@ -86,17 +87,27 @@ pub(super) struct Site {
     pub(super) rng: Rng,
     is_unplugged: Vec<bool>,
     node: usize,
-    accepted: Vec<(PublicKey, u64)>,
+    disk: Disk,
+    /// Nothing more is written to the disk.
+    pub(super) is_disk_full: bool,
     stamp_base: u64,
     runs: u64,
 }
 
+/// What is kept across restarts.
+#[derive(Default)]
+struct Disk {
+    accepted: Vec<(PublicKey, u64)>,
+    used: u64,
+    revocations: Vec<Revocation>,
+}
+
 /// The addresses behind a node, in every VPN.
-fn behind(node: usize) -> Prefix {
+pub(super) fn behind(node: usize) -> Prefix {
     Prefix { address: host(node).into(), length: 24 }
 }
 
-fn identity(node: usize) -> Identity {
+pub(super) fn identity(node: usize) -> Identity {
     Identity::from_secret([node as u8 + 1; 32])
 }
 
@@ -121,11 +132,16 @@ impl Site {
             rng,
             is_unplugged: vec![false; plan.nodes[node].links.len()],
             node,
-            accepted: Vec::new(),
+            disk: Disk::default(),
+            is_disk_full: false,
             stamp_base: 1 + node as u64,
             runs: 0,
         };
-        site.start(plan, now);
+        if plan.starts(node) {
+            site.start(plan, now);
+        } else {
+            site.wake = Instant::FAR_FUTURE;
+        }
         site
     }
 
@@ -150,6 +166,11 @@ impl Site {
         self.engine = Engine::new(config, self.local(now), seed).ok();
         if let Some(engine) = &mut self.engine {
             engine.set_relaying(plan.has_relays);
+            engine.set_used_stamp(self.disk.used);
+            if let Some(mut trust) = plan.trust(self.node, &plan.nodes[self.node].policy) {
+                trust.revocations.clone_from(&self.disk.revocations);
+                engine.set_trust(self.clock.local(now), UNIX_S + now.as_micros() / 1_000_000, Some(trust));
+            }
         }
         self.inner_mtu = self.engine.as_ref().map_or(1280, Engine::inner_mtu);
         for link in 0..self.is_unplugged.len() {
@@ -162,13 +183,57 @@ impl Site {
 
     /// The process ends; what it has on disk stays. The next one counts its time from elsewhere.
     pub(super) fn stop(&mut self, now: Instant) {
-        if let Some(engine) = self.engine.take() {
-            self.accepted = engine.accepted_stamps().collect();
+        self.save();
+        if self.engine.take().is_some() {
             self.stamp_base += self.local(now).as_nanos();
         }
         self.clock = Clock::draw(&mut self.rng, self.clock.ppm);
         self.inbox.clear();
         self.wake = Instant::FAR_FUTURE;
+    }
+
+    /// Writes what is kept across restarts.
+    pub(super) fn save(&mut self) {
+        let Some(engine) = self.engine.as_ref().filter(|_| !self.is_disk_full) else { return };
+        self.disk.accepted = engine.accepted_stamps().collect();
+        self.disk.used = engine.used_stamp();
+        self.disk.revocations = engine.revocations().to_vec();
+    }
+
+    /// What handshakes left on the disk is gone, and the wall clock shows `back` less. Revocations are in a file of their own.
+    pub(super) fn lose_state(&mut self, back: Duration) {
+        (self.disk.accepted, self.disk.used) = (Vec::new(), 0);
+        self.stamp_base = self.stamp_base.saturating_sub(back.as_nanos() as u64);
+    }
+
+    /// The machine wakes up.
+    pub(super) fn wake_up(&mut self, now: Instant) {
+        let local = self.local(now);
+        let mut entropy = [0; 32];
+        entropy.chunks_exact_mut(8).for_each(|chunk| chunk.copy_from_slice(&self.rng.next_u64().to_le_bytes()));
+        let unix_ns = self.stamp_base.saturating_add(local.as_nanos());
+        if let Some(engine) = &mut self.engine {
+            engine.renew_sessions(local, entropy, unix_ns, "the machine slept");
+        }
+    }
+
+    /// The network's owner revokes a key here.
+    pub(super) fn revoke(&mut self, revocation: &Revocation, now: Instant) {
+        let local = self.local(now);
+        match &mut self.engine {
+            Some(engine) => drop(engine.revoke(local, revocation)),
+            None => self.disk.revocations.push(*revocation),
+        }
+        self.told(now);
+    }
+
+    /// Reads the configuration again.
+    pub(super) fn reload(&mut self, plan: &Plan, now: Instant) -> Result<(), ConfigError> {
+        let config = self.config(plan);
+        let local = self.local(now);
+        self.told(now);
+        let Some(engine) = &mut self.engine else { return Ok(()) };
+        engine.reconfigure(local, config.peers, config.vpns, config.links, config.inner_mtu)
     }
 
     /// A link's interface comes up or goes down.
@@ -193,9 +258,11 @@ impl Site {
     }
 
     fn config(&self, plan: &Plan) -> EngineConfig {
-        let me = self.node;
-        let node = &plan.nodes[me];
-        let peers = plan.pairs.iter().filter_map(|&(caller, callee)| match me {
+        let me = plan.owner(self.node);
+        let node = &plan.nodes[self.node];
+        let is_known =
+            |&&(caller, _): &&(usize, usize)| caller == me || !matches!(plan.roles[caller], Role::Guest { .. });
+        let peers = plan.pairs.iter().filter(is_known).filter_map(|&(caller, callee)| match me {
             _ if me == caller => Some((
                 callee,
                 (0..plan.nodes[callee].links.len().min(MAX_ENDPOINTS)).map(|l| address(callee, l)).collect(),
@@ -204,7 +271,7 @@ impl Site {
             _ => None,
         });
         let peers = peers.map(|(peer, endpoints)| PeerConfig {
-            preshared_key: None,
+            preshared_key: plan.secret(self.node, peer),
             name: peer.to_string(),
             public_key: identity(peer).public_key(),
             endpoints,
@@ -218,7 +285,7 @@ impl Site {
             peers: peers.collect(),
             vpns: self.vpns(plan),
             links: node.link_configs(),
-            accepted_stamps: self.accepted.clone(),
+            accepted_stamps: self.disk.accepted.clone(),
             stamp_base: self.stamp_base,
             inner_mtu: node.inner_mtu,
         }
@@ -228,9 +295,13 @@ impl Site {
         if !plan.has_vpns {
             return Vec::new();
         }
-        let me = self.node;
+        let me = plan.owner(self.node);
         let callees = plan.pairs.iter().filter(|(caller, _)| *caller == me).map(|(_, callee)| *callee);
-        let callers = plan.pairs.iter().filter(|(_, callee)| *callee == me).map(|(caller, _)| *caller);
+        let callers = plan
+            .pairs
+            .iter()
+            .filter(|(caller, callee)| *callee == me && plan.roles[*caller] == Role::Member)
+            .map(|(caller, _)| *caller);
         let all: Vec<usize> = callees.clone().chain(callers).collect();
         let member = |&node: &usize| MemberConfig { public_key: public_key(node), prefixes: vec![behind(node)] };
         let vpn = |id: VpnId, members: &[usize]| VpnConfig {

@@ -2,7 +2,7 @@
 //! who are entitled to them.
 
 use super::violation::Violation;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use weft_units::{Duration, Instant, Rng};
 use weft_wire::handshake::{COOKIE_REPLY_LEN, INITIATION_LEN, RESPONSE_LEN};
@@ -15,8 +15,14 @@ const REPEAT_FOR: Duration = Duration::from_secs(6);
 const SEALED: [u8; 5] = [4, 5, RELAYED, 7, 8];
 /// Its second byte is no path: all of these between two nodes share their numbers.
 const RELAYED: u8 = 6;
+/// What carries units; markers of loops may leave alone.
+const DATA: [u8; 2] = [4, 8];
 const INITIATION: u8 = 1;
 const RESPONSE: u8 = 2;
+/// IPv4 and UDP headers.
+const HEADERS: usize = 28;
+/// An unproved address gets so many times what came from it (RFC 9000 §8).
+const AMPLIFICATION: usize = 3;
 /// Datagrams kept for each node, to be replayed.
 const KEPT: usize = 48;
 
@@ -33,6 +39,11 @@ pub(super) fn is_sealed(datagram: &[u8]) -> bool {
 /// The path a sealed datagram is numbered on.
 fn path_of(datagram: &[u8]) -> u8 {
     if type_of(datagram) == RELAYED { u8::MAX } else { datagram[1] }
+}
+
+/// Whether it carries packets.
+pub(super) fn is_data(datagram: &[u8]) -> bool {
+    DATA.contains(&type_of(datagram))
 }
 
 /// Whether it is for a relay, or from one.
@@ -70,6 +81,10 @@ pub(super) struct Watch {
     unanswered: BTreeMap<usize, Vec<Taken>>,
     /// Where the newest datagram of a path came from: receiver, sender, path.
     sources: BTreeMap<(usize, usize, u8), (u32, SocketAddr)>,
+    /// Keys of nodes from before they slept.
+    retired: BTreeSet<(usize, u32)>,
+    /// IP bytes that came to a node from the hijacker, and that it sent there.
+    hijacked: BTreeMap<usize, (usize, usize)>,
 }
 
 impl Watch {
@@ -91,6 +106,10 @@ impl Watch {
         if self.numbers.insert((from, receiver, path), number).is_some_and(|last| number <= last) {
             let what = format!("node {from}, key {receiver:08x}, path {path}: {number} again or out of order");
             return Err(Violation::new("packet number", now, what));
+        }
+        if self.retired.contains(&(from, receiver)) {
+            let what = format!("node {from} seals with key {receiver:08x} from before it slept");
+            return Err(Violation::new("old key", now, what));
         }
         let since = *self.keys.entry((from, receiver)).or_insert(local);
         if local - since > KEY_LIFETIME {
@@ -118,9 +137,33 @@ impl Watch {
         }
     }
 
-    /// A node's process starts anew: what its last one answered is not to be answered again at all.
-    pub(super) fn on_restart(&mut self, node: usize) {
+    /// A node wakes up: whoever copied it while it slept has its keys and its packet numbers.
+    pub(super) fn on_wake_up(&mut self, node: usize) {
+        self.retired.extend(self.keys.keys().filter(|(of, _)| *of == node));
+    }
+
+    /// IP bytes of a datagram came from the hijacker.
+    pub(super) fn on_hijacked(&mut self, node: usize, len: usize) {
+        self.hijacked.entry(node).or_default().0 += len + HEADERS;
+    }
+
+    /// A node sends to the hijacker, who answers nothing.
+    pub(super) fn on_sent_to_hijacker(&mut self, now: Instant, node: usize, len: usize) -> Result<(), Violation> {
+        let (came, sent) = self.hijacked.entry(node).or_default();
+        *sent += len + HEADERS;
+        if *sent > AMPLIFICATION * *came {
+            let what = format!("node {node} has sent {sent} bytes to an address from which {came} came");
+            return Err(Violation::new("amplification", now, what));
+        }
+        Ok(())
+    }
+
+    /// A node's process starts anew: what its last one answered is not to be answered again at all, unless its state is lost or older.
+    pub(super) fn on_restart(&mut self, node: usize, has_old_state: bool) {
         self.unanswered.remove(&node);
+        if has_old_state {
+            self.initiations.remove(&node);
+        }
         self.initiations.entry(node).or_default().iter_mut().for_each(|t| t.at = Instant::ZERO);
     }
 

@@ -3,14 +3,17 @@
 use super::fault::{Fault, FaultKind};
 use super::plan::{LinkPlan, Plan};
 use super::site::{PORT, Waiting, address};
-use super::watch::is_sealed;
-use std::net::{IpAddr, SocketAddr};
+use super::watch::{is_relayed, is_sealed};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use weft_units::{Duration, Instant, Rng};
 
 /// IPv4 and UDP headers.
 const HEADERS: usize = 28;
 /// The most a datagram is delayed by jitter anyhow.
 const JITTER_NS: u64 = 50_000;
+
+/// Where someone sends others' datagrams on from.
+pub(super) const HIJACKER: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::new(203, 0, 113, 10)), 777);
 
 /// An access link.
 struct Access {
@@ -153,6 +156,9 @@ impl Wire {
                     corrupt(rng, &mut datagram.bytes);
                     datagram.tampered = true;
                 }
+                FaultKind::Hijack { node, link } if (node, link) == to && is_direct(&datagram) && rng.chance(0.1) => {
+                    datagram.source = HIJACKER;
+                }
                 _ => {}
             }
         }
@@ -160,6 +166,10 @@ impl Wire {
         arrivals.extend(copies.into_iter().map(|later| (at + later, to.0, datagram.clone())));
         Sent::Arrives(arrivals)
     }
+}
+
+fn is_direct(datagram: &Waiting) -> bool {
+    is_sealed(&datagram.bytes) && !is_relayed(&datagram.bytes)
 }
 
 /// Changes bytes where a change must be noticed: of a handshake's last 16 bytes only a responder under load takes notice.

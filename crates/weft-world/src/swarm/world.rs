@@ -1,13 +1,14 @@
 //! The run: engines, wire, traffic and faults in virtual time.
 
-use super::fault::FaultKind;
 use super::judge::{Judge, Receiver};
+use super::liar::{Liar, is_from};
 use super::packet::{self, Offload, Segment, VNET};
 use super::plan::Plan;
+use super::role::Role;
 use super::site::{Site, Waiting, public_key};
 use super::violation::Violation;
-use super::watch::{Taken, Watch, is_relayed, is_sealed, may_be_handshake_within, type_of};
-use super::wire::{Sent, Wire, corrupt};
+use super::watch::{Taken, Watch, is_data, is_relayed, is_sealed, may_be_handshake_within, type_of};
+use super::wire::{HIJACKER, Sent, Wire};
 use std::cmp::{Ordering, Reverse};
 use std::collections::BinaryHeap;
 use std::fmt::Write;
@@ -25,7 +26,7 @@ const INBOX: usize = 400;
 /// Nobody waits longer for a hole; what waited when a clock jumped is over by then.
 const LONGEST_HOLD: Duration = Duration::from_secs(5);
 /// Where strangers send from.
-const STRANGER: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::new(203, 0, 113, 9)), 666);
+pub(super) const STRANGER: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::new(203, 0, 113, 9)), 666);
 /// Datagrams of one size that arrive within this come in one receive, where the kernel joins them.
 const GRO_TIME: Duration = Duration::from_micros(100);
 /// A node's own steps, watched for having work it did not ask to be woken for.
@@ -36,8 +37,10 @@ const PEEK_EVERY: Duration = Duration::from_millis(31);
 const HELD_BACK: Duration = Duration::from_micros(5_003);
 
 /// Something to come.
-enum Todo {
+pub(super) enum Todo {
     Arrive(usize, Waiting),
+    /// The liar's next datagram, and when its last is over.
+    Lie(usize, Instant),
     Talk(usize),
     Begin(usize),
     End(usize),
@@ -88,14 +91,15 @@ pub(super) struct World<'a> {
     pub(super) peers: Vec<Vec<usize>>,
     /// What happened, for people, if anybody wants to know.
     pub(super) story: Option<String>,
-    /// Sessions lost, with the node.
-    pub(super) sessions_lost: Vec<(Instant, usize, &'static str)>,
+    /// Sessions lost: the node, and with whom.
+    pub(super) sessions_lost: Vec<(Instant, usize, usize, &'static str)>,
+    pub(super) wire: Wire,
+    pub(super) watch: Watch,
+    pub(super) liar: Option<Liar>,
+    pub(super) rng: Rng,
     keys: Vec<PublicKey>,
-    wire: Wire,
-    watch: Watch,
     agenda: BinaryHeap<Reverse<Entry>>,
     serial: u64,
-    rng: Rng,
     out: Vec<u8>,
 }
 
@@ -104,7 +108,8 @@ impl<'a> World<'a> {
         let now = Instant::from_millis(1);
         let nodes = 0..plan.nodes.len();
         let peers = nodes.clone().map(|n| {
-            let of = |&(a, b): &(usize, usize)| if a == n { Some(b) } else { (b == n).then_some(a) };
+            let me = plan.owner(n);
+            let of = |&(a, b): &(usize, usize)| if a == me { Some(b) } else { (b == me).then_some(a) };
             plan.pairs.iter().filter_map(of).collect()
         });
         let mut world = World {
@@ -112,12 +117,13 @@ impl<'a> World<'a> {
             now,
             peers: peers.collect(),
             sites: nodes.clone().map(|n| Site::new(plan, n, now)).collect(),
-            judge: Judge::new(&plan.flows),
+            judge: Judge::new(plan),
             counts: Counts::default(),
             refused: 0,
             story: None,
             sessions_lost: Vec::new(),
-            keys: nodes.clone().map(public_key).collect(),
+            keys: nodes.clone().map(|n| public_key(plan.owner(n))).collect(),
+            liar: None,
             wire: Wire::new(plan),
             watch: Watch::default(),
             agenda: BinaryHeap::new(),
@@ -136,7 +142,7 @@ impl<'a> World<'a> {
         world
     }
 
-    fn plan_for(&mut self, at: Instant, todo: Todo) {
+    pub(super) fn plan_for(&mut self, at: Instant, todo: Todo) {
         self.serial += 1;
         self.agenda.push(Reverse(Entry { at, serial: self.serial, todo }));
     }
@@ -175,88 +181,15 @@ impl<'a> World<'a> {
                 self.talk(talk);
                 Ok(())
             }
-            Todo::Begin(fault) => {
-                self.begin(fault);
-                Ok(())
-            }
-            Todo::End(fault) => {
-                self.end(fault);
+            Todo::Begin(fault) => self.begin(fault),
+            Todo::End(fault) => self.end(fault),
+            Todo::Lie(node, until) => {
+                self.lie(node, until);
                 Ok(())
             }
             Todo::Attack(node) => self.attack(node),
             Todo::Peek => self.peek(),
         }
-    }
-
-    // --- faults ---
-
-    fn begin(&mut self, number: usize) {
-        let fault = &self.plan.faults[number];
-        self.tell(0, || format!("{:?} begins", fault.kind));
-        self.wire.begin(number, fault);
-        match fault.kind {
-            FaultKind::Crash { node } => self.sites[node].stop(self.now),
-            FaultKind::Pause { node } => self.sites[node].paused = true,
-            FaultKind::Unplug { node, link } => self.sites[node].plug(&self.plan.nodes[node], link, self.now, false),
-            FaultKind::ClockStep { node, by } => {
-                self.sites[node].clock.step(by);
-                self.sites[node].stepped_at = Some(self.now);
-                self.sites[node].told(self.now);
-            }
-            FaultKind::Attack { node, count } => {
-                let apart = (fault.until - fault.at) / count;
-                for n in 0..count {
-                    self.plan_for(fault.at + apart * n, Todo::Attack(node));
-                }
-            }
-            _ => {}
-        }
-    }
-
-    fn end(&mut self, number: usize) {
-        self.wire.end(number);
-        self.tell(0, || format!("{:?} ends", self.plan.faults[number].kind));
-        match self.plan.faults[number].kind {
-            FaultKind::Crash { node } if self.sites[node].engine.is_none() => {
-                self.sites[node].start(self.plan, self.now);
-                self.watch.on_restart(node);
-                for &peer in &self.peers[node] {
-                    self.judge.forget_order(peer, node);
-                    self.watch.forget_paths(node, peer);
-                    self.watch.forget_paths(peer, node);
-                }
-            }
-            FaultKind::Pause { node } => {
-                self.sites[node].paused = false;
-                self.sites[node].wake = self.now;
-            }
-            FaultKind::Unplug { node, link } => self.sites[node].plug(&self.plan.nodes[node], link, self.now, true),
-            _ => {}
-        }
-    }
-
-    /// A stranger sends `node` something.
-    fn attack(&mut self, node: usize) -> Result<(), Violation> {
-        if self.sites[node].engine.is_none() || self.sites[node].paused {
-            return Ok(());
-        }
-        let rng = &mut self.rng;
-        let link = rng.below(self.plan.nodes[node].links.len() as u64) as usize;
-        let kept = match rng.below(3) {
-            0 => self.watch.old_initiation(rng, self.now, node),
-            _ => self.watch.old_datagram(rng, node),
-        };
-        let kept = kept.map(|t| t.bytes.clone());
-        let bytes = match kept {
-            Some(mut bytes) => {
-                if rng.chance(0.2) {
-                    corrupt(rng, &mut bytes);
-                }
-                bytes
-            }
-            None => (0..1 + rng.below(1400)).map(|_| rng.next_u64() as u8).collect(),
-        };
-        self.take_in(node, Waiting { link, source: STRANGER, tos: 0, bytes, tampered: true, sender: None })
     }
 
     // --- traffic ---
@@ -317,7 +250,11 @@ impl<'a> World<'a> {
 
     // --- datagrams ---
 
-    fn arrive(&mut self, node: usize, datagram: Waiting) -> Result<(), Violation> {
+    fn arrive(&mut self, node: usize, mut datagram: Waiting) -> Result<(), Violation> {
+        if let (Role::Liar { .. }, Some(liar)) = (self.plan.roles[node], &mut self.liar) {
+            liar.receive(self.now, &mut datagram.bytes);
+            return Ok(());
+        }
         let site = &mut self.sites[node];
         if site.engine.is_none() || !site.is_plugged(datagram.link) {
             return Ok(());
@@ -352,7 +289,7 @@ impl<'a> World<'a> {
         self.receive(node, &together)
     }
 
-    fn take_in(&mut self, node: usize, datagram: Waiting) -> Result<(), Violation> {
+    pub(super) fn take_in(&mut self, node: usize, datagram: Waiting) -> Result<(), Violation> {
         self.receive(node, &[datagram])
     }
 
@@ -383,7 +320,7 @@ impl<'a> World<'a> {
         let rejected = engine.rejected_datagrams() - before;
         site.told(self.now + self.plan.nodes[node].lag);
         self.counts.datagrams += datagrams.len() as u64;
-        self.hear(node);
+        self.hear(node)?;
         if first.tampered && rejected == 0 && is_sealed(&first.bytes) {
             let what =
                 format!("node {node} took a datagram of type {} that was replayed or changed", first.bytes[0] & 15);
@@ -396,9 +333,13 @@ impl<'a> World<'a> {
             self.tell(node, || format!("refuses {rejected} datagrams of {:02x?}", first.bytes.get(..10)));
         }
         // Of a handshake's answers, one by each path, only the first is wanted.
-        let is_genuine = is_sealed(&first.bytes) && !may_be_handshake_within(&first.bytes);
+        let is_honest = first.sender.is_none_or(|sender| !self.plan.is_doubtful(sender, sender));
+        let is_genuine = is_honest && is_sealed(&first.bytes) && !may_be_handshake_within(&first.bytes);
         self.refused += if is_genuine { rejected } else { 0 };
         for datagram in datagrams {
+            if datagram.source == HIJACKER {
+                self.watch.on_hijacked(node, datagram.bytes.len());
+            }
             let taken = Taken { at: self.now, bytes: datagram.bytes.clone() };
             self.watch.on_taken(&mut self.rng, node, &taken);
             if let Some(sender) = datagram.sender
@@ -430,7 +371,7 @@ impl<'a> World<'a> {
         self.counts.turns += 1;
         self.transmit_all(node)?;
         self.deliver(node)?;
-        self.hear(node);
+        self.hear(node)?;
         let site = &mut self.sites[node];
         let asked = site.engine.as_ref().and_then(|e| e.next_timeout(local));
         let asked = asked.map_or(Instant::FAR_FUTURE, |local| site.clock.global(local));
@@ -468,8 +409,15 @@ impl<'a> World<'a> {
             }
             self.watch.on_sent(self.now, local, node, datagram)?;
             self.check_destination(node, transmit.destination, datagram)?;
+            if transmit.destination == HIJACKER {
+                self.watch.on_sent_to_hijacker(self.now, node, datagram.len())?;
+            }
             if !self.sites[node].is_plugged(link) {
                 continue;
+            }
+            if !self.plan.nodes[node].links[link].send && is_data(datagram) {
+                let what = format!("node {node} sends data on link {link}, which is not to be sent on");
+                return Err(Violation::new("barred", self.now, what));
             }
             match self.wire.send(self.now, (node, link), transmit.destination, transmit.tos, datagram) {
                 Sent::Gone => {}
@@ -501,10 +449,11 @@ impl<'a> World<'a> {
             };
         }
         let Some((peer, _)) = self.wire.behind(to.ip()).filter(|_| is_sealed(datagram)) else { return Ok(()) };
+        let peer = self.plan.owner(peer);
         if !self.peers[node].contains(&peer) {
             return Err(Violation::new("wrong peer", self.now, format!("node {node} sends to node {peer}")));
         }
-        if is_relayed(datagram) {
+        if is_relayed(datagram) || self.plan.has_twin() || self.plan.roles[peer] != Role::Member {
             return Ok(());
         }
         let is_even = datagram[1].is_multiple_of(2);
@@ -528,8 +477,11 @@ impl<'a> World<'a> {
         let to = Receiver {
             node,
             resequences: plan.nodes[node].policy.reorder == Reorder::Resequence,
-            stepped: site.stepped_at.is_some_and(|at| now - at < LONGEST_HOLD),
+            // Of two nodes with one key, each takes some of what is sent to it.
+            stepped: plan.has_twin() || site.stepped_at.is_some_and(|at| now - at < LONGEST_HOLD),
         };
+        let is_twin = matches!(plan.roles[node], Role::Twin { .. });
+        let liar = plan.roles.iter().position(|role| *role == Role::Liar { hub: node });
         let Some(engine) = &mut site.engine else { return Ok(()) };
         let mut written = Vec::new();
         engine.deliver(|vpn, pieces| written.push((vpn, pieces.concat())));
@@ -540,6 +492,10 @@ impl<'a> World<'a> {
             peer.and_then(|peer| engine.snapshot(local).peers.get(peer).map(|p| p.hold)).unwrap_or_default()
         };
         let mut out_of_order = Vec::new();
+        written.retain(|(vpn, written)| {
+            let is_own = |liar| *vpn == VpnId::DEFAULT && is_from(liar, written);
+            !is_twin && !liar.is_some_and(is_own)
+        });
         for (vpn, written) in written {
             out_of_order.extend(self.judge.deliver(now, &to, vpn, &written, hold)?);
         }
@@ -566,7 +522,7 @@ impl<'a> World<'a> {
     }
 
     /// Adds a line to the story.
-    fn tell(&mut self, node: usize, what: impl FnOnce() -> String) {
+    pub(super) fn tell(&mut self, node: usize, what: impl FnOnce() -> String) {
         let now = self.now;
         if let Some(story) = &mut self.story {
             let _ = writeln!(story, "{:12.3} ms  node {node}: {}", now.as_micros() as f64 / 1e3, what());
@@ -574,7 +530,7 @@ impl<'a> World<'a> {
     }
 
     /// Takes a node's events in.
-    fn hear(&mut self, node: usize) {
+    pub(super) fn hear(&mut self, node: usize) -> Result<(), Violation> {
         while let Some(event) = self.sites[node].engine.as_mut().and_then(Engine::poll_event) {
             self.tell(node, || format!("{event:?}"));
             match event {
@@ -585,16 +541,21 @@ impl<'a> World<'a> {
                     if fresh {
                         self.judge.forget_order(peer, node);
                     }
+                    if matches!(self.plan.roles[node], Role::Twin { is_thief: true, .. }) {
+                        let what = format!("node {node} has a session with node {peer} by a stolen key alone");
+                        return Err(Violation::new("secret", self.now, what));
+                    }
                 }
                 Event::Lost { peer, cause } => {
                     let peer = self.peers[node][usize::from(peer.0)];
                     self.watch.forget_paths(node, peer);
                     self.judge.forget_order(peer, node);
-                    self.sessions_lost.push((self.now, node, cause));
+                    self.sessions_lost.push((self.now, node, peer, cause));
                 }
                 _ => {}
             }
         }
+        Ok(())
     }
 
     /// A node that asked to be woken later, and has been told nothing since, must have nothing to send now.

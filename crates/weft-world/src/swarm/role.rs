@@ -1,0 +1,243 @@
+//! Nodes beside the ordinary ones: a guest that comes by certificate, a second node with one key, and a member that lies.
+
+use super::fault::{Fault, FaultKind};
+use super::packet::host;
+use super::plan::{NodePlan, Plan};
+use super::site::public_key;
+use std::net::Ipv4Addr;
+use weft_engine::{Policy, TrustConfig};
+use weft_session::{Certificate, Claims, PresharedKey, Revocation, RootKey};
+use weft_units::{Duration, Instant, Rng};
+
+/// The wall clock at the start of a run, in seconds since 1970.
+pub(super) const UNIX_S: u64 = 1_800_000_000;
+/// A node looks once a second whether certificates still hold, and the wall clock counts whole seconds.
+const EXPIRY_IS_SEEN: Duration = Duration::from_secs(3);
+/// A seed has so many nodes now and then, at most.
+const MOST_NODES: u64 = 12;
+
+/// What a node is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Role {
+    /// Configured, and honest.
+    Member,
+    /// It calls `hub`, which knows it by its certificate only.
+    Guest { hub: usize, papers: Papers },
+    /// It has the key of `of`. A thief does not have the secrets that `of` shares with its peers.
+    Twin { of: usize, is_thief: bool },
+    /// Configured at `hub`, to which it sends whatever it likes.
+    Liar { hub: usize },
+}
+
+/// What becomes of a guest's certificate.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Papers {
+    Good,
+    Expire(Instant),
+    /// Its key is revoked at this node.
+    Revoked {
+        by: usize,
+        at: Instant,
+    },
+    OtherRoot,
+    NotYetValid,
+    /// The certificate is another node's.
+    Stolen,
+    /// It claims the hub's own addresses.
+    Overlap,
+}
+
+impl Papers {
+    fn draw(rng: &mut Rng, plan: &Plan, hub: usize) -> Papers {
+        let (from, end) = (Instant::from_millis(300), plan.times.faults_end);
+        let at = from + Duration::from_nanos(rng.below((end - from).as_nanos() as u64));
+        match rng.below(10) {
+            0..3 => Papers::Good,
+            3 | 4 => Papers::Expire(at),
+            5 => Papers::Revoked { by: hub, at },
+            6 => Papers::Revoked { by: rng.below(plan.nodes.len() as u64) as usize, at },
+            7 => [Papers::OtherRoot, Papers::NotYetValid][rng.below(2) as usize],
+            8 => Papers::Stolen,
+            _ => Papers::Overlap,
+        }
+    }
+}
+
+/// How many nodes a seed has: `few`, or now and then many.
+pub(super) fn count(rng: &mut Rng, few: usize) -> usize {
+    if rng.chance(0.03) { (5 + rng.below(MOST_NODES - 4)) as usize } else { few }
+}
+
+fn root() -> RootKey {
+    RootKey::from_seed([0x52; 32])
+}
+
+impl Plan {
+    /// The node whose key a node has.
+    pub(super) fn owner(&self, node: usize) -> usize {
+        match self.roles.get(node) {
+            Some(Role::Twin { of, .. }) => *of,
+            _ => node,
+        }
+    }
+
+    /// Whether two nodes have one key.
+    pub(super) fn has_twin(&self) -> bool {
+        self.roles.iter().any(|role| matches!(role, Role::Twin { .. }))
+    }
+
+    /// Whether a node runs the engine, and from the start.
+    pub(super) fn starts(&self, node: usize) -> bool {
+        matches!(self.roles[node], Role::Member | Role::Guest { .. })
+    }
+
+    /// The guest that is no member from some time on.
+    pub(super) fn expelled(&self) -> Option<(usize, Instant)> {
+        let (node, role) = self.roles.iter().enumerate().find(|(_, role)| matches!(role, Role::Guest { .. }))?;
+        let Role::Guest { hub, papers } = *role else { return None };
+        let from = match papers {
+            Papers::Good => return None,
+            Papers::Expire(at) => at + EXPIRY_IS_SEEN,
+            Papers::Revoked { by, at } if by == hub => at,
+            // The hub is told as soon as it can be reached.
+            Papers::Revoked { .. } => self.times.proof,
+            Papers::OtherRoot | Papers::NotYetValid | Papers::Stolen | Papers::Overlap => Instant::ZERO,
+        };
+        Some((node, from))
+    }
+
+    /// Whether `node` may lose its session with `peer` at any time: one of them lies, leaves, or has a key that another has, too.
+    pub(super) fn is_doubtful(&self, node: usize, peer: usize) -> bool {
+        let of = |node: usize| match self.roles[node] {
+            Role::Member => false,
+            Role::Guest { papers, .. } => papers != Papers::Good,
+            Role::Twin { .. } | Role::Liar { .. } => true,
+        };
+        of(node) || of(peer)
+    }
+
+    /// The secret that two nodes share.
+    pub(super) fn secret(&self, node: usize, peer: usize) -> Option<PresharedKey> {
+        let is_thief = matches!(self.roles[node], Role::Twin { is_thief: true, .. });
+        let (a, b) = (self.owner(node).min(self.owner(peer)), self.owner(node).max(self.owner(peer)));
+        let is_shared = self.has_secrets && !is_thief && [a, b].iter().all(|n| self.roles[*n] == Role::Member);
+        is_shared.then(|| PresharedKey::new([1 + (a * 16 + b) as u8; 32]))
+    }
+
+    /// What a node trusts, where there are certificates.
+    pub(super) fn trust(&self, node: usize, policy: &Policy) -> Option<TrustConfig> {
+        let guest = self.roles.iter().position(|role| matches!(role, Role::Guest { .. }))?;
+        Some(TrustConfig {
+            root: root().public_key(),
+            certificate: if node == guest { self.certificate(guest) } else { None },
+            own: vec![host(node).into()],
+            policy: policy.clone(),
+            revocations: Vec::new(),
+        })
+    }
+
+    fn certificate(&self, guest: usize) -> Option<Certificate> {
+        let Role::Guest { hub, papers } = self.roles[guest] else { return None };
+        let whose = if papers == Papers::Stolen { guest + 1 } else { guest };
+        // A certificate has no host bits.
+        let [a, b, c, _] = host(if papers == Papers::Overlap { hub } else { guest }).octets();
+        let claims = Claims {
+            public_key: public_key(whose),
+            name: guest.to_string(),
+            not_before_unix_s: if papers == Papers::NotYetValid { UNIX_S + 1_000_000 } else { UNIX_S - 1_000 },
+            not_after_unix_s: match papers {
+                Papers::Expire(at) => UNIX_S + at.as_micros() / 1_000_000,
+                _ => UNIX_S + 10_000_000,
+            },
+            may_relay: false,
+            prefixes: vec![(Ipv4Addr::new(a, b, c, 0).into(), 24)],
+        };
+        let signer = if papers == Papers::OtherRoot { RootKey::from_seed([0x53; 32]) } else { root() };
+        signer.sign(&claims).ok()
+    }
+
+    /// The revocation of a node's key.
+    pub(super) fn revocation(&self, node: usize) -> Revocation {
+        root().revoke(&public_key(node), UNIX_S)
+    }
+
+    /// Adds a node beside the others, secrets, and what befalls nodes; all of it by streams of its own.
+    pub(super) fn draw_adversity(&mut self, rng: &mut Rng) {
+        self.has_secrets = rng.chance(0.3);
+        let members = self.nodes.len() as u64;
+        let is_narrowed = self.faults.iter().any(|fault| matches!(fault.kind, FaultKind::Mtu { .. }));
+        let befalls = if rng.chance(0.3) { 1 + rng.below(2) } else { 0 };
+        for _ in 0..befalls {
+            self.draw_mishap(rng, members);
+        }
+        // Relays are told of each other what nobody can check; and who sends nothing finds no black hole.
+        if self.has_relays || is_narrowed {
+            return;
+        }
+        let hub = self.pairs[rng.below(self.pairs.len() as u64) as usize].1;
+        match rng.below(10) {
+            0 | 1 => {
+                let papers = Papers::draw(rng, self, hub);
+                self.add_guest(rng, hub, papers);
+            }
+            2 | 3 => {
+                let of = self.pairs[rng.below(self.pairs.len() as u64) as usize].0;
+                let is_thief = self.has_secrets && rng.chance(0.5);
+                let node = self.add_node(rng, Role::Twin { of, is_thief });
+                self.faults.push(self.draw_fault(rng, FaultKind::Twin { node }));
+            }
+            4 | 5 => {
+                let node = self.add_node(rng, Role::Liar { hub });
+                self.pairs.push((node, hub));
+                self.faults.push(self.draw_fault(rng, FaultKind::Lie { node }));
+            }
+            _ => {}
+        }
+    }
+
+    fn draw_mishap(&mut self, rng: &mut Rng, members: u64) {
+        let node = rng.below(members) as usize;
+        let link = rng.below(self.nodes[node].links.len() as u64) as usize;
+        let back = Duration::from_secs([0, 0, 60, 86_400][rng.below(4) as usize]);
+        let kind = match rng.below(7) {
+            0 | 1 => FaultKind::Suspend { node },
+            2 => FaultKind::LoseState { node, back },
+            3 => FaultKind::DiskFull { node },
+            4 => FaultKind::Reload { node },
+            _ => FaultKind::Hijack { node, link },
+        };
+        let fault = self.draw_fault(rng, kind);
+        if let FaultKind::DiskFull { node } = fault.kind {
+            let half = (fault.until - fault.at).mul_f64(0.5);
+            self.faults.push(Fault { at: fault.at + half, until: fault.until, kind: FaultKind::Crash { node } });
+        }
+        self.faults.push(fault);
+    }
+
+    fn draw_fault(&self, rng: &mut Rng, kind: FaultKind) -> Fault {
+        let (at, until) = Fault::draw_time(rng, Instant::from_millis(300), self.times.faults_end, self.is_long);
+        Fault { at, until, kind }
+    }
+
+    fn add_node(&mut self, rng: &mut Rng, role: Role) -> usize {
+        let mut node = NodePlan::draw(rng, self.nodes.len() + 1);
+        node.links.iter_mut().for_each(|link| link.forgo_jumbo_frames());
+        self.nodes.push(node);
+        self.roles.push(role);
+        self.nodes.len() - 1
+    }
+
+    fn add_guest(&mut self, rng: &mut Rng, hub: usize, papers: Papers) {
+        let node = self.add_node(rng, Role::Guest { hub, papers });
+        self.pairs.push((node, hub));
+        for (from, to) in [(node, hub), (hub, node)] {
+            self.draw_background(rng, from, to);
+            if papers == Papers::Good {
+                self.draw_proof(rng, from, to);
+            }
+        }
+        if let Papers::Revoked { by, at } = papers {
+            self.faults.push(Fault { at, until: at, kind: FaultKind::Revoke { by, node } });
+        }
+    }
+}
