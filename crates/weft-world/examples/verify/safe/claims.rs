@@ -21,6 +21,7 @@ pub fn costs(context: &Context) -> Vec<Check> {
         context,
         &[
             claim("every kind of datagram costs a bounded time", "weft-engine", &["--test", "costs"], ""),
+            claim("what a peer saved up holds up nobody", "weft-engine", &["--test", "budget"], ""),
             claim("a peer takes no buffers from others", "weft-engine", &["--test", "room"], ""),
             claim("no bytes from the network make a node panic", "weft-engine", &["--test", "hostile"], ""),
         ],
