@@ -53,7 +53,14 @@ impl Hub {
         let engine = Engine::new(hub_config(), now, [1; 32]).unwrap();
         let hub = SessionPeer::from(identity(1).public_key());
         let sessions = [0, 1].map(|peer| {
-            Sessions::new(identity(NODES[peer]), &[hub.clone()], Cipher::Aes256Gcm, [2 + peer as u8; 32], now).unwrap()
+            Sessions::new(
+                identity(NODES[peer]),
+                std::slice::from_ref(&hub),
+                Cipher::Aes256Gcm,
+                [2 + peer as u8; 32],
+                now,
+            )
+            .unwrap()
         });
         let mut hub = Hub { engine, sessions, now };
         (0..2).for_each(|peer| hub.shake_hands(peer));
