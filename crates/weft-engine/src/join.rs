@@ -117,7 +117,13 @@ impl Joins {
         }
     }
 
-    fn drop_oldest(&mut self, pool: &mut Pool) {
+    /// Half-joined units, each of which has a buffer.
+    pub(crate) fn len(&self) -> usize {
+        self.halves.len()
+    }
+
+    /// Gives up the oldest half-joined unit.
+    pub(crate) fn drop_oldest(&mut self, pool: &mut Pool) {
         if let Some(half) = self.halves.pop_front() {
             pool.release(half.buf);
             self.broken += 1;

@@ -15,6 +15,7 @@ mod explain;
 mod facts;
 mod handshakes;
 mod headers;
+mod intake;
 mod interface;
 mod join;
 mod links;

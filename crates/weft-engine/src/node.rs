@@ -4,10 +4,10 @@ mod configure;
 
 use crate::config::{EngineConfig, LinkConfig, PeerConfig, VpnConfig, Weights};
 use crate::drill::Drill;
-use crate::egress::Output;
 use crate::event::{Command, CommandError, Event, VpnChange};
 use crate::facts::Facts;
 use crate::handshakes::{HANDSHAKE_MAX, Handshakes};
+use crate::intake::Intake;
 use crate::interface::{LinkEvent, Received, Transmit};
 use crate::links::{Link, Links};
 use crate::overlay::Overlaying;
@@ -37,6 +37,9 @@ const POOL_LIMITS: Limits = Limits { small: 65_536, large: 4_096 };
 const INNER_MTU_DEFAULT: u16 = 1440;
 /// What IPv6 inside needs; a path that carries less carries it in parts.
 pub(crate) const INNER_MTU_MIN: u16 = 1280;
+/// Writes that a peer has in a round. A round of eight peers is a quarter of what the daemon writes in a turn.
+const WRITES_AT_A_TIME: usize = 32;
+
 /// A node. See the crate documentation for how it is driven.
 pub struct Engine {
     pub(crate) sessions: Sessions,
@@ -51,8 +54,8 @@ pub struct Engine {
     pub(crate) overlay: Overlaying,
     pub(crate) events: VecDeque<Event>,
     events_taken: u64,
-    output: Output,
     pub(crate) handshakes: Handshakes,
+    intake: Intake,
     pub(crate) rng: Rng,
     pub(crate) stamps: Stamps,
     pub(crate) facts: Facts,
@@ -61,6 +64,8 @@ pub struct Engine {
     reordering: Option<u32>,
     serial: u32,
     pub(crate) turn: usize,
+    /// The peer after the one that was written for last.
+    written: usize,
     pub(crate) rejected_datagrams: u64,
     pub(crate) unroutable_packets: u64,
     pub(crate) no_buffer_packets: u64,
@@ -100,8 +105,8 @@ impl Engine {
             overlay: Overlaying::default(),
             events: VecDeque::new(),
             events_taken: 0,
-            output: Output::default(),
             handshakes: Handshakes::new(now),
+            intake: Intake::default(),
             rng,
             stamps: Stamps::new(config.stamp_base),
             facts: Facts::default(),
@@ -110,6 +115,7 @@ impl Engine {
             reordering: None,
             serial: 0,
             turn: 0,
+            written: 0,
             rejected_datagrams: 0,
             unroutable_packets: 0,
             no_buffer_packets: 0,
@@ -170,7 +176,6 @@ impl Engine {
             sessions: &mut self.sessions,
             vpns: &mut self.vpns,
             events: &mut self.events,
-            output: &mut self.output,
             signal: &mut self.signal,
             trust: &mut self.trust,
             links: &self.links,
@@ -275,6 +280,7 @@ impl Engine {
         let stride = if received.stride == 0 { received.len } else { received.stride };
         let rejected = self.rejected_datagrams;
         self.forget_last_batch();
+        self.intake.on_batch(now, received.link, received.at);
         self.make_room(now, received.buf);
         let mut start = 0;
         while start < received.len {
@@ -293,6 +299,12 @@ impl Engine {
             return;
         }
         let Some(bytes) = self.pool.bytes_mut(received.buf).get_mut(start..end) else { return };
+        if self.intake.is_behind()
+            && let Some(peer) = self.sessions.claimed_by(bytes)
+            && self.intake.has_had_its_share(peer)
+        {
+            return self.peers.count_unserved(peer);
+        }
         match PacketType::of(bytes) {
             Ok(packet_type) if packet_type.is_sealed() => match self.sessions.open(bytes) {
                 Ok(opened) => self.on_opened(now, received, start, end, opened),
@@ -317,6 +329,7 @@ impl Engine {
             return;
         }
         let index = usize::from(opened.peer.0);
+        self.intake.charge(opened.peer, opened.packet_type, opened.plaintext.len());
         let outer = outer_header_len(&received.source);
         let plaintext = start + opened.plaintext.start..start + opened.plaintext.end;
         let datagram = Datagram { opened, plaintext, wire_bytes: (end - start + outer) as u32 };
@@ -327,7 +340,6 @@ impl Engine {
             sessions: &mut self.sessions,
             vpns: &mut self.vpns,
             events: &mut self.events,
-            output: &mut self.output,
             signal: &mut self.signal,
             trust: &mut self.trust,
             links: &self.links,
@@ -486,8 +498,23 @@ impl Engine {
     }
 
     /// Hands every packet for a TUN device to `write`: its VPN, and the pieces of one write.
-    pub fn deliver(&mut self, mut write: impl FnMut(VpnId, &[&[u8]])) {
-        self.output.drain(&mut self.pool, &mut write);
+    pub fn deliver(&mut self, write: impl FnMut(VpnId, &[&[u8]])) {
+        self.deliver_some(usize::MAX, write);
+    }
+
+    /// As [`Engine::deliver`], but at most `most` writes, for which the peers take turns. True if there may be more.
+    pub fn deliver_some(&mut self, most: usize, mut write: impl FnMut(VpnId, &[&[u8]])) -> bool {
+        let mut left = most;
+        while left > 0 {
+            let Some((index, output)) = self.peers.next_output(self.written) else { return false };
+            let done = output.drain(left.min(WRITES_AT_A_TIME), &mut self.pool, &mut write);
+            if done < left.min(WRITES_AT_A_TIME) {
+                self.peers.all_written(index);
+            }
+            left -= done;
+            self.written = index + 1;
+        }
+        true
     }
 
     /// The next event.

@@ -3,11 +3,12 @@
 //! Whoever takes a peer to change it marks it: it may have something to send, and its deadline may be another one. Reading marks nothing.
 
 use crate::config::Reorder;
+use crate::egress::Output;
 use crate::peer::Peer;
 use alloc::vec::Vec;
 use core::ops::{Deref, Index, IndexMut};
 use weft_core::reorder::route_reordering_metric;
-use weft_units::{Instant, Join, Tournament};
+use weft_units::{Instant, Join, PeerId, Tournament};
 
 /// A set of peers by number.
 #[derive(Debug, Default)]
@@ -96,6 +97,8 @@ pub(crate) struct Peers {
     changed: Marks,
     /// Those that changed since relays were last looked at.
     unseen: Marks,
+    /// Those that may have something to write.
+    unwritten: Marks,
     deadlines: Tournament<Instant>,
     standings: Tournament<Standing>,
 }
@@ -110,6 +113,7 @@ impl Peers {
         self.awake.set(index);
         self.changed.set(index);
         self.unseen.set(index);
+        self.unwritten.set(index);
     }
 
     pub(crate) fn get_mut(&mut self, index: usize) -> Option<&mut Peer> {
@@ -123,6 +127,13 @@ impl Peers {
     pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = &mut Peer> {
         (0..self.list.len()).for_each(|index| self.mark(index));
         self.list.iter_mut()
+    }
+
+    /// Counts a datagram that claimed to be of a peer and was not looked at.
+    pub(crate) fn count_unserved(&mut self, peer: PeerId) {
+        if let Some(peer) = self.list.get_mut(usize::from(peer.0)) {
+            peer.totals.unserved_datagrams += 1;
+        }
     }
 
     /// The next peer from `start` on that may have something to send, in a circle.
@@ -179,6 +190,17 @@ impl Peers {
         }
         let most = self.standing().buffers;
         self.standings.next(0, |standing| standing.buffers >= most)
+    }
+
+    /// The output of the next peer from `start` on that may have something to write, in a circle.
+    pub(crate) fn next_output(&mut self, start: usize) -> Option<(usize, &mut Output)> {
+        let index = self.unwritten.next(start).or_else(|| self.unwritten.next(0))?;
+        self.list.get_mut(index).map(|peer| (index, &mut peer.output))
+    }
+
+    /// A peer has nothing to write until it changes.
+    pub(crate) fn all_written(&mut self, index: usize) {
+        self.unwritten.clear(index);
     }
 
     /// One of those that changed since they were last seen by this.

@@ -77,6 +77,8 @@ pub struct PeerSnapshot {
     pub queue_bytes: u64,
     /// Packets that wait until the peer opens their VPN.
     pub waiting_for_vpns: usize,
+    /// Datagrams dropped because the node was behind and the peer had had its share of the work.
+    pub unserved_datagrams: u64,
     /// Units that came twice.
     pub duplicate_units: u64,
     /// Parts of units that came and were of no use: they fit no unit, or the rest of theirs never came.
@@ -377,6 +379,7 @@ impl Peer {
             replaced_acks: totals.replaced_acks,
             queue_bytes: self.backlog_bytes(),
             waiting_for_vpns: self.openings.waiting(),
+            unserved_datagrams: totals.unserved_datagrams,
             duplicate_units: totals.duplicate_units,
             broken_parts: self.broken_parts(),
             held_units: self.held_units(),

@@ -187,6 +187,8 @@ pub struct Peer {
     pub replaced_acks: u64,
     /// Bytes in the flow queue.
     pub queue_bytes: u64,
+    /// Datagrams dropped because the node was behind and the peer had had its share of the work.
+    pub unserved_datagrams: u64,
     /// Units that came twice.
     pub duplicate_units: u64,
     /// Parts of units that came and were of no use.

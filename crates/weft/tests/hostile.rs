@@ -6,10 +6,11 @@
 
 mod common;
 
-use common::{Dir, WEFT, stderr};
+use common::Dir;
+use common::inside::{self, Daemon, run, status, wait_for};
 use std::fs;
 use std::net::UdpSocket;
-use std::process::{Child, Command, Stdio};
+use std::process::Command;
 use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -18,8 +19,7 @@ use weft_units::{PeerId, Rng};
 
 const FORGED: &str = "a_million_forged_datagrams_cost_nothing";
 const BROKEN: &str = "a_million_broken_options_grant_nothing";
-/// What the test does when it runs itself again: nothing set, one of these.
-const INSIDE: &str = "WEFT_TEST_INSIDE";
+/// What the test does when it runs itself again within its namespaces.
 const SENDER: &str = "WEFT_TEST_SENDER";
 const DATAGRAMS: u64 = 1_000_000;
 /// So much waits in the node's socket at most, so that the node and not the kernel is tested.
@@ -52,29 +52,7 @@ fn inside_or_again(name: &str, inside: fn()) {
         eprintln!("skipped: takes a minute; set WEFT_CHECK=1, or run `make check`");
         return;
     }
-    match std::env::var_os(INSIDE) {
-        Some(_) => inside(),
-        None => in_a_namespace(name),
-    }
-}
-
-fn in_a_namespace(name: &str) {
-    if let Err(why) = fs::OpenOptions::new().read(true).write(true).open("/dev/net/tun") {
-        eprintln!("skipped: no TUN device here: {why}");
-        return;
-    }
-    let mut command = Command::new("timeout");
-    command.args(["--kill-after=5", "300", "unshare", "--pid", "--fork", "--kill-child", "--mount-proc", "-nm"]);
-    if !fs::read_to_string("/proc/self/status").unwrap().lines().any(|line| line.starts_with("Uid:\t0\t")) {
-        command.arg("-Ur");
-    }
-    let prelude = "set -eu; export PATH=$PATH:/usr/sbin:/sbin
-        mount --make-rprivate / && mount -t tmpfs none /run && mkdir -p /run/netns && ip link set lo up
-        exec \"$@\"";
-    let own = std::env::current_exe().unwrap();
-    command.args(["bash", "-c", prelude, "bash"]).arg(own).args(["--exact", name, "--nocapture"]);
-    let status = command.env(INSIDE, "1").status().unwrap();
-    assert!(status.success(), "inside the namespace: {status}");
+    inside::or_again(name, inside);
 }
 
 /// `home` and `hub` with this process between them.
@@ -87,63 +65,8 @@ const TOPOLOGY: &str = "set -eu
     ip -n home addr add 192.0.2.17/28 dev link1; ip -n home link set link1 up
     ip -n hub addr add 192.0.2.34/28 dev link1; ip -n hub link set link1 up";
 
-/// A running node; ended with the test.
-struct Daemon(Child);
-
-impl Drop for Daemon {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
-impl Daemon {
-    fn start(dir: &Dir, node: &str) -> Daemon {
-        let log = fs::File::create(dir.path(&format!("{node}.log"))).unwrap();
-        let mut command = Command::new("ip");
-        command.args(["netns", "exec", node, WEFT, "up", "-c"]).arg(dir.path(&format!("{node}.toml")));
-        Daemon(command.stdout(Stdio::null()).stderr(log).spawn().unwrap())
-    }
-
-    fn rss_kib(&self) -> i64 {
-        let status = fs::read_to_string(format!("/proc/{}/status", self.0.id())).unwrap();
-        let field = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("a resident set");
-        field.split_whitespace().next().unwrap().parse().unwrap()
-    }
-
-    /// Bytes that wait in the node's sockets, and datagrams the kernel dropped because they were full.
-    fn sockets(&self) -> (u64, u64) {
-        let table = |name: &str| fs::read_to_string(format!("/proc/{}/net/{name}", self.0.id())).unwrap_or_default();
-        let (mut waiting, mut dropped) = (0, 0);
-        for line in ["udp", "udp6"].map(table).join("\n").lines() {
-            let fields: Vec<&str> = line.split_whitespace().collect();
-            let queued = fields.get(4).and_then(|queues| queues.split_once(':')).map(|(_, received)| received);
-            waiting += queued.and_then(|bytes| u64::from_str_radix(bytes, 16).ok()).unwrap_or(0);
-            dropped += fields.last().and_then(|drops| drops.parse::<u64>().ok()).unwrap_or(0);
-        }
-        (waiting, dropped)
-    }
-
-    /// Waits until no more than `bytes` wait for the node.
-    fn let_catch_up(&self, bytes: u64) {
-        while self.sockets().0 > bytes {
-            thread::sleep(Duration::from_millis(1));
-        }
-    }
-}
-
-fn run(command: &mut Command) -> bool {
-    command.stdout(Stdio::null()).stderr(Stdio::null()).status().unwrap().success()
-}
-
 fn in_home(args: &[&str]) -> bool {
     run(Command::new("ip").args(["netns", "exec", "home"]).args(args))
-}
-
-fn status(dir: &Dir, node: &str) -> serde_json::Value {
-    let socket = dir.path(&format!("{node}.sock"));
-    let out = Command::new(WEFT).args(["status", "--json", "--control"]).arg(&socket).output().unwrap();
-    serde_json::from_slice(&out.stdout).unwrap_or_else(|why| panic!("{why}: {}", stderr(&out)))
 }
 
 fn rejected(dir: &Dir) -> u64 {
@@ -344,15 +267,6 @@ fn attack(hub: &Daemon, enemy: &mut Enemy, arsenal: &Arsenal, total: u64) -> usi
     let again =
         show("the true initiation again", sent, enemy.flood(hub, sent, |_, out| out.extend(&arsenal.initiation)));
     first.longest.max(again.longest)
-}
-
-fn wait_for(what: &str, dir: &Dir, mut ready: impl FnMut() -> bool) {
-    let until = Instant::now() + Duration::from_secs(20);
-    while !ready() {
-        let logs = || ["home.log", "hub.log"].map(|name| fs::read_to_string(dir.path(name)).unwrap_or_default());
-        assert!(Instant::now() < until, "no {what}:\n{}", logs().join("\n"));
-        thread::sleep(Duration::from_millis(100));
-    }
 }
 
 fn inside() {

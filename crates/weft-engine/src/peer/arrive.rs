@@ -4,7 +4,7 @@ use super::sense::asks_for_report;
 use super::signalling::{may_carry, signal_in};
 use super::{Arrivals, Context, Peer, Totals, loops};
 use crate::PathState;
-use crate::egress::{Arrived, Heads, Output};
+use crate::egress::{Arrived, Output};
 use crate::event::Event;
 use crate::interface::Received;
 use crate::join::Joined;
@@ -27,8 +27,6 @@ use weft_wire::inner::{self, GRANULE, HeaderForm, InnerHeader, MAX_GRANULES, PAR
 use weft_wire::ip::{Ecn, IpView};
 use weft_wire::super_packet::MAX_HEADER_LEN;
 
-/// Units that are released at once where buffers are short.
-const GIVE_UP_UNITS: usize = 64;
 /// Maximum addresses of an initiation that are remembered: one for each of a peer's links.
 const MAX_HANDSHAKE_ADDRESSES: usize = 16;
 
@@ -341,7 +339,7 @@ impl Peer {
     fn on_skip(&mut self, cx: &mut Context<'_>, flow: FlowId, first: FlowSeq, count: u32) {
         if let Arrivals::Resequence(resequencer) = &mut self.arrivals {
             let now = cx.now;
-            let mut egress = Egress::of(self.id, (&mut self.heads, &mut self.totals, &mut self.offer), cx);
+            let mut egress = Egress::of(self.id, (&mut self.output, &mut self.totals, &mut self.offer), cx);
             resequencer.skip(now, flow, first, count, &mut |flow, seq, item| egress.deliver(flow, seq, item));
         }
     }
@@ -387,7 +385,7 @@ impl Peer {
         }
         let (seq, body) = inner::parse_reference(item.bytes(cx.pool)).ok()?;
         let Some(reference) = self.known_headers.get(flow, seq) else {
-            cx.output.orphans += 1;
+            self.output.orphans += 1;
             return None;
         };
         let mut header = [0; MAX_HEADER_LEN];
@@ -437,7 +435,7 @@ impl Peer {
             self.ready_offer(cx);
         }
         let (now, vpn, inner, len) = (cx.now, item.vpn, item.inner, item.len);
-        let mut egress = Egress::of(self.id, (&mut self.heads, &mut self.totals, &mut self.offer), cx);
+        let mut egress = Egress::of(self.id, (&mut self.output, &mut self.totals, &mut self.offer), cx);
         let mut out = |flow, seq, item| egress.deliver(flow, seq, item);
         let inserted = match &mut self.arrivals {
             Arrivals::Resequence(r) => r.insert(now, inner.flow, inner.seq, item, &mut out),
@@ -481,16 +479,16 @@ impl Peer {
     pub(super) fn expire_holes(&mut self, cx: &mut Context<'_>) {
         if let Arrivals::Resequence(resequencer) = &mut self.arrivals {
             let now = cx.now;
-            let mut egress = Egress::of(self.id, (&mut self.heads, &mut self.totals, &mut self.offer), cx);
+            let mut egress = Egress::of(self.id, (&mut self.output, &mut self.totals, &mut self.offer), cx);
             resequencer.expire(now, &mut |flow, seq, item| egress.deliver(flow, seq, item));
         }
     }
 
     /// Delivers a batch of what waits for order, without what is missing: others are short of room.
-    pub(super) fn give_up_holes(&mut self, cx: &mut Context<'_>) {
+    pub(super) fn give_up_holes(&mut self, cx: &mut Context<'_>, units: usize) {
         if let Arrivals::Resequence(resequencer) = &mut self.arrivals {
-            let mut egress = Egress::of(self.id, (&mut self.heads, &mut self.totals, &mut self.offer), cx);
-            resequencer.give_up(GIVE_UP_UNITS, &mut |flow, seq, item| egress.deliver(flow, seq, item));
+            let mut egress = Egress::of(self.id, (&mut self.output, &mut self.totals, &mut self.offer), cx);
+            resequencer.give_up(units, &mut |flow, seq, item| egress.deliver(flow, seq, item));
         }
     }
 
@@ -539,11 +537,10 @@ fn copy_out(cx: &mut Context<'_>, item: &Arrived) -> Option<Arrived> {
 }
 
 /// What of a peer an [`Egress`] works on.
-type EgressEnds<'a> = (&'a mut Heads, &'a mut Totals, &'a mut Option<Box<Offer>>);
+type EgressEnds<'a> = (&'a mut Output, &'a mut Totals, &'a mut Option<Box<Offer>>);
 
 /// Where units in order go.
 struct Egress<'a> {
-    heads: &'a mut Heads,
     totals: &'a mut Totals,
     output: &'a mut Output,
     pool: &'a mut Pool,
@@ -553,13 +550,13 @@ struct Egress<'a> {
 
 impl<'a> Egress<'a> {
     fn of(peer: PeerId, ends: EgressEnds<'a>, cx: &'a mut Context<'_>) -> Egress<'a> {
-        let (heads, totals, offer) = ends;
+        let (output, totals, offer) = ends;
         let signals = cx
             .signal
             .room_mut()
             .zip(offer.as_deref_mut())
             .map(|(room, offer)| (room, Place { now: cx.now, peer, offer, inward: None, events: cx.events }));
-        Egress { heads, totals, output: cx.output, pool: cx.pool, vpns: cx.vpns, signals }
+        Egress { totals, output, pool: cx.pool, vpns: cx.vpns, signals }
     }
 
     fn deliver(&mut self, flow: FlowId, seq: FlowSeq, mut item: Arrived) {
@@ -577,7 +574,7 @@ impl<'a> Egress<'a> {
         vpn.totals.received_bytes += item.len as u64;
         self.totals.received_packets += 1;
         self.totals.received_bytes += item.len as u64;
-        self.output.add(self.heads, self.pool, flow, seq, item);
+        self.output.add(self.pool, flow, seq, item);
     }
 }
 

@@ -17,6 +17,11 @@ use weft_wire::virtio::VNET_HEADER_LEN;
 /// Tells the number of a signal's own packet from that of the packet it goes before.
 const OF_ITS_OWN: u32 = 1 << 31;
 
+/// Buffers that a peer gives up at once where they are short: as many as a batch that arrives may take.
+const GIVE_WAY: usize = 64;
+/// Buffers that a peer's writes may hold beyond what others wait for: what the daemon writes in a turn.
+const MOST_UNWRITTEN: usize = 1_024;
+
 /// ECN is copied in any case (RFC 6040).
 fn outer_tos(dscp: Dscp, inner_tos: u8) -> u8 {
     match dscp {
@@ -91,18 +96,26 @@ impl Peer {
         self.way_in.backlog_packets()
     }
 
-    /// Buffers that wait for a path or for order.
+    /// Buffers that wait for a path, for order, for further parts, or to be written.
     pub(crate) fn buffers(&self) -> usize {
-        self.backlog_packets() + self.held_units()
+        self.backlog_packets() + self.held_units() + self.joins.len() + self.output.buffers()
     }
 
-    /// Gives up a batch of what waits for a path or for order, whichever is more: others are short of room.
+    /// Gives up a batch of what waits, where most of it does: others are short of room.
     pub(crate) fn give_way(&mut self, cx: &mut Context<'_>) {
-        if self.held_units() > self.backlog_packets() {
-            return self.give_up_holes(cx);
+        let (backlog, held) = (self.backlog_packets(), self.held_units());
+        let (joins, output) = (self.joins.len(), self.output.buffers());
+        // Units given up for order are written: where many are to be, only dropping some frees buffers at once.
+        if output > backlog.max(held).max(joins).min(MOST_UNWRITTEN) {
+            self.totals.queue_drops += self.output.shed(GIVE_WAY, cx.pool);
+        } else if held > backlog.max(joins) {
+            self.give_up_holes(cx, GIVE_WAY);
+        } else if joins > backlog {
+            (0..GIVE_WAY).for_each(|_| self.joins.drop_oldest(cx.pool));
+        } else {
+            let (now, drops) = (cx.now, &mut self.totals.queue_drops);
+            self.way_in.shed(now, &mut dropping(cx, drops));
         }
-        let (now, drops) = (cx.now, &mut self.totals.queue_drops);
-        self.way_in.shed(now, &mut dropping(cx, drops));
     }
 
     /// Queues a segment whose VPN is open with the peer; another waits until it is, if it may be.

@@ -182,7 +182,7 @@ impl Peer {
     pub(super) fn count_in_loop(&mut self, vpn: VpnId, inner: &InnerHeader, len: usize, ce: bool) {
         let Some(egress) = self.loops.egress_mut(vpn) else { return };
         let header = match inner.kind {
-            UnitKind::TailSlice => self.heads.header_len(vpn, inner.flow).unwrap_or(USUAL_HEADER),
+            UnitKind::TailSlice => self.output.header_len(vpn, inner.flow).unwrap_or(USUAL_HEADER),
             _ => 0,
         };
         egress.on_packet((len + header) as u32, ce);

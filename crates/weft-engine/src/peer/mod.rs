@@ -32,7 +32,7 @@ pub(crate) use probes::Probes;
 pub(crate) use way_in::Admitted;
 
 use crate::config::{PeerConfig, QueueKind, Reorder, Schedule, WrrOrder};
-use crate::egress::{Arrived, Heads, Output};
+use crate::egress::{Arrived, Output};
 use crate::event::Event;
 use crate::headers::{KnownHeaders, SentHeaders};
 use crate::join::Joins;
@@ -84,7 +84,6 @@ pub(crate) struct Context<'a> {
     pub(crate) sessions: &'a mut Sessions,
     pub(crate) vpns: &'a mut Vpns,
     pub(crate) events: &'a mut VecDeque<Event>,
-    pub(crate) output: &'a mut Output,
     pub(crate) signal: &'a mut Signalling,
     pub(crate) trust: &'a mut Trust,
     pub(crate) links: &'a Links,
@@ -131,6 +130,8 @@ pub(crate) struct Totals {
     pub(crate) duplicate_units: u64,
     /// Datagrams of the peer on more paths than it may open.
     pub(crate) refused_datagrams: u64,
+    /// Datagrams that came while the node was behind and the peer had had its share of the work.
+    pub(crate) unserved_datagrams: u64,
 }
 
 /// A peer.
@@ -174,7 +175,7 @@ pub(crate) struct Peer {
     skips: VecDeque<(FlowId, FlowSeq)>,
     joins: Joins,
     arrivals: Arrivals,
-    heads: Heads,
+    pub(crate) output: Output,
     sent_headers: SentHeaders,
     known_headers: KnownHeaders,
     conditioners: Vec<AckConditioner>,
@@ -234,7 +235,7 @@ impl Peer {
             lost: Vec::new(),
             lost_data: Vec::new(),
             skips: VecDeque::new(),
-            heads: Heads::new(id, rng.next_u64()),
+            output: Output::new(rng.next_u64()),
             sent_headers: SentHeaders::default(),
             known_headers: KnownHeaders::default(),
             conditioners: Vec::new(),
@@ -341,7 +342,7 @@ impl Peer {
             self.drop_held(cx.pool);
         }
         self.joins.clear(cx.pool);
-        self.heads.clear();
+        self.output.forget_heads();
         self.known_headers.clear();
     }
 

@@ -134,6 +134,14 @@ impl Sessions {
         Ok(())
     }
 
+    /// Whose a sealed or relayed datagram claims to be. Nothing has proved it.
+    pub fn claimed_by(&self, datagram: &[u8]) -> Option<PeerId> {
+        match self.indices.get(HopHeader::parse(datagram).ok()?.receiver)? {
+            Target::Key(id, _) | Target::Vpn(id, _, _) => Some(id),
+            Target::Handshake(_) => None,
+        }
+    }
+
     /// Opens a relayed datagram in place.
     ///
     /// # Errors

@@ -365,7 +365,7 @@ mod tests {
         let peer = serde_json::json!({
             "name": name, "public_key": name, "established_s": 1, "last_heard_ms": 1, "received_packets": 0,
             "received_bytes": 0, "sent_units": 0, "sent_bytes": 0, "repeated_units": 0, "abandoned_units": 0,
-            "queue_drops": 0, "replaced_acks": 0, "queue_bytes": 0, "duplicate_units": 0, "broken_parts": 0,
+            "queue_drops": 0, "replaced_acks": 0, "queue_bytes": 0, "unserved_datagrams": 0, "duplicate_units": 0, "broken_parts": 0,
             "held_units": 0, "hold_us": 0, "schedule": name, "paths": [path], "flows": [flow],
             "not_tried": { "pairs": 2, "not_tried": 1, "at_once": 1, "links_without_path": [name], "text": name },
             "reaches": [{ "node": name, "rtt_us": 1, "loss": 0.0 }],

@@ -23,9 +23,14 @@ use weft_units::{Instant, LinkId, VpnId};
 // A turn takes at most so much from each source, so that none starves another.
 const PACKETS_PER_TURN: usize = 64;
 const TRANSMITS_PER_TURN: usize = 128;
+/// Writes to the devices: as many as there may be datagrams in the batches of one call. What is left takes its turn with the next ones.
+const WRITES_PER_TURN: usize = SLOTS * 64;
 /// Batches received from one socket in a turn, by one call.
 const SLOTS: usize = 16;
 const TRANSMIT_BYTES: usize = 65_536;
+/// What came in by one source is given out before the next one is looked at where it took longer. Otherwise a peer that makes every batch
+/// costly would add up the batches of all links before an answer leaves.
+const LONGEST_INTAKE: Duration = Duration::from_millis(5);
 /// The loop turns at least so often.
 const IDLE: Duration = Duration::from_secs(10);
 /// The loop may be at one piece of work for so long. A turn takes milliseconds; a reload that opens devices may take seconds.
@@ -121,9 +126,14 @@ impl Datapath {
             if let Some(cause) = self.continuity.interruption() {
                 node.renew_sessions(cause);
             }
+            let mut began = self.clock.now();
             for source in &ready {
                 self.take_in(node, source)?;
                 self.get_on();
+                if self.clock.now() - began >= LONGEST_INTAKE {
+                    self.give_out(node);
+                    began = self.clock.now();
+                }
             }
             is_behind = self.give_out(node);
             self.get_on();
@@ -243,10 +253,10 @@ impl Datapath {
             node.refresh_entropy();
             self.get_on();
         }
-        let is_behind = self.transmit(node);
+        let mut is_behind = self.transmit(node);
         self.get_on();
         let devices = &node.devices;
-        node.engine.deliver(|vpn, pieces| {
+        is_behind |= node.engine.deliver_some(WRITES_PER_TURN, |vpn, pieces| {
             if let Some(device) = devices.get(vpn) {
                 // What the device does not take is lost, as on any interface.
                 device.write(pieces);

@@ -65,6 +65,7 @@ pub fn peer(peer: &PeerSnapshot) -> Peer {
         queue_drops: peer.queue_drops,
         replaced_acks: peer.replaced_acks,
         queue_bytes: peer.queue_bytes,
+        unserved_datagrams: peer.unserved_datagrams,
         duplicate_units: peer.duplicate_units,
         broken_parts: peer.broken_parts,
         held_units: peer.held_units,

@@ -1,6 +1,8 @@
 //! Running the real program in a directory of its own.
 #![allow(dead_code, reason = "each test file uses its own part")]
 
+pub mod inside;
+
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};

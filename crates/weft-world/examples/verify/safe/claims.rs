@@ -23,6 +23,7 @@ pub fn costs(context: &Context) -> Vec<Check> {
             claim("every kind of datagram costs a bounded time", "weft-engine", &["--test", "costs"], ""),
             claim("forged handshakes are no load", "weft-engine", &["--test", "handshake_load"], ""),
             claim("each relay's handshakes have a limit of their own", "weft-session", LIB, "over_one_relay"),
+            claim("what a peer saved up holds up nobody", "weft-engine", &["--test", "budget"], ""),
             claim("a peer takes no buffers from others", "weft-engine", &["--test", "room"], ""),
             claim("no bytes from the network make a node panic", "weft-engine", &["--test", "hostile"], ""),
         ],

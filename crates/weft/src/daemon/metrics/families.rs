@@ -116,6 +116,11 @@ const PEER: &[Family<Peer>] = &[
         |p| number(p.replaced_acks),
     ),
     gauge("weft_peer_queue_bytes", "Bytes that wait for the paths.", |p| number(p.queue_bytes)),
+    counter(
+        "weft_peer_unserved_datagrams_total",
+        "Datagrams dropped because the node was behind and the peer had had its share.",
+        |p| number(p.unserved_datagrams),
+    ),
     counter("weft_peer_duplicate_units_total", "Units that came twice.", |p| number(p.duplicate_units)),
     counter("weft_peer_broken_parts_total", "Parts of units that were of no use.", |p| number(p.broken_parts)),
     gauge("weft_peer_held_units", "Units held for order.", |p| number(p.held_units as u64)),

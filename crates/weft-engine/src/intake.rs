@@ -1,0 +1,156 @@
+//! Whom the node serves while it cannot keep up: each peer has a share of the work.
+//!
+//! Datagrams of all peers wait in one socket, first come, first served. If they wait there for long and go on doing so, the node is behind.
+//! Then datagrams are dropped unopened where their peer has had more than its share of the work, as a fair queue before the node would drop them.
+//! What a datagram claims decides only that. Work is charged to a peer when its key has opened the datagram, so that forgeries cost nobody a share.
+
+use alloc::vec::Vec;
+use weft_units::{Duration, Instant, LinkId, PeerId};
+use weft_wire::hop::PacketType;
+
+/// Acceptable time in the socket (CoDel's target, RFC 8289 §4.2).
+const TARGET: Duration = Duration::from_millis(5);
+/// Datagrams that wait longer for so long are no burst (CoDel's interval, RFC 8289 §4.2).
+const INTERVAL: Duration = Duration::from_millis(100);
+/// Shares hold without a new interval for so long after datagrams waited last. Otherwise each return of a flood would fill the socket.
+const MEMORY: Duration = Duration::from_secs(1);
+/// Work is compared within rounds of this time: a peer sends a few datagrams in it if it sends at all.
+const ROUND: Duration = Duration::from_millis(20);
+/// Bytes of frames that cost as much as a unit. Tuned by `tests/costs.rs`: a full datagram of frames takes ten to twenty times as long.
+const FRAME_BYTES: usize = 100;
+
+/// The work done for a peer in a round.
+#[derive(Clone, Copy, Default)]
+struct Share {
+    round: u64,
+    work: u32,
+}
+
+/// How long datagrams wait before they are looked at, and what each peer's have cost.
+#[derive(Default)]
+pub(crate) struct Intake {
+    /// Links on which datagrams wait long, and since when.
+    long_since: Vec<(LinkId, Instant)>,
+    behind_until: Instant,
+    is_behind: bool,
+    round: u64,
+    /// The work of the round, and of how many peers.
+    work: u32,
+    peers: u32,
+    shares: Vec<Share>,
+}
+
+impl Intake {
+    /// Datagrams that arrived at `at` by a link are looked at. Each link has a socket.
+    pub(crate) fn on_batch(&mut self, now: Instant, link: LinkId, at: Instant) {
+        let round = now.as_nanos() / ROUND.as_nanos() as u64;
+        if round != self.round {
+            (self.round, self.work, self.peers) = (round, 0, 0);
+        }
+        self.is_behind = false;
+        let known = self.long_since.iter().position(|(of, _)| *of == link);
+        if now.since(at) < TARGET {
+            known.map(|known| self.long_since.swap_remove(known));
+            return;
+        }
+        let since = match known {
+            Some(known) => self.long_since[known].1,
+            None => {
+                self.long_since.push((link, now));
+                now
+            }
+        };
+        if now < self.behind_until || now.since(since) >= INTERVAL {
+            self.is_behind = true;
+            self.behind_until = now + MEMORY;
+        }
+    }
+
+    /// Whether the node is behind: [`Intake::has_had_its_share`] may drop something.
+    pub(crate) fn is_behind(&self) -> bool {
+        self.is_behind
+    }
+
+    /// Whether a peer has had more work done in this round than the peers on average, so that others go first.
+    pub(crate) fn has_had_its_share(&self, peer: PeerId) -> bool {
+        let own = self.shares.get(usize::from(peer.0)).filter(|share| share.round == self.round);
+        own.is_some_and(|own| u64::from(own.work) * u64::from(self.peers) > u64::from(self.work))
+    }
+
+    /// An authentic datagram of the peer, with a plaintext of `len` bytes, is to be worked on.
+    pub(crate) fn charge(&mut self, peer: PeerId, packet_type: PacketType, len: usize) {
+        let index = usize::from(peer.0);
+        if index >= self.shares.len() {
+            self.shares.resize(index + 1, Share::default());
+        }
+        let frames = if packet_type == PacketType::Control { len / FRAME_BYTES } else { 0 };
+        let (share, work) = (&mut self.shares[index], 1 + frames as u32);
+        if share.round != self.round || share.work == 0 {
+            *share = Share { round: self.round, work: 0 };
+            self.peers += 1;
+        }
+        share.work += work;
+        self.work += work;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NOW: Instant = Instant::from_millis(5_000);
+
+    /// Lets datagrams of three peers wait for `waited` for a second, and gives how many of each are worked on.
+    fn served(waited: Duration, rates: [u32; 3]) -> [u32; 3] {
+        let (mut intake, mut served) = (Intake::default(), [0; 3]);
+        for ms in 0..1_000 {
+            let now = NOW + Duration::from_millis(ms);
+            intake.on_batch(now, LinkId(2), now);
+            intake.on_batch(now, LinkId(1), now.before(waited));
+            for n in 0..*rates.iter().max().unwrap() {
+                for peer in 0..3 {
+                    let id = PeerId(peer as u16);
+                    if n < rates[peer] && !(intake.is_behind() && intake.has_had_its_share(id)) {
+                        intake.charge(id, PacketType::Data, 1_000);
+                        served[peer] += 1;
+                    }
+                }
+            }
+        }
+        served
+    }
+
+    #[test]
+    fn who_sends_most_is_cut_to_what_others_have_while_the_node_is_behind() {
+        let in_time = served(Duration::from_millis(4), [100, 3, 0]);
+        assert_eq!(in_time, [100_000, 3_000, 0]);
+        let behind = served(Duration::from_millis(6), [100, 3, 0]);
+        assert_eq!(behind[1], 3_000);
+        assert!(behind[0] < 100_000 / 10 + 3_500, "{behind:?}");
+    }
+
+    #[test]
+    fn who_is_alone_is_served_however_far_the_node_is_behind() {
+        assert_eq!(served(Duration::from_millis(50), [100, 0, 0]), [100_000, 0, 0]);
+    }
+
+    #[test]
+    fn a_burst_costs_nobody_anything() {
+        let mut intake = Intake::default();
+        for ms in 0..10_000 {
+            let now = NOW + Duration::from_millis(ms);
+            intake.on_batch(now, LinkId(1), if ms % 100 < 90 { now.before(Duration::from_millis(30)) } else { now });
+            intake.charge(PeerId((ms % 2) as u16), PacketType::Data, 100);
+            assert!(!intake.is_behind());
+        }
+    }
+
+    #[test]
+    fn frames_cost_what_they_weigh() {
+        let mut intake = Intake::default();
+        intake.on_batch(NOW, LinkId(1), NOW);
+        intake.charge(PeerId(0), PacketType::Control, 1_440);
+        (0..10).for_each(|_| intake.charge(PeerId(1), PacketType::Data, 1_440));
+        assert!(intake.has_had_its_share(PeerId(0)) && !intake.has_had_its_share(PeerId(1)));
+    }
+}

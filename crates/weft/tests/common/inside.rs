@@ -1,0 +1,105 @@
+//! Tests that run themselves again in namespaces of their own, and are a part of the network there.
+
+use super::{Dir, WEFT, stderr};
+use std::fs;
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// Set for a test that runs within its namespaces.
+pub const INSIDE: &str = "WEFT_TEST_INSIDE";
+
+/// Runs `inside` if this is the test within its namespaces, else makes them and runs the test called `name` there.
+pub fn or_again(name: &str, inside: fn()) {
+    match std::env::var_os(INSIDE) {
+        Some(_) => inside(),
+        None => in_namespaces(name),
+    }
+}
+
+fn in_namespaces(name: &str) {
+    if let Err(why) = fs::OpenOptions::new().read(true).write(true).open("/dev/net/tun") {
+        eprintln!("skipped: no TUN device here: {why}");
+        return;
+    }
+    let mut command = Command::new("timeout");
+    command.args(["--kill-after=5", "300", "unshare", "--pid", "--fork", "--kill-child", "--mount-proc", "-nm"]);
+    if !fs::read_to_string("/proc/self/status").unwrap().lines().any(|line| line.starts_with("Uid:\t0\t")) {
+        command.arg("-Ur");
+    }
+    let prelude = "set -eu; export PATH=$PATH:/usr/sbin:/sbin
+        mount --make-rprivate / && mount -t tmpfs none /run && mkdir -p /run/netns && ip link set lo up
+        exec \"$@\"";
+    let own = std::env::current_exe().unwrap();
+    command.args(["bash", "-c", prelude, "bash"]).arg(own).args(["--exact", name, "--nocapture"]);
+    let status = command.env(INSIDE, "1").status().unwrap();
+    assert!(status.success(), "inside the namespace: {status}");
+}
+
+/// A running node; ended with the test.
+pub struct Daemon(Child);
+
+impl Drop for Daemon {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+impl Daemon {
+    pub fn start(dir: &Dir, node: &str) -> Daemon {
+        let log = fs::File::create(dir.path(&format!("{node}.log"))).unwrap();
+        let mut command = Command::new("ip");
+        command.args(["netns", "exec", node, WEFT, "up", "-c"]).arg(dir.path(&format!("{node}.toml")));
+        Daemon(command.stdout(Stdio::null()).stderr(log).spawn().unwrap())
+    }
+
+    pub fn id(&self) -> u32 {
+        self.0.id()
+    }
+
+    pub fn rss_kib(&self) -> i64 {
+        let status = fs::read_to_string(format!("/proc/{}/status", self.0.id())).unwrap();
+        let field = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("a resident set");
+        field.split_whitespace().next().unwrap().parse().unwrap()
+    }
+
+    /// Bytes that wait in the node's sockets, and datagrams the kernel dropped because they were full.
+    pub fn sockets(&self) -> (u64, u64) {
+        let table = |name: &str| fs::read_to_string(format!("/proc/{}/net/{name}", self.0.id())).unwrap_or_default();
+        let (mut waiting, mut dropped) = (0, 0);
+        for line in ["udp", "udp6"].map(table).join("\n").lines() {
+            let fields: Vec<&str> = line.split_whitespace().collect();
+            let queued = fields.get(4).and_then(|queues| queues.split_once(':')).map(|(_, received)| received);
+            waiting += queued.and_then(|bytes| u64::from_str_radix(bytes, 16).ok()).unwrap_or(0);
+            dropped += fields.last().and_then(|drops| drops.parse::<u64>().ok()).unwrap_or(0);
+        }
+        (waiting, dropped)
+    }
+
+    /// Waits until no more than `bytes` wait for the node.
+    pub fn let_catch_up(&self, bytes: u64) {
+        while self.sockets().0 > bytes {
+            thread::sleep(Duration::from_millis(1));
+        }
+    }
+}
+
+pub fn run(command: &mut Command) -> bool {
+    command.stdout(Stdio::null()).stderr(Stdio::null()).status().unwrap().success()
+}
+
+pub fn status(dir: &Dir, node: &str) -> serde_json::Value {
+    let socket = dir.path(&format!("{node}.sock"));
+    let out = Command::new(WEFT).args(["status", "--json", "--control"]).arg(&socket).output().unwrap();
+    serde_json::from_slice(&out.stdout).unwrap_or_else(|why| panic!("{why}: {}", stderr(&out)))
+}
+
+pub fn wait_for(what: &str, dir: &Dir, mut ready: impl FnMut() -> bool) {
+    let until = Instant::now() + Duration::from_secs(20);
+    while !ready() {
+        let logs = || ["home.log", "hub.log"].map(|name| fs::read_to_string(dir.path(name)).unwrap_or_default());
+        assert!(Instant::now() < until, "no {what}:\n{}", logs().join("\n"));
+        thread::sleep(Duration::from_millis(100));
+    }
+}
