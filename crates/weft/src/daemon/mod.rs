@@ -1,6 +1,7 @@
 //! The daemon: threads for control, signals and state around one packet loop.
 
 mod access;
+mod allowance;
 mod attendance;
 mod bounces;
 mod changes;

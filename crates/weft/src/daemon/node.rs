@@ -5,6 +5,7 @@ mod events;
 mod links;
 
 use super::access;
+use super::allowance::Allowances;
 use super::changes::Changes;
 use super::clock::{self, Clock};
 use super::control::Task;
@@ -69,6 +70,7 @@ pub struct Node {
     pub links: Links,
     /// Pings under way.
     pub pings: Pings,
+    allowances: Allowances,
     /// Programs on this machine that use the overlay.
     platform: Platform,
     /// What this machine had no room for.
@@ -159,6 +161,7 @@ impl Node {
             devices,
             links,
             pings: Pings::default(),
+            allowances: Allowances::default(),
             platform: Platform::default(),
             drops: Drops::default(),
             file,

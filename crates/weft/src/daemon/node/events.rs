@@ -8,11 +8,11 @@ impl Node {
         match event {
             Event::Established { peer, fresh } => {
                 let how = if fresh { "established" } else { "established again" };
-                self.log.info(format_args!("peer {}: session {how}", self.peer_name(peer)));
+                self.tell_of(peer, format_args!("session {how}"));
                 self.stamps_news.want();
             }
             Event::Lost { peer, cause } => {
-                self.log.info(format_args!("peer {}: session lost: {cause}", self.peer_name(peer)));
+                self.tell_of(peer, format_args!("session lost: {cause}"));
             }
             Event::StampRefused { peer, refused, by_peer } => {
                 self.log.error(stamps::refused(&self.peer_name(peer), &refused, by_peer));
@@ -22,15 +22,17 @@ impl Node {
             }
             Event::KeyShared { peer, is_own } => self.log.error(stamps::shared(&self.peer_name(peer), is_own)),
             Event::Path { peer, path, link, remote, state, cause } => {
-                let link = self.engine.route_name(link).unwrap_or_else(|| self.links.name(link));
-                let (peer, remote) = (self.peer_name(peer), view::remote(&remote));
-                self.log.info(format_args!("peer {peer}: path {path} ({link} → {remote}) {state}: {cause}"));
-                let (link, state, cause) = (link.to_owned(), state.to_string(), cause.to_owned());
+                let link = self.engine.route_name(link).unwrap_or_else(|| self.links.name(link)).to_owned();
+                let remote = view::remote(&remote);
+                if !self.tell_of(peer, format_args!("path {path} ({link} → {remote}) {state}: {cause}")) {
+                    return;
+                }
+                let (peer, state, cause) = (self.peer_name(peer), state.to_string(), cause.to_owned());
                 let change = PathChange { number: 0, peer, path: path.0, link, remote, state, cause };
                 self.platform.on_change(self.clock.now(), change);
             }
             Event::NotTried { peer, pairs } => {
-                self.log.info(format_args!("peer {}: {pairs}", self.peer_name(peer)));
+                self.tell_of(peer, format_args!("{pairs}"));
             }
             Event::LabelClash { peer, owner } => {
                 let (peer, owner) = (self.peer_name(peer), self.peer_name(owner));
@@ -77,6 +79,17 @@ impl Node {
             Event::DrillOver { of } => self.log.info(format_args!("drill: {of} is as it was")),
             Event::Pong { path, rtt, id, .. } => self.pings.answered(id, path, rtt),
         }
+    }
+
+    /// Logs a line about a peer, unless there were too many lately: false then.
+    fn tell_of(&mut self, peer: PeerId, what: std::fmt::Arguments<'_>) -> bool {
+        let Some(omitted) = self.allowances.take(self.clock.now(), peer) else { return false };
+        let name = self.peer_name(peer);
+        if omitted > 0 {
+            self.log.info(format_args!("peer {name}: {omitted} lines about it omitted: it changes too often"));
+        }
+        self.log.info(format_args!("peer {name}: {what}"));
+        true
     }
 
     /// The engine's numbers outlive a reload, the configuration's order does not.

@@ -1,0 +1,56 @@
+//! How many lines about a peer are logged: what it sends must not fill the log.
+
+use std::collections::HashMap;
+use std::time::Duration;
+use weft_units::{Instant, PeerId};
+
+/// Mean time between two lines about a peer.
+const INTERVAL: Duration = Duration::from_millis(500);
+/// Lines at once after a long silence: all paths of a peer come and go twice.
+const BURST: u32 = 128;
+
+/// What was logged about a peer lately.
+#[derive(Default)]
+struct Allowance {
+    /// When all that was logged is paid for.
+    paid_at: Instant,
+    omitted: u64,
+}
+
+/// What may be logged about each peer.
+#[derive(Default)]
+pub struct Allowances(HashMap<PeerId, Allowance>);
+
+impl Allowances {
+    /// Whether a line about a peer may be logged now, and how many were omitted since the last one.
+    pub fn take(&mut self, now: Instant, peer: PeerId) -> Option<u64> {
+        let allowance = self.0.entry(peer).or_default();
+        let paid_at = allowance.paid_at.max(now) + INTERVAL;
+        if paid_at.since(now) > INTERVAL * BURST {
+            allowance.omitted += 1;
+            return None;
+        }
+        allowance.paid_at = paid_at;
+        Some(std::mem::take(&mut allowance.omitted))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_one_peer_does_is_logged_in_part_and_counted() {
+        let (mut allowances, mut logged, mut omitted) = (Allowances::default(), 0u64, 0);
+        for ms in 0..60_000 {
+            let now = Instant::from_millis(1_000 + ms);
+            if let Some(before) = allowances.take(now, PeerId(1)) {
+                (logged, omitted) = (logged + 1, omitted + before);
+            }
+        }
+        assert!((200..=250).contains(&logged), "{logged} lines in a minute");
+        assert!(logged + omitted > 59_000, "{omitted} are said to be omitted");
+        let now = Instant::from_millis(61_000);
+        assert!((0..BURST).all(|_| allowances.take(now, PeerId(2)) == Some(0)), "another peer has its own");
+    }
+}
