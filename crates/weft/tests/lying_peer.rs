@@ -21,7 +21,7 @@ use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 use weft_session::{Cipher, Identity, Outcome, PeerConfig, Sessions};
 use weft_units::{PathId, PeerId, Rng};
-use weft_wire::hop::{HOP_HEADER_LEN, PacketType, TAG_LEN};
+use weft_wire::hop::{HOP_HEADER_LEN, TAG_LEN};
 use weft_wire::relay::{LABEL_LEN, Label, Way};
 
 /// Bytes a second, IP headers included.

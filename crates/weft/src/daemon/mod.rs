@@ -88,7 +88,7 @@ fn lock_memory() -> nix::Result<()> {
     if getrlimit(Resource::RLIMIT_MEMLOCK)?.0 != RLIM_INFINITY {
         return Err(Errno::EPERM);
     }
-    let on_fault = MlockAllFlags::from_bits_retain(libc::MCL_ONFAULT);
+    let on_fault = MlockAllFlags::from_bits_retain(nix::libc::MCL_ONFAULT);
     mlockall(MlockAllFlags::MCL_CURRENT | MlockAllFlags::MCL_FUTURE | on_fault)
 }
 
