@@ -80,6 +80,12 @@ pub struct Status {
     /// Lines of the log that were dropped because nobody read it in time.
     #[serde(default)]
     pub dropped_log_lines: u64,
+    /// The longest turn of the packet loop since the start, in microseconds.
+    #[serde(default)]
+    pub longest_turn_us: u64,
+    /// Turns of more than 50 ms.
+    #[serde(default)]
+    pub long_turns: u64,
 }
 
 /// A prefix that is not used.

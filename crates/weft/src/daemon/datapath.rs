@@ -118,6 +118,7 @@ impl Datapath {
         while !node.is_stopping() {
             let wait = if is_behind { Duration::ZERO } else { self.time_to_wait(node) };
             self.pulse.resting(|| self.poller.wait(Some(wait), &mut ready))?;
+            let begin = self.clock.now();
             if let Some(why) = self.threads.fault().map(str::to_owned) {
                 node.close(&why);
                 self.say_goodbye(node);
@@ -137,6 +138,7 @@ impl Datapath {
             }
             is_behind = self.give_out(node);
             self.get_on();
+            node.turns.note(self.clock.now().since(begin));
         }
         self.say_goodbye(node);
         Ok(())

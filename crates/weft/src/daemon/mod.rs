@@ -39,6 +39,7 @@ pub mod tcp_er;
 pub mod threads;
 mod totals;
 mod trust;
+mod turns;
 mod view;
 mod why;
 
@@ -51,7 +52,6 @@ use crate::outcome::Failure;
 use changes::Changes;
 use control::{Sender, Server};
 use datapath::Datapath;
-use nix::errno::Errno;
 use nix::sys::mman::{MlockAllFlags, mlockall};
 use nix::sys::prctl;
 use nix::sys::resource::{RLIM_INFINITY, Resource, getrlimit, setrlimit};
@@ -80,16 +80,21 @@ fn keep_memory_private(log: Log) {
     }
 }
 
-/// Locks every page in memory from its first use on. Nothing is locked where the user may lock only so much, since memory beyond
-/// that would be refused later.
+/// Locks every page in memory from its first use on. Nothing is locked where only so much may be, since memory beyond that would be
+/// refused later.
 fn lock_memory() -> nix::Result<()> {
-    // The limit of root and of the unit is lifted; everybody else's stays.
-    let _ = setrlimit(Resource::RLIMIT_MEMLOCK, RLIM_INFINITY, RLIM_INFINITY);
-    if getrlimit(Resource::RLIMIT_MEMLOCK)?.0 != RLIM_INFINITY {
-        return Err(Errno::EPERM);
+    let (soft, hard) = getrlimit(Resource::RLIMIT_MEMLOCK)?;
+    let is_limited = soft != RLIM_INFINITY;
+    if is_limited {
+        // With a limit of nothing, only those lock whom no limit binds (CAP_IPC_LOCK).
+        setrlimit(Resource::RLIMIT_MEMLOCK, 0, hard)?;
     }
     let on_fault = MlockAllFlags::from_bits_retain(nix::libc::MCL_ONFAULT);
-    mlockall(MlockAllFlags::MCL_CURRENT | MlockAllFlags::MCL_FUTURE | on_fault)
+    let result = mlockall(MlockAllFlags::MCL_CURRENT | MlockAllFlags::MCL_FUTURE | on_fault);
+    if is_limited {
+        setrlimit(Resource::RLIMIT_MEMLOCK, soft, hard)?;
+    }
+    result
 }
 
 /// Runs the node that `file` describes, until it is told to stop.

@@ -32,6 +32,7 @@ use super::tcp_er;
 use super::threads::Threads;
 use super::totals;
 use super::trust;
+use super::turns::Turns;
 use super::view;
 use super::why;
 use crate::config::{self, Config};
@@ -75,6 +76,8 @@ pub struct Node {
     platform: Platform,
     /// What this machine had no room for.
     pub drops: Drops,
+    /// Of the packet loop.
+    pub turns: Turns,
     file: PathBuf,
     config: Config,
     identity: Identity,
@@ -164,6 +167,7 @@ impl Node {
             allowances: Allowances::default(),
             platform: Platform::default(),
             drops: Drops::default(),
+            turns: Turns::default(),
             file,
             config,
             identity,
@@ -472,6 +476,8 @@ impl Node {
             no_buffer_drops: self.drops.no_buffer + snapshot.no_buffer_packets,
             socket_full_drops: self.drops.socket_full,
             dropped_log_lines: self.log.dropped(),
+            longest_turn_us: u64::try_from(self.turns.longest.as_micros()).unwrap_or(u64::MAX),
+            long_turns: self.turns.long,
         }
     }
 }

@@ -47,7 +47,9 @@ impl Example {
     /// What a reader who comes to this example has not done yet, though an example before it did it here.
     pub fn before(&self) -> &'static str {
         match self.words().get(1..3) {
-            Some(["keygen" | "genpsk", ..]) => "rm -f /etc/weft/weft.key /etc/weft/hub.psk weft.key hub.psk",
+            Some(["keygen" | "genpsk", ..]) if self.text.contains("--out") => {
+                "rm -f /etc/weft/weft.key /etc/weft/hub.psk weft.key"
+            }
             Some(["ca", "init"]) => "rm -rf weft-ca",
             Some(["ca", "sign"]) => "rm -rf weft-ca home.cert; weft ca init --out weft-ca >/dev/null 2>&1",
             _ => ":",
@@ -92,10 +94,11 @@ pub fn examples(dir: &Dir) -> Vec<Example> {
     found.retain(|example| seen.insert(example.text.clone()));
     // Keys come first, then what reads them.
     found.sort_by_key(|example| match example.words().get(1..3) {
-        Some(["keygen" | "genpsk", ..]) => 0,
-        Some(["ca", "init" | "sign"]) => 1,
-        Some(["peer" | "ca", ..] | ["access", "remove"]) => 3,
-        _ => 2,
+        Some(["genpsk", ..]) => 0,
+        Some(["keygen", ..]) => 1,
+        Some(["ca", "init" | "sign"]) => 2,
+        Some(["peer" | "ca", ..] | ["access", "remove"]) => 4,
+        _ => 3,
     });
     found
 }

@@ -87,6 +87,10 @@ const NODE: &[Family<Status>] = &[
     counter("weft_log_dropped_lines_total", "Lines of the log dropped because nobody read it in time.", |n| {
         number(n.dropped_log_lines)
     }),
+    gauge("weft_longest_turn_seconds", "The longest turn of the packet loop since the start.", |n| {
+        Some(seconds(n.longest_turn_us))
+    }),
+    counter("weft_long_turns_total", "Turns of the packet loop that took more than 50 ms.", |n| number(n.long_turns)),
 ];
 
 const PEER: &[Family<Peer>] = &[
@@ -344,6 +348,8 @@ mod tests {
             no_buffer_drops: 0,
             socket_full_drops: 0,
             dropped_log_lines: 0,
+            longest_turn_us: 0,
+            long_turns: 0,
         };
         let text = write(&status);
         let of = "{vpn=\"default\",id=\"7\",peer=\"hub\"}";

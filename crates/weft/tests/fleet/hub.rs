@@ -1,0 +1,240 @@
+//! The hub and one real site beside it, and what the hub's metrics say.
+
+use super::common::inside::{Daemon, run};
+use super::common::{self, Dir};
+use super::sites::{HUB, HUB_NUMBER, INSIDE, address, identity};
+use std::fmt::Write as _;
+use std::io::{Read as _, Write as _};
+use std::net::{TcpListener, TcpStream};
+use std::os::fd::AsRawFd as _;
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
+use std::process::Command;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+use std::{fs, io};
+
+/// The number of the real site.
+const HOME_NUMBER: usize = 50_000;
+const TCP_PORT: u16 = 5_001;
+
+/// Sites have addresses of 10.64.0.0/16 in this namespace; the real site has a link of its own to the hub.
+const TOPOLOGY: &str = "set -eu
+    for node in home hub; do ip netns add $node; ip -n $node link set lo up; done
+    ip link add to-hub type veth peer name wan netns hub
+    ip addr add 192.0.2.33/28 dev to-hub; ip link set to-hub up; ip route add local 10.64.0.0/16 dev lo
+    ip -n hub addr add 192.0.2.34/28 dev wan; ip -n hub link set wan up; ip -n hub route add 10.64.0.0/16 via 192.0.2.33
+    ip link add lan netns home type veth peer name lan netns hub
+    ip -n home addr add 198.51.100.1/30 dev lan; ip -n home link set lan up; ip -n home route add 192.0.2.34 via 198.51.100.2
+    ip -n hub addr add 198.51.100.2/30 dev lan; ip -n hub link set lan up";
+
+/// Makes the namespaces.
+pub fn build() {
+    assert!(run(Command::new("bash").args(["-c", TOPOLOGY])), "no namespaces");
+    // A socket for each site.
+    let most = 16_384;
+    nix::sys::resource::setrlimit(nix::sys::resource::Resource::RLIMIT_NOFILE, most, most).unwrap();
+}
+
+pub struct Hub {
+    dir: Dir,
+    daemon: Option<Daemon>,
+    _home: Daemon,
+    scraper: Arc<Scraper>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Hub {
+    /// Starts a hub that knows `count` sites, and the real one.
+    pub fn start(count: usize) -> Hub {
+        let dir = Dir::new();
+        let sites: Vec<usize> = (1..=count).chain([HOME_NUMBER]).collect();
+        let metrics = dir.path("metrics.sock");
+        let more = format!("listen = {}\nrelay = true\n", HUB.port());
+        let scraped = format!("[metrics]\nlisten = \"unix:{}\"\n", metrics.display());
+        configure(&dir, "hub", HUB_NUMBER, &more, &(peers(&sites, "") + &scraped));
+        configure(&dir, "home", HOME_NUMBER, "", &peers(&[HUB_NUMBER], &format!("endpoints = [\"{HUB}\"]\n")));
+        let daemon = Some(Daemon::start(&dir, "hub"));
+        let home = Daemon::start(&dir, "home");
+        let scraper = Arc::new(Scraper { socket: metrics, ..Scraper::default() });
+        let own = Arc::clone(&scraper);
+        let thread = Some(thread::spawn(move || own.run()));
+        Hub { dir, daemon, _home: home, scraper, thread }
+    }
+
+    /// Kills it and starts it again.
+    pub fn restart(&mut self) {
+        self.daemon = None;
+        self.scraper.forget();
+        self.daemon = Some(Daemon::start(&self.dir, "hub"));
+    }
+
+    pub fn set_uplink(&self, up: bool) {
+        let state = if up { "up" } else { "down" };
+        assert!(run(Command::new("ip").args(["-n", "hub", "link", "set", "wan", state])));
+        if up {
+            // The route went with the link.
+            assert!(run(Command::new("ip").args(["-n", "hub", "route", "add", "10.64.0.0/16", "via", "192.0.2.33"])));
+        }
+    }
+
+    /// Peers with a session, as of the last scrape.
+    pub fn up(&self) -> usize {
+        self.scraper.seen.lock().unwrap().up
+    }
+
+    /// Peers that were heard within the last `time`, as of a scrape in that time.
+    pub fn heard_within(&self, time: Duration) -> usize {
+        let seen = self.scraper.seen.lock().unwrap();
+        let ago = seen.at.map_or(Duration::MAX, |at| at.elapsed());
+        seen.heard.iter().filter(|heard| **heard + ago <= time).count()
+    }
+
+    /// The longest turn of its packet loop since its start.
+    pub fn longest_turn(&self) -> Duration {
+        self.scraper.seen.lock().unwrap().longest_turn
+    }
+
+    /// The longest time that a scrape has taken.
+    pub fn longest_scrape(&self) -> Duration {
+        Duration::from_micros(self.scraper.longest_us.load(Ordering::Relaxed))
+    }
+
+    pub fn log(&self) -> String {
+        fs::read_to_string(self.dir.path("hub.log"))
+            .unwrap_or_default()
+            .lines()
+            .rev()
+            .take(40)
+            .collect::<Vec<_>>()
+            .join("\n")
+    }
+}
+
+impl Drop for Hub {
+    fn drop(&mut self) {
+        self.scraper.is_over.store(true, Ordering::Relaxed);
+        let _ = self.thread.take().map(JoinHandle::join);
+    }
+}
+
+fn peers(numbers: &[usize], more: &str) -> String {
+    numbers.iter().fold(String::new(), |mut text, number| {
+        let (key, inside) = (identity(*number).public_key(), address(INSIDE, *number));
+        let _ = write!(
+            text,
+            "[[peer]]\nname = \"node{number}\"\npublic-key = \"{key}\"\nprefixes = [\"{inside}/32\"]\n{more}"
+        );
+        text
+    })
+}
+
+fn configure(dir: &Dir, node: &str, number: usize, more: &str, rest: &str) {
+    let key = dir.write(&format!("{node}.key"), &format!("{}\n", identity(number).secret_to_base64()));
+    common::chmod(&key, 0o600);
+    let path = |suffix: &str| dir.path(&format!("{node}.{suffix}")).display().to_string();
+    let text = format!(
+        "[node]\nkey = \"{}\"\nstate = \"{}\"\ncontrol = \"{}\"\n{more}[tun]\naddress = [\"{}/16\"]\n{rest}",
+        path("key"),
+        path("state"),
+        path("sock"),
+        address(INSIDE, number),
+    );
+    dir.write(&format!("{node}.toml"), &text);
+}
+
+/// What the hub's metrics said last.
+#[derive(Default)]
+struct Seen {
+    at: Option<Instant>,
+    up: usize,
+    heard: Vec<Duration>,
+    longest_turn: Duration,
+}
+
+/// Asks for the metrics each second.
+#[derive(Default)]
+struct Scraper {
+    socket: PathBuf,
+    seen: Mutex<Seen>,
+    longest_us: AtomicU64,
+    is_over: AtomicBool,
+}
+
+impl Scraper {
+    fn run(&self) {
+        while !self.is_over.load(Ordering::Relaxed) {
+            let began = Instant::now();
+            if let Ok(text) = self.scrape() {
+                self.longest_us.fetch_max(began.elapsed().as_micros() as u64, Ordering::Relaxed);
+                self.take(began, &text);
+            }
+            thread::sleep(Duration::from_secs(1).saturating_sub(began.elapsed()));
+        }
+    }
+
+    fn scrape(&self) -> io::Result<String> {
+        let mut stream = UnixStream::connect(&self.socket)?;
+        stream.set_read_timeout(Some(Duration::from_secs(5)))?;
+        stream.write_all(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")?;
+        let mut text = String::new();
+        stream.read_to_string(&mut text)?;
+        Ok(text)
+    }
+
+    fn take(&self, at: Instant, text: &str) {
+        let value = |line: &str| line.rsplit(' ').next().and_then(|value| value.parse::<f64>().ok()).unwrap_or(0.0);
+        let lines = |name: &'static str| text.lines().filter(move |line| line.starts_with(name));
+        let time = |line: &str| Duration::from_secs_f64(value(line));
+        let up = lines("weft_peer_up{").filter(|line| value(line) == 1.0).count();
+        let heard = lines("weft_peer_last_heard_seconds{").map(time).collect();
+        let longest_turn = lines("weft_longest_turn_seconds ").map(time).next().unwrap_or_default();
+        *self.seen.lock().unwrap() = Seen { at: Some(at), up, heard, longest_turn };
+    }
+
+    fn forget(&self) {
+        *self.seen.lock().unwrap() = Seen::default();
+    }
+}
+
+/// Runs `work` within the network namespace of a node.
+fn within<T: Send + 'static>(node: &str, work: impl FnOnce() -> T + Send + 'static) -> JoinHandle<T> {
+    let namespace = fs::File::open(format!("/run/netns/{node}")).unwrap();
+    thread::spawn(move || {
+        // SAFETY: no pointers; the descriptor is open.
+        let entered = unsafe { libc::setns(namespace.as_raw_fd(), libc::CLONE_NEWNET) };
+        assert_eq!(entered, 0, "{}", io::Error::last_os_error());
+        work()
+    })
+}
+
+/// Bits a second of a TCP flow from the real site to the hub, for as long as `meanwhile` takes.
+pub fn flow(meanwhile: impl FnOnce()) -> f64 {
+    let (arrived, is_over) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicBool::new(false)));
+    let hub = address(INSIDE, HUB_NUMBER);
+    let listener = within("hub", move || TcpListener::bind((hub, TCP_PORT)).unwrap()).join().unwrap();
+    let count = Arc::clone(&arrived);
+    let receiver = thread::spawn(move || {
+        let (mut stream, _) = listener.accept().unwrap();
+        let mut buffer = vec![0; 65_536];
+        while let Ok(len @ 1..) = stream.read(&mut buffer) {
+            count.fetch_add(len as u64, Ordering::Relaxed);
+        }
+    });
+    let over = Arc::clone(&is_over);
+    let sender = within("home", move || {
+        let mut stream = TcpStream::connect((hub, TCP_PORT)).unwrap();
+        let block = vec![0; 65_536];
+        while !over.load(Ordering::Relaxed) && stream.write_all(&block).is_ok() {}
+    });
+    // The first second belongs to slow start.
+    thread::sleep(Duration::from_secs(1));
+    let (before, began) = (arrived.load(Ordering::Relaxed), Instant::now());
+    meanwhile();
+    let bps = (arrived.load(Ordering::Relaxed) - before) as f64 * 8.0 / began.elapsed().as_secs_f64();
+    is_over.store(true, Ordering::Relaxed);
+    let _ = (sender.join(), receiver.join());
+    bps
+}
