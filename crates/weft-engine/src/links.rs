@@ -181,6 +181,7 @@ impl Peer {
             if path.ours && !path.barred && !(is_wanted && has_route) {
                 self.bar(cx, index);
                 self.log_path(cx.events, index, if has_route { UNWANTED } else { "no route" });
+                self.choose_path(cx, self.paths[index].link);
             }
         }
         self.say_gone();
@@ -214,6 +215,7 @@ impl Peer {
         if let Some(index) = self.path_index(path).filter(|index| !self.paths[*index].ours) {
             self.leave(cx, index);
             self.log_path(cx.events, index, "given up by the peer");
+            self.choose_path(cx, self.paths[index].link);
         }
     }
 

@@ -7,7 +7,7 @@ mod net;
 use mesh::{Knows, Mesh, config, key, wire};
 use weft_engine::{Engine, PathState, Policy, RouteError};
 use weft_session::{Identity, PublicKey};
-use weft_units::{Duration, Instant};
+use weft_units::{Duration, Instant, Rng};
 
 const A: usize = 0;
 const B: usize = 1;
@@ -20,14 +20,18 @@ fn ms(n: u64) -> Duration {
 
 /// A and D, which reach each other over B and over C only. A calls.
 fn diamond() -> Mesh {
+    diamond_called_by(A)
+}
+
+/// The same, where one of the two calls.
+fn diamond_called_by(caller: usize) -> Mesh {
     let wires = [wire(A, B), wire(A, C), wire(B, D), wire(C, D)];
     let relay = |a, d| Knows { direct: vec![a, d], is_relay: true, ..Knows::default() };
-    let knows = [
-        Knows { direct: vec![B, C], routed: vec![(D, vec![vec![B], vec![C]])], is_relay: false },
-        relay(A, D),
-        relay(A, D),
-        Knows { direct: vec![B, C], routed: vec![(A, Vec::new())], is_relay: false },
-    ];
+    let end = |own, other| {
+        let routes = if own == caller { vec![vec![B], vec![C]] } else { Vec::new() };
+        Knows { direct: vec![B, C], routed: vec![(other, routes)], is_relay: false }
+    };
+    let knows = [end(A, D), relay(A, D), relay(A, D), end(D, A)];
     Mesh::new(&wires, &knows)
 }
 
@@ -61,6 +65,40 @@ fn edges_meet_over_relays_and_packets_cross_both_ways() {
     let mut paths: Vec<_> = paths.map(|p| (p.link_name.as_str(), p.state)).collect();
     paths.sort();
     assert_eq!(paths, [("via n1", PathState::Good), ("via n2", PathState::Good)]);
+}
+
+/// Ways to the same relay may be opened from both ends, at any time. Whichever is given up, another one carries what comes.
+#[test]
+fn either_relay_replaces_the_other_in_whatever_order_links_came() {
+    for seed in 0..300 {
+        let mut rng = Rng::new(seed);
+        let mut mesh = diamond_called_by(if rng.chance(0.5) { A } else { D });
+        let late = rng.below(4);
+        let comes: Vec<u64> =
+            (0..4).map(|wire| if wire == late || rng.chance(0.2) { rng.below(3_000) } else { 0 }).collect();
+        for time in 0..3_100 {
+            mesh.wires.iter_mut().zip(&comes).for_each(|(wire, comes)| wire.cut = time < *comes);
+            mesh.run_for(ms(1));
+        }
+        mesh.run_for(Duration::from_millis(3_000 + rng.below(4_000)));
+        assert!(established(&mesh, A, D), "seed {seed}, links came at {comes:?} ms");
+        let lost = if rng.chance(0.5) { [0, 2] } else { [1, 3] };
+        lost.iter().for_each(|wire| mesh.wires[*wire].cut = true);
+        mesh.run_for(Duration::from_secs(1));
+        for node in [A, D] {
+            mesh.take_numbers(node);
+        }
+        for number in 0..50 {
+            mesh.send(A, D, number, 100);
+            mesh.send(D, A, number, 100);
+            mesh.run_for(ms(2));
+        }
+        mesh.run_for(ms(500));
+        for node in [A, D] {
+            let count = mesh.take_numbers(node).len();
+            assert_eq!(count, 50, "seed {seed}, links came at {comes:?} ms, {lost:?} lost: at node {node}");
+        }
+    }
 }
 
 #[test]

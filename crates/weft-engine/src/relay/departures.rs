@@ -3,7 +3,6 @@
 //! A link without a limit holds nothing back: what came in leaves in the same turn of the node, as batches. Where a link has a limit, this node's own
 //! datagrams count against it too. Its control goes at once; its data and what is relayed then wait for each other.
 
-use super::Forward;
 use super::turns::{Turns, Waiting};
 use crate::links::Links;
 use crate::path::Pacer;
@@ -77,22 +76,16 @@ impl Departures {
         place
     }
 
-    /// Takes in a datagram between two peers that leaves by the link at `place`. Its buffer is retained once for each batch.
-    pub(super) fn push(
-        &mut self,
-        place: usize,
-        pair: (PeerId, PeerId),
-        (now, ip_bytes): (Instant, u64),
-        forward: Forward,
-        pool: &mut Pool,
-    ) {
+    /// Takes in a datagram of a peer that leaves by the link at `place`. Its buffer is retained once for each batch.
+    pub(super) fn push(&mut self, place: usize, from: PeerId, waiting: Waiting, pool: &mut Pool) {
+        let (buf, now) = (waiting.forward.buf, waiting.since);
         let Some(departure) = self.links.get_mut(place) else { return };
         if departure.turns.is_empty() {
             departure.pacer.start(now);
         }
         let most = departure.most_of_batch();
-        if !departure.turns.push(pair, Waiting { forward, ip_bytes, since: now }, most) {
-            pool.retain(forward.buf);
+        if !departure.turns.push(from, waiting, most) {
+            pool.retain(buf);
             self.batches += 1;
         }
         while departure.is_too_long()
@@ -101,7 +94,7 @@ impl Departures {
             self.batches -= 1;
             self.dropped += drop_batch(&waiting, pool);
         }
-        if self.batches > MAX_BATCHES || pool.is_scarce(forward.buf) {
+        if self.batches > MAX_BATCHES || pool.is_scarce(buf) {
             self.shed(pool);
         }
     }
@@ -116,7 +109,7 @@ impl Departures {
     }
 
     /// The next batch that may leave now.
-    pub(super) fn pop(&mut self, now: Instant, links: &Links, pool: &mut Pool) -> Option<Forward> {
+    pub(super) fn pop(&mut self, now: Instant, links: &Links, pool: &mut Pool) -> Option<Waiting> {
         if self.batches == 0 {
             return None;
         }
@@ -140,7 +133,7 @@ impl Departures {
                     departure.pacer.consume(now, waiting.ip_bytes, cap);
                 }
                 (self.next, self.is_turn) = (place + 1, false);
-                return Some(waiting.forward);
+                return Some(waiting);
             }
         }
         None

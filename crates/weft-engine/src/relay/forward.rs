@@ -1,5 +1,6 @@
 //! A relay's work: what is for another goes on, in the buffer it came in.
 
+use super::turns::Waiting;
 use super::{is_route, outer_header_len};
 use crate::interface::{Received, Transmit};
 use crate::node::Engine;
@@ -149,13 +150,11 @@ impl Engine {
             return None;
         }
         let way = opened.way.passed(self.relaying.labels.of(opened.peer.0.into())?);
-        let datagram = self.pool.bytes_mut(received.buf).get_mut(range.clone())?;
-        self.sessions.seal_relayed(segment.next, &way, datagram).ok()?;
         let Segment { link, destination, source, place, next, .. } = segment;
         let transmit = Transmit { link, destination, source, tos: received.tos, len: range.len(), segment_size: None };
         let forward = Forward { buf: received.buf, start: range.start, transmit };
-        let size = ip_bytes(&transmit);
-        self.relaying.departures.push(place, (opened.peer, next), (now, size), forward, &mut self.pool);
+        let waiting = Waiting { forward, to: next, way, ip_bytes: ip_bytes(&transmit), since: now };
+        self.relaying.departures.push(place, opened.peer, waiting, &mut self.pool);
         Some(())
     }
 
@@ -210,10 +209,28 @@ impl Engine {
     }
 
     fn poll_forward(&mut self, now: Instant) -> Option<Forward> {
-        let forward = self.relaying.departures.pop(now, &self.links, &mut self.pool)?;
-        self.relaying.totals.datagrams += forward.datagrams() as u64;
-        self.relaying.totals.bytes += forward.transmit.len as u64;
-        Some(forward)
+        while let Some(Waiting { forward, to, way, .. }) =
+            self.relaying.departures.pop(now, &self.links, &mut self.pool)
+        {
+            if self.seal_forward(&forward, to, &way).is_some() {
+                self.relaying.totals.datagrams += forward.datagrams() as u64;
+                self.relaying.totals.bytes += forward.transmit.len as u64;
+                return Some(forward);
+            }
+            self.relaying.totals.refused_datagrams += forward.datagrams() as u64;
+            self.pool.release(forward.buf);
+        }
+        None
+    }
+
+    /// Seals what leaves now for the next node: packet numbers leave in order, under the key that is in use.
+    fn seal_forward(&mut self, forward: &Forward, to: PeerId, way: &Way) -> Option<()> {
+        let Transmit { len, segment_size, .. } = forward.transmit;
+        let batch = self.pool.bytes_mut(forward.buf).get_mut(forward.start..forward.start + len)?;
+        for datagram in batch.chunks_mut(segment_size.map_or(len, usize::from).max(1)) {
+            self.sessions.seal_relayed(to, way, datagram).ok()?;
+        }
+        Some(())
     }
 
     fn copy_forward(&mut self, forward: &Forward, out: &mut [u8]) -> Option<Transmit> {

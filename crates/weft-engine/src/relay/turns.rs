@@ -8,6 +8,7 @@ use super::Forward;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use weft_units::{Instant, PeerId};
+use weft_wire::relay::Way;
 
 /// IP bytes that a peer, or a pair, may send in a round. Standard: RFC 8290 §5.2.4.
 const QUANTUM: i64 = 1_514;
@@ -16,6 +17,10 @@ const QUANTUM: i64 = 1_514;
 #[derive(Debug)]
 pub(super) struct Waiting {
     pub(super) forward: Forward,
+    /// Whom it goes to next.
+    pub(super) to: PeerId,
+    /// Its way from there.
+    pub(super) way: Way,
     /// Its datagrams with IP and UDP headers.
     pub(super) ip_bytes: u64,
     pub(super) since: Instant,
@@ -81,7 +86,8 @@ impl Turns {
     }
 
     /// Takes in a datagram between two peers. It joins the batch before it where that leaves at most `most` bytes; false if it does not.
-    pub(super) fn push(&mut self, (from, to): (PeerId, PeerId), waiting: Waiting, most: usize) -> bool {
+    pub(super) fn push(&mut self, from: PeerId, waiting: Waiting, most: usize) -> bool {
+        let to = waiting.to;
         let index = usize::from(from.0);
         if index >= self.senders.len() {
             self.senders.resize_with(index + 1, Sender::default);
@@ -104,6 +110,7 @@ impl Turns {
         let Some(pair) = pair else { return false };
         pair.ip_bytes += waiting.ip_bytes;
         if let Some(last) = pair.waiting.back_mut()
+            && last.way == waiting.way
             && last.forward.takes(&waiting.forward, most)
         {
             last.ip_bytes += waiting.ip_bytes;
@@ -190,7 +197,9 @@ mod tests {
         let destination = "192.0.2.1:1".parse().unwrap_or_else(|why| panic!("{why}"));
         let (link, len) = (LinkId(u32::from(from) * PAIR + u32::from(to)), 60 + rng.below(1_440) as usize);
         let transmit = Transmit { link, destination, source: None, tos: 0, len, segment_size: None };
-        Waiting { forward: Forward { buf, start: 0, transmit }, ip_bytes: len as u64, since: Instant::ZERO }
+        let way = Way::new(&[]).unwrap_or_else(|why| panic!("{why:?}"));
+        let forward = Forward { buf, start: 0, transmit };
+        Waiting { forward, to: PeerId(to), way, ip_bytes: len as u64, since: Instant::ZERO }
     }
 
     fn pair_of(waiting: &Waiting) -> (u16, u16) {
@@ -201,7 +210,7 @@ mod tests {
     fn push(turns: &mut Turns, pool: &mut Pool, rng: &mut Rng, pair: (u16, u16)) -> u64 {
         let waiting = waiting(pool, rng, pair);
         let bytes = waiting.ip_bytes;
-        turns.push((PeerId(pair.0), PeerId(pair.1)), waiting, 0);
+        turns.push(PeerId(pair.0), waiting, 0);
         bytes
     }
 
