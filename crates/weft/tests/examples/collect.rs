@@ -45,14 +45,14 @@ impl Example {
     }
 
     /// What a reader who comes to this example has not done yet, though an example before it did it here.
-    pub fn before(&self) -> &'static str {
-        match self.words().get(1..3) {
-            Some(["keygen" | "genpsk", ..]) if self.text.contains("--out") => {
-                "rm -f /etc/weft/weft.key /etc/weft/hub.psk weft.key"
-            }
-            Some(["ca", "init"]) => "rm -rf weft-ca",
-            Some(["ca", "sign"]) => "rm -rf weft-ca home.cert; weft ca init --out weft-ca >/dev/null 2>&1",
-            _ => ":",
+    pub fn before(&self) -> String {
+        let words = self.words();
+        let written = words.iter().skip_while(|word| **word != "--out").nth(1).copied().unwrap_or("nothing");
+        match words.get(1..3) {
+            Some(["keygen" | "genpsk", ..]) => format!("rm -f {written}"),
+            Some(["ca", "init"]) => "rm -rf weft-ca".to_owned(),
+            Some(["ca", "sign"]) => "rm -rf weft-ca home.cert; weft ca init --out weft-ca >/dev/null 2>&1".to_owned(),
+            _ => ":".to_owned(),
         }
     }
 
