@@ -379,6 +379,11 @@ impl LinkPlan {
         }
     }
 
+    /// An initiation with a certificate is one datagram of 636 bytes.
+    pub(super) fn make_room_for_certificates(&mut self) {
+        self.path_mtu = self.path_mtu.max(700);
+    }
+
     pub(super) fn forgo_jumbo_frames(&mut self) {
         self.interface_mtu = self.interface_mtu.min(1500);
         self.path_mtu = self.path_mtu.min(1500);

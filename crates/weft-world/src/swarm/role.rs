@@ -2,7 +2,7 @@
 
 use super::fault::{Fault, FaultKind};
 use super::packet::host;
-use super::plan::{NodePlan, Plan};
+use super::plan::{LinkPlan, NodePlan, Plan};
 use super::site::public_key;
 use std::net::Ipv4Addr;
 use weft_engine::{Policy, TrustConfig};
@@ -98,12 +98,27 @@ impl Plan {
         let from = match papers {
             Papers::Good => return None,
             Papers::Expire(at) => at + EXPIRY_IS_SEEN,
+            // A crash forgets what could not be written down.
+            Papers::Revoked { by, at } if self.has_full_disk(by, at) => Instant::FAR_FUTURE,
             Papers::Revoked { by, at } if by == hub => at,
             // The hub is told as soon as it can be reached.
             Papers::Revoked { .. } => self.times.proof,
             Papers::OtherRoot | Papers::NotYetValid | Papers::Stolen | Papers::Overlap => Instant::ZERO,
         };
         Some((node, from))
+    }
+
+    fn has_full_disk(&self, node: usize, at: Instant) -> bool {
+        let is_it = |fault: &Fault| {
+            matches!(fault.kind, FaultKind::DiskFull { node: of } if of == node)
+                && (fault.at..=fault.until).contains(&at)
+        };
+        self.faults.iter().any(is_it)
+    }
+
+    /// The node whose key another one has, too.
+    pub(super) fn shared_key(&self) -> Option<usize> {
+        self.roles.iter().find_map(|role| if let Role::Twin { of, .. } = role { Some(*of) } else { None })
     }
 
     /// Whether `node` may lose its session with `peer` at any time: one of them lies, leaves, or has a key that another has, too.
@@ -229,6 +244,9 @@ impl Plan {
 
     fn add_guest(&mut self, rng: &mut Rng, hub: usize, papers: Papers) {
         let node = self.add_node(rng, Role::Guest { hub, papers });
+        for end in [node, hub] {
+            self.nodes[end].links.iter_mut().for_each(LinkPlan::make_room_for_certificates);
+        }
         self.pairs.push((node, hub));
         for (from, to) in [(node, hub), (hub, node)] {
             self.draw_background(rng, from, to);

@@ -18,6 +18,8 @@ pub fn views(context: &Context) -> Vec<Check> {
             claim("nodes tell each other the names of their links", "weft-engine", &["--test", "link_names"], ""),
             claim("no quantity is rounded to nothing; tables fit every screen", "weft", &["--bin", "weft"], "table"),
             claim("every example of every document and help text is read", "weft", &["--bin", "weft"], "examples"),
+            claim("every short example does what it says", "weft", &["--test", "examples"], ""),
+            claim("all mistakes of a scenario are told at once", "weft-scenario", LIB, "read::"),
             claim("a QR code scans on dark and light terminals", "weft", &["--bin", "weft"], "a_code_scans"),
             claim("pictures mark events, and no label leaves its plot", "weft-report", LIB, "panels"),
             claim("every length of a prefix is an address's or less", "weft", LIB, "prefix"),

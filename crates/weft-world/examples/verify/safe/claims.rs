@@ -24,6 +24,7 @@ pub fn costs(context: &Context) -> Vec<Check> {
             claim("forged handshakes are no load", "weft-engine", &["--test", "handshake_load"], ""),
             claim("each relay's handshakes have a limit of their own", "weft-session", LIB, "over_one_relay"),
             claim("what a peer saved up holds up nobody", "weft-engine", &["--test", "budget"], ""),
+            claim("beside a peer that lies, another keeps its goodput", "weft", &["--test", "lying_peer"], ""),
             claim("a peer takes no buffers from others", "weft-engine", &["--test", "room"], ""),
             claim("no bytes from the network make a node panic", "weft-engine", &["--test", "hostile"], ""),
         ],
@@ -31,7 +32,13 @@ pub fn costs(context: &Context) -> Vec<Check> {
 }
 
 pub fn many_peers(context: &Context) -> Vec<Check> {
-    run(context, &[claim("work does not grow with the number of peers", "weft-engine", &["--test", "many_peers"], "")])
+    run(
+        context,
+        &[
+            claim("work does not grow with the number of peers", "weft-engine", &["--test", "many_peers"], ""),
+            claim("a hub with very many peers on a kernel", "weft", &["--test", "fleet"], ""),
+        ],
+    )
 }
 
 pub fn files(context: &Context) -> Vec<Check> {
