@@ -4,7 +4,6 @@
 //! flow runs. There are 64 sites, and 4,095 with `WEFT_CHECK=1`: then times and lengths are judged, too.
 
 #[path = "../common/mod.rs"]
-#[allow(dead_code)]
 mod common;
 mod hub;
 mod sites;
