@@ -69,9 +69,8 @@ impl Engine {
 
     fn set_detours(&mut self, now: Instant, to: usize, mut chosen: Vec<SocketAddr>) {
         let peer = &mut self.peers[to];
-        // Nor one that is asked for here, or there once that one answers: until then this one may be all there is.
-        let is_there =
-            |detour| peer.paths.iter().any(|path| !path.ours && path.remote == detour && path.health.answers());
+        // Nor one that is asked for, here or there.
+        let is_there = |detour| peer.paths.iter().any(|path| !path.ours && path.remote == detour);
         chosen.retain(|detour| !peer.routes.contains(detour) && !is_there(*detour));
         if peer.detours.len() == chosen.len() && chosen.iter().all(|detour| peer.detours.contains(detour)) {
             return;

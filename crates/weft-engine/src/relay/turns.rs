@@ -188,6 +188,7 @@ mod tests {
     use alloc::collections::BTreeMap;
     use weft_core::pool::{Limits, Pool};
     use weft_units::{LinkId, Rng};
+    use weft_wire::relay::Label;
 
     const PAIR: u32 = 1_000;
 
@@ -197,7 +198,7 @@ mod tests {
         let destination = "192.0.2.1:1".parse().unwrap_or_else(|why| panic!("{why}"));
         let (link, len) = (LinkId(u32::from(from) * PAIR + u32::from(to)), 60 + rng.below(1_440) as usize);
         let transmit = Transmit { link, destination, source: None, tos: 0, len, segment_size: None };
-        let way = Way::new(&[]).unwrap_or_else(|why| panic!("{why:?}"));
+        let way = Way::new(&[Label(1)]).unwrap_or_else(|why| panic!("{why:?}"));
         let forward = Forward { buf, start: 0, transmit };
         Waiting { forward, to: PeerId(to), way, ip_bytes: len as u64, since: Instant::ZERO }
     }
