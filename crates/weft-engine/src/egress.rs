@@ -10,7 +10,7 @@ use weft_units::planted::{self, Fault};
 use weft_units::{FlowId, FlowSeq, VpnId};
 use weft_wire::ecn::{Decapsulated, DscpModel, decapsulate};
 use weft_wire::inner::{InnerHeader, UnitKind};
-use weft_wire::ip::{self, Ecn, IpView};
+use weft_wire::ip::{self, Ecn};
 use weft_wire::super_packet::{MAX_HEADER_LEN, Run};
 
 /// Pieces of one write: the virtio-net header with the packet's own, and the payloads.
@@ -46,6 +46,8 @@ struct Head {
     vpn: VpnId,
     seq: FlowSeq,
     len: u16,
+    /// Bytes of the header.
+    header_len: u16,
     header: [u8; MAX_HEADER_LEN],
 }
 
@@ -63,7 +65,8 @@ struct Heads {
 }
 
 impl Heads {
-    fn keep(&mut self, vpn: VpnId, flow: FlowId, seq: FlowSeq, packet: &[u8]) {
+    /// Keeps a head whose header has `header_len` bytes.
+    fn keep(&mut self, vpn: VpnId, flow: FlowId, seq: FlowSeq, packet: &[u8], header_len: usize) {
         let Some(len) = u16::try_from(packet.len()).ok().filter(|len| usize::from(*len) <= HEAD_ROOM) else { return };
         if self.by_flow.len() >= MAX_HEADS && !self.by_flow.contains_key(&flow) {
             self.by_flow.clear();
@@ -71,7 +74,7 @@ impl Heads {
         let mut header = [0; MAX_HEADER_LEN];
         let known = packet.len().min(MAX_HEADER_LEN);
         header[..known].copy_from_slice(&packet[..known]);
-        self.by_flow.insert(flow, Head { vpn, seq, len, header });
+        self.by_flow.insert(flow, Head { vpn, seq, len, header_len: header_len as u16, header });
     }
 
     fn get(&self, vpn: VpnId, flow: FlowId, seq: FlowSeq) -> Option<&Head> {
@@ -82,7 +85,7 @@ impl Heads {
 
 /// A run of segments that will be one write.
 struct Open {
-    /// The peer gives a number to a flow of another VPN in time.
+    /// The flow and its VPN. Flows of different VPNs may have one number after each other.
     origin: (VpnId, FlowId),
     head_seq: FlowSeq,
     next_tail: u8,
@@ -133,9 +136,7 @@ impl Output {
     /// Bytes of the header that the slices of a flow lately had.
     pub(crate) fn header_len(&self, vpn: VpnId, flow: FlowId) -> Option<usize> {
         let head = self.heads.by_flow.get(&flow).filter(|head| head.vpn == vpn)?;
-        let mut room = [0; HEAD_ROOM];
-        let packet = IpView::parse(head.packet(&mut room)).ok()?;
-        Some(usize::from(head.len) - packet.tcp()?.payload().len())
+        Some(head.header_len.into())
     }
 
     /// Buffers that wait to be written.
@@ -159,10 +160,10 @@ impl Output {
         let packet = pool.bytes_mut(unit.buf).get_mut(unit.start..unit.start + unit.len)?;
         restore_tos(packet, unit.outer_tos)?;
         let kind = unit.inner.kind;
-        if kind == UnitKind::HeadSlice {
-            self.heads.keep(unit.vpn, flow, seq, packet);
-        }
         let run = Run::begin(kind, packet).ok()?;
+        if kind == UnitKind::HeadSlice {
+            self.heads.keep(unit.vpn, flow, seq, packet, run.header_len());
+        }
         let origin = (unit.vpn, flow);
         if self.join(origin, seq, kind, packet, unit) {
             return Some(());

@@ -181,7 +181,6 @@ impl Peer {
             if path.ours && !path.barred && !(is_wanted && has_route) {
                 self.bar(cx, index);
                 self.log_path(cx.events, index, if has_route { UNWANTED } else { "no route" });
-                self.choose_path(cx, self.paths[index].link);
             }
         }
         self.say_gone();

@@ -1,4 +1,4 @@
-//! What one peer does in a turn holds up no packet of another: peers take turns at the TUN device and give up buffers by share.
+//! Nothing that one peer does in a turn holds up a packet of another. Peers take turns at the TUN device, and give up buffers by what they hold.
 #![allow(missing_docs)]
 
 mod lies;

@@ -8,7 +8,7 @@ use serde::de::DeserializeOwned;
 use std::ops::Range;
 use toml::de::{DeTable, DeValue};
 
-/// A file with more mistakes than this is something else.
+/// Mistakes after which the search ends. A file with more of them is hardly a scenario.
 const MOST: usize = 20;
 
 /// Reads the text as a `T`; all mistakes in one error.

@@ -119,7 +119,7 @@ pub struct Relay {
     pub bytes: u64,
     /// Datagrams not passed on: the next node is no peer, or cannot be reached.
     pub refused_datagrams: u64,
-    /// Datagrams dropped because too many waited for a link with a limit, or for too long.
+    /// Datagrams that were dropped from the queue of a link with a limit: too many waited, or they waited too long.
     #[serde(default)]
     pub dropped_datagrams: u64,
     /// Peers that are not relayed, because their relay label is another's.
@@ -193,7 +193,7 @@ pub struct Peer {
     pub replaced_acks: u64,
     /// Bytes in the flow queue.
     pub queue_bytes: u64,
-    /// Datagrams dropped because the node was behind and the peer had had its share of the work.
+    /// Datagrams of the peer that were dropped unopened. The node was behind, and the peer had used its share of the work.
     pub unserved_datagrams: u64,
     /// Units that came twice.
     pub duplicate_units: u64,

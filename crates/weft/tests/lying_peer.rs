@@ -8,12 +8,11 @@ mod common;
 mod lies;
 
 use common::Dir;
-use common::inside::{self, Daemon, run, status, wait_for};
+use common::inside::{self, Daemon, run, status, wait_for, within};
 use lies::{CONTROL, DATA, Draw, ROOM};
 use std::fs;
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, TcpListener, TcpStream, UdpSocket};
-use std::os::fd::AsRawFd;
 use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -97,17 +96,6 @@ fn configure(dir: &Dir) {
         );
         dir.write(&format!("{node}.toml"), &text);
     }
-}
-
-/// Runs `work` in a thread within the network namespace of a node.
-fn within<T: Send + 'static>(node: &str, work: impl FnOnce() -> T + Send + 'static) -> thread::JoinHandle<T> {
-    let namespace = fs::File::open(format!("/run/netns/{node}")).unwrap();
-    thread::spawn(move || {
-        // SAFETY: no pointers; the descriptor is open.
-        let entered = unsafe { libc::setns(namespace.as_raw_fd(), libc::CLONE_NEWNET) };
-        assert_eq!(entered, 0, "{}", std::io::Error::last_os_error());
-        work()
-    })
 }
 
 /// One TCP flow from home to the hub; gives the count of bytes that have arrived.

@@ -130,7 +130,7 @@ pub(crate) struct Totals {
     pub(crate) duplicate_units: u64,
     /// Datagrams of the peer on more paths than it may open.
     pub(crate) refused_datagrams: u64,
-    /// Datagrams that came while the node was behind and the peer had had its share of the work.
+    /// Datagrams of the peer that were dropped unopened. The node was behind, and the peer had used its share of the work.
     pub(crate) unserved_datagrams: u64,
 }
 

@@ -37,7 +37,7 @@ impl GenerationWatch {
         Ok(Self { socket, buffer: Vec::with_capacity(RECEIVE_LEN) })
     }
 
-    /// Reads what came since the last call. True: this machine was restored or copied.
+    /// Reads the events that came since the last call. Returns true if this machine was restored or copied.
     pub fn is_new(&mut self) -> bool {
         let mut is_new = false;
         loop {

@@ -23,7 +23,7 @@ pub(super) enum Role {
     Member,
     /// It calls `hub`, which knows it by its certificate only.
     Guest { hub: usize, papers: Papers },
-    /// It has the key of `of`. A thief does not have the secrets that `of` shares with its peers.
+    /// A second node with the key of `of`. A thief has the key only, not the secrets that `of` shares with its peers.
     Twin { of: usize, is_thief: bool },
     /// Configured at `hub`, to which it sends whatever it likes.
     Liar { hub: usize },

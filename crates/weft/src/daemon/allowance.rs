@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::time::Duration;
 use weft_units::{Instant, PeerId};
 
-/// Mean time between two lines about a peer.
+/// Least mean time between two log lines about one peer.
 const INTERVAL: Duration = Duration::from_millis(500);
 /// Lines at once after a long silence: all paths of a peer come and go twice.
 const BURST: u32 = 128;

@@ -28,8 +28,8 @@ const WRITES_PER_TURN: usize = SLOTS * 64;
 /// Batches received from one socket in a turn, by one call.
 const SLOTS: usize = 16;
 const TRANSMIT_BYTES: usize = 65_536;
-/// What came in by one source is given out before the next one is looked at where it took longer. Otherwise a peer that makes every batch
-/// costly would add up the batches of all links before an answer leaves.
+/// After this time of taking in, what is ready to leave goes first. Otherwise answers would wait for the batches of all links, which one peer
+/// can make costly.
 const LONGEST_INTAKE: Duration = Duration::from_millis(5);
 /// The loop turns at least so often.
 const IDLE: Duration = Duration::from_secs(10);
@@ -127,7 +127,8 @@ impl Datapath {
             if let Some(cause) = self.continuity.interruption() {
                 node.renew_sessions(cause);
             }
-            let mut began = self.clock.now();
+            self.heed_generation(node, &ready);
+            let mut began = begin;
             for source in &ready {
                 self.take_in(node, source)?;
                 self.get_on();
@@ -142,6 +143,14 @@ impl Datapath {
         }
         self.say_goodbye(node);
         Ok(())
+    }
+
+    /// Starts new sessions if the machine was restored or copied. To be called before anything is sent in a turn.
+    fn heed_generation(&mut self, node: &mut Node, ready: &[Ready]) {
+        let has_news = ready.iter().any(|source| source.token == GENERATION);
+        if has_news && self.generation.as_mut().is_some_and(GenerationWatch::is_new) {
+            node.renew_sessions("the machine was restored or copied");
+        }
     }
 
     /// A piece of work is done: the loop is alive, within a long turn too.
@@ -169,13 +178,7 @@ impl Datapath {
                 self.watch_sockets(node)
             }
             NETLINK => self.follow_links(node).map(drop),
-            GENERATION => {
-                // Nothing is sent before the sources of this turn are taken in.
-                if self.generation.as_mut().is_some_and(GenerationWatch::is_new) {
-                    node.renew_sessions("the machine was restored or copied");
-                }
-                Ok(())
-            }
+            GENERATION => Ok(()),
             token if token >= FIRST_DEVICE => self.read_packets(node, VpnId((token - FIRST_DEVICE) as u32)),
             token => self.receive(node, LinkId((token - FIRST_LINK) as u32)),
         }

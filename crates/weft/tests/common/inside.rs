@@ -2,8 +2,9 @@
 
 use super::{Dir, WEFT, stderr};
 use std::fs;
+use std::os::fd::AsRawFd as _;
 use std::process::{Child, Command, Stdio};
-use std::thread;
+use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 /// Set for a test that runs within its namespaces.
@@ -102,4 +103,15 @@ pub fn wait_for(what: &str, dir: &Dir, mut ready: impl FnMut() -> bool) {
         assert!(Instant::now() < until, "no {what}:\n{}", logs().join("\n"));
         thread::sleep(Duration::from_millis(100));
     }
+}
+
+/// Runs `work` in a thread within the network namespace of a node.
+pub fn within<T: Send + 'static>(node: &str, work: impl FnOnce() -> T + Send + 'static) -> JoinHandle<T> {
+    let namespace = fs::File::open(format!("/run/netns/{node}")).unwrap();
+    thread::spawn(move || {
+        // SAFETY: no pointers; the descriptor is open.
+        let entered = unsafe { libc::setns(namespace.as_raw_fd(), libc::CLONE_NEWNET) };
+        assert_eq!(entered, 0, "{}", std::io::Error::last_os_error());
+        work()
+    })
 }

@@ -76,7 +76,7 @@ END
     sleep 1
 "#;
 
-/// What the examples run in: bash, since some have its redirections.
+/// Runs the examples in bash, because some use its redirections. Returns what the script printed: the status of each example.
 fn run_all(dir: &Dir, examples: &[Example]) -> String {
     let mut text = WORLD.to_owned();
     for (number, example) in examples.iter().enumerate() {

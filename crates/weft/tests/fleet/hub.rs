@@ -1,12 +1,11 @@
 //! The hub and one real site beside it, and what the hub's metrics say.
 
-use super::common::inside::{Daemon, run};
+use super::common::inside::{Daemon, run, within};
 use super::common::{self, Dir};
 use super::sites::{HUB, HUB_NUMBER, INSIDE, address, identity};
 use std::fmt::Write as _;
 use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
-use std::os::fd::AsRawFd as _;
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::process::Command;
@@ -197,17 +196,6 @@ impl Scraper {
     fn forget(&self) {
         *self.seen.lock().unwrap() = Seen::default();
     }
-}
-
-/// Runs `work` within the network namespace of a node.
-fn within<T: Send + 'static>(node: &str, work: impl FnOnce() -> T + Send + 'static) -> JoinHandle<T> {
-    let namespace = fs::File::open(format!("/run/netns/{node}")).unwrap();
-    thread::spawn(move || {
-        // SAFETY: no pointers; the descriptor is open.
-        let entered = unsafe { libc::setns(namespace.as_raw_fd(), libc::CLONE_NEWNET) };
-        assert_eq!(entered, 0, "{}", io::Error::last_os_error());
-        work()
-    })
 }
 
 /// Bits a second of a TCP flow from the real site to the hub, for as long as `meanwhile` takes.
