@@ -73,6 +73,22 @@ fn a_port_that_is_taken_later_is_told_and_used_once_it_is_free() {
 }
 
 #[test]
+fn a_node_that_peers_call_says_when_nothing_behind_it_is_reached() {
+    let Some((_dir, out)) = on_two_nodes(
+        r#"
+            starts() { # NODE, SWITCH
+                ip netns exec $1 sysctl -qw net.ipv4.ip_forward=$2
+                up $1; logged $1 "up, public key"; eval "kill \$$1; wait \$$1"
+                echo "$1 $2: $(grep -c "IPv4 forwarding is off.*sysctl -w net.ipv4.ip_forward=1" $1.log)"
+            }
+            starts hub 0; starts hub 1; starts home 0"#,
+    ) else {
+        return;
+    };
+    assert_eq!(stdout(&out), "hub 0: 1\nhub 1: 0\nhome 0: 0\n", "{}", stderr(&out));
+}
+
+#[test]
 fn a_reload_fails_with_the_mistake_when_the_configuration_is_refused() {
     let Some((_dir, out)) = on_two_nodes(
         r#"

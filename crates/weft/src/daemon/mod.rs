@@ -10,6 +10,7 @@ mod control;
 mod datapath;
 mod device;
 mod devices;
+pub mod forwarding;
 mod gather;
 mod history;
 mod isolation;
@@ -154,6 +155,7 @@ fn serve(file: &Path, signals: SigSet, waker: Arc<Waker>, threads: &Threads) -> 
         log.debug(format_args!("timer slack: {why}"));
     }
     log.info(format_args!("{} up, public key {public_key}", node.devices.default().tun().name()));
+    forwarding::say(&node.config, log);
     service::ready();
     let result = datapath.run(&mut node).map_err(failed("packet loop"));
     node.finish();

@@ -2,15 +2,14 @@
 
 use super::checks::{Check, Machine, Verdict};
 use crate::config::{Config, prefix};
+use crate::daemon::forwarding::Family;
 
 /// Of each family that the tunnel has: whether the kernel forwards. Of each default route: what only the far end knows.
 pub fn forwarding(machine: &Machine, config: &Config) -> Vec<Check> {
-    let families = [(false, "sys/net/ipv4/ip_forward"), (true, "sys/net/ipv6/conf/all/forwarding")];
-    let has = |ipv6: bool| config.tun.addresses.iter().any(|of| of.address.is_ipv6() == ipv6);
-    let here = families.into_iter().filter(|(ipv6, _)| has(*ipv6)).filter_map(|(ipv6, file)| {
+    let here = Family::of(config).filter_map(|family| {
         // Who only calls and is called by nobody is an end, unless hosts lie behind it.
         let is_hub = config.node.listen.is_some();
-        Some(state(ipv6, &machine.proc(file)?, is_hub, file))
+        Some(state(family, &machine.proc(family.file)?, is_hub))
     });
     here.chain(config.default_routes().map(|(peer, prefix)| {
         let help = format!("weft doctor on {peer} says whether it forwards; it must translate addresses as well");
@@ -24,17 +23,12 @@ pub fn forwarding(machine: &Machine, config: &Config) -> Vec<Check> {
     .collect()
 }
 
-fn state(ipv6: bool, value: &str, is_hub: bool, file: &str) -> Check {
-    let name = if ipv6 { "IPv6 forwarding" } else { "IPv4 forwarding" };
+fn state(family: &Family, value: &str, is_hub: bool) -> Check {
+    let name = format!("{} forwarding", family.name);
     match value {
         "0" if is_hub => {
             let found = "off: peers reach this machine and nothing behind it, and a default route of theirs ends here";
-            Check::new(
-                name,
-                Verdict::Warning,
-                found,
-                format!("sysctl -w {}=1", file.trim_start_matches("sys/").replace('/', ".")),
-            )
+            Check::new(name, Verdict::Warning, found, family.command())
         }
         "0" => Check::new(name, Verdict::Good, "off: needed only where hosts lie behind this node", ""),
         _ => Check::new(name, Verdict::Good, "on", ""),
@@ -44,12 +38,14 @@ fn state(ipv6: bool, value: &str, is_hub: bool, file: &str) -> Check {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::daemon::forwarding::FAMILIES;
 
     #[test]
     fn a_hub_that_does_not_forward_is_told() {
-        let check = state(false, "0", true, "sys/net/ipv4/ip_forward");
+        let [v4, v6] = &FAMILIES;
+        let check = state(v4, "0", true);
         assert_eq!((check.verdict, check.help.as_str()), (Verdict::Warning, "sysctl -w net.ipv4.ip_forward=1"));
-        assert_eq!(state(true, "0", false, "sys/net/ipv6/conf/all/forwarding").verdict, Verdict::Good);
-        assert_eq!(state(true, "1", true, "sys/net/ipv6/conf/all/forwarding").found, "on");
+        assert_eq!(state(v6, "0", false).verdict, Verdict::Good);
+        assert_eq!(state(v6, "1", true).found, "on");
     }
 }

@@ -1,0 +1,51 @@
+//! What the kernel passes on from the tunnel to other interfaces.
+
+use super::Log;
+use crate::config::Config;
+use std::fs;
+use std::path::Path;
+
+/// A family of addresses and the switch that makes the kernel pass its packets on.
+pub struct Family {
+    /// What people call it.
+    pub name: &'static str,
+    /// The switch's file below `/proc`.
+    pub file: &'static str,
+    is_ipv6: bool,
+}
+
+/// All families.
+pub const FAMILIES: [Family; 2] = [
+    Family { name: "IPv4", file: "sys/net/ipv4/ip_forward", is_ipv6: false },
+    Family { name: "IPv6", file: "sys/net/ipv6/conf/all/forwarding", is_ipv6: true },
+];
+
+impl Family {
+    /// The families that the tunnel has addresses of.
+    pub fn of(config: &Config) -> impl Iterator<Item = &'static Self> + '_ {
+        let has = |family: &&Self| config.tun.addresses.iter().any(|of| of.address.is_ipv6() == family.is_ipv6);
+        FAMILIES.iter().filter(has)
+    }
+
+    /// The command that turns forwarding on.
+    pub fn command(&self) -> String {
+        format!("sysctl -w {}=1", self.file.trim_start_matches("sys/").replace('/', "."))
+    }
+}
+
+/// Logs each family that the kernel does not pass on, where peers call this node: they may expect hosts behind it.
+pub fn say(config: &Config, log: Log) {
+    if config.node.listen.is_none() {
+        return;
+    }
+    let is_off = |family: &&Family| {
+        fs::read_to_string(Path::new("/proc").join(family.file)).is_ok_and(|value| value.trim() == "0")
+    };
+    for family in Family::of(config).filter(is_off) {
+        log.info(format_args!(
+            "{} forwarding is off: peers reach this machine and nothing behind it; to change that: {}",
+            family.name,
+            family.command()
+        ));
+    }
+}
