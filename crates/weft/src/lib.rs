@@ -7,3 +7,5 @@ pub mod entropy;
 pub mod escape;
 pub mod files;
 pub mod keys;
+pub mod openvpn_status;
+pub mod state_lines;

@@ -21,7 +21,7 @@ mod why;
 
 use clap::Parser as _;
 use std::process::ExitCode;
-use weft_config::{config, entropy, escape, files, keys};
+use weft_config::{config, entropy, escape, files, keys, openvpn_status, state_lines};
 use weft_io::memory::WipingAllocator;
 
 /// Keys end with the memory that holds them.

@@ -5,7 +5,7 @@ use std::os::fd::{AsRawFd, RawFd};
 
 use netlink_sys::Socket;
 
-use super::socket::{Nfnetlink, Request, Target, find, number, send};
+use super::socket::{Nfnetlink, Request, Target, each_message, find, number, send};
 
 const SUBSYSTEM: u8 = 3;
 const PACKET: u8 = 0;
@@ -49,6 +49,30 @@ pub struct Queued<'a> {
     pub mark: u32,
     /// The packet from its IP header on.
     pub packet: &'a mut [u8],
+}
+
+impl<'a> Queued<'a> {
+    /// From the attributes of a message.
+    fn parse(attributes: &'a mut [u8]) -> Option<Queued<'a>> {
+        let mark = number(attributes, MARK).unwrap_or_default();
+        let header = find(attributes, PACKET_HEADER).and_then(|at| attributes.get(at)?.first_chunk::<7>().copied());
+        let ([a, b, c, d, .., hook], payload) = (header?, find(attributes, PAYLOAD)?);
+        let hook = match i32::from(hook) {
+            libc::NF_INET_PRE_ROUTING | libc::NF_INET_LOCAL_IN => Hook::Arriving,
+            _ => Hook::Leaving,
+        };
+        Some(Queued { id: u32::from_be_bytes([a, b, c, d]), hook, mark, packet: attributes.get_mut(payload)? })
+    }
+
+    /// Hands over the packets in a datagram of the kernel's, as [`Queue::receive`] does.
+    pub fn each_in(datagram: &mut [u8], mut handle: impl FnMut(Queued<'_>)) {
+        let target = Target { subsystem: SUBSYSTEM, resource: 0 };
+        each_message(datagram, target, PACKET, |attributes| {
+            if let Some(queued) = Queued::parse(attributes) {
+                handle(queued);
+            }
+        });
+    }
 }
 
 /// Where verdicts go.
@@ -104,18 +128,9 @@ impl Queue {
     pub fn receive(&mut self, mut handle: impl FnMut(&Verdicts<'_>, Queued<'_>)) -> io::Result<()> {
         let target = Target { subsystem: SUBSYSTEM, resource: self.number };
         self.socket.receive(target, PACKET, |socket, attributes| {
-            let mark = number(attributes, MARK).unwrap_or_default();
-            let header = find(attributes, PACKET_HEADER).and_then(|at| attributes.get(at)?.first_chunk::<7>().copied());
-            let (Some([a, b, c, d, .., hook]), Some(payload)) = (header, find(attributes, PAYLOAD)) else { return };
-            let hook = match i32::from(hook) {
-                libc::NF_INET_PRE_ROUTING | libc::NF_INET_LOCAL_IN => Hook::Arriving,
-                _ => Hook::Leaving,
-            };
-            let Some(packet) = attributes.get_mut(payload) else { return };
-            handle(
-                &Verdicts { socket, number: target.resource },
-                Queued { id: u32::from_be_bytes([a, b, c, d]), hook, mark, packet },
-            );
+            if let Some(queued) = Queued::parse(attributes) {
+                handle(&Verdicts { socket, number: target.resource }, queued);
+            }
         })
     }
 }

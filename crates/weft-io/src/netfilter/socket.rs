@@ -96,18 +96,7 @@ impl Nfnetlink {
         if sender.port_number() != KERNEL_PORT {
             return Ok(());
         }
-        let wanted = u16::from(target.subsystem) << 8 | u16::from(wanted);
-        let mut rest = self.buffer.as_mut_slice();
-        while let Some(len) = first_len(rest) {
-            let (message, after) = rest.split_at_mut(len);
-            if kind(message) == wanted
-                && let Some(attributes) = message.get_mut(HEADERS_LEN..)
-            {
-                handle(&self.socket, attributes);
-            }
-            let padding = len.next_multiple_of(4) - len;
-            rest = after.get_mut(padding..).unwrap_or_default();
-        }
+        each_message(&mut self.buffer, target, wanted, |attributes| handle(&self.socket, attributes));
         Ok(())
     }
 }
@@ -115,6 +104,22 @@ impl Nfnetlink {
 impl AsRawFd for Nfnetlink {
     fn as_raw_fd(&self) -> RawFd {
         self.socket.as_raw_fd()
+    }
+}
+
+/// Hands over the attributes of a datagram's messages of that type.
+pub(super) fn each_message(datagram: &mut [u8], target: Target, wanted: u8, mut handle: impl FnMut(&mut [u8])) {
+    let wanted = u16::from(target.subsystem) << 8 | u16::from(wanted);
+    let mut rest = datagram;
+    while let Some(len) = first_len(rest) {
+        let (message, after) = rest.split_at_mut(len);
+        if kind(message) == wanted
+            && let Some(attributes) = message.get_mut(HEADERS_LEN..)
+        {
+            handle(attributes);
+        }
+        let padding = len.next_multiple_of(4) - len;
+        rest = after.get_mut(padding..).unwrap_or_default();
     }
 }
 

@@ -1,7 +1,8 @@
 //! Who may come in: a table in the state directory, a line for each client: name, address, public key.
 
-use crate::config::{Pool, peer_name};
+use crate::config::Pool;
 use crate::files::{Directory, Owner};
+use crate::state_lines::parse_client;
 use crate::{entropy, keys};
 use std::io;
 use std::net::Ipv4Addr;
@@ -27,10 +28,8 @@ pub struct Client {
 
 impl Client {
     fn parse(line: &str) -> Option<Client> {
-        let mut words = line.split(' ');
-        let name = peer_name(words.next()?).ok()?;
-        let (address, public_key) = (words.next()?.parse().ok()?, words.next()?.parse().ok()?);
-        words.next().is_none().then_some(Client { name, address, public_key })
+        let (name, address, public_key) = parse_client(line)?;
+        Some(Client { name, address, public_key })
     }
 }
 

@@ -13,6 +13,7 @@ use crate::config::Openvpn;
 use crate::config::access::Offer;
 use crate::control::{AccessClient, ClientProgram, Refusals, Response};
 use crate::files::{Directory, SocketFile};
+use crate::openvpn_status::Session;
 use crate::outcome::Failure;
 use std::ffi::OsStr;
 use std::io::{self, BufRead as _, BufReader, Write as _};
@@ -267,34 +268,6 @@ fn end(mut child: Child) -> io::Result<()> {
     Ok(())
 }
 
-/// Somebody who is there.
-#[derive(PartialEq, Eq, Debug)]
-struct Session {
-    common_name: String,
-    remote: Option<SocketAddr>,
-    received_bytes: u64,
-    sent_bytes: u64,
-    /// Since when, in Unix seconds.
-    since_s: u64,
-}
-
-impl Session {
-    /// From a line of `status 2`.
-    fn parse(line: &str) -> Option<Session> {
-        let words: Vec<&str> = line.strip_prefix("CLIENT_LIST,")?.split(',').collect();
-        let [common_name, remote, _, _, received, sent, _, since, ..] = words.as_slice() else { return None };
-        // With the protocol before it, where that is a choice.
-        let remote = remote.trim_start_matches("udp4:").trim_start_matches("udp6:");
-        Some(Session {
-            common_name: (*common_name).to_owned(),
-            remote: remote.parse().ok(),
-            received_bytes: received.parse().ok()?,
-            sent_bytes: sent.parse().ok()?,
-            since_s: since.parse().ok()?,
-        })
-    }
-}
-
 /// Its ear for orders.
 struct Orders {
     stream: BufReader<UnixStream>,
@@ -331,23 +304,6 @@ impl Orders {
                 return Ok(lines);
             }
             lines.push(line.to_owned());
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn sessions_are_read_from_the_servers_words() {
-        let line = "CLIENT_LIST,0a1b,192.0.2.2:40000,10.9.129.2,,3505,3120,2026-11-23 14:00:00,1795442400,UNDEF,0,0,AES-256-GCM";
-        let session = Session::parse(line).unwrap();
-        assert_eq!((session.common_name.as_str(), session.since_s), ("0a1b", 1_795_442_400));
-        assert_eq!((session.received_bytes, session.sent_bytes), (3_505, 3_120));
-        assert_eq!(session.remote, Some(([192, 0, 2, 2], 40_000).into()));
-        for bad in ["", "END", "CLIENT_LIST,0a1b,x", "HEADER,CLIENT_LIST,Common Name,Real Address"] {
-            assert_eq!(Session::parse(bad), None, "{bad}");
         }
     }
 }

@@ -10,6 +10,7 @@ use weft_session::{PublicKey, Revocation};
 use super::log::Log;
 use super::threads::{Pulse, Threads};
 use crate::files::{Directory, Owner};
+use crate::state_lines::{MAX_STAMP, parse_accepted, parse_stamp};
 
 /// Our stamps are reserved ahead by this much, so that a crash repeats none.
 const RESERVE: Duration = Duration::from_secs(60);
@@ -22,8 +23,6 @@ const RESERVE_STEPS: u64 = 1_000_000;
 const LAST_WORDS: Duration = Duration::from_secs(2);
 /// No state file is longer, in bytes.
 const MAX_BYTES: u64 = 8 << 20;
-/// No true stamp is higher: nanoseconds since 1970 until the year 2262. A damaged one could not be followed by a higher one.
-const MAX_STAMP: u64 = i64::MAX as u64;
 /// The stamp up to which this node's own are reserved.
 const STAMP: &str = "stamp";
 /// The highest stamp accepted from each peer, a line each: key, stamp.
@@ -237,15 +236,6 @@ fn lines<T>(
     parsed.into_iter().flatten().collect()
 }
 
-fn parse_stamp(text: &str) -> Option<u64> {
-    text.trim().parse().ok().filter(|stamp| *stamp <= MAX_STAMP)
-}
-
-fn parse_accepted(line: &str) -> Option<(PublicKey, u64)> {
-    let (key, stamp) = line.split_once(' ')?;
-    Some((key.parse().ok()?, parse_stamp(stamp)?))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -286,6 +276,46 @@ mod tests {
         let threads = Threads::start(Log::new(Level::Error), || ()).unwrap();
         let (_, stamps) = Keeper::open(&directory, 10, &threads).unwrap();
         assert_eq!((stamps.base, &stamps.accepted[..]), (10, &expected[..]));
+        std::fs::remove_dir_all(&directory).unwrap();
+    }
+
+    /// The lines that no byte of damage touched are read as they were, and no stamp is higher than a true one may be.
+    #[test]
+    fn garbage_at_random_bytes_costs_the_lines_it_hits() {
+        let directory = std::env::temp_dir().join(format!("weft-garbage-{}", std::process::id()));
+        std::fs::create_dir(&directory).unwrap();
+        let accepted: Vec<(PublicKey, u64)> = (1..=20).map(|n| (PublicKey([n; 32]), u64::from(n) << 50)).collect();
+        let mut rng = weft_units::Rng::new(28);
+        for round in 0..400 {
+            let mut files = Files::new(&directory);
+            files.apply(Change::Accepted(accepted.clone())).unwrap();
+            let path = directory.join(ACCEPTED);
+            let mut bytes = std::fs::read(&path).unwrap();
+            let whole = String::from_utf8(bytes.clone()).unwrap();
+            let mut hit = std::collections::BTreeSet::new();
+            for _ in 0..1 + rng.below(8) {
+                let at = rng.below(bytes.len() as u64) as usize;
+                bytes[at] = rng.next_u64() as u8;
+                let line = whole[..at].matches('\n').count();
+                // A line's end that is gone joins it with the next one.
+                hit.extend([line, line + usize::from(whole.as_bytes()[at] == b'\n')]);
+            }
+            if rng.chance(0.3) {
+                let len = rng.below(bytes.len() as u64) as usize;
+                hit.extend(whole[..len].matches('\n').count()..accepted.len());
+                bytes.truncate(len);
+            }
+            std::fs::write(&path, &bytes).unwrap();
+            std::fs::write(directory.join(STAMP), (0..rng.below(30)).map(|_| rng.next_u64() as u8).collect::<Vec<_>>())
+                .unwrap();
+            let mut files = Files::new(&directory);
+            files.read(&mut Vec::new());
+            for (_, (key, stamp)) in accepted.iter().enumerate().filter(|(line, _)| !hit.contains(line)) {
+                let read = files.accepted.get(key).copied().unwrap_or_default();
+                assert!(read >= *stamp, "round {round}: {key} was lost though its line is whole");
+            }
+            assert!(files.reserved <= MAX_STAMP && files.accepted.values().all(|stamp| *stamp <= MAX_STAMP));
+        }
         std::fs::remove_dir_all(&directory).unwrap();
     }
 }

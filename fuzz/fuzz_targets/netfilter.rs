@@ -1,0 +1,16 @@
+//! What the kernel says of packets that wait in a queue of netfilter.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use weft_io::netfilter::Queued;
+
+fuzz_target!(|bytes: &[u8]| {
+    let mut datagram = bytes.to_vec();
+    let mut handed_over = 0;
+    Queued::each_in(&mut datagram, |queued| {
+        handed_over += queued.packet.len();
+        queued.packet.fill(0xff);
+    });
+    assert!(handed_over <= bytes.len(), "no byte is in two packets");
+    assert_eq!(datagram.len(), bytes.len());
+});

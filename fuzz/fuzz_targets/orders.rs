@@ -1,0 +1,11 @@
+//! Orders to the proxy: what is understood is written again, and means the same.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use weft_tcp_er::proxy::Order;
+
+fuzz_target!(|line: &str| {
+    let Ok(order) = line.parse::<Order>() else { return };
+    let written = order.to_string();
+    assert_eq!(written.parse::<Order>().as_ref(), Ok(&order), "{written}");
+});
