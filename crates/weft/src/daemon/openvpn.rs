@@ -17,7 +17,6 @@ use crate::openvpn_status::Session;
 use crate::outcome::Failure;
 use std::ffi::OsStr;
 use std::io::{self, BufRead as _, BufReader, Write as _};
-use std::net::SocketAddr;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
