@@ -24,11 +24,11 @@ const SERVED: &str = r#"
     node() { pgrep -P $home -x weft || echo $home; }
     stop() { kill $(node); wait $home 2>/dev/null; }
     crash() { kill -9 $(node) 2>/dev/null; wait $home 2>/dev/null; }
-    traced() { echo strace -f --seccomp-bpf -qq -o $1.trace -e trace=fsync,fdatasync,renameat,renameat2 -e inject=$2; }
+    traced() { echo strace -f -qq -o $1.trace -e trace=fsync,fdatasync,renameat,renameat2 -e inject=$2; }
 "#;
 
 fn has_tracer() -> bool {
-    let probe = Command::new("strace").args(["-f", "--seccomp-bpf", "-o", "/dev/null", "true"]).status();
+    let probe = Command::new("strace").args(["-f", "-o", "/dev/null", "true"]).status();
     let has = probe.as_ref().is_ok_and(std::process::ExitStatus::success);
     if !has {
         eprintln!("skipped: strace does not run here ({probe:?})");

@@ -141,6 +141,7 @@ fn serve(file: &Path, signals: SigSet, waker: Arc<Waker>, threads: &Threads) -> 
 
     let clock = Clock::start();
     let public_key = identity.public_key();
+    forwarding::say(&config, log);
     let threads = threads.clone();
     let parts = Parts { file: file.to_owned(), config, identity, certificate, clock, stamps, keeper, changes, threads };
     let mut node = Node::new(parts)?;
@@ -155,7 +156,6 @@ fn serve(file: &Path, signals: SigSet, waker: Arc<Waker>, threads: &Threads) -> 
         log.debug(format_args!("timer slack: {why}"));
     }
     log.info(format_args!("{} up, public key {public_key}", node.devices.default().tun().name()));
-    forwarding::say(&node.config, log);
     service::ready();
     let result = datapath.run(&mut node).map_err(failed("packet loop"));
     node.finish();

@@ -1,7 +1,9 @@
 //! Running the real program in a directory of its own.
 #![allow(dead_code, reason = "each test file uses its own part")]
 
+pub mod flow;
 pub mod inside;
+pub mod segment;
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};

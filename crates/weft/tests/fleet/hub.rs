@@ -1,11 +1,11 @@
 //! The hub and one real site beside it, and what the hub's metrics say.
 
-use super::common::inside::{Daemon, run, within};
+use super::common::flow::TcpFlow;
+use super::common::inside::{Daemon, run};
 use super::common::{self, Dir};
 use super::sites::{HUB, HUB_NUMBER, INSIDE, address, identity};
 use std::fmt::Write as _;
 use std::io::{Read as _, Write as _};
-use std::net::{TcpListener, TcpStream};
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::process::Command;
@@ -17,7 +17,6 @@ use std::{fs, io};
 
 /// The number of the real site.
 const HOME_NUMBER: usize = 50_000;
-const TCP_PORT: u16 = 5_001;
 
 /// Sites have addresses of 10.64.0.0/16 in this namespace; the real site has a link of its own to the hub.
 const TOPOLOGY: &str = "set -eu
@@ -198,31 +197,10 @@ impl Scraper {
     }
 }
 
-/// Bits a second of a TCP flow from the real site to the hub, for as long as `meanwhile` takes.
-pub fn flow(meanwhile: impl FnOnce()) -> f64 {
-    let (arrived, is_over) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicBool::new(false)));
-    let hub = address(INSIDE, HUB_NUMBER);
-    let listener = within("hub", move || TcpListener::bind((hub, TCP_PORT)).unwrap()).join().unwrap();
-    let count = Arc::clone(&arrived);
-    let receiver = thread::spawn(move || {
-        let (mut stream, _) = listener.accept().unwrap();
-        let mut buffer = vec![0; 65_536];
-        while let Ok(len @ 1..) = stream.read(&mut buffer) {
-            count.fetch_add(len as u64, Ordering::Relaxed);
-        }
-    });
-    let over = Arc::clone(&is_over);
-    let sender = within("home", move || {
-        let mut stream = TcpStream::connect((hub, TCP_PORT)).unwrap();
-        let block = vec![0; 65_536];
-        while !over.load(Ordering::Relaxed) && stream.write_all(&block).is_ok() {}
-    });
+/// Bits a second of a TCP flow from the real site to the hub, while `work` is done.
+pub fn goodput(work: impl FnOnce()) -> f64 {
+    let flow = TcpFlow::start("home", "hub", address(INSIDE, HUB_NUMBER));
     // The first second belongs to slow start.
     thread::sleep(Duration::from_secs(1));
-    let (before, began) = (arrived.load(Ordering::Relaxed), Instant::now());
-    meanwhile();
-    let bps = (arrived.load(Ordering::Relaxed) - before) as f64 * 8.0 / began.elapsed().as_secs_f64();
-    is_over.store(true, Ordering::Relaxed);
-    let _ = (sender.join(), receiver.join());
-    bps
+    flow.goodput(work)
 }

@@ -9,7 +9,7 @@ mod hub;
 mod sites;
 
 use common::inside;
-use hub::{Hub, flow};
+use hub::Hub;
 use sites::Sites;
 use std::fmt;
 use std::time::{Duration, Instant};
@@ -80,7 +80,7 @@ fn play(count: usize) -> Found {
     wait(&hub, &mut sites, "sites that never came", |hub| hub.up() > count);
     let joined = began.elapsed();
     sites.run_for(Duration::from_secs(2));
-    let goodput = flow(|| sites.run_for(Duration::from_secs(6)));
+    let goodput = hub::goodput(|| sites.run_for(Duration::from_secs(6)));
     hub.set_uplink(false);
     sites.run_for(Duration::from_secs(2));
     hub.set_uplink(true);

@@ -1,0 +1,57 @@
+//! A TCP flow between two nodes through their tunnel.
+
+use super::inside::within;
+use std::io::{Read as _, Write as _};
+use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread::{self, JoinHandle};
+use std::time::Instant;
+
+const PORT: u16 = 5_001;
+
+/// Sends as much as it can until it is dropped.
+pub struct TcpFlow {
+    arrived: Arc<AtomicU64>,
+    is_over: Arc<AtomicBool>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+impl TcpFlow {
+    /// From a node to `address`, which is that of the node `to`.
+    pub fn start(from: &str, to: &str, address: Ipv4Addr) -> TcpFlow {
+        let (arrived, is_over) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicBool::new(false)));
+        let listener = within(to, move || TcpListener::bind((address, PORT)).unwrap()).join().unwrap();
+        let count = Arc::clone(&arrived);
+        let receiver = thread::spawn(move || {
+            let (mut stream, _) = listener.accept().unwrap();
+            let mut buffer = vec![0; 65_536];
+            while let Ok(len @ 1..) = stream.read(&mut buffer) {
+                count.fetch_add(len as u64, Ordering::Relaxed);
+            }
+        });
+        let over = Arc::clone(&is_over);
+        let sender = within(from, move || {
+            let mut stream = TcpStream::connect((address, PORT)).unwrap();
+            let block = vec![0; 65_536];
+            while !over.load(Ordering::Relaxed) && stream.write_all(&block).is_ok() {}
+        });
+        TcpFlow { arrived, is_over, threads: vec![sender, receiver] }
+    }
+
+    /// Bits a second that arrive while `work` is done.
+    pub fn goodput(&self, work: impl FnOnce()) -> f64 {
+        let (before, start) = (self.arrived.load(Ordering::Relaxed), Instant::now());
+        work();
+        (self.arrived.load(Ordering::Relaxed) - before) as f64 * 8.0 / start.elapsed().as_secs_f64()
+    }
+}
+
+impl Drop for TcpFlow {
+    fn drop(&mut self) {
+        self.is_over.store(true, Ordering::Relaxed);
+        for thread in self.threads.drain(..) {
+            let _ = thread.join();
+        }
+    }
+}
