@@ -8,14 +8,17 @@ use core::net::{IpAddr, SocketAddr};
 use weft_session::{Outcome, route_source};
 use weft_units::{Duration, Instant, LinkId, PeerId};
 use weft_wire::handshake::MAX_INITIATION_LEN;
+use weft_wire::hop::PacketType;
 
 /// Handshakes answered per 100 ms before a cookie is asked for.
 const HANDSHAKES_PER_WINDOW: u32 = 20;
 const HANDSHAKE_WINDOW: Duration = Duration::from_millis(100);
 /// Bytes of the longest handshake datagram.
 pub(crate) const HANDSHAKE_MAX: usize = MAX_INITIATION_LEN;
-/// Handshake datagrams that wait to be sent at most.
-const MAX_WAITING: usize = 64;
+/// Handshake datagrams that wait to be sent at most. Between two turns of sending as many initiations can come as a socket's buffer holds.
+const MAX_WAITING: usize = 1_024;
+/// Addresses that one call goes to at most.
+const MAX_CALLED: usize = 64;
 
 /// Handshake datagrams that wait to be sent, and how many have come lately.
 pub(crate) struct Handshakes {
@@ -41,6 +44,12 @@ impl Handshakes {
 
 impl Engine {
     pub(crate) fn on_handshake(&mut self, now: Instant, received: &Received, datagram: &[u8]) {
+        // An answer that finds no room would be work in vain, and the caller would take its stamp for used.
+        let is_initiation = matches!(PacketType::of(datagram), Ok(PacketType::HandshakeInitiation));
+        if is_initiation && self.handshakes.waiting.len() >= MAX_WAITING {
+            self.rejected_datagrams += 1;
+            return;
+        }
         let (source, source_len) = self.source_of(received);
         let mut out = [0u8; HANDSHAKE_MAX];
         let source = &source[..source_len];
@@ -173,7 +182,7 @@ impl Engine {
         let Some(p) = self.peers.get_mut(usize::from(peer.0)) else { return };
         let mut ways: Vec<_> =
             p.paths.iter().filter(|p| p.link_up && !p.barred).map(|p| (p.link, p.remote, p.local)).collect();
-        let others = p.pairs_to_call(&self.links, MAX_WAITING.saturating_sub(ways.len()));
+        let others = p.pairs_to_call(&self.links, MAX_CALLED.saturating_sub(ways.len()));
         ways.extend(others.into_iter().map(|(link, remote)| (link, remote, None)));
         let is_established = p.is_established();
         for (link, remote, local) in ways {

@@ -393,6 +393,7 @@ impl Engine {
             self.peers.note_standing(index);
             start = index + 1;
         }
+        self.peers.note_deadlines(now);
         self.drive_drill(now);
         self.look_after_certified(now);
         self.refresh_overlay(now);

@@ -18,7 +18,8 @@ struct Marks {
 }
 
 impl Marks {
-    fn set(&mut self, index: usize) {
+    /// Marks a peer; true if it was not marked before.
+    fn set(&mut self, index: usize) -> bool {
         let (word, bit) = (index / 64, 1 << (index % 64));
         if word >= self.words.len() {
             self.words.resize(word + 1, 0);
@@ -26,7 +27,9 @@ impl Marks {
         if let Some(word) = self.words.get_mut(word).filter(|word| **word & bit == 0) {
             *word |= bit;
             self.count += 1;
+            return true;
         }
+        false
     }
 
     fn clear(&mut self, index: usize) {
@@ -35,6 +38,14 @@ impl Marks {
             *word &= !bit;
             self.count -= 1;
         }
+    }
+
+    fn has(&self, index: usize) -> bool {
+        self.words.get(index / 64).is_some_and(|word| word & (1 << (index % 64)) != 0)
+    }
+
+    fn iter(&self) -> impl Iterator<Item = usize> {
+        core::iter::successors(self.next(0), |index| self.next(index + 1))
     }
 
     /// The first marked peer from `start` on.
@@ -99,6 +110,8 @@ pub(crate) struct Peers {
     unseen: Marks,
     /// Those that may have something to write.
     unwritten: Marks,
+    /// When each has something due, but for those that changed. Of those that are awake only what has to be done before they are asked to send:
+    /// with many of them nobody is looked at in each turn because it waits for its turn to send.
     deadlines: Tournament<Instant>,
     standings: Tournament<Standing>,
 }
@@ -111,7 +124,9 @@ impl Peers {
 
     fn mark(&mut self, index: usize) {
         self.awake.set(index);
-        self.changed.set(index);
+        if self.changed.set(index) {
+            self.deadlines.set(index, Instant::FAR_FUTURE);
+        }
         self.unseen.set(index);
         self.unwritten.set(index);
     }
@@ -162,7 +177,9 @@ impl Peers {
     /// Notes the deadlines of those that changed.
     pub(crate) fn note_deadlines(&mut self, now: Instant) {
         while let Some(index) = self.changed.next(0) {
-            let deadline = self.list.get(index).and_then(|peer| peer.next_timeout(now));
+            let is_awake = self.awake.has(index);
+            let deadline = |peer: &Peer| if is_awake { peer.next_timer(now) } else { peer.next_timeout(now) };
+            let deadline = self.list.get(index).and_then(deadline);
             self.deadlines.set(index, deadline.unwrap_or(Instant::FAR_FUTURE));
             self.changed.clear(index);
         }
@@ -170,10 +187,9 @@ impl Peers {
 
     /// When the first peer has something due.
     pub(crate) fn next_timeout(&self, now: Instant) -> Option<Instant> {
-        if self.changed.count > 0 {
-            return self.list.iter().filter_map(|peer| peer.next_timeout(now)).min();
-        }
-        Some(self.deadlines.total()).filter(|at| *at != Instant::FAR_FUTURE)
+        let unnoted = self.changed.iter().chain(self.awake.iter()).filter_map(|index| self.list.get(index));
+        let noted = Some(self.deadlines.total()).filter(|at| *at != Instant::FAR_FUTURE);
+        unnoted.filter_map(|peer| peer.next_timeout(now)).chain(noted).min()
     }
 
     /// What all peers come to, as of the last turn.

@@ -20,7 +20,7 @@ use crate::stamps::{Refusal, StampClock};
 use std::collections::BTreeMap;
 use weft_units::planted::{self, Fault};
 use weft_units::{Instant, PeerId, Tournament};
-use weft_wire::handshake::Response;
+use weft_wire::handshake::{MAC_LEN, Response};
 
 pub use exchange::Outcome;
 pub use packets::{Opened, Relayed};
@@ -58,6 +58,8 @@ pub struct Sessions {
     admission: Admission,
     peers: Vec<Option<Peer>>,
     by_key: BTreeMap<PublicKey, PeerId>,
+    /// Whose initiation was answered last, by the initiation's MAC1.
+    answered: BTreeMap<[u8; MAC_LEN], PeerId>,
     indices: IndexTable,
     stamp_clock: StampClock,
     refusal: Option<Refusal>,
@@ -95,6 +97,7 @@ impl Sessions {
             wants_entropy: false,
             peers: Vec::with_capacity(peers.len()),
             by_key: BTreeMap::new(),
+            answered: BTreeMap::new(),
             indices: IndexTable::default(),
             stamp_clock: StampClock::default(),
             refusal: None,
@@ -141,6 +144,9 @@ impl Sessions {
     pub fn remove_peer(&mut self, id: PeerId) -> bool {
         let Some(peer) = self.peers.get_mut(usize::from(id.0)).and_then(Option::take) else { return false };
         self.by_key.remove(&peer.public);
+        if let Some(answered) = &peer.answered {
+            self.answered.remove(&answered.mac1);
+        }
         peer.keys.iter().for_each(|key| self.indices.free_key(key));
         if let Some(pending) = &peer.pending {
             self.indices.free(pending.index);
@@ -182,14 +188,16 @@ impl Sessions {
         if planted::is(Fault::KeysKeptAfterSleep) {
             return;
         }
-        let Sessions { peers, indices, rng, .. } = self;
+        let Sessions { peers, indices, answered, rng, .. } = self;
         let Some(peer) = peers.get_mut(usize::from(id.0)).and_then(Option::as_mut) else { return };
         peer.association = rng.next_u64();
         peer.keys.retain(|_| false, |key| indices.free_key(key));
         if let Some(pending) = peer.pending.take() {
             indices.free(pending.index);
         }
-        peer.answered = None;
+        if let Some(before) = peer.answered.take() {
+            answered.remove(&before.mac1);
+        }
         peer.established = None;
         self.refresh_timeout(id);
     }

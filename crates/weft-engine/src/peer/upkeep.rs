@@ -262,27 +262,40 @@ impl Peer {
 
     /// When something is next to be done without input.
     pub(crate) fn next_timeout(&self, now: Instant) -> Option<Instant> {
+        [self.next_timer(now), self.next_send(now)].into_iter().flatten().min()
+    }
+
+    /// When [`Peer::on_timeout`] has something to do.
+    pub(crate) fn next_timer(&self, now: Instant) -> Option<Instant> {
         let outage = self.outage_deadline(now);
         if !self.is_established() {
             return outage;
         }
-        let paths = self.paths.iter().filter_map(|p| path_timeout(p, now, self.probe_at(p, now))).min();
+        let paths = self.paths.iter().filter_map(|p| path_timer(p, self.probe_at(p, now))).min();
         let waits = [
             self.hole_deadline(),
             self.joins.next_deadline(),
             self.openings.next_deadline(),
             self.lost_deadline(),
-            self.held_back_until(now),
             self.loops_deadline(),
             self.tidings.deadline(),
             outage,
         ];
         waits.into_iter().flatten().chain(paths).min()
     }
+
+    /// When there is something to send.
+    fn next_send(&self, now: Instant) -> Option<Instant> {
+        if !self.is_established() {
+            return None;
+        }
+        let paths = self.paths.iter().filter_map(|path| path_send(path, now));
+        paths.chain(self.held_back_until(now)).min()
+    }
 }
 
 /// When a path that is probed next at `probe_at` has something to do.
-fn path_timeout(path: &Path, now: Instant, probe_at: Instant) -> Option<Instant> {
+fn path_timer(path: &Path, probe_at: Instant) -> Option<Instant> {
     let report = path.report_due().filter(|_| !planted::is(Fault::ReportTimerNotSet));
     if !path.link_up || path.is_gone() {
         // What arrived before is reported by another path.
@@ -294,18 +307,28 @@ fn path_timeout(path: &Path, now: Instant, probe_at: Instant) -> Option<Instant>
     let silence = path.waiting.suspect_at(threshold, path.misses).filter(|_| judged);
     let loss = path.book.next_loss_timeout();
     if !path.has_credit() {
-        // Only pings may go there.
-        return [path.proof.ping_at(), overdue, silence, loss].into_iter().flatten().min();
-    }
-    if !path.pending.is_empty() {
-        return Some(now);
+        return [overdue, silence, loss].into_iter().flatten().min();
     }
     let may_probe = !path.barred && (path.ours || path.health.state() != PathState::Opening);
     let probe = may_probe.then_some(probe_at);
     let sensing = path.sensing.deadline().filter(|_| path.proof.is_proven());
     let ask = path.waiting.ask_at(path.answer_after(), path.misses).filter(|_| judged);
+    [probe, overdue, silence, ask, report, sensing, loss].into_iter().flatten().min()
+}
+
+/// When a path has something to send.
+fn path_send(path: &Path, now: Instant) -> Option<Instant> {
+    if !path.link_up || path.is_gone() {
+        return None;
+    }
+    if !path.has_credit() {
+        // Only pings may go there.
+        return path.proof.ping_at();
+    }
+    if !path.pending.is_empty() {
+        return Some(now);
+    }
     let next_lane = path.queues.front().filter(|_| path.is_usable()).map(|(lane, _)| lane);
     let data = next_lane.filter(|lane| *lane != Lane::Bulk || path.has_window()).map(|_| path.pacer.ready_at());
-    let data = data.filter(|_| !planted::is(Fault::PacerTimerNotSet));
-    [probe, overdue, silence, ask, data, report, sensing, loss].into_iter().flatten().min()
+    data.filter(|_| !planted::is(Fault::PacerTimerNotSet))
 }

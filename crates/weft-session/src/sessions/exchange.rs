@@ -229,10 +229,8 @@ impl Sessions {
                 return Err(HandshakeError::TooMany);
             }
         }
-        let copy = (0u16..)
-            .map(PeerId)
-            .zip(&self.peers)
-            .find_map(|(id, peer)| Some((id, peer.as_ref()?.answer_to_copy(now, initiation.macs.mac1)?)));
+        let before = self.answered.get(initiation.macs.mac1).copied();
+        let copy = before.and_then(|id| Some((id, self.peer(id)?.answer_to_copy(now, initiation.macs.mac1)?)));
         if let Some((peer, response)) = copy {
             out.get_mut(..response.len()).ok_or(HandshakeError::NoRoom)?.copy_from_slice(response);
             return Ok(Outcome::Reply { len: response.len(), peer, repeated: true });
@@ -262,7 +260,7 @@ impl Sessions {
     /// Decrypts an initiation, checks its sender and stamp, and writes the response. Must not be inlined, as `start_handshake`.
     #[inline(never)]
     fn accept(&mut self, now: Instant, initiation: &Initiation<'_>, out: &mut [u8]) -> Result<Outcome, HandshakeError> {
-        let Sessions { identity, cipher, certificate, rng, peers, indices, by_key, stamp_clock, .. } = self;
+        let Sessions { identity, cipher, certificate, rng, peers, indices, by_key, answered, stamp_clock, .. } = self;
         let (refusal, stranger) = (&mut self.refusal, &mut self.stranger);
         let mut responder = Responder::read(identity, initiation.sender, initiation.noise, rng)
             .map_err(|_| HandshakeError::BadCrypto)?;
@@ -316,8 +314,13 @@ impl Sessions {
         let key = made.inspect_err(|_| indices.free(local_index))?;
         peer.accepted_stamps.highest = Some(offer.wire.stamp);
         peer.certificate = shown;
-        peer.answered =
-            Some(Answered { at: now, index: local_index, mac1: *initiation.macs.mac1, response: out.to_vec() });
+        let mac1 = *initiation.macs.mac1;
+        if let Some(before) =
+            peer.answered.replace(Answered { at: now, index: local_index, mac1, response: out.to_vec() })
+        {
+            answered.remove(&before.mac1);
+        }
+        answered.insert(mac1, id);
         let (slot, gone) = peer.keys.insert(key);
         indices.point(local_index, Target::Key(id, slot as u8));
         if let Some(gone) = gone {

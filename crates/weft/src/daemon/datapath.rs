@@ -22,15 +22,18 @@ use weft_units::{Instant, LinkId, VpnId};
 
 // A turn takes at most so much from each source, so that none starves another.
 const PACKETS_PER_TURN: usize = 64;
-const TRANSMITS_PER_TURN: usize = 128;
 /// Writes to the devices: as many as there may be datagrams in the batches of one call. What is left takes its turn with the next ones.
 const WRITES_PER_TURN: usize = SLOTS * 64;
-/// Batches received from one socket in a turn, by one call.
+/// Batches received from one socket by one call.
 const SLOTS: usize = 16;
 const TRANSMIT_BYTES: usize = 65_536;
 /// After this time of taking in, what is ready to leave goes first. Otherwise answers would wait for the batches of all links, which one peer
 /// can make costly.
 const LONGEST_INTAKE: Duration = Duration::from_millis(5);
+/// One socket is read for so long in a turn. Batches of many peers hold a datagram each, so one call takes in little.
+const INTAKE_OF_A_SOCKET: Duration = Duration::from_millis(1);
+/// What is ready leaves for so long in a turn.
+const LONGEST_OUTPUT: Duration = Duration::from_millis(4);
 /// The loop turns at least so often.
 const IDLE: Duration = Duration::from_secs(10);
 /// The loop may be at one piece of work for so long. A turn takes milliseconds; a reload that opens devices may take seconds.
@@ -226,7 +229,15 @@ impl Datapath {
                 bounce.reporter,
             );
         }
-        let Ok(filled) = active.socket.receive(&mut self.slots) else { return Ok(()) };
+        let began = self.clock.now();
+        while self.receive_batches(node, link) == SLOTS && self.clock.now() - began < INTAKE_OF_A_SOCKET {}
+        Ok(())
+    }
+
+    /// Takes in what one call gives: how many batches.
+    fn receive_batches(&mut self, node: &mut Node, link: LinkId) -> usize {
+        let Some(active) = node.links.get_mut(link) else { return 0 };
+        let Ok(filled) = active.socket.receive(&mut self.slots) else { return 0 };
         let now = self.clock.now();
         for slot in self.slots.iter_mut().take(filled) {
             let Some(info) = slot.received().copied() else { continue };
@@ -247,17 +258,15 @@ impl Datapath {
             node.engine.handle_datagrams(now, received);
             node.refresh_entropy();
         }
-        Ok(())
+        filled
     }
 
     /// Outputs of the engine; true when there may be more datagrams to send at once.
     fn give_out(&mut self, node: &mut Node) -> bool {
         let now = self.clock.now();
-        if node.engine.next_timeout(now).is_some_and(|due| due <= now) {
-            node.engine.handle_timeout(now);
-            node.refresh_entropy();
-            self.get_on();
-        }
+        node.engine.handle_timeout(now);
+        node.refresh_entropy();
+        self.get_on();
         let mut is_behind = self.transmit(node);
         self.get_on();
         let devices = &node.devices;
@@ -277,16 +286,19 @@ impl Datapath {
     }
 
     fn transmit(&mut self, node: &mut Node) -> bool {
-        for _ in 0..TRANSMITS_PER_TURN {
+        let began = self.clock.now();
+        loop {
             // What is said of a departure is as exact as this.
             let now = self.clock.now();
+            if now - began >= LONGEST_OUTPUT {
+                return true;
+            }
             match node.engine.poll_departing(now, &mut self.out) {
                 Some(Departing::Own(transmit)) => send(node, now, &transmit, &self.out),
                 Some(Departing::Relayed(forward)) => pass_on(node, now, &forward),
                 None => return false,
             }
         }
-        true
     }
 
     fn follow_links(&mut self, node: &mut Node) -> io::Result<Vec<String>> {

@@ -18,7 +18,8 @@ use std::{fs, io};
 /// The number of the real site.
 const HOME_NUMBER: usize = 50_000;
 
-/// Sites have addresses of 10.64.0.0/16 in this namespace; the real site has a link of its own to the hub.
+/// Sites have addresses of 10.64.0.0/16 in this namespace; the real site has a link of 1 Gbit/s of its own to the hub:
+/// without a limit the flow would take all processors, and the sites need theirs.
 const TOPOLOGY: &str = "set -eu
     for node in home hub; do ip netns add $node; ip -n $node link set lo up; done
     ip link add to-hub type veth peer name wan netns hub
@@ -26,7 +27,8 @@ const TOPOLOGY: &str = "set -eu
     ip -n hub addr add 192.0.2.34/28 dev wan; ip -n hub link set wan up; ip -n hub route add 10.64.0.0/16 via 192.0.2.33
     ip link add lan netns home type veth peer name lan netns hub
     ip -n home addr add 198.51.100.1/30 dev lan; ip -n home link set lan up; ip -n home route add 192.0.2.34 via 198.51.100.2
-    ip -n hub addr add 198.51.100.2/30 dev lan; ip -n hub link set lan up";
+    ip -n hub addr add 198.51.100.2/30 dev lan; ip -n hub link set lan up
+    tc -n home qdisc add dev lan root tbf rate 1gbit burst 256k latency 20ms";
 
 /// Makes the namespaces.
 pub fn build() {
@@ -100,6 +102,9 @@ impl Hub {
         Duration::from_micros(self.scraper.longest_us.load(Ordering::Relaxed))
     }
 
+    pub fn path(&self) -> std::path::PathBuf {
+        self.dir.path("hub.log")
+    }
     pub fn log(&self) -> String {
         fs::read_to_string(self.dir.path("hub.log"))
             .unwrap_or_default()
@@ -197,10 +202,7 @@ impl Scraper {
     }
 }
 
-/// Bits a second of a TCP flow from the real site to the hub, while `work` is done.
-pub fn goodput(work: impl FnOnce()) -> f64 {
-    let flow = TcpFlow::start("home", "hub", address(INSIDE, HUB_NUMBER));
-    // The first second belongs to slow start.
-    thread::sleep(Duration::from_secs(1));
-    flow.goodput(work)
+/// A TCP flow from the real site to the hub.
+pub fn flow() -> TcpFlow {
+    TcpFlow::start("home", "hub", address(INSIDE, HUB_NUMBER))
 }

@@ -37,6 +37,8 @@ pub const INSIDE: u8 = 9;
 struct Site {
     engine: Engine,
     socket: UdpSocket,
+    /// When it has something due.
+    due: Option<weft_units::Instant>,
 }
 
 pub struct Sites {
@@ -64,7 +66,8 @@ impl Sites {
             let mut engine = engine(number, stamp_base, sites.now());
             let link = LinkEvent::Up { link: LINK, name: "wan".into(), mtu: 1500, ipv4: true, ipv6: false };
             engine.handle_link(sites.now(), link);
-            sites.sites.push(Site { engine, socket });
+            let due = Some(sites.now());
+            sites.sites.push(Site { engine, socket, due });
         }
         sites
     }
@@ -86,7 +89,7 @@ impl Sites {
             }
             let now = self.now();
             for number in 0..self.sites.len() {
-                if self.sites[number].engine.next_timeout(now).is_some_and(|due| due <= now) {
+                if self.sites[number].due.is_some_and(|due| due <= now) {
                     self.sites[number].engine.handle_timeout(now);
                     self.give_out(number);
                 }
@@ -108,7 +111,7 @@ impl Sites {
 
     fn give_out(&mut self, number: usize) {
         let now = self.now();
-        let Site { engine, socket } = &mut self.sites[number];
+        let Site { engine, socket, due } = &mut self.sites[number];
         while let Some(transmit) = engine.poll_transmit(now, &mut self.buffer) {
             let size = transmit.segment_size.map_or(transmit.len, usize::from);
             for datagram in self.buffer[..transmit.len].chunks(size.max(1)) {
@@ -117,6 +120,7 @@ impl Sites {
         }
         engine.deliver(|_, _| {});
         while engine.poll_event().is_some() {}
+        *due = engine.next_timeout(now);
     }
 }
 
