@@ -48,3 +48,15 @@ fn headers_that_only_a_second_nodes_peer_forgot_are_sent_again() {
     let arrived = talk(&mut world, 100, ms(20));
     assert!(arrived >= 99, "{arrived} of 100 arrived\n{}", story(&world));
 }
+
+#[test]
+fn a_session_is_renewed_though_a_second_nodes_stamp_is_ahead() {
+    let mut world = World::new(&[direction(20, 10, 0.0)], &Policy::default());
+    world.run_for(ms(500));
+    assert_eq!(talk(&mut world, 10, ms(20)), 10);
+    // The hub answers the second node, which never hears it.
+    let_twin_run(&mut world, 1 << 60, ms(5));
+    let arrived = talk(&mut world, 400, ms(500));
+    assert_eq!(arrived, 400, "\n{}", story(&world));
+    assert!(!world.events.iter().any(|(_, _, event)| matches!(event, Event::Lost { .. })), "\n{}", story(&world));
+}
