@@ -283,10 +283,15 @@ impl Peer {
 
 /// When a path that is probed next at `probe_at` has something to do.
 fn path_timeout(path: &Path, now: Instant, probe_at: Instant) -> Option<Instant> {
+    // Where nothing may leave by the path, another path reports what arrived.
     let report = path.report_due().filter(|_| !planted::is(Fault::ReportTimerNotSet));
+    report.into_iter().chain(own_timeout(path, now, probe_at)).min()
+}
+
+/// The same without reports, which leave by other paths too.
+fn own_timeout(path: &Path, now: Instant, probe_at: Instant) -> Option<Instant> {
     if !path.link_up || path.is_gone() {
-        // What arrived before is reported by another path.
-        return report;
+        return None;
     }
     let judged = path.active && !path.barred && path.health.answers();
     let threshold = path.suspect_after();
@@ -307,5 +312,5 @@ fn path_timeout(path: &Path, now: Instant, probe_at: Instant) -> Option<Instant>
     let next_lane = path.queues.front().filter(|_| path.is_usable()).map(|(lane, _)| lane);
     let data = next_lane.filter(|lane| *lane != Lane::Bulk || path.has_window()).map(|_| path.pacer.ready_at());
     let data = data.filter(|_| !planted::is(Fault::PacerTimerNotSet));
-    [probe, overdue, silence, ask, data, report, sensing, loss].into_iter().flatten().min()
+    [probe, overdue, silence, ask, data, sensing, loss].into_iter().flatten().min()
 }

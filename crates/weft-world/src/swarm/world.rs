@@ -569,6 +569,7 @@ impl<'a> World<'a> {
             let tolerated = if holds { HELD_BACK } else { Duration::ZERO };
             let local = self.sites[node].local(self.now);
             if let Some(engine) = &mut self.sites[node].engine {
+                engine.forget_deadlines();
                 engine.handle_timeout(local);
             }
             let count = self.transmit_all(node)?;
