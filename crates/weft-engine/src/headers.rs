@@ -2,6 +2,7 @@
 
 use crate::unit::Unit;
 use alloc::vec::Vec;
+use weft_units::planted::{self, Fault};
 use weft_units::{Duration, FlowId, FlowSeq, Instant};
 use weft_wire::header_compression::{MAX_DIFFERENCE_LEN, Reference, header_len};
 use weft_wire::inner::{HeaderForm, REFERENCE_LEN, UnitKind};
@@ -21,9 +22,18 @@ struct Sent {
     /// Of the unit that carried it.
     seq: FlowSeq,
     reference: Reference,
+    /// The session key of that unit's VPN when it was sent.
+    key: u32,
     /// The receiver has it.
     is_confirmed: bool,
     used_at: Instant,
+}
+
+impl Sent {
+    /// Whether the receiver has it, if it opens what is sealed under `key`.
+    fn holds_under(&self, key: u32) -> bool {
+        self.is_confirmed && (self.key == key || planted::is(Fault::ReferenceSurvives))
+    }
 }
 
 /// How a header is to be sent.
@@ -64,14 +74,18 @@ impl Compressed {
 /// The headers that this end has sent as references.
 ///
 /// A header becomes a reference when its unit was delivered. So the receiver has it before anything leans on it, whatever is lost or overtaken.
+///
+/// A reference holds under one session key. The receiver may start anew without this node's knowledge, because another node with this node's
+/// key was its peer for a while. It knows no header then, and it opens nothing under an earlier key.
 #[derive(Default)]
 pub(crate) struct SentHeaders {
     places: Vec<Option<Sent>>,
 }
 
 impl SentHeaders {
-    /// Chooses the form for the header at the start of `packet`. A unit can become a reference when it is sent for the first time.
-    pub(crate) fn compress(&mut self, now: Instant, unit: &Unit, packet: &[u8]) -> Compressed {
+    /// Chooses the form for the header at the start of `packet`, which is to be sealed under `key`. A unit can become a reference when it
+    /// is sent for the first time.
+    pub(crate) fn compress(&mut self, now: Instant, key: u32, unit: &Unit, packet: &[u8]) -> Compressed {
         let (flow, seq) = (unit.segment.flow, unit.seq);
         let Some(header_len) = header_len(packet) else { return Compressed::WHOLE };
         if self.places.len() <= place(flow) {
@@ -85,7 +99,7 @@ impl SentHeaders {
             }
             let (payload_len, is_partial) = (unit.len() - header_len, unit.kind != UnitKind::Packet);
             let out = &mut compressed.difference;
-            if sent.is_confirmed
+            if sent.holds_under(key)
                 && let Some(difference_len) = sent.reference.difference(header, payload_len, is_partial, out)
             {
                 sent.used_at = now;
@@ -96,7 +110,7 @@ impl SentHeaders {
         let Some(reference) = Reference::of(packet).filter(|_| !is_taken && unit.sent_bytes == 0) else {
             return compressed;
         };
-        *entry = Some(Sent { flow, seq, reference, is_confirmed: false, used_at: now });
+        *entry = Some(Sent { flow, seq, reference, key, is_confirmed: false, used_at: now });
         Compressed { form: HeaderForm::Reference, ..compressed }
     }
 
@@ -107,11 +121,6 @@ impl SentHeaders {
         {
             sent.is_confirmed = true;
         }
-    }
-
-    /// The receiver may have begun anew, and knows no header then.
-    pub(crate) fn clear(&mut self) {
-        self.places.clear();
     }
 }
 
@@ -158,6 +167,8 @@ mod tests {
     use weft_units::{Rng, VpnId};
     use weft_wire::super_packet::SuperPacket;
     use weft_wire::virtio::VnetHeader;
+
+    const KEY: u32 = 3;
 
     /// A UDP packet of a flow, and the unit it is in.
     fn unit(pool: &mut Pool, flow: u16, seq: u32, id: u16) -> (Unit, Vec<u8>) {
@@ -216,7 +227,7 @@ mod tests {
         let (mut sent, mut pool) = (SentHeaders::default(), pool());
         let mut form = |sent: &mut SentHeaders, ms, flow, seq| {
             let (unit, packet) = unit(&mut pool, flow, seq, seq as u16);
-            sent.compress(at(ms), &unit, &packet).form
+            sent.compress(at(ms), KEY, &unit, &packet).form
         };
         assert_eq!(form(&mut sent, 0, 7, 1), HeaderForm::Reference);
         assert_eq!(form(&mut sent, 1, 7, 2), HeaderForm::Whole);
@@ -232,8 +243,24 @@ mod tests {
             HeaderForm::Reference,
             "the last one was not delivered for a second"
         );
-        sent.clear();
-        assert_eq!(form(&mut sent, 2_201, 7 + 256, 4), HeaderForm::Reference);
+    }
+
+    #[test]
+    fn a_header_is_leant_on_under_its_own_key_only() {
+        let (mut sent, mut pool) = (SentHeaders::default(), pool());
+        let mut form = |sent: &mut SentHeaders, ms, key, seq| {
+            let (unit, packet) = unit(&mut pool, 7, seq, seq as u16);
+            sent.compress(at(ms), key, &unit, &packet).form
+        };
+        assert_eq!(form(&mut sent, 0, KEY, 1), HeaderForm::Reference);
+        sent.confirm(FlowId(7), FlowSeq::new(1));
+        assert_eq!(form(&mut sent, 100, KEY, 2), HeaderForm::Difference);
+        assert_eq!(form(&mut sent, 101, KEY + 1, 3), HeaderForm::Whole);
+        assert_eq!(form(&mut sent, 102, KEY, 4), HeaderForm::Difference, "a VPN that is not open under the new one");
+        assert_eq!(form(&mut sent, 1_101, KEY + 1, 5), HeaderForm::Whole, "differences may be on their way");
+        assert_eq!(form(&mut sent, 1_102, KEY + 1, 6), HeaderForm::Reference);
+        sent.confirm(FlowId(7), FlowSeq::new(6));
+        assert_eq!(form(&mut sent, 1_200, KEY + 1, 7), HeaderForm::Difference);
     }
 
     /// Units of several flows are lost, overtake each other by up to 800 ms, and are acknowledged late. Flows share places.
@@ -250,7 +277,7 @@ mod tests {
             seqs[flow] += 1;
             let (unit, packet) = unit(&mut pool, flow as u16, seqs[flow], rng.below(1 << 16) as u16);
             pool.release(unit.segment.buf);
-            let compressed = sent.compress(at(ms), &unit, &packet);
+            let compressed = sent.compress(at(ms), KEY, &unit, &packet);
             if rng.unit() < 0.8 {
                 let late = if rng.unit() < 0.1 { rng.below(800) } else { 20 };
                 way.push((ms + late, unit, packet, compressed));

@@ -547,6 +547,11 @@ impl Engine {
         self.peers.next_timeout(now).into_iter().chain(others.into_iter().flatten()).min()
     }
 
+    /// Has [`Engine::handle_timeout`] look at every peer next time, whatever deadlines were noted. Tests of the deadlines use it.
+    pub fn forget_deadlines(&mut self) {
+        self.peers.mark_all();
+    }
+
     /// The kernel refused a send, and why.
     pub fn handle_send_error(&mut self, now: Instant, transmit: &Transmit, too_big: bool) {
         if !too_big {

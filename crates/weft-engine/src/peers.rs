@@ -140,8 +140,13 @@ impl Peers {
 
     /// All peers, to change them.
     pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = &mut Peer> {
-        (0..self.list.len()).for_each(|index| self.mark(index));
+        self.mark_all();
         self.list.iter_mut()
+    }
+
+    /// Has every peer looked at in the next turn.
+    pub(crate) fn mark_all(&mut self) {
+        (0..self.list.len()).for_each(|index| self.mark(index));
     }
 
     /// Counts a datagram that claimed to be of a peer and was not looked at.

@@ -96,13 +96,15 @@ impl Engine {
         let Some(refusal) = refusal else { return };
         let peer = self.peers.get(usize::from(refusal.peer.0));
         let peer = peer.filter(|peer| peer.is_established());
-        if peer.is_some_and(|peer| peer.heard_at.is_some_and(|at| now - at < WELL_FOR)) {
+        // A peer that is well initiates when its key is old: what comes then is no recording, or the answer does no harm.
+        let is_expected = self.sessions.awaits_renewal(now, refusal.peer);
+        if !is_expected && peer.is_some_and(|peer| peer.heard_at.is_some_and(|at| now - at < WELL_FOR)) {
             return;
         }
         // A session outlives its peer by minutes. Where its paths are silent, an earlier run may be back: two nodes have one key.
         let is_there = planted::is(Fault::SilentPeerIsThere) && peer.is_some()
             || peer.is_some_and(|peer| peer.usable_paths().any(|path| path.health.answers()));
-        let is_recording = is_there && refusal.is_of_known_run;
+        let is_recording = is_there && refusal.is_of_known_run && !is_expected;
         if !is_recording && !refusal.answer.is_empty() {
             self.queue_handshake(received.link, received.source, received.destination, &refusal.answer);
         }

@@ -260,7 +260,7 @@ pub(crate) struct KeyRing {
 impl KeyRing {
     /// The key that seals, if there is one.
     pub(crate) fn sending(&self) -> Option<&SessionKey> {
-        self.keys.get(self.sending?)?.as_deref()
+        self.get(self.sending?)
     }
 
     /// The slot of the key that seals a VPN's packets: the newest for which the peer told its index, unless that is about to end. The
@@ -278,6 +278,11 @@ impl KeyRing {
     }
 
     /// The key in a slot.
+    pub(crate) fn get(&self, slot: usize) -> Option<&SessionKey> {
+        self.keys.get(slot)?.as_deref()
+    }
+
+    /// The key in a slot, to be used.
     pub(crate) fn get_mut(&mut self, slot: usize) -> Option<&mut SessionKey> {
         self.keys.get_mut(slot)?.as_deref_mut()
     }

@@ -91,6 +91,12 @@ impl PathMtu {
         }
     }
 
+    /// When a probe is to be sent next.
+    pub(crate) fn probe_at(&self, now: Instant) -> Option<Instant> {
+        let at = if self.candidate.is_some() { now } else { self.search_at };
+        (!self.in_flight).then_some(at.max(now))
+    }
+
     /// The size of a probe to send now.
     pub(crate) fn probe(&mut self, now: Instant) -> Option<u16> {
         if self.candidate.is_none() && now >= self.search_at {

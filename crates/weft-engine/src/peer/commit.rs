@@ -1,5 +1,6 @@
 //! From where packets wait onto the paths: the scheduler's work.
 
+use super::outage::is_useless;
 use super::{Context, LastSlice, Peer, dropping, view};
 use crate::config::{Recovery, Reorder};
 use crate::path::Lane;
@@ -46,6 +47,10 @@ impl Peer {
         let (now, drops) = (cx.now, &mut self.totals.queue_drops);
         let Some(head) = self.way_in.head(now, &mut dropping(cx, drops)) else { return false };
         let item = self.way_in.head_item();
+        if item.is_some_and(|segment| is_useless(segment, now)) {
+            self.drop_head(cx);
+            return true;
+        }
         let (vpn, flow, hash) = item.map_or((VpnId::DEFAULT, head.flow, 0), |s| (s.vpn, s.flow, s.flow_hash));
         if vpn != VpnId::DEFAULT && !self.may_leave(cx, vpn, head.bytes) {
             return true;
@@ -112,6 +117,13 @@ impl Peer {
             self.drop_closed(cx, segment);
         }
         false
+    }
+
+    /// Drops the head. It does not leave.
+    fn drop_head(&mut self, cx: &mut Context<'_>) {
+        if let Some(taken) = self.way_in.discard(cx.now) {
+            dropping(cx, &mut self.totals.queue_drops)(taken.item);
+        }
     }
 
     /// Whether some path carries a unit of so many bytes, whole or in parts. Where there is none, it will be seen.

@@ -280,9 +280,6 @@ impl Peer {
             self.openings.on_new_session(cx.now);
         }
         self.tidings = Tidings::default();
-        if !planted::is(Fault::ReferenceSurvives) {
-            self.sent_headers.clear();
-        }
         if fresh {
             self.restart(cx);
             self.restart_loops();

@@ -1,7 +1,7 @@
 //! While the peer is out of reach: how old packets may become that wait for it, and how it is called.
 //!
 //! The limits hold while no path can carry packets, and once more when one can again, so that the first packets after an outage are
-//! fresh. A queue before paths that work is CoDel's concern, not this module's.
+//! fresh. How long a queue before paths that work becomes is CoDel's concern, not this module's, but for packets that nobody wants any more.
 
 use super::{Context, Peer, dropping};
 use crate::PathState;
@@ -26,6 +26,10 @@ const NEWEST_FOR: Duration = Duration::from_secs(1);
 /// after each retransmission; the acknowledgement of this one resumes the connection as soon as a path answers. Standard: the upper bound
 /// of retransmission timeouts in Linux, RFC 6298 §2.5 having one of at least 60 s.
 const NEWEST_FOR_TCP: Duration = Duration::from_secs(120);
+/// Age limit of packets that are not TCP's before paths that work. An unresponsive flow can fill a queue faster than CoDel empties it, and
+/// before a slow path a full queue lasts for tens of seconds. Standard: a sender that does not know the round trip waits 3 s before it sends
+/// again (RFC 8085 §3.1.3).
+const QUEUED_FOR: Duration = Duration::from_secs(3);
 /// Interval at which old packets are dropped during an outage, so that their buffers are free for others. Tuned: any value well below the
 /// age limits will do; on return they are dropped at once.
 const DROP_EVERY: Duration = Duration::from_millis(100);
@@ -52,6 +56,11 @@ pub(super) fn expiry(segment: &Segment) -> Expiry {
 /// When a segment reaches the age limit of its class.
 pub(super) fn stale_at(segment: &Segment) -> Instant {
     segment.born + if segment.is_tcp { AGE_LIMIT_TCP } else { AGE_LIMIT }
+}
+
+/// Whether a segment has waited too long to be of use, though the paths work. TCP's is left to the queue: its sender slows down.
+pub(super) fn is_useless(segment: &Segment, now: Instant) -> bool {
+    !segment.is_tcp && now - segment.born >= QUEUED_FOR
 }
 
 /// When a segment that was in flight as the outage began reaches the age limit of its class.

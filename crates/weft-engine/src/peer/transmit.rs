@@ -174,8 +174,9 @@ impl Peer {
         if unit.kind == UnitKind::TailSlice || self.config.policy.recovery != Recovery::Arq {
             return Compressed::WHOLE;
         }
-        match write_header(cx.pool, unit, &mut header).and_then(|len| header.get(..len)) {
-            Some(header) => self.sent_headers.compress(cx.now, unit, header),
+        let key = cx.sessions.sealing_key(self.id, unit.segment.vpn);
+        match key.zip(write_header(cx.pool, unit, &mut header).and_then(|len| header.get(..len))) {
+            Some((key, header)) => self.sent_headers.compress(cx.now, key, unit, header),
             None => Compressed::WHOLE,
         }
     }

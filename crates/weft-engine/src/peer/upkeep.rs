@@ -296,10 +296,15 @@ impl Peer {
 
 /// When a path that is probed next at `probe_at` has something to do.
 fn path_timer(path: &Path, probe_at: Instant) -> Option<Instant> {
+    // Where nothing may leave by the path, another path reports what arrived.
     let report = path.report_due().filter(|_| !planted::is(Fault::ReportTimerNotSet));
+    report.into_iter().chain(own_timer(path, probe_at)).min()
+}
+
+/// The same without reports, which leave by other paths too.
+fn own_timer(path: &Path, probe_at: Instant) -> Option<Instant> {
     if !path.link_up || path.is_gone() {
-        // What arrived before is reported by another path.
-        return report;
+        return None;
     }
     let judged = path.active && !path.barred && path.health.answers();
     let threshold = path.suspect_after();
@@ -313,7 +318,7 @@ fn path_timer(path: &Path, probe_at: Instant) -> Option<Instant> {
     let probe = may_probe.then_some(probe_at);
     let sensing = path.sensing.deadline().filter(|_| path.proof.is_proven());
     let ask = path.waiting.ask_at(path.answer_after(), path.misses).filter(|_| judged);
-    [probe, overdue, silence, ask, report, sensing, loss].into_iter().flatten().min()
+    [probe, overdue, silence, ask, sensing, loss].into_iter().flatten().min()
 }
 
 /// When a path has something to send.
@@ -330,5 +335,8 @@ fn path_send(path: &Path, now: Instant) -> Option<Instant> {
     }
     let next_lane = path.queues.front().filter(|_| path.is_usable()).map(|(lane, _)| lane);
     let data = next_lane.filter(|lane| *lane != Lane::Bulk || path.has_window()).map(|_| path.pacer.ready_at());
-    data.filter(|_| !planted::is(Fault::PacerTimerNotSet))
+    let data = data.filter(|_| !planted::is(Fault::PacerTimerNotSet));
+    let may_search = path.active && !path.barred && path.health.answers() && path.proof.is_proven();
+    let search = path.mtu.probe_at(now).filter(|_| may_search);
+    [data, search].into_iter().flatten().min()
 }

@@ -101,7 +101,8 @@ pub(super) fn view_of(path: &Path, now: Instant, origin: Option<u32>) -> PathVie
     let rate = path.rate.pacing_rate(now);
     let overtaking = path.queues.bytes_before(Lane::Repeat);
     let backlog = rate.time_for(path.queues.bytes_before(Lane::Bulk) - overtaking);
-    let suspect = path.state() == PathState::Suspect;
+    // What an unproven address may not get yet would wait there, while another path could carry it.
+    let suspect = path.state() == PathState::Suspect || !path.has_credit();
     PathView {
         usable: path.is_usable(),
         suspect,

@@ -3,7 +3,7 @@
 use super::Sessions;
 use crate::error::InitiateError;
 use crate::peer::Peer;
-use crate::timers::{Attempt, RETRY_INTERVAL};
+use crate::timers::{Attempt, REKEY_AFTER, RETRY_INTERVAL};
 use weft_units::{Duration, Instant, PeerId};
 
 /// What the owner of the table has to do, or to know.
@@ -53,6 +53,12 @@ impl Sessions {
     /// Whether an attempt to get a new key is under way.
     pub fn is_calling(&self, peer: PeerId) -> bool {
         self.peer(peer).is_some_and(|peer| peer.attempt.is_some())
+    }
+
+    /// Whether the peer initiated the key in use, and should have renewed it by now.
+    pub fn awaits_renewal(&self, now: Instant, peer: PeerId) -> bool {
+        let key = self.peer(peer).and_then(|peer| peer.keys.sending());
+        key.is_some_and(|key| !key.initiator && now.since(key.created) >= REKEY_AFTER)
     }
 
     /// When [`Sessions::handle_timeout`] must be called next.

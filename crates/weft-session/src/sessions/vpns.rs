@@ -29,6 +29,13 @@ impl Sessions {
         }
     }
 
+    /// The key that seals packets of `vpn` for `peer` now, by this node's receiver index of it. `None` while nothing can be sealed.
+    #[inline]
+    pub fn sealing_key(&self, peer: PeerId, vpn: VpnId) -> Option<u32> {
+        let keys = &self.peer(peer)?.keys;
+        keys.get(keys.sending_slot(self.now, vpn)?).map(|key| key.local_index)
+    }
+
     /// This node's receiver index for `vpn` under the key that seals toward `peer` now, a new one the first time: to be told to the
     /// peer in the very next control datagram sealed. `None` without a session, and for the default VPN, which needs none.
     ///

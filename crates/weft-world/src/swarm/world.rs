@@ -32,9 +32,9 @@ const GRO_TIME: Duration = Duration::from_micros(100);
 /// A node's own steps, watched for having work it did not ask to be woken for.
 const PEEK_EVERY: Duration = Duration::from_millis(31);
 
-/// A scheduler that holds data back is asked again so often, because rates predicted for a later time cannot say when they will do.
-/// The rest is what a clock 500 millionths fast makes of it.
-const HELD_BACK: Duration = Duration::from_micros(5_003);
+/// What a node asked to be woken for within this time may leave when it is looked at for another reason: some of it becomes possible with
+/// time, as what a scheduler holds back, and has no moment of its own.
+const SOON: Duration = Duration::from_millis(10);
 
 /// Something to come.
 pub(super) enum Todo {
@@ -564,15 +564,13 @@ impl<'a> World<'a> {
         for node in 0..self.sites.len() {
             let site = &self.sites[node];
             let Some(asked) = site.asked.filter(|at| !site.paused && *at > self.now) else { continue };
-            let Some(before) = site.engine.as_ref().map(|e| e.snapshot(site.local(self.now))) else { continue };
-            let holds = before.peers.iter().any(|p| p.queue_bytes > 0);
-            let tolerated = if holds { HELD_BACK } else { Duration::ZERO };
             let local = self.sites[node].local(self.now);
             if let Some(engine) = &mut self.sites[node].engine {
+                engine.forget_deadlines();
                 engine.handle_timeout(local);
             }
             let count = self.transmit_all(node)?;
-            if count > 0 && asked - self.now > tolerated {
+            if count > 0 && asked - self.now > SOON {
                 let kind = type_of(&self.out);
                 let what = format!(
                     "node {node} sends {count} times (type {kind}), but asked to be woken {:?} later",
