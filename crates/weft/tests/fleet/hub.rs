@@ -102,9 +102,6 @@ impl Hub {
         Duration::from_micros(self.scraper.longest_us.load(Ordering::Relaxed))
     }
 
-    pub fn path(&self) -> std::path::PathBuf {
-        self.dir.path("hub.log")
-    }
     pub fn log(&self) -> String {
         fs::read_to_string(self.dir.path("hub.log"))
             .unwrap_or_default()

@@ -27,6 +27,7 @@ pub fn costs(context: &Context) -> Vec<Check> {
             claim("beside a peer that lies, another keeps its goodput", "weft", &["--test", "lying_peer"], ""),
             claim("a peer takes no buffers from others", "weft-engine", &["--test", "room"], ""),
             claim("no bytes from the network make a node panic", "weft-engine", &["--test", "hostile"], ""),
+            claim("strangers cost neither disk nor goodput", "weft", &["--test", "strangers"], ""),
         ],
     )
 }
@@ -54,6 +55,7 @@ pub fn stays_up(context: &Context) -> Vec<Check> {
         context,
         &[
             claim("peers are served with damaged state", "weft", &["--test", "daemon"], "damaged_state"),
+            claim("peers are served whatever the disk does", "weft", &["--test", "storage"], ""),
             claim("an unread log holds up nobody; lost state costs no session", "weft", &["--test", "stays_up"], ""),
             claim("a thread that dies or hangs ends the process", "weft", &["--bin", "weft"], "threads"),
             claim("whatever became of stamps, recordings stay refused", "weft-session", LIB, "stamps"),
@@ -68,6 +70,12 @@ pub fn paths(context: &Context) -> Vec<Check> {
             claim("an unproved address gets three times what came from it", "weft-engine", &["--test", "moved"], ""),
             claim("a relay keeps its limit and shares it by peer", "weft-engine", &["--test", "relay_limits"], ""),
             claim("peers with one relay label are named", "weft-engine", &["--test", "relay_labels"], ""),
+            claim(
+                "a second node with a member's key leaves nothing dead",
+                "weft-engine",
+                &["--test", "shared_keys"],
+                "",
+            ),
             claim("10,000 address changes leave nothing behind", "weft-engine", &["--test", "address_changes"], ""),
         ],
     )
