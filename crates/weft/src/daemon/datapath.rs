@@ -264,9 +264,11 @@ impl Datapath {
     /// Outputs of the engine; true when there may be more datagrams to send at once.
     fn give_out(&mut self, node: &mut Node) -> bool {
         let now = self.clock.now();
-        node.engine.handle_timeout(now);
-        node.refresh_entropy();
-        self.get_on();
+        if node.engine.next_timeout(now).is_some_and(|due| due <= now) {
+            node.engine.handle_timeout(now);
+            node.refresh_entropy();
+            self.get_on();
+        }
         let mut is_behind = self.transmit(node);
         self.get_on();
         let devices = &node.devices;
