@@ -20,11 +20,7 @@ impl Peer {
     pub(super) fn sense(&mut self, now: Instant) {
         let wanted = self.config.policy.sense;
         for path in &mut self.paths {
-            let may = wanted && path.carries() && path.health.answers();
-            if !path.queues.is_empty() {
-                // What waits counts as sent: when it has left, nothing says that the path may be idle.
-                path.sensing.on_data(now);
-            }
+            let may = wanted && path.carries() && path.health.answers() && path.queues.is_empty();
             let (limit, stream) = (path.mtu.current(), STREAM + u64::from(path.id.0));
             path.sensing.on_time(now, may, limit, || self.rng.split(stream));
         }
