@@ -30,9 +30,10 @@ const TRANSMIT_BYTES: usize = 65_536;
 /// After this time of taking in, what is ready to leave goes first. Otherwise answers would wait for the batches of all links, which one peer
 /// can make costly.
 const LONGEST_INTAKE: Duration = Duration::from_millis(5);
-/// One socket is read for so long in a turn. Batches of many peers hold a datagram each, so one call takes in little.
+/// The time in a turn in which one socket is read. A batch of one peer holds many datagrams; batches of many peers hold one each, so that one
+/// call takes in little.
 const INTAKE_OF_A_SOCKET: Duration = Duration::from_millis(1);
-/// What is ready leaves for so long in a turn.
+/// The time in a turn in which datagrams that are ready are sent.
 const LONGEST_OUTPUT: Duration = Duration::from_millis(4);
 /// The loop turns at least so often.
 const IDLE: Duration = Duration::from_secs(10);
