@@ -22,7 +22,7 @@ impl Session {
     pub fn parse(line: &str) -> Option<Session> {
         let words: Vec<&str> = line.strip_prefix("CLIENT_LIST,")?.split(',').collect();
         let [common_name, remote, _, _, received, sent, _, since, ..] = words.as_slice() else { return None };
-        // Where the peer has a choice, it speaks the protocol before this one.
+        // A server that offers several protocols writes the protocol before the address.
         let remote = remote.trim_start_matches("udp4:").trim_start_matches("udp6:");
         Some(Session {
             common_name: (*common_name).to_owned(),
