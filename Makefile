@@ -16,10 +16,11 @@ setup: ## install what is missing: compilers, cargo, iproute2, iperf3 …
 	@packaging/setup
 
 build: TARGET := $(or $(CARGO_TARGET_DIR),target)
-build: ## the program, and beside it weft.debug, which debuggers find
+build: ## the programs weft and weft-lab, and beside each its debug file, which debuggers find
 	@packaging/setup build
-	cargo build --release --locked -p weft
+	cargo build --release --locked -p weft -p weft-experiments
 	@packaging/split-debug $(TARGET)/release/weft
+	@packaging/split-debug $(TARGET)/release/weft-lab
 
 test: ## formatting, lints, all tests, licences (if cargo-deny is there)
 	@packaging/setup test
@@ -68,19 +69,19 @@ relays: build ## one TCP flow over none to three relays, and through wireguard-g
 failover: TARGET := $(or $(CARGO_TARGET_DIR),target)
 failover: build ## how long traffic stops when a link falls silent, beside OSPF if FRR is installed; 11 minutes
 	@packaging/setup lab
-	$(TARGET)/release/weft lab failover --out out/failover
+	$(TARGET)/release/weft-lab failover --out out/failover
 
 demo: TARGET := $(or $(CARGO_TARGET_DIR),target)
 demo: build ## three unequal links, one network: table and picture in out/demo
 	@packaging/setup lab
-	$(TARGET)/release/weft lab run scenarios/demo.toml --out out/demo
+	$(TARGET)/release/weft-lab run scenarios/demo.toml --out out/demo
 
 # Which rows, and further arguments: make reproduce ROWS="A2 D1" REPRODUCE=--quick. Rows that are not run stay as they are.
 ROWS ?= all
 REPRODUCE ?=
 reproduce: TARGET := $(or $(CARGO_TARGET_DIR),target)
 reproduce: build ## what papers 000 to 004 claim, in the simulator: docs/reproduction.md and docs/figures
-	$(TARGET)/release/weft sim reproduce $(ROWS) --out docs $(REPRODUCE)
+	$(TARGET)/release/weft-lab reproduce $(ROWS) --out docs $(REPRODUCE)
 
 # TOPIC names the topic. FULL=1 runs all its checks, OUT=file writes them as JSON too, TRACES=dir plays recorded links.
 # More arguments, such as VERIFY="--only bundles --threads 1".
@@ -101,5 +102,5 @@ PARITY ?=
 parity: TARGET := $(or $(CARGO_TARGET_DIR),target)
 parity: build ## the same scenarios in the lab and in the simulator, five runs each, in one table; 4 hours
 	@packaging/setup lab
-	$(TARGET)/release/weft sim parity scenarios/{home-office,paper-002-access,paper-002-heterogeneous,paper-002-table1,clean-links,cut-and-restore,vpn-start-up,vpn-many,vpn-flood,vpn-assured,vpn-leased}.toml \
+	$(TARGET)/release/weft-lab parity scenarios/{home-office,paper-002-access,paper-002-heterogeneous,paper-002-table1,clean-links,cut-and-restore,vpn-start-up,vpn-many,vpn-flood,vpn-assured,vpn-leased}.toml \
 	  --repeat 5 $(PARITY)

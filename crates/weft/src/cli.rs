@@ -10,10 +10,8 @@ pub use live::{DrillCommand, DrillOptions, ExplainArguments, PeerCommand, Prefix
 
 use crate::screen::Color;
 use clap::{Args, Parser, Subcommand};
-use std::num::NonZeroU64;
+use std::ffi::OsString;
 use std::path::PathBuf;
-use std::time::Duration;
-use weft_report::Shard;
 
 /// Many imperfect links, one private network that is fast and stays up.
 #[derive(Parser)]
@@ -280,261 +278,20 @@ where no other path would remain to a peer, unless it is forced. Exit status 3 w
         /// Name of the device
         tun: String,
     },
-    /// Emulate links on this machine's kernel and compare, with real applications
-    #[command(subcommand)]
-    Lab(LabCommand),
-    /// Run scenarios in virtual time, with the same engine
-    #[command(subcommand)]
-    Sim(SimCommand),
+    /// Emulate links on this machine's kernel and compare, with real applications: runs `weft-lab`
+    #[command(disable_help_flag = true)]
+    Lab(Experiment),
+    /// Run scenarios in virtual time, with the same engine: runs `weft-lab`
+    #[command(disable_help_flag = true)]
+    Sim(Experiment),
 }
 
-/// `weft lab`.
-#[derive(Subcommand)]
-pub enum LabCommand {
-    /// Run a scenario: every variant in one run, then a table
-    #[command(after_help = "\
-Examples:
-  weft lab run scenarios/demo.toml --out out/demo
-  weft lab run scenarios/home-office.toml --variant weft --variant best-link --repeat 1
-  weft lab run scenarios/cellular.toml --traces traces --json >result.json
-
-As root, or as an ordinary user where user namespaces are allowed.")]
-    Run {
-        /// The scenario
-        #[arg(value_name = "SCENARIO")]
-        file: PathBuf,
-        /// How to run it
-        #[command(flatten)]
-        options: ScenarioOptions,
-    },
-    /// Run many random mixes of links and judge each; exit status 1 when one fails
-    Sweep {
-        /// The sweep
-        #[arg(value_name = "SWEEP", default_value = "scenarios/sweeps/never-slower.toml")]
-        file: PathBuf,
-        /// How to run it
-        #[command(flatten)]
-        options: ScenarioOptions,
-    },
-    /// Cut links of a diamond of four nodes without a sign, again and again: how long probes stop, beside FRR's OSPF
-    #[command(after_help = "\
-Examples:
-  weft lab failover
-  weft lab failover --only weft --only ospf-bfd --repeat 5
-  weft lab failover --only weft --restart --interval 20ms
-  weft lab failover --json --out out/failover | jq '.series[] | {name, worst: ([.cuts[].gap_ms] | max)}'
-
-Names: weft, ospf-bfd, ospf-minimal-hello, ospf-hello-1, ospf-default; OSPF is left out where FRR is not installed.
-As root, or as an ordinary user where user namespaces are allowed. 11 minutes.")]
-    Failover(FailoverArguments),
-}
-
-/// How to compare what silent cuts do.
+/// Arguments for `weft-lab`, which has a command line of its own.
 #[derive(Args)]
-pub struct FailoverArguments {
-    /// Cuts for each; those with a dead interval of 4 s get half as many, those with 40 s a seventh
-    #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..))]
-    pub repeat: u32,
-    /// How long to measure idle control traffic: 10s, 1m; a plain number is seconds
-    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = duration_or_seconds)]
-    pub count: Duration,
-    /// From one probe to the next: 1ms, 20ms
-    #[arg(long, value_name = "TIME", default_value = "1ms", value_parser = duration)]
-    pub interval: Duration,
-    /// Restart the far end's daemon before each cut; with --only weft
-    #[arg(long)]
-    pub restart: bool,
-    /// Only this one; can be given several times
-    #[arg(long, value_name = "NAME")]
-    pub only: Vec<String>,
-    /// One JSON object on standard output
-    #[arg(long)]
-    pub json: bool,
-    /// Directory for the result (JSON) and each cut (CSV)
-    #[arg(long, value_name = "DIR")]
-    pub out: Option<PathBuf>,
-    /// No progress on standard error
-    #[arg(short, long)]
-    pub quiet: bool,
-}
-
-/// `weft sim`.
-#[derive(Subcommand)]
-pub enum SimCommand {
-    /// Run a scenario: every variant, then a table. Same seed, same result
-    #[command(after_help = "\
-Examples:
-  weft sim run scenarios/home-office.toml
-  weft sim run scenarios/paper-000-figure-2.toml --seed 7 --repeat 5 --json >result.json
-  weft sim run scenarios/cellular.toml --traces traces --variant weft --out out/cellular
-
-It needs no privilege, and takes the lab's scenarios as well as whole networks.")]
-    Run {
-        /// The scenario
-        #[arg(value_name = "SCENARIO")]
-        file: PathBuf,
-        /// How to run it
-        #[command(flatten)]
-        options: SimOptions,
-    },
-    /// Run scenarios in the lab and in virtual time, and compare; exit status 1 when a figure is not within a tenth
-    #[command(after_help = "\
-Examples:
-  weft sim parity scenarios/clean-links.toml --repeat 5
-  weft sim parity scenarios/*.toml --lab out/lab.json       compare with an earlier `weft lab run --json`")]
-    Parity {
-        /// The scenarios
-        #[arg(required = true, value_name = "SCENARIO")]
-        files: Vec<PathBuf>,
-        /// A result of `weft lab run --json` to compare with, instead of running that scenario in the lab; can be given several times
-        #[arg(long, value_name = "FILE")]
-        lab: Vec<PathBuf>,
-        /// How to run them
-        #[command(flatten)]
-        options: SimOptions,
-    },
-    /// Run what the papers claim and judge it; exit status 1 when a row misses
-    #[command(after_help = "\
-Examples:
-  weft sim reproduce A2 A3                 two rows of the checklist
-  weft sim reproduce all --out docs        all of them, into docs/reproduction.md and docs/figures
-  weft sim reproduce all --quick           short runs, to see that everything works")]
-    Reproduce(ReproduceOptions),
-    /// Run many random mixes of links and judge each, or a part of them; exit status 1 when one fails
-    #[command(after_help = "\
-Examples:
-  weft sim sweep scenarios/sweeps/never-slower.toml
-  weft sim sweep scenarios/sweeps/never-slower.toml --shard 3/10 --out part-3.parquet
-  weft sim sweep scenarios/sweeps/one-link.toml --seeds 17
-  weft sim sweep scenarios/sweeps/bundles.toml --seeds 1..40 --threads 2
-
-Parts are counted from 0. A job of a cluster takes one; `weft sim merge` joins them.")]
-    Sweep {
-        /// The sweep
-        #[arg(value_name = "SWEEP", default_value = "scenarios/sweeps/never-slower.toml")]
-        file: PathBuf,
-        /// How to run it
-        #[command(flatten)]
-        options: SimSweepOptions,
-    },
-    /// Join the parts of a sweep into one Parquet file, and sum it up as JSON
-    Merge {
-        /// The file that holds the whole
-        #[arg(value_name = "OUT")]
-        out: PathBuf,
-        /// The parts
-        #[arg(required = true, value_name = "FILE")]
-        files: Vec<PathBuf>,
-    },
-}
-
-/// How to run a scenario in virtual time.
-#[derive(Args, Clone)]
-pub struct SimOptions {
-    /// What it has in common with the lab
-    #[command(flatten)]
-    pub run: ScenarioOptions,
-    /// Seed of the first run; each next one's is one more
-    #[arg(long, value_name = "N")]
-    pub seed: Option<u64>,
-    /// With --out, capture a link of each run into a pcapng file; can be given several times
-    #[arg(long, value_name = "LINK", requires = "out")]
-    pub pcap: Vec<String>,
-    /// With --out, write what a flow's TCP did in each run: window, threshold, round-trip time (MPTCP's flows have none)
-    #[arg(long, value_name = "FLOW", requires = "out")]
-    pub trace: Option<String>,
-    /// Runs at the same time; one for each core unless said otherwise. The result does not depend on it
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
-    pub threads: Option<u16>,
-}
-
-/// Reads a time, or a plain number of seconds, which this option took before it took units.
-fn duration_or_seconds(text: &str) -> Result<Duration, String> {
-    text.parse().map(|s: NonZeroU64| Duration::from_secs(s.get())).or_else(|_| duration(text))
-}
-
-/// Reads a time such as `5s` or `2m`; it is not nothing.
-pub fn duration(text: &str) -> Result<Duration, String> {
-    let time = weft_units::parse_duration(text).map_err(|why| format!("{why}, for example 5s or 2m"))?;
-    if time.is_zero() { Err("it must be greater than zero".to_owned()) } else { Ok(time) }
-}
-
-/// Reads `17` or `1..40`, both ends included.
-fn seeds(text: &str) -> Result<std::ops::RangeInclusive<u64>, String> {
-    let (first, last) = text.split_once("..").unwrap_or((text, text));
-    match (first.trim().parse(), last.trim_start_matches('=').trim().parse()) {
-        (Ok(first), Ok(last)) if first <= last => Ok(first..=last),
-        _ => Err("one seed, or a first and a last one, is expected (for instance 17 or 1..40)".into()),
-    }
-}
-
-/// How to run a sweep in virtual time.
-#[derive(Args)]
-pub struct SimSweepOptions {
-    /// One JSON object on standard output
-    #[arg(long)]
-    pub json: bool,
-    /// Only part i of n
-    #[arg(long, value_name = "I/N")]
-    pub shard: Option<Shard>,
-    /// These seeds instead of the file's: one, or a first and a last one
-    #[arg(long, value_name = "FIRST[..LAST]", value_parser = seeds, conflicts_with_all = ["shard", "out"])]
-    pub seeds: Option<std::ops::RangeInclusive<u64>>,
-    /// A Parquet file for the result
-    #[arg(long, value_name = "FILE")]
-    pub out: Option<PathBuf>,
-    /// Runs at the same time; one for each core unless said otherwise. The result does not depend on it
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
-    pub threads: Option<u16>,
-    /// No progress on standard error
-    #[arg(short, long)]
-    pub quiet: bool,
-}
-
-/// Which rows to reproduce, and how thoroughly.
-#[derive(Args)]
-pub struct ReproduceOptions {
-    /// Rows of the checklist (A1, C3 …), or `all`
-    #[arg(required = true, value_name = "ID")]
-    pub rows: Vec<String>,
-    /// One JSON object on standard output
-    #[arg(long)]
-    pub json: bool,
-    /// Directory for the document and its pictures (SVG)
-    #[arg(long, value_name = "DIR")]
-    pub out: Option<PathBuf>,
-    /// Seeds of each case; 5, or 2 with --quick
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
-    pub seeds: Option<u64>,
-    /// Runs of 3 s instead of 30 s
-    #[arg(long)]
-    pub quick: bool,
-    /// No progress on standard error
-    #[arg(short, long)]
-    pub quiet: bool,
-}
-
-/// How to run a scenario or a sweep, in either world.
-#[derive(Args, Clone)]
-pub struct ScenarioOptions {
-    /// One JSON object on standard output
-    #[arg(long)]
-    pub json: bool,
-    /// Directory for time series (CSV) and pictures (SVG)
-    #[arg(long, value_name = "DIR")]
-    pub out: Option<PathBuf>,
-    /// Only this variant; can be given several times
-    #[arg(long, value_name = "NAME")]
-    pub variant: Vec<String>,
-    /// Runs of each variant
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
-    pub repeat: Option<u32>,
-    /// Directory with Mahimahi traces
-    #[arg(long, value_name = "DIR")]
-    pub traces: Option<PathBuf>,
-    /// No progress on standard error
-    #[arg(short, long)]
-    pub quiet: bool,
+pub struct Experiment {
+    /// The arguments, as `weft-lab --help` explains them
+    #[arg(value_name = "ARGUMENT", trailing_var_arg = true, allow_hyphen_values = true)]
+    pub arguments: Vec<OsString>,
 }
 
 /// `weft weights set`.

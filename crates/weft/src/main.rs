@@ -11,9 +11,8 @@ mod date;
 mod examples;
 mod host;
 #[cfg(test)]
-#[path = "escape/hostile.rs"]
+#[path = "../../weft-config/src/escape/hostile.rs"]
 mod hostile;
-mod outcome;
 mod screen;
 mod status;
 mod table;
@@ -21,7 +20,7 @@ mod why;
 
 use clap::Parser as _;
 use std::process::ExitCode;
-use weft_config::{config, entropy, escape, files, keys, openvpn_status, state_lines};
+use weft_config::{config, entropy, escape, files, keys, openvpn_status, outcome, state_lines};
 use weft_io::memory::WipingAllocator;
 
 /// Keys end with the memory that holds them.

@@ -461,19 +461,6 @@ fn exit_status_tells_usage_and_absence() {
     assert!(stderr(&out).contains("LINK=WEIGHT"), "{}", stderr(&out));
 }
 
-#[test]
-fn a_scenario_that_names_an_unknown_link_is_refused() {
-    let dir = Dir::new();
-    let demo = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../scenarios/demo.toml")).unwrap();
-    let text = format!("{}\n[[event]]\nat = \"1 s\"\nlink = \"nolink\"\ncut = \"both\"\n", demo.trim_end());
-    let line = text.lines().count() - 1;
-    let file = dir.write("scenario.toml", &text);
-    let out = weft(&["lab", "run", file.to_str().unwrap()]);
-    let message = stderr(&out);
-    assert_eq!(out.status.code(), Some(1), "{message}");
-    assert!(message.contains(&format!("scenario.toml:{line}:8: ")) && message.contains("nolink"), "{message}");
-}
-
 /// A configuration with proxies; the peer's endpoint is 192.0.2.9.
 fn with_proxies(proxies: &str) -> String {
     with_peer("") + "endpoints = [\"192.0.2.9:51900\"]\n" + proxies

@@ -62,7 +62,7 @@ pub enum DrillCommand {
 #[derive(Args)]
 pub struct DrillOptions {
     /// For how long: 500ms, 5s, 2m; 5 minutes at most
-    #[arg(long = "for", value_name = "TIME", default_value = "5s", value_parser = super::duration)]
+    #[arg(long = "for", value_name = "TIME", default_value = "5s", value_parser = weft_config::argument::duration)]
     pub time: Duration,
     /// Even where no other path would remain to a peer
     #[arg(long)]

@@ -1,10 +1,10 @@
 //! `weft weights set`, `vpns set`, `ping`, `down`: what a running node is asked to do.
 
-use super::show::json;
 use crate::cli::{Control, Reading};
 use crate::control::{Pong, Request, Response, VpnSetting, ask};
 use crate::files;
 use crate::keys;
+use crate::outcome::json;
 use crate::outcome::{Failure, Outcome};
 use crate::table::{Table, millis};
 use std::io;

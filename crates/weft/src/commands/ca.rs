@@ -2,12 +2,12 @@
 
 mod issued;
 
-use super::show::json;
 use crate::cli::{CaCommand, SignOptions};
 use crate::config::{peer_name, prefix};
 use crate::date::rfc_3339;
 use crate::files::{Directory, Owner};
 use crate::keys::Kind;
+use crate::outcome::json;
 use crate::outcome::{Failure, Outcome};
 use crate::{entropy, escape, files, keys};
 use serde_json::json;

@@ -1,7 +1,7 @@
 //! `weft check`.
 
-use super::show::json;
 use crate::config;
+use crate::outcome::json;
 use crate::outcome::{Failure, Outcome};
 use serde::Serialize;
 use std::path::Path;

@@ -1,8 +1,8 @@
 //! `weft drill`: a link or a node falls silent for a while, and what becomes of traffic.
 
-use super::show::json;
 use crate::cli::{DrillCommand, DrillOptions};
 use crate::control::{DrillCut, Request, Response, ask};
+use crate::outcome::json;
 use crate::outcome::{Failure, Outcome};
 use crate::status::{Drill, DrillPeer};
 use crate::table::{Table, dash, millis};

@@ -1,10 +1,10 @@
 //! `weft explain`: why a flow goes where it goes.
 
 use super::prefixes::address_behind;
-use super::show::json;
 use crate::cli::ExplainArguments;
 use crate::config::peer_name;
 use crate::control::{Request, Response, ask};
+use crate::outcome::json;
 use crate::outcome::{Failure, Outcome};
 use crate::screen::Screen;
 use crate::status::{Explanation, FlowQuestion, PathReason};

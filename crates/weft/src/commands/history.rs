@@ -1,9 +1,8 @@
 //! `weft sense --history`: what a peer's paths were like.
 
-use super::show;
 use crate::cli::Reading;
 use crate::control::{Request, Response, ask};
-use crate::outcome::{Failure, Outcome};
+use crate::outcome::{Failure, Outcome, json};
 use crate::status::{PathHistory, Point};
 use crate::table::{Table, dash, millis, percent, rate};
 use std::io::Write as _;
@@ -20,7 +19,7 @@ pub fn history(reading: &Reading, peer: &str) -> Result<Outcome, Failure> {
         Response::Histories { paths } => paths,
         other => return Err(Failure::new(format!("the node gave an unexpected answer: {other:?}"))),
     };
-    let text = if reading.json { show::json(&paths)? } else { table(&paths) };
+    let text = if reading.json { json(&paths)? } else { table(&paths) };
     // Who reads no further needs no more.
     let _ = std::io::stdout().lock().write_all(text.as_bytes());
     Ok(Outcome::Well)

@@ -6,24 +6,20 @@ mod ca;
 mod check;
 mod doctor;
 mod drill;
+mod experiments;
 mod explain;
 mod history;
 mod keys;
-mod lab;
-mod parity;
 mod prefixes;
 mod proxy;
 mod show;
 mod signal;
-mod sim;
-mod sim_reproduce;
-mod sim_sweep;
 mod tcp_er;
 mod up;
 mod watch;
 mod why;
 
-use crate::cli::{Cli, Command, DEFAULT_CONFIG, LabCommand, PeerCommand, SimCommand, VpnsCommand, WeightsCommand};
+use crate::cli::{Cli, Command, DEFAULT_CONFIG, PeerCommand, VpnsCommand, WeightsCommand};
 use crate::daemon::Level;
 use crate::outcome::{Failure, Outcome};
 use std::path::Path;
@@ -68,14 +64,8 @@ pub fn run(cli: Cli) -> Result<Outcome, Failure> {
             act::set_vpn(&vpn, &settings, &control)
         }
         Command::Vpns { set: None, reading } => show::show(&reading, show::vpns),
-        Command::Lab(LabCommand::Run { file, options }) => lab::run(&file, &options),
-        Command::Lab(LabCommand::Sweep { file, options }) => lab::sweep(&file, &options),
-        Command::Lab(LabCommand::Failover(arguments)) => lab::failover(&arguments),
-        Command::Sim(SimCommand::Sweep { file, options }) => sim_sweep::sweep(&file, &options),
-        Command::Sim(SimCommand::Merge { out, files }) => sim_sweep::merge(&out, &files),
-        Command::Sim(SimCommand::Reproduce(options)) => sim_reproduce::sim_reproduce(&options),
-        Command::Sim(SimCommand::Run { file, options }) => sim::run(&file, &options),
-        Command::Sim(SimCommand::Parity { files, lab, options }) => parity::parity(&files, &lab, &options),
+        Command::Lab(experiment) => experiments::lab(experiment.arguments),
+        Command::Sim(experiment) => experiments::sim(experiment.arguments),
         Command::Proxy { tun } => proxy::proxy(&tun),
         Command::Explain(arguments) => explain::explain(&arguments),
         Command::Drill(command) => drill::drill(&command),

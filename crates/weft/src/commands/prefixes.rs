@@ -1,10 +1,10 @@
 //! `weft prefixes`: which addresses lie behind which peer.
 
-use super::show::json;
 use super::watch::watch;
 use crate::cli::PrefixArguments;
 use crate::control::{Request, Response, ask};
 use crate::date::rfc_3339;
+use crate::outcome::json;
 use crate::outcome::{Failure, Outcome};
 use crate::status::Prefixes;
 use crate::table::Table;

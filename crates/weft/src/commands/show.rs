@@ -3,8 +3,7 @@
 use super::watch::watch;
 use crate::cli::Reading;
 use crate::control::{Request, Response, ask};
-use crate::escape;
-use crate::outcome::{Failure, Outcome};
+use crate::outcome::{Failure, Outcome, json};
 use crate::status::{Overlay, OverlayContact, Peer, Proxy, RefusedPrefix, Relay, Status, TcpEr, VpnMember};
 use crate::table::{Table, bytes, dash, millis, percent, rate, span};
 use std::time::Duration;
@@ -23,12 +22,6 @@ fn read(reading: &Reading) -> Result<Status, Failure> {
         Response::Status(status) => Ok(*status),
         other => Err(Failure::new(format!("the node gave an unexpected answer: {other:?}"))),
     }
-}
-
-/// One JSON object, with its line end.
-pub fn json(value: &impl serde::Serialize) -> Result<String, Failure> {
-    let text = serde_json::to_string(value).map_err(|why| Failure::new(why.to_string()))?;
-    Ok(escape::json(&text).into_owned() + "\n")
 }
 
 /// The node and its peers.
@@ -350,6 +343,7 @@ fn unweighted(status: &Status) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::escape;
     use crate::hostile;
     use proptest::prelude::*;
 

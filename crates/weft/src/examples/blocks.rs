@@ -71,6 +71,12 @@ pub fn blocks(path: &Path) -> Vec<Block> {
     blocks
 }
 
+/// Returns true if a block is a part of a TOML file.
+pub fn is_toml(block: &Block) -> bool {
+    let first = block.text.lines().find(|line| !line.trim().is_empty() && !line.starts_with('#')).unwrap_or_default();
+    (first.starts_with('[') || first.contains(" = ")) && !first.starts_with("[Interface]")
+}
+
 /// The commands of a text: words of each, without comments, redirections and what a pipe leads to.
 pub fn commands(text: &str) -> Vec<Vec<String>> {
     let joined = joined(text);

@@ -1,10 +1,9 @@
-//! The configurations and scenarios of the documents.
+//! The configurations of the documents.
 
-use super::blocks::{Block, blocks, documents};
+use super::blocks::{blocks, documents, is_toml};
 use crate::config;
 use std::fs;
 use std::path::{Path, PathBuf};
-use weft_scenario::{AnyScenario, Sweep};
 use weft_session::{Claims, Identity, RootKey};
 
 /// A table that begins a configuration or a part of one.
@@ -23,11 +22,6 @@ const TABLES: [&str; 13] = [
     "[[vpn]]",
     "[signal]",
 ];
-
-fn is_toml(block: &Block) -> bool {
-    let first = block.text.lines().find(|line| !line.trim().is_empty() && !line.starts_with('#')).unwrap_or_default();
-    (first.starts_with('[') || first.contains(" = ")) && !first.starts_with("[Interface]")
-}
 
 /// A directory with the files that the examples name.
 struct Place(PathBuf);
@@ -165,98 +159,4 @@ fn host(directory: &Path, text: &str) -> Option<String> {
     let file = directory.join("signal.toml");
     fs::write(&file, text).unwrap();
     config::host::load(&file).err()
-}
-
-/// Puts the tables of a part into a scenario: those in a list beside the others, or in place of one of that name.
-fn merged(whole: &toml::Table, part: &toml::Table) -> toml::Table {
-    let mut merged = whole.clone();
-    for (key, value) in part {
-        match (merged.get_mut(key), value) {
-            (Some(toml::Value::Array(list)), toml::Value::Array(more)) => {
-                let name = |value: &toml::Value| value.get("name").map(ToString::to_string);
-                let is_new = |old: &toml::Value| !more.iter().any(|new| name(new).is_some() && name(new) == name(old));
-                list.retain(is_new);
-                list.extend(more.iter().cloned());
-            }
-            _ => {
-                merged.insert(key.clone(), value.clone());
-            }
-        }
-    }
-    merged
-}
-
-/// A scenario of two nodes for parts of one: `link` has the links' settings.
-fn pair(link: &str) -> String {
-    format!(
-        "name = \"example\"\nduration = \"60 s\"\n[[link]]\nname = \"a\"\ndelay = \"5 ms\"\n{link}\n[[flow]]\napp = \"iperf3\"\n"
-    )
-}
-
-fn read(text: &str) -> Result<(), String> {
-    let whole = AnyScenario::parse(text, "example").map(drop).map_err(|why| why.to_string());
-    whole.or_else(|why| Sweep::parse(text, "example").map(drop).map_err(|_| why))
-}
-
-/// Why a part reads in none of these scenarios; those where it does go on with it.
-fn part_of(text: &str, wholes: &mut [toml::Table]) -> Result<(), String> {
-    let part: toml::Table = text.parse().map_err(|why: toml::de::Error| why.to_string())?;
-    let mut why_not = Vec::new();
-    let count = wholes.len();
-    for whole in wholes {
-        let with = merged(whole, &part);
-        match read(&with.to_string()) {
-            Ok(()) => *whole = with,
-            Err(why) => why_not.push(why),
-        }
-    }
-    if why_not.len() < count { Ok(()) } else { Err(why_not.join(" / ")) }
-}
-
-/// A list of alternatives: each line by itself is a setting of a link, or of one in a network.
-fn line_by_line(text: &str, network: &toml::Table) -> Vec<String> {
-    let lines = text.lines().filter(|line| !line.trim().is_empty() && !line.starts_with('#'));
-    let wrong = |line: &str| {
-        let rate = if line.starts_with("rate") || line.starts_with("trace") { "" } else { "rate = \"10 Mbit/s\"\n" };
-        let link = format!("[[link]]\nname = \"x\"\nbetween = [\"s*\", \"r0\"]\ndelay = \"1 ms\"\n{rate}{line}\n");
-        let why = read(&pair(&format!("{rate}{line}"))).err()?;
-        part_of(&link, &mut [network.clone()]).err().map(|_| format!("  {line}: {why}"))
-    };
-    lines.filter_map(wrong).collect()
-}
-
-#[test]
-fn every_scenario_of_every_document_is_read() {
-    let (mut faults, mut count) = (Vec::new(), 0);
-    for document in documents().iter().filter(|path| path.starts_with(super::root().join("scenarios"))) {
-        let parts: Vec<Block> = blocks(document).into_iter().filter(is_toml).collect();
-        // The document's own network is what its parts are of.
-        let whole = parts.iter().find(|block| block.text.contains("[[node]]") && read(&block.text).is_ok());
-        let network: toml::Table = whole.map(|block| block.text.parse().unwrap()).unwrap_or_default();
-        let larger = "duration = \"120 s\"\n[[node]]\nname = \"d\"\ncount = 2\n";
-        // Its node `d` becomes two, as in the parts that speak of `d0`.
-        let many: toml::Table = network.to_string().replace("\"d\"]", "\"d*\"]").parse().unwrap();
-        let mut larger = merged(&many, &larger.parse().unwrap());
-        larger.insert(
-            "flow".into(),
-            toml::Value::Array(vec![toml::Value::Table(
-                "app = \"ftp\"\nfrom = \"s0\"\nto = \"d0\"\n".parse().unwrap(),
-            )]),
-        );
-        // Where there are edges, each end's hosts are behind one.
-        let edges: toml::Table = larger.to_string().replace("\"r3\", \"d*\"", "\"r1\", \"d*\"").parse().unwrap();
-        let pair: toml::Table = pair("rate = \"10 Mbit/s\"").parse().unwrap();
-        let empty: toml::Table = "name = \"example\"\nduration = \"120 s\"\n".parse().unwrap();
-        let mut wholes = [network.clone(), larger.clone(), larger, pair, edges, empty];
-        for block in &parts {
-            count += 1;
-            let Err(why) = read(&block.text).or_else(|_| part_of(&block.text, &mut wholes)) else { continue };
-            let wrong = line_by_line(&block.text, &network);
-            if !wrong.is_empty() {
-                faults.push(format!("{}: {why}\n{}", block.place, wrong.join("\n")));
-            }
-        }
-    }
-    assert!(count > 10, "{count} scenarios are too few: they are not found");
-    assert!(faults.is_empty(), "{}", faults.join("\n"));
 }

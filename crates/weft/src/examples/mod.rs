@@ -1,5 +1,5 @@
 //! Every example of every document and help text, word for word: commands go through the program's own argument parser, configurations
-//! and scenarios through their own readers. The documents are found, not listed.
+//! through their own reader. Those of `weft-lab` and its scenarios are checked in its crate. The documents are found, not listed.
 
 mod blocks;
 mod files;
@@ -10,8 +10,8 @@ use clap::{CommandFactory as _, Parser as _};
 use std::fs;
 
 /// A block that begins with one of them holds commands.
-const PROGRAMS: [&str; 10] =
-    ["weft", "make", "cargo", "curl", "sudo", "systemctl", "install", "drop_box", "kubectl", "iperf3"];
+const PROGRAMS: [&str; 11] =
+    ["weft", "weft-lab", "make", "cargo", "curl", "sudo", "systemctl", "install", "drop_box", "kubectl", "iperf3"];
 
 /// What is wrong with a command; none: nothing, or the command is somebody else's.
 fn fault(words: &[String]) -> Option<String> {
@@ -60,7 +60,7 @@ fn check(place: &str, text: &str, faults: &mut Vec<String>) -> usize {
         let wrong = fault(words).or_else(|| bad_filter(words));
         faults.extend(wrong.map(|why| format!("{place}: {}: {why}", words.join(" "))));
     }
-    all.iter().filter(|words| words[0] == "weft").count()
+    all.iter().filter(|words| ["weft", "weft-lab"].contains(&words[0].as_str())).count()
 }
 
 #[test]

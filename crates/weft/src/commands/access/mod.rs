@@ -2,11 +2,11 @@
 
 mod add;
 
-use super::show::json;
 use crate::access::{clients, openvpn};
 use crate::cli::AccessCommand;
 use crate::config::{self, Access, Config};
 use crate::control::{AccessClient, ClientProgram, Refusals, Request, Response, ask};
+use crate::outcome::json;
 use crate::outcome::{Failure, Outcome};
 use crate::table::{Table, bytes, dash};
 use clients::Client;

@@ -1,9 +1,9 @@
 //! What a root key has signed so far: the list by expiry, and renewal.
 
 use super::{DAY_S, EARLIER_S, ISSUED_FILE, REVOKED_FILE, append, give_out, lines, prefixes, root, unix_s};
-use crate::commands::show::json as json_line;
 use crate::config::did_you_mean;
 use crate::date::rfc_3339;
+use crate::outcome::json as json_line;
 use crate::outcome::{Failure, Outcome};
 use crate::table::{Table, span};
 use serde_json::json;

@@ -8,9 +8,9 @@ mod peer;
 mod proxies;
 mod service;
 
-use super::show::json;
 use crate::config;
 use crate::escape;
+use crate::outcome::json;
 use crate::outcome::{Failure, Outcome};
 use crate::table::Table;
 pub use peer::peer;

@@ -3,10 +3,10 @@
 mod probe;
 
 use super::checks::{Check, Verdict};
-use crate::commands::show::json;
 use crate::config::did_you_mean;
 use crate::control::{Request, Response, ask};
 use crate::escape;
+use crate::outcome::json;
 use crate::outcome::{Failure, Outcome};
 use crate::status::{Finding, Peer, Status};
 use crate::table::{millis, span};

@@ -1,23 +1,35 @@
-//! `weft sim sweep` and `weft sim merge`: sweeps in virtual time, whole or in parts.
+//! `weft-lab sweep` and `weft-lab merge`: random mixes of links in either world, whole or in parts.
 
-use super::show::json;
+use super::lab;
 use super::sim::{progress, threads};
-use crate::cli::SimSweepOptions;
-use crate::outcome::{Failure, Outcome};
-use std::fs;
+use crate::cli::{SweepOptions, World};
 use std::path::{Path, PathBuf};
+use weft_config::outcome::{Failure, Outcome, json};
 use weft_report::{AboutSweep, Shard, SweepFile, sweep_table};
 use weft_scenario::{MixResult, SCHEMA, Sweep, SweepResult};
 use weft_world::pair::run_sweep;
 
-/// Runs a sweep, or the part of it that `--shard` names.
-pub fn sweep(file: &Path, options: &SimSweepOptions) -> Result<Outcome, Failure> {
-    let name = file.display().to_string();
-    let recipe = fs::read_to_string(file).map_err(|why| Failure::new(format!("{name}: {why}")))?;
-    let mut sweep = Sweep::parse(&recipe, &name).map_err(|why| Failure::new(format!("{why}\n")))?;
+/// Runs the sweep in `file`; it fails when one of its mixes does.
+pub fn sweep(file: &Path, options: &SweepOptions) -> Result<Outcome, Failure> {
+    if let Some(option) = options.misplaced() {
+        let world = if options.world == World::Lab { "--world lab" } else { "--world sim, the default" };
+        return Err(Failure::with(Outcome::Usage, format!("{option} has no meaning with {world}")));
+    }
+    let recipe = lab::read(file)?;
+    let mut sweep = Sweep::parse(&recipe, &lab::name(file)).map_err(lab::refused)?;
     if let Some(seeds) = &options.seeds {
         sweep.seeds = seeds.clone().collect();
     }
+    let result = match options.world {
+        World::Lab => weft_lab::sweep(&sweep, &lab::run_options(&options.of_the_lab())).map_err(lab::failed)?,
+        World::Sim => in_virtual_time(sweep, recipe, options)?,
+    };
+    print!("{}", if options.json { json(&result)? } else { sweep_table(&result) });
+    Ok(if result.pass { Outcome::Well } else { Outcome::Failed })
+}
+
+/// Runs the part of a sweep that `--shard` names, or all of it.
+fn in_virtual_time(sweep: Sweep, recipe: String, options: &SweepOptions) -> Result<SweepResult, Failure> {
     let shard = options.shard.unwrap_or(Shard::WHOLE);
     let mixes = u32::try_from(sweep.seeds.len()).unwrap_or(u32::MAX);
     let about = AboutSweep { sweep: sweep.name.clone(), world: "sim".into(), recipe, mixes };
@@ -33,9 +45,7 @@ pub fn sweep(file: &Path, options: &SimSweepOptions) -> Result<Outcome, Failure>
         part.save(out).map_err(|why| Failure::new(format!("{}: {why}", out.display())))?;
     }
     let pass = judged.iter().all(|mix| mix.pass);
-    let result = SweepResult { schema: SCHEMA, sweep: sweep.name, world: "sim".into(), mixes: judged, pass };
-    print!("{}", if options.json { json(&result)? } else { sweep_table(&result) });
-    Ok(if pass { Outcome::Well } else { Outcome::Failed })
+    Ok(SweepResult { schema: SCHEMA, sweep: sweep.name, world: "sim".into(), mixes: judged, pass })
 }
 
 /// Joins the parts of a sweep into one file and sums them up.

@@ -1,13 +1,15 @@
-//! `weft lab`: scenarios, and cuts, on this machine's kernel.
+//! `weft-lab run` and `weft-lab failover`: scenarios, and cuts, on this machine's kernel.
 
-use super::show::json;
 use super::sim::save_network;
+use crate::beside;
 use crate::cli::{FailoverArguments, ScenarioOptions};
-use crate::outcome::{Failure, Outcome};
 use std::io::IsTerminal as _;
 use std::path::Path;
+use weft_config::outcome::{Failure, Outcome, json};
 use weft_lab::{FailoverOptions, LabError, NetworkRuns, RunOptions};
-use weft_scenario::{AnyScenario, Scenario, Sweep};
+use weft_scenario::{AnyScenario, Scenario};
+
+const NO_WEFT: &str = "the program `weft` is neither beside this one nor in PATH: build it with `cargo build --release -p weft`, or install it";
 
 /// Runs the scenario in `file`; the result as a table, or as JSON.
 pub fn run(file: &Path, options: &ScenarioOptions) -> Result<Outcome, Failure> {
@@ -52,18 +54,10 @@ pub(super) fn tell_pictures(out: &Path, scenarios: &[Scenario]) {
     }
 }
 
-/// Runs the sweep in `file`; it fails when one of its mixes does.
-pub fn sweep(file: &Path, options: &ScenarioOptions) -> Result<Outcome, Failure> {
-    let sweep = Sweep::parse(&read(file)?, &name(file)).map_err(refused)?;
-    let result = weft_lab::sweep(&sweep, &run_options(options)).map_err(failed)?;
-    print!("{}", if options.json { json(&result)? } else { weft_report::sweep_table(&result) });
-    Ok(if result.pass { Outcome::Well } else { Outcome::Failed })
-}
-
 /// Compares what silent cuts do to weft and to OSPF; it fails when weft was measured and misses its bound.
 pub fn failover(arguments: &FailoverArguments) -> Result<Outcome, Failure> {
     let options = FailoverOptions {
-        weft_binary: std::env::current_exe().map_err(|why| Failure::new(why.to_string()))?,
+        weft_binary: beside::weft().ok_or_else(|| Failure::new(NO_WEFT))?,
         repeat: arguments.repeat,
         count: arguments.count,
         interval: arguments.interval,
@@ -88,19 +82,19 @@ pub fn failover(arguments: &FailoverArguments) -> Result<Outcome, Failure> {
     Ok(if result.is_held() { Outcome::Well } else { Outcome::Failed })
 }
 
-fn read(file: &Path) -> Result<String, Failure> {
+pub(super) fn read(file: &Path) -> Result<String, Failure> {
     std::fs::read_to_string(file).map_err(|why| Failure::new(format!("{}: {why}", file.display())))
 }
 
-fn name(file: &Path) -> String {
+pub(super) fn name(file: &Path) -> String {
     file.display().to_string()
 }
 
-fn refused(why: weft_scenario::ScenarioError) -> Failure {
+pub(super) fn refused(why: weft_scenario::ScenarioError) -> Failure {
     Failure::new(format!("{why}\n"))
 }
 
-fn failed(why: LabError) -> Failure {
+pub(super) fn failed(why: LabError) -> Failure {
     Failure::new(why.to_string())
 }
 
@@ -110,7 +104,7 @@ pub(super) fn run_options(options: &ScenarioOptions) -> RunOptions {
         variants: options.variant.clone(),
         repeat: options.repeat,
         traces: options.traces.clone(),
-        weft_binary: std::env::current_exe().ok(),
+        weft_binary: beside::weft(),
         progress: !options.quiet && (std::io::stderr().is_terminal() || !options.json),
     }
 }

@@ -1,10 +1,9 @@
-//! `weft sim parity`: the same scenarios in both worlds.
+//! `weft-lab parity`: the same scenarios in both worlds.
 
-use super::show::json;
 use super::{lab, sim};
 use crate::cli::SimOptions;
-use crate::outcome::{Failure, Outcome};
 use std::path::{Path, PathBuf};
+use weft_config::outcome::{Failure, Outcome, json};
 use weft_lab::RunOptions;
 use weft_scenario::{Kind, RunResult, Scenario, Variant};
 

@@ -1,13 +1,12 @@
-//! `weft sim run`: scenarios in virtual time.
+//! `weft-lab sim`: scenarios in virtual time.
 
-use super::show::json;
 use crate::cli::SimOptions;
-use crate::outcome::{Failure, Outcome};
 use std::collections::BTreeMap;
 use std::io::{IsTerminal as _, Write as _};
 use std::path::Path;
 use toml::{Table, Value};
 use weft_config::config::{Config, Mtu, Report, Severity, parse};
+use weft_config::outcome::{Failure, Outcome, json};
 use weft_engine::LinkConfig;
 use weft_report::{Chart, charts_picture, grid_table, run_table};
 use weft_scenario::{AnyScenario, Network, RunResult, Scenario, Series, Variant};

@@ -60,6 +60,15 @@ impl Failure {
     }
 }
 
+/// Returns one JSON object with its line end. Characters that act on a terminal are escaped.
+///
+/// # Errors
+/// The value has no form in JSON.
+pub fn json(value: &impl serde::Serialize) -> Result<String, Failure> {
+    let text = serde_json::to_string(value).map_err(|why| Failure::new(why.to_string()))?;
+    Ok(escape::json(&text).into_owned() + "\n")
+}
+
 impl fmt::Display for Failure {
     /// One message, each line ended; messages that name a file and line already say where they come from.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -1,19 +1,19 @@
 //! One silent cut on the diamond for weft, and one for FRR's OSPF with BFD where it is installed. How long traffic stops is a matter of
-//! `weft lab failover` on a quiet machine; here it is to find another way at all.
+//! `weft-lab failover` on a quiet machine; here it is to find another way at all.
 
 mod common;
 
-use common::{has_tun, stderr, stdout, weft};
+use common::{has_lab, stderr, stdout, weft_lab};
 use serde_json::Value;
 
 #[test]
 fn probes_find_another_way_with_weft_and_with_ospf() {
-    if !has_tun() {
+    if !has_lab() {
         return;
     }
     let contenders = ["--only", "weft", "--only", "ospf-bfd"];
     let brief = ["--repeat", "1", "--count", "1", "--json", "--quiet"];
-    let out = weft(&[&["lab", "failover"], &contenders[..], &brief[..]].concat());
+    let out = weft_lab(&[&["failover"], &contenders[..], &brief[..]].concat());
     let result: Value = serde_json::from_str(&stdout(&out)).unwrap_or_else(|_| panic!("{}", stderr(&out)));
     for skipped in result["skipped"].as_array().unwrap() {
         assert_eq!(skipped["name"], "ospf-bfd", "{skipped}");
@@ -31,17 +31,17 @@ fn probes_find_another_way_with_weft_and_with_ospf() {
 
 #[test]
 fn a_name_that_nobody_has_is_refused() {
-    let out = weft(&["lab", "failover", "--only", "rip"]);
+    let out = weft_lab(&["failover", "--only", "rip"]);
     assert!(out.status.code() == Some(1) && stderr(&out).contains("nobody here is called `rip`"), "{}", stderr(&out));
 }
 
 #[test]
 fn a_cut_after_a_restart_is_survived_too() {
-    if !has_tun() {
+    if !has_lab() {
         return;
     }
     let brief = ["--only", "weft", "--repeat", "1", "--count", "1", "--json", "--quiet"];
-    let out = weft(&[&["lab", "failover", "--restart", "--interval", "20ms"], &brief[..]].concat());
+    let out = weft_lab(&[&["failover", "--restart", "--interval", "20ms"], &brief[..]].concat());
     let result: Value = serde_json::from_str(&stdout(&out)).unwrap_or_else(|_| panic!("{}", stderr(&out)));
     let series = &result["series"][0];
     assert!(result["restart"] == true && result["interval_ms"] == 20.0, "{result}");

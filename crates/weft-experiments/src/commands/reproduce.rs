@@ -1,8 +1,6 @@
-//! `weft sim reproduce`: rows of the reproduction checklist, in virtual time.
+//! `weft-lab reproduce`: rows of the reproduction checklist, in virtual time.
 
-use super::show::json;
 use crate::cli::ReproduceOptions;
-use crate::outcome::{Failure, Outcome};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::fmt::Write as _;
 use std::io::IsTerminal as _;
@@ -10,6 +8,7 @@ use std::path::Path;
 use std::sync::Mutex;
 use std::time::Duration;
 use std::{fs, io, thread};
+use weft_config::outcome::{Failure, Outcome, json};
 use weft_report::{Chart, Curve, HeatMap, charts_picture, heat_maps_picture};
 use weft_world::reproduce::{self, Effort, Progress, Reproduction, Surface, document, reproduce};
 
@@ -18,7 +17,7 @@ const SEEDS: u64 = 5;
 const QUICK_SEEDS: u64 = 2;
 
 /// Runs rows; the document and its pictures go to `--out`, and grow with every row.
-pub fn sim_reproduce(options: &ReproduceOptions) -> Result<Outcome, Failure> {
+pub fn run(options: &ReproduceOptions) -> Result<Outcome, Failure> {
     let is_all = options.rows.iter().any(|row| row == "all");
     let rows = if is_all { Vec::new() } else { options.rows.clone() };
     let effort = Effort {

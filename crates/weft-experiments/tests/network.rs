@@ -1,8 +1,8 @@
-//! `weft lab run` of a network with an overlay: the same file as for the simulator, with a daemon on each node.
+//! `weft-lab run` of a network with an overlay: the same file as for the simulator, with a daemon on each node.
 
 mod common;
 
-use common::{Dir, has_tun, stderr, stdout, weft};
+use common::{Scenario, has_lab, stderr, stdout, weft_lab};
 use serde_json::Value;
 
 /// A triangle: the direct link, and a way over a relay.
@@ -68,13 +68,11 @@ tunnels = ["over"]
 
 #[test]
 fn a_cut_stops_the_static_route_and_not_the_overlay() {
-    if !has_tun() {
+    if !has_lab() {
         return;
     }
-    let dir = Dir::new();
-    dir.write("triangle.toml", TRIANGLE);
-    let file = dir.path("triangle.toml");
-    let out = weft(&["lab", "run", file.to_str().unwrap(), "--json", "--quiet"]);
+    let scenario = Scenario::new(TRIANGLE);
+    let out = weft_lab(&["run", scenario.file(), "--json", "--quiet"]);
     let result: Value = serde_json::from_str(&stdout(&out)).unwrap_or_else(|_| panic!("{}", stderr(&out)));
     let during_the_cut = |variant: usize| {
         let cut = &result["variants"][variant]["disturbances"][0];

@@ -1,0 +1,9 @@
+//! Values of command lines that both programs read in the same way.
+
+use std::time::Duration;
+
+/// Reads a time such as `5s` or `2m`; it is not nothing.
+pub fn duration(text: &str) -> Result<Duration, String> {
+    let time = weft_units::parse_duration(text).map_err(|why| format!("{why}, for example 5s or 2m"))?;
+    if time.is_zero() { Err("it must be greater than zero".to_owned()) } else { Ok(time) }
+}

@@ -1,0 +1,308 @@
+//! The command line of `weft-lab`.
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use std::num::NonZeroU64;
+use std::path::PathBuf;
+use std::time::Duration;
+use weft_config::argument::duration;
+use weft_report::Shard;
+
+/// Scenarios of links and networks on this machine's kernel and in virtual time, with weft and with what people use instead.
+#[derive(Parser)]
+#[command(
+    name = "weft-lab",
+    version,
+    arg_required_else_help = true,
+    max_term_width = 100,
+    after_help = "\
+Examples:
+  weft-lab run scenarios/demo.toml --out out/demo      real kernel, real applications
+  weft-lab sim scenarios/home-office.toml              the same in virtual time, without privilege
+  weft-lab reproduce A2 A3                             rows of the papers' checklist
+
+Exit status: 0 well, 1 failed or missed its bound, 2 usage."
+)]
+pub struct Cli {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// The subcommands.
+#[derive(Subcommand)]
+pub enum Command {
+    /// Run a scenario on this machine's kernel: every variant in one run, then a table
+    #[command(after_help = "\
+Examples:
+  weft-lab run scenarios/demo.toml --out out/demo
+  weft-lab run scenarios/home-office.toml --variant weft --variant best-link --repeat 1
+  weft-lab run scenarios/cellular.toml --traces traces --json >result.json
+
+As root, or as an ordinary user where user namespaces are allowed. It runs the program `weft`, which it finds beside itself
+or in PATH.")]
+    Run {
+        /// The scenario
+        #[arg(value_name = "SCENARIO")]
+        file: PathBuf,
+        /// How to run it
+        #[command(flatten)]
+        options: ScenarioOptions,
+    },
+    /// Run a scenario in virtual time: every variant, then a table. The same seed gives the same result
+    #[command(after_help = "\
+Examples:
+  weft-lab sim scenarios/home-office.toml
+  weft-lab sim scenarios/paper-000-figure-2.toml --seed 7 --repeat 5 --json >result.json
+  weft-lab sim scenarios/cellular.toml --traces traces --variant weft --out out/cellular
+
+It needs no privilege.")]
+    Sim {
+        /// The scenario
+        #[arg(value_name = "SCENARIO")]
+        file: PathBuf,
+        /// How to run it
+        #[command(flatten)]
+        options: SimOptions,
+    },
+    /// Run many random mixes of links and judge each, or a part of them; exit status 1 when one fails
+    #[command(after_help = "\
+Examples:
+  weft-lab sweep scenarios/sweeps/never-slower.toml
+  weft-lab sweep scenarios/sweeps/never-slower.toml --world lab
+  weft-lab sweep scenarios/sweeps/never-slower.toml --shard 3/10 --out part-3.parquet
+  weft-lab sweep scenarios/sweeps/bundles.toml --seeds 1..40 --threads 2
+
+Parts are counted from 0. A job of a cluster takes one; `weft-lab merge` joins them.")]
+    Sweep {
+        /// The sweep
+        #[arg(value_name = "SWEEP", default_value = "scenarios/sweeps/never-slower.toml")]
+        file: PathBuf,
+        /// How to run it
+        #[command(flatten)]
+        options: SweepOptions,
+    },
+    /// Join the parts of a sweep into one Parquet file, and sum it up as JSON
+    Merge {
+        /// The file that holds the whole
+        #[arg(value_name = "OUT")]
+        out: PathBuf,
+        /// The parts
+        #[arg(required = true, value_name = "FILE")]
+        files: Vec<PathBuf>,
+    },
+    /// Run what the papers claim and judge it; exit status 1 when a row misses
+    #[command(after_help = "\
+Examples:
+  weft-lab reproduce A2 A3                 two rows of the checklist
+  weft-lab reproduce all --out docs        all of them, into docs/reproduction.md and docs/figures
+  weft-lab reproduce all --quick           short runs, to see that everything works")]
+    Reproduce(ReproduceOptions),
+    /// Run scenarios on the kernel and in virtual time, and compare; exit status 1 when a figure is not within a tenth
+    #[command(after_help = "\
+Examples:
+  weft-lab parity scenarios/clean-links.toml --repeat 5
+  weft-lab parity scenarios/*.toml --lab out/lab.json       compare with an earlier `weft-lab run --json`")]
+    Parity {
+        /// The scenarios
+        #[arg(required = true, value_name = "SCENARIO")]
+        files: Vec<PathBuf>,
+        /// A result of `weft-lab run --json` to compare with, instead of a new run; can be given several times
+        #[arg(long, value_name = "FILE")]
+        lab: Vec<PathBuf>,
+        /// How to run them
+        #[command(flatten)]
+        options: SimOptions,
+    },
+    /// Cut links of a diamond of four nodes without a sign, again and again: how long probes stop, beside FRR's OSPF
+    #[command(after_help = "\
+Examples:
+  weft-lab failover
+  weft-lab failover --only weft --only ospf-bfd --repeat 5
+  weft-lab failover --only weft --restart --interval 20ms
+  weft-lab failover --json --out out/failover | jq '.series[] | {name, worst: ([.cuts[].gap_ms] | max)}'
+
+Names: weft, ospf-bfd, ospf-minimal-hello, ospf-hello-1, ospf-default; OSPF is left out where FRR is not installed.
+As root, or as an ordinary user where user namespaces are allowed. 11 minutes.")]
+    Failover(FailoverArguments),
+}
+
+/// Where a scenario or a sweep runs.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, ValueEnum)]
+pub enum World {
+    /// On this machine's kernel
+    Lab,
+    /// In virtual time
+    #[default]
+    Sim,
+}
+
+/// How to run a sweep.
+#[derive(Args)]
+pub struct SweepOptions {
+    /// Where to run it
+    #[arg(long, value_enum, default_value_t)]
+    pub world: World,
+    /// One JSON object on standard output
+    #[arg(long)]
+    pub json: bool,
+    /// These seeds instead of the file's: one, or a first and a last one
+    #[arg(long, value_name = "FIRST[..LAST]", value_parser = seeds, conflicts_with = "shard")]
+    pub seeds: Option<std::ops::RangeInclusive<u64>>,
+    /// In virtual time, a Parquet file for the result; on the kernel, a directory for time series and pictures
+    #[arg(long, value_name = "FILE")]
+    pub out: Option<PathBuf>,
+    /// In virtual time, only part i of n
+    #[arg(long, value_name = "I/N")]
+    pub shard: Option<Shard>,
+    /// In virtual time, runs at the same time; one for each core unless said otherwise. The result does not depend on it
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    pub threads: Option<u16>,
+    /// On the kernel, only this variant; can be given several times
+    #[arg(long, value_name = "NAME")]
+    pub variant: Vec<String>,
+    /// On the kernel, runs of each variant
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub repeat: Option<u32>,
+    /// On the kernel, a directory with Mahimahi traces
+    #[arg(long, value_name = "DIR")]
+    pub traces: Option<PathBuf>,
+    /// No progress on standard error
+    #[arg(short, long)]
+    pub quiet: bool,
+}
+
+impl SweepOptions {
+    /// Returns the first option that has no meaning in the world that was chosen.
+    pub fn misplaced(&self) -> Option<&'static str> {
+        let (sim, lab) = (self.world == World::Sim, self.world == World::Lab);
+        let all = [
+            ("--shard", lab && self.shard.is_some()),
+            ("--threads", lab && self.threads.is_some()),
+            ("--variant", sim && !self.variant.is_empty()),
+            ("--repeat", sim && self.repeat.is_some()),
+            ("--traces", sim && self.traces.is_some()),
+        ];
+        all.iter().find(|(_, is_misplaced)| *is_misplaced).map(|(name, _)| *name)
+    }
+
+    /// Returns the options that the lab's runs have in common.
+    pub fn of_the_lab(&self) -> ScenarioOptions {
+        ScenarioOptions {
+            json: self.json,
+            out: self.out.clone(),
+            variant: self.variant.clone(),
+            repeat: self.repeat,
+            traces: self.traces.clone(),
+            quiet: self.quiet,
+        }
+    }
+}
+
+/// How to compare what silent cuts do.
+#[derive(Args)]
+pub struct FailoverArguments {
+    /// Cuts for each; those with a dead interval of 4 s get half as many, those with 40 s a seventh
+    #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..))]
+    pub repeat: u32,
+    /// How long to measure idle control traffic: 10s, 1m; a plain number is seconds
+    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = duration_or_seconds)]
+    pub count: Duration,
+    /// From one probe to the next: 1ms, 20ms
+    #[arg(long, value_name = "TIME", default_value = "1ms", value_parser = duration)]
+    pub interval: Duration,
+    /// Restart the far end's daemon before each cut; with --only weft
+    #[arg(long)]
+    pub restart: bool,
+    /// Only this one; can be given several times
+    #[arg(long, value_name = "NAME")]
+    pub only: Vec<String>,
+    /// One JSON object on standard output
+    #[arg(long)]
+    pub json: bool,
+    /// Directory for the result (JSON) and each cut (CSV)
+    #[arg(long, value_name = "DIR")]
+    pub out: Option<PathBuf>,
+    /// No progress on standard error
+    #[arg(short, long)]
+    pub quiet: bool,
+}
+
+/// How to run a scenario in virtual time.
+#[derive(Args, Clone)]
+pub struct SimOptions {
+    /// What it has in common with the lab
+    #[command(flatten)]
+    pub run: ScenarioOptions,
+    /// Seed of the first run; each next one's is one more
+    #[arg(long, value_name = "N")]
+    pub seed: Option<u64>,
+    /// With --out, capture a link of each run into a pcapng file; can be given several times
+    #[arg(long, value_name = "LINK", requires = "out")]
+    pub pcap: Vec<String>,
+    /// With --out, write what a flow's TCP did in each run: window, threshold, round-trip time (MPTCP's flows have none)
+    #[arg(long, value_name = "FLOW", requires = "out")]
+    pub trace: Option<String>,
+    /// Runs at the same time; one for each core unless said otherwise. The result does not depend on it
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    pub threads: Option<u16>,
+}
+
+/// Reads a time, or a plain number of seconds, which this option took before it took units.
+fn duration_or_seconds(text: &str) -> Result<Duration, String> {
+    text.parse().map(|s: NonZeroU64| Duration::from_secs(s.get())).or_else(|_| duration(text))
+}
+
+/// Reads `17` or `1..40`, both ends included.
+fn seeds(text: &str) -> Result<std::ops::RangeInclusive<u64>, String> {
+    let (first, last) = text.split_once("..").unwrap_or((text, text));
+    match (first.trim().parse(), last.trim_start_matches('=').trim().parse()) {
+        (Ok(first), Ok(last)) if first <= last => Ok(first..=last),
+        _ => Err("one seed, or a first and a last one, is expected (for instance 17 or 1..40)".into()),
+    }
+}
+
+/// Which rows to reproduce, and how thoroughly.
+#[derive(Args)]
+pub struct ReproduceOptions {
+    /// Rows of the checklist (A1, C3 …), or `all`
+    #[arg(required = true, value_name = "ID")]
+    pub rows: Vec<String>,
+    /// One JSON object on standard output
+    #[arg(long)]
+    pub json: bool,
+    /// Directory for the document and its pictures (SVG)
+    #[arg(long, value_name = "DIR")]
+    pub out: Option<PathBuf>,
+    /// Seeds of each case; 5, or 2 with --quick
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    pub seeds: Option<u64>,
+    /// Runs of 3 s instead of 30 s
+    #[arg(long)]
+    pub quick: bool,
+    /// No progress on standard error
+    #[arg(short, long)]
+    pub quiet: bool,
+}
+
+/// How to run a scenario or a sweep, in either world.
+#[derive(Args, Clone)]
+pub struct ScenarioOptions {
+    /// One JSON object on standard output
+    #[arg(long)]
+    pub json: bool,
+    /// Directory for time series (CSV) and pictures (SVG)
+    #[arg(long, value_name = "DIR")]
+    pub out: Option<PathBuf>,
+    /// Only this variant; can be given several times
+    #[arg(long, value_name = "NAME")]
+    pub variant: Vec<String>,
+    /// Runs of each variant
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub repeat: Option<u32>,
+    /// Directory with Mahimahi traces
+    #[arg(long, value_name = "DIR")]
+    pub traces: Option<PathBuf>,
+    /// No progress on standard error
+    #[arg(short, long)]
+    pub quiet: bool,
+}

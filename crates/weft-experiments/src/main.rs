@@ -1,0 +1,24 @@
+//! `weft-lab`: scenarios on this machine's kernel and in virtual time, random sweeps, and the figures of the papers.
+//!
+//! The daemon and its command line are another program, `weft`, so that a node carries no simulator and no plots. `weft lab …` and
+//! `weft sim …` run this program.
+#![forbid(unsafe_code)]
+
+mod beside;
+mod cli;
+mod commands;
+#[cfg(test)]
+mod examples;
+
+use clap::Parser as _;
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    match commands::run(cli::Cli::parse()) {
+        Ok(outcome) => outcome.into(),
+        Err(failure) => {
+            eprint!("{failure}");
+            failure.outcome().into()
+        }
+    }
+}

@@ -1,0 +1,75 @@
+//! `weft lab` and `weft sim`: run the program `weft-lab`, as git runs its parts.
+//!
+//! The emulator, the simulator and the papers' figures are a program of their own, so that a node carries none of them.
+
+use crate::outcome::{Failure, Outcome};
+use std::ffi::OsString;
+use std::os::unix::process::CommandExt as _;
+use std::path::PathBuf;
+use std::process::Command;
+
+const PROGRAM: &str = "weft-lab";
+
+/// Runs `weft-lab` with the arguments of `weft lab`. It returns only if that is impossible.
+pub fn lab(arguments: Vec<OsString>) -> Result<Outcome, Failure> {
+    run(from_lab(arguments))
+}
+
+/// Runs `weft-lab` with the arguments of `weft sim`. It returns only if that is impossible.
+pub fn sim(arguments: Vec<OsString>) -> Result<Outcome, Failure> {
+    run(from_sim(arguments))
+}
+
+/// Translates the arguments of `weft lab`: its sweeps run on the kernel.
+fn from_lab(arguments: Vec<OsString>) -> Vec<OsString> {
+    match arguments.split_first() {
+        Some((verb, rest)) if verb == "sweep" => joined(&["sweep", "--world", "lab"], rest),
+        _ => arguments,
+    }
+}
+
+/// Translates the arguments of `weft sim`, whose `run` is `weft-lab sim`.
+fn from_sim(arguments: Vec<OsString>) -> Vec<OsString> {
+    match arguments.split_first() {
+        Some((verb, rest)) if verb == "run" => joined(&["sim"], rest),
+        _ => arguments,
+    }
+}
+
+fn joined(verbs: &[&str], rest: &[OsString]) -> Vec<OsString> {
+    verbs.iter().map(OsString::from).chain(rest.iter().cloned()).collect()
+}
+
+fn run(arguments: Vec<OsString>) -> Result<Outcome, Failure> {
+    let why = Command::new(program()).args(arguments).exec();
+    Err(Failure::new(format!(
+        "cannot run `{PROGRAM}`: {why}: build it with `cargo build --release -p weft-experiments`, or install it beside `weft`"
+    )))
+}
+
+/// Returns the program beside this one, or else the name to look up in PATH.
+fn program() -> PathBuf {
+    let own = std::env::current_exe().ok();
+    let beside = own.and_then(|own| Some(own.parent()?.join(PROGRAM))).filter(|file| file.is_file());
+    beside.unwrap_or_else(|| PROGRAM.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn translated(translate: fn(Vec<OsString>) -> Vec<OsString>, line: &str) -> String {
+        let words = translate(line.split(' ').map(OsString::from).collect());
+        words.iter().map(|word| word.to_str().unwrap()).collect::<Vec<_>>().join(" ")
+    }
+
+    #[test]
+    fn the_verbs_of_lab_and_sim_become_those_of_the_program() {
+        assert_eq!(translated(from_lab, "run a.toml --json"), "run a.toml --json");
+        assert_eq!(translated(from_lab, "sweep a.toml"), "sweep --world lab a.toml");
+        assert_eq!(translated(from_sim, "run a.toml"), "sim a.toml");
+        assert_eq!(translated(from_sim, "sweep --seeds 1"), "sweep --seeds 1");
+        assert_eq!(translated(from_sim, "reproduce A1"), "reproduce A1");
+        assert_eq!(translated(from_sim, "--help"), "--help");
+    }
+}
