@@ -33,7 +33,7 @@ struct Agenda {
 #[derive(Clone, Copy)]
 struct Seats {
     arrival: u32,
-    /// If its queue is managed.
+    /// Position of the departure event, or `None` if the link has no managed queue.
     departure: Option<u32>,
 }
 

@@ -4,7 +4,7 @@ use crate::Packet;
 use crate::topology::NextHop;
 use weft_units::Rng;
 
-/// What is the same for all packets that must keep together.
+/// The key that is equal for all packets that must take the same next hop.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum HashKey {
     /// The flow: addresses, ports and protocol.
