@@ -67,7 +67,9 @@ pub struct Event {
     pub at: Duration,
     /// Duration after which the change is undone, or `None` if it stays.
     pub lasting: Option<Duration>,
-    /// The link that changes, or `None` for [`Action::Weights`] and [`Action::Share`], which change weft itself.
+    /// Link that changes, or `None` for actions that change weft itself.
+    ///
+    /// These actions are [`Action::Weights`] and [`Action::Share`].
     pub link: Option<EventLink>,
     /// The direction or directions that change.
     pub directions: Directions,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use weft_units::Rate;
 
-/// Bytes of a full IP packet on a link.
+/// Size of a full IP packet on a link, in bytes.
 pub const PACKET_BYTES: u64 = 1500;
 /// TCP payload of a full packet, in bytes.
 ///
@@ -28,7 +28,7 @@ pub enum QueueSize {
     Bdp(f64),
     /// A number of full packets.
     Packets(u64),
-    /// A number of bytes.
+    /// A number of IP bytes.
     Bytes(u64),
 }
 
@@ -78,7 +78,7 @@ pub struct DirectionSpec {
 }
 
 impl DirectionSpec {
-    /// Returns the settings for the impairment model of this direction of `link`, or `None` if nothing is impaired.
+    /// Returns the settings of this direction's impairment model, or `None` if nothing is impaired.
     ///
     /// `seed` is the seed of the run. With `waits`, impairments that follow the clock begin when the run begins.
     pub fn impaired(&self, seed: u64, link: &str, waits: bool) -> Option<Arc<Impaired>> {

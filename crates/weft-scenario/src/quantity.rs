@@ -20,7 +20,7 @@ pub(crate) trait FromText: Sized {
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(crate) struct Fraction(pub f64);
 
-/// A number of bytes.
+/// A size that a scenario file gives in bytes.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(crate) struct Bytes(pub u64);
 

@@ -70,7 +70,7 @@ pub(crate) fn missing(message: &str) -> Option<&str> {
     message.strip_prefix("missing field `")?.strip_suffix('`')
 }
 
-/// Returns the name and byte range of the innermost setting or table that contains the byte at `offset`.
+/// Returns the name and byte range of the innermost setting or table that contains `offset`.
 fn entry_at(text: &str, offset: usize) -> Option<(String, Range<usize>)> {
     let root = DeTable::parse(text).ok()?;
     in_table(text, root.get_ref(), offset)
@@ -96,7 +96,7 @@ fn in_table(text: &str, table: &DeTable, offset: usize) -> Option<(String, Range
     })
 }
 
-/// Returns true if `place` is part of a line with a table header and that line contains the byte at `offset`.
+/// Returns true if `offset` lies on a line that begins with a table header at `place`.
 fn is_header(text: &str, place: &Range<usize>, offset: usize) -> bool {
     let line = text.get(..place.start).and_then(|before| before.rfind('\n')).map_or(0, |end| end + 1);
     let begins = text.get(line..).is_some_and(|rest| rest.trim_start().starts_with('['));
@@ -132,7 +132,9 @@ mod tests {
                         [[link]]\nname = \"b\"\nrate = \"5 Mbit/s\"\ndelay = \"20 ms\"\n[[flow]]\nname = \"f\"\napp = \"iperf3\"\n\
                         [[variant]]\nname = \"weft\"\n";
 
-    /// Every misspelt setting, wrong type and wrong form is reported at its line, and no other mistake is reported.
+    /// Every misspelt setting, wrong type and wrong form is reported at its line.
+    ///
+    /// No other mistake is reported.
     #[test]
     fn all_mistakes_are_told_and_nothing_that_follows_from_them() {
         assert_eq!(places(GOOD), []);

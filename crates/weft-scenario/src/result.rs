@@ -153,7 +153,7 @@ pub struct FlowResult {
     /// 99th percentile of the one-way delay in milliseconds.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub one_way_ms_p99: Option<f64>,
-    /// 95th percentile of the age of the newest arrival, less that of an omniscient sender, in milliseconds.
+    /// 95th percentile of the newest arrival's age above an omniscient sender's, in milliseconds.
     ///
     /// The method is that of Sprout (Winstein et al., NSDI 2013).
     #[serde(skip_serializing_if = "Option::is_none", default)]

@@ -318,7 +318,9 @@ mod tests {
         values.sum::<f64>() / count
     }
 
-    /// Returns the rate's coefficient of variation and its autocorrelation at these lags, in units of 100 ms.
+    /// Returns the rate's coefficient of variation and its autocorrelation at these lags.
+    ///
+    /// Lags are in units of 100 ms.
     fn swings<const N: usize>(trace: &Trace, lags: [usize; N]) -> (f64, [f64; N]) {
         let rates = per_100_ms(trace);
         let middle = mean(rates.iter().copied());

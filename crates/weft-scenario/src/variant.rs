@@ -26,14 +26,16 @@ pub enum Kind {
     WireguardGo,
     /// weft over all links.
     Weft,
-    /// weft over each link by itself: one result per link, named `weft:NAME`.
+    /// weft over each link by itself.
+    ///
+    /// There is one result for each link, with the name `weft:NAME`.
     WeftEachLink,
     /// weft over all links, each VPN between two nodes of its own.
     WeftEachVpn,
 }
 
 impl Kind {
-    /// Every kind, by the word used in files.
+    /// Every kind with its keyword in files.
     pub const ALL: [(&'static str, Kind); 9] = [
         ("each-link", Kind::EachLink),
         ("best-link", Kind::BestLink),
@@ -46,7 +48,7 @@ impl Kind {
         ("weft-each-vpn", Kind::WeftEachVpn),
     ];
 
-    /// The word used in files.
+    /// Returns the kind's keyword in files.
     pub fn word(self) -> &'static str {
         Kind::ALL.iter().find(|(_, kind)| *kind == self).map_or("", |(word, _)| word)
     }
@@ -100,7 +102,7 @@ pub struct Variant {
 pub struct TcpOptions {
     /// Name of the only flow that changes, or `None` for all flows.
     pub flow: Option<String>,
-    /// Congestion control, by the kernel's name.
+    /// Name of the congestion control in the kernel.
     pub congestion: Option<String>,
     /// Explicit pacing rate of the connection.
     pub pacing: Option<Rate>,

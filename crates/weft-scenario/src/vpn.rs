@@ -1,4 +1,4 @@
-//! Defines the VPNs between the two nodes of a scenario, and writes them as configuration of the daemon.
+//! Defines the VPNs between two nodes, and writes them as configuration of the daemon.
 
 use crate::error::{Checked, Source, which_exist};
 use crate::file::{EntryFile, FlowFile, VpnFile};
@@ -46,9 +46,9 @@ pub struct VpnShare {
 pub struct ShareChange {
     /// Index of the VPN in the scenario.
     pub vpn: usize,
-    /// The new weight.
+    /// New weight of the VPN, or `None` to keep it.
     pub weight: Option<u32>,
-    /// The new promise.
+    /// New promise to the VPN, or `None` to keep it.
     pub service: Option<VpnService>,
 }
 

@@ -1,4 +1,4 @@
-//! Tests that the parser accepts correct overlays in networks and rejects wrong ones with a helpful error.
+//! Tests that the parser accepts correct overlays and rejects wrong ones with a helpful error.
 
 use weft_scenario::{Network, OverlayNode, ScenarioError, Tunnel};
 

@@ -117,8 +117,9 @@ impl Agendas {
         self.nodes.set(node.0, self.agendas[node.index()].schedule.first().0);
     }
 
-    /// Returns the node with the earliest event, the time of that event, and the time until which no other node can
-    /// affect it.
+    /// Returns the node with the earliest event, and the time of that event.
+    ///
+    /// The third value is the time until which no other node can affect that node.
     pub(crate) fn first(&self) -> (Instant, NodeId, Instant) {
         let (at, node) = self.nodes.first();
         let lookahead = self.agendas.get(node as usize).map_or(Duration::ZERO, |agenda| agenda.lookahead);

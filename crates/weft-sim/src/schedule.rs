@@ -123,7 +123,9 @@ impl Schedule {
         self.first = winner;
     }
 
-    /// Returns the earliest source and its time, or [`Instant::FAR_FUTURE`] if no source has a pending event.
+    /// Returns the earliest source and its time.
+    ///
+    /// The time is [`Instant::FAR_FUTURE`] if no source has a pending event.
     pub(crate) fn first(&self) -> (Instant, u32) {
         (self.first.at(), self.first.source())
     }

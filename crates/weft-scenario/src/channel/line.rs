@@ -102,7 +102,7 @@ pub enum Happened<T> {
 /// A packet that has arrived at the far end.
 #[derive(Debug)]
 pub struct Arrived<T> {
-    /// The packet.
+    /// The packet that arrived.
     pub packet: T,
     /// Size of the packet in IP bytes.
     pub bytes: u32,

@@ -52,10 +52,10 @@ pub fn probe_result(flow: &Flow, warmup: Duration, arrivals: &[Arrival], sent: u
     }
 }
 
-/// Returns the index of the link that carries a probe flow, given its least recent one-way delay `seen`.
+/// Returns the index of the link that carries a probe flow.
 ///
-/// It is the link with the longest delay that does not exceed `seen`. Before any probe has arrived it is the fastest
-/// link.
+/// `seen` is the least one-way delay among the recent probes. It is the link with the longest delay that does not
+/// exceed `seen`. Before any probe has arrived it is the fastest link.
 pub fn carrying_link(scenario: &Scenario, flow: &str, seen: Option<Duration>) -> Option<usize> {
     let direction = scenario.flows.iter().find(|f| f.name == flow).map_or(FlowDirection::Up, |f| f.direction);
     let delays: Vec<Duration> = scenario.links.iter().map(|link| link.towards(direction).delay).collect();

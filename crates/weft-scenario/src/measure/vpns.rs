@@ -21,9 +21,9 @@ pub struct EntryEnd {
     pub rtt_ms: Option<f64>,
     /// Bytes in queues along the route, if the loop's law measures them.
     pub accumulation_bytes: Option<f64>,
-    /// Packets lost along the route.
+    /// Packets lost along the route in the measured time.
     pub lost: f64,
-    /// Packets that the VPN's queue dropped.
+    /// Packets that the VPN's queue dropped in the measured time.
     pub dropped: f64,
 }
 

@@ -106,7 +106,7 @@ pub struct TcpSpec {
     pub min_rto: Duration,
     /// Rate that the sender asks routers to reserve, in addition to the available rate.
     pub guaranteed: Rate,
-    /// Initial rate that the sender requests from routers with Quick-Start (RFC 4782), if the variant signals.
+    /// Initial rate that the sender requests with Quick-Start (RFC 4782), if the variant signals.
     ///
     /// It includes IP headers. Zero requests nothing.
     pub quick_start: Rate,

@@ -78,9 +78,10 @@ impl<'a> Underlay<'a> {
         direct.chain(others).filter(|other| *other != node).collect()
     }
 
-    /// Returns the addresses that a link reaches from one of its ends, with the node with weft that has each address.
+    /// Returns the addresses that a link reaches from one of its ends.
     ///
-    /// If weft runs at the link's other end, the result is only the address of that end.
+    /// Each comes with the node with weft that has the address. If weft runs at the link's other end, the result is
+    /// only the address of that end.
     pub fn reached_by(&self, end: LinkEnd) -> Vec<(Ipv4Addr, usize)> {
         let there = self.node_at(end.other());
         match self.network.overlay.has(there) {

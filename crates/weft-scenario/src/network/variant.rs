@@ -50,7 +50,9 @@ impl NetworkVariant {
         self.tcp.apply(flow.tcp)
     }
 
-    /// Returns the proxies of a flow and the TCP settings between them, if the flow uses them in this variant.
+    /// Returns the proxies of a flow and the TCP settings between them.
+    ///
+    /// The result is `None` if the flow uses no proxies in this variant.
     pub fn proxy_tcp_of(&self, flow: &NetworkFlow) -> Option<([usize; 2], TcpSpec)> {
         let (proxies, change) = (flow.proxies?, self.proxy?);
         Some((proxies, change.apply(self.tcp_of(flow))))

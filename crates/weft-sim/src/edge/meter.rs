@@ -37,7 +37,9 @@ impl LoopMeter {
         self.bytes
     }
 
-    /// Returns the IP bytes that arrived in each [`TICK`], from the start of the simulation to the last arrival.
+    /// Returns the IP bytes that arrived in each [`TICK`].
+    ///
+    /// The intervals run from the start of the simulation to the last arrival.
     pub fn by_tick(&self) -> &[u32] {
         &self.ticks
     }

@@ -7,7 +7,9 @@ use crate::tcp::{Flags, Receiver, ReceiverConfig, Segment};
 use crate::{Body, Ecn, FlowNo, Packet};
 use weft_units::{Duration, Instant};
 
-/// A write that a sink triggers whenever it has received a number of bytes: a response, or the next request.
+/// A write that a sink triggers whenever it has received a number of bytes.
+///
+/// The write is a response, or the next request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Trigger {
     /// Number of received bytes for each trigger.

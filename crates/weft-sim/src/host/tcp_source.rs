@@ -319,7 +319,9 @@ impl TcpSource {
     }
 }
 
-/// Returns the IP bytes of an acknowledgment: its header and its SACK blocks (RFC 2018 §3, padded to four bytes).
+/// Returns the size of an acknowledgment in IP bytes.
+///
+/// It consists of the header and the SACK blocks (RFC 2018 §3), padded to four bytes.
 pub(super) fn acknowledgment_bytes(header_bytes: u32, segment: &Segment) -> u32 {
     match segment.sack_count {
         0 => header_bytes,

@@ -383,7 +383,9 @@ impl Link {
         self.line.front().map_or(Instant::FAR_FUTURE, |first| first.due)
     }
 
-    /// Returns true if packets leave the link's queue through [`Link::depart_managed`], which never changes.
+    /// Returns true if packets leave the link's queue through [`Link::depart_managed`].
+    ///
+    /// The result never changes.
     #[inline]
     pub(crate) fn is_managed(&self) -> bool {
         self.is_managed

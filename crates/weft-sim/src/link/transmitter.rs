@@ -71,8 +71,9 @@ impl Transmitter {
         }
     }
 
-    /// Returns the bytes that are still to be sent at `now` of a packet that departs at `departs` and has none before
-    /// it.
+    /// Returns the bytes of a packet that are still to be sent at `now`.
+    ///
+    /// The packet departs at `departs` and has no packet before it.
     pub(super) fn bytes_left(&self, departs: Instant, now: Instant) -> u64 {
         match self {
             Transmitter::Constant { rate, .. } => rate.bytes_in(departs - now).max(1),

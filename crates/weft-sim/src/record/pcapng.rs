@@ -187,8 +187,9 @@ mod tests {
         Packet { flow: FlowNo(5), source, destination, bytes, label: 0, ecn: Ecn::Ect, body }
     }
 
-    /// Returns a connection that opens, loses a segment, receives two reports of the loss and closes; then a datagram
-    /// and a raw packet.
+    /// Returns the packets of a connection, a datagram and a raw packet.
+    ///
+    /// The connection opens, loses a segment, receives two reports of the loss and closes.
     fn conversation() -> Vec<Packet> {
         let ack = Segment { window: 1 << 20, flags: Flags::ACK, ..Segment::default() };
         let data = |seq| Segment { seq, len: 1448, ..ack };

@@ -76,7 +76,9 @@ pub struct Sampler<W> {
 }
 
 impl<W: Write> Sampler<W> {
-    /// Creates a sampler of links (`fibre.up` …), flows and loops, which starts at the start of the simulation.
+    /// Creates a sampler of links (`fibre.up` …), flows and loops.
+    ///
+    /// It begins at the start of the simulation.
     ///
     /// # Errors
     /// Fails if `out` cannot be written.

@@ -1,4 +1,6 @@
-//! Records one TCP connection: congestion window, slow-start threshold, round-trip times and retransmissions.
+//! Records one TCP connection.
+//!
+//! The record has congestion window, slow-start threshold, round-trip times and retransmissions.
 
 use std::io::{self, Write};
 use weft_units::{Duration, Instant};

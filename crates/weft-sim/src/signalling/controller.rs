@@ -201,8 +201,9 @@ impl Controller {
         }
     }
 
-    /// Returns the rate available to a flow in addition to the rate that this request will guarantee, which the law
-    /// does not know yet.
+    /// Returns the rate available to a flow beyond the rate that this request will guarantee.
+    ///
+    /// The law does not know that guaranteed rate yet.
     fn available_beside(&mut self, now: Instant, flow: FlowNo, signal: &Signal) -> Rate {
         let has = self.bookings.of(&flow.0);
         let is_reserved = matches!(signal.service, Service::Guaranteed | Service::Variable);
@@ -249,7 +250,9 @@ impl Controller {
         self.next_look += since;
     }
 
-    /// Updates the law with the state of the link since the last sample, before which `missed` samples were left out.
+    /// Updates the law with the state of the link since the last sample.
+    ///
+    /// `missed` is the number of samples that were left out before this one.
     fn update(&mut self, now: Instant, capacity: Rate, arrived_bytes: u64, queued_bytes: u64, missed: u32) {
         let (booked, round_trip, spacing) = (self.booked(), self.round_trip(), self.spacing());
         // The arrival times since the last sample are unknown, so all bytes count as arrived in its last interval.

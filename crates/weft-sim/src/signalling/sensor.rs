@@ -1,9 +1,9 @@
 //! Estimates the available capacity of a legacy path between two nodes that take part.
 //!
-//! It sends pairs of probes. Packets that arrive between the two at the narrowest link increase the gap between them
-//! (Strauss, Katabi, Kaashoek: Spruce, 2003; one of the sensors of paper 001's S³). A single pair is a weak sample. If
-//! the estimate is too high, a queue grows. While a queue stands, its growth rate is a better sample: it is the arrival
-//! rate in excess of the capacity.
+//! It sends pairs of probes. Packets that arrive between the two at the narrowest link increase the gap between them.
+//! The method is Spruce (Strauss, Katabi, Kaashoek 2003), one of the sensors of paper 001's S³. A single pair is a weak
+//! sample. If the estimate is too high, a queue grows. While a queue stands, its growth rate is a better sample: it is
+//! the arrival rate in excess of the capacity.
 
 use crate::NodeId;
 use crate::source::exponential;

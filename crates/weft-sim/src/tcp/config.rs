@@ -36,9 +36,9 @@ pub struct SenderConfig {
     ///
     /// It requires SACK.
     pub adaptive_reordering: bool,
-    /// True if the sender undoes a window reduction when DSACKs show that nothing was lost (RFC 3708, RFC 4015).
+    /// True if the sender undoes a window reduction when DSACKs show that nothing was lost.
     ///
-    /// It requires SACK.
+    /// The rules are those of RFC 3708 and RFC 4015. It requires SACK.
     pub undo: bool,
     /// True if the sender sends new data on the first duplicate acknowledgments.
     ///
@@ -48,7 +48,7 @@ pub struct SenderConfig {
     ///
     /// RFC 6928 recommends 10.
     pub initial_window_segments: u32,
-    /// Receive window in segments that the sender assumes before the receiver has announced one, at least 1.
+    /// Receive window in segments before the receiver has announced one, at least 1.
     pub max_window_segments: u32,
     /// True if the sender requests ECN (RFC 3168).
     pub ecn: bool,

@@ -1,6 +1,8 @@
 //! Defines the TCP segment of the model.
 
-/// Bits of a segment's header (RFC 9293 §3.1, RFC 3168 §6.1), and two bits that exist only in the model.
+/// Bits of a segment's header, and two bits that exist only in the model.
+///
+/// The header bits are those of RFC 9293 §3.1 and RFC 3168 §6.1.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Flags(u8);
 
@@ -64,7 +66,7 @@ pub struct Segment {
     pub len: u32,
     /// Receive window: the bytes after `ack` that the receiver can take.
     pub window: u32,
-    /// Header bits.
+    /// Bits of the TCP header.
     pub flags: Flags,
     /// Number of valid entries in `sacks`.
     pub sack_count: u8,

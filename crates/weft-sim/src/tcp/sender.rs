@@ -257,15 +257,17 @@ impl Sender {
         &self.counters
     }
 
-    /// Returns true if the packet of `segment` is ECN-capable, which holds only for new data (RFC 3168 §6.1.5).
+    /// Returns true if the packet of `segment` is ECN-capable.
+    ///
+    /// This holds only for new data (RFC 3168 §6.1.5).
     pub fn is_ecn_capable(&self, segment: &Segment) -> bool {
         self.ecn && segment.len > 0 && !segment.flags.has(Flags::RETRANSMIT)
     }
 
-    /// Returns FlightSize: the bytes sent and not cumulatively acknowledged, without those of limited transmit.
+    /// Returns FlightSize, the bytes sent and not cumulatively acknowledged.
     ///
-    /// The definition is that of RFC 5681 §2 and §3.2. The result never exceeds the congestion window, because data
-    /// sent on duplicate acknowledgments does not justify a larger one.
+    /// It excludes the bytes of limited transmit. The definition is that of RFC 5681 §2 and §3.2. The result never
+    /// exceeds the congestion window, because data sent on duplicate acknowledgments does not justify a larger one.
     fn flight_size(&self) -> u64 {
         let outstanding = (self.nxt - self.una).saturating_sub(self.limited_bytes);
         outstanding.min(self.congestion.cwnd_bytes())

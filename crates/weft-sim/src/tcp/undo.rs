@@ -1,4 +1,6 @@
-//! Detects by DSACK that nothing was lost (RFC 3708), so that the window reduction can be undone (RFC 4015).
+//! Detects by DSACK that nothing was lost (RFC 3708).
+//!
+//! The window reduction can then be undone (RFC 4015).
 
 /// Counts the retransmissions of the last loss recovery.
 ///

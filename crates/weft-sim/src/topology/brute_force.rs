@@ -4,7 +4,9 @@ use super::{Edge, Graph};
 use crate::{LinkId, NodeId};
 use proptest::prelude::*;
 
-/// Returns graphs with 2 to 6 nodes and up to 14 links of few different costs, so that equal paths are frequent.
+/// Returns graphs with 2 to 6 nodes and up to 14 links.
+///
+/// The links have few different costs, so that equal paths are frequent.
 pub fn graphs() -> impl Strategy<Value = Graph> {
     (2_u32..7).prop_flat_map(|nodes| {
         let edge = (0..nodes, 0..nodes, 1_u64..5).prop_map(|(from, to, cost)| Edge {

@@ -5,7 +5,9 @@ use crate::{LinkId, NodeId};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-/// Returns the cost of the cheapest path from each node to `destination`, or `None` where no path exists.
+/// Returns the cost of the cheapest path from each node to `destination`.
+///
+/// An entry is `None` if no path exists.
 pub fn distances_to(graph: &Graph, destination: NodeId) -> Vec<Option<u64>> {
     distances_over(graph, destination, |_| true)
 }

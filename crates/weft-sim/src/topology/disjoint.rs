@@ -5,7 +5,9 @@
 use super::Graph;
 use crate::{LinkId, NodeId};
 
-/// Returns up to `k` link-disjoint paths from `from` to `to` with the least total cost, the cheapest first.
+/// Returns up to `k` link-disjoint paths from `from` to `to` with the least total cost.
+///
+/// The cheapest path comes first.
 pub fn disjoint_paths(graph: &Graph, from: NodeId, to: NodeId, k: usize) -> Vec<Vec<LinkId>> {
     let mut used: Vec<LinkId> = Vec::new();
     let mut count = 0;

@@ -89,7 +89,7 @@ mod tests {
     use super::super::{Edge, path_count, shortest_routes};
     use super::*;
 
-    /// Returns the graph 0 → 1 → 2 → 3 with 1 → 4 → 5 → 2, in which the second route from 1 to 2 is longer.
+    /// Returns the graph 0 → 1 → 2 → 3 with the detour 1 → 4 → 5 → 2.
     fn detour() -> Graph {
         let ends = [(0, 1), (1, 2), (2, 3), (1, 4), (4, 5), (5, 2)];
         let edges = ends.map(|(from, to)| Edge { from: NodeId(from), to: NodeId(to), cost: 1, weight: 1 });

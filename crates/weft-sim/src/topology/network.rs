@@ -17,9 +17,10 @@ pub fn link_id(number: usize, direction: Directions) -> LinkId {
     LinkId(2 * number as u32 + u32::from(direction == Directions::Down))
 }
 
-/// Returns the graph of a network: its node `i` is node `i` of the network, and [`link_id`] numbers its links.
+/// Returns the graph of a network.
 ///
-/// The weight of a link is its rate in kbit/s, or 1 for a link whose capacity is a trace.
+/// Its node `i` is node `i` of the network, and [`link_id`] numbers its links. The weight of a link is its rate in
+/// kbit/s, or 1 for a link whose capacity is a trace.
 pub fn graph_of(network: &Network, metric: CostMetric) -> Graph {
     let edge = |link: &NetworkLink, direction: &LinkDirection, from: usize, to: usize| Edge {
         from: NodeId(from as u32),
@@ -230,8 +231,9 @@ flow = [{ app = "ftp", from = "s*", to = "d*" }]
         assert!(tables[R0].towards(NodeId(8)).is_empty());
     }
 
-    /// Returns the number of routes from the first FTP's source to its destination and back, in a variant of a scenario
-    /// of the project.
+    /// Returns the number of routes from the first FTP's source to its destination and back.
+    ///
+    /// `text` is a scenario of the project, and `variant` is one of its variants.
     fn ways(text: &str, variant: &str) -> (u64, u64) {
         let network = Network::parse(text, "shipped").unwrap();
         let routing = &network.variant(variant).unwrap().routing;

@@ -48,7 +48,9 @@ impl RouteTable {
     }
 }
 
-/// Returns the number of routes by which the tables lead a packet from `from` to `to`: the N of paper 000's T(N).
+/// Returns the number of routes by which the tables lead a packet from `from` to `to`.
+///
+/// It is the N of paper 000's T(N).
 ///
 /// `tables` has one table for each node.
 pub fn path_count(graph: &Graph, tables: &[RouteTable], from: NodeId, to: NodeId) -> u64 {

@@ -1,4 +1,6 @@
-//! Tests each impairment model against its definition, with parameters drawn from the whole allowed range.
+//! Tests each impairment model against its definition.
+//!
+//! Parameters are drawn from the whole allowed range.
 
 mod capacity;
 mod delays;
@@ -50,7 +52,9 @@ impl Outcome {
     }
 }
 
-/// Offers packets of `bytes`, numbered from 0, at these times, and waits until each is gone or has arrived.
+/// Offers packets to a channel and waits until each one is gone or has arrived.
+///
+/// The packets have `bytes` bytes, are numbered from 0 and are offered at these times.
 fn run(channel: &mut Channel<u64>, bytes: u32, times: impl Iterator<Item = Instant>) -> Outcome {
     let mut outcome = Outcome::default();
     let mut end = Instant::ZERO;

@@ -1,5 +1,6 @@
-//! Combines consecutive segments of a connection in a super-packet, as a host with segmentation offload passes them to
-//! a device.
+//! Combines consecutive segments of a connection in a super-packet.
+//!
+//! A host with segmentation offload passes such super-packets to a device.
 
 use super::tcp::{TcpDirection, TcpReader};
 use super::{IPV4_HEADER_LEN, IpFields};

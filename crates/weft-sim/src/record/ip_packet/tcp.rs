@@ -230,8 +230,9 @@ fn read_sacks(tcp: &TcpView<'_>, segment: &mut Segment) {
     }
 }
 
-/// Returns true if the first block reports a duplicate: it lies below the acknowledgment or within the second block
-/// (RFC 2883 §4).
+/// Returns true if the first SACK block reports a duplicate (RFC 2883 §4).
+///
+/// Such a block lies below the acknowledgment or within the second block.
 fn reports_duplicate(sacks: &[SackBlock]) -> bool {
     let end = |block: &SackBlock| i64::from(block.offset) + i64::from(block.len);
     match sacks {

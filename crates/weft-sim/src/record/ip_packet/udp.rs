@@ -48,8 +48,8 @@ pub fn udp_headers(
 ///
 /// # Errors
 /// Fails like [`weft_wire::ip::IpView::parse`]. It also fails with [`WireError::UnknownType`] for a packet that is not
-/// such a datagram, with [`WireError::Malformed`] for a wrong checksum, and with [`WireError::Truncated`] if the mark
-/// is missing.
+/// such a datagram. It fails with [`WireError::Malformed`] for a wrong checksum, and with [`WireError::Truncated`] if the
+/// mark is missing.
 pub fn read_udp(packet: &[u8]) -> Result<(Body, Ecn), WireError> {
     let ip = parse_ipv4(packet, protocol::UDP)?;
     if !has_right_checksum(&ip) {

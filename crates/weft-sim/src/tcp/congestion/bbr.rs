@@ -1,6 +1,6 @@
-//! BBR version 1: paces at the bandwidth that it measures (draft-cardwell-iccrg-bbr-congestion-control-00, from here on
-//! "the draft").
+//! BBR version 1: paces at the bandwidth that it measures.
 //!
+//! It follows draft-cardwell-iccrg-bbr-congestion-control-00, which comments in this module call "the draft".
 //! Acknowledgments with delivery rate samples enter. A congestion window and a pacing rate leave.
 
 use super::{AckEvent, Law, RateSample};
@@ -77,7 +77,9 @@ struct Round {
     starts: bool,
 }
 
-/// Detects that the pipe is full: the rate grew by less than a quarter in three rounds (the draft, §4.3.2.2).
+/// Detects that the pipe is full (the draft, §4.3.2.2).
+///
+/// The pipe is full if the rate grew by less than a quarter in three rounds.
 #[derive(Clone, Copy, Debug, Default)]
 struct FullPipe {
     filled: bool,
@@ -175,8 +177,9 @@ impl Bbr {
         }
     }
 
-    /// Returns the bytes in flight that fill the pipe `gain` times, plus three send quanta for the hosts (the draft,
-    /// §4.2.3.2).
+    /// Returns the bytes in flight that fill the pipe `gain` times (the draft, §4.2.3.2).
+    ///
+    /// The result includes three send quanta for the hosts.
     fn inflight(&self, gain: f64) -> u64 {
         match self.min_rtt {
             None => self.initial_window,

@@ -1,4 +1,6 @@
-//! BIC: a binary search for the window of the last loss (Xu, Harfoush and Rhee, INFOCOM 2004), with Linux's constants.
+//! BIC: a binary search for the window of the last loss, with Linux's constants.
+//!
+//! The algorithm is that of Xu, Harfoush and Rhee (INFOCOM 2004).
 
 use super::window::Window;
 use super::{AckEvent, Law};
@@ -192,8 +194,9 @@ mod tests {
         assert_eq!(acks_per_increment(160, Some(200), 2 * RATIO_ONE), 8);
     }
 
-    /// Returns a window after a loss at `segments`, whose delayed-ACK ratio has settled for acknowledgments of `acked`
-    /// segments.
+    /// Returns a window after a loss at `segments` segments.
+    ///
+    /// Its delayed-ACK ratio has settled for acknowledgments of `acked` segments.
     fn after_loss(segments: f64, acked: u64) -> Bic {
         let mut b = Bic::new(MSS as u32, 10 * MSS);
         b.window.cwnd = segments * MSS as f64;
@@ -213,7 +216,9 @@ mod tests {
         }
     }
 
-    /// Integer sixteenths leave the average at 31, as in Linux (tcp_bic.c, bictcp_acked) and in ns-2's TCP-Linux.
+    /// Integer sixteenths leave the average at 31, as in Linux and in ns-2's TCP-Linux.
+    ///
+    /// In Linux the code is bictcp_acked in tcp_bic.c.
     #[test]
     fn without_delayed_acknowledgments_the_ratio_stays_above_one() {
         let mut b = Bic::new(MSS as u32, 10 * MSS);
@@ -226,7 +231,9 @@ mod tests {
         assert!((b.window.segments() - 1031.0).abs() < 1.0, "{}", b.window.segments());
     }
 
-    /// The window grows only on cumulative acknowledgments (RFC 5681 §3.1), as Linux calls the law for nothing else.
+    /// The window grows only on cumulative acknowledgments (RFC 5681 §3.1).
+    ///
+    /// Linux calls the law for no other acknowledgment.
     #[test]
     fn selective_acknowledgments_alone_leave_the_window() {
         let mut b = after_loss(1000.0, 1);

@@ -1,4 +1,6 @@
 //! CUBIC: the window is a cubic function of the time since the last loss (RFC 9438).
+//!
+//! It also implements Linux's variant, which grows by whole segments. Slow start ends through the module `hystart`.
 
 use super::hystart::{Advice, HyStart};
 use super::window::Window;

@@ -26,12 +26,14 @@ use window::Window;
 /// The congestion control law of a sender.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum CongestionKind {
-    /// Reno: slow start, additive increase and multiplicative decrease (RFC 5681), with byte counting (RFC 3465).
+    /// Reno: slow start, additive increase and multiplicative decrease (RFC 5681).
+    ///
+    /// It counts bytes (RFC 3465).
     Reno {
-        /// Maximum growth of the window for one acknowledgment in slow start, in segments: L of RFC 3465, 1 or 2.
+        /// Maximum growth for one acknowledgment in slow start, in segments.
         ///
-        /// With 0 the window counts acknowledgments, each as one segment (RFC 5681 equation 3), as ns-2 does. Delayed
-        /// acknowledgments then open it half as fast.
+        /// It is L of RFC 3465, which is 1 or 2. With 0 the window counts acknowledgments, each as one segment (RFC
+        /// 5681 equation 3), as ns-2 does. Delayed acknowledgments then open it half as fast.
         abc_limit_segments: u32,
     },
     /// CUBIC: a cubic function of the time since the last loss (RFC 9438).
@@ -193,8 +195,9 @@ macro_rules! law {
 }
 
 impl Congestion {
-    /// Creates a congestion control for segments of `mss` payload bytes, with an initial window of
-    /// `initial_window_bytes`.
+    /// Creates a congestion control for segments of `mss` payload bytes.
+    ///
+    /// `initial_window_bytes` is the initial window.
     pub fn new(kind: CongestionKind, mss: u32, initial_window_bytes: u64) -> Congestion {
         Congestion(match kind {
             CongestionKind::Reno { abc_limit_segments } => {
@@ -278,9 +281,10 @@ impl Congestion {
         self.law_mut().on_recovery_exit(now);
     }
 
-    /// Restores the state before the last [`on_congestion`](Self::on_congestion) or [`on_timeout`](Self::on_timeout).
+    /// Restores the state before the last loss or timeout, which was spurious.
     ///
-    /// The sender calls it if that loss was spurious.
+    /// The sender reported it through [`on_congestion`](Self::on_congestion) or [`on_timeout`](Self::on_timeout). The
+    /// sender calls it if that loss was spurious.
     pub fn on_spurious(&mut self) {
         self.law_mut().on_spurious();
     }
@@ -309,9 +313,9 @@ impl Congestion {
         self.law().pacing_rate()
     }
 
-    /// Returns true if recovery reduces the rate in proportion to delivered data (RFC 6937), as Linux's laws expect.
+    /// Returns true if recovery reduces the rate in proportion to delivered data (RFC 6937).
     ///
-    /// Otherwise the sender fills the reduced window (RFC 6675).
+    /// Linux's laws expect this. Otherwise the sender fills the reduced window (RFC 6675).
     pub fn reduces_in_proportion(&self) -> bool {
         self.law().reduces_in_proportion()
     }

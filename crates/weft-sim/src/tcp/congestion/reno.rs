@@ -1,4 +1,6 @@
-//! Reno: slow start, additive increase, multiplicative decrease (RFC 5681), with appropriate byte counting (RFC 3465).
+//! Reno: slow start, additive increase, multiplicative decrease (RFC 5681).
+//!
+//! It uses appropriate byte counting (RFC 3465).
 
 use super::window::Window;
 use super::{AckEvent, Law};
@@ -13,8 +15,9 @@ pub(super) struct Reno {
     abc_limit_bytes: Option<f64>,
     /// Bytes acknowledged since the window last opened (bytes_acked of RFC 3465 §2.1).
     counted: f64,
-    /// True in the slow start after a timeout, in which an acknowledgment counts as at most one segment (RFC 3465
-    /// §2.3).
+    /// True in the slow start after a timeout.
+    ///
+    /// An acknowledgment then counts as at most one segment (RFC 3465 §2.3).
     after_timeout: bool,
     before: Window,
 }
@@ -26,7 +29,9 @@ impl Reno {
         Reno { window, abc_limit_bytes, counted: 0.0, after_timeout: false, before: window }
     }
 
-    /// Returns the maximum number of bytes for which an acknowledgment counts in slow start (RFC 3465 §2.2, §2.3).
+    /// Returns the maximum number of bytes that an acknowledgment counts for in slow start.
+    ///
+    /// The rules are those of RFC 3465 §2.2 and §2.3.
     fn slow_start_limit(&self) -> f64 {
         if self.after_timeout { self.window.mss } else { self.abc_limit_bytes.unwrap_or(self.window.mss) }
     }

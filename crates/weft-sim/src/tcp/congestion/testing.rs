@@ -28,9 +28,9 @@ pub(super) fn acked(bytes: u64, now: Instant) -> AckEvent {
     }
 }
 
-/// Acknowledges one window in pieces of `ack_bytes`, evenly spaced over the [`RTT`] that begins at `start`.
+/// Acknowledges one window in pieces of `ack_bytes`.
 ///
-/// It returns the window afterwards.
+/// The acknowledgments are evenly spaced over the [`RTT`] that begins at `start`. It returns the window afterwards.
 pub(super) fn per_round(law: &mut impl Law, ack_bytes: u64, start: Instant) -> u64 {
     let window = law.cwnd_bytes();
     let acks = window.div_ceil(ack_bytes);

@@ -13,9 +13,9 @@ pub(super) struct Window {
     limited: bool,
 }
 
-/// Window above which limited slow start grows by at most half of this value in a round trip, in segments.
+/// Window above which limited slow start grows more slowly, in segments.
 ///
-/// Standard: max_ssthresh of RFC 3742.
+/// It then grows by at most half of this value in a round trip. Standard: max_ssthresh of RFC 3742.
 const LIMITED_BEYOND: f64 = 100.0;
 
 impl Window {
@@ -62,7 +62,9 @@ impl Window {
         self.cwnd = self.ssthresh;
     }
 
-    /// Sets the threshold to `bytes`, at least two segments, and the window to one segment, after a timeout.
+    /// Reduces threshold and window after a timeout.
+    ///
+    /// The threshold becomes `bytes`, at least two segments, and the window one segment.
     pub fn collapse(&mut self, bytes: f64) {
         self.reduce(bytes);
         self.cwnd = self.mss;

@@ -27,8 +27,9 @@ pub enum DelayedAck {
         /// Otherwise a segment that fills the first gap counts as a retransmission.
         oracle: bool,
     },
-    /// Acknowledges a connection's first 16 segments at once, and then like [`Standard`](Self::Standard) with 40 ms, as
-    /// Linux does.
+    /// Acknowledges a connection's first 16 segments at once, as Linux does.
+    ///
+    /// Afterwards it is like [`Standard`](Self::Standard) with 40 ms.
     Quick,
 }
 

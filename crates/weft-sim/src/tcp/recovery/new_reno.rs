@@ -27,14 +27,15 @@ impl NewReno {
         self.duplicates > 0
     }
 
-    /// Begins fast recovery and inflates the window by `dup_thresh` segments, which have left the network (RFC 5681
-    /// §3.2 step 3).
+    /// Begins fast recovery (RFC 5681 §3.2 step 3).
+    ///
+    /// The window is inflated by `dup_thresh` segments, which have left the network.
     pub fn enter(&mut self, dup_thresh: u32, mss: u64) {
         self.inflation = i64::from(dup_thresh) * mss as i64;
         self.had_partial = false;
     }
 
-    /// Inflates the window by one segment for a duplicate acknowledgment in recovery (RFC 5681 §3.2 step 4).
+    /// Inflates the window by one segment for a duplicate in recovery (RFC 5681 §3.2 step 4).
     pub fn inflate(&mut self, mss: u64) {
         self.inflation += mss as i64;
     }

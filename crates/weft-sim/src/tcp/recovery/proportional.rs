@@ -1,7 +1,7 @@
-//! Implements proportional rate reduction: in recovery the sender sends in proportion to delivered data (RFC 6937).
+//! Implements proportional rate reduction (RFC 6937).
 //!
-//! Without it the sender would fill the reduced window at once. A window above half of the old one could then overflow
-//! the queue again and lose retransmissions.
+//! In recovery the sender sends in proportion to delivered data. Without it the sender would fill the reduced window at
+//! once. A window above half of the old one could then overflow the queue again and lose retransmissions.
 
 /// The variables of RFC 6937 since the start of a recovery, in bytes.
 #[derive(Clone, Copy, Debug)]
@@ -23,8 +23,9 @@ impl ProportionalRate {
         self.sent += bytes;
     }
 
-    /// Returns the number of bytes that may be sent after `newly_delivered` bytes arrived (§3.1, with the slow-start
-    /// bound).
+    /// Returns the number of bytes that may be sent after `newly_delivered` bytes arrived.
+    ///
+    /// The rule is that of §3.1 with the slow-start bound.
     ///
     /// `pipe` is the number of bytes in the network, and `ssthresh` is the target window.
     pub fn allowance(&mut self, newly_delivered: u64, pipe: u64, ssthresh: u64, mss: u64) -> u64 {
@@ -44,8 +45,9 @@ mod tests {
 
     const MSS: u64 = 1000;
 
-    /// With one loss in twenty segments and ssthresh ten, one segment leaves for every two that arrive (RFC 6937 §4,
-    /// figure 1).
+    /// After one loss in twenty segments, one segment leaves for every two that arrive.
+    ///
+    /// The threshold is ten segments, as in RFC 6937 §4, figure 1.
     #[test]
     fn a_single_loss_sends_every_other_time() {
         let mut prr = ProportionalRate::new(20 * MSS);
@@ -60,7 +62,9 @@ mod tests {
         assert_eq!((sent, pipe), (9 * MSS + MSS, 10 * MSS));
     }
 
-    /// With the pipe below ssthresh, the sender sends at most as much as arrived plus one segment (RFC 6937 §3).
+    /// With the pipe below ssthresh, the sender sends as much as arrived plus one segment.
+    ///
+    /// This is the maximum (RFC 6937 §3).
     #[test]
     fn after_many_losses_the_window_is_not_filled_at_once() {
         let mut prr = ProportionalRate::new(100 * MSS);

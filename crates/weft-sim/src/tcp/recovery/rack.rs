@@ -71,8 +71,9 @@ impl Rack {
         self.reordering_seen = true;
     }
 
-    /// Processes the DSACK of an acknowledgment, which widens the reordering window at most once in a round trip (step
-    /// 4).
+    /// Processes the DSACK of an acknowledgment (step 4).
+    ///
+    /// It widens the reordering window at most once in a round trip.
     pub fn note_dsack(&mut self, dsack: bool, una: u64, nxt: u64) {
         if self.dsack_round.is_some_and(|round| una >= round) {
             self.dsack_round = None;

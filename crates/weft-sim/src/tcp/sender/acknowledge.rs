@@ -167,9 +167,9 @@ impl Sender {
         }
     }
 
-    /// Responds to an echoed congestion mark as to a loss, at most once in a window of data (RFC 3168 §6.1.2).
+    /// Responds to an echoed congestion mark as to a loss (RFC 3168 §6.1.2).
     ///
-    /// Nothing is retransmitted.
+    /// It does so at most once in a window of data. Nothing is retransmitted.
     fn react_to_echo(&mut self, now: Instant, ack: &Segment) {
         let echo = ack.flags.has(Flags::ECE) && !ack.flags.has(Flags::SYN);
         if !self.ecn || !echo || self.ecn_until.is_some_and(|until| self.una < until) {

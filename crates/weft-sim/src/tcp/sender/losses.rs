@@ -160,7 +160,9 @@ impl Sender {
         }
     }
 
-    /// Raises DupThresh to the longest observed reordering, up to Linux's tcp_max_reordering of 300 segments.
+    /// Raises DupThresh to the longest observed reordering.
+    ///
+    /// The maximum is Linux's tcp_max_reordering of 300 segments.
     fn learn_reordering(&mut self, bytes: u64) {
         const MOST: u64 = 300;
         let segments = bytes.div_ceil(self.mss).min(MOST) as u32;

@@ -7,7 +7,9 @@ use weft_units::{Instant, Rate};
 /// The state of a Quick-Start grant that the sender uses or has used.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct QuickStarted {
-    /// Pacing rate of the payload, or `None` after the first acknowledgment of data sent at the granted rate.
+    /// Pacing rate of the payload.
+    ///
+    /// It is `None` after the first acknowledgment of data sent at the granted rate.
     pace: Option<Rate>,
     /// First byte that was sent at the granted rate.
     from: u64,
@@ -80,8 +82,9 @@ mod tests {
         sacks: [crate::tcp::SackBlock { offset: 0, len: 0 }; 3],
     };
 
-    /// Returns a sender that was granted 8.32 Mbit/s (100 segments in a round trip) with its SYN-ACK, and the time of
-    /// the grant.
+    /// Returns a sender with a granted rate of 8.32 Mbit/s, and the time of the grant.
+    ///
+    /// The rate is 100 segments in a round trip. The SYN-ACK has arrived.
     fn granted() -> (Sender, Instant) {
         let config = SenderConfig {
             mss: MSS,

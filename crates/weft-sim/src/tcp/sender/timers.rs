@@ -79,15 +79,18 @@ impl Sender {
         }
     }
 
-    /// Sets an initial window of one segment and a timeout of three seconds after a lost SYN or SYN-ACK (RFC 5681 §3.1,
-    /// RFC 6298 §5.7).
+    /// Responds to the loss of a SYN or SYN-ACK.
+    ///
+    /// It sets an initial window of one segment (RFC 5681 §3.1) and a timeout of three seconds (RFC 6298 §5.7).
     pub(super) fn lost_handshake(&mut self) {
         self.rtt.lost_handshake();
         self.congestion = Congestion::new(self.config.congestion, self.config.mss, self.mss);
         self.update_window(0);
     }
 
-    /// Handles a retransmission timeout (RFC 6298 §5.4 to §5.6, RFC 5681 §3.1, RFC 6582 §3.2 step 4, RFC 6675 §5.1).
+    /// Handles a retransmission timeout.
+    ///
+    /// The rules are those of RFC 6298 §5.4 to §5.6, RFC 5681 §3.1, RFC 6582 §3.2 step 4 and RFC 6675 §5.1.
     fn retransmission_timeout(&mut self, now: Instant) {
         self.timers.rto = Instant::FAR_FUTURE;
         if self.scoreboard.is_empty() {
@@ -118,8 +121,9 @@ impl Sender {
         self.update_window(0);
     }
 
-    /// Declares segments lost after a timeout: all of them, or with RACK only those that are old enough (RFC 8985
-    /// §6.3).
+    /// Declares segments lost after a timeout.
+    ///
+    /// They are all segments, or with RACK only those that are old enough (RFC 8985 §6.3).
     fn give_up(&mut self, now: Instant) {
         let bounds = self.rack_bounds();
         match &self.detection {
@@ -128,7 +132,9 @@ impl Sender {
         }
     }
 
-    /// Reduces a stale window if nothing was in flight since the last transmission (RFC 5681 §4.1, RFC 2861).
+    /// Reduces a stale window after idle time (RFC 5681 §4.1, RFC 2861).
+    ///
+    /// The window is stale if nothing was in flight since the last transmission.
     pub(super) fn restart_after_idle(&mut self, now: Instant) {
         let idle = now - self.last_sent_at;
         let rto = Duration::from_nanos(self.rtt.rto_nanos());
