@@ -9,7 +9,7 @@ use weft_units::Rng;
 pub enum HashKey {
     /// The flow: addresses, ports and protocol.
     Flow,
-    /// Only the source address (paper 000 §4.1).
+    /// Only the source address, so that all packets of a host take one next hop (paper 000 §4.1).
     Source,
 }
 

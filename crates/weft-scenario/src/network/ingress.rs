@@ -86,21 +86,21 @@ pub struct IngressSpec {
     pub weight_by: WeightBy,
     /// True if the windows between the same two edges share their loss events.
     pub shared_events: bool,
-    /// Parameter β of the accumulation law.
+    /// Fraction β of the arrival rate that the accumulation law sends during an epoch (paper 004).
     pub beta: f64,
-    /// Parameter τ of the accumulation law, or `None` for the measured value.
+    /// Round-trip time τ of the accumulation law (paper 004), or `None` for the measured value.
     pub tau: Option<Duration>,
-    /// Parameter T of the accumulation law, or `None` for the value of τ.
+    /// Interval T of the accumulation law (paper 004), or `None` for the value of τ.
     pub interval: Option<Duration>,
-    /// Parameter H of the accumulation law, in packets: an epoch begins above it.
+    /// Accumulation H above which an epoch of the accumulation law begins, in packets (paper 004).
     pub high: f64,
-    /// Parameter L of the accumulation law, in packets: an epoch ends below it.
+    /// Accumulation L below which an epoch of the accumulation law ends, in packets (paper 004).
     pub low: f64,
-    /// Parameter w_max of the accumulation law, in packets.
+    /// Reduction w_max of each interval while a resynchronization is paid back, in packets (paper 004).
     pub hold: f64,
-    /// Rate λ at the start of the loop.
+    /// Sending rate λ at the start of the loop.
     pub initial: Rate,
-    /// Maximum of the rate λ.
+    /// Maximum of the sending rate λ.
     pub cap: Rate,
 }
 
@@ -158,21 +158,21 @@ pub struct IngressChange {
     pub weight_by: Option<WeightBy>,
     /// True if the windows between the same two edges share their loss events.
     pub shared_events: Option<bool>,
-    /// Parameter β of the accumulation law.
+    /// Fraction β of the arrival rate that the accumulation law sends during an epoch (paper 004).
     pub beta: Option<f64>,
-    /// Parameter τ of the accumulation law.
+    /// Round-trip time τ of the accumulation law (paper 004).
     pub tau: Option<Duration>,
-    /// Parameter T of the accumulation law.
+    /// Interval T of the accumulation law (paper 004).
     pub interval: Option<Duration>,
-    /// Parameter H of the accumulation law, in packets.
+    /// Accumulation H above which an epoch of the accumulation law begins, in packets (paper 004).
     pub high: Option<f64>,
-    /// Parameter L of the accumulation law, in packets.
+    /// Accumulation L below which an epoch of the accumulation law ends, in packets (paper 004).
     pub low: Option<f64>,
-    /// Parameter w_max of the accumulation law, in packets.
+    /// Reduction w_max of each interval while a resynchronization is paid back, in packets (paper 004).
     pub hold: Option<f64>,
-    /// Rate λ at the start of the loop.
+    /// Sending rate λ at the start of the loop.
     pub initial: Option<Rate>,
-    /// Maximum of the rate λ.
+    /// Maximum of the sending rate λ.
     pub cap: Option<Rate>,
 }
 

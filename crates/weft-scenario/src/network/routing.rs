@@ -74,7 +74,7 @@ pub enum Forwarding {
 pub enum HashKey {
     /// The flow: addresses, ports and protocol.
     Flow,
-    /// Only the source address (paper 000 §4.1).
+    /// Only the source address, so that all packets of a host take one route (paper 000 §4.1).
     Source,
 }
 

@@ -9,33 +9,33 @@ use weft_units::Instant;
 
 /// Window up to which BIC behaves as Reno, in segments.
 ///
-/// Standard: Linux.
+/// Standard: the BIC of Linux (tcp_bic.c).
 const LOW_WINDOW: u64 = 14;
 /// Maximum growth of the window in one round trip, in segments.
 ///
-/// Standard: Linux.
+/// Standard: the BIC of Linux (tcp_bic.c).
 const MAX_INCREMENT: u64 = 16;
 /// Divisor of the search: the window moves 1/B of the remaining distance in one round trip.
 ///
-/// Standard: Linux.
+/// Standard: the BIC of Linux (tcp_bic.c).
 const B: u64 = 4;
 /// Number of round trips for the last B segments before the maximum.
 const SMOOTH_PART: u64 = 20;
 /// Part of the window that remains after a loss, in units of 1/[`BETA_SCALE`].
 ///
-/// Standard: Linux.
+/// Standard: the BIC of Linux (tcp_bic.c).
 const BETA: u64 = 819;
 /// Denominator of [`BETA`].
 ///
-/// Standard: Linux.
+/// Standard: the BIC of Linux (tcp_bic.c).
 const BETA_SCALE: u64 = 1024;
 /// Maximum number of acknowledgments that open the window by a segment while no loss is known.
 ///
-/// Standard: Linux.
+/// Standard: the BIC of Linux (tcp_bic.c).
 const UNKNOWN_ACKS: u64 = 20;
 /// A delayed-ACK ratio of one, in sixteenths.
 ///
-/// Standard: Linux.
+/// Standard: the BIC of Linux (tcp_bic.c).
 const RATIO_ONE: u64 = 16;
 
 /// BIC's window and its memory of the last loss.

@@ -23,7 +23,7 @@ const ALPHA: f64 = 3.0 * (1.0 - BETA) / (1.0 + BETA);
 
 /// Maximum time after which the growth per acknowledgment is computed again.
 ///
-/// Standard: Linux.
+/// Standard: the CUBIC of Linux (tcp_cubic).
 const PACE_KEPT: Duration = Duration::from_millis(31);
 
 /// CUBIC's window and its memory of the last loss.

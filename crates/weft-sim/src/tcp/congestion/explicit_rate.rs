@@ -1,4 +1,4 @@
-//! TCP-ER: sends at a rate that the sender was told (paper 001 §IV-A).
+//! TCP-ER: sends at an explicit rate that the network grants (paper 001 §IV-A).
 //!
 //! The law is that of `weft-core`, which the kernel program `weft_er` also implements.
 

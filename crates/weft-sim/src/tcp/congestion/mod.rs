@@ -54,7 +54,7 @@ pub enum CongestionKind {
         /// Seed of the random phase in which the gain cycle begins.
         seed: u64,
     },
-    /// TCP-ER: sends at a rate that the sender was told (paper 001 §IV-A).
+    /// TCP-ER: sends at an explicit rate that the network grants (paper 001 §IV-A).
     ///
     /// It requires pacing.
     ExplicitRate {
