@@ -73,9 +73,9 @@ pub struct TcpSource {
     transfers: TransferStats,
     earlier: SenderCounters,
     story: Option<Vec<(Instant, Told)>>,
-    /// Requests explicit rates for the connections.
+    /// Agent that requests explicit rates for the connections.
     asker: Option<Box<Asker>>,
-    /// Requests initial rates for the connections.
+    /// Agent that requests initial rates for the connections.
     quick_asker: Option<Box<QuickAsker>>,
 }
 

@@ -18,7 +18,7 @@ const BYTE_ORDER_MAGIC: u32 = 0x1a2b_3c4d;
 const UNKNOWN_LENGTH: u64 = u64::MAX;
 /// Link type of packets that begin with their IP header.
 ///
-/// Standard: LINKTYPE_RAW.
+/// Standard: `LINKTYPE_RAW` of pcapng.
 const LINKTYPE_RAW: u16 = 101;
 const OPTION_END: u16 = 0;
 const IF_NAME: u16 = 2;
