@@ -1,4 +1,4 @@
-//! A scenario of either shape.
+//! Reads a scenario file whose kind the caller does not know: two nodes or a whole network.
 
 use crate::error::{Checked, Source};
 use crate::{Network, Scenario, ScenarioError};
@@ -6,20 +6,20 @@ use serde::Deserialize;
 use serde::de::IgnoredAny;
 use toml::Spanned;
 
-/// A scenario, whichever shape its file has.
+/// A scenario of either kind.
 #[derive(Clone, PartialEq, Debug)]
 pub enum AnyScenario {
-    /// Two nodes and the links between them: for the lab and for the simulator.
+    /// Two nodes and the links between them, for the lab and the simulator.
     Pair(Scenario),
-    /// A whole network: for the simulator, and with limits for the lab.
+    /// A whole network, for the simulator and, with limits, for the lab.
     Network(Network),
 }
 
 impl AnyScenario {
-    /// Reads and checks a scenario; `file` names the text in errors.
+    /// Reads and checks a scenario; `file` is the name that error messages give to the text.
     ///
     /// # Errors
-    /// As [`Scenario::parse`] and [`Network::parse`].
+    /// The same as those of [`Scenario::parse`] and [`Network::parse`].
     pub fn parse(text: &str, file: &str) -> Result<AnyScenario, ScenarioError> {
         let source = Source { file, text };
         match Shape::of(&source)? {
@@ -29,15 +29,17 @@ impl AnyScenario {
     }
 }
 
-/// What a file describes.
+/// The kind of scenario that a file describes.
 pub(crate) enum Shape {
-    /// Two nodes.
+    /// Two nodes and the links between them.
     Pair,
-    /// A network, as its key at `told_at` tells.
+    /// A network.
+    ///
+    /// `told_at` is the byte offset of the first key that only a network has.
     Network { told_at: usize },
 }
 
-/// The keys that only a network has.
+/// The keys that only the file of a network has.
 #[derive(Deserialize)]
 struct NetworkKeys {
     node: Option<Spanned<IgnoredAny>>,

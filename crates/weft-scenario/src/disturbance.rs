@@ -1,32 +1,36 @@
-//! What flows got while something was wrong in the network.
+//! Reports the goodput of flows while a part of the network was disturbed.
 
 use crate::VariantRun;
 use crate::stats::median;
 use serde::{Deserialize, Serialize};
 
-/// A time during which something was wrong, or all times when nothing was.
+/// A period with a disturbance, or all periods without one together.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct DisturbanceResult {
-    /// What: `cut sat-0, sat-1` …; empty for undisturbed time.
+    /// The disturbance, such as `cut sat-0, sat-1`.
+    ///
+    /// Empty for the undisturbed time.
     pub what: String,
-    /// Its beginning, in seconds from that of the run.
+    /// Start of the period, in seconds since the start of the run.
     pub at_s: f64,
-    /// How long it lasted, in seconds.
+    /// Length of the period, in seconds.
     pub lasted_s: f64,
-    /// What flows got in that time.
+    /// Goodput of each group of flows in that period.
     pub flows: Vec<GroupGoodput>,
 }
 
-/// The flows of one `[[flow]]` together.
+/// The combined goodput of all flows that one `[[flow]]` entry describes.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct GroupGoodput {
-    /// Its name in the file.
+    /// Name of the flow entry in the scenario file.
     pub name: String,
     /// Application payload that arrived, in bit/s.
     pub goodput_bps: f64,
 }
 
-/// Medians over runs, which all have the same disturbances.
+/// Returns the median goodput over the runs for each disturbance.
+///
+/// All runs have the same disturbances.
 pub(crate) fn medians(runs: &[VariantRun]) -> Vec<DisturbanceResult> {
     let Some(first) = runs.first() else { return Vec::new() };
     let goodput = |run: &VariantRun, disturbance: usize, flow: usize| {

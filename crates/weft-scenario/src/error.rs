@@ -1,21 +1,21 @@
-//! What is wrong with a scenario file, and where.
+//! Describes the mistakes in a scenario file and their positions.
 
 use crate::read::missing;
 use std::fmt;
 use toml::Spanned;
 
-/// A scenario that was not accepted: where, what, and what was probably meant.
+/// A mistake in a scenario file: its position, its cause and the probable fix.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ScenarioError {
     /// The name of the file, as the caller gave it.
     pub file: String,
-    /// Line, from 1.
+    /// Line number, from 1.
     pub line: usize,
-    /// Column in characters, from 1.
+    /// Column number in characters, from 1.
     pub column: usize,
-    /// What is wrong, with the likely fix.
+    /// Cause of the error and the probable fix.
     pub message: String,
-    /// Further mistakes of the same file, in its order.
+    /// Further mistakes of the same file, in file order.
     pub more: Vec<ScenarioError>,
 }
 
@@ -28,10 +28,10 @@ impl fmt::Display for ScenarioError {
 
 impl std::error::Error for ScenarioError {}
 
-/// A value, or why the file was not accepted.
+/// A checked value, or the reason why the file is rejected.
 pub(crate) type Checked<T> = Result<T, ScenarioError>;
 
-/// A text with its name: turns byte offsets into errors with a line and a column.
+/// A text with its name, which turns byte offsets into errors with line and column.
 #[derive(Clone, Copy)]
 pub(crate) struct Source<'a> {
     pub file: &'a str,
@@ -51,7 +51,7 @@ impl Source<'_> {
         }
     }
 
-    /// An error about `what`, at its place.
+    /// Returns an error at the position of `what`.
     pub fn at<T>(&self, what: &Spanned<T>, message: impl Into<String>) -> ScenarioError {
         self.error(what.span().start, message)
     }
@@ -61,13 +61,15 @@ impl Source<'_> {
     }
 }
 
-/// The known name that was probably meant, in serde's "unknown field `x`, expected one of `y`, `z`".
+/// Returns the known name that an unknown one probably stands for.
+///
+/// It parses serde's message "unknown field `x`, expected one of `y`, `z`".
 pub(crate) fn meant(message: &str) -> Option<&str> {
     let mut quoted = message.strip_prefix("unknown field ")?.split('`').skip(1).step_by(2);
     nearest(quoted.next()?, quoted)
 }
 
-/// Says what serde found in the words of the file format.
+/// Rewrites serde's message in the terms of the file format.
 fn explain(message: &str) -> String {
     if let Some(name) = missing(message) {
         return format!("`{name}` is missing here");
@@ -86,7 +88,9 @@ fn explain(message: &str) -> String {
     format!("{what} `{unknown}` here: {}", which_exist(unknown, quoted))
 }
 
-/// The candidate with the least edit distance from `word`, if it is near enough to have been meant.
+/// Returns the candidate with the least edit distance from `word`, if that distance is small enough.
+///
+/// The limit is half the characters of `word`, rounded up, and at least 2.
 pub fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let limit = word.chars().count().div_ceil(2).max(2);
     candidates
@@ -97,7 +101,7 @@ pub fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) ->
         .map(|(_, candidate)| candidate)
 }
 
-/// Levenshtein's distance, with two rows.
+/// Returns the Levenshtein distance, computed with a single row of the table.
 fn edit_distance(a: &str, b: &str) -> usize {
     let b: Vec<char> = b.chars().collect();
     let mut row: Vec<usize> = (0..=b.len()).collect();
@@ -112,7 +116,7 @@ fn edit_distance(a: &str, b: &str) -> usize {
     row[b.len()]
 }
 
-/// "known: `a`, `b`", with the nearest name first if one is near.
+/// Returns a list of the existing names, preceded by the nearest one if it is similar to `word`.
 pub(crate) fn which_exist<'a>(word: &str, names: impl Iterator<Item = &'a str> + Clone) -> String {
     let list = names.clone().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ");
     match nearest(word, names) {

@@ -1,4 +1,4 @@
-//! Timed events: what happens to the links during a run.
+//! Defines timed events, which change links, weights or VPN shares during a run.
 
 use crate::error::{Checked, Source};
 use crate::file::EventFile;
@@ -9,36 +9,38 @@ use std::time::Duration;
 use toml::Spanned;
 use weft_units::Rate;
 
-/// The link an event happens to.
+/// The link that an event changes.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum EventLink {
-    /// The link of this name.
+    /// The link with this name.
     Named(String),
-    /// The link that carries this `probe` flow when the event comes, told by its one-way delay.
+    /// The link that carries this `probe` flow when the event happens.
+    ///
+    /// The one-way delay of the probes identifies the link.
     Carrying(String),
 }
 
-/// What happens.
+/// The change that an event makes.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Action {
-    /// Every packet vanishes, without loss of carrier.
+    /// The link drops every packet but keeps its carrier.
     Cut,
-    /// Packets pass again.
+    /// The link carries packets again.
     Restore,
-    /// The rate changes.
+    /// Sets the rate of the link.
     Rate(Rate),
-    /// The loss probability changes.
+    /// Sets the loss probability of the link, from 0 to 1.
     Loss(f64),
-    /// The one-way delay changes.
+    /// Sets the one-way delay of the link.
     Delay(Duration),
-    /// Weights of the running weft are set, per link name.
+    /// Sets the weights of the links, by link name, in the running weft.
     Weights(BTreeMap<String, u32>),
-    /// A VPN of the running weft gets another share.
+    /// Changes the share of a VPN in the running weft.
     Share(ShareChange),
 }
 
 impl Action {
-    /// The word used in files and results.
+    /// Returns the keyword for the action in scenario files and results.
     pub fn word(&self) -> &'static str {
         match self {
             Action::Cut => "cut",
@@ -52,28 +54,38 @@ impl Action {
     }
 }
 
-/// One thing that happens once: repetitions are already unrolled.
+/// One event that happens once.
+///
+/// Repetitions in the file are separate events here.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Event {
-    /// Which `[[event]]` of the file this came from, from 0; repetitions share it.
+    /// Index of the `[[event]]` in the file, from 0.
+    ///
+    /// All repetitions of one entry have the same index.
     pub group: usize,
-    /// When, from the beginning of the run.
+    /// Time of the event since the start of the run.
     pub at: Duration,
-    /// After this time the link is as it was before.
+    /// Duration after which the change is undone, or `None` if it stays.
     pub lasting: Option<Duration>,
-    /// The link; none for what happens to weft: [`Action::Weights`], [`Action::Share`].
+    /// Link that changes, or `None` for actions that change weft itself.
+    ///
+    /// These actions are [`Action::Weights`] and [`Action::Share`].
     pub link: Option<EventLink>,
-    /// The direction or directions concerned.
+    /// The direction or directions that change.
     pub directions: Directions,
-    /// What happens.
+    /// The change that the event makes.
     pub action: Action,
 }
 
-/// More events than this are a slip of the pen.
+/// Maximum number of events in a scenario.
+///
+/// A larger number is probably a typing mistake.
 const EVENTS_MAX: usize = 10_000;
 
 impl EventFile {
-    /// When the event and its repetitions come, in a run of `duration` that has `already` so many events.
+    /// Returns the times of the event and its repetitions, in a run of `duration`.
+    ///
+    /// `already` is the number of events that the run has so far.
     pub(crate) fn times(&self, source: &Source<'_>, duration: Duration, already: usize) -> Checked<Vec<Duration>> {
         let first = self.at.get_ref().0;
         let repeat = self.repeat.unwrap_or(1).max(1);
@@ -91,7 +103,9 @@ impl EventFile {
         Ok((0..repeat).map(|n| first + every * n).collect())
     }
 
-    /// The one thing that happens, to one of `vpns` perhaps, and in which direction.
+    /// Returns the single action of the event and its direction.
+    ///
+    /// An action can change one of `vpns`.
     pub(crate) fn action(&self, source: &Source<'_>, vpns: &[Vpn]) -> Checked<(Action, Directions)> {
         let directions = self.direction.unwrap_or(Directions::Both);
         let mut actions = Vec::new();

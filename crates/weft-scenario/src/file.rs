@@ -1,4 +1,6 @@
-//! The shape of a scenario file, as serde reads it; `scenario` checks it and makes it whole.
+//! Declares the raw form of a scenario file, as serde reads it.
+//!
+//! The module `scenario` checks this form and fills in the defaults.
 
 use crate::channel::{Settings, with_impairments};
 use crate::error::{Checked, Source};
@@ -70,7 +72,7 @@ with_impairments! {
     }
 }
 
-/// A NAT that gives the first node another address and port, again and again.
+/// A NAT that repeatedly gives the first node another address and port.
 #[derive(Deserialize, Clone, Copy)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct RebindFile {
@@ -78,7 +80,7 @@ pub(crate) struct RebindFile {
 }
 
 impl LinkFile {
-    /// What both directions have, unless one says otherwise.
+    /// Returns the settings that apply to both directions unless a direction overrides them.
     pub fn common(&self) -> WholeDirection<Quantity<QueueSize>> {
         let LinkFile { rate, delay, loss, queue, .. } = *self;
         WholeDirection { rate, trace: self.trace.clone(), delay, loss, queue, settings: self.settings() }
@@ -86,7 +88,9 @@ impl LinkFile {
 }
 
 with_impairments! {
-    /// What one direction has of its own; `Q` is how its queue is written.
+    /// The settings of one direction.
+    ///
+    /// `Q` is the type in which its queue size is written.
     #[derive(Deserialize, Clone)]
     #[serde(deny_unknown_fields)]
     pub(crate) struct DirectionFile<Q> {
@@ -121,7 +125,9 @@ impl<Q> Default for DirectionFile<Q> {
 }
 
 impl<Q: Clone> DirectionFile<Q> {
-    /// This direction's own settings over those of both. A rate of its own replaces a common trace, and the other way round.
+    /// Returns this direction's own settings on top of the settings of both directions.
+    ///
+    /// A direction's own rate replaces a common trace, and its own trace replaces a common rate.
     pub fn over(&self, common: &WholeDirection<Q>) -> WholeDirection<Q> {
         let (rate, trace) = match (&self.rate, &self.trace) {
             (None, None) => (common.rate, common.trace.clone()),
@@ -138,7 +144,7 @@ impl<Q: Clone> DirectionFile<Q> {
     }
 }
 
-/// What is said of one direction, there and for both.
+/// The settings of one direction, merged with the settings of both directions.
 pub(crate) struct WholeDirection<Q> {
     pub rate: Option<Quantity<Rate>>,
     pub trace: Option<String>,
@@ -149,7 +155,9 @@ pub(crate) struct WholeDirection<Q> {
 }
 
 impl<Q> WholeDirection<Q> {
-    /// The direction as a whole; `word` is `up` or `down`, `queue` the length of its queue.
+    /// Returns the specification of the direction.
+    ///
+    /// `word` is `up` or `down`, and `queue` is the length of the queue.
     pub fn spec(
         &self,
         source: &Source<'_>,
@@ -184,7 +192,7 @@ impl<Q> WholeDirection<Q> {
     }
 }
 
-/// What is said of both daemons' `[policy]` in all variants.
+/// Settings of `[policy]` that apply to both daemons in all variants.
 #[derive(Deserialize, Default)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct PolicyFile {
@@ -206,14 +214,14 @@ pub(crate) struct VpnFile {
 }
 
 impl VpnFile {
-    /// How its packets enter the tunnel.
+    /// Returns the settings for the queue and loop through which the VPN's packets enter the tunnel.
     pub fn entry(&self) -> EntryFile {
         let (queue_packets, queue_bytes) = (self.queue_packets.clone(), self.queue_bytes.clone());
         EntryFile { law: self.law, queue: self.queue, queue_packets, queue_bytes }
     }
 }
 
-/// `vpn` of a variant.
+/// The `vpn` table of a variant.
 #[derive(Deserialize, Default)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub(crate) struct EntryFile {
@@ -243,7 +251,7 @@ pub(crate) struct FlowFile {
     pub size: Option<Quantity<Bytes>>,
 }
 
-/// `tcp` of a variant, laid over all flows of TCP.
+/// The `tcp` table of a variant, which overrides the settings of all TCP flows.
 #[derive(Deserialize, Default)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub(crate) struct TcpFile {
@@ -253,7 +261,9 @@ pub(crate) struct TcpFile {
     pub receive_buffer: Option<Quantity<Bytes>>,
 }
 
-/// What takes several values, one scenario for each combination.
+/// The parameters that take several values.
+///
+/// Each combination of values is one scenario.
 #[derive(Deserialize, Default)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct GridFile {
@@ -288,7 +298,7 @@ pub(crate) struct EventFile {
     pub repeat: Option<u32>,
 }
 
-/// `link = "fibre"` or `link = { carrying = "probe" }`.
+/// The link of an event: `link = "fibre"` or `link = { carrying = "probe" }`.
 #[derive(Deserialize)]
 #[serde(untagged, expecting = "a link's name, or { carrying = \"the name of a probe flow\" }")]
 pub(crate) enum EventLinkFile {

@@ -1,29 +1,29 @@
-//! Flows: the applications of a scenario.
+//! Defines the flows of a scenario, one for each application.
 
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 use weft_units::Rate;
 
-/// The application that makes a flow.
+/// The application that produces a flow.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum App {
     /// One bulk TCP connection.
     Iperf3,
-    /// HTTP transfers of `size`, one after another (curl).
+    /// Successive HTTP transfers of `size` bytes (curl).
     Http,
-    /// TCP transfers of `size`, each a connection of its own, from connect to last byte.
+    /// TCP transfers of `size` bytes, each on its own connection, timed from connect to last byte.
     Transfer,
-    /// ICMP echo: a sparse flow's round-trip time.
+    /// ICMP echo, which measures the round-trip time of a sparse flow.
     Ping,
-    /// A small UDP datagram every `interval` (1 ms): gaps and one-way delays.
+    /// One small UDP datagram every `interval` (default 1 ms), which measures gaps and one-way delays.
     Probe,
-    /// UDP datagrams of one size at a constant rate, whatever becomes of them.
+    /// UDP datagrams of one size at a constant rate, without reaction to loss.
     Cbr,
 }
 
 impl App {
-    /// The word used in files, and the flow's name where none is given.
+    /// Returns the application's keyword in files, which is also the default name of its flow.
     pub fn word(self) -> &'static str {
         match self {
             App::Iperf3 => "iperf3",
@@ -37,56 +37,58 @@ impl App {
 }
 
 impl App {
-    /// Whether it is made of TCP connections.
+    /// True if the application uses TCP connections.
     pub fn is_tcp(self) -> bool {
         matches!(self, App::Iperf3 | App::Http | App::Transfer)
     }
 }
 
-/// Which way a flow's data goes.
+/// The direction in which a flow sends its data.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum FlowDirection {
-    /// From the first node (home) to the second (hub).
+    /// From the first node (home by default) to the second (hub by default).
     Up,
     /// From the second node to the first.
     Down,
 }
 
-/// One application of a scenario.
+/// One application of a scenario and its settings.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Flow {
-    /// Its name in the results.
+    /// Name of the flow in the results.
     pub name: String,
-    /// The application.
+    /// The application that produces the flow.
     pub app: App,
-    /// The position of its VPN; none for the default one.
+    /// Index of the flow's VPN, or `None` for the default VPN.
     pub vpn: Option<usize>,
-    /// Which way the data goes.
+    /// Direction in which the flow sends its data.
     pub direction: FlowDirection,
-    /// TCP congestion control, by the kernel's name.
+    /// Name of the TCP congestion control in the kernel.
     pub congestion: String,
-    /// The explicit rate of its connection, as `SO_MAX_PACING_RATE` gives it; none: without.
+    /// Explicit rate of the connection, set with `SO_MAX_PACING_RATE`, or `None` for no explicit rate.
     pub pacing: Option<Rate>,
-    /// The receiving socket's buffer in bytes; none: as the kernel has it.
+    /// Size of the receiving socket's buffer in bytes, or `None` for the kernel's default.
     pub receive_buffer_bytes: Option<u64>,
-    /// When it starts, from the beginning of the run.
+    /// Start time of the flow, since the start of the run.
     pub start: Duration,
-    /// When it stops, from the beginning of the run.
+    /// Stop time of the flow, since the start of the run.
     pub stop: Duration,
-    /// Time between two packets of `ping`, `probe` and `cbr`.
+    /// Interval between two packets of `ping`, `probe` and `cbr`.
     pub interval: Duration,
-    /// IP bytes of a packet of `cbr`.
+    /// Size of a `cbr` packet in IP bytes.
     pub packet_bytes: u32,
-    /// Bytes in one transfer of `http` and `transfer`.
+    /// Size of one transfer of `http` and `transfer`, in bytes.
     pub size_bytes: u64,
 }
 
-/// IP bytes of a packet of `cbr` that does not say.
+/// Default size of a `cbr` packet in IP bytes.
 pub(crate) const CBR_PACKET_BYTES: u32 = 1_200;
 
 impl Flow {
-    /// A flow from the beginning of a run of this length to its end, up, in the default VPN, with nothing set.
+    /// Returns a flow with default settings that lasts for the whole run of `length`.
+    ///
+    /// It sends in the up direction in the default VPN.
     pub fn plain(name: impl Into<String>, app: App, length: Duration) -> Flow {
         Flow {
             name: name.into(),

@@ -1,17 +1,19 @@
-//! A grid: one scenario with other delays, losses or sizes, one run for each combination.
+//! Expands a grid: one scenario with several delays, losses or sizes, one run for each combination.
 
 use crate::file::GridFile;
 use crate::{App, Scenario};
 use std::time::Duration;
 
-/// What takes which values; nothing: as the scenario says.
+/// The values that each parameter of the grid takes.
+///
+/// An empty list leaves the scenario's own value.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Grid {
-    /// One-way delays of all links.
+    /// One-way delays, each applied to all links.
     pub delays: Vec<Duration>,
-    /// Losses of all links, each way, 0 to 1.
+    /// Loss probabilities from 0 to 1, each applied to all links in both directions.
     pub losses: Vec<f64>,
-    /// Bytes of the transfers of all flows.
+    /// Transfer sizes in bytes, each applied to all flows with transfers.
     pub sizes_bytes: Vec<u64>,
 }
 
@@ -26,7 +28,9 @@ impl Grid {
 }
 
 impl Scenario {
-    /// The scenario at each point of its grid, under a name that says where; itself without one.
+    /// Returns the scenario at each point of its grid, or the scenario itself if it has no grid.
+    ///
+    /// The name of each cell states its values.
     pub fn cells(&self) -> Vec<Scenario> {
         let Some(grid) = &self.grid else { return vec![self.clone()] };
         let mut cells = vec![Scenario { grid: None, ..self.clone() }];
@@ -47,7 +51,7 @@ impl Scenario {
     }
 }
 
-/// Every cell at every value.
+/// Replaces the cells by every combination of a cell with a value.
 fn each<T>(cells: &mut Vec<Scenario>, values: &[T], change: impl Fn(&mut Scenario, &T)) {
     if !values.is_empty() {
         let at = |cell: &Scenario, value| {

@@ -1,42 +1,48 @@
-//! A delay that changes without putting packets out of order.
+//! Models jitter that does not reorder packets.
 
 use weft_units::{Duration, Instant, Rng};
 
-/// A delay that wanders between zero and a limit: a straight line between values drawn evenly, one every `limit`. It never falls
-/// faster than time passes, so packets keep their order, and dense and sparse traffic see the same jitter.
+/// A delay that wanders between zero and a limit without reordering packets.
+///
+/// The delay follows straight lines between values drawn from a uniform distribution, one value every `limit`. It never
+/// falls faster than time passes, so packets keep their order. The delay depends on time only, so dense and sparse
+/// traffic see the same jitter.
 #[derive(Clone, Debug)]
 pub struct Wander {
     rng: Rng,
     limit: Duration,
-    /// The line starts here …
+    /// Time at which the current line starts.
     start: Instant,
-    /// … from this share of the limit to that one.
+    /// Delay at the start of the current line, as a fraction of `limit`.
     from: f64,
+    /// Delay at the end of the current line, as a fraction of `limit`.
     to: f64,
 }
 
 impl Wander {
-    /// A jitter between zero and `limit`, drawn from `rng`, from `start` on.
+    /// Creates a jitter between zero and `limit` that begins at `start` and draws from `rng`.
     pub fn new(mut rng: Rng, limit: Duration, start: Instant) -> Wander {
         let (from, to) = (rng.unit(), rng.unit());
         Wander { rng, limit, start, from, to }
     }
 
-    /// Changes the limit; the line starts anew if it does.
+    /// Changes the limit.
+    ///
+    /// If the limit differs from the old one, a new line begins at `now`.
     pub fn set_limit(&mut self, limit: Duration, now: Instant) {
         if limit != self.limit {
             *self = Wander::new(self.rng.clone(), limit, now);
         }
     }
 
-    /// The delay at `time`, which never goes back.
+    /// Returns the delay at `time`, which must not be earlier than in the call before.
     pub fn at(&mut self, time: Instant) -> Duration {
         if self.limit.is_zero() {
             return Duration::ZERO;
         }
         let mut share = (time - self.start).div_duration_f64(self.limit);
         if share >= 1.0 {
-            // After a pause of more than one line the values between are of no interest.
+            // After a pause of more than one line nothing sampled the lines between, so a new start value is drawn.
             self.from = if share < 2.0 { self.to } else { self.rng.unit() };
             self.to = self.rng.unit();
             self.start += self.limit.mul_f64(share.floor());
@@ -45,7 +51,7 @@ impl Wander {
         self.limit.mul_f64(self.from + (self.to - self.from) * share)
     }
 
-    /// A delay that does not depend on the one before it.
+    /// Returns a random delay that is independent of the delay before it.
     pub fn independent(&mut self) -> Duration {
         self.limit.mul_f64(self.rng.unit())
     }

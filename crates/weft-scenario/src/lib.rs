@@ -1,9 +1,13 @@
-//! One scenario file and one result format, for the lab and for the simulator.
+//! Defines the scenario files and the result format that the lab and the simulator share.
 //!
-//! A scenario (TOML) names links, flows, timed events and the variants to compare in one run; see `scenarios/` for examples.
-//! A [`Scenario`] joins two nodes, for both worlds; a [`Network`] has routers, routes and many hosts, for the simulator, and for the lab if
-//! its kernel can be all of them.
-//! A [`RunResult`] is what either world makes of it, schema 1. A [`Sweep`] is a recipe for many scenarios, one for each seed.
+//! A scenario is a TOML file. It names links, flows, timed events and the variants that one run compares. The directory
+//! `scenarios/` has examples.
+//! A [`Scenario`] joins two nodes, and both the lab and the simulator can run it. A [`Network`] has routers, routes and
+//! many hosts. The simulator runs every network. The lab runs a network if its kernel can act as all of the network's
+//! nodes.
+//! A run of either kind produces a [`RunResult`], whose format is schema 1. A [`Sweep`] describes how to draw many
+//! scenarios, one for each seed.
+//! This crate runs nothing itself: it reads, checks and describes.
 #![forbid(unsafe_code)]
 
 mod any;

@@ -1,40 +1,42 @@
-//! Links: what joins the two nodes.
+//! Defines the links that join the two nodes.
 
 use crate::channel::{Impaired, Impairments};
 use std::sync::Arc;
 use std::time::Duration;
 use weft_units::Rate;
 
-/// Bytes of a full IP packet on a link.
+/// Size of a full IP packet on a link, in bytes.
 pub const PACKET_BYTES: u64 = 1500;
-/// Bytes of TCP payload in a full packet (20 of IPv4, 20 of TCP, 12 of timestamps): the bound's numerator.
+/// TCP payload of a full packet, in bytes.
+///
+/// Derived: 1500 less 20 for IPv4, 20 for TCP and 12 for time stamps. It is the numerator of the goodput bound.
 pub const PAYLOAD_BYTES: u64 = 1448;
 
-/// What a link direction can carry.
+/// The capacity of one direction of a link.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Capacity {
-    /// A constant rate, counting IP bytes.
+    /// A constant rate, which counts IP bytes.
     Rate(Rate),
-    /// A Mahimahi-format trace of packet delivery opportunities, by name.
+    /// Name of a trace of packet delivery opportunities in Mahimahi's format.
     Trace(String),
 }
 
 /// The length of a drop-tail queue.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum QueueSize {
-    /// A multiple of rate × base round-trip time.
+    /// A multiple of the link's rate × base round-trip time.
     Bdp(f64),
     /// A number of full packets.
     Packets(u64),
-    /// A number of bytes.
+    /// A number of IP bytes.
     Bytes(u64),
 }
 
 impl QueueSize {
-    /// What a link has that says nothing else.
+    /// Queue size of a link that sets none: 1.5 bandwidth-delay products.
     pub const DEFAULT: QueueSize = QueueSize::Bdp(1.5);
 
-    /// This length times `factor`, in the same unit.
+    /// Returns this length multiplied by `factor`, in the same unit.
     pub fn scaled(self, factor: f64) -> QueueSize {
         match self {
             QueueSize::Bdp(bdp) => QueueSize::Bdp(bdp * factor),
@@ -43,7 +45,7 @@ impl QueueSize {
         }
     }
 
-    /// The queue in bytes, at least two full packets.
+    /// Returns the queue size in bytes, at least two full packets.
     pub fn bytes(self, rate: Rate, base_rtt: Duration) -> u64 {
         let bytes = match self {
             QueueSize::Bdp(factor) => rate.scaled(factor).bytes_in(base_rtt),
@@ -57,23 +59,28 @@ impl QueueSize {
 /// One direction of a link.
 #[derive(Clone, PartialEq, Debug)]
 pub struct DirectionSpec {
-    /// What it can carry.
+    /// Capacity of the direction.
     pub capacity: Capacity,
     /// One-way propagation delay.
     pub delay: Duration,
-    /// Each packet is delayed by up to this much more, evenly spread, never overtaking.
+    /// Maximum additional delay of a packet.
+    ///
+    /// The delays are uniformly distributed, and no packet overtakes another.
     pub jitter: Duration,
     /// Probability that a packet is lost, independent of the others.
     pub loss: f64,
-    /// The queue before the link; drop-tail unless an impairment manages it.
+    /// Size of the queue at the link's entry.
+    ///
+    /// The queue is drop-tail unless an impairment manages it.
     pub queue: QueueSize,
-    /// What else is wrong with it.
+    /// Further impairments of this direction.
     pub impairments: Impairments,
 }
 
 impl DirectionSpec {
-    /// What a world's model of this direction of `link` needs beside the plain properties, in a run with this seed; none where nothing is
-    /// impaired. With `waits`, what happens by the clock waits until the run begins.
+    /// Returns the settings of this direction's impairment model, or `None` if nothing is impaired.
+    ///
+    /// `seed` is the seed of the run. With `waits`, impairments that follow the clock begin when the run begins.
     pub fn impaired(&self, seed: u64, link: &str, waits: bool) -> Option<Arc<Impaired>> {
         if self.impairments.is_none() {
             return None;
@@ -86,20 +93,20 @@ impl DirectionSpec {
 /// A link between the two nodes.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Link {
-    /// Its name, also that of the network interface in both nodes.
+    /// Name of the link, which is also the name of its network interface in both nodes.
     pub name: String,
-    /// From the first node to the second (home to hub).
+    /// Direction from the first node to the second (home to hub by default).
     pub up: DirectionSpec,
-    /// From the second node to the first.
+    /// Direction from the second node to the first.
     pub down: DirectionSpec,
-    /// How often a NAT gives the first node another address and port on this link.
+    /// Interval at which a NAT gives the first node another address and port on this link.
     pub rebind: Option<Duration>,
-    /// What kind of link it is, for results to be grouped by.
+    /// Class of the link, by which results are grouped.
     pub class: Option<String>,
 }
 
 impl Link {
-    /// Round-trip time of an empty link.
+    /// Returns the round-trip time of the link when its queues are empty.
     pub fn base_rtt(&self) -> Duration {
         self.up.delay + self.down.delay
     }
@@ -118,17 +125,17 @@ pub enum Directions {
 }
 
 impl Directions {
-    /// Whether the up direction is meant.
+    /// True if the up direction is included.
     pub fn has_up(self) -> bool {
         self != Directions::Down
     }
 
-    /// Whether the down direction is meant.
+    /// True if the down direction is included.
     pub fn has_down(self) -> bool {
         self != Directions::Up
     }
 
-    /// The word used in files.
+    /// Returns the keyword for the direction in files.
     pub fn word(self) -> &'static str {
         match self {
             Directions::Both => "both",

@@ -1,4 +1,4 @@
-//! Quantities with units, read from TOML strings.
+//! Parses the quantities with units that a scenario file writes as TOML strings.
 
 use crate::QueueSize;
 use serde::de::{Deserialize, Deserializer, Error};
@@ -9,20 +9,22 @@ use weft_units::{Rate, parse_duration, parse_fraction, parse_rate};
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(crate) struct Quantity<T>(pub T);
 
-/// Reads the text of a quantity; the error says what is expected.
+/// Parses the text of a quantity.
+///
+/// The error message names the expected form.
 pub(crate) trait FromText: Sized {
     fn from_text(text: &str) -> Result<Self, String>;
 }
 
-/// A share of one, such as a loss probability.
+/// A fraction between 0 and 1, such as a loss probability.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(crate) struct Fraction(pub f64);
 
-/// A number of bytes.
+/// A size that a scenario file gives in bytes.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(crate) struct Bytes(pub u64);
 
-/// What a VPN is promised from now on; none where a promise is taken back.
+/// The rate that an event promises to a VPN, or `None` if the event withdraws the promise.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(crate) struct Promise(pub Option<Rate>);
 

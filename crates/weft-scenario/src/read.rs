@@ -1,17 +1,19 @@
-//! Reads a scenario file into its shape, and finds everything in it that has not that shape.
+//! Deserializes a scenario file and collects all its mistakes in one error.
 //!
-//! The reader stops at the first mistake. What it stopped at is then blanked out, byte for byte, so that places stay what they are,
-//! and the rest is read again.
+//! The TOML reader stops at the first mistake. This module then overwrites the wrong entry with blanks, byte for byte,
+//! so that later positions stay correct. It reads the text again until no mistake is left or the limit is reached.
 
 use crate::error::{Checked, ScenarioError, Source, meant};
 use serde::de::DeserializeOwned;
 use std::ops::Range;
 use toml::de::{DeTable, DeValue};
 
-/// Mistakes after which the search ends. A file with more of them is hardly a scenario.
+/// Maximum number of mistakes that one error reports.
+///
+/// A file with more mistakes is probably not a scenario.
 const MOST: usize = 20;
 
-/// Reads the text as a `T`; all mistakes in one error.
+/// Deserializes the text as a `T`, or returns all mistakes in one error.
 pub(crate) fn read<T: DeserializeOwned>(source: &Source<'_>) -> Checked<T> {
     let mut text = source.text.to_owned();
     let mut mistakes: Vec<ScenarioError> = Vec::new();
@@ -36,12 +38,12 @@ pub(crate) fn read<T: DeserializeOwned>(source: &Source<'_>) -> Checked<T> {
     Err(ScenarioError { more: mistakes.collect(), ..first })
 }
 
-/// What was blanked out.
+/// The entries that were overwritten with blanks.
 #[derive(Default)]
 struct Taken {
-    /// Settings, and known names that were probably meant by unknown ones.
+    /// Names of the blanked settings, and the known names that the unknown ones probably stand for.
     names: Vec<String>,
-    /// Where settings stood that there are not.
+    /// Byte offsets of blanked settings that do not exist in the format.
     unknown: Vec<usize>,
 }
 
@@ -52,8 +54,10 @@ impl Taken {
         self.unknown.extend(message.starts_with("unknown field").then_some(start));
     }
 
-    /// Whether a setting is only missing because it was blanked out, or because its table has another one that there is not: that
-    /// was meant to be it.
+    /// Returns true if blanking caused this "missing field" error.
+    ///
+    /// Either the setting itself was blanked, or its table had an unknown setting that was probably a misspelling of
+    /// it.
     fn explains(&self, message: &str, table: Option<&(String, Range<usize>)>) -> bool {
         let Some(name) = missing(message) else { return false };
         let is_in_table = |start: &usize| table.is_some_and(|(_, place)| place.contains(start));
@@ -61,12 +65,12 @@ impl Taken {
     }
 }
 
-/// The name in serde's "missing field `x`".
+/// Returns the name `x` from serde's message "missing field `x`".
 pub(crate) fn missing(message: &str) -> Option<&str> {
     message.strip_prefix("missing field `")?.strip_suffix('`')
 }
 
-/// The innermost setting or table that has the byte at `offset`, by its name, and where it stands.
+/// Returns the name and byte range of the innermost setting or table that contains `offset`.
 fn entry_at(text: &str, offset: usize) -> Option<(String, Range<usize>)> {
     let root = DeTable::parse(text).ok()?;
     in_table(text, root.get_ref(), offset)
@@ -92,14 +96,14 @@ fn in_table(text: &str, table: &DeTable, offset: usize) -> Option<(String, Range
     })
 }
 
-/// Whether the place begins a line with a table's header and has the byte at `offset`.
+/// Returns true if `offset` lies on a line that begins with a table header at `place`.
 fn is_header(text: &str, place: &Range<usize>, offset: usize) -> bool {
     let line = text.get(..place.start).and_then(|before| before.rfind('\n')).map_or(0, |end| end + 1);
     let begins = text.get(line..).is_some_and(|rest| rest.trim_start().starts_with('['));
     begins && (line..place.end).contains(&offset)
 }
 
-/// From the header of the table whose header has `offset` to the next one.
+/// Returns the byte range from the table header at `offset` to the next table header.
 fn section(text: &str, offset: usize) -> Range<usize> {
     let start = text.get(..offset).and_then(|before| before.rfind('\n')).map_or(0, |end| end + 1);
     let rest = text.get(offset..).unwrap_or_default();
@@ -107,7 +111,7 @@ fn section(text: &str, offset: usize) -> Range<usize> {
     start..end
 }
 
-/// Writes blanks over it; lines stay lines.
+/// Overwrites the byte range with blanks and keeps its line breaks.
 fn blank(text: &mut String, place: Range<usize>) {
     let Some(old) = text.get(place.clone()) else { return };
     let blanks: String = old.bytes().map(|byte| if byte == b'\n' { '\n' } else { ' ' }).collect();
@@ -128,7 +132,9 @@ mod tests {
                         [[link]]\nname = \"b\"\nrate = \"5 Mbit/s\"\ndelay = \"20 ms\"\n[[flow]]\nname = \"f\"\napp = \"iperf3\"\n\
                         [[variant]]\nname = \"weft\"\n";
 
-    /// Any settings of a good file, misspelt, of a wrong type or of a wrong form, are all told at their lines, and nothing else is.
+    /// Every misspelt setting, wrong type and wrong form is reported at its line.
+    ///
+    /// No other mistake is reported.
     #[test]
     fn all_mistakes_are_told_and_nothing_that_follows_from_them() {
         assert_eq!(places(GOOD), []);

@@ -1,131 +1,140 @@
-//! The one result format, schema 1: what `--json` prints.
+//! Defines the result format, schema 1, which `--json` prints.
+//!
+//! The lab and the simulator fill it in. This module also computes the medians over runs.
 
 use crate::disturbance::{self, DisturbanceResult};
 use crate::stats::median;
 use serde::{Deserialize, Serialize};
 
-/// The version of the format.
+/// Version of the result format.
 pub const SCHEMA: u32 = 1;
 
-/// The result of a scenario.
+/// The result of running a scenario.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct RunResult {
-    /// [`SCHEMA`].
+    /// Version of the format: [`SCHEMA`].
     pub schema: u32,
-    /// The scenario's name.
+    /// Name of the scenario.
     pub scenario: String,
-    /// `lab` or `sim`.
+    /// Where the scenario ran: `lab` or `sim`.
     pub world: String,
-    /// The scenario's seed.
+    /// Seed of the scenario.
     pub seed: u64,
     /// Length of a run in seconds.
     pub duration_s: f64,
-    /// The beginning of a run, in seconds, that does not count.
+    /// Time at the start of a run that the results leave out, in seconds.
     pub warmup_s: f64,
-    /// Runs of each variant.
+    /// Number of runs of each variant.
     pub repeats: u32,
-    /// Sum over links of rate × 1448/1500, and of opportunities × 1448 bytes for traces, in bit/s.
+    /// Upper bound of goodput in bit/s.
+    ///
+    /// It is the sum over links of rate × 1448/1500, or of opportunities × 1448 bytes for traces.
     pub bound_bps: f64,
-    /// What was compared.
+    /// Results of the variants.
     pub variants: Vec<VariantResult>,
-    /// What could not be run, and why.
+    /// Variants that could not run, with the reason.
     pub skipped: Vec<Skipped>,
 }
 
 /// A variant that was not run.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Skipped {
-    /// The variant's name.
+    /// Name of the variant.
     pub name: String,
-    /// Why.
+    /// Reason why the variant did not run.
     pub reason: String,
 }
 
-/// One variant: medians over its runs, and the runs.
+/// The result of one variant: its runs and the medians over them.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct VariantResult {
-    /// The variant's name.
+    /// Name of the variant.
     pub name: String,
-    /// The single link used, where it was one.
+    /// Name of the link, if the variant used a single one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub link: Option<String>,
-    /// What stands in for the real thing, where a world only has a model of it.
+    /// Name of the model that replaces the real program, where only a model exists.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub note: Option<String>,
-    /// Median goodput in bit/s of all flows together whose data goes the way of the first bulk flow.
+    /// Median goodput in bit/s of all flows with the direction of the first bulk flow.
     pub goodput_bps: f64,
-    /// Goodput / bound.
+    /// Goodput divided by the bound.
     pub efficiency: f64,
-    /// Median time in milliseconds until OpenVPN's client had its connection, where there is one.
+    /// Median time in milliseconds until OpenVPN's client was connected, if the variant uses OpenVPN.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub setup_ms: Option<f64>,
-    /// What theory says, for static weights.
+    /// Goodput that theory predicts for static weights.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub prediction: Option<Prediction>,
-    /// Medians per flow.
+    /// Medians for each flow.
     pub flows: Vec<FlowResult>,
-    /// Medians per link and direction.
+    /// Medians for each link and direction.
     pub links: Vec<LinkResult>,
-    /// Median of the fairness between VPNs.
+    /// Median of the fairness index between VPNs.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub vpn_fairness: Option<f64>,
-    /// Medians per loop.
+    /// Medians for each loop.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub vpns: Vec<VpnResult>,
-    /// Events, summed up over repetitions and runs.
+    /// Summaries of the events over repetitions and runs.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub events: Vec<EventSummary>,
-    /// In a network with events, medians of what flows got meanwhile.
+    /// Median goodput of flows during disturbances, in a network with events.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub disturbances: Vec<DisturbanceResult>,
-    /// The single runs.
+    /// The individual runs.
     pub runs: Vec<VariantRun>,
 }
 
-/// Strict weighted round robin's law: min over links of Cᵢ·Σw/wᵢ.
+/// The goodput that strict weighted round robin predicts: the minimum over links of Cᵢ·Σw/wᵢ.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Prediction {
-    /// The law's goodput in bit/s, Cᵢ being each link alone through weft in the same run.
+    /// Predicted goodput in bit/s.
+    ///
+    /// Cᵢ is the goodput of weft over link i alone in the same run.
     pub goodput_bps: f64,
-    /// measured / predicted − 1.
+    /// Measured goodput divided by predicted goodput, minus 1.
     pub deviation: f64,
 }
 
 /// One run of one variant.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct VariantRun {
-    /// Goodput in bit/s of all flows together whose data goes the way of the first bulk flow.
+    /// Goodput in bit/s of all flows with the direction of the first bulk flow.
     pub goodput_bps: f64,
-    /// Goodput / bound.
+    /// Goodput divided by the bound.
     pub efficiency: f64,
-    /// Time in milliseconds until OpenVPN's client had its connection, where there is one.
+    /// Time in milliseconds until OpenVPN's client was connected, if the variant uses OpenVPN.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub setup_ms: Option<f64>,
-    /// Per flow.
+    /// Result of each flow.
     pub flows: Vec<FlowResult>,
-    /// Per link and direction.
+    /// Result of each link and direction.
     pub links: Vec<LinkResult>,
-    /// Between two nodes, Jain's index over what VPNs got in the bound's direction, of what was theirs: the promised rate, and of
-    /// the rest a part by weight.
+    /// Jain's fairness index between VPNs in the direction of the bound, between two nodes.
+    ///
+    /// It compares each VPN's goodput with its fair share: the promised rate plus a part of the rest by weight.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub vpn_fairness: Option<f64>,
-    /// Per loop: a VPN from one edge to another.
+    /// Result of each loop: a VPN from one edge to another.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub vpns: Vec<VpnResult>,
-    /// Per event.
+    /// Result of each event.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub events: Vec<EventResult>,
-    /// In a network with events, what flows got meanwhile.
+    /// Goodput of flows during disturbances, in a network with events.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub disturbances: Vec<DisturbanceResult>,
-    /// The emulator's p99.9 lateness in this run, in milliseconds (0 in the simulator).
+    /// 99.9th percentile of the emulator's lateness in this run, in milliseconds.
+    ///
+    /// It is 0 in the simulator.
     pub lateness_ms_p999: f64,
 }
 
-/// One flow.
+/// The result of one flow.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct FlowResult {
-    /// The flow's name.
+    /// Name of the flow.
     pub name: String,
     /// Application payload received after the warm-up, in bit/s.
     pub goodput_bps: Option<f64>,
@@ -133,7 +142,7 @@ pub struct FlowResult {
     pub rtt_ms_p50: Option<f64>,
     /// 95th percentile of the round-trip time in milliseconds.
     pub rtt_ms_p95: Option<f64>,
-    /// The longest time without an arrival, in milliseconds.
+    /// Longest time without an arrival, in milliseconds.
     pub longest_gap_ms: Option<f64>,
     /// Median one-way delay in milliseconds.
     #[serde(skip_serializing_if = "Option::is_none", default)]
@@ -144,132 +153,142 @@ pub struct FlowResult {
     /// 99th percentile of the one-way delay in milliseconds.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub one_way_ms_p99: Option<f64>,
-    /// 95th percentile of the age of the newest arrival, less that of an omniscient sender (Winstein et al., Sprout, NSDI 2013), in milliseconds.
+    /// 95th percentile of the newest arrival's age above an omniscient sender's, in milliseconds.
+    ///
+    /// The method is that of Sprout (Winstein et al., NSDI 2013).
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub beyond_omniscient_ms_p95: Option<f64>,
-    /// Packets (ping, probe) or transfers (http) that never arrived.
+    /// Number of packets (ping, probe) or transfers (http) that never arrived.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub lost: Option<f64>,
-    /// TCP connections that were reset or gave up.
+    /// Number of TCP connections that were reset or timed out.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub tcp_resets: Option<f64>,
 }
 
-/// One direction of one link.
+/// The result of one direction of one link.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct LinkResult {
-    /// The link's name.
+    /// Name of the link.
     pub name: String,
-    /// `up` or `down`.
+    /// Direction: `up` or `down`.
     pub direction: String,
-    /// IP bytes that were put on the link.
+    /// IP bytes that were sent on the link.
     pub sent_bytes: f64,
-    /// Packets that the link lost, on the way or at its queue.
+    /// Packets that the link lost, in transit or at its queue.
     pub lost: f64,
-    /// Those of them that its queue dropped.
+    /// Packets among the lost ones that the link's queue dropped.
     #[serde(default)]
     pub dropped: f64,
     /// 95th percentile of the time in the link's queue, in milliseconds.
     pub queue_ms_p95: f64,
-    /// Between two nodes, how many packets were in the queue when one left it, that one included: the mean,
+    /// Mean number of packets in the queue when a packet left it, between two nodes.
+    ///
+    /// The count includes the departing packet.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub queue_packets_mean: Option<f64>,
-    /// the 95th percentile,
+    /// 95th percentile of the number of packets in the queue when a packet left it, between two nodes.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub queue_packets_p95: Option<f64>,
-    /// and the most.
+    /// Maximum number of packets in the queue when a packet left it, between two nodes.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub queue_packets_max: Option<f64>,
-    /// Sent bytes / what the link could have carried.
+    /// Sent bytes divided by the bytes that the link could have carried.
     pub utilisation: f64,
 }
 
-/// One loop: what a VPN sends from one edge to another; between two nodes also where there is no loop.
+/// The result of one loop: the traffic of a VPN from one edge to another.
+///
+/// Between two nodes it also exists for VPNs without a loop.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct VpnResult {
-    /// The VPN's name.
+    /// Name of the VPN.
     pub name: String,
-    /// The edge where its packets enter.
+    /// Ingress edge.
     pub from: String,
-    /// The edge where they leave.
+    /// Egress edge.
     pub to: String,
-    /// Its weight, at the end.
+    /// Weight of the VPN at the end of the run.
     pub weight: f64,
-    /// The rate it is promised, at the end.
+    /// Promised rate at the end of the run, in bit/s.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub promised_bps: Option<f64>,
-    /// IP bytes that left at the far edge after the warm-up, in bit/s; between two nodes what its flows' receivers got.
+    /// IP bytes that left the egress edge after the warm-up, in bit/s.
+    ///
+    /// Between two nodes it is the payload that the receivers of the VPN's flows got.
     pub goodput_bps: f64,
-    /// That over what all loops had that lead the same way: from earlier to later edges of the file, or back.
+    /// Goodput divided by that of all loops in the same direction.
+    ///
+    /// The direction is from earlier to later edges of the file, or the reverse.
     pub share: f64,
-    /// What the loop allowed at the end, in bit/s.
+    /// Rate that the loop allowed at the end of the run, in bit/s.
     pub rate_bps: Option<f64>,
-    /// Its window at the end, or what its rate sends in a round trip, in bytes.
+    /// Window at the end of the run in bytes, or rate times a round trip.
     pub window_bytes: Option<f64>,
-    /// Its smoothed round trip at the end, in milliseconds.
+    /// Smoothed round-trip time of the loop at the end of the run, in milliseconds.
     pub rtt_ms: Option<f64>,
-    /// Bytes in queues on the way at the end, of a law that measures them.
+    /// Bytes in queues along the route at the end of the run, if the loop's law measures them.
     pub accumulation_bytes: Option<f64>,
-    /// Packets that the way lost after the warm-up.
+    /// Packets that were lost along the route after the warm-up.
     pub lost: f64,
     /// Packets that the VPN's own queue dropped after the warm-up.
     pub dropped: f64,
-    /// In a network, median time in the VPN's own queue, in milliseconds.
+    /// Median time in the VPN's own queue in milliseconds, in a network.
     pub queue_ms_p50: Option<f64>,
-    /// In a network, 95th percentile of the time in the VPN's own queue, in milliseconds.
+    /// 95th percentile of the time in the VPN's own queue in milliseconds, in a network.
     pub queue_ms_p95: Option<f64>,
 }
 
-/// What one event did.
+/// The effect of one event.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct EventResult {
-    /// Which `[[event]]` of the file, from 0.
+    /// Index of the `[[event]]` in the file, from 0.
     pub group: usize,
-    /// When, in seconds from the run's beginning.
+    /// Time of the event, in seconds since the start of the run.
     pub at_s: f64,
-    /// What: `cut`, `loss` …
+    /// Action of the event, such as `cut` or `loss`.
     pub action: String,
-    /// The link it happened to.
+    /// Name of the link that the event changed.
     pub link: Option<String>,
-    /// `up`, `down` or `both`.
+    /// Direction: `up`, `down` or `both`.
     pub direction: String,
-    /// The longest time without a probe's arrival between this event and the next, in milliseconds.
+    /// Longest time without an arrival of a probe between this event and the next, in milliseconds.
     pub gap_ms: Option<f64>,
-    /// Time from the restoration until the link carried its former share of the bytes again, in seconds.
+    /// Time from the link's restoration until it carried its former share of the bytes again, in seconds.
     pub share_back_s: Option<f64>,
-    /// Time until weft took the path for worse than before (good, degraded, suspect, down), in seconds.
+    /// Time until weft rated the path worse than before (good, degraded, suspect, down), in seconds.
     pub demoted_s: Option<f64>,
 }
 
-/// The repetitions of one `[[event]]`, over all runs.
+/// Summary of the repetitions of one `[[event]]` over all runs.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct EventSummary {
-    /// Which `[[event]]` of the file, from 0.
+    /// Index of the `[[event]]` in the file, from 0.
     pub group: usize,
-    /// What: `cut`, `loss` …
+    /// Action of the event, such as `cut` or `loss`.
     pub action: String,
-    /// `up`, `down` or `both`.
+    /// Direction: `up`, `down` or `both`.
     pub direction: String,
-    /// How often it happened.
+    /// Number of times that the event happened.
     pub count: usize,
-    /// Median of the longest gaps, in milliseconds.
+    /// Median of the longest gaps between arrivals of probes, in milliseconds.
     pub gap_ms_median: Option<f64>,
-    /// The worst gap, in milliseconds.
+    /// Longest gap between arrivals of probes, in milliseconds.
     pub gap_ms_worst: Option<f64>,
-    /// Median time until the restored link carried its share again, in seconds.
+    /// Median time until a restored link carried its former share of the bytes again, in seconds.
     pub share_back_s_median: Option<f64>,
-    /// The worst of these.
+    /// Longest time until a restored link carried its former share of the bytes again, in seconds.
     pub share_back_s_worst: Option<f64>,
-    /// How many restored links had not carried their share again before the next event.
+    /// Number of restored links that did not carry their former share again before the next event.
     pub share_never_back: usize,
-    /// Median time to demotion, in seconds.
+    /// Median time until weft rated the path worse than before, in seconds.
     pub demoted_s_median: Option<f64>,
-    /// The worst of these.
+    /// Longest time until weft rated the path worse than before, in seconds.
     pub demoted_s_worst: Option<f64>,
 }
 
 impl VariantResult {
-    /// Sums runs up by their medians.
+    /// Combines runs into the result of a variant, with the medians over the runs.
     pub fn from_runs(name: impl Into<String>, link: Option<String>, runs: Vec<VariantRun>) -> VariantResult {
         let middle = |value: fn(&VariantRun) -> f64| median(runs.iter().map(value)).unwrap_or(0.0);
         VariantResult {

@@ -1,4 +1,4 @@
-//! How long and how often a scenario runs.
+//! Checks the duration, the warm-up time and the number of repeats of a scenario.
 
 use crate::error::{Checked, Source};
 use crate::quantity::Quantity;

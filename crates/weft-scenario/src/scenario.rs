@@ -1,4 +1,4 @@
-//! The whole scenario, checked.
+//! Defines the checked form of a scenario with two nodes, and checks it.
 
 use crate::any::Shape;
 use crate::channel::Impairments;
@@ -18,52 +18,61 @@ use std::time::Duration;
 use toml::Spanned;
 use weft_units::Rate;
 
-/// The longest name of a network interface (Linux, without the final zero byte).
+/// Maximum length of a network interface name, in bytes.
+///
+/// Standard: Linux's `IFNAMSIZ`, 16, less the final zero byte.
 const LINK_NAME_MAX: usize = 15;
 
-/// More flows than this are a slip of the pen: in the lab each is two processes.
+/// Maximum number of flows.
+///
+/// A larger number is probably a typing mistake, because each flow is two processes in the lab.
 const FLOWS_MAX: usize = 1_000;
-/// IP bytes of a packet of `cbr`: headers and a stamp at least, IPv6's least MTU at most.
+/// Allowed IP packet sizes of a `cbr` flow, in bytes.
+///
+/// Derived: the headers and a time stamp need the minimum. The maximum is the least MTU of IPv6.
 const CBR_PACKET_RANGE: RangeInclusive<u32> = 64..=1_280;
 
-/// What happens in one experiment: links, flows, events, and the variants to compare.
+/// One experiment: links, flows, events and the variants to compare.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Scenario {
-    /// Its name in the results.
+    /// Name of the scenario in the results.
     pub name: String,
-    /// One sentence for people.
+    /// One sentence that describes the scenario to people.
     pub description: String,
-    /// The two nodes; links go up from the first to the second.
+    /// Names of the two nodes.
+    ///
+    /// The up direction of a link leads from the first node to the second.
     pub nodes: [String; 2],
-    /// Length of a run.
+    /// Duration of a run.
     pub duration: Duration,
-    /// The beginning of a run that does not count.
+    /// Time at the start of a run that the results leave out.
     pub warmup: Duration,
-    /// Runs of each variant.
+    /// Number of runs of each variant.
     pub repeats: u32,
-    /// Seed of everything random in the links.
+    /// Seed of all randomness in the links.
     pub seed: u64,
-    /// What joins the nodes.
+    /// The links between the two nodes.
     pub links: Vec<Link>,
-    /// VPNs between the nodes, beside the default one.
+    /// VPNs between the nodes, in addition to the default VPN.
     pub vpns: Vec<Vpn>,
-    /// What leased lines may take together; without it none may be leased.
+    /// Maximum total rate of leased VPNs, or `None` if no VPN may be leased.
     pub leasable: Option<Rate>,
-    /// The applications.
+    /// Flows of the scenario, one for each application.
     pub flows: Vec<Flow>,
-    /// Timed events in order, repetitions unrolled.
+    /// Timed events in order of time, with every repetition as its own event.
     pub events: Vec<Event>,
-    /// What is compared.
+    /// The variants that the run compares.
     pub variants: Vec<Variant>,
-    /// What takes several values; see [`Scenario::cells`].
+    /// Parameters that take several values; see [`Scenario::cells`].
     pub grid: Option<Grid>,
 }
 
 impl Scenario {
-    /// Reads and checks a scenario; `file` names the text in errors.
+    /// Reads and checks a scenario; `file` is the name that error messages give to the text.
     ///
     /// # Errors
-    /// When the text is not TOML, a key or unit is unknown, something refers to what is not there, or it is that of a [`crate::Network`].
+    /// Fails if the text is not TOML, a key or unit is unknown, or a reference names a missing item. It also fails if
+    /// the text describes a [`crate::Network`].
     pub fn parse(text: &str, file: &str) -> Result<Scenario, ScenarioError> {
         let source = Source { file, text };
         if let Shape::Network { told_at } = Shape::of(&source)? {
@@ -75,14 +84,16 @@ impl Scenario {
         Scenario::parse_pair(&source)
     }
 
-    /// Reads a text that is known not to be that of a network.
+    /// Reads a text that the caller has recognized as a scenario with two nodes.
     pub(crate) fn parse_pair(source: &Source<'_>) -> Checked<Scenario> {
         let read: ScenarioFile = crate::read::read(source)?;
         Checker { source: *source }.scenario(read)
     }
 
-    /// Goodput that no protocol without a tunnel can beat: the sum over constant-rate links of rate × 1448/1500, in bit/s.
-    /// Traces add what the world that plays them counts.
+    /// Returns the upper bound of goodput without a tunnel, in bit/s.
+    ///
+    /// It is the sum of rate × 1448/1500 over all links. Only links with a constant rate count. The lab or the
+    /// simulator adds what it plays from traces.
     pub fn constant_rate_bound_bps(&self, direction: FlowDirection) -> f64 {
         let share = PAYLOAD_BYTES as f64 / PACKET_BYTES as f64;
         let rate_bps = |link: &Link| match &link.towards(direction).capacity {
@@ -92,21 +103,21 @@ impl Scenario {
         self.links.iter().map(|link| rate_bps(link) * share).sum()
     }
 
-    /// With what `variant` changes of its flows.
+    /// Returns the scenario with the variant's changes to its TCP flows.
     pub fn under(&self, variant: &Variant) -> Scenario {
         let mut scenario = self.clone();
         scenario.flows.iter_mut().filter(|flow| flow.app.is_tcp()).for_each(|flow| variant.tcp.lay_over(flow));
         scenario
     }
 
-    /// The link of this name.
+    /// Returns the link with this name.
     pub fn link(&self, name: &str) -> Option<&Link> {
         self.links.iter().find(|link| link.name == name)
     }
 }
 
 impl Link {
-    /// The direction a flow's data takes.
+    /// Returns the direction of the link in which a flow sends its data.
     pub fn towards(&self, direction: FlowDirection) -> &DirectionSpec {
         match direction {
             FlowDirection::Up => &self.up,
@@ -271,7 +282,7 @@ impl Checker<'_> {
         }
     }
 
-    /// The size of a `cbr` flow's packets and the time between two of them; none for other applications.
+    /// Returns the packet size and the packet interval of a `cbr` flow, or `None` for other applications.
     fn cbr(&self, flow: &FlowFile) -> Checked<Option<(u32, Duration)>> {
         let (is_cbr, word) = (*flow.app.get_ref() == App::Cbr, flow.app.get_ref().word());
         let bytes = match &flow.packet_size {
@@ -456,7 +467,7 @@ impl Checker<'_> {
 }
 
 impl Link {
-    /// A link that is alike in both directions.
+    /// Returns a link with the same properties in both directions.
     pub fn symmetric(name: impl Into<String>, rate: Rate, delay: Duration, loss: f64, queue: QueueSize) -> Link {
         let (capacity, impairments) = (Capacity::Rate(rate), Impairments::default());
         let spec = DirectionSpec { capacity, delay, jitter: Duration::ZERO, loss, queue, impairments };

@@ -1,31 +1,33 @@
-//! Time series of a run, and their CSV file.
+//! Holds the time series of a run and writes them to a CSV file.
 
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::Path;
 
-/// Values over time.
+/// One measured quantity over time.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Series {
-    /// A flow's name, or `LINK.up` / `LINK.down` with what was measured.
+    /// Name of the flow, or `LINK.up` or `LINK.down` followed by the measured quantity.
     pub name: String,
-    /// `bit/s`, `ms` …
+    /// Unit of the values, such as `bit/s` or `ms`.
     pub unit: &'static str,
-    /// Seconds from the run's beginning, and the value.
+    /// Points of the series: seconds since the start of the run, and the value at that time.
     pub points: Vec<(f64, f64)>,
 }
 
 /// The time series of one run of one variant.
 #[derive(Clone, PartialEq, Debug)]
 pub struct RunSeries {
-    /// What the run carried, to tell which run is the middle one.
+    /// Total goodput of the run in bit/s.
+    ///
+    /// It identifies the run with the median goodput.
     pub goodput_bps: f64,
-    /// The series.
+    /// The time series of the run.
     pub series: Vec<Series>,
 }
 
 impl Series {
-    /// The mean of the values in each `step_s`, at the step's end.
+    /// Returns the mean of the values in each step of `step_s` seconds, placed at the end of the step.
     pub fn averaged(&self, step_s: f64) -> Vec<(f64, f64)> {
         let mut averaged: Vec<(f64, f64)> = Vec::new();
         let mut step: Option<(u64, f64, u32)> = None;
@@ -46,10 +48,10 @@ impl Series {
     }
 }
 
-/// Writes all series into a CSV file in long form: `time_s,series,unit,value`.
+/// Writes all series to a CSV file in long form, with the columns `time_s,series,unit,value`.
 ///
 /// # Errors
-/// When the file cannot be written.
+/// Fails if the file cannot be written.
 pub fn write_csv(file: &Path, series: &[Series]) -> io::Result<()> {
     let mut out = BufWriter::new(File::create(file)?);
     writeln!(out, "time_s,series,unit,value")?;

@@ -1,6 +1,8 @@
-//! Medians and percentiles.
+//! Computes medians and percentiles.
 
-/// The median; the mean of the two middle values if their number is even; none of none.
+/// Returns the median, or `None` if there are no values.
+///
+/// With an even number of values it is the mean of the two middle ones.
 pub fn median(values: impl IntoIterator<Item = f64>) -> Option<f64> {
     let mut sorted: Vec<f64> = values.into_iter().collect();
     sorted.sort_by(f64::total_cmp);
@@ -12,7 +14,9 @@ pub fn median(values: impl IntoIterator<Item = f64>) -> Option<f64> {
     }
 }
 
-/// The value below which `share` (of one) of the values lie, by the nearest-rank method; none of none.
+/// Returns the value at the fraction `share` of the sorted values, or `None` if there are no values.
+///
+/// It uses the nearest-rank method. `share` lies between 0 and 1.
 pub fn percentile(values: impl IntoIterator<Item = f64>, share: f64) -> Option<f64> {
     let mut sorted: Vec<f64> = values.into_iter().collect();
     sorted.sort_by(f64::total_cmp);

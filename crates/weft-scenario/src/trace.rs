@@ -1,8 +1,10 @@
-//! Delivery-opportunity traces in Mahimahi's format: one line per opportunity, a time in whole milliseconds, never falling.
+//! Holds traces of delivery opportunities in Mahimahi's format and plays them.
 //!
-//! Each opportunity carries [`OPPORTUNITY_BYTES`] IP bytes. After the last line the trace starts again, with the last time as
-//! its length (Mahimahi's rule; Netravali et al., USENIX ATC 2015). Mahimahi counts 1504 bytes per opportunity and 4 bytes of
-//! TUN header per packet; here both are left out, which is the same for full packets.
+//! A trace file has one line for each opportunity: a time in whole milliseconds that never decreases. Each opportunity
+//! carries [`OPPORTUNITY_BYTES`] IP bytes. After the last line the trace starts again, and the last time is its period
+//! (Netravali et al., USENIX ATC 2015).
+//! Mahimahi counts 1504 bytes for each opportunity and 4 bytes of TUN header for each packet. This module leaves both
+//! out, which gives the same result for full packets.
 
 use crate::ScenarioError;
 use crate::error::Source;
@@ -10,10 +12,14 @@ use std::path::Path;
 use std::sync::Arc;
 use weft_units::{Duration, Instant, Rate, Rng};
 
-/// IP bytes one opportunity carries.
+/// IP bytes that one opportunity carries.
+///
+/// Derived: Mahimahi's 1504 bytes less 4 bytes of TUN header.
 pub const OPPORTUNITY_BYTES: u64 = 1500;
 
-/// When a link could deliver. Cheap to clone.
+/// The times at which a link could deliver a packet.
+///
+/// A clone shares the times and is cheap.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Trace {
     times_ms: Arc<[u32]>,
@@ -23,7 +29,7 @@ impl Trace {
     /// Reads a file in Mahimahi's format.
     ///
     /// # Errors
-    /// When the file cannot be read or is not such a trace.
+    /// Fails if the file cannot be read or is not a valid trace.
     pub fn read(path: &Path) -> Result<Trace, ScenarioError> {
         let file = path.display().to_string();
         let text = std::fs::read_to_string(path)
@@ -31,10 +37,12 @@ impl Trace {
         Trace::parse(&text, &file)
     }
 
-    /// Reads the text of a file in Mahimahi's format; `file` names it in errors. Blank lines are skipped.
+    /// Parses the text of a file in Mahimahi's format; `file` is its name in error messages.
+    ///
+    /// Blank lines are skipped.
     ///
     /// # Errors
-    /// When a line is no number, the times fall, or nothing is left after time zero.
+    /// Fails if a line is not a number, a time is less than the time before it, or no time is above zero.
     pub fn parse(text: &str, file: &str) -> Result<Trace, ScenarioError> {
         let source = Source { file, text };
         let (mut times_ms, mut last, mut line_start) = (Vec::new(), 0, 0);
@@ -61,12 +69,12 @@ impl Trace {
         Ok(Trace { times_ms: times_ms.into() })
     }
 
-    /// The times in milliseconds, as in a file.
+    /// Returns the times of the opportunities in milliseconds, as the file has them.
     pub fn times_ms(&self) -> &[u32] {
         &self.times_ms
     }
 
-    /// How long the trace lasts before it starts again.
+    /// Returns the time after which the trace starts again.
     pub fn period(&self) -> Duration {
         Duration::from_millis(self.period_ms())
     }
@@ -79,19 +87,24 @@ impl Trace {
         self.times_ms.len() as u64
     }
 
-    /// When opportunity `n` (counted from 0, through all repetitions) comes, after the trace's start.
+    /// Returns the time of opportunity `n` since the start of the trace.
+    ///
+    /// `n` counts from 0 through all repetitions of the trace.
     pub fn time_of(&self, n: u64) -> Duration {
         let index = (n % self.per_period()) as usize;
         let within = self.times_ms.get(index).map_or(0, |&time| u64::from(time));
         Duration::from_millis((n / self.per_period()).saturating_mul(self.period_ms()).saturating_add(within))
     }
 
-    /// How many opportunities come before `time` after the trace's start; also the number of the first one at or after it.
+    /// Returns the number of opportunities before `time`, which counts from the start of the trace.
+    ///
+    /// It is also the number of the first opportunity at or after `time`.
     pub fn count_before(&self, time: Duration) -> u64 {
-        // With whole milliseconds, "before time" is "before time rounded up".
+        // The times are whole milliseconds, so "before `time`" equals "before `time` rounded up".
         let ms = time.as_nanos().div_ceil(1_000_000).min(u128::from(u64::MAX)) as u64;
         let before = |ms: u64| self.times_ms.partition_point(|&t| u64::from(t) < ms) as u64;
-        // At a seam the last opportunities of one round and those at time zero of the next share a time.
+        // At the end of a round, the round's last opportunities and the next round's opportunities at zero have the
+        // same time.
         let (rounds, within) = (ms / self.period_ms(), ms % self.period_ms());
         match rounds.checked_sub(1) {
             Some(finished) if within == 0 => finished * self.per_period() + before(self.period_ms()),
@@ -99,23 +112,24 @@ impl Trace {
         }
     }
 
-    /// How many opportunities come in `from..to`, both after the trace's start.
+    /// Returns the number of opportunities in `from..to`, which count from the start of the trace.
     pub fn opportunities(&self, from: Duration, to: Duration) -> u64 {
         self.count_before(to).saturating_sub(self.count_before(from))
     }
 
-    /// The mean rate over one period, in IP bytes.
+    /// Returns the mean rate over one period, in IP bytes.
     pub fn mean_rate(&self) -> Rate {
         Rate::from_bytes_over(self.per_period() * OPPORTUNITY_BYTES, self.period())
     }
 
-    /// The 95th percentile of an omniscient sender's end-to-end delay over one period: the floor against which a protocol's
-    /// self-inflicted delay is measured (Winstein et al., Sprout, NSDI 2013, §5.1).
+    /// Returns the 95th percentile of an omniscient sender's end-to-end delay over one period.
     ///
-    /// At every moment the delay is the time since the most recently sent packet among those that have arrived was sent. The
-    /// omniscient sender sends so that each packet arrives at the link just when an opportunity comes, and `propagation` after
-    /// it: the delay starts at `propagation` with each opportunity and grows with time until the next. The percentile is over
-    /// time, not over packets.
+    /// This delay is the floor that a protocol's self-inflicted delay is compared with (Winstein et al., Sprout, NSDI
+    /// 2013, §5.1). The delay at a moment is the age of the most recently sent packet that has arrived.
+    ///
+    /// The omniscient sender sends each packet so that it reaches the link exactly at an opportunity. The packet
+    /// arrives `propagation` later. The delay therefore equals `propagation` after each opportunity and grows with time
+    /// until the next one. The percentile is over time, not over packets.
     pub fn omniscient_delay_p95(&self, propagation: Duration) -> Duration {
         let wrapped =
             self.times_ms.iter().map(|&t| f64::from(t) / 1e3).chain([self.time_of(self.per_period()).as_secs_f64()]);
@@ -124,10 +138,12 @@ impl Trace {
         propagation + Duration::from_secs_f64(time_percentile_of_sawtooth(&mut gaps, 0.95))
     }
 
-    /// A trace of our own in the manner of a driving LTE receiver: a Markov chain over five capacities, from outage to 1.8 times
-    /// the mean, sets the rate; within a state the scheduler grants bursts, each millisecond with chance 0.4. States last 100 ms
-    /// (outage) or 600 ms on average and give way to a neighbour. The whole is scaled so that the mean rate is `mean`
-    /// to within one opportunity. Same seed, same trace. At least one second long.
+    /// Generates a trace that resembles the downlink of an LTE receiver in a moving car.
+    ///
+    /// A Markov chain over five capacities, from outage to 1.8 times the mean, sets the rate. Within a state the
+    /// scheduler grants a burst in each millisecond with probability 0.4. An outage lasts 100 ms on average and any
+    /// other state 600 ms. Each state changes to a neighbouring one. The result is scaled so that its mean rate equals
+    /// `mean` to within one opportunity. The same seed gives the same trace. The trace lasts at least one second.
     pub fn synthetic_lte(seed: u64, mean: Rate, length: Duration) -> Trace {
         const CAPACITY: [f64; 5] = [0.0, 0.35, 0.8, 1.2, 1.8];
         const GRANT_CHANCE: f64 = 0.4;
@@ -153,7 +169,9 @@ impl Trace {
     }
 }
 
-/// `wanted` opportunities over milliseconds in proportion to `weights`; the last one at the end, so that the length holds.
+/// Distributes `wanted` opportunities over milliseconds in proportion to `weights`.
+///
+/// The last opportunity is at the end, so that the trace has the requested length.
 fn spread(weights: &[f64], wanted: u64) -> Vec<u32> {
     let total: f64 = weights.iter().sum::<f64>().max(f64::MIN_POSITIVE);
     let mut times_ms = Vec::with_capacity(wanted as usize);
@@ -168,11 +186,13 @@ fn spread(weights: &[f64], wanted: u64) -> Vec<u32> {
     times_ms
 }
 
-/// The `share` quantile over time of a function that falls to zero at the start of each gap and rises with slope one.
+/// Returns the `share` quantile over time of a sawtooth function.
+///
+/// The function falls to zero at the start of each gap and then rises with slope one.
 fn time_percentile_of_sawtooth(gaps: &mut [f64], share: f64) -> f64 {
     gaps.sort_unstable_by(|a, b| b.total_cmp(a));
     let beyond = gaps.iter().sum::<f64>() * (1.0 - share);
-    // The time above level d is Σ max(0, gap − d): find d where it is `beyond`.
+    // The time above level d is Σ max(0, gap − d). The loop finds the d for which it equals `beyond`.
     let mut sum = 0.0;
     for (index, &gap) in gaps.iter().enumerate() {
         sum += gap;
@@ -184,7 +204,7 @@ fn time_percentile_of_sawtooth(gaps: &mut [f64], share: f64) -> f64 {
     0.0
 }
 
-/// A trace and when it started.
+/// A trace that plays from a given start time.
 #[derive(Clone, Debug)]
 pub struct RunningTrace {
     trace: Trace,
@@ -193,32 +213,32 @@ pub struct RunningTrace {
 }
 
 impl RunningTrace {
-    /// The trace from its first opportunity, its time zero at `start`.
+    /// Plays the trace from its first opportunity, with its time zero at `start`.
     pub fn new(trace: Trace, start: Instant) -> RunningTrace {
         RunningTrace { trace, start, next: 0 }
     }
 
-    /// What runs.
+    /// Returns the trace that is played.
     pub fn trace(&self) -> &Trace {
         &self.trace
     }
 
-    /// When the opportunity `later` after the next unused one comes.
+    /// Returns the time of the opportunity that follows the next unused one after `later` others.
     pub fn time_after(&self, later: u64) -> Instant {
         self.start + self.trace.time_of(self.next + later)
     }
 
-    /// The next unused opportunity is used.
+    /// Marks the next unused opportunity as used.
     pub fn use_next(&mut self) {
         self.next += 1;
     }
 
-    /// Lets go by what nobody was there to use before `now`.
+    /// Skips the unused opportunities before `now`.
     pub fn skip_to(&mut self, now: Instant) {
         self.next = self.next.max(self.trace.count_before(now - self.start));
     }
 
-    /// IP bytes offered in `from..to`.
+    /// Returns the IP bytes that the trace offers in `from..to`.
     pub fn bytes_between(&self, from: Instant, to: Instant) -> u64 {
         self.trace.opportunities(from - self.start, to - self.start) * OPPORTUNITY_BYTES
     }
@@ -263,10 +283,10 @@ mod tests {
 
     #[test]
     fn omniscient_delay_is_a_percentile_over_time() {
-        // One opportunity each 10 ms: the delay is even in 0..10 ms, its 95th percentile 9.5 ms.
+        // With one opportunity every 10 ms the delay is uniform in 0..10 ms, and its 95th percentile is 9.5 ms.
         let steady = Trace::parse("10\n20\n30\n40\n", "t").unwrap();
         assert_eq!(steady.omniscient_delay_p95(ms(20)).as_micros(), 29_500);
-        // 900 gaps of 1 ms and one of 100 ms: 5 % of 1000 ms are the last 50 ms of the long gap.
+        // With 900 gaps of 1 ms and one of 100 ms, 5 % of the 1000 ms are the last 50 ms of the long gap.
         let text: String = (1..=900).chain([1000]).map(|t| format!("{t}\n")).collect();
         let outage = Trace::parse(&text, "t").unwrap().omniscient_delay_p95(Duration::ZERO);
         assert!(outage.abs_diff(ms(50)) < ms(1), "{outage:?}");
@@ -286,7 +306,7 @@ mod tests {
         assert!(Trace::parse(&trace.times_ms().iter().map(|t| format!("{t}\n")).collect::<String>(), "t").is_ok());
     }
 
-    /// Opportunities in each 100 ms.
+    /// Returns the number of opportunities in each 100 ms.
     fn per_100_ms(trace: &Trace) -> Vec<f64> {
         (0..trace.period().as_millis() as u64 / 100)
             .map(|n| trace.opportunities(ms(n * 100), ms(n * 100 + 100)) as f64)
@@ -298,7 +318,9 @@ mod tests {
         values.sum::<f64>() / count
     }
 
-    /// The deviation of the rate over its mean, and its autocorrelation after these numbers of 100 ms.
+    /// Returns the rate's coefficient of variation and its autocorrelation at these lags.
+    ///
+    /// Lags are in units of 100 ms.
     fn swings<const N: usize>(trace: &Trace, lags: [usize; N]) -> (f64, [f64; N]) {
         let rates = per_100_ms(trace);
         let middle = mean(rates.iter().copied());
@@ -315,8 +337,9 @@ mod tests {
             .collect();
         let deviation = mean(all.iter().map(|(deviation, _)| *deviation));
         let [short, second, long] = [0, 1, 2].map(|lag: usize| mean(all.iter().map(|(_, lags)| lags[lag])));
-        // Measured in four traces of Verizon and ATT: 0.59 to 1.22; 0.72 to 0.87, 0.18 to 0.68 and 0.02 to 0.13. Ours, on average: 0.54;
-        // 0.89, 0.47 and −0.03. They are at the calm edge of what is measured.
+        // Four measured traces of Verizon and AT&T have coefficients of variation of 0.59 to 1.22. Their
+        // autocorrelations after 0.1 s, 1 s and 10 s are 0.72 to 0.87, 0.18 to 0.68 and 0.02 to 0.13. The generated
+        // traces average 0.54, and 0.89, 0.47 and −0.03. They vary about as little as the calmest measured trace.
         assert!((0.4..1.3).contains(&deviation), "{deviation}");
         assert!(short > 0.7 && (0.1..0.8).contains(&second) && long.abs() < 0.2, "{short} {second} {long}");
     }

@@ -1,4 +1,6 @@
-//! The traces a scenario names: both worlds play the same.
+//! Loads the capacity traces that a scenario names.
+//!
+//! The lab and the simulator play the same traces.
 
 use crate::trace::Trace;
 use crate::{Capacity, DirectionSpec, Network, Scenario, ScenarioError};
@@ -7,29 +9,32 @@ use std::path::Path;
 use std::time::Duration;
 use weft_units::{Rate, parse_rate};
 
-/// Mean rate of a self-made trace whose name says none.
+/// Mean rate of a generated trace whose name states no rate.
 const SYNTHETIC_RATE: Rate = Rate::from_mbps(12);
-/// Length of a self-made trace.
+/// Length of a generated trace.
 const SYNTHETIC_LENGTH: Duration = Duration::from_secs(120);
 
-/// Traces by the name a scenario gives them.
+/// Traces by their name in the scenario.
 pub type Traces = BTreeMap<String, Trace>;
 
 impl Scenario {
-    /// Reads every trace that is named from `directory`; without a directory, or without that file, makes one from the seed.
+    /// Reads every trace that the scenario names from `directory`.
+    ///
+    /// If there is no directory or no such file, it generates the trace from the seed.
     ///
     /// # Errors
-    /// When a file is there but cannot be read or is no trace, as one whose times go backwards: with file, line and column.
+    /// Fails if a file exists but cannot be read or is not a valid trace, for example because its times decrease. The
+    /// error states file, line and column.
     pub fn load_traces(&self, directory: Option<&Path>) -> Result<Traces, ScenarioError> {
         load(self.links.iter().flat_map(|link| [&link.up, &link.down]), self.seed, directory)
     }
 }
 
 impl Network {
-    /// As [`Scenario::load_traces`].
+    /// Reads every trace that the network names, like [`Scenario::load_traces`].
     ///
     /// # Errors
-    /// As [`Scenario::load_traces`].
+    /// The same as those of [`Scenario::load_traces`].
     pub fn load_traces(&self, directory: Option<&Path>) -> Result<Traces, ScenarioError> {
         load(self.links.iter().flat_map(|link| [&link.up.spec, &link.down.spec]), self.seed, directory)
     }
@@ -56,13 +61,15 @@ fn load<'a>(
     Ok(traces)
 }
 
-/// The mean rate of the trace made for a name: what follows its `@`, as in `lte@5 Mbit/s`, or 12 Mbit/s.
+/// Returns the mean rate of a generated trace.
+///
+/// The rate follows the `@` in the name, as in `lte@5 Mbit/s`. The default is 12 Mbit/s.
 pub(crate) fn synthetic_rate(name: &str) -> Rate {
     let said = name.rsplit_once('@').and_then(|(_, rate)| parse_rate(rate).ok());
     said.filter(|rate| *rate > Rate::ZERO).unwrap_or(SYNTHETIC_RATE)
 }
 
-/// FNV-1a, so that every name has a trace of its own.
+/// Returns the FNV-1a hash of a name, so that every name has its own trace.
 pub(crate) fn hash(text: &str) -> u64 {
     text.bytes().fold(0xcbf2_9ce4_8422_2325, |h, byte| (h ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
 }

@@ -1,4 +1,4 @@
-//! Variants: what is compared in one run.
+//! Defines variants, the alternatives that one run compares.
 
 use crate::file::TcpFile;
 use crate::{App, Flow, VpnEntry};
@@ -6,15 +6,17 @@ use serde::{Deserialize, Serialize};
 use toml::Spanned;
 use weft_units::Rate;
 
-/// What carries the flows.
+/// The program or protocol that carries the flows.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Kind {
-    /// Each link by itself, without a tunnel: one result per link, named `link:NAME`.
+    /// Each link by itself, without a tunnel.
+    ///
+    /// There is one result for each link, with the name `link:NAME`.
     EachLink,
-    /// The best of `each-link`.
+    /// The result of the best single link among those of `each-link`.
     BestLink,
-    /// One link, without a tunnel: the first of those it may use.
+    /// One link without a tunnel: the first link that the variant may use.
     Link,
     /// The kernel's MPTCP over all links.
     Mptcp,
@@ -24,14 +26,16 @@ pub enum Kind {
     WireguardGo,
     /// weft over all links.
     Weft,
-    /// weft over each link by itself: one result per link, named `weft:NAME`.
+    /// weft over each link by itself.
+    ///
+    /// There is one result for each link, with the name `weft:NAME`.
     WeftEachLink,
     /// weft over all links, each VPN between two nodes of its own.
     WeftEachVpn,
 }
 
 impl Kind {
-    /// Every kind, by the word used in files.
+    /// Every kind with its keyword in files.
     pub const ALL: [(&'static str, Kind); 9] = [
         ("each-link", Kind::EachLink),
         ("best-link", Kind::BestLink),
@@ -44,58 +48,65 @@ impl Kind {
         ("weft-each-vpn", Kind::WeftEachVpn),
     ];
 
-    /// The word used in files.
+    /// Returns the kind's keyword in files.
     pub fn word(self) -> &'static str {
         Kind::ALL.iter().find(|(_, kind)| *kind == self).map_or("", |(word, _)| word)
     }
 
-    /// Whether the program itself runs in it.
+    /// True if the variant runs weft itself.
     pub fn is_weft(self) -> bool {
         matches!(self, Kind::Weft | Kind::WeftEachLink | Kind::WeftEachVpn)
     }
 }
 
-/// What OpenVPN's own packets travel in.
+/// The transport protocol of OpenVPN's own packets.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum OpenvpnProto {
     /// UDP datagrams.
     Udp,
-    /// One TCP connection (paper 002's case: the VPN is one flow).
+    /// One TCP connection, so that the VPN is a single flow, as in paper 002.
     Tcp,
 }
 
-/// One of the things compared.
+/// One of the alternatives that a run compares.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Variant {
-    /// Its name in the results.
+    /// Name of the variant in the results.
     pub name: String,
-    /// What carries the flows.
+    /// The program or protocol that carries the flows.
     pub kind: Kind,
-    /// The links used, by name; all of them if empty.
+    /// Names of the links that the variant uses, or empty for all links.
     pub links: Vec<String>,
-    /// Laid over how every VPN enters the tunnel.
+    /// Settings that override how every VPN's packets enter the tunnel.
     pub vpn: VpnEntry,
-    /// Laid over how every flow of TCP goes.
+    /// Settings that override those of every TCP flow.
     pub tcp: TcpOptions,
-    /// OpenVPN between the flows and weft; of kind `openvpn`, how it travels.
+    /// Transport of an OpenVPN tunnel.
+    ///
+    /// For [`Kind::Openvpn`] it is the tunnel that the variant measures. For [`Kind::Weft`] OpenVPN runs between the
+    /// flows and weft.
     pub openvpn: Option<OpenvpnProto>,
-    /// More of its options, for both ends.
+    /// Additional OpenVPN options for both ends.
     pub openvpn_options: Vec<String>,
-    /// Sections laid over the generated weft configuration of both nodes, unread here.
+    /// Sections that override the generated weft configuration of both nodes.
+    ///
+    /// This crate does not check them.
     pub weft: toml::Table,
 }
 
-/// What a variant changes of TCP; nothing: as the flow says.
+/// The TCP settings that a variant changes.
+///
+/// `None` keeps the flow's own setting.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct TcpOptions {
-    /// Only this flow; none: all.
+    /// Name of the only flow that changes, or `None` for all flows.
     pub flow: Option<String>,
-    /// Congestion control, by the kernel's name.
+    /// Name of the congestion control in the kernel.
     pub congestion: Option<String>,
-    /// The explicit rate.
+    /// Explicit pacing rate of the connection.
     pub pacing: Option<Rate>,
-    /// The receiving socket's buffer.
+    /// Size of the receiving socket's buffer, in bytes.
     pub receive_buffer_bytes: Option<u64>,
 }
 
@@ -124,7 +135,7 @@ impl TcpOptions {
 }
 
 impl Variant {
-    /// A variant of `kind` under its own word, with nothing set.
+    /// Returns a variant of `kind` with the kind's keyword as its name and no settings.
     pub fn plain(kind: Kind) -> Variant {
         Variant {
             name: kind.word().to_owned(),
@@ -138,7 +149,7 @@ impl Variant {
         }
     }
 
-    /// The static weights of a `weighted-round-robin` variant, per link name.
+    /// Returns the static weight of each link, by name, if the variant schedules by weighted round robin.
     pub fn weights(&self) -> Option<Vec<(String, u32)>> {
         let policy = self.weft.get("policy")?.as_table()?;
         if policy.get("schedule")?.as_str()? != "weighted-round-robin" {
@@ -148,7 +159,7 @@ impl Variant {
         weights.iter().map(|(link, weight)| Some((link.clone(), u32::try_from(weight.as_integer()?).ok()?))).collect()
     }
 
-    /// `base`, a generated weft configuration, with this variant's own settings laid over it.
+    /// Returns `base`, a generated weft configuration, with the variant's own settings on top.
     pub fn laid_over(&self, base: toml::Table) -> toml::Table {
         overlaid(base, &self.weft)
     }

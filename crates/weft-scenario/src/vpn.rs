@@ -1,4 +1,4 @@
-//! VPNs between the two nodes of a scenario, in the daemon's words.
+//! Defines the VPNs between two nodes, and writes them as configuration of the daemon.
 
 use crate::error::{Checked, Source, which_exist};
 use crate::file::{EntryFile, FlowFile, VpnFile};
@@ -8,52 +8,57 @@ use std::time::Duration;
 use toml::{Spanned, Table};
 use weft_units::Rate;
 
-/// More VPNs than this are a slip of the pen, and have no addresses.
+/// Maximum number of VPNs.
+///
+/// A larger number is probably a typing mistake, and the address plan has no more addresses.
 const VPNS_MAX: usize = 100;
-/// The greatest weight the daemon takes.
+/// Greatest weight that the daemon accepts.
 const WEIGHT_MAX: i64 = 1_000_000;
-/// Packets that a queue holds, at least and at most, and bytes, as the daemon takes them.
+/// Least and greatest queue limit in packets that the daemon accepts.
 const QUEUE_PACKETS: [u64; 2] = [2, 1_000_000];
+/// Least and greatest queue limit in bytes that the daemon accepts.
 const QUEUE_BYTES: [u64; 2] = [3_000, 1 << 40];
 
-/// A network of its own between the two nodes.
+/// A VPN between the two nodes.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Vpn {
-    /// Its name in the results.
+    /// Name of the VPN in the results.
     pub name: String,
-    /// What it may have at the beginning.
+    /// Share of the VPN at the start of the run.
     pub share: VpnShare,
-    /// How its packets enter the tunnel.
+    /// Settings of the queue and loop through which the VPN's packets enter the tunnel.
     pub entry: VpnEntry,
 }
 
-/// What a VPN may have.
+/// The share of the links that a VPN may use.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct VpnShare {
-    /// Beside other VPNs; above zero.
+    /// Weight of the VPN relative to other VPNs, at least 1.
     pub weight: u32,
-    /// What it is promised.
+    /// The rate that the VPN is promised, if any.
     pub service: VpnService,
 }
 
-/// A change of a VPN's share; what is left out stays.
+/// A change of a VPN's share.
+///
+/// `None` keeps the present value.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct ShareChange {
-    /// The VPN's position.
+    /// Index of the VPN in the scenario.
     pub vpn: usize,
-    /// The new weight.
+    /// New weight of the VPN, or `None` to keep it.
     pub weight: Option<u32>,
-    /// What is promised from then on.
+    /// New promise to the VPN, or `None` to keep it.
     pub service: Option<VpnService>,
 }
 
 impl ShareChange {
-    /// `share` with what changes.
+    /// Returns `share` with this change applied.
     pub fn of(&self, share: VpnShare) -> VpnShare {
         VpnShare { weight: self.weight.unwrap_or(share.weight), service: self.service.unwrap_or(share.service) }
     }
 
-    /// The change that makes it `share` again.
+    /// Returns the change that restores `share`.
     pub fn back_to(&self, share: VpnShare) -> ShareChange {
         ShareChange {
             vpn: self.vpn,
@@ -63,20 +68,22 @@ impl ShareChange {
     }
 }
 
-/// How a VPN's packets enter the tunnel; what is left out is as the daemon has it.
+/// Settings of the queue and loop through which a VPN's packets enter the tunnel.
+///
+/// `None` leaves the daemon's default.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct VpnEntry {
-    /// The law of its loop.
+    /// Control law of the VPN's loop.
     pub law: Option<LoopLaw>,
-    /// What its queue does.
+    /// Discipline of the VPN's queue.
     pub queue: Option<VpnQueue>,
-    /// Packets the queue holds at most.
+    /// Maximum number of packets in the queue.
     pub queue_packets: Option<u64>,
-    /// Bytes the queue holds at most.
+    /// Maximum number of bytes in the queue.
     pub queue_bytes: Option<u64>,
 }
 
-/// `queue` of a VPN.
+/// The queue discipline of a VPN.
 #[derive(Deserialize, Clone, Copy, PartialEq, Eq, Debug)]
 #[serde(rename_all = "kebab-case")]
 pub enum VpnQueue {
@@ -86,16 +93,16 @@ pub enum VpnQueue {
     Red,
     /// Flow random early drop.
     Fred,
-    /// RFC 8289.
+    /// CoDel (RFC 8289).
     #[serde(rename = "codel")]
     CoDel,
-    /// RFC 8290.
+    /// FQ-CoDel (RFC 8290).
     #[serde(rename = "fq-codel")]
     FqCoDel,
 }
 
 impl VpnEntry {
-    /// `base` with what is set here.
+    /// Returns `base` with the settings of `self` on top.
     fn over(&self, base: VpnEntry) -> VpnEntry {
         VpnEntry {
             law: self.law.or(base.law),
@@ -107,7 +114,9 @@ impl VpnEntry {
 }
 
 impl Vpn {
-    /// The daemon's `[[vpn]]` with this number, without what is a node's own: device, addresses and members.
+    /// Returns the daemon's `[[vpn]]` table with this id.
+    ///
+    /// It omits the settings that differ between nodes: device, addresses and members.
     fn table(&self, id: i64, over: &VpnEntry) -> Table {
         let entry = over.over(self.entry);
         let mut table = Table::new();
@@ -142,24 +151,28 @@ impl Vpn {
 }
 
 impl Scenario {
-    /// The daemon's `[[vpn]]` tables in a variant, without what is a node's own: device, addresses and members.
+    /// Returns the daemon's `[[vpn]]` tables for a variant.
+    ///
+    /// They omit the settings that differ between nodes: device, addresses and members.
     pub fn vpn_tables(&self, variant: &Variant) -> Vec<Table> {
         (1..).zip(&self.vpns).map(|(id, vpn)| vpn.table(id, &variant.vpn)).collect()
     }
 
-    /// The daemon's `[policy]` table; empty if nothing is said.
+    /// Returns the daemon's `[policy]` table, which is empty if the scenario sets nothing.
     pub fn policy_table(&self) -> Table {
         self.leasable.iter().map(|rate| ("leasable".to_owned(), format!("{} bit/s", rate.bps()).into())).collect()
     }
 
-    /// What every VPN may have when a run ends.
+    /// Returns the share of every VPN at the end of a run.
     pub fn last_shares(&self) -> Vec<VpnShare> {
         let first = self.vpns.iter().map(|vpn| vpn.share).collect();
         share_steps(&self.vpns, &self.events, self.duration).pop().map_or(first, |(_, shares)| shares)
     }
 }
 
-/// After each event that changes a share, and after its end, what every VPN may have; with the event's position.
+/// Returns the shares of all VPNs after each change of a share.
+///
+/// A change is the start of an event or its end. Each entry has the event's index.
 fn share_steps(vpns: &[Vpn], events: &[Event], duration: Duration) -> Vec<(usize, Vec<VpnShare>)> {
     let mut steps = Vec::new();
     for (position, event) in events.iter().enumerate() {
@@ -180,7 +193,7 @@ fn share_steps(vpns: &[Vpn], events: &[Event], duration: Duration) -> Vec<(usize
     steps.into_iter().map(apply).collect()
 }
 
-/// What leased lines may take together, checked against the links.
+/// Returns the rate that may be leased in total, after a check against the capacity of the links.
 pub(crate) fn leasable(
     source: &Source<'_>,
     file: Option<&Spanned<crate::quantity::Quantity<Rate>>>,
@@ -242,7 +255,7 @@ pub(crate) fn read_weight(source: &Source<'_>, file: &Spanned<i64>) -> Checked<u
     }
 }
 
-/// How VPNs enter the tunnel, if it makes sense.
+/// Reads the queue and loop settings of a VPN and checks their limits.
 pub(crate) fn read_entry(source: &Source<'_>, file: &EntryFile) -> Checked<VpnEntry> {
     let within = |value: &Option<Spanned<u64>>, [least, most]: [u64; 2], what| match value {
         Some(value) if !(least..=most).contains(value.get_ref()) => {
@@ -258,7 +271,7 @@ pub(crate) fn read_entry(source: &Source<'_>, file: &EntryFile) -> Checked<VpnEn
     })
 }
 
-/// The position of the VPN that is meant.
+/// Returns the index of the VPN with this name.
 pub(crate) fn position(source: &Source<'_>, name: &Spanned<String>, vpns: &[Vpn]) -> Checked<usize> {
     vpns.iter().position(|vpn| vpn.name == *name.get_ref()).ok_or_else(|| {
         let word = name.get_ref();
@@ -270,12 +283,14 @@ pub(crate) fn position(source: &Source<'_>, name: &Spanned<String>, vpns: &[Vpn]
     })
 }
 
-/// The VPN of a flow; none where it says none.
+/// Returns the VPN of a flow, or `None` if the flow names no VPN.
 pub(crate) fn of_flow(source: &Source<'_>, file: &FlowFile, vpns: &[Vpn]) -> Checked<Option<usize>> {
     file.vpn.as_ref().map(|name| position(source, name, vpns)).transpose()
 }
 
-/// Lines that events lease fit what may be leased; `places` are those of `leased` in each `[[event]]`.
+/// Checks that the rates that events lease never exceed the leasable total.
+///
+/// `places` has the byte offset of `leased` for each `[[event]]`.
 pub(crate) fn check_leases(
     source: &Source<'_>,
     vpns: &[Vpn],
@@ -293,7 +308,7 @@ pub(crate) fn check_leases(
     Ok(())
 }
 
-/// Why leased lines cannot be, if they cannot.
+/// Returns the error message if the leased rates exceed the leasable total.
 fn too_much_leased(shares: &[VpnShare], leasable: Option<Rate>) -> Option<String> {
     let lines = shares.iter().map(|share| match share.service {
         VpnService::Leased(rate) => rate.bps(),

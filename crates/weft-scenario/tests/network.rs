@@ -1,4 +1,4 @@
-//! Networks as people write them, well and badly.
+//! Tests that the parser accepts correct network files and rejects wrong ones with a helpful error.
 
 use proptest::prelude::*;
 use std::time::Duration;
@@ -131,13 +131,15 @@ fn good() -> Network {
     Network::parse(GOOD, "diamond.toml").unwrap_or_else(|e| panic!("{e}"))
 }
 
-/// The error after replacing `from` by `to` in the good network.
+/// Returns the error after one occurrence of `from` in the correct network is replaced by `to`.
 fn broken(from: &str, to: &str) -> ScenarioError {
     assert!(GOOD.contains(from), "{from}");
     Network::parse(&GOOD.replacen(from, to, 1), "diamond.toml").err().unwrap_or_else(|| panic!("accepted: {to}"))
 }
 
-/// Replaces `from` by `to` in the good network; the error must be at the first `culprit` of the text, and say `expected`.
+/// Replaces `from` by `to` in the correct network and checks the error.
+///
+/// It must point to the first `culprit` in the text, and its message must contain `expected`.
 fn refused_at(from: &str, to: &str, culprit: &str, expected: &str) {
     let error = broken(from, to);
     assert!(error.message.contains(expected), "{to}: {error}");

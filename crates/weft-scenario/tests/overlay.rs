@@ -1,4 +1,4 @@
-//! Overlays in networks as people write them, well and badly.
+//! Tests that the parser accepts correct overlays and rejects wrong ones with a helpful error.
 
 use weft_scenario::{Network, OverlayNode, ScenarioError, Tunnel};
 
@@ -67,7 +67,9 @@ fn broken(text: &str) -> ScenarioError {
     Network::parse(text, "three.toml").err().unwrap_or_else(|| panic!("accepted: {text}"))
 }
 
-/// Replaces `from` by `to` in the good network; the error must be at the first `culprit` of the text, and say `expected`.
+/// Replaces `from` by `to` in the correct network and checks the error.
+///
+/// It must point to the first `culprit` in the text, and its message must contain `expected`.
 fn refused_at(from: &str, to: &str, culprit: &str, expected: &str) {
     assert!(GOOD.contains(from), "{from}");
     let text = GOOD.replacen(from, to, 1);

@@ -1,4 +1,4 @@
-//! Scenario files as people write them, well and badly.
+//! Tests that the parser accepts correct scenario files and rejects wrong ones with a helpful error.
 
 use proptest::prelude::*;
 use std::time::Duration;
@@ -51,7 +51,7 @@ fn refuse(text: &str) -> ScenarioError {
     Scenario::parse(text, "two.toml").expect_err("the text is wrong")
 }
 
-/// The error after replacing `from` by `to` in the good scenario.
+/// Returns the error after one occurrence of `from` in the correct scenario is replaced by `to`.
 fn broken(from: &str, to: &str) -> ScenarioError {
     assert!(GOOD.contains(from), "{from}");
     refuse(&GOOD.replacen(from, to, 1))

@@ -1,4 +1,4 @@
-//! The scenarios that come with the project.
+//! Tests that the scenarios of the project and the examples of their README are valid.
 
 use std::fs;
 use std::path::Path;
@@ -123,7 +123,7 @@ fn figure_7_has_its_loads() {
     assert_eq!(network.flows.iter().filter(is_congested).count(), 10);
 }
 
-/// What the pieces of TOML in the README refer to.
+/// The scenario to which the TOML examples of the README refer.
 const README_BASE: &str = r#"
 name = "base"
 duration = "100 s"
@@ -154,7 +154,7 @@ between = ["r3", "r1"]
 rate = "1 Mbit/s"
 "#;
 
-/// The pieces of TOML in the README, in their order.
+/// Returns the TOML examples of the README, in order.
 fn readme_pieces() -> Vec<String> {
     let readme = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scenarios/README.md")).unwrap();
     readme.split("```toml\n").skip(1).filter_map(|text| text.split("```").next()).map(str::to_owned).collect()

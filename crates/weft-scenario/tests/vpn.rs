@@ -1,4 +1,4 @@
-//! VPNs of networks as people write them, well and badly.
+//! Tests that the parser accepts correct VPNs in networks and rejects wrong ones with a helpful error.
 
 use std::time::Duration;
 use weft_scenario::{Discipline, LoopLaw, Markers, Network, QueueSize, VpnService, WeightBy};
@@ -75,7 +75,9 @@ name = "without"
 ingress = { loop = "none", markers = "packets" }
 "#;
 
-/// Replaces `from` by `to` in the good network; the error must be at the first `culprit` of the text, and say `expected`.
+/// Replaces `from` by `to` in the correct network and checks the error.
+///
+/// It must point to the first `culprit` in the text, and its message must contain `expected`.
 fn refused_at(from: &str, to: &str, culprit: &str, expected: &str) {
     assert!(GOOD.contains(from), "{from}");
     let text = GOOD.replacen(from, to, 1);

@@ -1,4 +1,4 @@
-//! Prints how far sensing by trains is off, mix by mix: the table of `docs/sensing.md`.
+//! Prints the errors of sensing by trains for each mix: the table of `docs/sensing.md`.
 //!
 //! `cargo run --release -p weft-sim --example sensing`
 

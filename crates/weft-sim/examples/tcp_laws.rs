@@ -1,4 +1,4 @@
-//! Prints the window that each TCP holds over a lossy path beside what theory says.
+//! Prints the window of each TCP over a lossy path beside the window that theory predicts.
 //!
 //! `cargo run --release -p weft-sim --example tcp_laws`
 
@@ -15,11 +15,15 @@ use weft_sim::tcp::{DelayedAck, Recovery};
 
 const RTTS_MS: [u64; 3] = [10, 50, 200];
 const LOSSES: [f64; 7] = [0.0001, 0.0003, 0.001, 0.003, 0.01, 0.03, 0.05];
-/// Losses that a figure rests on: many where they are random.
+/// Number of measured losses for each result with random losses, which vary most.
 const RANDOM_LOSSES: u64 = 400;
+/// Number of measured losses for each result with evenly spaced losses.
 const EVEN_LOSSES: u64 = 25;
+/// Number of losses before the measurement.
 const WARM_UP_LOSSES: u64 = 25;
-/// With even losses CUBIC comes to its window slowly: near it a cycle changes next to nothing, as the curve is flat there.
+/// Number of losses before the measurement of CUBIC with evenly spaced losses.
+///
+/// CUBIC approaches its window slowly: near it the curve is flat, so a cycle changes almost nothing.
 const CUBIC_WARM_UP_LOSSES: u64 = 200;
 const SEED: u64 = 1;
 

@@ -1,54 +1,58 @@
-//! What each node has before it, and which node is next.
+//! Keeps the pending events of each node and determines which node runs next.
 
 use crate::link::Link;
 use crate::schedule::Schedule;
 use crate::{LinkId, NodeId};
 use weft_units::{Duration, Instant};
 
-/// What happens at a node.
+/// An event at a node.
 #[derive(Clone, Copy)]
 pub(crate) enum Event {
-    /// It is woken.
+    /// The node's timer expires.
     Timer,
-    /// A packet arrives over a link to it.
+    /// A packet arrives at the node over this link.
     Arrival(LinkId),
-    /// A packet leaves the managed queue of a link from it.
+    /// A packet leaves the managed queue of this link, on which the node sends.
     Departure(LinkId),
 }
 
 const TIMER: u32 = 0;
 
-/// What one node has before it.
+/// The pending events of one node.
 struct Agenda {
     schedule: Schedule,
-    /// By number in the schedule; the timer is the first.
+    /// Events by their number in the schedule, with the timer first.
     events: Vec<Event>,
-    /// The least delay of the links to it: nothing that happens elsewhere can reach it sooner.
+    /// Least delay of the links to the node.
+    ///
+    /// No event at another node can affect this node sooner.
     lookahead: Duration,
 }
 
-/// Where a link's events stand in the agendas of its ends.
+/// The positions of a link's events in the agendas of its two ends.
 #[derive(Clone, Copy)]
 struct Seats {
     arrival: u32,
-    /// If its queue is managed.
+    /// Position of the departure event, or `None` if the link has no managed queue.
     departure: Option<u32>,
 }
 
-/// What all nodes have before them.
+/// The pending events of all nodes.
 #[derive(Default)]
 pub(crate) struct Agendas {
-    /// By node.
+    /// Agendas by node.
     agendas: Vec<Agenda>,
-    /// Each node's earliest event, but for the one that runs.
+    /// Earliest event of each node.
+    ///
+    /// The entry of the running node is not up to date.
     nodes: Schedule,
     running: Option<NodeId>,
-    /// By link.
+    /// Positions of the links' events, by link.
     seats: Vec<Seats>,
 }
 
 impl Agendas {
-    /// A node more, to be woken at `deadline`.
+    /// Adds a node whose timer expires at `deadline`.
     pub(crate) fn add_node(&mut self, deadline: Instant) {
         let node = NodeId(self.nodes.add());
         let mut schedule = Schedule::new();
@@ -57,7 +61,7 @@ impl Agendas {
         self.set_timer(node, deadline);
     }
 
-    /// A link more.
+    /// Adds a link.
     pub(crate) fn add_link(&mut self, id: LinkId, link: &Link) {
         let arrival = self.add_event(link.to(), Event::Arrival(id));
         let departure = link.is_managed().then(|| self.add_event(link.from(), Event::Departure(id)));
@@ -72,18 +76,18 @@ impl Agendas {
         agenda.schedule.add()
     }
 
-    /// The least delay of the links to a node has become this.
+    /// Sets the least delay of the links to a node.
     pub(crate) fn set_lookahead(&mut self, node: NodeId, lookahead: Duration) {
         self.agendas[node.index()].lookahead = lookahead;
     }
 
-    /// When a node wants to be woken.
+    /// Sets the time at which a node's timer expires.
     #[inline]
     pub(crate) fn set_timer(&mut self, node: NodeId, at: Instant) {
         self.set(node, TIMER, at);
     }
 
-    /// Takes over when a link's events come.
+    /// Updates the times of a link's events.
     #[inline]
     pub(crate) fn set_link(&mut self, id: LinkId, link: &Link) {
         let Seats { arrival, departure } = self.seats[id.index()];
@@ -102,18 +106,20 @@ impl Agendas {
         }
     }
 
-    /// A node runs.
+    /// Marks the node as running.
     pub(crate) fn resume(&mut self, node: NodeId) {
         self.running = Some(node);
     }
 
-    /// It does no longer.
+    /// Marks the node as no longer running and updates its earliest event.
     pub(crate) fn pause(&mut self, node: NodeId) {
         self.running = None;
         self.nodes.set(node.0, self.agendas[node.index()].schedule.first().0);
     }
 
-    /// The node with the earliest event, its time, and the time until which nothing else can reach that node.
+    /// Returns the node with the earliest event, and the time of that event.
+    ///
+    /// The third value is the time until which no other node can affect that node.
     pub(crate) fn first(&self) -> (Instant, NodeId, Instant) {
         let (at, node) = self.nodes.first();
         let lookahead = self.agendas.get(node as usize).map_or(Duration::ZERO, |agenda| agenda.lookahead);
@@ -121,7 +127,7 @@ impl Agendas {
         (at, NodeId(node), Instant::from_nanos(reached.saturating_sub(1)).max(at))
     }
 
-    /// A node's earliest event and its time.
+    /// Returns the earliest event of a node and its time.
     #[inline]
     pub(crate) fn first_of(&self, node: NodeId) -> (Instant, Event) {
         let agenda = &self.agendas[node.index()];

@@ -1,45 +1,49 @@
-//! Which of several ways a router sends a packet.
+//! Chooses one of several next hops for a packet.
 
 use crate::Packet;
 use crate::topology::NextHop;
 use weft_units::Rng;
 
-/// What is the same for all packets that must keep together.
+/// The key that is equal for all packets that must take the same next hop.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum HashKey {
-    /// The flow: addresses, ports, protocol.
+    /// The flow: addresses, ports and protocol.
     Flow,
-    /// The source address alone (paper 000 §4.1).
+    /// Only the source address, so that all packets of a host take one next hop (paper 000 §4.1).
     Source,
 }
 
-/// How packets are spread over several ways.
+/// The method by which a router spreads packets over several next hops.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Forwarding {
-    /// Each way in turn, packet by packet.
+    /// Each next hop in turn, for each packet.
     RoundRobin,
-    /// Any way, packet by packet.
+    /// A random next hop, for each packet.
     Random,
-    /// Each way in turn by its weight, smoothly, packet by packet.
+    /// Each next hop in turn by weight, for each packet, smoothly interleaved.
     Weighted,
-    /// Each way in turn, packet by packet: as many packets on end as its weight.
+    /// Each next hop in turn, with as many consecutive packets as its weight.
     WeightedBlock,
-    /// The same way for all packets of equal key: the hash falls into ranges that are as wide as the weights (RFC 2992).
+    /// The same next hop for all packets with the same key.
+    ///
+    /// The hash falls into ranges whose widths are the weights (RFC 2992).
     FlowHash(HashKey),
 }
 
-/// Spreads the packets to one destination.
+/// Spreads the packets to one destination over its next hops.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Spreader {
     turn: u32,
-    /// For weighted round robin by blocks: packets left of the turn.
+    /// Number of packets left in the turn, for weighted round robin in blocks.
     left: u32,
-    /// For smooth weighted round robin: what each way has to its credit.
+    /// Credit of each next hop, for smooth weighted round robin.
     credit: Vec<i64>,
 }
 
 impl Spreader {
-    /// The position of the way that `packet` takes; `ways` is not empty.
+    /// Returns the index of the next hop that `packet` takes.
+    ///
+    /// `ways` must not be empty.
     pub(crate) fn pick(&mut self, how: Forwarding, ways: &[NextHop], packet: &Packet, rng: &mut Rng) -> usize {
         match how {
             Forwarding::RoundRobin => {
@@ -76,7 +80,7 @@ impl Spreader {
     }
 }
 
-/// Maps the whole range of `point` onto the ways in proportion to their weights.
+/// Returns the index of the next hop for `point`, whose range is divided in proportion to the weights.
 fn by_share(ways: &[NextHop], point: u64) -> usize {
     let total: u64 = ways.iter().map(|way| u64::from(way.weight)).sum();
     let mut left = ((u128::from(point) * u128::from(total)) >> 64) as u64;
@@ -89,7 +93,9 @@ fn by_share(ways: &[NextHop], point: u64) -> usize {
     ways.len() - 1
 }
 
-/// The same in every router and every run, as if computed from addresses.
+/// Returns the hash of a packet's key.
+///
+/// It is the same in every router and every run, like a hash of addresses.
 fn hash(key: HashKey, packet: &Packet) -> u64 {
     let key = match key {
         HashKey::Flow => u64::from(packet.flow.0) << 32 | u64::from(packet.source.0),

@@ -1,6 +1,8 @@
-//! A deterministic network in virtual time: links, queues, routers, TCP models and traffic sources. Same seed, same bytes.
+//! Simulates a deterministic network in virtual time.
 //!
-//! It drives [`Node`]s and knows nothing of what they are.
+//! The network has links, queues, routers, TCP models and traffic sources. The same seed gives the same bytes.
+//! [`Simulator`] owns the clock, the nodes and the links. It delivers packets and timer expiries to [`Node`]s, and
+//! nodes send packets on links. This crate must not depend on the kind of a node, such as an engine.
 #![forbid(unsafe_code)]
 
 mod agenda;

@@ -1,28 +1,33 @@
-//! What the simulator drives, and what it gives into its hands.
+//! Defines the interface between the simulator and a node.
 
 use crate::agenda::Agendas;
 use crate::link::Link;
 use crate::{LinkId, Packet};
 use weft_units::Instant;
 
-/// A node of the network: a host, a router, or anything else that takes and sends packets.
+/// A node of the network: a host, a router, or anything else that receives and sends packets.
 pub trait Node {
-    /// A packet has arrived that may not be for this node: sends it on if that moves no deadline, else gives it back, to be received.
+    /// Processes a packet that has arrived and may be for another node.
+    ///
+    /// If forwarding the packet changes no deadline, the node forwards it. Otherwise it returns the packet, and the
+    /// simulator passes it to [`Node::receive`].
     fn pass_on(&mut self, packet: Box<Packet>, _: &mut Ports<'_>) -> Option<Box<Packet>> {
         Some(packet)
     }
 
-    /// A packet has arrived over `from`.
+    /// Processes a packet that has arrived over `from`.
     fn receive(&mut self, now: Instant, from: LinkId, packet: Box<Packet>, ports: &mut Ports<'_>);
 
-    /// The time it asked for has come.
+    /// Processes the expiry of the node's deadline.
     fn wake(&mut self, now: Instant, ports: &mut Ports<'_>);
 
-    /// When it wants to be woken next. Asked after every call.
+    /// Returns the time at which the node must be woken.
+    ///
+    /// The simulator calls it after every other call.
     fn deadline(&self) -> Option<Instant>;
 }
 
-/// The links a node can send on.
+/// Access to the links on which a node can send.
 pub struct Ports<'a> {
     pub(crate) now: Instant,
     pub(crate) links: &'a mut [Link],
@@ -30,10 +35,10 @@ pub struct Ports<'a> {
 }
 
 impl Ports<'_> {
-    /// Sends a packet on a link; the link may drop it.
+    /// Sends a packet on a link, which may drop it.
     ///
     /// # Panics
-    /// When there is no such link.
+    /// Panics if the link does not exist.
     #[inline]
     pub fn send(&mut self, link: LinkId, packet: Box<Packet>) {
         let way = &mut self.links[link.index()];
@@ -44,10 +49,10 @@ impl Ports<'_> {
         }
     }
 
-    /// A link, to look at.
+    /// Returns a link for inspection.
     ///
     /// # Panics
-    /// When there is no such link.
+    /// Panics if the link does not exist.
     pub fn link(&self, link: LinkId) -> &Link {
         &self.links[link.index()]
     }

@@ -1,4 +1,4 @@
-//! What travels.
+//! Defines the packets of the simulated network.
 
 use crate::edge::EdgeBody;
 use crate::signalling::{Probe, Signalled};
@@ -12,7 +12,7 @@ macro_rules! number {
         pub struct $name(pub u32);
 
         impl $name {
-            /// This number as a position.
+            /// Returns this number as an index.
             pub fn index(self) -> usize {
                 self.0 as usize
             }
@@ -45,49 +45,49 @@ pub enum Ecn {
     Ce,
 }
 
-/// A packet on its way.
+/// A packet in the simulated network.
 #[derive(Clone, Debug)]
 pub struct Packet {
-    /// The flow it belongs to.
+    /// Flow of the packet.
     pub flow: FlowNo,
-    /// The node that made it.
+    /// Node that created the packet.
     pub source: NodeId,
-    /// The node it is for.
+    /// Node to which the packet is addressed.
     pub destination: NodeId,
-    /// Its IP bytes.
+    /// Size of the packet in IP bytes.
     pub bytes: u32,
-    /// The explicit path it follows; 0 for none.
+    /// Label of the explicit path that the packet follows, or 0 for none.
     pub label: u16,
-    /// Its ECN field.
+    /// ECN field of the packet.
     pub ecn: Ecn,
-    /// What is in it.
+    /// Content of the packet.
     pub body: Body,
 }
 
-/// What is in a packet.
+/// The content of a packet.
 #[derive(Clone, Debug)]
 pub enum Body {
     /// A TCP segment.
     Tcp(Segment),
-    /// A TCP segment that asks for a rate, or answers.
+    /// A TCP segment with a rate request or its answer.
     Signalled(Box<Signalled>),
-    /// What sensors at the two ends of a legacy path say to each other.
+    /// A message between the sensors at the two ends of a legacy path.
     Probe(Probe),
-    /// A datagram of a source that does not listen.
+    /// A datagram of a source without congestion control.
     Udp {
-        /// Counts the source's datagrams from 0.
+        /// Number of the datagram in its source's sequence, from 0.
         number: u64,
-        /// When it was sent.
+        /// Time of transmission.
         sent_at: Instant,
     },
     /// A real IP packet.
     Raw(Box<[u8]>),
-    /// What edges say to each other.
+    /// A message or packet between two edges.
     Edge(Box<EdgeBody>),
 }
 
 impl Body {
-    /// The TCP segment, where there is one in the clear.
+    /// Returns the TCP segment, if the packet has one that is not encapsulated.
     #[inline]
     pub fn segment(&self) -> Option<&Segment> {
         match self {

@@ -1,4 +1,4 @@
-//! A router: looks a packet's destination or label up and sends it on.
+//! Routes packets: looks up the destination or label of a packet and sends it to the next hop.
 
 use crate::forward::{Forwarding, Spreader};
 use crate::signalling::{Controllers, Meddler};
@@ -6,7 +6,7 @@ use crate::topology::{NextHop, RouteTable};
 use crate::{Body, LinkId, Node, Packet, Ports};
 use weft_units::{Instant, Rng};
 
-/// The ways on to one destination.
+/// The next hops to one destination.
 #[derive(Clone, Debug)]
 enum Route {
     None,
@@ -27,47 +27,49 @@ impl Route {
 /// A router.
 #[derive(Debug)]
 pub struct Router {
-    /// By destination.
+    /// Routes by destination.
     routes: Vec<Route>,
     by_label: Vec<Option<LinkId>>,
     forwarding: Forwarding,
     rng: Rng,
-    /// Where explicit rates are signalled.
+    /// Controllers of explicit-rate signalling, if the router takes part in it.
     controllers: Option<Box<Controllers>>,
-    /// Who makes of signals what they like.
+    /// Attacker that manipulates signals at this router.
     meddler: Option<Box<Meddler>>,
 }
 
 impl Router {
-    /// A router with these routes.
+    /// Creates a router with these routes.
     pub fn new(table: RouteTable, forwarding: Forwarding, rng: Rng) -> Router {
         let routes = table.by_destination.into_iter().map(Route::new).collect();
         Router { routes, by_label: table.by_label, forwarding, rng, controllers: None, meddler: None }
     }
 
-    /// Explicit rates are signalled through it.
+    /// Makes the router take part in explicit-rate signalling.
     pub fn set_controllers(&mut self, controllers: Controllers) {
         self.controllers = Some(Box::new(controllers));
     }
 
-    /// Somebody sits in it who meddles with signals.
+    /// Places an attacker in the router that manipulates signals.
     pub fn set_meddler(&mut self, meddler: Meddler) {
         self.meddler = Some(Box::new(meddler));
     }
 
-    /// When it wants to be woken.
+    /// Returns the time at which the router must be woken.
     pub(crate) fn deadline(&self) -> Option<Instant> {
         self.controllers.as_ref().and_then(|controllers| controllers.deadline())
     }
 
-    /// Its time has come.
+    /// Processes the expiry of the router's deadline.
     pub(crate) fn wake(&mut self, ports: &mut Ports<'_>) {
         if let Some(controllers) = &mut self.controllers {
             controllers.wake(ports);
         }
     }
 
-    /// A packet is for this node: gives it back, unless it was a sensor's.
+    /// Processes a packet that is addressed to this node.
+    ///
+    /// It consumes packets of sensors and returns all others.
     pub(crate) fn hear(&mut self, packet: Box<Packet>, ports: &mut Ports<'_>) -> Option<Box<Packet>> {
         let Body::Probe(probe) = packet.body else { return Some(packet) };
         let controllers = self.controllers.as_mut()?;
@@ -77,12 +79,12 @@ impl Router {
         None
     }
 
-    /// Its part in signalling explicit rates, if it has one.
+    /// Returns the controllers of explicit-rate signalling, if the router has them.
     pub fn controllers(&self) -> Option<&Controllers> {
         self.controllers.as_deref()
     }
 
-    /// Sends a packet on its way; where there is none it vanishes.
+    /// Forwards a packet to its next hop, or drops it if it has none.
     #[inline]
     pub(crate) fn forward(&mut self, mut packet: Box<Packet>, ports: &mut Ports<'_>) {
         if packet.label != 0 {

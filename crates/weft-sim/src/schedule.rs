@@ -1,11 +1,15 @@
-//! Who is next: a tournament among the times of all sources of events.
+//! Determines the next event source with a tournament tree over the times of all sources.
 
 use weft_units::{Duration, Instant};
 
-/// How long a simulation can last: 4.8 hours. What is later never happens.
+/// Maximum duration of a simulation: 4.8 hours.
+///
+/// Derived from the 44 bits of a time. Later events never happen.
 pub const LONGEST: Duration = Duration::from_nanos(u64::MAX >> SOURCE_BITS);
 
-/// A time and a source in one number, so that ties go by source: 44 bits of nanoseconds are 4.8 hours, 20 bits a million sources.
+/// A time and a source in one number, so that ties are decided by the source.
+///
+/// 44 bits of nanoseconds are 4.8 hours, and 20 bits are a million sources.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Entrant(u64);
 
@@ -14,7 +18,9 @@ const SOURCE_BITS: u32 = 20;
 impl Entrant {
     const NOBODY: Entrant = Entrant(u64::MAX);
 
-    /// What is later than can be told is never.
+    /// Combines a time and a source.
+    ///
+    /// A time beyond the range means never.
     fn new(at: Instant, source: u32) -> Entrant {
         let nanos = at.as_nanos().min(u64::MAX >> SOURCE_BITS);
         Entrant(nanos << SOURCE_BITS | u64::from(source))
@@ -32,20 +38,23 @@ impl Entrant {
     }
 }
 
-/// How many play in a match.
+/// Number of players in a match.
 const SIDES: usize = 4;
 
-/// One next time for each source; the earliest is known at once, and a change costs the logarithm of the number of sources.
+/// Stores the next time of each source.
 ///
-/// Sources of equal times come in the order of their numbers.
+/// The earliest time is known at once. A change costs the logarithm of the number of sources. Sources with equal times
+/// follow in the order of their numbers.
 pub(crate) struct Schedule {
-    /// A tree of matches in rounds, the final first: the winner of match `m` is player `m` of the round before; the players of the last
-    /// round are the sources.
+    /// The matches of the tree in rounds, with the final first.
+    ///
+    /// The winner of match `m` is a player of the round before it in this array. The players of the last round are the
+    /// sources.
     matches: Vec<[Entrant; SIDES]>,
-    /// The first match of the last round.
+    /// Index of the first match of the last round.
     last_round: usize,
     sources: u32,
-    /// Who won the final.
+    /// Winner of the final.
     first: Entrant,
 }
 
@@ -60,10 +69,10 @@ impl Schedule {
         Schedule { matches: vec![[Entrant::NOBODY; SIDES]], last_round: 0, sources: 0, first: Entrant::NOBODY }
     }
 
-    /// A new source, with nothing to do yet.
+    /// Adds a source without a pending event.
     ///
     /// # Panics
-    /// When there are a million.
+    /// Panics if there are already a million sources.
     pub(crate) fn add(&mut self) -> u32 {
         let source = self.sources;
         assert!(source < (1 << SOURCE_BITS) - 1, "too many nodes and links");
@@ -75,7 +84,7 @@ impl Schedule {
         source
     }
 
-    /// One round more.
+    /// Adds one round to the tree.
     fn grow(&mut self) {
         let players = self.matches.split_off(self.last_round);
         self.last_round += players.len();
@@ -85,7 +94,7 @@ impl Schedule {
         }
     }
 
-    /// Sets when `source` is next; [`Instant::FAR_FUTURE`] for never.
+    /// Sets the next time of `source`, or [`Instant::FAR_FUTURE`] for never.
     #[inline]
     pub(crate) fn set(&mut self, source: u32, at: Instant) {
         let entrant = Entrant::new(at, source);
@@ -95,7 +104,7 @@ impl Schedule {
         }
     }
 
-    /// Plays the matches between a source's first and the final anew.
+    /// Replays the matches from the source's first one to the final.
     #[inline]
     fn replay(&mut self, source: u32, entrant: Entrant) {
         let matches = &mut self.matches[..];
@@ -114,7 +123,9 @@ impl Schedule {
         self.first = winner;
     }
 
-    /// The earliest source and its time; [`Instant::FAR_FUTURE`] if none has anything to do.
+    /// Returns the earliest source and its time.
+    ///
+    /// The time is [`Instant::FAR_FUTURE`] if no source has a pending event.
     pub(crate) fn first(&self) -> (Instant, u32) {
         (self.first.at(), self.first.source())
     }

@@ -1,4 +1,4 @@
-//! The network and its clock.
+//! Runs the network and its clock.
 
 use crate::agenda::{Agendas, Event};
 use crate::link::{Link, LinkSpec};
@@ -6,14 +6,17 @@ use crate::node::{Node, Ports};
 use crate::{LinkId, NodeId, Packet};
 use weft_units::{Duration, Instant, Rng};
 
-/// Sees every packet that arrives over the links it is told to watch.
+/// A callback for every packet that arrives over the links that the tap watches.
 pub type Tap = Box<dyn FnMut(Instant, LinkId, &Packet) + Send>;
 
-/// A network of nodes of type `N` in virtual time, from time zero.
+/// A network of nodes of type `N` in virtual time, which begins at zero.
 ///
-/// A node runs ahead of the others as far as nothing of them can reach it, which is the least delay of the links to it: what happens at
-/// one node happens in order of time, and what happens at several comes to the same as if it did. Ahead of the others its memory is still
-/// at hand from the event before. What happens between two calls of [`Simulator::run_until`] happens at the time of the first.
+/// A node runs ahead of the others until the earliest time at which they can affect it. That time is the earliest event
+/// anywhere plus the least delay of the links to the node. The events of each node happen in order of time. The result
+/// equals that of a run in which all events happen in order of time. A node that runs ahead finds its memory still in
+/// the cache.
+///
+/// Actions of the caller between two calls of [`Simulator::run_until`] happen at the end time of the first call.
 pub struct Simulator<N> {
     now: Instant,
     rng: Rng,
@@ -25,7 +28,9 @@ pub struct Simulator<N> {
 }
 
 impl<N: Node> Simulator<N> {
-    /// An empty network. Each link draws from its own stream of `seed`, so that adding one disturbs no other.
+    /// Creates an empty network.
+    ///
+    /// Each link draws from its own stream of `seed`, so that an additional link does not disturb others.
     pub fn new(seed: u64) -> Simulator<N> {
         Simulator {
             now: Instant::ZERO,
@@ -38,7 +43,7 @@ impl<N: Node> Simulator<N> {
         }
     }
 
-    /// Adds a node; its number counts from 0.
+    /// Adds a node and returns its number, which counts from 0.
     pub fn add_node(&mut self, node: N) -> NodeId {
         let id = NodeId(self.nodes.len() as u32);
         self.agendas.add_node(node.deadline().unwrap_or(Instant::FAR_FUTURE));
@@ -46,7 +51,7 @@ impl<N: Node> Simulator<N> {
         id
     }
 
-    /// Adds one direction of a link; its number counts from 0.
+    /// Adds one direction of a link and returns its number, which counts from 0.
     pub fn add_link(&mut self, from: NodeId, to: NodeId, spec: LinkSpec) -> LinkId {
         let id = LinkId(self.links.len() as u32);
         let rng = self.rng.split(u64::from(id.0) + 1);
@@ -57,38 +62,38 @@ impl<N: Node> Simulator<N> {
         id
     }
 
-    /// The time.
+    /// Returns the present simulated time.
     pub fn now(&self) -> Instant {
         self.now
     }
 
-    /// The nodes, by number.
+    /// Returns the nodes, by number.
     pub fn nodes(&self) -> &[N] {
         &self.nodes
     }
 
-    /// The nodes, by number, to change what moves no deadline of theirs.
+    /// Returns the nodes, by number, for changes that affect no deadline.
     pub fn nodes_mut(&mut self) -> &mut [N] {
         &mut self.nodes
     }
 
-    /// The links, by number.
+    /// Returns the links, by number.
     pub fn links(&self) -> &[Link] {
         &self.links
     }
 
-    /// A link, for its statistics.
+    /// Returns a link, for access to its statistics.
     ///
     /// # Panics
-    /// When there is no such link.
+    /// Panics if the link does not exist.
     pub fn link_mut(&mut self, link: LinkId) -> &mut Link {
         &mut self.links[link.index()]
     }
 
-    /// Changes a link's properties.
+    /// Changes the properties of a link.
     ///
     /// # Panics
-    /// When there is no such link.
+    /// Panics if the link does not exist.
     pub fn set_link(&mut self, link: LinkId, change: impl FnOnce(&mut LinkSpec)) {
         let way = &mut self.links[link.index()];
         let mut spec = way.spec().clone();
@@ -100,27 +105,29 @@ impl<N: Node> Simulator<N> {
         self.agendas.set_lookahead(to, delays.min().unwrap_or(Duration::MAX));
     }
 
-    /// Has a run begin on a link: outages, swings, handovers and policers of an impaired one start anew.
+    /// Starts the run on an impaired link: its outages, swings, handovers and policers begin again.
     ///
     /// # Panics
-    /// When there is no such link.
+    /// Panics if the link does not exist.
     pub fn restart_link(&mut self, link: LinkId) {
         let way = &mut self.links[link.index()];
         way.restart(self.now);
         self.agendas.set_link(link, way);
     }
 
-    /// Lets `tap` see every packet that arrives over `links` from now on, in order of time; one tap at a time.
+    /// Passes every packet that arrives over `links` to `tap`, in order of time.
+    ///
+    /// A new tap replaces the old one.
     pub fn tap(&mut self, links: &[LinkId], tap: Tap) {
         self.is_tapped.fill(false);
         links.iter().for_each(|link| self.is_tapped[link.index()] = true);
         self.tap = Some(tap);
     }
 
-    /// Does something to a node, which may send.
+    /// Calls `work` on a node, which may send packets.
     ///
     /// # Panics
-    /// When there is no such node.
+    /// Panics if the node does not exist.
     pub fn with_node<T>(&mut self, node: NodeId, work: impl FnOnce(&mut N, Instant, &mut Ports<'_>) -> T) -> T {
         self.at_node(self.now, node, work)
     }
@@ -141,7 +148,7 @@ impl<N: Node> Simulator<N> {
         self.agendas.set_timer(node, deadline.unwrap_or(Instant::FAR_FUTURE));
     }
 
-    /// Lets everything happen that happens until `end`, `end` included.
+    /// Processes all events up to and including `end`.
     pub fn run_until(&mut self, end: Instant) {
         loop {
             let (at, node, reached) = self.agendas.first();
@@ -154,7 +161,7 @@ impl<N: Node> Simulator<N> {
         }
     }
 
-    /// Lets happen what happens at one node.
+    /// Processes the events of one node up to `until`.
     fn run_node(&mut self, node: NodeId, until: Instant) {
         let mut now = self.now;
         self.agendas.resume(node);

@@ -1,4 +1,4 @@
-//! A node as most networks have them: a host and a router in one.
+//! Combines a host and a router in one node.
 
 use crate::edge::Edge;
 use crate::host::{Egress, Host};
@@ -6,8 +6,10 @@ use crate::router::Router;
 use crate::{LinkId, Node, NodeId, Packet, Ports};
 use weft_units::Instant;
 
-/// A host behind its own router: what is for it stays, all else goes on. Where there is an edge, what passes it between hosts of a
-/// VPN goes through it.
+/// A host behind its own router.
+///
+/// Packets for the host stay here, and the router forwards all others. If the station is an edge, packets between hosts
+/// of a VPN pass through it.
 pub struct Station {
     id: NodeId,
     router: Router,
@@ -27,42 +29,42 @@ impl Egress for Uplink<'_, '_> {
 }
 
 impl Station {
-    /// The node of this number.
+    /// Creates a station with this node number.
     pub fn new(id: NodeId, router: Router, host: Host) -> Station {
         Station { id, router, host, edge: None }
     }
 
-    /// Makes it an edge.
+    /// Makes the station an edge.
     pub fn set_edge(&mut self, edge: Edge) {
         self.edge = Some(Box::new(edge));
     }
 
-    /// Its edge, if it is one.
+    /// Returns the edge, if the station is one.
     pub fn edge(&self) -> Option<&Edge> {
         self.edge.as_deref()
     }
 
-    /// Its edge, to change.
+    /// Returns the edge for changes, if the station is one.
     pub fn edge_mut(&mut self) -> Option<&mut Edge> {
         self.edge.as_deref_mut()
     }
 
-    /// Its router.
+    /// Returns the router of the station.
     pub fn router(&self) -> &Router {
         &self.router
     }
 
-    /// Its router, to change.
+    /// Returns the router of the station for changes.
     pub fn router_mut(&mut self) -> &mut Router {
         &mut self.router
     }
 
-    /// Its host.
+    /// Returns the host of the station.
     pub fn host(&self) -> &Host {
         &self.host
     }
 
-    /// Its host, to change.
+    /// Returns the host of the station for changes.
     pub fn host_mut(&mut self) -> &mut Host {
         &mut self.host
     }

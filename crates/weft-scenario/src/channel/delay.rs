@@ -1,18 +1,22 @@
-//! How long packets take beyond the transmitter: jitter of five kinds.
+//! Computes the delay of packets after the transmitter, with five kinds of jitter.
 
 use super::spec::{Jitter, JitterKind};
 use super::timeline::exponential;
 use crate::jitter::Wander;
 use weft_units::{Duration, Instant, Rng};
 
-/// Mean time between transmit opportunities of a medium that aggregates, as a share of the limit: 95 % come before the limit.
+/// Mean time between two transmit opportunities of an aggregating medium, as a fraction of the limit.
+///
+/// Derived: with this mean 95 % of the opportunities follow within the limit.
 const AGGREGATION_MEAN: f64 = 1.0 / 3.0;
-/// Time between two spikes.
+/// Shortest and longest time between two spikes of the delay.
 const SPIKES_EVERY: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(2)];
-/// A gate idle for so many limits draws no opportunities for the time between.
+/// Idle time, in multiples of the limit, after which a gate skips the opportunities in between.
+///
+/// It bounds the number of draws after a long pause.
 const IDLE_LIMITS: u32 = 1_000;
 
-/// Draws what a packet waits after its transmission.
+/// Draws the delay of each packet after its transmission.
 #[derive(Clone, Debug)]
 pub struct Delay {
     wander: Wander,
@@ -29,7 +33,10 @@ enum More {
 }
 
 impl Delay {
-    /// Wandering up to `wander`, from the stream that plain links use, and the other kind of jitter if there is one.
+    /// Creates the delay of a direction.
+    ///
+    /// The delay wanders up to `wander`, with the random stream that plain links use. `jitter` adds another kind of
+    /// jitter.
     pub fn new(wander: Duration, jitter: Option<Jitter>, rng: &Rng, now: Instant) -> Delay {
         let own = rng.split(14);
         let more = match jitter.filter(|jitter| !jitter.limit.is_zero()) {
@@ -44,13 +51,15 @@ impl Delay {
         Delay { wander: Wander::new(rng.split(2), wander, now), has_wander: !wander.is_zero(), more }
     }
 
-    /// Changes how far the delay wanders.
+    /// Changes the limit of the wandering delay.
     pub fn set_wander(&mut self, limit: Duration, now: Instant) {
         self.has_wander = !limit.is_zero();
         self.wander.set_limit(limit, now);
     }
 
-    /// What a packet that left the transmitter at `time`, which never goes back, waits besides.
+    /// Returns the additional delay of a packet that left the transmitter at `time`.
+    ///
+    /// `time` must not be earlier than in the call before.
     pub fn at(&mut self, time: Instant) -> Duration {
         let wander = if self.has_wander { self.wander.at(time) } else { Duration::ZERO };
         wander
@@ -62,13 +71,13 @@ impl Delay {
             }
     }
 
-    /// Whether packets keep their order.
+    /// True if packets keep their order.
     pub fn keeps_order(&self) -> bool {
         !matches!(self.more, More::Independent { .. })
     }
 }
 
-/// A medium that lets packets pass at instants only.
+/// A medium that releases packets only at discrete instants.
 #[derive(Clone, Debug)]
 struct Gate {
     kind: JitterKind,
@@ -82,7 +91,7 @@ impl Gate {
         Gate { kind, limit, rng, next: now }
     }
 
-    /// When it opens at or after `time`.
+    /// Returns the first instant at or after `time` at which the gate releases packets.
     fn opens(&mut self, time: Instant) -> Instant {
         if time.since(self.next) > self.limit * IDLE_LIMITS {
             self.next = time;
@@ -102,7 +111,7 @@ impl Gate {
     }
 }
 
-/// Sudden delays that fall back in a straight line, half as fast as time passes, so that packets keep their order.
+/// Sudden delays that decrease linearly, half as fast as time passes, so that packets keep their order.
 #[derive(Clone, Debug)]
 struct Spikes {
     limit: Duration,

@@ -1,20 +1,20 @@
-//! What becomes of each packet that was transmitted: lost, repeated, late.
+//! Decides for each transmitted packet whether the link loses, duplicates or delays it.
 
 use super::spec::{BurstLoss, Impairments, LongLoss, Reorder};
 use weft_units::{Duration, Instant, Rng};
 
-/// What becomes of a packet.
+/// The fate of a packet after its transmission.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Fate {
-    /// It is lost.
+    /// True if the packet is lost.
     pub lost: bool,
-    /// It arrives twice.
+    /// True if the packet arrives twice.
     pub twice: bool,
-    /// It is late by this much and overtaken.
+    /// Additional delay during which later packets overtake this one.
     pub late: Duration,
 }
 
-/// Draws fates, packet by packet.
+/// Draws the fates of packets, one after another.
 #[derive(Clone, Debug)]
 pub struct Fates {
     independent: Rng,
@@ -25,7 +25,9 @@ pub struct Fates {
 }
 
 impl Fates {
-    /// The fates of a direction; each draws from a stream of its own under `rng`, independent loss from the first, as on plain links.
+    /// Creates the fates of one direction.
+    ///
+    /// Each kind draws from its own stream under `rng`. Independent loss draws from the first one, as on plain links.
     pub fn new(impairments: &Impairments, rng: &Rng) -> Fates {
         Fates {
             independent: rng.split(1),
@@ -36,7 +38,9 @@ impl Fates {
         }
     }
 
-    /// The fate of the next packet, of `bytes`, that left at `at`; `loss` is the probability of independent loss.
+    /// Returns the fate of the next packet, of `bytes`, which left the transmitter at `at`.
+    ///
+    /// `loss` is the probability of independent loss.
     pub fn next(&mut self, at: Instant, bytes: u64, loss: f64) -> Fate {
         let mut lost = loss > 0.0 && self.independent.chance(loss);
         lost |= self.bursts.as_mut().is_some_and(|bursts| bursts.loses(at));
@@ -48,12 +52,13 @@ impl Fates {
     }
 }
 
-/// After so long a pause between two packets the next one meets a state of its own. Without it, a sender that retransmits once a
-/// second would need as many seconds as a burst has packets. Tuned: above the time between two packets at 0.5 Mbit/s, below the least
-/// retransmission timer (200 ms).
+/// Pause between two packets after which the burst-loss state is drawn anew.
+///
+/// Without this limit, a sender that retransmits once a second would need as many seconds as a burst has packets.
+/// Tuned: above the time between two packets at 0.5 Mbit/s, and below the least retransmission timer of 200 ms.
 const MEMORY: Duration = Duration::from_millis(100);
 
-/// The chain of Gilbert and Elliott, whose state advances with each packet.
+/// The Gilbert-Elliott model of burst loss, whose state advances with each packet.
 #[derive(Clone, Debug)]
 struct Bursts {
     spec: BurstLoss,
@@ -68,7 +73,7 @@ impl Bursts {
         Bursts { spec, rng, is_bad, last: Instant::ZERO }
     }
 
-    /// Whether the next packet, which left at `at`, is lost.
+    /// Returns true if the next packet, which left the transmitter at `at`, is lost.
     fn loses(&mut self, at: Instant) -> bool {
         if at - self.last > MEMORY {
             self.is_bad = self.rng.chance(self.spec.share);
@@ -84,7 +89,9 @@ impl Bursts {
 }
 
 impl BurstLoss {
-    /// Probability that a burst begins with a packet. Derived: the share of the bad state is `begins / (begins + 1 / length)`.
+    /// Returns the probability that a burst begins with a given packet.
+    ///
+    /// Derived: the long-run share of the bad state is `begins / (begins + 1 / length)`.
     pub(super) fn begins(&self) -> f64 {
         self.share / (self.length * (1.0 - self.share))
     }

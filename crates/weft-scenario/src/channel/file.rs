@@ -1,4 +1,4 @@
-//! How a scenario file writes impairments, and what it may not say.
+//! Reads the impairments of a scenario file and checks their limits.
 
 use super::spec::{
     Aqm, BurstLoss, Handover, Impairments, Jitter, JitterKind, LongLoss, Outage, PolicerSpec, Reorder, Swing,
@@ -15,12 +15,16 @@ use std::time::Duration;
 use toml::Spanned;
 use weft_units::Rate;
 
-/// The longest time between two grants, spikes or late packets that makes sense.
+/// Maximum time between two grants, spikes or late packets.
+///
+/// Longer gaps are outages.
 const JITTER_MAX: Duration = Duration::from_secs(10);
-/// The shortest time between two things that happen by the clock: a run would consist of nothing else.
+/// Minimum period of outages, swings and handovers.
+///
+/// With a shorter period the link would do nothing else.
 const EVERY_MIN: Duration = Duration::from_millis(1);
 
-/// `"12 ms"`, or `{ kind = "grants", limit = "12 ms" }`.
+/// The jitter of a link: `"12 ms"`, or `{ kind = "grants", limit = "12 ms" }`.
 #[derive(Clone, Copy)]
 pub(crate) struct JitterFile {
     kind: JitterKind,
@@ -125,7 +129,7 @@ pub(crate) struct PolicerFile {
     only: Option<Policed>,
 }
 
-/// The impairments of one table, each where it stands in the file.
+/// The impairments of one table, each with its position in the file.
 #[derive(Clone, Default)]
 pub(crate) struct Settings {
     pub jitter: Option<Spanned<JitterFile>>,
@@ -140,7 +144,9 @@ pub(crate) struct Settings {
     pub aqm: Option<Spanned<Aqm>>,
 }
 
-/// A table of a file, with the keys of impairments beside its own, and `settings` to collect them.
+/// Declares a table of the scenario file that also accepts the keys of impairments.
+///
+/// The generated method `settings` collects the impairments.
 macro_rules! with_impairments {
     ($(#[$meta:meta])* $vis:vis struct $name:ident $(<$queue:ident>)? { $($(#[$own:meta])* pub $field:ident: $type:ty),* $(,)? }) => {
         $(#[$meta])*
@@ -161,7 +167,7 @@ macro_rules! with_impairments {
         }
 
         impl $(<$queue>)? $name $(<$queue>)? {
-            /// The impairments that it names.
+            /// Returns the impairments that the table sets.
             fn settings(&self) -> $crate::channel::Settings {
                 $crate::channel::Settings {
                     jitter: self.jitter.clone(),
@@ -182,7 +188,7 @@ macro_rules! with_impairments {
 pub(crate) use with_impairments;
 
 impl Settings {
-    /// These over those of both directions.
+    /// Returns these settings on top of the settings of both directions.
     pub fn over(self, common: &Settings) -> Settings {
         let common = common.clone();
         Settings {
@@ -199,7 +205,9 @@ impl Settings {
         }
     }
 
-    /// How far the delay wanders, and everything else. `has_trace` says whether a trace sets the capacity.
+    /// Returns the limit of the wandering delay and all other impairments.
+    ///
+    /// `has_trace` is true if a trace sets the capacity.
     pub fn read(&self, source: &Source<'_>, has_trace: bool) -> Checked<(Duration, Impairments)> {
         let (wander, jitter) = self.read_jitter(source)?;
         if let Some(swing) = self.swing.as_ref().filter(|_| has_trace) {
@@ -237,7 +245,7 @@ impl Settings {
     }
 }
 
-/// Reads a table, and says at its place why that cannot be.
+/// Reads a table, or returns an error at the table's position.
 fn checked<F, S>(
     source: &Source<'_>,
     table: Option<&Spanned<F>>,

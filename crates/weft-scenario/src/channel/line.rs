@@ -1,4 +1,7 @@
-//! One direction of an impaired link, in virtual time.
+//! Models one direction of an impaired link in virtual time.
+//!
+//! A [`Channel`] takes packets at its entry and returns the arrived ones at its far end. It passes each packet through
+//! outage, policer, queue, transmitter, loss and delay line. It never reads a clock.
 
 use super::delay::Delay;
 use super::fates::Fates;
@@ -10,98 +13,102 @@ use std::collections::VecDeque;
 use weft_core::queue::{Arrival, FlowQueue, QueueConfig, QueueKind};
 use weft_units::{Duration, FlowId, Instant, Rng};
 
-/// What waits before the transmitter, and how.
+/// The queue in front of the transmitter.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum ChannelQueue {
-    /// First in, first out. What exceeds a limit is dropped at the tail. The packet in transmission counts; an idle link takes any packet.
+    /// A first-in, first-out queue that drops arriving packets above a limit.
+    ///
+    /// The packet in transmission counts toward the limits. An idle link accepts any packet.
     DropTail {
-        /// Packets.
+        /// Maximum number of packets.
         limit_packets: usize,
-        /// IP bytes.
+        /// Maximum number of IP bytes.
         limit_bytes: u64,
     },
-    /// A discipline that manages its queue.
+    /// A queue with active queue management.
     Managed {
-        /// Which one.
+        /// The queue discipline.
         kind: QueueKind,
-        /// Its sizes and times.
+        /// Limits and time constants of the discipline.
         config: QueueConfig,
     },
 }
 
-/// The properties that every link has, impaired or not. Events change them during a run.
+/// The properties that every link has, impaired or not.
+///
+/// Events can change them during a run.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Plain {
-    /// What it carries.
+    /// Capacity of the direction.
     pub capacity: Capacity,
     /// One-way propagation delay.
     pub delay: Duration,
-    /// How far the delay wanders.
+    /// Maximum wandering delay.
     pub jitter: Duration,
-    /// Probability of independent loss.
+    /// Probability of independent loss, from 0 to 1.
     pub loss: f64,
-    /// What waits before it. It never changes.
+    /// The queue in front of the transmitter, which never changes.
     pub queue: ChannelQueue,
 }
 
-/// What a channel has to know of a packet.
+/// The properties of a packet that a channel needs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct About {
-    /// Its IP bytes.
+    /// Size of the packet in IP bytes.
     pub bytes: u32,
-    /// Its flow, for queues that tell flows apart.
+    /// Flow of the packet, for queues that separate flows.
     pub flow: FlowId,
-    /// Whether it is UDP.
+    /// True if the packet is UDP.
     pub is_udp: bool,
-    /// Whether a queue may mark it instead of dropping it.
+    /// True if a queue may mark the packet instead of dropping it.
     pub ecn_capable: bool,
 }
 
-/// Why a packet is gone.
+/// The reason why a packet was dropped or lost.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Cause {
     /// The policer dropped it.
     Policer,
     /// The queue dropped it.
     Queue,
-    /// It met an outage or a cut.
+    /// An outage or a cut dropped it.
     Outage,
-    /// It was lost at random, after transmission.
+    /// Random loss after the transmission.
     Loss,
 }
 
-/// A packet that left the transmitter.
+/// The record of a packet that left the transmitter.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Transmission {
-    /// Its IP bytes.
+    /// Size of the packet in IP bytes.
     pub bytes: u32,
-    /// From its arrival at the queue until its last byte had left.
+    /// Time from the packet's arrival at the queue until its last byte left the transmitter.
     pub waited: Duration,
-    /// Packets that were in the queue, itself included.
+    /// Number of packets in the queue at departure, including this one.
     pub in_queue: usize,
-    /// Whether a queue marked it.
+    /// True if a queue marked the packet.
     pub marked: bool,
 }
 
-/// What happened on a channel.
+/// An event on a channel, reported to the caller.
 #[derive(Debug)]
 pub enum Happened<T> {
     /// A packet left the transmitter.
     Transmitted(Transmission),
-    /// A packet is gone.
+    /// A packet was dropped or lost, for the given cause.
     Gone(T, Cause),
 }
 
-/// A packet that arrived at the far end.
+/// A packet that has arrived at the far end.
 #[derive(Debug)]
 pub struct Arrived<T> {
-    /// The packet.
+    /// The packet that arrived.
     pub packet: T,
-    /// Its IP bytes.
+    /// Size of the packet in IP bytes.
     pub bytes: u32,
-    /// When it arrived.
+    /// Time of arrival.
     pub due: Instant,
-    /// Whether a queue marked it.
+    /// True if a queue marked the packet.
     pub marked: bool,
 }
 
@@ -123,7 +130,7 @@ struct Served<T> {
 pub struct Channel<T> {
     plain: Plain,
     impaired: Impaired,
-    /// When the run began, or the far future while the channel waits for [`Channel::restart`].
+    /// Time at which the run began, or the far future while the channel waits for [`Channel::restart`].
     start: Instant,
     timeline: Timeline,
     policer: Option<Policer>,
@@ -132,13 +139,15 @@ pub struct Channel<T> {
     served: Option<Served<T>>,
     fates: Fates,
     delay: Delay,
-    /// In order of arrival.
+    /// Packets on the delay line, in order of arrival.
     line: VecDeque<Arrived<T>>,
     last_due: Instant,
 }
 
 impl<T: Clone> Channel<T> {
-    /// An empty channel at `now`. Its fates depend on `rng` and the schedule's seed alone.
+    /// Creates an empty channel at `now`.
+    ///
+    /// The fates of packets depend only on `rng` and the seed of the schedule.
     pub fn new(plain: Plain, impaired: Impaired, rng: &Rng, now: Instant) -> Channel<T> {
         let start = if impaired.waits { Instant::FAR_FUTURE } else { now };
         let impairments = &impaired.impairments;
@@ -166,7 +175,7 @@ impl<T: Clone> Channel<T> {
         }
     }
 
-    /// The run begins at `now`: outages, swings, handovers, policer and trace start anew.
+    /// Starts the run at `now`: outages, swings, handovers, policer and trace begin again.
     pub fn restart(&mut self, now: Instant, happened: &mut impl FnMut(Happened<T>)) {
         self.advance(now, happened);
         let left = self.bytes_left(now);
@@ -177,7 +186,9 @@ impl<T: Clone> Channel<T> {
         self.serve_again(now, left);
     }
 
-    /// Changes the plain properties. What waits is transmitted the new way; what travels arrives as it would have.
+    /// Changes the plain properties.
+    ///
+    /// Queued packets are transmitted with the new properties. Packets on the delay line keep their arrival times.
     pub fn set(&mut self, now: Instant, plain: Plain, happened: &mut impl FnMut(Happened<T>)) {
         self.advance(now, happened);
         self.delay.set_wander(plain.jitter, now);
@@ -192,7 +203,7 @@ impl<T: Clone> Channel<T> {
         }
     }
 
-    /// Empties the channel: a cut.
+    /// Drops every packet in the channel, as a cut does.
     pub fn clear(&mut self, now: Instant, happened: &mut impl FnMut(Happened<T>)) {
         self.advance(now, happened);
         let mut gone = |packet| happened(Happened::Gone(packet, Cause::Outage));
@@ -203,7 +214,7 @@ impl<T: Clone> Channel<T> {
         self.line.drain(..).for_each(|arrived| gone(arrived.packet));
     }
 
-    /// Bytes of the packet in transmission that are still to be sent.
+    /// Returns the number of bytes of the current packet that the transmitter has not sent yet.
     fn bytes_left(&mut self, now: Instant) -> u64 {
         let Some(served) = &self.served else { return 0 };
         let (whole, since) = (u64::from(served.waiting.bytes), served.since);
@@ -222,25 +233,25 @@ impl<T: Clone> Channel<T> {
         }
     }
 
-    /// Builds the transmitter as it was at the start of the run.
+    /// Returns a transmitter in the state that it had at the start of the run.
     fn pristine(&self) -> Serializer {
         let timeline = Timeline::new(&self.impaired.impairments, self.impaired.schedule, self.start);
         let start = if self.start == Instant::FAR_FUTURE { Instant::ZERO } else { self.start };
         Serializer::new(&self.plain.capacity, timeline, start, start)
     }
 
-    /// Bytes that could be transmitted between two moments, outages left out.
+    /// Returns the bytes that the direction could transmit between two moments, without those of outages.
     pub fn capacity_bytes(&self, from: Instant, to: Instant) -> u64 {
         self.pristine().bytes_between(from, to, false)
     }
 
-    /// Packets and bytes that wait, the one in transmission included.
+    /// Returns the backlog in packets and bytes, including the packet in transmission.
     pub fn backlog(&self) -> (usize, u64) {
         let (packets, bytes) = self.served.as_ref().map_or((0, 0), |served| (1, u64::from(served.waiting.bytes)));
         (self.queue.len() + packets, self.queue.backlog_bytes() + bytes)
     }
 
-    /// A packet comes from the sending node at `now`, which never goes back.
+    /// Accepts a packet from the sending node at `now`, which must not be earlier than in the call before.
     pub fn offer(&mut self, now: Instant, packet: T, about: About, happened: &mut impl FnMut(Happened<T>)) {
         self.advance(now, happened);
         let bytes = u64::from(about.bytes);
@@ -265,7 +276,7 @@ impl<T: Clone> Channel<T> {
         }
     }
 
-    /// Begins to transmit what the queue gives next.
+    /// Starts the transmission of the next packet from the queue.
     fn serve(&mut self, now: Instant, happened: &mut impl FnMut(Happened<T>)) {
         let mut dropped = |waiting: Waiting<T>| happened(Happened::Gone(waiting.packet, Cause::Queue));
         let Some(next) = self.queue.dequeue(now, &mut dropped) else { return };
@@ -273,7 +284,7 @@ impl<T: Clone> Channel<T> {
         self.served = Some(Served { waiting: next.item, marked: next.mark_ce, since: now, done });
     }
 
-    /// Transmits what is transmitted by `now`.
+    /// Completes the transmissions that end by `now`.
     pub fn advance(&mut self, now: Instant, happened: &mut impl FnMut(Happened<T>)) {
         while let Some(served) = self.served.take_if(|served| served.done <= now) {
             let Served { waiting, marked, done, .. } = served;
@@ -285,7 +296,7 @@ impl<T: Clone> Channel<T> {
         }
     }
 
-    /// Decides the fate of a packet that left the transmitter at `at`: lost, or delivered later.
+    /// Decides whether a packet that left the transmitter at `at` is lost, or when it arrives.
     fn depart(&mut self, at: Instant, mut packet: Arrived<T>, happened: &mut impl FnMut(Happened<T>)) {
         let conditions = self.serializer.conditions(at);
         let fate = self.fates.next(at, packet.bytes.into(), self.plain.loss);
@@ -311,22 +322,25 @@ impl<T: Clone> Channel<T> {
         self.line.insert(before.map_or(0, |before| before + 1), packet);
     }
 
-    /// What has arrived at the far end by `now`, of what was transmitted at the last [`Channel::advance`]: one packet a call.
+    /// Returns the next packet that has arrived at the far end by `now`.
+    ///
+    /// It returns one packet for each call. Only packets that the last [`Channel::advance`] transmitted or earlier ones
+    /// count.
     pub fn arrive(&mut self, now: Instant) -> Option<Arrived<T>> {
         self.line.pop_front_if(|first| first.due <= now)
     }
 
-    /// When the next packet of those transmitted so far arrives.
+    /// Returns the arrival time of the next packet among those already transmitted.
     pub fn next_arrival(&self) -> Instant {
         self.line.front().map_or(Instant::FAR_FUTURE, |first| first.due)
     }
 
-    /// When the packet in transmission has left.
+    /// Returns the time at which the packet in transmission will have left.
     pub fn next_departure(&self) -> Instant {
         self.served.as_ref().map_or(Instant::FAR_FUTURE, |served| served.done)
     }
 
-    /// The earliest time at which a packet can arrive, the one in transmission included.
+    /// Returns the earliest time at which a packet can arrive, including the packet in transmission.
     pub fn earliest_arrival(&self) -> Instant {
         self.next_arrival().min(self.next_departure() + self.plain.delay)
     }

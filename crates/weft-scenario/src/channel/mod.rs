@@ -1,16 +1,17 @@
-//! Models of real links: one implementation, which the simulator and the lab's emulator both call.
+//! Models impaired links with one implementation, which both the simulator and the lab's emulator call.
 //!
-//! A packet passes, in this order: outage, policer, queue, transmitter, grants of the medium, loss, delay line. [`Channel`] is the whole
-//! direction in virtual time. Its parts are [`Timeline`] (outages, swings, handovers), [`Serializer`] (when a packet has left),
-//! [`Fates`] (what is lost, repeated or late), [`Delay`] (jitter) and [`Policer`].
+//! A packet passes these stages in order: outage, policer, queue, transmitter, grants of the medium, loss, delay line.
+//! [`Channel`] models a whole direction in virtual time. Its parts are [`Timeline`] (outages, swings, handovers),
+//! [`Serializer`] (time of departure), [`Fates`] (loss, duplication, late packets), [`Delay`] (jitter) and [`Policer`].
 //!
-//! A channel knows no clock: time and seed are arguments. The same packets at the same times with the same seed meet the same fates, however
-//! late the caller looks. A feature that is off draws nothing. Links without any impairment never come here.
+//! A channel never reads a clock: time and seed are arguments. The same packets at the same times with the same seed
+//! meet the same fates, however late the caller advances the channel. A feature that is off draws no random numbers.
+//! Links without any impairment do not use this module.
 //!
-//! The parameters follow published measurements. Cellular links change their rate within tens of milliseconds and stall for
-//! seconds (Winstein et al., Sprout, NSDI 2013). Starlink reassigns satellites every 15 s, with steps of delay and rate (Mohan et
-//! al., "A Multifaceted Look at Starlink Performance", WWW 2024) and loses packets in bursts (Michel et al., "A First Look at
-//! Starlink Performance", IMC 2022). Bursts of loss are Gilbert's and Elliott's chain (1960, 1963).
+//! The parameters follow published measurements. Cellular links change their rate within tens of milliseconds and stall
+//! for seconds (Winstein et al., Sprout, NSDI 2013). Starlink reassigns satellites every 15 s, with steps of delay and
+//! rate (Mohan et al., "A Multifaceted Look at Starlink Performance", WWW 2024). It loses packets in bursts (Michel et
+//! al., "A First Look at Starlink Performance", IMC 2022). Burst loss follows the Gilbert-Elliott model (1960, 1963).
 
 mod delay;
 mod fates;

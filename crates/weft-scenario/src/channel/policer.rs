@@ -1,12 +1,16 @@
-//! A token bucket that drops.
+//! Polices traffic with a token bucket.
 
 use super::spec::PolicerSpec;
 use weft_units::Instant;
 
-/// Tokens are counted in bits times this, so that none is lost to rounding.
+/// Number of tokens for each bit.
+///
+/// Derived: the nanoseconds of a second, so that filling the bucket has no rounding error.
 const NANOS: u128 = 1_000_000_000;
 
-/// A policer: a bucket of tokens that fills at a rate. A packet that finds too few is dropped.
+/// A policer with a bucket of tokens that fills at a constant rate.
+///
+/// It drops a packet that finds too few tokens.
 #[derive(Clone, Debug)]
 pub struct Policer {
     spec: PolicerSpec,
@@ -16,13 +20,15 @@ pub struct Policer {
 }
 
 impl Policer {
-    /// A full bucket. `start` is the beginning of the run.
+    /// Creates a policer with a full bucket.
+    ///
+    /// `start` is the start of the run.
     pub fn new(spec: PolicerSpec, start: Instant) -> Policer {
         let begins = Instant::from_nanos(start.as_nanos().saturating_add(spec.after.as_nanos() as u64));
         Policer { spec, begins, tokens: spec.capacity(), filled_at: begins }
     }
 
-    /// Whether a packet passes.
+    /// Returns true if the packet passes, and takes its tokens.
     pub fn takes(&mut self, now: Instant, bytes: u64, is_udp: bool) -> bool {
         if now < self.begins || (self.spec.only_udp && !is_udp) {
             return true;

@@ -1,15 +1,15 @@
-//! When a packet has left the transmitter of a link whose capacity changes with time.
+//! Computes when a packet has left the transmitter of a link whose capacity changes with time.
 
 use super::timeline::Timeline;
 use crate::trace::{OPPORTUNITY_BYTES, RunningTrace, Trace};
 use weft_units::{Instant, Rate};
 
-/// What a direction carries where nothing changes with time.
+/// The capacity of a direction before any impairment changes it.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Capacity {
     /// A constant rate, counting IP bytes.
     Rate(Rate),
-    /// Delivery opportunities.
+    /// A trace of delivery opportunities.
     Trace(Trace),
 }
 
@@ -19,7 +19,7 @@ pub struct Serializer {
     base: Base,
     timeline: Timeline,
     free_at: Instant,
-    /// What is left of the opportunity in use, in bytes.
+    /// Unused bytes of the current opportunity.
     room: u64,
 }
 
@@ -29,11 +29,15 @@ enum Base {
     Trace(RunningTrace),
 }
 
-/// Bits times this are counted, so that a rate and a whole number of nanoseconds give a whole number.
+/// Units for each bit in which transmissions are counted.
+///
+/// Derived: the nanoseconds of a second. A rate times whole nanoseconds is then a whole number.
 const NANOS: u128 = 1_000_000_000;
 
 impl Serializer {
-    /// Creates a transmitter that is idle at `now`. A trace counts its opportunities from `start`.
+    /// Creates a transmitter that is idle at `now`.
+    ///
+    /// A trace counts its opportunities from `start`.
     pub fn new(capacity: &Capacity, timeline: Timeline, start: Instant, now: Instant) -> Serializer {
         let base = match capacity {
             Capacity::Rate(rate) => Base::Rate(*rate),
@@ -42,7 +46,9 @@ impl Serializer {
         Serializer { base, timeline, free_at: now, room: 0 }
     }
 
-    /// Transmits `bytes` from `now` on, after all before, and returns when they have left. `now` never goes back.
+    /// Transmits `bytes` after all earlier packets and returns the time at which they have left.
+    ///
+    /// The transmission starts at `now` or later. `now` must not be earlier than in the call before.
     pub fn transmit(&mut self, now: Instant, bytes: u64) -> Instant {
         match &mut self.base {
             Base::Rate(rate) => {
@@ -86,12 +92,16 @@ impl Serializer {
         }
     }
 
-    /// What is added to the delay of a packet that left at `time`, the last that [`Serializer::transmit`] returned.
+    /// Returns the conditions of the link at `time`, which include the additional delay of a packet.
+    ///
+    /// `time` is the departure that [`Serializer::transmit`] returned last.
     pub fn conditions(&mut self, time: Instant) -> super::Conditions {
         self.timeline.at(time)
     }
 
-    /// Bytes that can be transmitted in `from..to`; of silent times too only if `with_silence`. `from` is not before the last moment asked for.
+    /// Returns the number of bytes that can be transmitted in `from..to`.
+    ///
+    /// Silent periods count only if `with_silence`. `from` must not be earlier than the last time that was queried.
     pub fn bytes_between(&mut self, from: Instant, to: Instant, with_silence: bool) -> u64 {
         let (mut at, mut bits, mut bytes) = (from, 0, 0);
         while at < to {
@@ -111,7 +121,7 @@ impl Serializer {
     }
 }
 
-/// The rate under these conditions, in bit/s.
+/// Returns the rate under these conditions, in bit/s.
 fn rate_under(rate: Rate, conditions: &super::Conditions) -> u128 {
     if conditions.stalled {
         return 0;
@@ -119,7 +129,7 @@ fn rate_under(rate: Rate, conditions: &super::Conditions) -> u128 {
     u128::from(conditions.swing.unwrap_or(rate).scaled(conditions.factor).bps())
 }
 
-/// What an opportunity carries under these conditions.
+/// Returns the bytes that an opportunity carries under these conditions.
 fn opportunity_bytes(conditions: &super::Conditions) -> u64 {
     if conditions.stalled {
         return 0;

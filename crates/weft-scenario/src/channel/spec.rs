@@ -1,19 +1,25 @@
-//! What may be wrong with a direction of a link, beside its rate, delay, independent loss and wandering delay.
+//! Declares the impairments of a link direction.
+//!
+//! They add to its rate, delay, independent loss and wandering delay.
 
 use serde::Deserialize;
 use std::time::Duration;
 use weft_core::queue::{Measure, QueueConfig, QueueKind, RedConfig};
 use weft_units::{Rate, Rng};
 
-/// How a delay changes from packet to packet.
+/// The way in which a delay changes from packet to packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum JitterKind {
-    /// Wanders between zero and the limit; see [`crate::jitter::Wander`].
+    /// The delay wanders between zero and the limit; see [`crate::jitter::Wander`].
     Wander,
-    /// Packets leave at grant instants only, spaced evenly between half the limit and the limit, as LTE and 5G schedule them.
+    /// Packets leave only at grant instants, as LTE and 5G schedule them.
+    ///
+    /// The spacing is uniform between half the limit and the limit.
     Grants,
-    /// Packets are collected until the next transmit opportunity, as Wi-Fi aggregates them: exponential spacing, cut at the limit.
+    /// Packets wait for the next transmit opportunity and leave together, as with Wi-Fi aggregation.
+    ///
+    /// The spacing is exponential and never exceeds the limit.
     Aggregation,
     /// Each packet draws its own delay between zero and the limit, so that packets overtake each other.
     Independent,
@@ -21,120 +27,128 @@ pub enum JitterKind {
     Spikes,
 }
 
-/// Extra delay of a kind other than [`JitterKind::Wander`].
+/// Additional delay of a kind other than [`JitterKind::Wander`].
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Jitter {
-    /// Its kind.
+    /// Kind of the jitter.
     pub kind: JitterKind,
-    /// The longest delay it adds.
+    /// Maximum delay that the jitter adds.
     pub limit: Duration,
 }
 
-/// Loss in bursts: the chain of Gilbert and Elliott, which loses every packet in its bad state and none in its good one.
+/// Burst loss in the Gilbert-Elliott model.
+///
+/// It loses every packet in the bad state and none in the good state.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct BurstLoss {
-    /// Long-run share of packets lost.
+    /// Long-run share of lost packets, from 0 to 1.
     pub share: f64,
     /// Mean length of a burst, in packets.
     pub length: f64,
 }
 
-/// Loss of long packets, as on a path with a broken MTU.
+/// Loss of long packets, as on a path with a wrong MTU.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct LongLoss {
-    /// Only packets with more IP bytes than this are lost.
+    /// Size in IP bytes above which packets can be lost.
     pub over: u64,
-    /// Share of them that is lost.
+    /// Share of these long packets that is lost, from 0 to 1.
     pub share: f64,
 }
 
 /// Packets that arrive late and are overtaken.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Reorder {
-    /// Share of packets that are late.
+    /// Share of packets that arrive late, from 0 to 1.
     pub share: f64,
-    /// How late.
+    /// Additional delay of a late packet.
     pub by: Duration,
 }
 
-/// Silent cuts that repeat.
+/// Repeated outages that give the sender no signal.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Outage {
-    /// Mean time between the beginnings of two outages.
+    /// Mean time between the starts of two outages.
     pub every: Duration,
-    /// Length of each.
+    /// Length of each outage.
     pub lasting: Duration,
-    /// Whether the pauses between outages are exponential; otherwise outages are periodic, with a drawn phase.
+    /// True if the pauses between outages are exponentially distributed.
+    ///
+    /// Otherwise the outages are periodic with a random phase.
     pub spread: bool,
-    /// Whether packets wait in the queue meanwhile; otherwise they vanish.
+    /// True if packets wait in the queue during an outage.
+    ///
+    /// Otherwise the link drops them.
     pub hold: bool,
 }
 
-/// How a swinging rate moves.
+/// The way in which a swinging rate changes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum SwingShape {
-    /// Alternates between low and high, each for `every`.
+    /// The rate alternates between low and high and stays at each for `every`.
     Square,
-    /// A random walk of the rate's logarithm, reflected at low and high: eight steps each `every`.
+    /// The logarithm of the rate does a random walk with eight steps in each `every`.
+    ///
+    /// The walk is reflected at low and high.
     Walk,
 }
 
-/// A rate that swings.
+/// A rate that swings between two limits.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Swing {
-    /// Least rate.
+    /// Least rate of the swing.
     pub low: Rate,
-    /// Greatest rate.
+    /// Greatest rate of the swing.
     pub high: Rate,
-    /// Time scale of the changes.
+    /// Time scale of the rate's changes.
     pub every: Duration,
-    /// How it moves.
+    /// Shape of the rate over time.
     pub shape: SwingShape,
 }
 
-/// Periodic handovers: a stall, and then another delay and another rate.
+/// Periodic handovers: a stall, followed by a new delay and a new rate.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Handover {
-    /// The period.
+    /// Time between the starts of two handovers.
     pub every: Duration,
-    /// How long nothing is transmitted; packets wait.
+    /// Time without transmission at each handover, during which packets wait.
     pub stall: Duration,
-    /// After each handover the delay grows by a new value between zero and this.
+    /// Maximum of the additional delay, which each handover draws anew from zero up.
     pub step: Duration,
-    /// After each handover the rate is multiplied by a new factor in this range.
+    /// Least and greatest factor of the rate, which each handover draws anew.
     pub rate: [f64; 2],
 }
 
-/// A token bucket that drops what exceeds it, before the queue.
+/// A token bucket in front of the queue that drops excess packets.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct PolicerSpec {
-    /// Long-run rate, in IP bytes.
+    /// Long-run rate of the policer, in IP bytes.
     pub rate: Rate,
-    /// Bytes that may pass at once.
+    /// Depth of the bucket: the bytes that may pass at once.
     pub bucket_bytes: u64,
-    /// When it begins, from the beginning of the run.
+    /// Start of the policing, since the start of the run.
     pub after: Duration,
-    /// Whether only UDP is policed.
+    /// True if only UDP packets are policed.
     pub only_udp: bool,
 }
 
-/// A managed bottleneck queue, with the parameters of its RFC or paper.
+/// Active queue management of the bottleneck, with the parameters of its RFC or paper.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Aqm {
-    /// RFC 8289.
+    /// CoDel (RFC 8289).
     #[serde(rename = "codel")]
     CoDel,
-    /// Random early detection (Floyd and Jacobson 1993), gentle, between a quarter and three quarters of the queue.
+    /// Gentle RED (Floyd and Jacobson 1993), with thresholds at a quarter and three quarters of the queue.
     Red,
-    /// RFC 8290.
+    /// FQ-CoDel (RFC 8290).
     #[serde(rename = "fq-codel")]
     FqCoDel,
 }
 
 impl Aqm {
-    /// The queue of `weft-core` for at most `limit_bytes` at a link of `rate`.
+    /// Returns the queue of `weft-core` with at most `limit_bytes` for a link of `rate`.
     pub fn queue(self, limit_bytes: u64, rate: Rate) -> (QueueKind, QueueConfig) {
         let config = QueueConfig { limit_bytes, limit_units: usize::MAX, ..QueueConfig::default() };
         match self {
@@ -153,7 +167,7 @@ impl Aqm {
         }
     }
 
-    /// The word used in files.
+    /// Returns the keyword in files.
     pub fn word(self) -> &'static str {
         match self {
             Aqm::CoDel => "codel",
@@ -163,20 +177,22 @@ impl Aqm {
     }
 }
 
-/// Everything that impairs one direction of a link beyond a plain one. The default impairs nothing.
+/// All impairments of one direction of a link.
+///
+/// The default impairs nothing.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Impairments {
-    /// Jitter, unless it wanders.
+    /// Jitter of a kind that does not wander.
     pub jitter: Option<Jitter>,
-    /// Loss in bursts.
+    /// Burst loss.
     pub burst_loss: Option<BurstLoss>,
     /// Loss of long packets.
     pub long_loss: Option<LongLoss>,
-    /// Late packets.
+    /// Late packets, which later packets overtake.
     pub reorder: Option<Reorder>,
-    /// Share of packets that arrive twice.
+    /// Share of packets that arrive twice, from 0 to 1.
     pub duplicate: f64,
-    /// Repeated silent cuts.
+    /// Repeated outages.
     pub outage: Option<Outage>,
     /// A rate that swings.
     pub swing: Option<Swing>,
@@ -184,36 +200,41 @@ pub struct Impairments {
     pub handover: Option<Handover>,
     /// A policer before the queue.
     pub policer: Option<PolicerSpec>,
-    /// The bottleneck queue's discipline, unless it is drop-tail.
+    /// Queue discipline of the bottleneck, or `None` for drop-tail.
     pub aqm: Option<Aqm>,
 }
 
 impl Impairments {
-    /// Whether nothing is impaired.
+    /// True if nothing is impaired.
     pub fn is_none(&self) -> bool {
         *self == Impairments::default()
     }
 
-    /// Whether the capacity changes with time.
+    /// True if the capacity changes with time.
     pub fn is_timed(&self) -> bool {
         self.outage.is_some() || self.swing.is_some() || self.handover.is_some()
     }
 }
 
-/// What a world gives its model of a direction, beside the plain properties.
+/// The settings for the impairment model of a direction.
+///
+/// The simulator and the emulator pass them with the plain properties.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Impaired {
-    /// What is wrong with the direction.
+    /// Impairments of the direction.
     pub impairments: Impairments,
-    /// Seed of what happens by the clock. Both directions of a link share it, so that an outage hits both at once.
+    /// Seed of the outages, swings and handovers.
+    ///
+    /// Both directions of a link share it, so that an outage hits both at once.
     pub schedule: u64,
-    /// Whether outages, swings and handovers wait for [`crate::channel::Channel::restart`], so that each variant meets them at the same
-    /// time of its run.
+    /// True if outages, swings and handovers wait for [`crate::channel::Channel::restart`].
+    ///
+    /// Each variant then meets them at the same time of its run.
     pub waits: bool,
 }
 
 impl Impaired {
-    /// The seed of a link's schedule in a run with this seed.
+    /// Returns the seed of a link's schedule in a run with this seed.
     pub fn schedule(seed: u64, link: &str) -> u64 {
         Rng::new(seed).split(crate::traces::hash(link)).next_u64()
     }

@@ -1,32 +1,35 @@
-//! What happens to a link by the clock: outages, swings of the rate, handovers.
+//! Schedules the outages, rate swings and handovers of a link over time.
 
 use super::spec::{Handover, Impairments, Outage, Swing, SwingShape};
 use weft_units::{Duration, Instant, Rate, Rng};
 
-/// Steps of a walk within its time scale.
+/// Number of steps of a random walk within its time scale.
 const WALK_STEPS: u32 = 8;
-/// The longest step of a walk, as a share of the distance between the logarithms of low and high. Derived: eight even steps of this
-/// length have a standard deviation of one such distance.
+/// Maximum step of a random walk, as a fraction of the distance between the logarithms of low and high.
+///
+/// Derived: eight uniform steps of this length have a standard deviation of one such distance.
 const WALK_STEP: f64 = 0.6;
 
-/// How a link is, from a moment on.
+/// The state of a link from a moment until the next change.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Conditions {
-    /// Packets vanish without a sign.
+    /// True if the link drops packets without a signal to the sender.
     pub silent: bool,
-    /// Nothing is transmitted; packets wait.
+    /// True if the link transmits nothing and packets wait.
     pub stalled: bool,
-    /// The rate, where it swings.
+    /// The current rate, if the rate swings.
     pub swing: Option<Rate>,
-    /// What the rate is multiplied by.
+    /// Factor that multiplies the rate.
     pub factor: f64,
-    /// What is added to the delay.
+    /// Delay that is added to the propagation delay.
     pub extra: Duration,
-    /// All this holds until then.
+    /// Time until which these conditions hold.
     pub until: Instant,
 }
 
-/// Outages, swings and handovers in order of time. Cheap to clone: a clone goes the same way.
+/// The outages, swings and handovers of a link in order of time.
+///
+/// A clone is cheap and continues with the same events.
 #[derive(Clone, Debug)]
 pub struct Timeline {
     start: Instant,
@@ -36,7 +39,9 @@ pub struct Timeline {
 }
 
 impl Timeline {
-    /// The timeline of a run that begins at `start`; before that all is calm. `schedule` is the seed.
+    /// Creates the timeline of a run that begins at `start`.
+    ///
+    /// Nothing happens before `start`. `schedule` is the seed.
     pub fn new(impairments: &Impairments, schedule: u64, start: Instant) -> Timeline {
         let rng = Rng::new(schedule);
         Timeline {
@@ -47,7 +52,9 @@ impl Timeline {
         }
     }
 
-    /// The conditions at `time`, which never goes back to before the last conditions began.
+    /// Returns the conditions at `time`.
+    ///
+    /// `time` must not be earlier than the start of the conditions that the call before returned.
     #[inline]
     pub fn at(&mut self, time: Instant) -> Conditions {
         let mut now = Conditions {
@@ -75,7 +82,7 @@ impl Timeline {
     }
 }
 
-/// An exponential time of this mean.
+/// Returns an exponentially distributed time with this mean.
 pub(super) fn exponential(rng: &mut Rng, mean: Duration) -> Duration {
     mean.mul_f64(-libm::log(1.0 - rng.unit()))
 }
@@ -115,7 +122,7 @@ impl Outages {
 struct Swings {
     spec: Swing,
     rng: Rng,
-    /// Where the rate stands between low (0) and high (1), by its logarithm.
+    /// Position of the rate between low (0) and high (1), on a logarithmic scale.
     place: f64,
     end: Instant,
 }
@@ -149,7 +156,7 @@ impl Swings {
 }
 
 impl Swing {
-    /// Time between two changes of the rate.
+    /// Returns the time between two changes of the rate.
     fn step(&self) -> Duration {
         match self.shape {
             SwingShape::Square => self.every,
@@ -158,7 +165,9 @@ impl Swing {
     }
 }
 
-/// A place between zero and one, mirrored at both ends. `place` lies between −1 and 2.
+/// Reflects a position into the range from zero to one.
+///
+/// `place` lies between −1 and 2.
 fn reflected(place: f64) -> f64 {
     let place = place.abs();
     if place > 1.0 { 2.0 - place } else { place }
@@ -168,9 +177,9 @@ fn reflected(place: f64) -> f64 {
 struct Handovers {
     spec: Handover,
     rng: Rng,
-    /// The next handover.
+    /// Time of the next handover.
     next: Instant,
-    /// Until when the last one stalls.
+    /// Time at which the stall of the last handover ends.
     stalled_until: Instant,
     factor: f64,
     extra: Duration,

@@ -1,54 +1,54 @@
-//! The classes of links.
+//! Defines the classes of random links.
 
 use weft_units::Rng;
 
-/// What is most particular about a link.
+/// The most distinctive property of a link.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum LinkClass {
-    /// A constant rate and a drop-tail queue.
+    /// A constant rate with a drop-tail queue.
     Plain,
-    /// A delay that wanders.
+    /// A delay that wanders without reordering packets.
     Wander,
-    /// Grants of LTE or 5G.
+    /// Transmission at grant instants, as in LTE or 5G.
     Grants,
-    /// Wi-Fi's aggregation.
+    /// Aggregated transmission, as in Wi-Fi.
     Aggregation,
-    /// Delays that reorder packets.
+    /// Independent delays that reorder packets.
     Independent,
     /// Spikes of the delay.
     Spikes,
-    /// Single packets that are late.
+    /// Single packets that arrive late.
     Reorder,
     /// Packets that arrive twice.
     Duplicate,
-    /// Long packets that vanish.
+    /// Long packets that are lost.
     LongLoss,
-    /// Silent cuts; packets vanish.
+    /// Outages during which the link drops packets.
     Outage,
-    /// Silent cuts; packets wait.
+    /// Outages during which packets wait.
     OutageHold,
-    /// A rate that alternates.
+    /// A rate that alternates between two values.
     SwingSquare,
-    /// A rate that walks.
+    /// A rate that follows a random walk.
     SwingWalk,
     /// Handovers between satellites.
     Handover,
-    /// A token bucket below the link's rate.
+    /// A token bucket with a rate below the link's rate.
     Policer,
-    /// A queue under CoDel.
+    /// A queue managed by CoDel.
     CoDel,
-    /// A queue under RED.
+    /// A queue managed by RED.
     Red,
-    /// A queue under FQ-CoDel.
+    /// A queue managed by FQ-CoDel.
     FqCoDel,
-    /// A self-made LTE trace.
+    /// A generated LTE trace.
     Lte,
-    /// Several of these at once.
+    /// Several of the other classes at once.
     Several,
 }
 
 impl LinkClass {
-    /// Every class, and its share of all links drawn.
+    /// Every class with its relative frequency among the drawn links.
     pub const ALL: [(LinkClass, u64); 20] = [
         (LinkClass::Plain, 5),
         (LinkClass::Wander, 2),
@@ -72,7 +72,7 @@ impl LinkClass {
         (LinkClass::Several, 3),
     ];
 
-    /// A class, by its share.
+    /// Draws a class according to the frequencies.
     pub fn draw(rng: &mut Rng) -> LinkClass {
         let mut place = rng.below(LinkClass::ALL.iter().map(|(_, share)| share).sum());
         for (class, share) in LinkClass::ALL {
@@ -84,7 +84,7 @@ impl LinkClass {
         LinkClass::Plain
     }
 
-    /// The word used in results.
+    /// Returns the keyword for the class in results.
     pub fn word(self) -> &'static str {
         match self {
             LinkClass::Plain => "plain",

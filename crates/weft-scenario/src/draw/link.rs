@@ -1,4 +1,4 @@
-//! One random link of a class.
+//! Draws one random link of a class.
 
 use super::{LinkClass, even, log_even};
 use crate::channel::{
@@ -12,14 +12,18 @@ const RATE_MBPS: [f64; 2] = [0.5, 500.0];
 const RTT_MS: [f64; 2] = [1.0, 300.0];
 const JITTER_MS: [f64; 2] = [0.5, 50.0];
 const LOSS: [f64; 2] = [1e-4, 0.1];
-/// The greatest ratio of the rates of both directions.
+/// Maximum ratio between the rates of the two directions.
 const ASYMMETRY: f64 = 100.0;
-/// The least rate of a narrow way back.
+/// Minimum rate of a narrow return direction, in Mbit/s.
 const NARROW_MBPS: f64 = 0.128;
-/// A trace has an entry for each packet: this keeps it in memory.
+/// Range of the mean rate of an LTE trace, in Mbit/s.
+///
+/// A trace has an entry for each packet, and this maximum keeps it in memory.
 const LTE_MBPS: [f64; 2] = [0.5, 150.0];
 
-/// A random link of this class. Its label names the class and the kind of loss, joined by `+`.
+/// Draws a link of this class.
+///
+/// Its label names the class and the kind of loss, joined by `+`.
 pub fn draw_link(rng: &mut Rng, name: impl Into<String>, class: LinkClass) -> Link {
     let name = name.into();
     let down_mbps = log_even(rng, RATE_MBPS[0], RATE_MBPS[1]);
@@ -39,13 +43,15 @@ fn mbps(mbps: f64) -> Rate {
     Rate::from_bps((mbps * 1e6) as u64)
 }
 
-/// Most queues hold 0.5 to 4 BDP.
+/// Draws a queue size, which is 0.5 to 4 BDP in 60 % of the draws.
 fn draw_queue(rng: &mut Rng) -> QueueSize {
     let [least, most] = if rng.chance(0.6) { [0.5, 4.0] } else { [0.05, 20.0] };
     QueueSize::Bdp(log_even(rng, least, most))
 }
 
-/// Half of all links lose nothing; a quarter lose single packets, a quarter bursts.
+/// Draws the loss of a link.
+///
+/// Half of all links lose nothing, a quarter lose single packets and a quarter lose bursts.
 fn draw_loss(rng: &mut Rng, link: &mut Link) -> Option<&'static str> {
     let (kind, share) = (rng.below(4), log_even(rng, LOSS[0], LOSS[1]));
     let length = log_even(rng, 2.0, 30.0);
@@ -66,7 +72,7 @@ fn directions(link: &mut Link) -> impl Iterator<Item = &mut DirectionSpec> {
     [&mut link.up, &mut link.down].into_iter()
 }
 
-/// The rate of a direction, as drawn.
+/// Returns the rate that was drawn for a direction.
 fn rate_of(direction: &DirectionSpec) -> Rate {
     match &direction.capacity {
         Capacity::Rate(rate) => *rate,
@@ -157,7 +163,9 @@ fn set_policer(rng: &mut Rng, link: &mut Link) {
     }
 }
 
-/// A managed queue is as long as its router's memory.
+/// Sets the queue discipline and a queue limit of 20 BDP.
+///
+/// A managed queue may use all of its router's memory.
 fn set_aqm(link: &mut Link, aqm: Aqm) {
     for direction in directions(link) {
         direction.impairments.aqm = Some(aqm);
@@ -165,7 +173,9 @@ fn set_aqm(link: &mut Link, aqm: Aqm) {
     }
 }
 
-/// The name of a trace that is not there says its mean rate.
+/// Sets a capacity trace for each direction.
+///
+/// No file has the trace's name, so the trace is generated with the mean rate in the name.
 fn set_lte(rng: &mut Rng, link: &mut Link) {
     let down = log_even(rng, LTE_MBPS[0], LTE_MBPS[1]);
     let up = (down / log_even(rng, 1.0, 10.0)).max(NARROW_MBPS);
@@ -174,7 +184,7 @@ fn set_lte(rng: &mut Rng, link: &mut Link) {
     link.up.capacity = Capacity::Trace(format!("lte-{number}-up@{up:.3} Mbit/s"));
 }
 
-/// Two to four features of different kinds.
+/// Combines two to four impairments of different kinds.
 fn set_several(rng: &mut Rng, link: &mut Link) {
     let groups: [&[LinkClass]; 6] = [
         &[LinkClass::SwingSquare, LinkClass::SwingWalk, LinkClass::Lte],
@@ -187,7 +197,7 @@ fn set_several(rng: &mut Rng, link: &mut Link) {
     let wanted = 2 + rng.below(3);
     let (mut left, mut taken) = (groups.len() as u64, 0);
     for group in groups {
-        // So many of those left are still wanted: each set is as likely as any other.
+        // Selection sampling: this probability makes every set of groups equally likely.
         if rng.below(left) < wanted - taken {
             taken += 1;
             let class = group[rng.below(group.len() as u64) as usize];

@@ -1,22 +1,26 @@
-//! A random mix of links and flows, as a scenario.
+//! Draws a random mix of links and flows as a scenario.
 
 use super::{LinkClass, draw_link, even, log_even};
 use crate::{App, Capacity, DirectionSpec, Flow, FlowDirection, Kind, Link, PACKET_BYTES, Scenario, Variant};
 use std::time::Duration;
 use weft_units::{Rate, Rng};
 
-/// What the counted part of a run lasts at least.
+/// Minimum length of the measured part of a run.
 const WINDOW: Duration = Duration::from_secs(12);
-/// What the warm-up lasts at least, and at most.
+/// Minimum and maximum length of the warm-up.
 const WARMUP: [Duration; 2] = [Duration::from_secs(8), Duration::from_secs(30)];
-/// The warm-up lasts so many round trips. Tuned: CUBIC leaves slow start and its first recovery behind.
+/// Minimum length of the warm-up in round trips.
+///
+/// Tuned: CUBIC completes slow start and its first recovery in that time.
 const WARMUP_ROUND_TRIPS: u32 = 50;
-/// The warm-up lasts so many times what a full packet takes on the slowest link.
+/// Minimum length of the warm-up, in transmission times of a full packet on the slowest link.
 const WARMUP_PACKETS: u32 = 500;
-/// What all links of a mix carry together at most, in Mbit/s: a run stays within half a minute of a processor.
+/// Maximum total rate of all links of a mix, in Mbit/s.
+///
+/// A run needs at most half a minute of one processor.
 const TOTAL_MBPS: f64 = 600.0;
 
-/// The mix of this seed: one link, or a bundle of 2 to 12.
+/// Draws the mix of this seed: one link, or a bundle of 2 to 12 links.
 pub fn draw_mix(seed: u64, one_link: bool) -> Scenario {
     let mut rng = Rng::new(seed).split(if one_link { 1 } else { 2 });
     let count = if one_link { 1 } else { log_even(&mut rng, 2.0, 13.0) as u64 };
@@ -57,7 +61,9 @@ pub fn draw_mix(seed: u64, one_link: bool) -> Scenario {
     }
 }
 
-/// Mostly one flow, mostly down; a ping beside them.
+/// Draws bulk flows and adds one ping.
+///
+/// Most mixes have one bulk flow, and most bulk flows send in the down direction.
 fn draw_flows(rng: &mut Rng, duration: Duration) -> Vec<Flow> {
     let count = match even(rng, 0.0, 1.0) {
         p if p < 0.65 => 1,
@@ -80,7 +86,7 @@ fn draw_flows(rng: &mut Rng, duration: Duration) -> Vec<Flow> {
     flows
 }
 
-/// Scales rates down where all links together would carry more than [`TOTAL_MBPS`].
+/// Scales all rates down if the links together would carry more than [`TOTAL_MBPS`].
 fn limit_total(links: &mut [Link]) {
     let total: f64 = links.iter().map(|link| mbps(&link.down)).sum();
     let factor = TOTAL_MBPS / total;
@@ -100,7 +106,7 @@ fn limit_total(links: &mut [Link]) {
     }
 }
 
-/// The nominal rate of a direction.
+/// Returns the nominal rate of a direction.
 fn rate(direction: &DirectionSpec) -> Rate {
     match &direction.capacity {
         Capacity::Rate(rate) => *rate,
@@ -112,7 +118,9 @@ fn mbps(direction: &DirectionSpec) -> f64 {
     rate(direction).bps() as f64 / 1e6
 }
 
-/// How long the warm-up and the counted part last: long enough for slow links, long round trips and rare outages.
+/// Returns the lengths of the warm-up and the measured part.
+///
+/// They suffice for slow links, long round trips and rare outages.
 fn lengths(links: &[Link]) -> (Duration, Duration) {
     let (mut warmup, mut window) = (WARMUP[0], WINDOW);
     for link in links {

@@ -1,7 +1,8 @@
-//! Random links and mixes of links from the whole class of those that exist, each named by its class.
+//! Draws random links and mixes of links, and names each by its class.
 //!
-//! Every function here is pure: the same stream gives the same link. Ranges are wide on purpose. A protocol that is right on the whole
-//! class is right for a reason; one that is right on ten links may be fitted to them.
+//! The class covers the whole range of real links. Every function is pure: the same random stream gives the same link.
+//! The ranges are wide on purpose. A protocol could be fitted to ten links by chance. A protocol that works on the
+//! whole range works for a reason.
 
 mod class;
 mod link;
@@ -13,13 +14,13 @@ pub use mix::draw_mix;
 
 use weft_units::Rng;
 
-/// A value between two others, drawn so that its logarithm is even.
+/// Returns a value between the two limits, drawn from a log-uniform distribution.
 fn log_even(rng: &mut Rng, least: f64, most: f64) -> f64 {
     let [low, high] = [least, most].map(libm::log);
     libm::exp(low + (high - low) * rng.unit())
 }
 
-/// A value between two others, drawn evenly.
+/// Returns a value between the two limits, drawn from a uniform distribution.
 fn even(rng: &mut Rng, least: f64, most: f64) -> f64 {
     least + (most - least) * rng.unit()
 }

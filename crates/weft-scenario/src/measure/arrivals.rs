@@ -1,32 +1,38 @@
-//! What the arrivals of a `probe` flow tell.
+//! Evaluates the arrivals of a `probe` flow.
 
 use crate::{Flow, FlowDirection, FlowResult, Scenario, percentile};
 use std::time::Duration;
 
-/// Payload bytes of a probe: as small as voice.
+/// Payload of a probe in bytes.
+///
+/// As small as a voice packet.
 pub const PROBE_PAYLOAD_BYTES: usize = 100;
-/// Arrivals looked at to tell which link carries a probe.
+/// Number of recent arrivals that identify the link of a probe flow.
 pub const RECENT_PROBES: usize = 50;
 
-/// A probe that arrived; times from the beginning of the run.
+/// A probe that arrived.
+///
+/// Its times count from the start of the run.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Arrival {
-    /// Its number, from 0.
+    /// Sequence number of the probe, from 0.
     pub sequence: u64,
-    /// When it was sent.
+    /// Time at which the probe was sent.
     pub sent: Duration,
-    /// When it arrived.
+    /// Time at which the probe arrived.
     pub received: Duration,
 }
 
 impl Arrival {
-    /// Its one-way delay in milliseconds.
+    /// Returns the one-way delay in milliseconds.
     pub fn one_way_ms(&self) -> f64 {
         self.received.saturating_sub(self.sent).as_secs_f64() * 1e3
     }
 }
 
-/// The result of a `probe` flow that sent `sent` datagrams; times count from the beginning of the run.
+/// Returns the result of a `probe` flow that sent `sent` datagrams.
+///
+/// All times count from the start of the run.
 pub fn probe_result(flow: &Flow, warmup: Duration, arrivals: &[Arrival], sent: u64) -> FlowResult {
     let from = warmup.max(flow.start);
     let counted: Vec<Arrival> = arrivals.iter().filter(|a| a.sent >= from).copied().collect();
@@ -46,8 +52,10 @@ pub fn probe_result(flow: &Flow, warmup: Duration, arrivals: &[Arrival], sent: u
     }
 }
 
-/// The position of the link that carries a probe flow whose least one-way delay of late is `seen`: the link of the longest delay
-/// that fits; the fastest link before any probe arrived.
+/// Returns the index of the link that carries a probe flow.
+///
+/// `seen` is the least one-way delay among the recent probes. It is the link with the longest delay that does not
+/// exceed `seen`. Before any probe has arrived it is the fastest link.
 pub fn carrying_link(scenario: &Scenario, flow: &str, seen: Option<Duration>) -> Option<usize> {
     let direction = scenario.flows.iter().find(|f| f.name == flow).map_or(FlowDirection::Up, |f| f.direction);
     let delays: Vec<Duration> = scenario.links.iter().map(|link| link.towards(direction).delay).collect();
@@ -56,7 +64,9 @@ pub fn carrying_link(scenario: &Scenario, flow: &str, seen: Option<Duration>) ->
     possible.or(delays.iter().enumerate().min_by_key(|(_, delay)| **delay)).map(|(position, _)| position)
 }
 
-/// The longest time within `from..to` without an arrival; a gap that began earlier counts from its beginning.
+/// Returns the longest time within `from..to` without an arrival.
+///
+/// A gap that began before `from` counts from its own start.
 pub fn longest_gap(arrivals: &[Arrival], from: Duration, to: Duration) -> Duration {
     let mut last = from;
     let mut longest = Duration::ZERO;
@@ -72,7 +82,9 @@ pub fn longest_gap(arrivals: &[Arrival], from: Duration, to: Duration) -> Durati
     longest.max(to.saturating_sub(last.max(from)))
 }
 
-/// The 95th percentile over time of the age of the newest arrival (the newest by sending time), in milliseconds.
+/// Returns the 95th percentile over time of the age of the newest arrival, in milliseconds.
+///
+/// The newest arrival is the one that was sent last.
 pub fn newest_age_ms_p95(arrivals: &[Arrival], from: Duration, to: Duration) -> Option<f64> {
     const STEP: Duration = Duration::from_millis(1);
     let mut next = arrivals.iter().peekable();

@@ -1,4 +1,4 @@
-//! What no sender can beat.
+//! Computes the bounds on goodput and delay that no sender can exceed.
 
 use crate::channel::{self, Impaired, Serializer, Timeline};
 use crate::trace::{OPPORTUNITY_BYTES, Trace};
@@ -6,14 +6,16 @@ use crate::{Capacity, FlowDirection, Link, PACKET_BYTES, PAYLOAD_BYTES, Scenario
 use std::time::Duration;
 use weft_units::Instant;
 
-/// The direction the bulk goes, which the bound is about.
+/// Returns the direction of the bulk flows, for which the bound is computed.
 pub fn bulk_direction(scenario: &Scenario) -> FlowDirection {
     let bulk = scenario.flows.iter().find(|flow| flow.app.is_tcp());
     bulk.map_or(FlowDirection::Up, |flow| flow.direction)
 }
 
-/// Goodput that no protocol without a tunnel can beat, in bit/s. Traces count their opportunities after the warm-up. Impaired links count what
-/// they can transmit after the warm-up in a run with the scenario's seed.
+/// Returns the upper bound of goodput without a tunnel, in bit/s.
+///
+/// A trace counts its opportunities after the warm-up. An impaired link counts the bytes that it can transmit after the
+/// warm-up, in a run with the scenario's seed.
 pub fn bound_bps(scenario: &Scenario, direction: FlowDirection, traces: &Traces) -> f64 {
     let window_s = (scenario.duration - scenario.warmup).as_secs_f64();
     let (mut of_rates, mut of_others) = (0.0, 0.0);
@@ -33,10 +35,12 @@ pub fn bound_bps(scenario: &Scenario, direction: FlowDirection, traces: &Traces)
     of_rates + of_others
 }
 
-/// The share of a full packet that is payload.
+/// Payload of a full packet as a fraction of its size.
+///
+/// Derived: 1448/1500.
 const PAYLOAD_SHARE: f64 = PAYLOAD_BYTES as f64 / PACKET_BYTES as f64;
 
-/// IP bytes that an impaired link can carry after the warm-up.
+/// Returns the IP bytes that an impaired link can carry after the warm-up.
 fn impaired_bytes(scenario: &Scenario, link: &Link, direction: FlowDirection, traces: &Traces) -> f64 {
     let spec = link.towards(direction);
     let capacity = match &spec.capacity {
@@ -60,8 +64,10 @@ fn impaired_bytes(scenario: &Scenario, link: &Link, direction: FlowDirection, tr
     all.min(bytes(warmup, begins) + policed as f64)
 }
 
-/// The 95th percentile over time of the age of an omniscient sender's newest arrival, in milliseconds, when it uses all links at
-/// once (Winstein et al., Sprout, NSDI 2013, §5.1). A constant-rate link has an opportunity for each full packet.
+/// Returns the 95th percentile of an omniscient sender's delay over all links, in milliseconds.
+///
+/// The delay is the age of the newest arrival over time, when the sender uses all links at once (Winstein et al.,
+/// Sprout, NSDI 2013, §5.1). A link with a constant rate has an opportunity for each full packet.
 pub fn omniscient_ms_p95(scenario: &Scenario, direction: FlowDirection, traces: &Traces) -> Option<f64> {
     const STEP: Duration = Duration::from_millis(1);
     let sources: Vec<(Duration, Option<&Trace>, Duration)> = scenario
@@ -86,7 +92,7 @@ pub fn omniscient_ms_p95(scenario: &Scenario, direction: FlowDirection, traces: 
     percentile((0..steps).map(|n| age_ms(scenario.warmup + STEP * n)), 0.95)
 }
 
-/// How long before `now` the trace's last opportunity came.
+/// Returns the time between the trace's last opportunity and `now`.
 fn age_of_last(trace: &Trace, now: Duration) -> Duration {
     match trace.count_before(now + Duration::from_nanos(1)).checked_sub(1) {
         Some(last) => now.saturating_sub(trace.time_of(last)),

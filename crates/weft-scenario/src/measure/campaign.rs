@@ -1,12 +1,12 @@
-//! Which variants run, and how their results are set out.
+//! Selects the variants to run and arranges their results.
 
 use crate::{Kind, Prediction, Scenario, Variant, VariantResult, nearest};
 use std::collections::BTreeMap;
 
-/// The variants asked for, all of the scenario's if `chosen` is empty.
+/// Returns the requested variants, or all variants of the scenario if `chosen` is empty.
 ///
 /// # Errors
-/// When there is no variant of a name in `chosen`, with the nearest that there is.
+/// Fails if no variant has a name in `chosen`. The message suggests the nearest existing name.
 pub fn wanted_variants(scenario: &Scenario, chosen: &[String]) -> Result<Vec<Variant>, String> {
     let names = || scenario.variants.iter().map(|v| v.name.as_str());
     for name in chosen {
@@ -28,14 +28,18 @@ pub fn wanted_variants(scenario: &Scenario, chosen: &[String]) -> Result<Vec<Var
     Ok(chosen.iter().filter_map(of_name).collect())
 }
 
-/// What must really be run: `each-link` stands in for `best-link` and goes first, because others ask which link is best.
+/// Returns the variants that must run to produce the wanted results.
+///
+/// `each-link` replaces `best-link` and runs first, because other variants need to know the best link.
 pub fn variants_to_run(wanted: &[Variant]) -> Vec<Variant> {
     let needs_each = |v: &Variant| matches!(v.kind, Kind::EachLink | Kind::BestLink);
     let first = wanted.iter().any(needs_each).then(|| Variant::plain(Kind::EachLink));
     first.into_iter().chain(wanted.iter().filter(|v| !needs_each(v)).cloned()).collect()
 }
 
-/// The results in the order of the scenario's variants, with `best-link` picked from `each-link`.
+/// Returns the results in the order of the scenario's variants.
+///
+/// The result of `best-link` is the best one of `each-link`.
 pub fn arrange(wanted: &[Variant], measured: &[(String, VariantResult)], to_run: &[Variant]) -> Vec<VariantResult> {
     let each_link = to_run.iter().find(|v| v.kind == Kind::EachLink).map(|v| v.name.clone()).unwrap_or_default();
     let of = |name: &str| {
@@ -52,7 +56,9 @@ pub fn arrange(wanted: &[Variant], measured: &[(String, VariantResult)], to_run:
     results.collect()
 }
 
-/// Strict weighted round robin's law for every variant with static weights: min over links of Cᵢ·Σw/wᵢ.
+/// Adds the predicted goodput to every weft variant with static weights.
+///
+/// Strict weighted round robin carries the minimum over links of Cᵢ·Σw/wᵢ.
 pub fn predict(scenario: &Scenario, wanted: &[Variant], results: &mut [VariantResult]) {
     let Some(alone) = wanted.iter().find(|v| v.kind == Kind::WeftEachLink) else { return };
     let prefix = if alone.name == alone.kind.word() { "weft" } else { &alone.name };

@@ -1,26 +1,26 @@
-//! The bytes that links carried over time.
+//! Records the bytes that links carried over time.
 
 use crate::{FlowDirection, Series};
 use std::time::Duration;
 
-/// Time between two looks at the links.
+/// Time between two samples of the links.
 pub const STEP: Duration = Duration::from_millis(50);
-/// A link carries its share again when it has this much of its former share of the bytes…
+/// Fraction of its former share at which a restored link counts as recovered.
 const SHARE_BACK: f64 = 0.8;
-/// …over this time.
+/// Time over which the share of a restored link is averaged.
 const SHARE_WINDOW: Duration = Duration::from_millis(500);
-/// The former share is taken over this time before the event.
+/// Time before an event over which the former share is averaged.
 const SHARE_BEFORE: Duration = Duration::from_secs(2);
 
-/// The bytes a link direction delivered, over time.
+/// The bytes that each link delivered in each direction over time.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Carried {
-    /// Per step: the time at its end, and per link the bytes [up, down] in it.
+    /// Samples: the time at the end of each step, and the bytes [up, down] of each link in that step.
     pub steps: Vec<(Duration, Vec<[u64; 2]>)>,
 }
 
 impl Carried {
-    /// The rate of each link and direction over time.
+    /// Returns the rate of each link and direction over time.
     pub fn series(&self, links: &[&str]) -> Vec<Series> {
         let each =
             links.iter().enumerate().flat_map(|(position, link)| ["up", "down"].map(|word| (position, link, word)));
@@ -35,7 +35,9 @@ impl Carried {
         .collect()
     }
 
-    /// The share of all bytes that went over `link` in `from..to`, in the direction of `index` (0 up, 1 down).
+    /// Returns the share of all bytes that `link` carried in `from..to`.
+    ///
+    /// `index` is 0 for the up direction and 1 for the down direction.
     pub fn share(&self, link: usize, index: usize, from: Duration, to: Duration) -> Option<f64> {
         let steps = || self.steps.iter().filter(|(time, _)| *time > from && *time <= to);
         let own: u64 = steps().filter_map(|(_, bytes)| Some(bytes.get(link)?[index])).sum();
@@ -43,8 +45,10 @@ impl Carried {
         (all > 0).then(|| own as f64 / all as f64)
     }
 
-    /// Time from the restoration of a link that was cut at `cut_at` until it carried its former share of the bytes again; none
-    /// when it did not before `end`.
+    /// Returns the time that a restored link needed to carry its former share of the bytes again.
+    ///
+    /// The time counts from `restored`, and the link was cut at `cut_at`. The result is `None` if the link did not
+    /// recover before `end`.
     pub fn share_back(
         &self,
         link: usize,

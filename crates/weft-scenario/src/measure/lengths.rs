@@ -1,27 +1,33 @@
-//! How long a queue was.
+//! Counts the lengths of a queue.
 
-/// Longer queues count as one of this length.
+/// Maximum length that is counted, in packets; longer queues count as this length.
+///
+/// It bounds the memory.
 const LENGTH_MAX: usize = 1 << 16;
 
-/// How often a queue had each length in packets, one count for each packet that leaves it, which is one of them.
+/// A histogram of queue lengths in packets.
+///
+/// Each departing packet adds one count, and the length includes that packet.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Lengths {
     counts: Vec<u64>,
 }
 
-/// What there is to say of a queue's lengths, in packets; all zero where no packet left.
+/// A summary of queue lengths in packets.
+///
+/// All values are zero if no packet has left.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub struct LengthSummary {
-    /// Mean.
+    /// Mean length.
     pub mean: f64,
-    /// 95th percentile.
+    /// 95th percentile of the length.
     pub p95: f64,
-    /// The longest.
+    /// Maximum length.
     pub max: f64,
 }
 
 impl Lengths {
-    /// A packet leaves a queue of so many.
+    /// Records a packet that leaves a queue of this length.
     pub fn record(&mut self, packets: usize) {
         let packets = packets.min(LENGTH_MAX);
         if self.counts.len() <= packets {
@@ -30,12 +36,12 @@ impl Lengths {
         self.counts[packets] += 1;
     }
 
-    /// Nothing has left yet.
+    /// Resets all counts to zero.
     pub fn clear(&mut self) {
         self.counts.fill(0);
     }
 
-    /// All of it in three figures.
+    /// Returns mean, 95th percentile and maximum.
     pub fn summary(&self) -> LengthSummary {
         let total: u64 = self.counts.iter().sum();
         if total == 0 {

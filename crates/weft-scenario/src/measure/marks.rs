@@ -1,26 +1,28 @@
-//! What flows got while something was wrong.
+//! Measures the goodput of flows while a part of the network was disturbed.
 
 use crate::{Action, Directions, DisturbanceResult, GroupGoodput, Network, NetworkEvent, Target};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// More names than this are not listed.
+/// Maximum number of names that a description lists.
 const NAMED: usize = 3;
 
-/// From when to when, from the beginning of the run.
+/// Start and end of a period, since the start of the run.
 type Span = (Duration, Duration);
 
-/// What flows had at the moments at which something changed.
+/// The payload bytes that each flow had delivered at each moment of change.
 #[derive(Clone, Debug, Default)]
 pub struct Marks(BTreeMap<Duration, Vec<u64>>);
 
 impl Marks {
-    /// Notes the payload bytes that each flow had delivered by a moment of the run.
+    /// Records the payload bytes that each flow had delivered by the time `at`.
     pub fn note(&mut self, at: Duration, delivered: Vec<u64>) {
         self.0.insert(at, delivered);
     }
 
-    /// What each `[[event]]` left to flows, all its repetitions together, and undisturbed time, if the scenario has events.
+    /// Returns the goodput of flows during each `[[event]]` and during undisturbed time.
+    ///
+    /// All repetitions of an event count together. The result is empty if the scenario has no events.
     pub fn results(&self, network: &Network) -> Vec<DisturbanceResult> {
         let mut results: Vec<DisturbanceResult> = Vec::new();
         let mut disturbed: Vec<Span> = Vec::new();
@@ -44,7 +46,9 @@ impl Marks {
         results
     }
 
-    /// When an event is on: its own time, or until something changes; not if the run is over before.
+    /// Returns the period of an event: its own duration, or the time until the next change.
+    ///
+    /// The result is `None` if the run ends before the event.
     fn span(&self, event: &NetworkEvent) -> Option<Span> {
         let from = event.at;
         let lasting = event.lasting.map(|time| from + time);
@@ -67,7 +71,7 @@ impl Marks {
     }
 }
 
-/// The TCP flows of each `[[flow]]`, by their number, and its name.
+/// Returns the name and the TCP flow indices of each `[[flow]]` entry.
 fn groups(network: &Network) -> Vec<(String, Vec<usize>)> {
     let mut groups: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
     for (number, flow) in network.flows.iter().enumerate().filter(|(_, flow)| flow.traffic.is_tcp()) {
@@ -81,7 +85,7 @@ fn groups(network: &Network) -> Vec<(String, Vec<usize>)> {
     groups.into_values().map(named).collect()
 }
 
-/// The events of each `[[event]]` in their order.
+/// Returns the events of each `[[event]]` entry, in order.
 fn by_group(network: &Network) -> BTreeMap<usize, Vec<&NetworkEvent>> {
     let mut groups: BTreeMap<usize, Vec<&NetworkEvent>> = BTreeMap::new();
     for event in &network.events {
@@ -90,7 +94,7 @@ fn by_group(network: &Network) -> BTreeMap<usize, Vec<&NetworkEvent>> {
     groups
 }
 
-/// What happens, to what, and how many times.
+/// Returns a text with the action, its targets and the number of repetitions.
 fn describe(network: &Network, events: &[&NetworkEvent], times: usize) -> String {
     let Some(first) = events.first() else { return String::new() };
     let what = match &first.action {

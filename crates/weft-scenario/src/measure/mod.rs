@@ -1,4 +1,6 @@
-//! What both worlds measure by, so that a figure means the same in each.
+//! Computes the measured quantities for both the lab and the simulator.
+//!
+//! A figure therefore has the same meaning in both. This module only evaluates records that they pass in.
 
 mod arrivals;
 mod bound;

@@ -1,18 +1,18 @@
-//! What the replies to a `ping` flow tell.
+//! Evaluates the replies to a `ping` flow.
 
 use crate::{Flow, FlowResult, percentile};
 use std::time::Duration;
 
-/// One answered echo request.
+/// An answered echo request.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Reply {
-    /// Its number, from 1.
+    /// Sequence number of the request, from 1.
     pub sequence: u64,
     /// Round-trip time in milliseconds.
     pub rtt_ms: f64,
 }
 
-/// The result of a `ping` flow that asked `count` times.
+/// Returns the result of a `ping` flow that sent `count` requests.
 pub fn ping_result(flow: &Flow, warmup: Duration, replies: &[Reply], count: u64) -> FlowResult {
     let own_warmup_s = warmup.saturating_sub(flow.start).as_secs_f64();
     let first = (own_warmup_s / flow.interval.as_secs_f64()).ceil() as u64 + 1;

@@ -1,31 +1,35 @@
-//! What VPNs between two nodes got, told from what their flows got.
+//! Computes the results of VPNs between two nodes from the results of their flows.
 
 use crate::{App, Flow, FlowDirection, FlowResult, Scenario, Series, VpnResult, VpnService, VpnShare};
 use std::collections::BTreeMap;
 
-/// Time between two points of a VPN's series, in seconds.
+/// Time between two points of a VPN's time series, in seconds.
 const SERIES_STEP_S: f64 = 0.5;
-/// IPv4, UDP.
+/// Size of the IPv4 and UDP headers, in bytes.
+///
+/// Standard: 20 bytes (RFC 791) and 8 bytes (RFC 768).
 const UDP_HEADERS_LEN: u32 = 28;
 
-/// How a VPN's way into the tunnel stood at the end of a run, and what became of packets in the time that counts.
+/// The state of a VPN's loop at the end of a run, and its losses in the measured time.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub struct EntryEnd {
-    /// What the loop allowed, in bit/s.
+    /// Rate that the loop allowed, in bit/s.
     pub rate_bps: Option<f64>,
-    /// Its window, or what its rate sends in a round trip, in bytes.
+    /// Window of the loop in bytes, or its rate times a round trip.
     pub window_bytes: Option<f64>,
-    /// Its smoothed round trip in milliseconds.
+    /// Smoothed round-trip time of the loop, in milliseconds.
     pub rtt_ms: Option<f64>,
-    /// Bytes in queues on the way, of a law that measures them.
+    /// Bytes in queues along the route, if the loop's law measures them.
     pub accumulation_bytes: Option<f64>,
-    /// Packets that the way lost.
+    /// Packets lost along the route in the measured time.
     pub lost: f64,
-    /// Packets that the VPN's queue dropped.
+    /// Packets that the VPN's queue dropped in the measured time.
     pub dropped: f64,
 }
 
-/// What each VPN got in each direction that its flows have; `entry` says how its way in stood.
+/// Returns the result of each VPN in each direction in which it has flows.
+///
+/// `entry` returns the end state of a VPN's loop.
 pub fn vpn_results(
     scenario: &Scenario,
     flows: &[FlowResult],
@@ -65,7 +69,9 @@ pub fn vpn_results(
     results
 }
 
-/// What the flows of a VPN got in the time that counts, over all of it; none without flows.
+/// Returns the goodput of a VPN's flows in bit/s, averaged over the measured time.
+///
+/// The result is `None` if the VPN has no flows.
 fn goodput_bps(scenario: &Scenario, flows: &[FlowResult], vpn: usize, direction: FlowDirection) -> Option<f64> {
     let counted_s = (scenario.duration - scenario.warmup).as_secs_f64();
     let own = scenario.flows.iter().filter(|flow| flow.vpn == Some(vpn) && flow.direction == direction);
@@ -84,8 +90,10 @@ fn promised_bps(share: &VpnShare) -> f64 {
     }
 }
 
-/// Jain's index over what VPNs got in a direction of what was theirs: the promised rate, and of the rest a part by weight; but no
-/// more than they asked for, and then the others have more. None for fewer than two.
+/// Returns Jain's index of the ratios between each VPN's goodput and its fair share, in one direction.
+///
+/// The fair share is the promised rate plus a part of the rest by weight. It never exceeds the rate that the VPN's
+/// flows ask for, and other VPNs share the surplus. The result is `None` for fewer than two VPNs.
 pub fn vpn_fairness(scenario: &Scenario, vpns: &[VpnResult], direction: FlowDirection) -> Option<f64> {
     let from = &scenario.nodes[usize::from(direction == FlowDirection::Down)];
     let claims: Vec<Claim> = vpns
@@ -105,7 +113,7 @@ pub fn vpn_fairness(scenario: &Scenario, vpns: &[VpnResult], direction: FlowDire
     (parts.len() > 1 && squares > 0.0).then(|| total * total / (parts.len() as f64 * squares))
 }
 
-/// What one VPN may want of what all got.
+/// The claim of one VPN on the total goodput, with rates in bit/s.
 struct Claim {
     got: f64,
     promised: f64,
@@ -113,7 +121,7 @@ struct Claim {
     asked: f64,
 }
 
-/// What each is due of what all got together.
+/// Returns the fair share of each VPN in the total goodput.
 fn due(claims: &[Claim]) -> Vec<f64> {
     let all: f64 = claims.iter().map(|claim| claim.got).sum();
     let mut due: Vec<Option<f64>> = vec![None; claims.len()];
@@ -131,7 +139,9 @@ fn due(claims: &[Claim]) -> Vec<f64> {
     }
 }
 
-/// The payload that a VPN's flows ask for at most; without limit if one is TCP.
+/// Returns the maximum payload rate that a VPN's flows ask for.
+///
+/// It is infinite if one of them is TCP.
 fn asked_bps(scenario: &Scenario, vpn: &str, direction: FlowDirection) -> f64 {
     let of = |flow: &&Flow| flow.vpn.and_then(|vpn| scenario.vpns.get(vpn)).is_some_and(|own| own.name == vpn);
     let own = scenario.flows.iter().filter(of).filter(|flow| flow.direction == direction);
@@ -143,7 +153,9 @@ fn asked_bps(scenario: &Scenario, vpn: &str, direction: FlowDirection) -> f64 {
     .sum()
 }
 
-/// The goodput of every VPN over time, in each direction; `series` are those of the flows.
+/// Returns the goodput of every VPN over time, in each direction.
+///
+/// `series` holds the series of the flows.
 pub fn vpn_series(scenario: &Scenario, series: &[Series]) -> Vec<Series> {
     let mut all = Vec::new();
     for (number, vpn) in scenario.vpns.iter().enumerate() {

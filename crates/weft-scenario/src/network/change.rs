@@ -1,47 +1,49 @@
-//! Changing a network that was read, as sweeps over its parameters do.
+//! Changes a network after it was read, as sweeps over its parameters do.
 
 use super::pattern::matches;
 use super::vpn::edge_of;
 use super::{Network, NetworkFlow, NetworkLink, NetworkVariant, NetworkVpn, Routes, Target};
 
 impl Network {
-    /// The number of the node of this name.
+    /// Returns the index of the node with this name.
     pub fn node(&self, name: &str) -> Option<usize> {
         self.nodes.iter().position(|known| known == name)
     }
 
-    /// The link of this name.
+    /// Returns the link with this name.
     pub fn link(&self, name: &str) -> Option<&NetworkLink> {
         self.links.iter().find(|link| link.name == name)
     }
 
-    /// The variant of this name.
+    /// Returns the variant with this name.
     pub fn variant(&self, name: &str) -> Option<&NetworkVariant> {
         self.variants.iter().find(|variant| variant.name == name)
     }
 
-    /// The VPNs whose names match a pattern, in which `*` stands for anything.
+    /// Returns the VPNs whose names match a pattern, in which `*` matches any characters.
     pub fn vpns_mut<'a>(&'a mut self, pattern: &'a str) -> impl Iterator<Item = &'a mut NetworkVpn> {
         self.vpns.iter_mut().filter(move |vpn| matches(pattern, &vpn.name))
     }
 
-    /// The edge that a node is behind, by its place among the edges.
+    /// Returns the index of the edge that connects a host.
     pub fn edge_of(&self, node: usize) -> Option<usize> {
         edge_of(node, &self.edges, &self.links)
     }
 
-    /// The links whose names match a pattern, in which `*` stands for anything.
+    /// Returns the links whose names match a pattern, in which `*` matches any characters.
     pub fn links_mut<'a>(&'a mut self, pattern: &'a str) -> impl Iterator<Item = &'a mut NetworkLink> {
         self.links.iter_mut().filter(move |link| matches(pattern, &link.name))
     }
 
-    /// The flows whose names match a pattern, in which `*` stands for anything.
+    /// Returns the flows whose names match a pattern, in which `*` matches any characters.
     pub fn flows_mut<'a>(&'a mut self, pattern: &'a str) -> impl Iterator<Item = &'a mut NetworkFlow> {
         self.flows.iter_mut().filter(move |flow| matches(pattern, &flow.name))
     }
 
-    /// Takes the nodes out whose names match a pattern, with their links and the paths, flows and events over them, and the VPNs
-    /// left with less than two hosts. The others get new numbers.
+    /// Removes the nodes whose names match a pattern.
+    ///
+    /// It also removes their links, and the paths, flows and events that use them. It removes the VPNs that have fewer
+    /// than two hosts left. The remaining items get new indices.
     pub fn remove_nodes(&mut self, pattern: &str) {
         let nodes = renumbered(&self.nodes, |name| !matches(pattern, name));
         let links = renumbered(&self.links, |link| link.ends.iter().all(|end| nodes[*end].is_some()));
@@ -100,13 +102,13 @@ impl Network {
     }
 }
 
-/// For each of `items` its new number among those that stay.
+/// Returns the new index of each item that stays, and `None` for the others.
 fn renumbered<T>(items: &[T], stays: impl Fn(&T) -> bool) -> Vec<Option<usize>> {
     let mut next = 0..;
     items.iter().map(|item| if stays(item) { next.next() } else { None }).collect()
 }
 
-/// Keeps the items that have a new number.
+/// Keeps the items that have a new index.
 fn keep<T>(items: &mut Vec<T>, numbers: &[Option<usize>]) {
     let mut numbers = numbers.iter();
     items.retain(|_| numbers.next().is_some_and(Option::is_some));

@@ -1,4 +1,4 @@
-//! Timed events in a network.
+//! Defines timed events in a network.
 
 use super::link::NetworkLink;
 use super::pattern::matching;
@@ -8,29 +8,35 @@ use crate::{Action, Directions};
 use std::time::Duration;
 use toml::Spanned;
 
-/// What an event happens to.
+/// The link or node that an event changes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Target {
-    /// The link of this number.
+    /// The link with this index.
     Link(usize),
-    /// The node of this number: with [`Action::Cut`] all its links carry nothing.
+    /// The node with this index.
+    ///
+    /// [`Action::Cut`] on a node cuts all its links.
     Node(usize),
 }
 
-/// One thing that happens once to one link or node: repetitions and patterns are already unrolled.
+/// One event that happens once to one link or node.
+///
+/// Repetitions and patterns in the file are separate events here.
 #[derive(Clone, PartialEq, Debug)]
 pub struct NetworkEvent {
-    /// Which `[[event]]` of the file this came from, from 0.
+    /// Index of the `[[event]]` in the file, from 0.
     pub group: usize,
-    /// When, from the beginning of the run.
+    /// Time of the event since the start of the run.
     pub at: Duration,
-    /// After this time it is as it was before.
+    /// Duration after which the change is undone, or `None` if it stays.
     pub lasting: Option<Duration>,
-    /// What it happens to.
+    /// The link or node that changes.
     pub target: Target,
-    /// The direction or directions of a link concerned.
+    /// The direction or directions of the link that change.
     pub directions: Directions,
-    /// What happens; never [`Action::Weights`] or [`Action::Share`].
+    /// The change that the event makes.
+    ///
+    /// It is never [`Action::Weights`] or [`Action::Share`].
     pub action: Action,
 }
 

@@ -1,4 +1,6 @@
-//! The shape of a network's file, as serde reads it; its neighbours check it and make it whole.
+//! Declares the raw form of a network's file, as serde reads it.
+//!
+//! The neighbouring modules check this form and fill in the defaults.
 
 use super::flow::AppWord;
 use super::ingress::IngressFile;
@@ -95,7 +97,7 @@ with_impairments! {
 }
 
 impl LinkFile {
-    /// What both directions have, unless one says otherwise.
+    /// Returns the settings that apply to both directions unless a direction overrides them.
     pub fn common(&self) -> WholeDirection<Spanned<QueueFile>> {
         let LinkFile { rate, delay, loss, .. } = *self;
         let (trace, queue, settings) = (self.trace.clone(), self.queue.clone(), self.settings());

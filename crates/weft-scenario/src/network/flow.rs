@@ -1,4 +1,4 @@
-//! The traffic of a network.
+//! Defines the traffic of a network, and reads it from the file.
 
 use super::file::FlowFile;
 use super::link::NetworkLink;
@@ -11,33 +11,41 @@ use std::time::Duration;
 use toml::Spanned;
 use weft_units::Rate;
 
-/// One source of traffic and its sink.
+/// One source of traffic and its destination.
 #[derive(Clone, PartialEq, Debug)]
 pub struct NetworkFlow {
-    /// Its name in the results.
+    /// Name of the flow in the results.
     pub name: String,
-    /// Which `[[flow]]` of the file this came from, from 0.
+    /// Index of the `[[flow]]` in the file, from 0.
     pub group: usize,
-    /// The number of the node that sends the data.
+    /// Index of the node that sends the data.
     pub from: usize,
-    /// The number of the node that gets it.
+    /// Index of the node that receives the data.
     pub to: usize,
-    /// When it starts at the earliest, from the beginning of the run.
+    /// Earliest start of the flow, since the start of the run.
     pub start: Duration,
-    /// It starts up to this much later, evenly spread; the seed of the run says when.
+    /// Maximum random delay of the start.
+    ///
+    /// The delay is uniformly distributed and depends on the seed of the run.
     pub spread: Duration,
-    /// When it stops, from the beginning of the run.
+    /// Stop time of the flow, since the start of the run.
     pub stop: Duration,
-    /// What it sends.
+    /// The data that the flow sends.
     pub traffic: Traffic,
-    /// How its TCP works, if it uses TCP; [`super::NetworkVariant::tcp_of`] says what a variant makes of it.
+    /// TCP settings of the flow, if it uses TCP.
+    ///
+    /// [`super::NetworkVariant::tcp_of`] returns the settings in a variant.
     pub tcp: TcpSpec,
-    /// Two nodes on its way that end its TCP and go on with their own, in variants with a proxy.
+    /// Two nodes along the route that terminate the flow's TCP connection in variants with a proxy.
+    ///
+    /// A separate TCP connection joins the two nodes.
     pub proxies: Option<[usize; 2]>,
 }
 
 impl NetworkFlow {
-    /// Sets the rate within a burst of a Pareto source; other sources stay as they are.
+    /// Sets the rate within a burst of a Pareto source.
+    ///
+    /// It leaves other sources unchanged.
     pub fn set_peak(&mut self, rate: Rate) {
         if let Traffic::Pareto { peak, .. } = &mut self.traffic {
             *peak = rate;
@@ -45,40 +53,42 @@ impl NetworkFlow {
     }
 }
 
-/// What a flow sends.
+/// The kind of data that a flow sends.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Traffic {
-    /// One TCP connection, of as many bytes as it can carry if `None`.
+    /// One TCP connection.
     Ftp {
-        /// Bytes to send.
+        /// Number of bytes to send, or `None` to send until the flow stops.
         size_bytes: Option<u64>,
     },
-    /// TCP connections of one size, one after another.
+    /// Successive TCP connections of one size.
     Http {
-        /// Bytes of each.
+        /// Bytes of each connection.
         size_bytes: u64,
-        /// Time between the end of one and the beginning of the next.
+        /// Time between the end of one connection and the start of the next.
         pause: Duration,
     },
-    /// Short TCP connections at random times (Poisson), their lengths geometric.
+    /// Short TCP connections at random times (Poisson) with geometrically distributed lengths.
     ShortFlows {
-        /// Mean length, in full segments.
+        /// Mean length in full segments.
         mean_packets: f64,
-        /// Mean time between two beginnings.
+        /// Mean time between the starts of two connections.
         interval: Duration,
     },
-    /// Requests over one TCP connection, each after the last response and a pause.
+    /// Requests over one TCP connection, each sent after the last response and a pause.
     RequestResponse {
-        /// Bytes of a request.
+        /// Bytes of one request.
         request_bytes: u64,
-        /// Bytes of a response.
+        /// Bytes of one response.
         response_bytes: u64,
-        /// The pause.
+        /// Pause between a response and the next request.
         interval: Duration,
     },
-    /// Datagrams at the peak rate in bursts; bursts and pauses are Pareto distributed.
+    /// Datagrams at the peak rate in bursts.
+    ///
+    /// The lengths of bursts and pauses are Pareto distributed.
     Pareto {
-        /// IP bytes of a datagram.
+        /// Size of a datagram in IP bytes.
         packet_bytes: u32,
         /// Rate within a burst.
         peak: Rate,
@@ -86,51 +96,51 @@ pub enum Traffic {
         on: Duration,
         /// Mean length of a pause.
         off: Duration,
-        /// Shape of both distributions, above 1.
+        /// Shape parameter of both Pareto distributions, above 1.
         shape: f64,
     },
     /// Datagrams at random times (Poisson).
     Poisson {
-        /// IP bytes of a datagram.
+        /// Size of a datagram in IP bytes.
         packet_bytes: u32,
-        /// Mean rate.
+        /// Mean rate of the datagrams.
         rate: Rate,
     },
     /// Datagrams at a constant rate.
     Cbr {
-        /// IP bytes of a datagram.
+        /// Size of a datagram in IP bytes.
         packet_bytes: u32,
-        /// Their rate.
+        /// Rate of the datagrams.
         rate: Rate,
     },
-    /// A voice call, one direction of it: G.711 by default.
+    /// One direction of a voice call, by default with the codec G.711.
     Voip {
-        /// IP bytes of a datagram.
+        /// Size of a datagram in IP bytes.
         packet_bytes: u32,
-        /// Time between two.
+        /// Interval between two datagrams.
         interval: Duration,
     },
-    /// Echo requests, answered.
+    /// Echo requests and their replies.
     Ping {
-        /// Time between two.
+        /// Interval between two requests.
         interval: Duration,
     },
-    /// Small datagrams: gaps and one-way delays.
+    /// Small datagrams that measure gaps and one-way delays.
     Probe {
-        /// Time between two.
+        /// Interval between two datagrams.
         interval: Duration,
     },
 }
 
 impl Traffic {
-    /// Whether it goes over TCP.
+    /// True if the traffic uses TCP.
     pub fn is_tcp(self) -> bool {
         use Traffic::{Ftp, Http, RequestResponse, ShortFlows};
         matches!(self, Ftp { .. } | Http { .. } | ShortFlows { .. } | RequestResponse { .. })
     }
 }
 
-/// `app` as files write it.
+/// The value of `app` in a file.
 #[derive(Deserialize, Clone, Copy, PartialEq, Eq)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum AppWord {
@@ -164,7 +174,7 @@ impl AppWord {
         }
     }
 
-    /// The keys that say what it sends.
+    /// Returns the keys that describe the data of this application.
     fn keys(self) -> &'static [&'static str] {
         match self {
             AppWord::Iperf3 => &["tcp", "proxies"],
@@ -221,7 +231,7 @@ pub(super) fn read(
     Ok(flows)
 }
 
-/// For each node the number of one that stands for all that links lead to from it (union-find).
+/// Returns for each node the representative of its connected component, by union-find.
 fn islands(nodes: usize, links: &[NetworkLink]) -> Vec<usize> {
     fn root(leader: &mut [usize], mut node: usize) -> usize {
         while leader[node] != node {
@@ -239,7 +249,7 @@ fn islands(nodes: usize, links: &[NetworkLink]) -> Vec<usize> {
 }
 
 impl FlowFile {
-    /// Start, spread and stop.
+    /// Returns the start, the spread and the stop of the flow.
     fn times(&self, source: &Source<'_>, duration: Duration) -> Checked<(Duration, Duration, Duration)> {
         let start = self.start.as_ref().map_or(Duration::ZERO, |s| s.get_ref().0);
         let spread = self.spread.as_ref().map_or(Duration::ZERO, |s| s.get_ref().0);
@@ -348,7 +358,7 @@ impl FlowFile {
         }
     }
 
-    /// A number above one.
+    /// Returns the given number, which must be above one, or the default.
     fn number(&self, source: &Source<'_>, given: Option<&Spanned<f64>>, default: f64, what: &str) -> Checked<f64> {
         match given {
             None => Ok(default),

@@ -1,4 +1,4 @@
-//! How VPNs enter the tunnel: the queue, the loop, and how a file writes them.
+//! Defines how VPNs enter the tunnel: the queue and the loop of each VPN, and their form in a file.
 
 use super::queue::{self, Discipline, QueueFile};
 use crate::QueueSize;
@@ -9,94 +9,98 @@ use std::time::Duration;
 use toml::Spanned;
 use weft_units::Rate;
 
-/// The law of the loops.
+/// The control law of a VPN's loop.
 #[derive(Deserialize, Clone, Copy, PartialEq, Eq, Debug)]
 #[serde(rename_all = "kebab-case")]
 pub enum LoopLaw {
-    /// No loop: what comes leaves at once.
+    /// No loop: the edge sends every packet at once.
     None,
-    /// AIMD window between edges (paper 003).
+    /// An AIMD window between two edges (paper 003).
     AimdWindow,
-    /// Accumulation-based rate (paper 004).
+    /// A rate based on accumulation (paper 004).
     Accumulation,
-    /// The rate that the nodes on the way grant.
+    /// The rate that the nodes along the route grant.
     ExplicitRate,
 }
 
-/// How markers travel.
+/// The way in which a loop's markers travel.
 #[derive(Deserialize, Clone, Copy, PartialEq, Eq, Debug)]
 #[serde(rename_all = "kebab-case")]
 pub enum Markers {
-    /// On packets of the loop.
+    /// In the packets of the loop.
     Carried,
-    /// As packets of their own behind them, as in the papers.
+    /// As separate packets behind the packets of the loop, as in papers 003 and 004.
     Packets,
 }
 
-/// What corrects the windows' parameters.
+/// The method that corrects the parameters of AIMD windows.
 #[derive(Deserialize, Clone, Copy, PartialEq, Eq, Debug)]
 #[serde(rename_all = "kebab-case")]
 pub enum Steering {
-    /// Nothing: they stay what the weight asks for.
+    /// No correction: the parameters stay at the values that the weight implies.
     Off,
-    /// The paper's rule, from measured loss and round trips.
+    /// The rule of paper 003, from measured loss and round-trip times.
     Rule,
-    /// The rule once, then the closed loop.
+    /// The rule once, and closed-loop correction afterwards.
     ClosedLoop,
 }
 
-/// Which parameter of a window carries its weight.
+/// The AIMD parameter that carries a window's weight.
 #[derive(Deserialize, Clone, Copy, PartialEq, Eq, Debug)]
 #[serde(rename_all = "kebab-case")]
 pub enum WeightBy {
-    /// a.
+    /// The increase parameter a.
     Increase,
-    /// b, as in the paper.
+    /// The decrease parameter b, as in paper 003.
     Decrease,
 }
 
-/// How a VPN enters the tunnel.
+/// The settings of the queue and loop through which a VPN enters the tunnel.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct IngressSpec {
-    /// The law of its loops.
+    /// Control law of the loop.
     pub law: LoopLaw,
-    /// How long its queue may be.
+    /// Maximum length of the queue.
     pub queue: QueueSize,
-    /// What its queue does.
+    /// Discipline of the queue.
     pub discipline: Discipline,
-    /// How markers travel.
+    /// The way in which markers travel.
     pub markers: Markers,
-    /// IP bytes of what counts as one packet.
+    /// IP bytes that the loop counts as one packet.
     pub packet_bytes: u32,
-    /// a, packets a round trip, or α, packets per τ; the law's own where none is given.
+    /// Increase parameter: a in packets for each round trip, or α in packets for each τ.
+    ///
+    /// `None` uses the default of the law.
     pub increase: Option<f64>,
-    /// b.
+    /// Decrease parameter b of an AIMD window.
     pub decrease: f64,
-    /// Δ: packets from marker to marker.
+    /// Number of packets from one marker to the next (Δ).
     pub marker_every: u8,
-    /// Whether the loop looks for its rate by doubling (window) or by half as much again (accumulation) at the start.
+    /// True if the loop searches for its rate at the start.
+    ///
+    /// A window doubles, and a rate based on accumulation grows by half.
     pub startup: bool,
-    /// What corrects a and b.
+    /// Method that corrects the parameters a and b.
     pub steering: Steering,
-    /// Which of them carries the weight.
+    /// The parameter, a or b, that carries the weight.
     pub weight_by: WeightBy,
-    /// Whether the windows of an edge pair hear of each other's losses.
+    /// True if the windows between the same two edges share their loss events.
     pub shared_events: bool,
-    /// β.
+    /// Fraction β of the arrival rate that the accumulation law sends during an epoch (paper 004).
     pub beta: f64,
-    /// τ, as measured where none is given.
+    /// Round-trip time τ of the accumulation law (paper 004), or `None` for the measured value.
     pub tau: Option<Duration>,
-    /// T, as τ where none is given.
+    /// Interval T of the accumulation law (paper 004), or `None` for the value of τ.
     pub interval: Option<Duration>,
-    /// H, in packets.
+    /// Accumulation H above which an epoch of the accumulation law begins, in packets (paper 004).
     pub high: f64,
-    /// L, in packets.
+    /// Accumulation L below which an epoch of the accumulation law ends, in packets (paper 004).
     pub low: f64,
-    /// w_max, in packets.
+    /// Reduction w_max of each interval while a resynchronization is paid back, in packets (paper 004).
     pub hold: f64,
-    /// λ at the start.
+    /// Sending rate λ at the start of the loop.
     pub initial: Rate,
-    /// λ is never above.
+    /// Maximum of the sending rate λ.
     pub cap: Rate,
 }
 
@@ -127,51 +131,53 @@ impl Default for IngressSpec {
     }
 }
 
-/// What an `ingress` table of a file changes in an [`IngressSpec`]; by default nothing.
+/// The changes that an `ingress` table of a file makes to an [`IngressSpec`].
+///
+/// The default changes nothing.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub struct IngressChange {
-    /// The law of the loops.
+    /// Control law of the loop.
     pub law: Option<LoopLaw>,
-    /// Length and discipline of the queues.
+    /// Length and discipline of the queue.
     pub queue: Option<(QueueSize, Discipline)>,
-    /// How markers travel.
+    /// The way in which markers travel.
     pub markers: Option<Markers>,
-    /// IP bytes of what counts as one packet.
+    /// IP bytes that the loop counts as one packet.
     pub packet_bytes: Option<u32>,
-    /// a or α.
+    /// Increase parameter a or α.
     pub increase: Option<f64>,
-    /// b.
+    /// Decrease parameter b.
     pub decrease: Option<f64>,
-    /// Δ.
+    /// Number of packets from one marker to the next (Δ).
     pub marker_every: Option<u8>,
-    /// Whether the loop looks for its rate faster at the start.
+    /// True if the loop searches for its rate at the start.
     pub startup: Option<bool>,
-    /// What corrects a and b.
+    /// Method that corrects the parameters a and b.
     pub steering: Option<Steering>,
-    /// Which of them carries the weight.
+    /// The parameter, a or b, that carries the weight.
     pub weight_by: Option<WeightBy>,
-    /// Whether windows hear of each other's losses.
+    /// True if the windows between the same two edges share their loss events.
     pub shared_events: Option<bool>,
-    /// β.
+    /// Fraction β of the arrival rate that the accumulation law sends during an epoch (paper 004).
     pub beta: Option<f64>,
-    /// τ.
+    /// Round-trip time τ of the accumulation law (paper 004).
     pub tau: Option<Duration>,
-    /// T.
+    /// Interval T of the accumulation law (paper 004).
     pub interval: Option<Duration>,
-    /// H, in packets.
+    /// Accumulation H above which an epoch of the accumulation law begins, in packets (paper 004).
     pub high: Option<f64>,
-    /// L, in packets.
+    /// Accumulation L below which an epoch of the accumulation law ends, in packets (paper 004).
     pub low: Option<f64>,
-    /// w_max, in packets.
+    /// Reduction w_max of each interval while a resynchronization is paid back, in packets (paper 004).
     pub hold: Option<f64>,
-    /// λ at the start.
+    /// Sending rate λ at the start of the loop.
     pub initial: Option<Rate>,
-    /// λ is never above.
+    /// Maximum of the sending rate λ.
     pub cap: Option<Rate>,
 }
 
 impl IngressChange {
-    /// `spec` with what is changed here.
+    /// Returns `spec` with these changes applied.
     pub fn apply(&self, spec: IngressSpec) -> IngressSpec {
         let (queue, discipline) = self.queue.unwrap_or((spec.queue, spec.discipline));
         IngressSpec {
@@ -199,7 +205,7 @@ impl IngressChange {
     }
 }
 
-/// An `ingress` table as a file has it.
+/// An `ingress` table in the form of the file.
 #[derive(Deserialize, Default)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub(super) struct IngressFile {
@@ -226,7 +232,7 @@ pub(super) struct IngressFile {
 }
 
 impl IngressFile {
-    /// What the table changes, if it makes sense.
+    /// Returns the changes of the table after a check of their limits.
     pub fn change(&self, source: &Source<'_>) -> Checked<IngressChange> {
         let positive = |value: &Option<Spanned<f64>>, what| within(source, value, what, 0.0, f64::MAX);
         let high = positive(&self.high, "`high`")?;
@@ -275,7 +281,7 @@ impl IngressFile {
     }
 }
 
-/// A number above `least` and below `most`.
+/// Returns the given number, which must be above `least` and below `most`.
 fn within(
     source: &Source<'_>,
     value: &Option<Spanned<f64>>,

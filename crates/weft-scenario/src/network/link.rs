@@ -1,4 +1,4 @@
-//! The links of a network.
+//! Defines the links of a network.
 
 use super::file::LinkFile;
 use super::pattern::{Unique, numbered, pairs, sound_name};
@@ -12,29 +12,29 @@ use weft_units::Rate;
 /// A link between two nodes of a network.
 #[derive(Clone, PartialEq, Debug)]
 pub struct NetworkLink {
-    /// Its name.
+    /// Name of the link.
     pub name: String,
-    /// The numbers of its two nodes.
+    /// Indices of the two nodes that the link joins.
     pub ends: [usize; 2],
-    /// From the first of its nodes to the second.
+    /// Direction from the first node to the second.
     pub up: LinkDirection,
-    /// From the second of its nodes to the first.
+    /// Direction from the second node to the first.
     pub down: LinkDirection,
-    /// What it costs routing in each direction; as the metric says if none.
+    /// Routing cost in each direction, or `None` for the cost that the metric gives.
     pub cost: Option<u32>,
 }
 
 /// One direction of a network's link.
 #[derive(Clone, PartialEq, Debug)]
 pub struct LinkDirection {
-    /// What a link of any scenario has.
+    /// The properties that a link of any scenario has.
     pub spec: DirectionSpec,
-    /// What its queue does.
+    /// Discipline of the queue.
     pub discipline: Discipline,
 }
 
 impl NetworkLink {
-    /// Both directions.
+    /// Returns both directions.
     pub fn directions_mut(&mut self) -> [&mut LinkDirection; 2] {
         [&mut self.up, &mut self.down]
     }
@@ -44,7 +44,7 @@ impl NetworkLink {
         self.directions_mut().into_iter().for_each(|direction| direction.spec.delay = delay);
     }
 
-    /// Multiplies the one-way delay of both directions, to the nanosecond.
+    /// Multiplies the one-way delay of both directions by `factor`.
     pub fn scale_delay(&mut self, factor: f64) {
         for LinkDirection { spec, .. } in self.directions_mut() {
             spec.delay = spec.delay.mul_f64(factor.max(0.0));
@@ -58,7 +58,7 @@ impl NetworkLink {
         }
     }
 
-    /// Sets the queue of both directions.
+    /// Sets the queue limit and discipline of both directions.
     pub fn set_queue(&mut self, limit: QueueSize, discipline: Discipline) {
         for direction in self.directions_mut() {
             direction.spec.queue = limit;

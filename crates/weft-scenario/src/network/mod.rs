@@ -1,7 +1,7 @@
-//! Whole networks: hosts, routers, links between them, routes and traffic.
+//! Reads whole networks: hosts, routers, the links between them, routes and traffic.
 //!
-//! Patterns and counts of the file are expanded here: what comes out is plain lists, in which nodes, links and paths are told
-//! by their number.
+//! This module expands the patterns and counts of the file. The result consists of plain lists, which refer to nodes,
+//! links and paths by index. The submodules each read and check one kind of table. None of them runs anything.
 
 mod change;
 mod event;
@@ -41,47 +41,49 @@ use file::{NetworkFile, NodeFile};
 use pattern::{Unique, sound_name};
 use std::time::Duration;
 
-/// What happens in one experiment over a network.
+/// One experiment over a network: nodes, links, traffic, events and the variants to compare.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Network {
-    /// Its name in the results.
+    /// Name of the network in the results.
     pub name: String,
-    /// One sentence for people.
+    /// One sentence that describes the network to people.
     pub description: String,
-    /// Length of a run.
+    /// Duration of a run.
     pub duration: Duration,
-    /// The beginning of a run that does not count.
+    /// Time at the start of a run that the results leave out.
     pub warmup: Duration,
-    /// Runs of each variant.
+    /// Number of runs of each variant.
     pub repeats: u32,
-    /// Seed of everything random.
+    /// Seed of all randomness.
     pub seed: u64,
-    /// The names of hosts and routers; elsewhere a node is told by its place here.
+    /// Names of the hosts and routers.
+    ///
+    /// Everything else refers to a node by its index in this list.
     pub nodes: Vec<String>,
-    /// What joins them.
+    /// The links that join the nodes.
     pub links: Vec<NetworkLink>,
     /// Explicit paths.
     pub paths: Vec<ExplicitPath>,
-    /// Where tunnels begin and end, if there are any.
+    /// The edges where tunnels begin and end.
     pub edges: Vec<NetworkEdge>,
-    /// Who shares them.
+    /// The VPNs that share the tunnels.
     pub vpns: Vec<NetworkVpn>,
-    /// Where weft runs in variants with an overlay.
+    /// The nodes that run weft in variants with an overlay.
     pub overlay: Overlay,
-    /// The traffic.
+    /// The flows of the network.
     pub flows: Vec<NetworkFlow>,
-    /// Timed events in order.
+    /// Timed events in order of time.
     pub events: Vec<NetworkEvent>,
-    /// What is compared.
+    /// The variants that the run compares.
     pub variants: Vec<NetworkVariant>,
 }
 
 impl Network {
-    /// Reads and checks a network; `file` names the text in errors.
+    /// Reads and checks a network; `file` is the name that error messages give to the text.
     ///
     /// # Errors
-    /// When the text is not TOML, a key or unit is unknown, something refers to what is not there, a path goes in a circle, or
-    /// no links lead from a flow's source to its destination.
+    /// Fails if the text is not TOML, a key or unit is unknown, or a reference names a missing item. It also fails if a
+    /// path has a loop, or if no links connect a flow's source to its destination.
     pub fn parse(text: &str, file: &str) -> Result<Network, ScenarioError> {
         Network::read(&Source { file, text })
     }
@@ -130,7 +132,9 @@ impl Network {
     }
 }
 
-/// The names of the nodes: those with a count are numbered from 0.
+/// Returns the names of the nodes.
+///
+/// An entry with a count gives nodes that are numbered from 0.
 fn nodes(source: &Source<'_>, files: &[NodeFile]) -> Checked<Vec<String>> {
     if files.is_empty() {
         return Err(source.error(0, "there is no node: add a [[node]] with `name`"));

@@ -1,4 +1,4 @@
-//! Nodes on which weft runs, and the tunnels between them, for variants with an overlay.
+//! Reads the nodes that run weft and the tunnels between them, for variants with an overlay.
 
 use super::file::{NodeFile, TunnelFile, VariantFile};
 use super::pattern::{Unique, node, pairs, sound_name};
@@ -9,77 +9,81 @@ use serde::Deserialize;
 use toml::Spanned;
 use weft_units::Rate;
 
-/// What each relay of a route stands apart by, as in the program's configuration.
+/// Separator between the relays of a route, as in weft's configuration.
 const THEN: char = '>';
 
-/// The overlay that a network can have.
+/// The overlay of a network.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Overlay {
-    /// Where weft runs.
+    /// The nodes that run weft.
     pub nodes: Vec<OverlayNode>,
-    /// Routes over relays, beside what links give.
+    /// Tunnels with routes over relays, in addition to the links' own paths.
     pub tunnels: Vec<Tunnel>,
 }
 
-/// A node on which weft runs.
+/// A node that runs weft.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct OverlayNode {
-    /// Its number.
+    /// Index of the node.
     pub node: usize,
-    /// Whether it passes datagrams on between others.
+    /// True if the node forwards datagrams between others.
     pub is_relay: bool,
 }
 
-/// What a variant makes of the overlay.
+/// The way in which a variant uses the overlay.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct OverlayUse {
-    /// The names of the tunnels it uses; all if none are named.
+    /// Names of the tunnels that the variant uses, or empty for all.
     pub tunnels: Vec<String>,
-    /// How traffic to a peer is spread over the paths to it.
+    /// Scheduler that distributes traffic to a peer over the paths.
     pub schedule: OverlaySchedule,
 }
 
-/// `schedule` of a variant with an overlay, as in the program's configuration.
+/// The `schedule` of a variant with an overlay, as in weft's configuration.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum OverlaySchedule {
     /// The path on which a packet arrives first.
     #[default]
     EarliestDelivery,
-    /// By the flow's hash.
+    /// The path that the hash of the flow selects.
     FlowHash,
 }
 
-/// Two nodes with routes over relays between them.
+/// Two nodes and the relayed routes between them.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Tunnel {
-    /// By which variants tell it; those of one `[[tunnel]]` have the same.
+    /// Name by which variants refer to the tunnel.
+    ///
+    /// All tunnels of one `[[tunnel]]` have the same name.
     pub name: Option<String>,
-    /// The node that calls, and the one that answers.
+    /// The node that initiates the session, and the node that responds.
     pub ends: [usize; 2],
-    /// Each the relays in order, from the first end on.
+    /// The routes, each as a list of relays in order from the first end.
     pub routes: Vec<Vec<usize>>,
 }
 
 impl Overlay {
-    /// Whether weft runs on a node.
+    /// True if weft runs on the node.
     pub fn has(&self, node: usize) -> bool {
         self.nodes.iter().any(|known| known.node == node)
     }
 
-    /// The tunnels that a variant uses.
+    /// Returns the tunnels that a variant uses.
     pub fn tunnels_of(&self, used: &OverlayUse) -> impl Iterator<Item = &Tunnel> {
         self.tunnels.iter().filter(|tunnel| {
             used.tunnels.is_empty() || tunnel.name.as_ref().is_some_and(|name| used.tunnels.contains(name))
         })
     }
 
-    /// Whether weft on a node relays.
+    /// True if weft on the node relays.
     pub fn is_relay(&self, node: usize) -> bool {
         self.nodes.iter().any(|known| known.node == node && known.is_relay)
     }
 
-    /// Nodes get new numbers; tunnels that lose an end or all routes go.
+    /// Replaces the nodes' indices.
+    ///
+    /// It removes tunnels that lose an end or all routes.
     pub(super) fn renumber(&mut self, new: &[Option<usize>]) {
         let all = |nodes: &[usize]| nodes.iter().map(|node| new[*node]).collect::<Option<Vec<usize>>>();
         self.nodes =
@@ -93,7 +97,7 @@ impl Overlay {
     }
 }
 
-/// Reads what `[[node]]` and `[[tunnel]]` say.
+/// Reads the overlay from the `[[node]]` and `[[tunnel]]` tables.
 pub(super) fn read(
     source: &Source<'_>,
     files: &[NodeFile],
@@ -121,7 +125,9 @@ pub(super) fn read(
 }
 
 impl Overlay {
-    /// The tunnels of each pair; a pattern may match relays, too, and a relay needs no route over itself.
+    /// Returns the tunnels for each pair of nodes.
+    ///
+    /// A pattern may also match relays, so the result leaves out routes over one of the tunnel's own ends.
     fn read_tunnels(&self, source: &Source<'_>, file: &TunnelFile, nodes: &[String]) -> Checked<Vec<Tunnel>> {
         let [from, to] = file.between.get_ref();
         let pairs = pairs(source, from, to, nodes)?;
@@ -145,7 +151,7 @@ impl Overlay {
         }
     }
 
-    /// The relays of a route, in order.
+    /// Returns the relays of a route, in order.
     fn route(&self, source: &Source<'_>, route: &Spanned<String>, nodes: &[String]) -> Checked<Vec<usize>> {
         let mut relays = Vec::new();
         for name in route.get_ref().split(THEN) {
@@ -168,7 +174,9 @@ impl Overlay {
     }
 }
 
-/// What goes over an overlay begins and ends where weft runs, and needs nothing of what is in between but plain IP.
+/// Checks that all traffic of an overlay variant starts and ends at nodes with weft.
+///
+/// Between them the overlay needs only plain IP, so the check refuses VPNs of edges, proxies and granted rates.
 pub(super) fn check(around: &Surroundings<'_>, tcp: &TcpChange) -> Result<(), String> {
     let Surroundings { nodes, flows, vpns, overlay, .. } = *around;
     if !vpns.is_empty() {
@@ -190,7 +198,9 @@ pub(super) fn check(around: &Surroundings<'_>, tcp: &TcpChange) -> Result<(), St
     Ok(())
 }
 
-/// The tunnels and the schedule of a variant; both need the overlay.
+/// Returns the tunnels and the schedule of a variant.
+///
+/// Both require that the variant has an overlay.
 pub(super) fn used(source: &Source<'_>, file: &VariantFile, overlay: &Overlay) -> Checked<OverlayUse> {
     let has_overlay = file.overlay.as_ref().is_some_and(|overlay| *overlay.get_ref());
     let spans = [file.tunnels.as_ref().map(Spanned::span), file.schedule.as_ref().map(Spanned::span)];

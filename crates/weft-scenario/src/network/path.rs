@@ -1,4 +1,4 @@
-//! Explicit paths.
+//! Reads explicit paths.
 
 use super::file::PathFile;
 use super::link::NetworkLink;
@@ -6,20 +6,24 @@ use super::pattern::{Unique, matching, node, sound_name};
 use crate::error::{Checked, Source};
 use toml::Spanned;
 
-/// A label-switched path. It is taken where it begins, for destinations that lie behind its end.
+/// A label-switched path.
+///
+/// Its first node uses it for destinations behind its last node.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ExplicitPath {
-    /// Its name.
+    /// Name of the path.
     pub name: String,
-    /// The numbers of the nodes it visits, from its beginning.
+    /// Indices of the nodes along the path, from its start.
     pub nodes: Vec<usize>,
-    /// The numbers of the links between them.
+    /// Indices of the links between these nodes.
     pub links: Vec<usize>,
-    /// Its share where traffic is spread by weight.
+    /// Weight of the path where traffic is spread by weight.
     pub weight: u32,
-    /// Whether there is none of the same nodes for the way back.
+    /// True if no path over the same nodes exists in the reverse direction.
     pub one_way: bool,
-    /// The numbers of the nodes whose packets may take it there; if none are named, those to which a cheapest way leads through its end.
+    /// Indices of the nodes whose packets may take the path.
+    ///
+    /// `None` allows the destinations to which a cheapest route leads through the path's last node.
     pub destinations: Option<Vec<usize>>,
 }
 
@@ -52,7 +56,7 @@ pub(super) fn read(
     Ok(paths)
 }
 
-/// The nodes of `via`, none of them twice.
+/// Returns the nodes of `via`, after a check that none occurs twice.
 fn visited(source: &Source<'_>, file: &PathFile, nodes: &[String]) -> Checked<Vec<usize>> {
     let mut visited = Vec::new();
     for name in file.via.get_ref() {
@@ -69,7 +73,7 @@ fn visited(source: &Source<'_>, file: &PathFile, nodes: &[String]) -> Checked<Ve
     Ok(visited)
 }
 
-/// The first link between the two nodes of a hop.
+/// Returns the first link between the two nodes of a hop.
 fn hop_link(
     source: &Source<'_>,
     hop: &[usize],

@@ -1,13 +1,15 @@
-//! Names, and patterns that match many of them.
+//! Matches and checks names and name patterns.
 
 use crate::ScenarioError;
 use crate::error::{Checked, Source, which_exist};
 use toml::Spanned;
 
-/// More nodes, links or flows than this are a slip of the pen.
+/// Maximum number of nodes, links or flows.
+///
+/// A larger number is probably a typing mistake.
 const MOST: usize = 100_000;
 
-/// Whether `name` matches `pattern`, in which `*` stands for any characters or none.
+/// Returns true if `name` matches `pattern`, in which `*` matches any characters or none.
 pub(super) fn matches(pattern: &str, name: &str) -> bool {
     let Some((head, rest)) = pattern.split_once('*') else { return pattern == name };
     let Some(mut name) = name.strip_prefix(head) else { return false };
@@ -20,7 +22,9 @@ pub(super) fn matches(pattern: &str, name: &str) -> bool {
     name.ends_with(last)
 }
 
-/// The numbers of the `names` that a pattern matches, in their order; `what` is what they name.
+/// Returns the indices of the `names` that a pattern matches, in order.
+///
+/// `what` is the kind of thing that they name, for error messages.
 pub(super) fn matching(
     source: &Source<'_>,
     pattern: &Spanned<String>,
@@ -41,7 +45,7 @@ pub(super) fn matching(
     Err(source.at(pattern, message))
 }
 
-/// The one node of this name.
+/// Returns the index of the single node with this name.
 pub(super) fn node(source: &Source<'_>, name: &Spanned<String>, nodes: &[String]) -> Checked<usize> {
     let found = matching(source, name, "node", nodes)?;
     match found[..] {
@@ -50,8 +54,10 @@ pub(super) fn node(source: &Source<'_>, name: &Spanned<String>, nodes: &[String]
     }
 }
 
-/// The pairs of nodes that two patterns make: one with each where one of them matches a single node, else the first with the
-/// first, the second with the second, and so on.
+/// Returns the pairs of nodes that two patterns form.
+///
+/// If one pattern matches a single node, that node is paired with each node of the other pattern. Otherwise the first
+/// node is paired with the first, the second with the second, and so on.
 pub(super) fn pairs(
     source: &Source<'_>,
     from: &Spanned<String>,
@@ -79,7 +85,7 @@ pub(super) fn pairs(
     }
 }
 
-/// Checks a name for what may be in one.
+/// Checks that a name has only allowed characters.
 pub(super) fn sound_name(source: &Source<'_>, name: &Spanned<String>, what: &str) -> Checked<()> {
     let sound = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_' || c == '.';
     if !name.get_ref().is_empty() && name.get_ref().len() <= 64 && name.get_ref().chars().all(sound) {
@@ -88,12 +94,12 @@ pub(super) fn sound_name(source: &Source<'_>, name: &Spanned<String>, what: &str
     Err(source.at(name, format!("a {what}'s name is 1 to 64 letters, digits, -, _ or .")))
 }
 
-/// `name` if it is alone, else `name-0`, `name-1` …
+/// Returns `name` if `count` is 1, or else `name-0`, `name-1` and so on.
 pub(super) fn numbered(name: &str, number: usize, count: usize) -> String {
     if count == 1 { name.to_owned() } else { format!("{name}-{number}") }
 }
 
-/// Things told apart by their names, in order.
+/// The names that items of one kind have taken, each of them once.
 pub(super) struct Unique<'a> {
     what: &'a str,
     names: std::collections::BTreeSet<String>,
@@ -104,7 +110,9 @@ impl<'a> Unique<'a> {
         Unique { what, names: std::collections::BTreeSet::new() }
     }
 
-    /// Takes a name in, unless it was there before or there are too many; `offset` is where it comes from.
+    /// Adds a name, or fails if it already exists or there are too many.
+    ///
+    /// `offset` is its position in the file.
     pub fn take(&mut self, source: &Source<'_>, offset: usize, name: &str) -> Result<(), ScenarioError> {
         let Unique { what, names } = self;
         if names.len() >= MOST {

@@ -1,4 +1,4 @@
-//! Queue disciplines, and how a file writes them.
+//! Defines queue disciplines and their form in a file.
 
 use crate::QueueSize;
 use crate::error::{Checked, Source};
@@ -9,33 +9,33 @@ use std::fmt;
 use std::time::Duration;
 use toml::Spanned;
 
-/// What a full or filling queue does.
+/// The discipline of a queue: when it drops or marks packets.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Discipline {
-    /// Drops what does not fit.
+    /// Drops arriving packets that exceed the limit.
     DropTail,
     /// Random early detection (Floyd and Jacobson 1993).
     Red(RandomEarly),
     /// Flow random early drop (Lin and Morris 1997).
     Fred(RandomEarly),
-    /// RFC 8289.
+    /// CoDel (RFC 8289).
     CoDel {
         /// Acceptable standing delay.
         target: Duration,
-        /// How long it may be exceeded.
+        /// Time for which the delay may exceed the target.
         interval: Duration,
-        /// Whether packets of ECN-capable flows are marked instead of dropped.
+        /// True if packets of ECN-capable flows are marked instead of dropped.
         ecn: bool,
     },
-    /// RFC 8290.
+    /// FQ-CoDel (RFC 8290).
     FqCoDel {
         /// Acceptable standing delay.
         target: Duration,
-        /// How long it may be exceeded.
+        /// Time for which the delay may exceed the target.
         interval: Duration,
-        /// Bytes a flow may send per round.
+        /// Bytes that a flow may send in one round.
         quantum_bytes: u32,
-        /// Whether packets of ECN-capable flows are marked instead of dropped.
+        /// True if packets of ECN-capable flows are marked instead of dropped.
         ecn: bool,
     },
 }
@@ -43,17 +43,19 @@ pub enum Discipline {
 /// The parameters of RED and FRED.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct RandomEarly {
-    /// Average length at which dropping begins.
+    /// Average queue length at which dropping begins.
     pub min: QueueSize,
-    /// Average length from which everything is dropped.
+    /// Average queue length at which every packet is dropped.
     pub max: QueueSize,
     /// Drop probability just below `max`.
     pub max_p: f64,
-    /// Weight of the newest length in the average.
+    /// Weight of the newest length in the moving average.
     pub weight: f64,
-    /// Whether the probability rises to one between `max` and twice `max` instead of at once.
+    /// True if the drop probability rises to one between `max` and twice `max`.
+    ///
+    /// Otherwise it jumps to one at `max`.
     pub gentle: bool,
-    /// Whether packets of ECN-capable flows are marked instead of dropped.
+    /// True if packets of ECN-capable flows are marked instead of dropped.
     pub ecn: bool,
 }
 
@@ -69,7 +71,7 @@ enum Kind {
     FqCoDel,
 }
 
-/// `"100 packets"`, or a table with a `kind`.
+/// The queue in a file: `"100 packets"`, or a table with a `kind`.
 #[derive(Clone)]
 pub(super) enum QueueFile {
     Length(QueueSize),
@@ -116,7 +118,9 @@ impl<'de> Deserialize<'de> for QueueFile {
     }
 }
 
-/// The length and the discipline of a queue; 1.5 BDP, drop-tail where nothing is said.
+/// Returns the length and the discipline of a queue.
+///
+/// The default is drop-tail with 1.5 BDP.
 pub(super) fn read(source: &Source<'_>, queue: Option<&Spanned<QueueFile>>) -> Checked<(QueueSize, Discipline)> {
     let Some(queue) = queue else { return Ok((QueueSize::DEFAULT, Discipline::DropTail)) };
     match queue.get_ref() {
@@ -148,7 +152,9 @@ impl QueueTable {
         })
     }
 
-    /// `max` is `ratio` × `min` where it is not given, and `min` a quarter of the queue.
+    /// Returns the parameters of RED or FRED.
+    ///
+    /// `min` defaults to a quarter of the queue, and `max` to `ratio` × `min`.
     fn random_early(&self, limit: QueueSize, ratio: f64) -> Result<RandomEarly, String> {
         let min = self.min.map_or_else(|| limit.scaled(0.25), |q| q.0);
         let max = self.max.map_or_else(|| min.scaled(ratio), |q| q.0);

@@ -1,4 +1,4 @@
-//! How routers find ways and spread packets over them.
+//! Defines how routers compute routes and spread packets over them.
 
 use super::path::ExplicitPath;
 use crate::error::{Checked, Source, which_exist};
@@ -6,73 +6,75 @@ use serde::Deserialize;
 use std::num::NonZeroU32;
 use toml::Spanned;
 
-/// More paths between two nodes than this are a slip of the pen.
+/// Maximum number of paths between two nodes.
+///
+/// A larger number is probably a typing mistake.
 const K_MAX: u32 = 1_000;
 
-/// How all routers of a network choose.
+/// The routing of all routers in a network.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Routing {
-    /// Which ways there are.
+    /// The routes that routers compute.
     pub routes: Routes,
-    /// What makes one way cheaper than another.
+    /// The cost of a link that sets none.
     pub cost: CostMetric,
-    /// Which of several ways a packet takes.
+    /// The way in which a router chooses one of several routes.
     pub forwarding: Forwarding,
 }
 
-/// Which ways there are to a destination.
+/// The set of routes to a destination.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Routes {
-    /// One cheapest.
+    /// One route with the least cost.
     Shortest,
-    /// All cheapest (ECMP).
+    /// All routes with the least cost (ECMP).
     EqualCost,
-    /// The cheapest few.
+    /// The k routes with the least cost.
     KShortest {
-        /// How many at most.
+        /// Maximum number of routes.
         k: u32,
-        /// Whether no two share a link.
+        /// True if no two routes may share a link.
         disjoint: bool,
     },
-    /// These label-switched paths, by their numbers; one cheapest way where none leads.
+    /// The given label-switched paths, and one cheapest route where no path leads.
     Explicit {
-        /// Numbers in [`crate::Network::paths`].
+        /// Indices in [`crate::Network::paths`].
         paths: Vec<usize>,
     },
 }
 
-/// What a link costs that says nothing itself.
+/// The routing cost of a link that sets none.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum CostMetric {
-    /// 1.
+    /// Each link costs 1.
     Hops,
-    /// Its one-way delay.
+    /// Each link costs its one-way delay.
     Delay,
 }
 
-/// Which of several ways a packet takes.
+/// The way in which a router chooses one of several routes for a packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Forwarding {
-    /// Each in turn, packet by packet.
+    /// In turn, for each packet.
     RoundRobin,
-    /// Any, packet by packet.
+    /// At random, for each packet.
     Random,
-    /// Each in turn by its weight, packet by packet, well mixed.
+    /// In turn by weight, for each packet, with the routes interleaved.
     Weighted,
-    /// Each in turn, as many packets on end as its weight.
+    /// In turn, with as many consecutive packets on a route as its weight.
     WeightedBlock,
-    /// The same for all packets of equal key.
+    /// By a hash, so that all packets with the same key take the same route.
     FlowHash(HashKey),
 }
 
-/// What is hashed.
+/// The key that is hashed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum HashKey {
-    /// The flow: addresses, ports, protocol.
+    /// The flow: addresses, ports and protocol.
     Flow,
-    /// The source address alone (paper 000 §4.1).
+    /// Only the source address, so that all packets of a host take one route (paper 000 §4.1).
     Source,
 }
 
@@ -109,7 +111,7 @@ pub(super) struct RoutingFile {
 }
 
 impl RoutingFile {
-    /// These settings, and below them those of `base`.
+    /// Returns these settings on top of those of `base`.
     pub fn over(&self, base: &RoutingFile) -> RoutingFile {
         RoutingFile {
             forwarding: self.forwarding.clone().or_else(|| base.forwarding.clone()),
@@ -122,7 +124,7 @@ impl RoutingFile {
         }
     }
 
-    /// Refuses keys that do nothing beside the others of the same table.
+    /// Fails if a key has no effect together with the other keys of its table.
     pub fn check(&self, source: &Source<'_>) -> Checked<()> {
         let routes = self.routes.as_ref().map(|word| *word.get_ref());
         let forwarding = self.forwarding.as_ref().map(|word| *word.get_ref());
@@ -153,7 +155,9 @@ impl RoutingFile {
         Ok(())
     }
 
-    /// The routing as a whole: by default one cheapest way by hops.
+    /// Returns the complete routing.
+    ///
+    /// The default is one cheapest route by hops.
     pub fn whole(&self, source: &Source<'_>, paths: &[ExplicitPath]) -> Checked<Routing> {
         let hash = self.hash.as_ref().map_or(HashKey::Flow, |hash| *hash.get_ref());
         Ok(Routing {

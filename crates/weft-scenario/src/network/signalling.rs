@@ -1,4 +1,4 @@
-//! Explicit rates: which routers take part, and what they grant by.
+//! Defines explicit-rate signalling: the routers that take part, and their law for granting rates.
 
 use super::link::NetworkLink;
 use super::pattern::{matches, matching, node};
@@ -10,48 +10,53 @@ use std::time::Duration;
 use toml::Spanned;
 use weft_units::Rate;
 
-/// What a router's links grant by.
+/// The law by which a router grants rates on its links.
 #[derive(Deserialize, Clone, Copy, PartialEq, Eq, Debug)]
 #[serde(rename_all = "kebab-case")]
 pub enum GrantLaw {
-    /// Nothing: nobody is asked.
+    /// No rates are granted, and hosts send no requests.
     Off,
-    /// To each flow all that is not guaranteed.
+    /// Each flow is granted the whole capacity that is not guaranteed to flows.
     Capacity,
-    /// To all flows one rate, by a PI controller of the queue.
+    /// All flows are granted one rate, which a PI controller derives from the queue.
     Pi,
-    /// To each flow by what it sends (ERICA+).
+    /// Each flow is granted a rate that depends on its own sending rate (ERICA+).
     Erica,
 }
 
-/// A legacy path between two nodes that take part. Packets cross it encapsulated, so that nobody there sees their signals or lowers
-/// their TTLs.
+/// A legacy path between two nodes that take part.
+///
+/// Packets cross it encapsulated. Legacy routers therefore neither see their signals nor lower their TTLs.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct SubPath {
-    /// The node at its end.
+    /// Name of the node at the end of the path.
     pub to: String,
-    /// Of its narrowest link, as who runs the overlay knows it.
+    /// Capacity of the path's narrowest link, as the overlay's operator knows it.
     pub capacity: Rate,
 }
 
-/// How explicit rates are signalled.
+/// The settings of explicit-rate signalling.
 #[derive(Clone, PartialEq, Debug)]
 pub struct SignallingSpec {
-    /// What links grant by.
+    /// Law by which links grant rates.
     pub law: GrantLaw,
-    /// A pattern of the names of nodes that take part, in which `*` stands for anything.
+    /// Pattern for the names of the nodes that take part, in which `*` matches any characters.
     pub nodes: String,
-    /// τ: the flows' mean round trip.
+    /// Mean round-trip time of the flows (τ).
     pub round_trip: Duration,
-    /// How often a controller looks at its link.
+    /// Interval at which a controller samples its link.
     pub interval: Duration,
-    /// The part of a link that may be guaranteed.
+    /// Fraction of a link's capacity that may be guaranteed, from 0 to 1.
     pub reservable: f64,
-    /// Whether hosts know that the whole path takes part, instead of looking at TTLs.
+    /// True if hosts assume that the whole path takes part, instead of comparing TTLs.
     pub whole_path: bool,
-    /// A node, by name, where somebody without the key loses, repeats, reorders and forges signals.
+    /// Name of a node with an attacker that lacks the key.
+    ///
+    /// The attacker drops, duplicates, reorders and forges signals.
     pub meddler: Option<String>,
-    /// Links, by name, behind which a legacy path leads to the next node that takes part.
+    /// Legacy paths by the name of the link that leads to them.
+    ///
+    /// Each path ends at the next node that takes part.
     pub over: BTreeMap<String, SubPath>,
 }
 
@@ -71,7 +76,7 @@ impl Default for SignallingSpec {
 }
 
 impl SignallingSpec {
-    /// Whether a node takes part.
+    /// True if the node takes part.
     pub fn has(&self, node: &str) -> bool {
         self.law != GrantLaw::Off && matches(&self.nodes, node)
     }
@@ -100,7 +105,7 @@ struct SubPathFile {
 }
 
 impl SignallingFile {
-    /// `spec` with what is said here.
+    /// Returns `spec` with these settings applied.
     pub fn apply(
         &self,
         source: &Source<'_>,

@@ -1,4 +1,4 @@
-//! What a host's TCP does, and what a file says of it.
+//! Defines the TCP settings of a host and their form in a file.
 
 use crate::quantity::{Bytes, Quantity};
 use serde::Deserialize;
@@ -8,95 +8,107 @@ use std::num::NonZeroU32;
 use std::time::Duration;
 use weft_units::Rate;
 
-/// Loss recovery.
+/// The loss recovery of a TCP sender.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Recovery {
-    /// Without SACK (RFC 6582).
+    /// NewReno without SACK (RFC 6582).
     NewReno,
-    /// With SACK (RFC 6675).
+    /// Recovery with SACK (RFC 6675).
     Sack,
-    /// With SACK and time (RFC 8985).
+    /// RACK: recovery with SACK and time (RFC 8985).
     Rack,
 }
 
-/// Congestion control.
+/// The congestion control of a TCP sender.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum CongestionControl {
-    /// RFC 5681.
+    /// Reno (RFC 5681).
     Reno,
-    /// RFC 9438.
+    /// CUBIC (RFC 9438).
     Cubic,
-    /// Binary increase congestion control (Xu, Harfoush and Rhee 2004).
+    /// BIC: binary increase congestion control (Xu, Harfoush and Rhee 2004).
     Bic,
-    /// Bottleneck bandwidth and round-trip propagation time.
+    /// BBR: bottleneck bandwidth and round-trip propagation time.
     Bbr,
-    /// TCP-ER: at [`TcpSpec::explicit_rate`] (paper 001 §IV-A).
+    /// TCP-ER: sends at [`TcpSpec::explicit_rate`] (paper 001 §IV-A).
     ExplicitRate,
 }
 
-/// When a receiver acknowledges.
+/// The rule by which a TCP receiver delays acknowledgements.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum DelayedAck {
-    /// Every segment at once.
+    /// Acknowledges every segment at once.
     None,
-    /// Every second segment or after the delay, at once out of order (RFC 1122, RFC 5681).
+    /// Acknowledges every second segment or after a delay, and at once out of order (RFC 1122, RFC 5681).
     Standard,
-    /// Every second segment or after the delay whatever the order, retransmitted ones at once (paper 000 §3.1.2).
+    /// Acknowledges every second segment or after a delay in any order, and retransmissions at once.
+    ///
+    /// The rule is that of paper 000 §3.1.2.
     Modified,
-    /// At once at the beginning of a connection, then as `Standard` (as Linux does).
+    /// Acknowledges at once at the start of a connection, and then like `Standard`, as Linux does.
     Quick,
 }
 
-/// How many duplicate acknowledgements mean a loss.
+/// The number of duplicate acknowledgements that indicate a loss.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum DupThresh {
-    /// This many.
+    /// A fixed number.
     Fixed(u32),
-    /// Paper 000's T(N), N being the number of paths that routing gives the flow.
+    /// The threshold T(N) of paper 000, where N is the number of paths that routing gives the flow.
     Paths,
 }
 
-/// One flow's TCP, sender and receiver. The default is what hosts do today.
+/// The TCP settings of one flow, for sender and receiver.
+///
+/// The default resembles present-day hosts.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct TcpSpec {
-    /// Payload bytes of a full segment.
+    /// Payload of a full segment in bytes.
     pub mss_bytes: u32,
-    /// The receive window, in full segments.
+    /// Receive window in full segments.
     pub window_segments: u32,
-    /// The window at the beginning, in full segments.
+    /// Initial congestion window in full segments.
     pub initial_window_segments: u32,
-    /// Loss recovery.
+    /// Loss recovery of the sender.
     pub recovery: Recovery,
-    /// Congestion control.
+    /// Congestion control of the sender.
     pub congestion: CongestionControl,
-    /// IP bytes, for [`CongestionControl::ExplicitRate`]; zero: whatever routers grant, which are asked if the variant signals.
+    /// Rate of [`CongestionControl::ExplicitRate`], in IP bytes.
+    ///
+    /// If it is zero, the sender uses the rate that routers grant. It requests that rate if the variant signals.
     pub explicit_rate: Rate,
-    /// Duplicate acknowledgements that mean a loss.
+    /// Number of duplicate acknowledgements that indicate a loss.
     pub dup_thresh: DupThresh,
-    /// Whether that number grows with the reordering seen.
+    /// True if that number grows with the observed reordering.
     pub adaptive_reordering: bool,
-    /// When the receiver acknowledges.
+    /// Rule by which the receiver delays acknowledgements.
     pub delayed_ack: DelayedAck,
-    /// How long it waits at most.
+    /// Maximum delay of an acknowledgement.
     pub ack_delay: Duration,
-    /// Whether the receiver is told which segments are retransmitted, instead of guessing.
+    /// True if the simulator tells the receiver which segments are retransmissions.
+    ///
+    /// Otherwise the receiver infers it.
     pub retransmit_oracle: bool,
-    /// Whether Reno's window opens by the bytes acknowledged (RFC 3465) instead of by the acknowledgements that come (RFC 2581).
+    /// True if Reno's window grows by the acknowledged bytes (RFC 3465).
+    ///
+    /// Otherwise it grows by the number of acknowledgements (RFC 2581).
     pub byte_counting: bool,
-    /// RFC 3042.
+    /// True if the sender uses limited transmit (RFC 3042).
     pub limited_transmit: bool,
-    /// RFC 3168.
+    /// True if the connection uses ECN (RFC 3168).
     pub ecn: bool,
-    /// Whether a connection begins with a handshake.
+    /// True if the connection begins with a handshake.
     pub handshake: bool,
-    /// The least retransmission timeout.
+    /// Least retransmission timeout.
     pub min_rto: Duration,
-    /// What is asked of routers beside the available rate, to be reserved.
+    /// Rate that the sender asks routers to reserve, in addition to the available rate.
     pub guaranteed: Rate,
-    /// What routers are asked for to begin with, IP headers included, if the variant signals (Quick-Start, RFC 4782); zero: nothing.
+    /// Initial rate that the sender requests with Quick-Start (RFC 4782), if the variant signals.
+    ///
+    /// It includes IP headers. Zero requests nothing.
     pub quick_start: Rate,
 }
 
@@ -125,7 +137,9 @@ impl Default for TcpSpec {
     }
 }
 
-/// What a `tcp` table of a file changes in a [`TcpSpec`]; by default nothing.
+/// The changes that a `tcp` table of a file makes to a [`TcpSpec`].
+///
+/// The default changes nothing.
 #[derive(Deserialize, Clone, Copy, PartialEq, Debug, Default)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct TcpChange {
@@ -150,7 +164,7 @@ pub struct TcpChange {
 }
 
 impl TcpChange {
-    /// `spec` with what is changed here.
+    /// Returns `spec` with these changes applied.
     pub fn apply(&self, spec: TcpSpec) -> TcpSpec {
         TcpSpec {
             mss_bytes: self.mss.map_or(spec.mss_bytes, |mss| mss.0),
@@ -175,7 +189,7 @@ impl TcpChange {
     }
 }
 
-/// Payload bytes of a segment that fits an IPv4 packet.
+/// Payload of a segment that fits an IPv4 packet, in bytes.
 #[derive(Clone, Copy, PartialEq, Debug)]
 struct Mss(u32);
 

@@ -1,44 +1,48 @@
-//! What an overlay lies on: the addresses of links' ends, and which nodes with weft can be reached by which.
+//! Describes the network beneath an overlay.
+//!
+//! It assigns addresses to the ends of links and finds the nodes with weft that each node can reach.
 
 use super::Network;
 use std::collections::BTreeSet;
 use std::net::Ipv4Addr;
 
-/// The first address of links' ends: 100.64.0.0 (RFC 6598), apart from those of hosts.
+/// First address of the links' ends: 100.64.0.0.
+///
+/// Standard: the shared address space of RFC 6598, which is separate from the hosts' addresses.
 const FIRST_ADDRESS: u32 = 0x6440_0000;
 
 /// One end of a link.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct LinkEnd {
-    /// The link's number.
+    /// Index of the link.
     pub link: usize,
-    /// Which of its two ends.
+    /// Index of the end: 0 or 1.
     pub end: usize,
 }
 
-/// A network's links and addresses, as its nodes with weft see them.
+/// The links and addresses of a network, as its nodes with weft see them.
 #[derive(Clone, Debug)]
 pub struct Underlay<'a> {
     network: &'a Network,
-    /// For each node the ends of links that are there.
+    /// The link ends at each node.
     ends: Vec<Vec<LinkEnd>>,
 }
 
 impl LinkEnd {
-    /// The link's other end.
+    /// Returns the other end of the link.
     #[must_use]
     pub fn other(self) -> LinkEnd {
         LinkEnd { end: 1 - self.end, ..self }
     }
 
-    /// Its address.
+    /// Returns the address of this end.
     pub fn address(self) -> Ipv4Addr {
         Ipv4Addr::from(FIRST_ADDRESS + (4 * self.link + 1 + self.end) as u32)
     }
 }
 
 impl<'a> Underlay<'a> {
-    /// That of a network.
+    /// Creates the underlay of a network.
     pub fn new(network: &'a Network) -> Underlay<'a> {
         let mut ends = vec![Vec::new(); network.nodes.len()];
         for (link, description) in network.links.iter().enumerate() {
@@ -49,17 +53,19 @@ impl<'a> Underlay<'a> {
         Underlay { network, ends }
     }
 
-    /// The ends of links at a node, in the order of the links.
+    /// Returns the link ends at a node, in the order of the links.
     pub fn ends_at(&self, node: usize) -> &[LinkEnd] {
         &self.ends[node]
     }
 
-    /// The node at the end of a link.
+    /// Returns the node at a link end.
     pub fn node_at(&self, end: LinkEnd) -> usize {
         self.network.links[end.link].ends[end.end]
     }
 
-    /// Who a node with weft knows: all that links and routers lead to, the other ends of its flows and of its tunnels.
+    /// Returns the peers of a node with weft.
+    ///
+    /// They are all nodes with weft that links and routers lead to, and the other ends of the node's flows and tunnels.
     pub fn peers(&self, node: usize) -> BTreeSet<usize> {
         let direct = self.ends[node].iter().flat_map(|end| self.nodes_behind(*end));
         let pairs = self.network.flows.iter().map(|flow| [flow.from, flow.to]);
@@ -72,8 +78,10 @@ impl<'a> Underlay<'a> {
         direct.chain(others).filter(|other| *other != node).collect()
     }
 
-    /// The addresses that can be reached by a link from one of its ends, and the nodes with weft whose they are; that of the link's
-    /// other end is the first, where weft runs there.
+    /// Returns the addresses that a link reaches from one of its ends.
+    ///
+    /// Each comes with the node with weft that has the address. If weft runs at the link's other end, the result is
+    /// only the address of that end.
     pub fn reached_by(&self, end: LinkEnd) -> Vec<(Ipv4Addr, usize)> {
         let there = self.node_at(end.other());
         match self.network.overlay.has(there) {
@@ -82,13 +90,13 @@ impl<'a> Underlay<'a> {
         }
     }
 
-    /// A node's addresses on links that lead to routers.
+    /// Returns the addresses of a node on links that lead to routers.
     fn addresses_among_routers(&self, node: usize) -> impl Iterator<Item = (Ipv4Addr, usize)> {
         let leads_to_router = |end: &&LinkEnd| !self.network.overlay.has(self.node_at(end.other()));
         self.ends[node].iter().filter(leads_to_router).map(move |end| (end.address(), node))
     }
 
-    /// The nodes with weft to which a link leads, over routers or directly, from one of its ends.
+    /// Returns the nodes with weft that a link reaches from one of its ends, directly or over routers.
     fn nodes_behind(&self, end: LinkEnd) -> BTreeSet<usize> {
         let [first, next] = [end, end.other()].map(|end| self.node_at(end));
         let (mut seen, mut found, mut open) = (BTreeSet::from([first]), BTreeSet::new(), vec![next]);

@@ -1,4 +1,4 @@
-//! What is compared in one run of a network.
+//! Defines the variants that one run of a network compares.
 
 use super::NetworkFlow;
 use super::file::VariantFile;
@@ -13,26 +13,28 @@ use super::tcp::{TcpChange, TcpSpec};
 use super::vpn::NetworkVpn;
 use crate::error::{Checked, Source};
 
-/// One of the things compared.
+/// One of the alternatives that a run compares.
 #[derive(Clone, PartialEq, Debug)]
 pub struct NetworkVariant {
-    /// Its name in the results.
+    /// Name of the variant in the results.
     pub name: String,
-    /// How its routers choose.
+    /// Routing of all routers.
     pub routing: Routing,
-    /// What it changes in the TCP of all flows.
+    /// Changes to the TCP settings of all flows.
     pub tcp: TcpChange,
-    /// What it changes in the way all VPNs enter the tunnel.
+    /// Changes to the queues and loops through which all VPNs enter the tunnel.
     pub ingress: IngressChange,
-    /// How explicit rates are signalled.
+    /// Settings of explicit-rate signalling.
     pub signalling: SignallingSpec,
-    /// Flows that have proxies go through them: what is changed in the TCP between the two.
+    /// Changes to the TCP settings between two proxies.
+    ///
+    /// `None` means that flows do not use their proxies.
     pub proxy: Option<TcpChange>,
-    /// Flows go through weft, by the overlay, if it is used.
+    /// Use of the overlay, through which all flows go, or `None` without an overlay.
     pub overlay: Option<OverlayUse>,
 }
 
-/// What a variant may refer to.
+/// The parts of the network that a variant may refer to.
 pub(super) struct Surroundings<'a> {
     pub nodes: &'a [String],
     pub links: &'a [NetworkLink],
@@ -43,24 +45,28 @@ pub(super) struct Surroundings<'a> {
 }
 
 impl NetworkVariant {
-    /// How a flow's TCP works in this variant.
+    /// Returns the TCP settings of a flow in this variant.
     pub fn tcp_of(&self, flow: &NetworkFlow) -> TcpSpec {
         self.tcp.apply(flow.tcp)
     }
 
-    /// How a flow's TCP works between its proxies in this variant, if it goes through them.
+    /// Returns the proxies of a flow and the TCP settings between them.
+    ///
+    /// The result is `None` if the flow uses no proxies in this variant.
     pub fn proxy_tcp_of(&self, flow: &NetworkFlow) -> Option<([usize; 2], TcpSpec)> {
         let (proxies, change) = (flow.proxies?, self.proxy?);
         Some((proxies, change.apply(self.tcp_of(flow))))
     }
 
-    /// How a VPN enters the tunnel in this variant.
+    /// Returns the queue and loop settings of a VPN in this variant.
     pub fn ingress_of(&self, vpn: &NetworkVpn) -> IngressSpec {
         self.ingress.apply(vpn.ingress)
     }
 }
 
-/// The variants of a file; where it has none, the network as it is, named `plain`.
+/// Returns the variants of a file.
+///
+/// A file without variants gives one with the name `plain`, which changes nothing.
 pub(super) fn read(
     source: &Source<'_>,
     files: &[VariantFile],

@@ -1,4 +1,4 @@
-//! Edges and the VPNs between them.
+//! Defines the edges of a network and the VPNs between them.
 
 use super::file::{EdgeFile, FlowFile, VpnFile};
 use super::flow::NetworkFlow;
@@ -10,45 +10,49 @@ use crate::error::{Checked, Source};
 use toml::Spanned;
 use weft_units::Rate;
 
-/// Of an edge's links so much may be leased where it does not say.
+/// Fraction of the rate of an edge's links that may be leased by default.
 const LEASABLE: f64 = 0.9;
 
-/// A node with hosts behind it, where tunnels begin and end.
+/// An edge: a node with hosts behind it, where tunnels begin and end.
 #[derive(Clone, PartialEq, Debug)]
 pub struct NetworkEdge {
-    /// The number of its node.
+    /// Index of the edge's node.
     pub node: usize,
-    /// What its leased lines may take together; none where a link's capacity varies.
+    /// Maximum total rate of the leased lines at this edge.
+    ///
+    /// `None` means that a link's capacity varies, so that no maximum is known.
     pub leasable: Option<Rate>,
 }
 
-/// What a VPN is promised.
+/// The service that a VPN is promised.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum VpnService {
     /// A share by weight.
     BestEffort,
-    /// A rate that it keeps while others give way, as long as it arrives (paper 004).
+    /// A rate that the VPN keeps in preference to others while enough capacity arrives (paper 004).
     Assured(Rate),
-    /// A rate that it never goes below: a quasi-leased line (paper 004).
+    /// A rate below which the VPN never falls: a quasi-leased line (paper 004).
     Leased(Rate),
 }
 
-/// A tenant: its hosts, its share, and how it enters the tunnel.
+/// A tenant: its hosts, its share, and its queue and loop.
 #[derive(Clone, PartialEq, Debug)]
 pub struct NetworkVpn {
-    /// Its name in the results.
+    /// Name of the VPN in the results.
     pub name: String,
-    /// Its share, relative to the others.
+    /// Weight of the VPN relative to other VPNs.
     pub weight: f64,
-    /// What it is promised.
+    /// The service that the VPN is promised.
     pub service: VpnService,
-    /// The numbers of its hosts.
+    /// Indices of the VPN's hosts.
     pub hosts: Vec<usize>,
-    /// How it enters the tunnel; [`super::NetworkVariant::ingress_of`] says what a variant makes of it.
+    /// Settings of the queue and loop.
+    ///
+    /// [`super::NetworkVariant::ingress_of`] returns the settings in a variant.
     pub ingress: IngressSpec,
 }
 
-/// The edge that a host is behind: the only node it has links to.
+/// Returns the edge that a host is behind: the only node that its links lead to.
 pub(super) fn edge_of(host: usize, edges: &[NetworkEdge], links: &[NetworkLink]) -> Option<usize> {
     let mut beside = neighbours(host, links);
     let first = beside.next()?;
@@ -80,7 +84,9 @@ pub(super) fn read_edges(
     Ok(edges)
 }
 
-/// What a node's links to nodes with other links carry from it together; none where that varies.
+/// Returns the total outgoing rate of a node's links to nodes that have other links.
+///
+/// The result is `None` if the rate of one of them varies.
 fn uplinks(node: usize, links: &[NetworkLink]) -> Option<Rate> {
     let mut sum = 0u64;
     for link in links.iter().filter(|link| link.ends.contains(&node)) {
@@ -94,7 +100,7 @@ fn uplinks(node: usize, links: &[NetworkLink]) -> Option<Rate> {
     Some(Rate::from_bps(sum))
 }
 
-/// What a VPN is checked against.
+/// The parts of the network that a VPN is checked against.
 pub(super) struct Surroundings<'a> {
     pub nodes: &'a [String],
     pub links: &'a [NetworkLink],
@@ -144,7 +150,9 @@ fn service(source: &Source<'_>, file: &VpnFile) -> Checked<VpnService> {
     }
 }
 
-/// The hosts of a VPN: each behind an edge, and in no other VPN.
+/// Returns the hosts of a VPN.
+///
+/// Each host must be behind an edge and in no other VPN.
 fn hosts(
     source: &Source<'_>,
     file: &VpnFile,
@@ -195,7 +203,9 @@ fn not_behind(
     )
 }
 
-/// Leased lines must fit what the edges at their ends may lease; the newest is at fault.
+/// Checks that leased lines fit the leasable rate of the edges at their ends.
+///
+/// The error blames the VPN that was read last.
 fn leases(source: &Source<'_>, file: &VpnFile, around: &Surroundings<'_>, vpns: &[NetworkVpn]) -> Checked<()> {
     let Some(leased) = &file.leased else { return Ok(()) };
     let Surroundings { nodes, links, edges } = *around;
@@ -220,7 +230,7 @@ fn leases(source: &Source<'_>, file: &VpnFile, around: &Surroundings<'_>, vpns: 
     Ok(())
 }
 
-/// No flow crosses VPNs.
+/// Checks that the two ends of each flow are in the same VPN.
 pub(super) fn check_flows(
     source: &Source<'_>,
     files: &[FlowFile],

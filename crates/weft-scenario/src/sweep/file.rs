@@ -1,4 +1,4 @@
-//! The shape of a sweep's file, as serde reads it, and its check.
+//! Declares the raw form of a sweep's file, as serde reads it, and checks it.
 
 use super::{Least, MixRanges, MixSource, Sweep};
 use crate::error::{Checked, Source};
@@ -10,7 +10,9 @@ use std::time::Duration;
 use toml::Spanned;
 use weft_units::Rate;
 
-/// More mixes than this are a slip of the pen.
+/// Maximum number of mixes.
+///
+/// A larger number is probably a typing mistake.
 const SEEDS_MAX: u64 = 1_000_000;
 
 #[derive(Deserialize)]
@@ -36,7 +38,7 @@ struct SweepFile {
     least: LeastFile,
 }
 
-/// `[1, 2, 3]`, or `{ from = 1, count = 500 }`.
+/// The seeds in a file: `[1, 2, 3]`, or `{ from = 1, count = 500 }`.
 #[derive(Deserialize)]
 #[serde(untagged, expecting = "seeds such as [1, 2, 3], or { from = 1, count = 500 }")]
 enum Seeds {
@@ -58,7 +60,7 @@ enum Draw {
     Bundle,
 }
 
-/// What the bonded goodput must reach in every mix.
+/// Least ratios that the bonded goodput must reach in every mix.
 #[derive(Deserialize, Default)]
 #[serde(deny_unknown_fields)]
 struct LeastFile {
@@ -107,7 +109,7 @@ fn seeds(source: &Source<'_>, read: Spanned<Seeds>) -> Checked<Vec<u64>> {
 }
 
 impl SweepFile {
-    /// Refuses what a drawn mix says itself.
+    /// Fails if the file sets a value that `draw` also determines.
     fn only_drawn(&self, source: &Source<'_>) -> Checked<()> {
         let places = [
             ("links", self.links.as_ref().map(Spanned::span)),

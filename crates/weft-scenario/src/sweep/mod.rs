@@ -1,4 +1,7 @@
-//! Sweeps: many random mixes of links, one for each seed of a list.
+//! Runs sweeps: many random mixes of links, one for each seed of a list.
+//!
+//! A sweep turns a seed into a scenario, passes it to the caller's `run` function, and judges the result. It never runs
+//! a scenario itself.
 
 mod file;
 
@@ -15,30 +18,34 @@ use weft_units::{Rate, Rng};
 /// A recipe for random mixes of links.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Sweep {
-    /// Its name in the results.
+    /// Name of the sweep in the results.
     pub name: String,
-    /// One sentence for people.
+    /// One sentence that describes the sweep to people.
     pub description: String,
-    /// One mix for each.
+    /// Seeds of the sweep, one for each mix.
     pub seeds: Vec<u64>,
-    /// What mixes are drawn from.
+    /// The source from which mixes are drawn.
     pub source: MixSource,
-    /// Runs of each variant of a mix whose first run is not clear; its medians count.
+    /// Number of runs of each variant in the second round of a mix.
+    ///
+    /// A mix has a second round if its first run did not pass clearly. The medians of the second round then decide.
     pub repeats: u32,
-    /// A mix is clear where it passes with so much to spare, as a fraction of what is asked for.
+    /// Margin by which a first run must pass to be accepted without a second round.
+    ///
+    /// It is a fraction of the required ratio.
     pub clear_by: f64,
-    /// What each mix must reach.
+    /// Ratios that each mix must reach.
     pub least: Least,
 }
 
-/// What mixes are drawn from.
+/// The source from which mixes are drawn.
 #[derive(Clone, PartialEq, Debug)]
 pub enum MixSource {
-    /// Ranges of plain links.
+    /// Plain links with properties from given ranges.
     Ranges(MixRanges),
-    /// A single link from the whole class of real ones ([`crate::draw::draw_mix`]).
+    /// A single link from the whole range of real links ([`crate::draw::draw_mix`]).
     OneLink,
-    /// Two to twelve links from the whole class of real ones.
+    /// Two to twelve links from the whole range of real links.
     Bundle,
 }
 
@@ -47,44 +54,48 @@ pub enum MixSource {
 pub struct MixRanges {
     /// Least and greatest number of links.
     pub links: [u64; 2],
-    /// Least and greatest rate; drawn log-uniformly.
+    /// Least and greatest rate, drawn from a log-uniform distribution.
     pub rate: [Rate; 2],
-    /// Least and greatest one-way delay; drawn uniformly.
+    /// Least and greatest one-way delay, drawn from a uniform distribution.
     pub delay: [Duration; 2],
-    /// Least and greatest loss; drawn uniformly.
+    /// Least and greatest loss probability, drawn from a uniform distribution.
     pub loss: [f64; 2],
-    /// Queue of every link.
+    /// Queue size of every link.
     pub queue: QueueSize,
-    /// Length of a run.
+    /// Duration of a run.
     pub duration: Duration,
-    /// The beginning of a run that does not count.
+    /// Time at the start of a run that the results leave out.
     pub warmup: Duration,
 }
 
-/// Least accepted ratios of weft's goodput over all links to that of others; what is none is not asked for.
+/// Least accepted ratios of weft's goodput over all links to other goodputs.
+///
+/// `None` sets no requirement.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub struct Least {
-    /// To the best link's through weft.
+    /// Ratio to the goodput of weft over the best link alone.
     pub of_weft: Option<f64>,
-    /// To the best link's without a tunnel.
+    /// Ratio to the goodput of the best link without a tunnel.
     pub of_plain: Option<f64>,
-    /// To BBR's on the first link without a tunnel.
+    /// Ratio to the goodput of BBR on the first link without a tunnel.
     pub of_bbr: Option<f64>,
 }
 
 impl Sweep {
-    /// Reads and checks a sweep; `file` names the text in errors.
+    /// Reads and checks a sweep; `file` is the name that error messages give to the text.
     ///
     /// # Errors
-    /// When the text is not TOML, a key or unit is unknown, or a range is empty.
+    /// Fails if the text is not TOML, a key or unit is unknown, or a range is empty.
     pub fn parse(text: &str, file: &str) -> Result<Sweep, ScenarioError> {
         file::read(&Source { file, text })
     }
 
-    /// Runs and judges the mix of one seed: once, and as often as `repeats` says where that was not clear.
+    /// Runs and judges the mix of one seed.
+    ///
+    /// It runs the mix once, and again with `repeats` runs if the first run did not pass clearly.
     ///
     /// # Errors
-    /// Those of `run`.
+    /// Returns the errors of `run`.
     pub fn examine<E>(
         &self,
         seed: u64,
@@ -99,7 +110,9 @@ impl Sweep {
         Ok(self.judge(seed, &scenario, run(&scenario)?))
     }
 
-    /// The scenario of one seed: each link alone without a tunnel, and weft over all of them; from ranges also weft over each link.
+    /// Returns the scenario of one seed.
+    ///
+    /// It compares each link without a tunnel with weft over all links. A mix from ranges also has weft over each link.
     pub fn scenario(&self, seed: u64) -> Scenario {
         let ranges = match &self.source {
             MixSource::Ranges(ranges) => ranges,
@@ -186,7 +199,7 @@ impl MixRanges {
     }
 }
 
-/// What all bulk flows got together, both ways.
+/// Returns the total goodput of all bulk flows in both directions, in bit/s.
 fn bulk_bps(variant: &VariantResult) -> f64 {
     let is_bulk = |flow: &&FlowResult| flow.name != "ping";
     variant.flows.iter().filter(is_bulk).filter_map(|flow| flow.goodput_bps).sum()
@@ -196,7 +209,7 @@ fn ping_ms_p95(variant: &VariantResult) -> Option<f64> {
     variant.flows.iter().find(|flow| flow.name == "ping")?.rtt_ms_p95
 }
 
-/// How many bulk flows go which way.
+/// Returns a text with the number of bulk flows in each direction.
 fn flow_counts(scenario: &Scenario) -> String {
     let count =
         |direction| scenario.flows.iter().filter(|flow| flow.app.is_tcp() && flow.direction == direction).count();
@@ -207,7 +220,7 @@ fn flow_counts(scenario: &Scenario) -> String {
     }
 }
 
-/// Rates, round trip, loss and class of a link, the rate first.
+/// Returns a text with the link's rates, delay, loss and class, and the rate first.
 fn describe(link: &Link) -> String {
     let (Capacity::Rate(rate), None) = (&link.up.capacity, &link.class) else { return describe_drawn(link) };
     format!("{rate} {:.0} ms {:.2} %", link.up.delay.as_secs_f64() * 1e3, link.up.loss * 100.0)
@@ -230,67 +243,67 @@ fn describe_drawn(link: &Link) -> String {
     )
 }
 
-/// One mix of links and how weft did.
+/// One mix of links and weft's result in it.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct MixResult {
-    /// The seed it came from.
+    /// Seed of the mix.
     pub seed: u64,
-    /// The links, for people.
+    /// Descriptions of the links for people.
     pub links: Vec<String>,
-    /// weft over all links, in bit/s.
+    /// Goodput of weft over all links, in bit/s.
     pub bonded_bps: Option<f64>,
-    /// The best link alone through weft, in bit/s.
+    /// Goodput of weft over the best link alone, in bit/s.
     pub best_link_through_weft_bps: Option<f64>,
-    /// The best link alone without a tunnel, in bit/s.
+    /// Goodput of the best link without a tunnel, in bit/s.
     pub best_link_bps: Option<f64>,
-    /// bonded / best link through weft.
+    /// Bonded goodput divided by that of the best link through weft.
     pub of_best_link_through_weft: Option<f64>,
-    /// bonded / best link without a tunnel.
+    /// Bonded goodput divided by that of the best link without a tunnel.
     pub of_best_link: Option<f64>,
-    /// What is asked of mixes from the whole class of links.
+    /// Further measurements of a mix from the whole range of links.
     #[serde(flatten, skip_serializing_if = "Option::is_none", default)]
     pub drawn: Option<DrawnMix>,
-    /// Whether all ratios that are asked for are reached.
+    /// True if all required ratios are reached.
     pub pass: bool,
-    /// The whole result.
+    /// The complete result of the run.
     pub run: RunResult,
 }
 
-/// How weft did in a mix from the whole class of links.
+/// Weft's measurements in a mix from the whole range of links.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct DrawnMix {
-    /// The class of each link.
+    /// Class of each link.
     pub classes: Vec<String>,
-    /// How many bulk flows go which way.
+    /// Number of bulk flows in each direction, as text.
     pub flows: String,
-    /// BBR on the first link without a tunnel, in bit/s.
+    /// Goodput of BBR on the first link without a tunnel, in bit/s.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub bbr_bps: Option<f64>,
-    /// weft / BBR.
+    /// Goodput of weft divided by that of BBR.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub of_bbr: Option<f64>,
-    /// Goodput of weft / bound, in the bound's direction.
+    /// Goodput of weft divided by the bound, in the direction of the bound.
     pub efficiency: Option<f64>,
-    /// 95th percentile of the ping's round trip through loaded weft, in milliseconds.
+    /// 95th percentile of the ping's round-trip time through loaded weft, in milliseconds.
     pub ping_ms_p95: Option<f64>,
-    /// The same on the best link without a tunnel.
+    /// 95th percentile of the ping's round-trip time over the best link without a tunnel, in milliseconds.
     pub plain_ping_ms_p95: Option<f64>,
-    /// Least round trip of an empty link, in milliseconds.
+    /// Least round-trip time of any link without load, in milliseconds.
     pub base_rtt_ms: f64,
 }
 
 /// The result of a sweep.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct SweepResult {
-    /// [`crate::SCHEMA`].
+    /// Version of the format: [`crate::SCHEMA`].
     pub schema: u32,
-    /// The sweep's name.
+    /// Name of the sweep.
     pub sweep: String,
-    /// `lab` or `sim`.
+    /// Where the sweep ran: `lab` or `sim`.
     pub world: String,
-    /// One for each seed.
+    /// Results of the mixes, one for each seed.
     pub mixes: Vec<MixResult>,
-    /// Whether every mix passed.
+    /// True if every mix passed.
     pub pass: bool,
 }
 

@@ -30,7 +30,7 @@ fn a_seed_always_gives_the_same_mix_within_the_ranges() {
     }
 }
 
-/// What a run gives whose bonded goodput is `bonded` and whose best link's is 1.
+/// Returns the result of a run with the bonded goodput `bonded` and the best link's goodput 1.
 fn ran(scenario: &Scenario, bonded: f64) -> RunResult {
     let variant = |name: &str, goodput_bps| VariantResult {
         name: name.into(),

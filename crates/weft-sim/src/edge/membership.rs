@@ -1,36 +1,36 @@
-//! Who is in which VPN, behind which edge.
+//! Records the VPN and the edge of each host.
 
 use crate::NodeId;
 use std::collections::BTreeMap;
 
-/// A host's place.
+/// The VPN and the edge of a host.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Member {
-    /// The edge it is behind.
+    /// Edge that the host is behind.
     pub edge: NodeId,
-    /// The number of its VPN.
+    /// Index of the host's VPN.
     pub vpn: u32,
 }
 
-/// The hosts of all VPNs: what edges tell each other by prefix lists.
+/// The hosts of all VPNs, which real edges exchange as prefix lists.
 #[derive(Clone, Debug, Default)]
 pub struct Membership {
     by_node: Vec<Option<Member>>,
 }
 
 impl Membership {
-    /// Puts a host into a VPN.
+    /// Adds a host to a VPN.
     pub fn add(&mut self, host: NodeId, member: Member) {
         self.by_node.resize(self.by_node.len().max(host.index() + 1), None);
         self.by_node[host.index()] = Some(member);
     }
 
-    /// The place of a node that is a host of a VPN.
+    /// Returns the VPN and edge of a node, if it is a host of a VPN.
     pub fn of(&self, node: NodeId) -> Option<Member> {
         self.by_node.get(node.index()).copied().flatten()
     }
 
-    /// The edges that have a VPN in common with `here`, and which.
+    /// Returns the edges that have a VPN in common with `here`, and those VPNs.
     pub fn common_vpns(&self, here: NodeId) -> BTreeMap<NodeId, Vec<u32>> {
         let all = || self.by_node.iter().flatten();
         let mut own: Vec<u32> = all().filter(|member| member.edge == here).map(|member| member.vpn).collect();

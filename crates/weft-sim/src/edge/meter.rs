@@ -1,16 +1,16 @@
-//! What is measured of a loop at its two edges.
+//! Measures a loop at its two edges.
 
 use crate::link::Histogram;
 use weft_units::{Duration, Instant};
 
-/// Arrivals are counted by so much time.
+/// Length of the intervals in which arrivals are counted.
 pub const TICK: Duration = Duration::from_millis(100);
 
-/// At the ingress how long packets waited, at the egress what came when.
+/// The measurements of one loop: waiting times at the ingress edge, and arrivals at the egress edge.
 #[derive(Clone, Debug, Default)]
 pub struct LoopMeter {
     bytes: u64,
-    /// By tick since the simulation's beginning.
+    /// IP bytes that arrived in each interval since the start of the simulation.
     ticks: Vec<u32>,
     waits: Histogram,
 }
@@ -27,22 +27,24 @@ impl LoopMeter {
         self.waits.record(wait.as_nanos() as u64);
     }
 
-    /// Counts and waits begin anew; what came by tick stays.
+    /// Resets the total bytes and the waiting times, but keeps the arrivals by interval.
     pub(super) fn clear(&mut self) {
         (self.bytes, self.waits) = (0, Histogram::default());
     }
 
-    /// IP bytes that came.
+    /// Returns the IP bytes that arrived.
     pub fn bytes(&self) -> u64 {
         self.bytes
     }
 
-    /// IP bytes that came in each [`TICK`] from the simulation's beginning until the last that came.
+    /// Returns the IP bytes that arrived in each [`TICK`].
+    ///
+    /// The intervals run from the start of the simulation to the last arrival.
     pub fn by_tick(&self) -> &[u32] {
         &self.ticks
     }
 
-    /// How long packets waited to enter.
+    /// Returns the times that packets waited at the ingress.
     pub fn waits(&self) -> &Histogram {
         &self.waits
     }

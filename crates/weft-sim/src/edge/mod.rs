@@ -1,11 +1,11 @@
-//! An edge: where the hosts of VPNs enter the tunnel to other edges, and leave it.
+//! Models an edge: the node at which packets of VPN hosts enter and leave the tunnels to other edges.
 //!
-//! Toward each other edge stands an [`Ingress`], with a queue and a loop for each VPN that has hosts at both; from each there is a
-//! [`LoopEgress`] for each such VPN. Hosts keep their addresses: an edge sees by source and destination whose a packet is. What
-//! leaves goes to the node's router, and so onto whatever link leads on.
+//! For each other edge there is an [`Ingress`] with a queue and a loop for each VPN that has hosts at both edges. For
+//! each such VPN there is also a [`LoopEgress`]. Hosts keep their addresses. An edge identifies the VPN of a packet by
+//! source and destination. Packets leave through the node's router, on whatever link leads to their destination.
 //!
-//! Markers cost bytes, carried or as packets of their own, and so do reports, which are packets from edge to edge and can be lost like
-//! any other. What the tunnel itself would add to a packet is not counted, as in the papers' own simulations.
+//! Markers take bytes, whether packets carry them or they travel as separate packets. Reports are packets between edges
+//! and can be lost like any other packet. The encapsulation itself adds no bytes, as in the simulations of the papers.
 
 mod membership;
 mod meter;
@@ -23,25 +23,25 @@ use weft_core::queue::{Arrival, QueueConfig, QueueKind};
 use weft_core::service::Share;
 use weft_units::{FlowId, Instant, Rng};
 
-/// A marker on a packet: VPN and type besides its four numbers.
+/// Bytes that a marker adds to a packet: VPN and type besides its four numbers.
 const CARRIED_BYTES: u32 = 20;
-/// What a loop asks the nodes on its way: weight and delay; share, promise and bound.
+/// Bytes that a loop's rate request adds to a marker: weight and delay; share, promise and bound.
 const ASK_BYTES: u32 = 14;
-/// What they granted, on a report.
+/// Bytes that the granted rate adds to a report.
 const GRANT_BYTES: u32 = 9;
-/// A marker by itself: with IP, UDP, hop header and tag.
+/// Size of a separate marker packet in IP bytes, with IP and UDP headers, hop header and tag.
 const MARKER_BYTES: u32 = 74;
-/// A report.
+/// Size of a report packet in IP bytes.
 const REPORT_BYTES: u32 = 90;
-/// Edges' own packets belong to no flow of a host.
+/// Flow number of the edges' own packets, which belong to no flow of a host.
 const NO_FLOW: FlowNo = FlowNo(u32::MAX);
 
-/// What a loop sends along its way.
+/// The data that a loop attaches to its packets.
 #[derive(Clone, Debug)]
 pub struct Tag {
-    /// Its marker.
+    /// Marker of the loop.
     pub marker: Marker,
-    /// What it asks, if it goes by what it is granted.
+    /// Rate request to the nodes along the route, if the loop follows granted rates.
     pub ask: Option<Ask>,
 }
 
@@ -51,26 +51,26 @@ impl Tag {
     }
 }
 
-/// What edges say to each other.
+/// A message or packet between two edges.
 #[derive(Clone, Debug)]
 pub enum EdgeBody {
-    /// A host's packet with something of the edge on it.
+    /// A host's packet with data that the edge attached.
     Wrapped {
-        /// That of its loop.
+        /// Marker data of the packet's loop.
         tag: Option<Tag>,
-        /// What it said of congestion when it entered.
+        /// ECN field of the packet when it entered the tunnel.
         inner_ecn: Ecn,
-        /// What is in it.
+        /// Content of the host's packet.
         body: Body,
     },
-    /// A marker of a VPN's loop.
+    /// A marker of a VPN's loop, with the index of the VPN.
     Marker(u32, Tag),
-    /// The answer to one, and what the way granted.
+    /// The report on a marker, with the index of the VPN and the rate that the route granted.
     Report(u32, Report, Option<Grant>),
 }
 
 impl EdgeBody {
-    /// What a loop asks the nodes that this passes.
+    /// Returns the rate request to the nodes that the packet passes.
     pub fn ask_mut(&mut self) -> Option<&mut Ask> {
         match self {
             EdgeBody::Wrapped { tag, .. } => tag.as_mut()?.ask.as_mut(),
@@ -80,49 +80,51 @@ impl EdgeBody {
     }
 }
 
-/// How a VPN enters the tunnel at an edge.
+/// The settings of a VPN's queues and loops at an edge.
 #[derive(Clone, Debug)]
 pub struct VpnPlan {
-    /// Its weight and service.
+    /// Weight and service of the VPN.
     pub share: Share,
-    /// The discipline of its queues.
+    /// Discipline of the VPN's queues.
     pub queue: QueueKind,
-    /// Their sizes and times.
+    /// Limits and time constants of the queues.
     pub sizes: QueueConfig,
-    /// Whether they mark ECN-capable packets instead of dropping them.
+    /// True if the queues mark ECN-capable packets instead of dropping them.
     pub ecn: bool,
-    /// The law of its loops.
+    /// Control law of the VPN's loops.
     pub control: Option<LoopConfig>,
-    /// Whether their markers travel on packets, instead of behind them.
+    /// True if packets carry the markers, and false if markers follow as separate packets.
     pub carried: bool,
 }
 
-/// What an edge has toward, and from, another edge.
+/// The state of the tunnel between this edge and another one.
 struct Way {
     edge: NodeId,
     ingress: Ingress<Box<Packet>>,
-    /// The VPNs that both have, by their place in the ingress.
+    /// VPNs that both edges have, by their number in the ingress.
     vpns: Vec<u32>,
-    /// The place in the ingress of each VPN, if it is there.
+    /// Number of each VPN in the ingress, if both edges have it.
     places: Vec<Option<VpnNo>>,
-    /// What comes from there, by VPN.
+    /// Loop ends for packets from the other edge, by VPN.
     arriving: Vec<LoopEgress>,
     meters: Vec<LoopMeter>,
 }
 
-/// See the module.
+/// An edge with its tunnels to other edges.
 pub struct Edge {
     here: NodeId,
     members: Arc<Membership>,
     plans: Arc<[VpnPlan]>,
     ways: Vec<Way>,
-    /// The way to each node that is an edge.
+    /// Index of the tunnel to each node that is an edge.
     way_to: Vec<Option<u32>>,
 }
 
 impl Edge {
-    /// The edge at `here`. What its queues drop by chance depends on `rng` alone; windows of a pair hear of each other's losses with
-    /// `shared_events`.
+    /// Creates the edge at node `here`.
+    ///
+    /// Random drops of its queues depend only on `rng`. With `shared_events`, the windows between the same two edges
+    /// share their loss events.
     pub fn new(here: NodeId, members: Arc<Membership>, plans: Arc<[VpnPlan]>, shared_events: bool, rng: &Rng) -> Edge {
         let config = IngressConfig { shared_events, ..IngressConfig::default() };
         let (mut ways, mut way_to) = (Vec::new(), Vec::new());
@@ -142,7 +144,9 @@ impl Edge {
         Edge { here, members, plans, ways, way_to }
     }
 
-    /// Takes a packet that came to the edge's node; gives it back if it goes on as any packet would.
+    /// Processes a packet that arrived at the edge's node.
+    ///
+    /// It returns the packet if the node must route it like any other packet.
     pub fn receive(&mut self, now: Instant, packet: Box<Packet>, out: &mut impl Egress) -> Option<Box<Packet>> {
         if packet.destination == self.here {
             return self.told(now, packet, out);
@@ -151,7 +155,7 @@ impl Edge {
             return Some(packet);
         };
         match (from.edge == self.here, to.edge == self.here) {
-            // No packet crosses VPNs.
+            // A packet that would cross VPNs is dropped.
             _ if from.vpn != to.vpn => None,
             (true, false) => {
                 self.enter(now, from.vpn, to.edge, packet, out);
@@ -162,7 +166,7 @@ impl Edge {
         }
     }
 
-    /// The time of some loop or queue has come.
+    /// Handles the expiry of a loop's or queue's deadline.
     pub fn wake(&mut self, now: Instant, out: &mut impl Egress) {
         for way in 0..self.ways.len() {
             if self.ways[way].ingress.deadline().is_some_and(|at| at <= now) {
@@ -171,25 +175,27 @@ impl Edge {
         }
     }
 
-    /// When [`Edge::wake`] must be called next.
+    /// Returns the time at which [`Edge::wake`] must be called next.
     pub fn deadline(&self) -> Option<Instant> {
         self.ways.iter().filter_map(|way| way.ingress.deadline()).min()
     }
 
-    /// How a VPN's loop to another edge stands, and how long its packets waited.
+    /// Returns the status of a VPN's loop to another edge, and the waiting times of its packets.
     pub fn departures(&self, vpn: u32, to: NodeId) -> Option<(VpnStatus, &LoopMeter)> {
         let way = &self.ways[(*self.way_to.get(to.index())?)? as usize];
         let place = (*way.places.get(vpn as usize)?)?;
         Some((way.ingress.status(place)?, &way.meters[vpn as usize]))
     }
 
-    /// What came over a VPN's loop from another edge.
+    /// Returns the arrivals over a VPN's loop from another edge.
     pub fn arrivals(&self, vpn: u32, from: NodeId) -> Option<&LoopMeter> {
         let way = (*self.way_to.get(from.index())?)?;
         self.ways[way as usize].meters.get(vpn as usize)
     }
 
-    /// The laws of all loops that begin here, with the edge each leads to and its share, for who steers them.
+    /// Returns the control laws of all loops that begin here, for a controller of their parameters.
+    ///
+    /// Each comes with the egress edge of its loop and the VPN's share.
     pub fn laws_mut(&mut self) -> impl Iterator<Item = (NodeId, Share, &mut ControlLoop)> {
         self.ways.iter_mut().flat_map(|way| {
             let edge = way.edge;
@@ -197,12 +203,12 @@ impl Edge {
         })
     }
 
-    /// Starts all statistics anew.
+    /// Resets all statistics.
     pub fn clear_stats(&mut self) {
         self.ways.iter_mut().flat_map(|way| &mut way.meters).for_each(LoopMeter::clear);
     }
 
-    /// Another edge speaks to this one.
+    /// Processes a message from another edge.
     fn told(&mut self, now: Instant, packet: Box<Packet>, out: &mut impl Egress) -> Option<Box<Packet>> {
         let Body::Edge(body) = &packet.body else { return Some(packet) };
         let way = (*self.way_to.get(packet.source.index())?)? as usize;
@@ -233,7 +239,7 @@ impl Edge {
         self.pump(now, way as usize, out);
     }
 
-    /// Sends what may be sent on a way.
+    /// Sends the packets and markers that the loops of a tunnel allow.
     fn pump(&mut self, now: Instant, way: usize, out: &mut impl Egress) {
         let (here, plans) = (self.here, &self.plans);
         let Way { edge, ingress, vpns, meters, .. } = &mut self.ways[way];
@@ -254,7 +260,7 @@ impl Edge {
         }
     }
 
-    /// A host's packet leaves the tunnel.
+    /// Removes the encapsulation of a host's packet that leaves the tunnel.
     fn leave(&mut self, now: Instant, from: Member, mut packet: Box<Packet>, out: &mut impl Egress) -> Box<Packet> {
         let Some(way) = self.way_to.get(from.edge.index()).copied().flatten() else { return packet };
         let (mut tag, mut inner_ecn) = (None, packet.ecn);
@@ -266,7 +272,7 @@ impl Edge {
             packet.bytes -= carried_bytes(&carried);
             (packet.body, tag, inner_ecn) = (body, carried, entered);
         }
-        // What the way marked, and not the edge's own queue or the sender.
+        // Only marks that the route set count, not those of the edge's own queue or of the sender.
         let ce = packet.ecn == Ecn::Ce && inner_ecn != Ecn::Ce;
         let Way { arriving, meters, .. } = &mut self.ways[way as usize];
         arriving[from.vpn as usize].on_packet(packet.bytes, ce);
@@ -287,13 +293,13 @@ impl Edge {
     }
 }
 
-/// A packet from edge to edge.
+/// Returns a packet from one edge to another.
 fn own(source: NodeId, destination: NodeId, bytes: u32, body: EdgeBody) -> Box<Packet> {
     let body = Body::Edge(Box::new(body));
     Box::new(Packet { flow: NO_FLOW, source, destination, bytes, label: 0, ecn: Ecn::NotEct, body })
 }
 
-/// A marker by itself.
+/// Returns a separate marker packet.
 fn lone(source: NodeId, destination: NodeId, vpn: u32, tag: Tag) -> Box<Packet> {
     own(source, destination, MARKER_BYTES + tag.ask_bytes(), EdgeBody::Marker(vpn, tag))
 }
@@ -302,7 +308,7 @@ fn carried_bytes(tag: &Option<Tag>) -> u32 {
     tag.as_ref().map_or(0, |tag| CARRIED_BYTES + tag.ask_bytes())
 }
 
-/// A host's packet with what it carries for the edge; as it is where that is nothing.
+/// Returns a host's packet with the data that it carries for the edge, or unchanged if there is none.
 fn wrapped(mut packet: Box<Packet>, tag: Option<Tag>, mark_ce: bool) -> Box<Packet> {
     if mark_ce {
         packet.ecn = Ecn::Ce;

@@ -1,4 +1,4 @@
-//! Agents without TCP: datagrams one way, and echoes.
+//! Implements the agents without TCP: datagrams in one direction, and echoes.
 
 use super::{Egress, Ends};
 use crate::link::Histogram;
@@ -6,7 +6,7 @@ use crate::source::Pattern;
 use crate::{Body, Ecn, Packet};
 use weft_units::{Duration, Instant, Rng};
 
-/// Sends datagrams by a pattern.
+/// Sends datagrams with the intervals of a pattern.
 #[derive(Clone, Debug)]
 pub struct DatagramSource {
     pattern: Pattern,
@@ -18,12 +18,12 @@ pub struct DatagramSource {
 }
 
 impl DatagramSource {
-    /// Datagrams of `bytes` IP bytes from `start` until `stop`.
+    /// Creates a source of datagrams of `bytes` IP bytes from `start` until `stop`.
     pub fn new(pattern: Pattern, bytes: u32, start: Instant, stop: Instant, rng: Rng) -> DatagramSource {
         DatagramSource { pattern, bytes, rng, next: start, stop, sent: 0 }
     }
 
-    /// Datagrams sent so far.
+    /// Returns the number of datagrams sent so far.
     pub fn sent(&self) -> u64 {
         self.sent
     }
@@ -42,7 +42,7 @@ impl DatagramSource {
     }
 }
 
-/// Counts datagrams that arrive.
+/// Counts the datagrams that arrive.
 #[derive(Clone, Debug, Default)]
 pub struct DatagramSink {
     received: u64,
@@ -54,12 +54,12 @@ pub struct DatagramSink {
 }
 
 impl DatagramSink {
-    /// A sink that keeps the time and the one-way delay of every arrival, too.
+    /// Creates a sink that also records the time and the one-way delay of every arrival.
     pub fn logging() -> DatagramSink {
         DatagramSink { log: Some(Vec::new()), ..DatagramSink::default() }
     }
 
-    /// Starts counting anew.
+    /// Resets the counts.
     pub fn clear(&mut self) {
         *self = DatagramSink { last: self.last, log: self.log.take(), ..DatagramSink::default() };
     }
@@ -77,33 +77,33 @@ impl DatagramSink {
         }
     }
 
-    /// Datagrams that arrived.
+    /// Returns the number of datagrams that arrived.
     pub fn received(&self) -> u64 {
         self.received
     }
 
-    /// IP bytes that arrived.
+    /// Returns the IP bytes that arrived.
     pub fn received_bytes(&self) -> u64 {
         self.received_bytes
     }
 
-    /// One-way delays.
+    /// Returns the one-way delays.
     pub fn one_way(&self) -> &Histogram {
         &self.one_way
     }
 
-    /// The longest time between two arrivals.
+    /// Returns the longest time between two arrivals.
     pub fn longest_gap(&self) -> Duration {
         self.longest_gap
     }
 
-    /// Times and one-way delays of arrivals, where they are kept.
+    /// Returns the recorded times and one-way delays of arrivals.
     pub fn log(&self) -> &[(Instant, Duration)] {
         self.log.as_deref().unwrap_or(&[])
     }
 }
 
-/// Sends echo requests and times the answers.
+/// Sends echo requests and measures the round-trip times of the answers.
 #[derive(Clone, Debug)]
 pub struct Echo {
     requests: DatagramSource,
@@ -112,22 +112,22 @@ pub struct Echo {
 }
 
 impl Echo {
-    /// Requests as `requests` says.
+    /// Creates an agent that sends the requests of `requests`.
     pub fn new(requests: DatagramSource) -> Echo {
         Echo { requests, rtt: Histogram::default(), log: Vec::new() }
     }
 
-    /// Round-trip times.
+    /// Returns the round-trip times.
     pub fn rtt(&self) -> &Histogram {
         &self.rtt
     }
 
-    /// Times of answers and what they say of the round trip.
+    /// Returns the times of the answers and the round-trip times that they show.
     pub fn log(&self) -> &[(Instant, Duration)] {
         &self.log
     }
 
-    /// Starts counting anew.
+    /// Resets the round-trip times.
     pub fn clear(&mut self) {
         self.rtt = Histogram::default();
     }
@@ -148,7 +148,7 @@ impl Echo {
     }
 }
 
-/// Sends every datagram back.
+/// Returns every datagram to its sender.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct EchoAnswer;
 

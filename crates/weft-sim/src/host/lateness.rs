@@ -1,15 +1,17 @@
-//! How late segments come: what a duplicate-acknowledgment threshold is up against.
+//! Measures the lateness of segments, which a duplicate-acknowledgment threshold must tolerate.
 
-/// Segments by the duplicate acknowledgments that they provoke by being late, if every segment is acknowledged at once: those that came
-/// since the acknowledgment number last moved. Retransmissions do not count.
+/// Counts segments by the duplicate acknowledgments that they provoke when they arrive late.
+///
+/// If every segment is acknowledged at once, these are the segments that arrived since the acknowledgment number last
+/// advanced. Retransmissions do not count.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Lateness {
-    /// Segments by their duplicates.
+    /// Number of segments for each number of duplicate acknowledgments.
     by_duplicates: Vec<u64>,
 }
 
 impl Lateness {
-    /// A segment came, `duplicates` having been provoked until then.
+    /// Records the arrival of a segment that had provoked `duplicates` duplicate acknowledgments.
     pub(super) fn note(&mut self, duplicates: usize) {
         if self.by_duplicates.len() <= duplicates {
             self.by_duplicates.resize(duplicates + 1, 0);
@@ -17,15 +19,16 @@ impl Lateness {
         self.by_duplicates[duplicates] += 1;
     }
 
-    /// Adds what another receiver saw.
+    /// Adds the counts of another receiver.
     pub fn add(&mut self, other: &Lateness) {
         let length = self.by_duplicates.len().max(other.by_duplicates.len());
         self.by_duplicates.resize(length, 0);
         self.by_duplicates.iter_mut().zip(&other.by_duplicates).for_each(|(own, count)| *own += count);
     }
 
-    /// The share of segments that provoke at least so many duplicates: fast retransmit with this threshold takes them for lost. Zero
-    /// where nothing came.
+    /// Returns the share of segments that provoke at least `duplicates` duplicate acknowledgments.
+    ///
+    /// Fast retransmit with this threshold declares them lost. The result is zero if no segment arrived.
     pub fn share_of_at_least(&self, duplicates: usize) -> f64 {
         let all: u64 = self.by_duplicates.iter().sum();
         let late: u64 = self.by_duplicates.iter().skip(duplicates).sum();

@@ -1,4 +1,7 @@
-//! A host: where flows begin and end.
+//! Models a host, at which flows begin and end.
+//!
+//! A host passes each arriving packet to the agent of its flow, and wakes agents at their deadlines. Agents send
+//! packets through an [`Egress`].
 
 mod datagrams;
 mod lateness;
@@ -16,9 +19,9 @@ use crate::{Body, Ecn, FlowNo, NodeId, Packet};
 use relay::Relay;
 use weft_units::Instant;
 
-/// Takes what a host sends.
+/// Accepts the packets that a host sends.
 pub trait Egress {
-    /// Takes a packet.
+    /// Accepts a packet.
     fn send(&mut self, packet: Box<Packet>);
 }
 
@@ -28,13 +31,13 @@ pub enum Agent {
     TcpSource(Box<TcpSource>),
     /// Receives data over TCP.
     TcpSink(Box<TcpSink>),
-    /// Sends datagrams and does not listen.
+    /// Sends datagrams without congestion control.
     DatagramSource(DatagramSource),
     /// Receives datagrams.
     DatagramSink(Box<DatagramSink>),
-    /// Asks for echoes.
+    /// Sends echo requests.
     Echo(Box<Echo>),
-    /// Answers them.
+    /// Answers echo requests.
     EchoAnswer(EchoAnswer),
 }
 
@@ -60,14 +63,14 @@ impl Agent {
     }
 }
 
-/// The addresses of one end of a flow.
+/// The flow and the two nodes of an agent.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Ends {
-    /// The flow.
+    /// Flow of the agent.
     pub flow: FlowNo,
-    /// The node it is on.
+    /// Node of the agent.
     pub here: NodeId,
-    /// The node of the other end.
+    /// Node of the other end.
     pub there: NodeId,
 }
 
@@ -79,23 +82,23 @@ impl Ends {
 
 const NO_SEAT: u32 = u32::MAX;
 
-/// A host with its agents.
+/// A host and its agents.
 #[derive(Default)]
 pub struct Host {
     agents: Vec<(Ends, Agent)>,
     timers: Schedule,
-    /// The agent of each flow.
+    /// Index of the agent of each flow.
     by_flow: Vec<u32>,
     relays: Vec<Relay>,
 }
 
 impl Host {
-    /// A host without agents.
+    /// Creates a host without agents.
     pub fn new() -> Host {
         Host::default()
     }
 
-    /// Seats one end of a flow here; at most one for each flow. Returns its number.
+    /// Adds an agent, at most one for each flow, and returns its index.
     pub fn add(&mut self, ends: Ends, agent: Agent) -> usize {
         let seat = self.timers.add();
         self.by_flow.resize(self.by_flow.len().max(ends.flow.index() + 1), NO_SEAT);
@@ -105,24 +108,24 @@ impl Host {
         seat as usize
     }
 
-    /// The agents in the order in which they were added.
+    /// Returns the agents in the order in which they were added.
     pub fn agents(&self) -> impl Iterator<Item = (FlowNo, &Agent)> {
         self.agents.iter().map(|(ends, agent)| (ends.flow, agent))
     }
 
-    /// The agent of a flow.
+    /// Returns the agent of a flow.
     pub fn agent(&self, flow: FlowNo) -> Option<&Agent> {
         let seat = *self.by_flow.get(flow.index())?;
         self.agents.get(seat as usize).map(|(_, agent)| agent)
     }
 
-    /// The agent of a flow, to change.
+    /// Returns the agent of a flow for changes.
     pub fn agent_mut(&mut self, flow: FlowNo) -> Option<&mut Agent> {
         let seat = *self.by_flow.get(flow.index())?;
         self.agents.get_mut(seat as usize).map(|(_, agent)| agent)
     }
 
-    /// A packet for this host has arrived.
+    /// Processes a packet that is addressed to this host.
     pub fn receive(&mut self, now: Instant, packet: Box<Packet>, out: &mut impl Egress) {
         let Some(&seat) = self.by_flow.get(packet.flow.index()) else { return };
         let Some((ends, agent)) = self.agents.get_mut(seat as usize) else { return };
@@ -145,7 +148,7 @@ impl Host {
         }
     }
 
-    /// A sink got what it waited for: the flow it names has something to send.
+    /// Makes the flow that a sink's trigger names write its data.
     fn demand(&mut self, now: Instant, demand: Trigger, out: &mut impl Egress) {
         let Some(&seat) = self.by_flow.get(demand.flow.index()) else { return };
         if let Some((ends, Agent::TcpSource(source))) = self.agents.get_mut(seat as usize) {
@@ -154,7 +157,7 @@ impl Host {
         }
     }
 
-    /// The time of at least one agent has come.
+    /// Handles the deadlines of all agents that have come.
     pub fn wake(&mut self, now: Instant, out: &mut impl Egress) {
         loop {
             let (at, seat) = self.timers.first();
@@ -167,7 +170,7 @@ impl Host {
         }
     }
 
-    /// When [`Host::wake`] must be called next.
+    /// Returns the time at which [`Host::wake`] must be called next.
     pub fn deadline(&self) -> Option<Instant> {
         Some(self.timers.first().0).filter(|at| *at != Instant::FAR_FUTURE)
     }

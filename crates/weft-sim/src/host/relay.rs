@@ -1,25 +1,29 @@
-//! A proxy's halves: what one connection brings goes on over another, and the first waits for the second.
+//! Joins the two connections of a proxy: the data of one continues on the other.
+//!
+//! The window of the first connection closes when the second one lags behind.
 
 use super::{Agent, Egress, Host};
 use crate::FlowNo;
 use weft_units::{Duration, Instant};
 
-/// A connection that goes on as another.
+/// A connection whose data continues on another one.
 pub(super) struct Relay {
     from: FlowNo,
     to: FlowNo,
-    /// Bytes handed over.
+    /// Number of bytes handed over to the second connection.
     written: u64,
 }
 
 impl Host {
-    /// What the sink of `from` receives goes on as what the source of `to` sends; the source has a buffer of its window, and what
-    /// that does not take fills the sink's until its window closes.
+    /// Sends the data that the sink of `from` receives through the source of `to`.
+    ///
+    /// The source has a buffer of its window's size. Data beyond that buffer fills the sink's buffer until its window
+    /// closes.
     pub fn join(&mut self, from: FlowNo, to: FlowNo) {
         self.relays.push(Relay { from, to, written: 0 });
     }
 
-    /// Something came for `flow`, perhaps one half of a proxy.
+    /// Moves data between the halves of a proxy after a packet for `flow`, if `flow` is one of them.
     pub(super) fn relay(&mut self, now: Instant, flow: FlowNo, out: &mut impl Egress) {
         let Some(number) = self.relays.iter().position(|relay| relay.from == flow || relay.to == flow) else { return };
         let Relay { from, to, written } = self.relays[number];
@@ -31,7 +35,7 @@ impl Host {
             sending.write(now, *ends, received - written, Duration::ZERO, out);
             self.relays[number].written = received;
         }
-        // What the onward connection may have in flight waits in its own buffer.
+        // Data that the second connection may have in flight waits in the second connection's own buffer.
         let buffered =
             u64::from(sending.sender().config().max_window_segments) * u64::from(sending.sender().config().mss);
         let unread = received.saturating_sub(sending.sender().acked_bytes() + buffered);

@@ -1,4 +1,4 @@
-//! The receiving end of TCP.
+//! Implements the receiving end of a TCP flow.
 
 use super::tcp_source::acknowledgment_bytes;
 use super::{Egress, Ends, Lateness};
@@ -7,16 +7,18 @@ use crate::tcp::{Flags, Receiver, ReceiverConfig, Segment};
 use crate::{Body, Ecn, FlowNo, Packet};
 use weft_units::{Duration, Instant};
 
-/// What a sink sets off each time it has received so much: a response, or the next request.
+/// A write that a sink triggers whenever it has received a number of bytes.
+///
+/// The write is a response, or the next request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Trigger {
-    /// So many bytes set it off.
+    /// Number of received bytes for each trigger.
     pub every_bytes: u64,
-    /// The flow of this host that then sends.
+    /// Flow of this host that writes the data.
     pub flow: FlowNo,
-    /// So many bytes.
+    /// Number of bytes to write.
     pub write_bytes: u64,
-    /// After a pause.
+    /// Pause before the write.
     pub pause: Duration,
 }
 
@@ -30,16 +32,16 @@ pub struct TcpSink {
     last: Option<Instant>,
     longest_gap: Duration,
     lateness: Lateness,
-    /// Segments that came since the acknowledgment number moved.
+    /// Segments that arrived since the acknowledgment number advanced.
     duplicates: usize,
-    /// Each time so many bytes are complete is noted.
+    /// Number of bytes after which the time is recorded.
     mark_every_bytes: u64,
     marks: Vec<Instant>,
     answerer: Answerer,
 }
 
 impl TcpSink {
-    /// A sink whose acknowledgments have `header_bytes` of IP and TCP.
+    /// Creates a sink whose acknowledgments have `header_bytes` of IP and TCP headers.
     pub fn new(config: ReceiverConfig, header_bytes: u32, trigger: Option<Trigger>) -> TcpSink {
         TcpSink {
             receiver: Receiver::new(config),
@@ -57,40 +59,40 @@ impl TcpSink {
         }
     }
 
-    /// Notes when each transfer of `bytes` is complete.
+    /// Makes the sink record the completion of each transfer of `bytes`.
     #[must_use]
     pub fn marking(mut self, bytes: u64) -> TcpSink {
         self.mark_every_bytes = bytes.max(1);
         self
     }
 
-    /// When the transfers noted so far were complete.
+    /// Returns the times at which the transfers so far were complete.
     pub fn marks(&self) -> &[Instant] {
         &self.marks
     }
 
-    /// Bytes that reached the application in order.
+    /// Returns the number of bytes that reached the application in order.
     pub fn delivered_bytes(&self) -> u64 {
         self.receiver.delivered_bytes()
     }
 
-    /// Measures gaps and lateness anew.
+    /// Resets the measurement of gaps and lateness.
     pub fn clear(&mut self) {
         self.longest_gap = Duration::ZERO;
         self.lateness = Lateness::default();
     }
 
-    /// Acknowledgments sent so far.
+    /// Returns the number of acknowledgments sent so far.
     pub fn acknowledgments(&self) -> u64 {
         self.acknowledgments
     }
 
-    /// The longest time between two deliveries to the application.
+    /// Returns the longest time between two deliveries to the application.
     pub fn longest_gap(&self) -> Duration {
         self.longest_gap
     }
 
-    /// How late segments came.
+    /// Returns the lateness of the segments.
     pub fn lateness(&self) -> &Lateness {
         &self.lateness
     }
@@ -133,7 +135,7 @@ impl TcpSink {
         }
     }
 
-    /// What the application has not read yet.
+    /// Reduces the receive window by the bytes that the application has not read yet.
     pub(super) fn hold(&mut self, now: Instant, ends: Ends, unread: u64, out: &mut impl Egress) {
         self.receiver.hold(now, unread);
         self.transmit(now, ends, out);

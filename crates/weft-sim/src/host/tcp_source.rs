@@ -1,4 +1,4 @@
-//! The sending end of TCP, and what it has to send.
+//! Implements the sending end of a TCP flow and its supply of data.
 
 use super::{Egress, Ends};
 use crate::record::TcpState;
@@ -9,52 +9,54 @@ use crate::{Body, Ecn, Packet};
 use std::collections::VecDeque;
 use weft_units::{Duration, Instant, Rate, Rng};
 
-/// What a source has to send.
+/// The data that a source sends.
 #[derive(Clone, Debug)]
 pub enum Supply {
-    /// As much as the connection can carry.
+    /// Data without end.
     Endless,
-    /// One connection with so many bytes.
+    /// One connection with this number of bytes.
     Bytes(u64),
-    /// Connections one after another.
+    /// Successive connections of one size.
     Transfers {
-        /// Bytes of each.
+        /// Bytes of each connection.
         bytes: u64,
-        /// Between one's end and the next one's beginning.
+        /// Pause between the end of one connection and the start of the next.
         pause: Duration,
     },
-    /// Short connections that begin at random (Poisson), their lengths geometric; one that comes while another runs waits.
+    /// Short connections that start at random (Poisson) with geometrically distributed lengths.
+    ///
+    /// A connection that is due while another runs waits for its end.
     ShortFlows {
         /// Mean length in full segments.
         mean_segments: f64,
-        /// Mean time between two beginnings.
+        /// Mean time between the starts of two connections.
         interval: Duration,
     },
-    /// What a sink's [`super::Trigger`] asks for; at the start so many bytes.
+    /// The data that a sink's [`super::Trigger`] requests, after this number of bytes at the start.
     OnDemand(u64),
 }
 
-/// What became of transfers.
+/// Statistics of transfers.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct TransferStats {
-    /// Transfers completed.
+    /// Number of completed transfers.
     pub completed: u64,
-    /// The sum of their durations, in seconds.
+    /// Total duration of the transfers, in seconds.
     pub total_s: f64,
-    /// When each connection of a row of transfers was asked for, the one that runs included.
+    /// Request times of the successive transfers, including the one in progress.
     pub began: Vec<Instant>,
 }
 
-/// One line of a sender's story.
+/// One entry in the record of a sender.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Told {
-    /// The sender stood so, unlike before.
+    /// The new state of the sender, which differs from the one before.
     State(TcpState),
-    /// The segment that begins at this number was sent again.
+    /// The retransmission of the segment that begins at this sequence number.
     Retransmission(u64),
 }
 
-/// Sends data over one TCP connection, or over one after another.
+/// Sends data over one TCP connection or over successive ones.
 pub struct TcpSource {
     sender: Sender,
     supply: Supply,
@@ -63,22 +65,24 @@ pub struct TcpSource {
     start: Instant,
     stop: Instant,
     is_started: bool,
-    /// Beginnings of connections and writes still to come.
+    /// Times and sizes of the connections and writes that are still to come.
     due: VecDeque<(Instant, u64)>,
-    /// When the transfer that runs was asked for.
+    /// Request time of the transfer in progress.
     began: Option<Instant>,
     end_of_transfer: u64,
     transfers: TransferStats,
     earlier: SenderCounters,
     story: Option<Vec<(Instant, Told)>>,
-    /// Asks for explicit rates.
+    /// Agent that requests explicit rates for the connections.
     asker: Option<Box<Asker>>,
-    /// Asks how fast it may begin.
+    /// Agent that requests initial rates for the connections.
     quick_asker: Option<Box<QuickAsker>>,
 }
 
 impl TcpSource {
-    /// A source that sends from `start` until `stop`; each segment has `header_bytes` of IP and TCP before its payload.
+    /// Creates a source that sends from `start` until `stop`.
+    ///
+    /// Each segment has `header_bytes` of IP and TCP headers before its payload.
     pub fn new(
         config: SenderConfig,
         header_bytes: u32,
@@ -106,37 +110,37 @@ impl TcpSource {
         }
     }
 
-    /// Each connection asks for an explicit rate.
+    /// Makes each connection request an explicit rate.
     pub fn ask(&mut self, asker: Asker) {
         self.asker = Some(Box::new(asker));
     }
 
-    /// Each connection asks how fast it may begin.
+    /// Makes each connection request an initial rate with Quick-Start.
     pub fn ask_quickly(&mut self, asker: QuickAsker) {
         self.quick_asker = Some(Box::new(asker));
     }
 
-    /// What it asks with how fast it may begin, if it does.
+    /// Returns the agent that requests initial rates, if there is one.
     pub fn quick_asker(&self) -> Option<&QuickAsker> {
         self.quick_asker.as_deref()
     }
 
-    /// What it asks with, if it asks for explicit rates.
+    /// Returns the agent that requests explicit rates, if there is one.
     pub fn asker(&self) -> Option<&Asker> {
         self.asker.as_deref()
     }
 
-    /// Keeps the sender's story from now on.
+    /// Starts to record the states and retransmissions of the sender.
     pub fn keep_story(&mut self) {
         self.story.get_or_insert_default();
     }
 
-    /// The sender's story so far, as far as it was kept.
+    /// Returns the record of the sender, as far as it was kept.
     pub fn story(&self) -> &[(Instant, Told)] {
         self.story.as_deref().unwrap_or(&[])
     }
 
-    /// How the sender stands.
+    /// Returns the present state of the sender.
     pub fn state(&self) -> TcpState {
         TcpState {
             cwnd_bytes: self.sender.cwnd_bytes(),
@@ -145,22 +149,22 @@ impl TcpSource {
         }
     }
 
-    /// Its explicit rate is `rate` from now on.
+    /// Sets the explicit rate of the sender.
     pub fn set_rate(&mut self, now: Instant, rate: Rate) {
         self.sender.set_rate(now, rate);
     }
 
-    /// The sender of the connection that runs.
+    /// Returns the sender of the current connection.
     pub fn sender(&self) -> &Sender {
         &self.sender
     }
 
-    /// What all connections together did.
+    /// Returns the counters of all connections together.
     pub fn counters(&self) -> SenderCounters {
         self.earlier.plus(self.sender.counters())
     }
 
-    /// What became of transfers so far.
+    /// Returns the statistics of the transfers so far.
     pub fn transfers(&self) -> &TransferStats {
         &self.transfers
     }
@@ -187,7 +191,7 @@ impl TcpSource {
         self.go_on(now, ends, out);
     }
 
-    /// So many bytes more, after a pause.
+    /// Schedules a write of `bytes` after a pause.
     pub(super) fn write(&mut self, now: Instant, ends: Ends, bytes: u64, pause: Duration, out: &mut impl Egress) {
         if now + pause < self.stop {
             self.due.push_back((now + pause, bytes));
@@ -264,7 +268,7 @@ impl TcpSource {
         self.end_of_transfer = self.end_of_transfer.max(self.sender.acked_bytes()) + bytes;
         self.sender.write(bytes);
         if self.asker.is_some() && matches!(self.supply, Supply::Bytes(_)) {
-            // Its FIN releases what was granted.
+            // The FIN releases the granted rate.
             self.sender.close();
         }
     }
@@ -300,7 +304,7 @@ impl TcpSource {
     }
 
     pub(super) fn deadline(&self) -> Option<Instant> {
-        // After its end it sends nothing that could be due.
+        // After `stop` the source sends nothing.
         self.next().filter(|at| *at < self.stop)
     }
 
@@ -315,7 +319,9 @@ impl TcpSource {
     }
 }
 
-/// IP bytes of an acknowledgment: its header and its selective acknowledgments (RFC 2018 §3, padded to four bytes).
+/// Returns the size of an acknowledgment in IP bytes.
+///
+/// It consists of the header and the SACK blocks (RFC 2018 §3), padded to four bytes.
 pub(super) fn acknowledgment_bytes(header_bytes: u32, segment: &Segment) -> u32 {
     match segment.sack_count {
         0 => header_bytes,

@@ -1,21 +1,23 @@
-//! What a link grants the loops that go over it: nodes that take part in explicit rates.
+//! Grants rates on a link to the loops of VPNs whose packets cross it.
+//!
+//! It serves links of nodes that take part in explicit rates.
 
 use super::{Capacity, Link};
 use crate::{Body, Packet};
 use weft_core::control_loop::explicit_rate::{LinkConfig, LoopLink};
 use weft_units::{Duration, Instant, Rate};
 
-/// What a link carried for so long says what it can carry, where that changes.
+/// Time over which the carried bytes of a link with varying capacity determine its capacity.
 const CAPACITY_OVER: Duration = Duration::from_secs(1);
 
 impl Link {
-    /// From now on the node before the link grants loops their rates over it.
+    /// Makes the node at the link's entry grant rates over the link to loops.
     pub fn grant_to_loops(&mut self, now: Instant) {
         self.grants = true;
         self.rest.grants = Some(LoopLink::new(LinkConfig::default(), now));
     }
 
-    /// Counts a packet that comes for the link, and stamps what it asks.
+    /// Counts a packet that arrives at the link, and stamps its rate request.
     pub(super) fn grant(&mut self, now: Instant, packet: &mut Packet) {
         let Some(mut grants) = self.rest.grants.take() else { return };
         grants.on_arrival(packet.bytes.into());

@@ -1,10 +1,14 @@
-//! Times, counted in buckets of equal relative width.
+//! Counts durations in buckets of equal relative width.
 
 use weft_units::Duration;
 
-/// Buckets per factor of two: values are kept to within 6 %.
+/// Number of bits of a value that are kept, which limits the error to 6 %.
+///
+/// Derived: a factor of two has 2⁴ buckets.
 const PER_OCTAVE_BITS: u32 = 4;
-/// From a nanosecond to beyond any delay worth telling apart (2⁴⁸ ns, three days).
+/// Number of factors of two in the range, from a nanosecond to 2⁴⁸ ns (three days).
+///
+/// Longer delays need not be distinguished.
 const OCTAVES: u32 = 48;
 const BUCKETS: usize = (OCTAVES << PER_OCTAVE_BITS) as usize;
 
@@ -51,22 +55,22 @@ impl Histogram {
         self.sum_nanos = self.sum_nanos.saturating_add(nanos);
     }
 
-    /// The durations added up.
+    /// Returns the sum of the durations.
     pub fn sum(&self) -> Duration {
         Duration::from_nanos(self.sum_nanos)
     }
 
-    /// How many were counted.
+    /// Returns the number of durations.
     pub fn len(&self) -> u64 {
         self.total
     }
 
-    /// Whether none was counted.
+    /// Returns true if no duration was counted.
     pub fn is_empty(&self) -> bool {
         self.total == 0
     }
 
-    /// The duration below which the share `q` (0 to 1) of them lies, within 6 %.
+    /// Returns the duration at the quantile `q` (0 to 1), within 6 %.
     pub fn quantile(&self, q: f64) -> Option<Duration> {
         let rank = (q * self.total as f64).max(1.0) as u64;
         let mut seen = 0u64;

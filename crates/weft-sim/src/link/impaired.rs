@@ -1,4 +1,4 @@
-//! An impaired link: the channel that both worlds share, with the simulator's packets and counts.
+//! Adapts the channel that the simulator and the lab share to the simulator's packets and statistics.
 
 use super::{Capacity, LinkSpec, LinkStats, QueueSpec};
 use crate::{Body, Ecn, Packet};
@@ -43,7 +43,9 @@ impl ImpairedLink {
         self.channel.advance(now, &mut |happened| count(stats, happened));
     }
 
-    /// One packet a call. It does not transmit: the receiving node may be ahead of the sending one in time.
+    /// Returns one packet that has arrived by `now`.
+    ///
+    /// It does not advance the transmitter, because the receiving node may be ahead of the sending node in time.
     pub(super) fn arrive(&mut self, now: Instant) -> Option<Box<Packet>> {
         let arrived = self.channel.arrive(now)?;
         let mut packet = arrived.packet;
@@ -82,7 +84,7 @@ fn plain(spec: &LinkSpec) -> Plain {
     Plain { capacity, delay: spec.delay, jitter: spec.jitter, loss: spec.loss, queue }
 }
 
-/// Whether a policer of UDP polices this.
+/// Returns true if a policer of UDP polices this packet.
 fn is_udp(body: &Body) -> bool {
     match body {
         Body::Udp { .. } | Body::Edge(_) => true,

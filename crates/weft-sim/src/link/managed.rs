@@ -1,4 +1,4 @@
-//! A queue whose discipline decides at departure: RED, FRED, CoDel, FQ-CoDel.
+//! Implements queues whose discipline decides at departure: RED, FRED, CoDel and FQ-CoDel.
 
 use super::transmitter::Transmitter;
 use super::{LinkStats, QueueSpec};
@@ -6,7 +6,7 @@ use crate::{Ecn, Packet};
 use weft_core::queue::{Arrival, FlowQueue};
 use weft_units::{FlowId, Instant, Rng};
 
-/// The queue and the packet in transmission.
+/// A managed queue and the packet in transmission.
 pub(super) struct Managed {
     queue: FlowQueue<Box<Packet>>,
     ecn: bool,
@@ -14,7 +14,7 @@ pub(super) struct Managed {
 }
 
 impl Managed {
-    /// The queue a specification asks for, if it is not a plain one.
+    /// Creates the queue that a specification asks for, or returns `None` for drop-tail.
     pub(super) fn for_spec(spec: &QueueSpec, rng: Rng) -> Option<Managed> {
         match spec {
             QueueSpec::DropTail { .. } => None,
@@ -31,12 +31,12 @@ impl Managed {
         self.queue.enqueue(now, arrival, packet, &mut |_| stats.dropped_packets += 1);
     }
 
-    /// Whether nothing is in transmission.
+    /// Returns true if no packet is in transmission.
     pub(super) fn is_idle(&self) -> bool {
         self.in_transmission.is_none()
     }
 
-    /// Begins to transmit what the queue gives next.
+    /// Starts the transmission of the next packet from the queue.
     pub(super) fn start(&mut self, now: Instant, transmitter: &mut Transmitter, stats: &mut LinkStats) {
         let Some(next) = self.queue.dequeue(now, &mut |_| stats.dropped_packets += 1) else { return };
         let mut packet = next.item;
@@ -50,23 +50,23 @@ impl Managed {
         self.in_transmission = Some((departs, packet));
     }
 
-    /// When the packet in transmission has left.
+    /// Returns the time at which the packet in transmission will have left.
     pub(super) fn departs(&self) -> Instant {
         self.in_transmission.as_ref().map_or(Instant::FAR_FUTURE, |(departs, _)| *departs)
     }
 
-    /// The packet that was in transmission.
+    /// Returns the packet whose transmission has ended.
     pub(super) fn finish(&mut self) -> Option<Box<Packet>> {
         self.in_transmission.take().map(|(_, packet)| packet)
     }
 
-    /// Packets and bytes that wait, the one in transmission included.
+    /// Returns the backlog in packets and bytes, including the packet in transmission.
     pub(super) fn backlog(&self) -> (usize, u64) {
         let (packets, bytes) = self.in_transmission.as_ref().map_or((0, 0), |(_, p)| (1, u64::from(p.bytes)));
         (self.queue.len() + packets, self.queue.backlog_bytes() + bytes)
     }
 
-    /// Drops everything and says how many packets that were.
+    /// Drops all packets and returns their number.
     pub(super) fn clear(&mut self, now: Instant) -> usize {
         let (packets, _) = self.backlog();
         self.in_transmission = None;

@@ -1,7 +1,8 @@
-//! One direction of a link: queue → transmitter → random loss → delay line.
+//! Simulates one direction of a link: queue → transmitter → random loss → delay line.
 //!
-//! A drop-tail queue needs no event of its own: when a packet is taken in, its departure is already known, so the only event
-//! of a packet on a link is its arrival. Other disciplines decide when a packet leaves, so they have a second one.
+//! A drop-tail queue needs no departure events. When it accepts a packet, the departure time is already known. The only
+//! event of a packet on such a link is its arrival. Other disciplines decide at departure which packet leaves, so they
+//! have a second event.
 
 mod grants;
 mod histogram;
@@ -27,23 +28,25 @@ use weft_scenario::jitter::Wander;
 use weft_scenario::measure::Lengths;
 use weft_units::{Duration, Instant, Rate, Rng};
 
-/// What waits before the transmitter, and how.
+/// The queue in front of the transmitter.
 #[derive(Clone, PartialEq, Debug)]
 pub enum QueueSpec {
-    /// First in, first out; what exceeds a limit is dropped at the tail. The packet in transmission counts.
+    /// A first-in, first-out queue that drops arriving packets above a limit.
+    ///
+    /// The packet in transmission counts toward the limits.
     DropTail {
-        /// Packets.
+        /// Maximum number of packets.
         limit_packets: usize,
-        /// IP bytes.
+        /// Maximum number of IP bytes.
         limit_bytes: u64,
     },
-    /// A discipline that manages its queue.
+    /// A queue with active queue management.
     Managed {
-        /// Which one.
+        /// The queue discipline.
         kind: QueueKind,
-        /// Its sizes and times.
+        /// Limits and time constants of the discipline.
         config: QueueConfig,
-        /// Whether ECN-capable packets are marked instead of dropped.
+        /// True if ECN-capable packets are marked instead of dropped.
         ecn: bool,
     },
 }
@@ -51,26 +54,26 @@ pub enum QueueSpec {
 /// The properties of one direction of a link.
 #[derive(Clone, PartialEq, Debug)]
 pub struct LinkSpec {
-    /// What it can carry.
+    /// Capacity of the direction.
     pub capacity: Capacity,
     /// One-way propagation delay.
     pub delay: Duration,
-    /// Each packet is delayed by up to this much more, never overtaking.
+    /// Maximum additional delay of a packet, which never overtakes another one.
     pub jitter: Duration,
     /// Probability that a packet is lost, independent of the others.
     pub loss: f64,
-    /// What waits before it.
+    /// The queue in front of the transmitter.
     pub queue: QueueSpec,
-    /// IP packets longer than this vanish.
+    /// Maximum size of an IP packet in bytes; the link drops longer ones.
     pub mtu: u32,
-    /// Everything vanishes, without a sign.
+    /// True if the link drops every packet, without a signal to the nodes.
     pub cut: bool,
-    /// What else is wrong with it. It never changes.
+    /// Further impairments of the direction, which never change.
     pub impaired: Option<Arc<Impaired>>,
 }
 
 impl LinkSpec {
-    /// A link of constant rate: no delay, no loss, a queue of 1000 packets.
+    /// Returns a link of constant rate without delay and loss, with a queue of 1000 packets.
     pub fn with_rate(rate: Rate) -> LinkSpec {
         LinkSpec {
             capacity: Capacity::Rate(rate),
@@ -85,18 +88,20 @@ impl LinkSpec {
     }
 }
 
-/// A packet that has been taken in by a drop-tail queue, or travels.
+/// A packet in a drop-tail queue or on the delay line.
 struct Travelling {
     due: Instant,
-    /// None where it was lost.
+    /// The packet, or `None` if it was lost.
     packet: Option<Box<Packet>>,
 }
 
-/// A drop-tail queue is served when it could be full, when somebody asks, or when this many more have come: many departures at once
-/// cost little more than one.
+/// Number of further packets after which a drop-tail queue is served.
+///
+/// The queue is also served when it could be full or when its state is queried. Serving many departures at once costs
+/// little more than serving one.
 const SERVED_LATE_PACKETS: usize = 64;
 
-/// What a drop-tail queue has to know of a packet that has not departed yet.
+/// The data that a drop-tail queue keeps of a packet that has not departed yet.
 struct Waiting {
     came: Instant,
     departs: Instant,
@@ -104,25 +109,28 @@ struct Waiting {
     lost: bool,
 }
 
-/// One direction of a link. What every packet touches stands first, the rest apart, so that many links fit a processor's cache.
+/// One direction of a link.
+///
+/// The fields that every packet uses come first and the others are in a separate allocation, so that many links fit a
+/// processor's cache.
 #[repr(C, align(64))]
 pub struct Link {
-    /// In order of departure and of arrival.
+    /// Packets in order of departure and of arrival.
     line: VecDeque<Travelling>,
     from: NodeId,
     to: NodeId,
     mtu: u32,
     kind: Kind,
     is_managed: bool,
-    /// Whether [`Rest::impaired`] is the link.
+    /// True if [`Rest::impaired`] carries all packets of the link.
     is_impaired: bool,
-    /// Whether it grants loops their rates.
+    /// True if the link grants rates to loops.
     grants: bool,
     last_due: Instant,
-    /// Those at the end of the line that had not departed when the queue was last served.
+    /// The packets at the end of the line that had not departed when the queue was last served.
     waiting: VecDeque<Waiting>,
     waiting_bytes: u64,
-    /// How long it may seem before it is served.
+    /// Queue length in packets at which the queue is served.
     serve_at_packets: usize,
     limit_packets: usize,
     limit_bytes: u64,
@@ -132,22 +140,22 @@ pub struct Link {
     rest: Box<Rest>,
 }
 
-/// What an arriving packet has to be asked for.
+/// The kind of processing that an arriving packet needs.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kind {
-    /// Drop-tail, no loss, no jitter.
+    /// Drop-tail without loss and jitter.
     Plain,
-    /// Drop-tail.
+    /// Drop-tail with loss or jitter.
     Impaired,
     Managed,
     Cut,
 }
 
-/// What not every packet needs.
+/// The fields of a link that not every packet needs.
 struct Rest {
     spec: LinkSpec,
     managed: Option<Managed>,
-    /// The whole link, where it is impaired: nothing else here carries packets then.
+    /// The channel of an impaired link, which then carries all packets.
     impaired: Option<ImpairedLink>,
     loss: Rng,
     jitter: Wander,
@@ -206,40 +214,40 @@ impl Link {
         self.rest.spec = spec;
     }
 
-    /// The node that sends on it.
+    /// Returns the node that sends on the link.
     pub fn from(&self) -> NodeId {
         self.from
     }
 
-    /// The node that receives from it.
+    /// Returns the node that receives from the link.
     pub fn to(&self) -> NodeId {
         self.to
     }
 
-    /// Its properties.
+    /// Returns the properties of the link.
     pub fn spec(&self) -> &LinkSpec {
         &self.rest.spec
     }
 
-    /// What it did so far.
+    /// Returns the statistics of the link up to `now`.
     pub fn stats(&mut self, now: Instant) -> &LinkStats {
         self.serve(now);
         &self.stats
     }
 
-    /// Starts all statistics anew.
+    /// Resets all statistics.
     pub fn clear_stats(&mut self, now: Instant) {
         self.serve(now);
         let queue_packets = self.stats.queue_packets.take().map(|_| Lengths::default());
         self.stats = LinkStats { queue_packets, ..LinkStats::default() };
     }
 
-    /// From now on counts how long the queue is.
+    /// Starts to count the lengths of the queue.
     pub fn watch_lengths(&mut self) {
         self.stats.queue_packets.get_or_insert_default();
     }
 
-    /// Packets and bytes that wait, the one in transmission included.
+    /// Returns the backlog in packets and bytes, including the packet in transmission.
     pub fn backlog(&mut self, now: Instant) -> (usize, u64) {
         self.serve(now);
         match (&self.rest.managed, &self.rest.impaired) {
@@ -249,12 +257,14 @@ impl Link {
         }
     }
 
-    /// How long a packet that came now would wait for those before it, as far as departures are known: not in a queue that is managed.
+    /// Returns the time that a packet arriving now would wait for earlier packets.
+    ///
+    /// It is zero for a managed queue, whose departures are not known in advance.
     pub fn wait(&self, now: Instant) -> Duration {
         self.waiting.back().map_or(Duration::ZERO, |last| last.departs - now)
     }
 
-    /// Bytes the link could have carried between two moments.
+    /// Returns the number of bytes that the link could have carried between two moments.
     pub fn capacity_bytes(&self, from: Instant, to: Instant) -> u64 {
         match &self.rest.impaired {
             Some(impaired) => impaired.capacity_bytes(from, to),
@@ -262,14 +272,14 @@ impl Link {
         }
     }
 
-    /// The run begins now: what happens by the clock on an impaired link starts anew.
+    /// Starts the run on an impaired link: its timed impairments begin again at `now`.
     pub(crate) fn restart(&mut self, now: Instant) {
         if let Some(impaired) = &mut self.rest.impaired {
             impaired.restart(now, &mut self.stats);
         }
     }
 
-    /// Takes a packet in, or drops it.
+    /// Accepts a packet or drops it.
     #[inline]
     pub(crate) fn offer(&mut self, now: Instant, mut packet: Box<Packet>) {
         if self.grants {
@@ -310,14 +320,18 @@ impl Link {
         self.waiting.push_back(Waiting { came: now, departs, bytes, lost });
     }
 
-    /// Whether the queue has no room for so many bytes, as far as it has been served; an empty one takes anything.
+    /// Returns true if the queue, as last served, has no space for `bytes`.
+    ///
+    /// An empty queue accepts any packet.
     #[inline]
     fn is_full(&self, bytes: u32) -> bool {
         !self.waiting.is_empty()
             && (self.waiting.len() >= self.limit_packets || self.waiting_bytes + u64::from(bytes) > self.limit_bytes)
     }
 
-    /// A packet enters the line, to leave the transmitter at `departs`; true if it is lost on the way.
+    /// Puts a packet that leaves the transmitter at `departs` on the delay line.
+    ///
+    /// It returns true if the packet is lost.
     #[inline]
     fn depart(&mut self, departs: Instant, packet: Box<Packet>) -> bool {
         let lost = self.kind != Kind::Plain && self.is_lost();
@@ -341,7 +355,7 @@ impl Link {
         self.last_due
     }
 
-    /// Counts what has left a drop-tail queue by `now`.
+    /// Counts the packets that have left a drop-tail queue by `now`.
     fn serve(&mut self, now: Instant) {
         if let Some(impaired) = self.rest.impaired.as_mut().filter(|_| self.is_impaired) {
             return impaired.advance(now, &mut self.stats);
@@ -360,7 +374,7 @@ impl Link {
         self.serve_at_packets = self.waiting.len() + SERVED_LATE_PACKETS;
     }
 
-    /// When [`Link::arrive`] must be called next.
+    /// Returns the time at which [`Link::arrive`] must be called next.
     #[inline]
     pub(crate) fn next_arrival(&self) -> Instant {
         if self.is_impaired {
@@ -369,13 +383,15 @@ impl Link {
         self.line.front().map_or(Instant::FAR_FUTURE, |first| first.due)
     }
 
-    /// Whether packets leave its queue by [`Link::depart_managed`]. That never changes.
+    /// Returns true if packets leave the link's queue through [`Link::depart_managed`].
+    ///
+    /// The result never changes.
     #[inline]
     pub(crate) fn is_managed(&self) -> bool {
         self.is_managed
     }
 
-    /// When [`Link::depart_managed`] must be called next.
+    /// Returns the time at which [`Link::depart_managed`] must be called next.
     pub(crate) fn next_departure(&self) -> Instant {
         match &self.rest.impaired {
             Some(impaired) => impaired.next_departure(),
@@ -383,7 +399,7 @@ impl Link {
         }
     }
 
-    /// What arrives at the far end at `now`: at most one packet a call.
+    /// Returns the packet that arrives at the far end at `now`, at most one for each call.
     #[inline]
     pub(crate) fn arrive(&mut self, now: Instant) -> Option<Box<Packet>> {
         if self.is_impaired {
@@ -392,7 +408,7 @@ impl Link {
         self.line.pop_front_if(|first| first.due <= now)?.packet
     }
 
-    /// What has been transmitted from a managed queue travels.
+    /// Moves a packet that a managed queue has transmitted to the delay line.
     pub(crate) fn depart_managed(&mut self, now: Instant) {
         if let Some(impaired) = &mut self.rest.impaired {
             return impaired.advance(now, &mut self.stats);
@@ -410,8 +426,9 @@ impl Link {
         }
     }
 
-    /// Changes the properties. What waits is transmitted the new way; what travels arrives as it would have. The queue keeps its
-    /// discipline.
+    /// Changes the properties of the link, but not the discipline of its queue.
+    ///
+    /// Queued packets are transmitted with the new properties. Packets on the delay line keep their arrival times.
     pub(crate) fn set(&mut self, now: Instant, spec: LinkSpec) {
         self.serve(now);
         if let Some(impaired) = &mut self.rest.impaired {
@@ -439,7 +456,7 @@ impl Link {
         }
     }
 
-    /// New departures for what waits, the first of which has `head_left` bytes to go.
+    /// Computes new departures for the queued packets; the first one has `head_left` bytes left to send.
     fn replan(&mut self, now: Instant, head_left: u32) {
         for (n, waiting) in self.waiting.iter_mut().enumerate() {
             let bytes = if n == 0 { head_left } else { waiting.bytes };
@@ -456,7 +473,9 @@ impl Link {
     }
 }
 
-/// How long the queue was when each of the first `gone` packets left it: those that had come by then, less those before it.
+/// Records the queue length at the departure of each of the first `gone` packets.
+///
+/// It is the number of packets that had arrived by then, less those that had left.
 fn count_lengths(waiting: &VecDeque<Waiting>, gone: usize, lengths: &mut Lengths) {
     let mut came = 0;
     for (before, leaving) in waiting.iter().take(gone).enumerate() {

@@ -1,7 +1,7 @@
 use super::Histogram;
 use weft_scenario::measure::Lengths;
 
-/// What a link did since it was made or its statistics were cleared.
+/// Statistics of a link since its creation or since they were cleared.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct LinkStats {
     /// Packets that finished transmission.
@@ -14,11 +14,13 @@ pub struct LinkStats {
     pub marked_packets: u64,
     /// Packets lost after transmission.
     pub lost_packets: u64,
-    /// Packets that vanished because the link was cut or they were too long for it.
+    /// Packets dropped because the link was cut or because they exceeded its MTU.
     pub cut_packets: u64,
-    /// From being taken in to having left the transmitter.
+    /// Time from a packet's acceptance until its last byte left the transmitter.
     pub queue_delay: Histogram,
-    /// How many packets were in the queue when one left it; counted only where asked for ([`super::Link::watch_lengths`]).
+    /// Queue length in packets whenever a packet left the queue.
+    ///
+    /// It is counted only after [`super::Link::watch_lengths`].
     pub queue_packets: Option<Lengths>,
 }
 

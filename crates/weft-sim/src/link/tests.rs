@@ -3,7 +3,7 @@ use crate::{Body, Ecn, FlowNo};
 use weft_scenario::trace::Trace;
 use weft_units::Rate;
 
-const MBIT_12: Rate = Rate::from_mbps(12); // a full packet each millisecond
+const MBIT_12: Rate = Rate::from_mbps(12); // a full packet takes 1 ms
 
 fn ms(n: u64) -> Instant {
     Instant::from_millis(n)
@@ -37,7 +37,7 @@ fn packet(number: u64, bytes: u32) -> Box<Packet> {
     })
 }
 
-/// Runs the link until `end` and returns (packet, arrival in µs).
+/// Runs the link until `end` and returns the number and the arrival time in µs of each packet.
 fn drain(link: &mut Link, end: Instant) -> Vec<(u64, u64)> {
     let mut got = Vec::new();
     while link.next_arrival().min(link.next_departure()) <= end {
@@ -92,10 +92,10 @@ fn a_managed_queue_of_the_same_length_delivers_at_the_same_times() {
 fn a_trace_fills_opportunities_and_wastes_the_unused() {
     let trace = Trace::parse("2\n4\n4\n10\n", "test").unwrap();
     let mut link = link(spec(Capacity::Trace(trace), 1));
-    link.offer(ms(3), packet(0, 1500)); // 2 ms has passed unused
+    link.offer(ms(3), packet(0, 1500)); // the opportunity at 2 ms has passed unused
     link.offer(ms(3), packet(1, 700)); // these two share the second opportunity at 4 ms
     link.offer(ms(3), packet(2, 700));
-    link.offer(ms(3), packet(3, 1500)); // begins in what is left of it, ends at 10 ms
+    link.offer(ms(3), packet(3, 1500)); // begins in the rest of that opportunity and ends at 10 ms
     assert_eq!(drain(&mut link, ms(11)), [(0, 5_000), (1, 5_000), (2, 5_000), (3, 11_000)]);
     link.offer(ms(11), packet(4, 3000)); // takes two opportunities of the second round: 12 and 14 ms
     assert_eq!(drain(&mut link, ms(30)), [(4, 15_000)]);
@@ -107,7 +107,7 @@ fn a_new_rate_holds_from_the_next_byte_on() {
     (0..2).for_each(|n| link.offer(ms(0), packet(n, 1500)));
     let half = LinkSpec { capacity: Capacity::Rate(Rate::from_mbps(6)), ..constant(0) };
     link.set(Instant::from_micros(500), half);
-    // Half of the first packet at 12 Mbit/s, the rest at 6 Mbit/s.
+    // Half of the first packet leaves at 12 Mbit/s, and the rest at 6 Mbit/s.
     assert_eq!(drain(&mut link, ms(100)), [(0, 1_500), (1, 3_500)]);
 }
 
@@ -190,7 +190,8 @@ fn lengths_are_those_when_packets_leave_however_late_one_looks() {
         assert_eq!(link.stats(ms(60)).queue_packets, Some(Lengths::default()));
         (summary.mean, summary.max)
     };
-    // Three when the first leaves at 1 ms, two, two with the one of 2 ms, one, and one alone.
+    // The queue has three packets at the first departure at 1 ms, then two, then two with the packet of 2 ms, then one,
+    // and one again.
     assert_eq!(lengths(&[]), (9.0 / 5.0, 3.0));
     assert_eq!(lengths(&[0, 2, 10]), lengths(&[]));
 }
@@ -205,7 +206,7 @@ fn an_impaired_link_counts_what_its_channel_does() {
     let impaired = Some(Arc::new(Impaired { impairments, schedule: 1, waits: true }));
     let spec = LinkSpec { impaired, ..spec(Capacity::Rate(Rate::from_mbps(24)), 5) };
     let mut link = link(spec.clone());
-    // While it waits there is neither a policer nor an outage.
+    // While the link waits for its restart, it has neither a policer nor an outage.
     (0..10).for_each(|n| link.offer(Instant::ZERO, packet(n, 1500)));
     assert_eq!(drain(&mut link, Instant::from_millis(20)).len(), 10);
     link.restart(Instant::from_millis(20));
@@ -220,7 +221,7 @@ fn an_impaired_link_counts_what_its_channel_does() {
     arrived += drain(&mut link, end).len() as u64;
     let stats = link.stats(end).clone();
     assert_eq!(arrived + stats.cut_packets + stats.dropped_packets, 2_000, "{stats:?}");
-    // Outages of a fifth of the time take a fifth; of the rest the policer passes half, and a bucket for each pause.
+    // Outages drop a fifth of the packets. The policer passes half of the rest, and one full bucket after each pause.
     assert!(stats.cut_packets.abs_diff(400) < 50 && stats.dropped_packets.abs_diff(780) < 60, "{stats:?}");
     assert_eq!(link.capacity_bytes(Instant::from_millis(20), Instant::from_millis(1_020)), 2_400_000);
     link.set(end, LinkSpec { cut: true, ..spec });

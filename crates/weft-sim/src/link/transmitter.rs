@@ -1,14 +1,14 @@
-//! When a packet leaves a link's transmitter.
+//! Computes when a packet leaves the transmitter of a link.
 
 use weft_scenario::trace::{OPPORTUNITY_BYTES, RunningTrace, Trace};
 use weft_units::{Instant, Rate};
 
-/// What a link direction can carry.
+/// The capacity of a link direction.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Capacity {
     /// A constant rate, counting IP bytes.
     Rate(Rate),
-    /// Delivery opportunities.
+    /// A trace of delivery opportunities.
     Trace(Trace),
 }
 
@@ -16,13 +16,13 @@ pub enum Capacity {
 pub(super) enum Transmitter {
     Constant {
         rate: Rate,
-        /// Nanoseconds a byte takes, times 2³².
+        /// Transmission time of a byte in nanoseconds, times 2³².
         byte_time_q32: u64,
         free_at: Instant,
     },
     Trace {
         trace: RunningTrace,
-        /// What is left of the opportunity in use.
+        /// Unused bytes of the current opportunity.
         room: u64,
         free_at: Instant,
     },
@@ -42,7 +42,9 @@ impl Transmitter {
         }
     }
 
-    /// Transmits `bytes` that came at `now`, after all before, and returns when they have left.
+    /// Transmits `bytes`, which arrived at `now`, after all earlier packets.
+    ///
+    /// It returns the time at which they have left.
     #[inline]
     pub(super) fn transmit(&mut self, now: Instant, bytes: u32) -> Instant {
         match self {
@@ -69,7 +71,9 @@ impl Transmitter {
         }
     }
 
-    /// How much of a packet that would depart at `departs`, with nothing before it, is still to be sent at `now`.
+    /// Returns the bytes of a packet that are still to be sent at `now`.
+    ///
+    /// The packet departs at `departs` and has no packet before it.
     pub(super) fn bytes_left(&self, departs: Instant, now: Instant) -> u64 {
         match self {
             Transmitter::Constant { rate, .. } => rate.bytes_in(departs - now).max(1),
@@ -77,7 +81,7 @@ impl Transmitter {
         }
     }
 
-    /// Bytes that could be transmitted between two moments.
+    /// Returns the number of bytes that could be transmitted between two moments.
     pub(super) fn bytes_between(&self, from: Instant, to: Instant) -> u64 {
         match self {
             Transmitter::Constant { rate, .. } => rate.bytes_in(to - from),

@@ -1,19 +1,22 @@
-//! Addresses for what has only numbers in the simulator.
+//! Assigns IP addresses and ports to nodes and flows, which have only numbers in the simulator.
 
 use crate::{FlowNo, NodeId, Packet};
 use std::net::{Ipv4Addr, SocketAddrV4};
 
-/// The dynamic ports (RFC 6335 §6), which belong to no application that a dissector would look for.
+/// First port: the start of the dynamic ports (RFC 6335 §6).
+///
+/// A dissector expects no application on them.
 const FIRST_PORT: u16 = 49_152;
 const PORTS: u32 = 16_384;
 
-/// Source and destination of a packet. A flow has the same 5-tuple in both directions, and no two of the first 2²⁸ flows
-/// between two nodes share one.
+/// Returns the source and destination of a packet.
+///
+/// A flow has the same 5-tuple in both directions. No two of the first 2²⁸ flows between two nodes have the same one.
 pub fn endpoints(packet: &Packet) -> (SocketAddrV4, SocketAddrV4) {
     endpoints_of(packet.flow, packet.source, packet.destination)
 }
 
-/// The same of what a flow's one end sends to the other.
+/// Returns the endpoints of the packets that one end of a flow sends to the other.
 pub(crate) fn endpoints_of(flow: FlowNo, source: NodeId, destination: NodeId) -> (SocketAddrV4, SocketAddrV4) {
     let (low_port, high_port) = (port(flow.0), port(flow.0 / PORTS));
     let (source_port, destination_port) =
@@ -25,13 +28,13 @@ fn port(number: u32) -> u16 {
     FIRST_PORT + (number % PORTS) as u16
 }
 
-/// A node's address: 10.0.0.1 for node 0, and so on.
+/// Returns the address of a node: 10.0.0.1 for node 0, and so on.
 pub fn address_of(node: NodeId) -> Ipv4Addr {
     let [_, x, y, z] = node.0.wrapping_add(1).to_be_bytes();
     Ipv4Addr::new(10, x, y, z)
 }
 
-/// The node that has an address, the reverse of [`address_of`].
+/// Returns the node with this address, as the reverse of [`address_of`].
 pub fn node_at(address: Ipv4Addr) -> Option<NodeId> {
     let [net, x, y, z] = address.octets();
     let number = u32::from_be_bytes([0, x, y, z]).checked_sub(1)?;

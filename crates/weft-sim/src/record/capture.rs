@@ -1,4 +1,4 @@
-//! A capture of a running simulation.
+//! Captures the packets of a running simulation in a file.
 
 use super::{Interface, PcapngWriter};
 use crate::{LinkId, Node, Packet, Simulator};
@@ -7,7 +7,7 @@ use std::io::{self, Write};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use weft_units::Instant;
 
-/// Captures what arrives over some links; each is an interface of the capture.
+/// Captures the packets that arrive over given links, each of which is an interface of the capture.
 #[derive(Debug)]
 pub struct Capture<W> {
     shared: Arc<Mutex<Shared<W>>>,
@@ -15,20 +15,20 @@ pub struct Capture<W> {
 
 #[derive(Debug)]
 struct Shared<W> {
-    /// Until the capture is finished or has failed.
+    /// The writer, or `None` once the capture is finished or has failed.
     writer: Option<PcapngWriter<W>>,
     interfaces: BTreeMap<LinkId, Interface>,
     failure: Option<io::Error>,
 }
 
 impl<W: Write + Send + 'static> Capture<W> {
-    /// A capture of `links`, with their names. It takes the place of the simulator's tap.
+    /// Starts a capture of `links` with their names, which replaces the simulator's tap.
     ///
     /// # Errors
-    /// When `out` cannot be written.
+    /// Fails if `out` cannot be written.
     ///
     /// # Panics
-    /// When the simulator has no such link.
+    /// Panics if the simulator does not have one of the links.
     pub fn start<N: Node>(out: W, simulator: &mut Simulator<N>, links: &[(LinkId, &str)]) -> io::Result<Capture<W>> {
         let mut writer = PcapngWriter::new(out)?;
         let mut interfaces = BTreeMap::new();
@@ -45,7 +45,7 @@ impl<W: Write + Send + 'static> Capture<W> {
     /// Ends the capture.
     ///
     /// # Errors
-    /// The first that happened to a packet, or when what is buffered cannot be written.
+    /// Returns the first error of a packet, or fails if buffered data cannot be written.
     pub fn finish(self) -> io::Result<W> {
         let mut shared = lock(&self.shared);
         match (shared.failure.take(), shared.writer.take()) {
@@ -76,7 +76,7 @@ mod tests {
     use crate::{Body, Ecn, FlowNo, NodeId, Ports};
     use weft_units::{Duration, Rate};
 
-    /// Sends `left` datagrams of `bytes` on link 0, one a millisecond.
+    /// A node that sends `left` datagrams of `bytes` on link 0, one in each millisecond.
     struct Source {
         left: u64,
         bytes: u32,
@@ -114,7 +114,8 @@ mod tests {
     #[test]
     fn what_arrives_is_captured_the_same_each_time() {
         let once = capture(100).unwrap();
-        // Section header, interface description, and for each packet 28 bytes of headers, 16 of mark, 32 of block.
+        // The sizes are those of section header, interface description, and 28 bytes of headers, 16 of mark and 32 of
+        // block for each packet.
         assert_eq!(once.len(), 28 + 40 + 5 * (28 + 16 + 32));
         assert_eq!(once, capture(100).unwrap());
     }

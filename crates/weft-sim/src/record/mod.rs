@@ -1,4 +1,6 @@
-//! What a simulation leaves to look at: captures, time series, the story of one TCP connection. Same input, same bytes.
+//! Records a simulation: packet captures, time series, and the states of a TCP connection.
+//!
+//! The same input gives the same bytes. Recording never changes the simulation.
 
 mod address;
 mod capture;

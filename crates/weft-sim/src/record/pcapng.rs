@@ -1,7 +1,7 @@
-//! Captures in the pcapng format (draft-ietf-opsawg-pcapng), as Wireshark opens them.
+//! Writes captures in the pcapng format (draft-ietf-opsawg-pcapng), which Wireshark opens.
 //!
-//! Of simulated packets only the headers are captured, since the rest would be zeros. Initial sequence numbers are zero, so
-//! that a capture shows payload byte *n* as 1 + *n*, relative or not.
+//! The capture has only the headers of simulated packets, because all other bytes would be zeros. Initial sequence
+//! numbers are zero. A capture therefore shows payload byte *n* as 1 + *n*, in relative and absolute numbers.
 
 use super::endpoints;
 use super::ip_packet::{Headers, IpFields, TcpDirection, udp_headers, window_shift};
@@ -16,36 +16,42 @@ const INTERFACE_DESCRIPTION: u32 = 1;
 const ENHANCED_PACKET: u32 = 6;
 const BYTE_ORDER_MAGIC: u32 = 0x1a2b_3c4d;
 const UNKNOWN_LENGTH: u64 = u64::MAX;
-/// Packets begin with their IP header.
+/// Link type of packets that begin with their IP header.
+///
+/// Standard: `LINKTYPE_RAW` of pcapng.
 const LINKTYPE_RAW: u16 = 101;
 const OPTION_END: u16 = 0;
 const IF_NAME: u16 = 2;
 const IF_TSRESOL: u16 = 9;
-/// Units of 10⁻⁹ s.
+/// Time stamp resolution of 10⁻⁹ s.
 const NANOSECONDS: u8 = 9;
-/// IPv4 and TCP headers without options.
+/// Size of IPv4 and TCP headers without options, in bytes.
 const BARE_HEADERS: u32 = 40;
-/// What a packet of 1500 bytes leaves for payload and options.
+/// Maximum segment size in bytes.
+///
+/// Derived: 1500 bytes less IPv4 and TCP headers without options.
 const MSS: u16 = 1460;
 
-/// One interface of a capture: one direction of a link.
+/// One interface of a capture, which stands for one direction of a link.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Interface(u32);
 
-/// Writes a capture. The numbers in the file are little-endian on every machine.
+/// Writes a capture.
+///
+/// The numbers in the file are little-endian on every machine.
 #[derive(Debug)]
 pub struct PcapngWriter<W> {
     out: W,
     interfaces: u32,
-    /// By how much each end of each connection shifts its window: as much as its first window needs.
+    /// Window shift of each end of each connection, as its first window requires.
     shifts: BTreeMap<(FlowNo, NodeId), u8>,
 }
 
 impl<W: Write> PcapngWriter<W> {
-    /// Begins a capture without interfaces.
+    /// Starts a capture without interfaces.
     ///
     /// # Errors
-    /// When `out` cannot be written.
+    /// Fails if `out` cannot be written.
     pub fn new(out: W) -> io::Result<PcapngWriter<W>> {
         let mut writer = PcapngWriter { out, interfaces: 0, shifts: BTreeMap::new() };
         let mut body = Vec::new();
@@ -56,15 +62,15 @@ impl<W: Write> PcapngWriter<W> {
         Ok(writer)
     }
 
-    /// Adds an interface, for instance `fibre.up`.
+    /// Adds an interface with a name such as `fibre.up`.
     ///
     /// # Errors
-    /// When the file cannot be written, or the name is longer than 65535 bytes.
+    /// Fails if the file cannot be written or the name is longer than 65535 bytes.
     pub fn add_interface(&mut self, name: &str) -> io::Result<Interface> {
         let mut body = Vec::new();
         body.extend_from_slice(&LINKTYPE_RAW.to_le_bytes());
         body.extend_from_slice(&[0; 2]);
-        // A capture limit of zero is none.
+        // A capture limit of zero means no limit.
         body.extend_from_slice(&[0; 4]);
         option(&mut body, IF_NAME, name.as_bytes())?;
         option(&mut body, IF_TSRESOL, &[NANOSECONDS])?;
@@ -77,7 +83,7 @@ impl<W: Write> PcapngWriter<W> {
     /// Captures a packet that passed `interface` at `now`.
     ///
     /// # Errors
-    /// When the file cannot be written, or the packet's length is none an IP packet of its kind can have.
+    /// Fails if the file cannot be written, or if no IP packet of this kind can have the packet's length.
     pub fn packet(&mut self, interface: Interface, now: Instant, packet: &Packet) -> io::Result<()> {
         match &packet.body {
             Body::Raw(bytes) => self.enhanced_packet(interface, now, bytes, bytes.len()),
@@ -85,14 +91,15 @@ impl<W: Write> PcapngWriter<W> {
                 let headers = self.tcp_headers(packet, segment)?;
                 self.enhanced_packet(interface, now, &headers, headers.total_len())
             }
-            // Without what is said of rates, which may not fit beside the segment's options.
+            // The rate signal is left out, because it may not fit beside the segment's options.
             Body::Signalled(signalled) => {
                 let bare = Packet { bytes: packet.bytes - signalled.said.bytes(), ..packet.clone() };
                 let headers = self.tcp_headers(&bare, &signalled.segment)?;
                 self.enhanced_packet(interface, now, &headers, headers.total_len())
             }
             Body::Udp { number, sent_at } => self.udp_packet(interface, now, packet, *number, *sent_at),
-            // As long as it is; what edges and sensors say to each other has no form on the simulator's wire.
+            // Messages of edges and sensors have no wire format in the simulator, so a datagram of the same length
+            // represents them.
             Body::Edge(_) | Body::Probe(_) => self.udp_packet(interface, now, packet, 0, now),
         }
     }
@@ -114,7 +121,7 @@ impl<W: Write> PcapngWriter<W> {
     /// Ends the capture.
     ///
     /// # Errors
-    /// When what is buffered cannot be written.
+    /// Fails if buffered data cannot be written.
     pub fn finish(mut self) -> io::Result<W> {
         self.out.flush()?;
         Ok(self.out)
@@ -146,7 +153,7 @@ impl<W: Write> PcapngWriter<W> {
         self.block(ENHANCED_PACKET, &body)
     }
 
-    /// A block: type, length, body, padding to 32 bits, length again.
+    /// Writes a block: type, length, body, padding to 32 bits, length again.
     fn block(&mut self, kind: u32, body: &[u8]) -> io::Result<()> {
         let padding = body.len().next_multiple_of(4) - body.len();
         let length = (12 + body.len() + padding) as u32;
@@ -158,7 +165,7 @@ impl<W: Write> PcapngWriter<W> {
     }
 }
 
-/// An option: code, length, value, padding to 32 bits.
+/// Appends an option: code, length, value, padding to 32 bits.
 fn option(body: &mut Vec<u8>, code: u16, value: &[u8]) -> io::Result<()> {
     let length = u16::try_from(value.len()).map_err(io::Error::other)?;
     body.extend_from_slice(&code.to_le_bytes());
@@ -180,7 +187,9 @@ mod tests {
         Packet { flow: FlowNo(5), source, destination, bytes, label: 0, ecn: Ecn::Ect, body }
     }
 
-    /// A connection that opens, loses a segment, hears of it twice, and closes; a datagram; a real packet.
+    /// Returns the packets of a connection, a datagram and a raw packet.
+    ///
+    /// The connection opens, loses a segment, receives two reports of the loss and closes.
     fn conversation() -> Vec<Packet> {
         let ack = Segment { window: 1 << 20, flags: Flags::ACK, ..Segment::default() };
         let data = |seq| Segment { seq, len: 1448, ..ack };
@@ -257,7 +266,9 @@ mod tests {
         assert!(writer.packet(interface, Instant::ZERO, &packet(0, 70_040, huge)).is_err());
     }
 
-    /// What `tshark` prints of `fields` for a capture, one line a packet; `None` where it is not installed.
+    /// Returns the output of `tshark` with these `fields` of a capture, one line for each packet.
+    ///
+    /// The result is `None` if `tshark` is not installed.
     fn tshark(capture: &[u8], fields: &[&str]) -> Option<String> {
         let mut command = Command::new("tshark");
         let check_sums = ["ip.check_checksum:TRUE", "tcp.check_checksum:TRUE", "udp.check_checksum:TRUE"];

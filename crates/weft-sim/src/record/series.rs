@@ -1,4 +1,6 @@
-//! Time series of links and flows, sampled at fixed intervals: all values into a CSV file, a thinned copy for pictures.
+//! Samples time series of links, flows and loops at fixed intervals.
+//!
+//! It writes all values to a CSV file and keeps a thinned copy for charts.
 
 use super::TcpState;
 use crate::link::Link;
@@ -7,24 +9,26 @@ use weft_core::control_loop::Status;
 use weft_scenario::Series;
 use weft_units::Instant;
 
-/// More points than this a picture cannot show; pairs of points become one when it is reached.
+/// Maximum number of points of a series.
+///
+/// A chart cannot show more. When a series reaches it, each pair of points becomes one.
 const MAX_POINTS: usize = 600;
 
-/// One direction of a link as it stands.
+/// The state of one direction of a link.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct LinkSnapshot {
-    /// IP bytes put on the link so far.
+    /// IP bytes that were sent on the link so far.
     pub sent_bytes: u64,
-    /// IP bytes it could have carried since the snapshot before.
+    /// IP bytes that the link could have carried since the snapshot before.
     pub capacity_bytes: u64,
-    /// IP bytes that wait now.
+    /// IP bytes in the queue.
     pub queue_bytes: u64,
-    /// Packets dropped and lost so far.
+    /// Number of packets dropped and lost so far.
     pub dropped_packets: u64,
 }
 
 impl LinkSnapshot {
-    /// A link at `now`; `before` is the time of the snapshot before.
+    /// Returns the state of a link at `now`; `before` is the time of the snapshot before.
     pub fn of(link: &mut Link, before: Instant, now: Instant) -> LinkSnapshot {
         let (_, queue_bytes) = link.backlog(now);
         let capacity_bytes = link.capacity_bytes(before, now);
@@ -34,31 +38,34 @@ impl LinkSnapshot {
     }
 }
 
-/// A flow as it stands.
+/// The state of a flow.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct FlowSnapshot {
-    /// Payload bytes the application received so far.
+    /// Payload bytes that the application has received so far.
     pub delivered_bytes: u64,
-    /// Its sender, where it is TCP.
+    /// State of the sender, if the flow uses TCP.
     pub tcp: Option<TcpState>,
 }
 
-/// A VPN's loop as it stands.
+/// The state of a VPN's loop.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub struct LoopSnapshot {
-    /// IP bytes that left at the far edge so far.
+    /// IP bytes that have left at the egress edge so far.
     pub delivered_bytes: u64,
-    /// IP bytes that wait to enter.
+    /// IP bytes in the queue at the ingress edge.
     pub queue_bytes: u64,
-    /// What its law does, where it has one and has begun.
+    /// Status of the control law, if the loop has one and has started.
     pub control: Option<Status>,
 }
 
-/// Writes `time_s,series,unit,value` for every value of every sample. Its memory depends on the number of links and flows only.
+/// Writes a line `time_s,series,unit,value` for every value of every sample.
 ///
-/// A link has the series `NAME` (bit/s sent), `NAME.utilisation`, `NAME.queue` and `NAME.drops` (in the interval); a flow
-/// `NAME` (bit/s delivered), and with TCP `NAME.cwnd`, `NAME.ssthresh` and `NAME.srtt`; a loop `NAME` (bit/s delivered), `NAME.queue`, and
-/// with a law `NAME.rate`, `NAME.window`, `NAME.rtt`, `NAME.lost` (so far) and `NAME.accumulation`.
+/// Its memory use depends only on the number of links, flows and loops. The series are:
+///
+/// - of a link: `NAME` (bit/s sent), `NAME.utilisation`, `NAME.queue` and `NAME.drops` (in the interval);
+/// - of a flow: `NAME` (bit/s delivered), and with TCP `NAME.cwnd`, `NAME.ssthresh` and `NAME.srtt`;
+/// - of a loop: `NAME` (bit/s delivered), `NAME.queue`, and with a control law `NAME.rate`, `NAME.window`, `NAME.rtt`,
+///   `NAME.lost` (so far) and `NAME.accumulation`.
 #[derive(Debug)]
 pub struct Sampler<W> {
     out: W,
@@ -69,10 +76,12 @@ pub struct Sampler<W> {
 }
 
 impl<W: Write> Sampler<W> {
-    /// A sampler of links (`fibre.up` …), flows and loops that begins at the simulation's beginning.
+    /// Creates a sampler of links (`fibre.up` …), flows and loops.
+    ///
+    /// It begins at the start of the simulation.
     ///
     /// # Errors
-    /// When `out` cannot be written.
+    /// Fails if `out` cannot be written.
     pub fn new(mut out: W, links: &[&str], flows: &[&str], loops: &[&str]) -> io::Result<Sampler<W>> {
         writeln!(out, "time_s,series,unit,value")?;
         let of_link = |name: &&str| {
@@ -99,10 +108,12 @@ impl<W: Write> Sampler<W> {
         Ok(Sampler { out, links, flows, loops: loops.iter().map(of_loop).collect(), last: Instant::ZERO })
     }
 
-    /// Takes what stands at `now`, in the order of the names; nothing where no time has passed.
+    /// Records the states at `now`, in the order of the names.
+    ///
+    /// It records nothing if no time has passed since the last sample.
     ///
     /// # Errors
-    /// When the file cannot be written.
+    /// Fails if the file cannot be written.
     pub fn sample(
         &mut self,
         now: Instant,
@@ -131,10 +142,10 @@ impl<W: Write> Sampler<W> {
         Ok(())
     }
 
-    /// Ends the file; gives the series, thinned to what a picture can show.
+    /// Ends the file and returns the series, thinned for charts.
     ///
     /// # Errors
-    /// When what is buffered cannot be written.
+    /// Fails if buffered data cannot be written.
     pub fn finish(mut self) -> io::Result<(W, Vec<Series>)> {
         self.out.flush()?;
         let links = self.links.into_iter().flat_map(|(_, curves)| curves);
@@ -144,7 +155,9 @@ impl<W: Write> Sampler<W> {
     }
 }
 
-/// By how much a counter has grown; one that is below what it was has been started anew.
+/// Returns the growth of a counter.
+///
+/// A counter below its former value has been reset.
 fn grown(before: u64, now: u64) -> f64 {
     now.checked_sub(before).unwrap_or(now) as f64
 }
@@ -200,7 +213,9 @@ fn add_all<W: Write, const N: usize>(
     Ok(())
 }
 
-/// A series with at most [`MAX_POINTS`] points: each the mean of as many values as the length of the run asks for.
+/// A series with at most [`MAX_POINTS`] points.
+///
+/// Each point is the mean of a number of values that depends on the length of the run.
 #[derive(Debug)]
 struct Curve {
     series: Series,

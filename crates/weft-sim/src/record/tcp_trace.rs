@@ -1,23 +1,25 @@
-//! The story of one TCP connection: congestion window, slow-start threshold, round-trip times, retransmissions.
+//! Records one TCP connection.
+//!
+//! The record has congestion window, slow-start threshold, round-trip times and retransmissions.
 
 use std::io::{self, Write};
 use weft_units::{Duration, Instant};
 
-/// What is watched of a sender.
+/// The recorded state of a sender.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct TcpState {
     /// Congestion window in bytes.
     pub cwnd_bytes: u64,
-    /// Slow-start threshold in bytes; above any window until the first congestion.
+    /// Slow-start threshold in bytes, which exceeds any window until the first congestion.
     pub ssthresh_bytes: u64,
-    /// Smoothed round-trip time (RFC 6298 §2), once measured.
+    /// Smoothed round-trip time (RFC 6298 §2), once it is measured.
     pub srtt: Option<Duration>,
 }
 
-/// Writes CSV, one line for each change: `time_s,what,value`.
+/// Writes a CSV file with one line for each change: `time_s,what,value`.
 ///
-/// `cwnd` and `ssthresh` are in bytes, `srtt` and `rtt` (one sample) in milliseconds, the value of `retransmission` is the
-/// sequence number of the segment's first byte.
+/// `cwnd` and `ssthresh` are in bytes. `srtt` and `rtt` (one sample) are in milliseconds. The value of `retransmission`
+/// is the sequence number of the segment's first byte.
 #[derive(Debug)]
 pub struct TcpTrace<W> {
     out: W,
@@ -25,19 +27,19 @@ pub struct TcpTrace<W> {
 }
 
 impl<W: Write> TcpTrace<W> {
-    /// Writes the head line.
+    /// Creates a trace and writes the header line.
     ///
     /// # Errors
-    /// When `out` cannot be written.
+    /// Fails if `out` cannot be written.
     pub fn new(mut out: W) -> io::Result<TcpTrace<W>> {
         writeln!(out, "time_s,what,value")?;
         Ok(TcpTrace { out, last: TcpState::default() })
     }
 
-    /// Writes what changed since the last call.
+    /// Writes the values that changed since the last call.
     ///
     /// # Errors
-    /// When the file cannot be written.
+    /// Fails if the file cannot be written.
     pub fn observe(&mut self, now: Instant, state: TcpState) -> io::Result<()> {
         if state.cwnd_bytes != self.last.cwnd_bytes {
             self.line(now, "cwnd", state.cwnd_bytes)?;
@@ -55,15 +57,15 @@ impl<W: Write> TcpTrace<W> {
     /// Writes one round-trip time.
     ///
     /// # Errors
-    /// When the file cannot be written.
+    /// Fails if the file cannot be written.
     pub fn rtt_sample(&mut self, now: Instant, rtt: Duration) -> io::Result<()> {
         self.line(now, "rtt", Millis(rtt))
     }
 
-    /// Writes that the segment that begins at `seq` was sent again.
+    /// Writes the retransmission of the segment that begins at `seq`.
     ///
     /// # Errors
-    /// When the file cannot be written.
+    /// Fails if the file cannot be written.
     pub fn retransmission(&mut self, now: Instant, seq: u64) -> io::Result<()> {
         self.line(now, "retransmission", seq)
     }
@@ -71,7 +73,7 @@ impl<W: Write> TcpTrace<W> {
     /// Ends the trace.
     ///
     /// # Errors
-    /// When what is buffered cannot be written.
+    /// Fails if buffered data cannot be written.
     pub fn finish(mut self) -> io::Result<W> {
         self.out.flush()?;
         Ok(self.out)

@@ -1,4 +1,7 @@
-//! What one link of a router grants: its law, what it looks at, and what it has promised.
+//! Grants rates on one link of a router.
+//!
+//! A controller samples its link at intervals and updates its law. It answers the rate requests in passing packets and
+//! records guaranteed rates as bookings.
 
 use super::Sensor;
 use super::law::{Law, LawKind};
@@ -14,32 +17,38 @@ use weft_units::{Duration, Instant, Rate, Rng};
 use weft_wire::er_sig::{Direction, Message, Service, Signal};
 use weft_wire::quick_start::{QuickRate, QuickStart};
 
-/// Flows with a booking at most.
+/// Maximum number of flows with a booking.
 const MOST_BOOKINGS: usize = 65_536;
-/// Looks that are made up for after a silence; an idle law has settled long before.
+/// Maximum number of missed samples that are made up for after a pause.
+///
+/// An idle law has settled long before.
 const MOST_MISSED: u32 = 1_000;
 
-/// What a link has to give, and how.
+/// The settings by which a link grants rates.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct LinkGrants {
-    /// What it goes by.
+    /// Law by which the link grants rates.
     pub law: LawKind,
-    /// What it carries.
+    /// Capacity of the link.
     pub capacity: Rate,
-    /// Of that so much may be guaranteed.
+    /// Part of the capacity that may be guaranteed.
     pub reservable: Rate,
-    /// Where flows are kept and what is drawn depends on it.
+    /// Seed of the hash of flows and of random draws.
     pub seed: u64,
 }
 
-/// Bytes that came for a link, where its law goes by flows of those that ask and of others; else all are of the first.
+/// Bytes that arrived for a link.
+///
+/// ERICA counts flows that request rates separately from others. The other laws count all bytes as `asking`.
 #[derive(Clone, Copy, Debug, Default)]
 struct Arrived {
     asking: u64,
     other: u64,
 }
 
-/// What a flow sends: bytes since the last look, and its rate before that. Over the same time as what all send, or the law would swing.
+/// The bytes that a flow sent since the last sample, and its rate in the interval before.
+///
+/// Rates of flows and of their sum must cover the same interval, because otherwise the law would oscillate.
 #[derive(Clone, Copy, Debug, Default)]
 struct Sending {
     bytes: u64,
@@ -52,32 +61,37 @@ pub struct Controller {
     law: Law,
     bookings: Bookings<u32>,
     askers: Askers<u32>,
-    /// What flows that ask send, where the law goes by that.
+    /// Rates of the flows that request rates, if the law depends on them.
     sending: HashMap<u32, Sending, SeededState>,
     capacity: Rate,
-    /// The flows' round trip without queues.
+    /// Round-trip time of the flows without queues.
     least_round_trip: Duration,
     interval: Duration,
     next_look: Instant,
-    /// Since the last look, of flows that ask and of others.
+    /// Bytes that arrived since the last sample, from requesting and other flows.
     arrived: Arrived,
-    /// What came, over a round trip.
+    /// Rate of all arrivals in bit/s, averaged over a round trip.
     own_bps: f64,
-    /// A sensor's path has said too little to grant anything.
+    /// True if the sensor of a legacy path has too few measurements for a grant.
     is_unknown: bool,
-    /// What arrives, with what new flows were granted that has not yet come, which is forgotten after two round trips.
+    /// Arrival rate of requesting flows without guaranteed rates, in the last interval.
     arriving: Rate,
+    /// Total rate granted to new flows whose data has not arrived yet.
     promised: Rate,
+    /// Time at which `promised` is reset: two round trips after the last new flow.
     forget_at: Instant,
     quick_start: QuickStartLink,
-    /// What it carries beside guarantees, as of the last look, and bytes that came in all.
+    /// Capacity of the link without guaranteed rates, at the last sample.
     carries: Rate,
+    /// Total bytes that have arrived.
     came_bytes: u64,
     rng: Rng,
 }
 
 impl Controller {
-    /// A controller of a link whose flows' mean round trip is `round_trip`, which looks at it each `interval`.
+    /// Creates a controller that samples its link at each `interval`.
+    ///
+    /// `round_trip` is the mean round-trip time of the flows on the link.
     pub fn new(grants: LinkGrants, round_trip: Duration, interval: Duration) -> Controller {
         let LinkGrants { law, capacity, reservable, seed } = grants;
         Controller {
@@ -102,33 +116,35 @@ impl Controller {
         }
     }
 
-    /// What came for the link, over a round trip.
+    /// Returns the rate of all arrivals for the link, averaged over a round trip.
     pub(super) fn own(&self) -> Rate {
         Rate::from_bps(self.own_bps as u64)
     }
 
-    /// What is guaranteed in all.
+    /// Returns the total guaranteed rate.
     pub fn booked(&self) -> Rate {
         self.bookings.booked()
     }
 
-    /// τ: the delay after which a grant shows.
+    /// Returns τ, the delay after which a grant affects the arrivals.
     fn round_trip(&self) -> Duration {
         self.least_round_trip.max(self.askers.feedback_delay())
     }
 
-    /// From one look to the next: a law of what flows send has to wait until they obey.
+    /// Returns the time between two samples.
+    ///
+    /// A law based on the flows' sending rates must wait until the flows have followed its last grant.
     fn spacing(&self) -> Duration {
         let least = if matches!(self.law, Law::Erica(_)) { self.round_trip() } else { Duration::ZERO };
         self.interval.max(least)
     }
 
-    /// What it grants a flow that sends `current`, beside what it guarantees.
+    /// Returns the rate granted to a flow that sends `current`, in addition to its guaranteed rate.
     fn available(&mut self, current: Rate) -> Rate {
         if self.is_unknown { Rate::ZERO } else { self.law.grant(current) }
     }
 
-    /// A packet comes for the link.
+    /// Counts a packet that arrives for the link.
     pub(super) fn count(&mut self, flow: FlowNo, bytes: u32) {
         let bytes = u64::from(bytes);
         self.came_bytes += bytes;
@@ -142,7 +158,9 @@ impl Controller {
         }
     }
 
-    /// A structure comes for the link, which was checked; one that asks for what must be met and cannot be goes on as a refusal.
+    /// Answers the signal in a packet for the link.
+    ///
+    /// The caller has checked its authenticity. A mandatory request that cannot be met becomes a rejection.
     pub(super) fn answer(&mut self, now: Instant, flow: FlowNo, signal: &mut Signal, node: u16) {
         let direction = match signal.message {
             Message::Response => Direction::Reverse,
@@ -151,7 +169,7 @@ impl Controller {
         if signal.message == Message::Request {
             self.admit(now);
         }
-        // Nobody asks for the way back here.
+        // In the simulator no flow requests a rate for the reverse direction.
         let available = match signal.message {
             Message::Request | Message::Update => self.available_beside(now, flow, signal),
             _ => Rate::ZERO,
@@ -161,14 +179,16 @@ impl Controller {
         }
     }
 
-    /// A Quick-Start request comes for the link: it falls to what flows leave, and to what one more that asked would be granted.
+    /// Lowers the rate of a Quick-Start request.
+    ///
+    /// The limits are the capacity that flows leave unused and the rate that one more requesting flow would be granted.
     pub(super) fn approve(&mut self, option: &mut QuickStart) {
         let asked = option.rate.min(QuickRate::floor(self.available(Rate::ZERO)));
         let granted = self.quick_start.approve(self.carries, asked);
         option.pass(granted, 1, self.rng.next_u64() as u32);
     }
 
-    /// A flow begins.
+    /// Informs the law of a new flow.
     fn admit(&mut self, now: Instant) {
         if let Law::Pi(law) = &mut self.law {
             if now >= self.forget_at {
@@ -181,7 +201,9 @@ impl Controller {
         }
     }
 
-    /// What is available to a flow beside what it will be guaranteed, which the law does not know of yet.
+    /// Returns the rate available to a flow beyond the rate that this request will guarantee.
+    ///
+    /// The law does not know that guaranteed rate yet.
     fn available_beside(&mut self, now: Instant, flow: FlowNo, signal: &Signal) -> Rate {
         let has = self.bookings.of(&flow.0);
         let is_reserved = matches!(signal.service, Service::Guaranteed | Service::Variable);
@@ -193,7 +215,7 @@ impl Controller {
         less(self.available(current), less(will_have, has))
     }
 
-    /// Looks at the link `at`, if it is time to.
+    /// Samples the link `at` if a sample is due.
     pub(super) fn look(&mut self, now: Instant, links: &mut [Link], at: LinkId, sensor: Option<&Sensor>) {
         if now < self.next_look {
             return;
@@ -228,10 +250,12 @@ impl Controller {
         self.next_look += since;
     }
 
-    /// The law learns what the link was like since the last look, before which so many were missed.
+    /// Updates the law with the state of the link since the last sample.
+    ///
+    /// `missed` is the number of samples that were left out before this one.
     fn update(&mut self, now: Instant, capacity: Rate, arrived_bytes: u64, queued_bytes: u64, missed: u32) {
         let (booked, round_trip, spacing) = (self.booked(), self.round_trip(), self.spacing());
-        // What came since the last look came at its end, as far as anybody knows.
+        // The arrival times since the last sample are unknown, so all bytes count as arrived in its last interval.
         for left in (0..=missed.min(MOST_MISSED)).rev() {
             let (arrived, queued_bytes) = if left == 0 { (arrived_bytes, queued_bytes) } else { (0, 0) };
             self.arriving = less(Rate::from_bytes_over(arrived, spacing), booked);
@@ -243,7 +267,9 @@ impl Controller {
     }
 }
 
-/// What a link can have carried for so long, or since the beginning, as a rate; none at the beginning.
+/// Returns the rate that a link can have carried during `since`, or since the start of the simulation.
+///
+/// The result is `None` at the start of the simulation.
 fn carried(link: &mut Link, now: Instant, since: Duration) -> Option<Rate> {
     let before = now.as_nanos().saturating_sub(u64::try_from(since.as_nanos()).unwrap_or(u64::MAX));
     let from = Instant::from_nanos(before);

@@ -1,19 +1,21 @@
-//! A router's controllers, and what it does to a packet on its way to a link.
+//! Holds the controllers of a router and applies them to packets on the way to a link.
 
 use super::{Controller, PROBE_BYTES, Probe, Said, Sensor, Signalled, is_genuine};
 use crate::{Body, Ecn, FlowNo, LinkId, NodeId, Packet, Ports};
 use weft_units::Instant;
 use weft_wire::quick_start::{Function, QuickRate};
 
-/// Probes are of no flow.
+/// Flow number of probes, which belong to no flow.
 const NO_FLOW: FlowNo = FlowNo(u32::MAX);
 
-/// The controllers of a router's links; without any it takes no part, and only lowers TTLs.
+/// The controllers of a router's links.
+///
+/// A router without controllers does not take part in signalling and only decrements TTLs.
 #[derive(Debug)]
 pub struct Controllers {
     node: NodeId,
     by_link: Vec<Controlled>,
-    /// The first of a pair of probes, by who sent it: its number, and when it came.
+    /// First probe of each incomplete pair: sender, number of the pair and time of arrival.
     pairs: Vec<(NodeId, u32, Instant)>,
 }
 
@@ -21,27 +23,29 @@ pub struct Controllers {
 struct Controlled {
     link: LinkId,
     controller: Controller,
-    /// Behind the link is a legacy path.
+    /// Sensor of the legacy path behind the link, if there is one.
     sensor: Option<Sensor>,
 }
 
 impl Controllers {
-    /// Those of this node.
+    /// Creates an empty set of controllers for this node.
     pub fn new(node: NodeId) -> Controllers {
         Controllers { node, by_link: Vec::new(), pairs: Vec::new() }
     }
 
-    /// A link of it is controlled; with a sensor by what the legacy path behind it has left.
+    /// Adds the controller of a link.
+    ///
+    /// With a sensor, the controller grants the rate that the legacy path behind the link has left.
     pub fn add(&mut self, link: LinkId, controller: Controller, sensor: Option<Sensor>) {
         self.by_link.push(Controlled { link, controller, sensor });
     }
 
-    /// The controller of a link.
+    /// Returns the controller of a link.
     pub fn of(&self, link: LinkId) -> Option<&Controller> {
         self.by_link.iter().find(|controlled| controlled.link == link).map(|controlled| &controlled.controller)
     }
 
-    /// A packet goes to `link`.
+    /// Processes a packet that the router is about to send on `link`.
     pub(crate) fn pass(&mut self, link: LinkId, packet: &mut Packet, ports: &mut Ports<'_>) {
         let now = ports.now;
         let own = self.by_link.iter_mut().find(|controlled| controlled.link == link);
@@ -77,12 +81,12 @@ impl Controllers {
         }
     }
 
-    /// When the next probe leaves.
+    /// Returns the time at which the next probe is sent.
     pub(crate) fn deadline(&self) -> Option<Instant> {
         self.by_link.iter().filter_map(|own| own.sensor.as_ref()).map(Sensor::deadline).min()
     }
 
-    /// Sends the probes whose time has come.
+    /// Sends the probes that are due.
     pub(crate) fn wake(&mut self, ports: &mut Ports<'_>) {
         let (now, node) = (ports.now, self.node);
         for Controlled { link, sensor, .. } in &mut self.by_link {
@@ -93,7 +97,7 @@ impl Controllers {
         }
     }
 
-    /// A probe has arrived for this node: what to answer, if anything.
+    /// Processes a probe for this node and returns the answer, if any.
     pub(crate) fn hear(&mut self, now: Instant, from: NodeId, probe: Probe) -> Option<Box<Packet>> {
         match probe {
             Probe::First(pair) => {
@@ -122,5 +126,5 @@ fn packet(source: NodeId, destination: NodeId, probe: Probe) -> Box<Packet> {
     Box::new(Packet { flow: NO_FLOW, source, destination, bytes, label: 0, ecn: Ecn::NotEct, body: Body::Probe(probe) })
 }
 
-/// IP bytes of an answer.
+/// Size of an answer to a pair of probes, in IP bytes.
 const ANSWER_BYTES: u32 = 40;

@@ -1,4 +1,4 @@
-//! The two ends of a connection, as they ask and answer.
+//! Implements the two ends of a connection that signals rates: one requests, the other answers.
 
 use super::{Said, Signalled, is_genuine, signed};
 use crate::host::Ends;
@@ -9,17 +9,19 @@ use weft_units::{Duration, Instant, Rate, Rng};
 use weft_wire::er_sig::{BurstTolerance, DelayVariance, Message, Rate16, Rates, Service, Signal, ttl_difference};
 use weft_wire::quick_start::{Function, QuickRate, Response};
 
-/// As it leaves a host.
+/// Initial TTL of a packet that a host sends.
 pub(super) const TTL: u8 = 64;
-/// A round trip before one was measured.
+/// Assumed round-trip time before the first measurement.
 const GUESS: Duration = Duration::from_millis(200);
 
-/// What a sender asks for.
+/// The rates that a sender requests.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Demand {
-    /// To be reserved; zero for none. Beside it whatever is available.
+    /// Rate to reserve, or zero for none.
+    ///
+    /// The sender also requests all available capacity in addition.
     pub guaranteed: Rate,
-    /// Every router of the path takes part: no TTL is looked at.
+    /// True if every router of the path takes part, so that the TTLs are not compared.
     pub path_takes_part: bool,
 }
 
@@ -50,7 +52,7 @@ impl Demand {
     }
 }
 
-/// The end that asks, for one connection after another.
+/// The end that requests rates, for one connection after another.
 #[derive(Clone, Debug)]
 pub struct Asker {
     wish: Wish,
@@ -59,18 +61,18 @@ pub struct Asker {
 }
 
 impl Asker {
-    /// An end that asks with its first packet.
+    /// Creates an end that sends a request with its first packet.
     pub fn new(demand: Demand, mut rng: Rng) -> Asker {
         let wish = demand.wish();
         Asker { wish, initiator: Initiator::new(wish, rng.next_u64() as u32), rng }
     }
 
-    /// What the connection may send in all; none without a grant.
+    /// Returns the total rate that the connection may use, or `None` without a grant.
     pub fn rate(&self) -> Option<Rate> {
         self.initiator.rate()
     }
 
-    /// The segment with a structure, if one is due.
+    /// Returns the segment with a signal, if one is due.
     pub(crate) fn sign(
         &mut self,
         now: Instant,
@@ -87,7 +89,9 @@ impl Asker {
         Some(Box::new(Signalled { said, ttl: TTL, is_encapsulated: false, segment: *segment }))
     }
 
-    /// A packet came: the rate now granted, zero for none, if it brings an answer.
+    /// Processes a packet.
+    ///
+    /// If the packet answers a request, it returns the granted rate, which is zero for none.
     pub(crate) fn hear(&mut self, now: Instant, packet: &Packet) -> Option<Rate> {
         let Body::Signalled(answer) = &packet.body else { return None };
         let Said::Explicit { signal, arrived_difference } = &answer.said else { return None };
@@ -98,21 +102,21 @@ impl Asker {
         Some(self.initiator.rate().unwrap_or(Rate::ZERO))
     }
 
-    /// The next connection begins.
+    /// Resets the state for the next connection.
     pub(crate) fn begin_anew(&mut self) {
         self.initiator = Initiator::new(self.wish, self.rng.next_u64() as u32);
     }
 }
 
-/// The end that answers.
+/// The end that answers requests.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Answerer {
-    /// What leaves with the next acknowledgement.
+    /// Answer that the next acknowledgement carries.
     due: Option<Box<Said>>,
 }
 
 impl Answerer {
-    /// A packet came: what it asks is answered with the next acknowledgement.
+    /// Processes a packet and prepares the answer to its request.
     pub fn hear(&mut self, packet: &Packet) {
         let Body::Signalled(asked) = &packet.body else { return };
         let answer = match &asked.said {
@@ -125,7 +129,7 @@ impl Answerer {
         self.due = answer.map(Box::new).or(self.due.take());
     }
 
-    /// The acknowledgement with its answer, if there is one.
+    /// Returns the acknowledgement with the pending answer, if there is one.
     pub fn sign(&mut self, ends: Ends, segment: &Segment) -> Option<Box<Signalled>> {
         let mut said = *self.due.take()?;
         if let Said::Explicit { signal, .. } = &mut said {
@@ -135,7 +139,9 @@ impl Answerer {
     }
 }
 
-/// What is said to a signal that arrived in a packet of this TTL, yet without a tag.
+/// Returns the answer to a signal that arrived with this TTL.
+///
+/// The answer has no authentication tag yet.
 fn answer_to(asked: &Signal, ttl: u8) -> Option<Said> {
     let signal = match asked.message {
         Message::Reject => Some(*asked),

@@ -1,21 +1,23 @@
-//! What a link goes by.
+//! Implements the laws by which a link grants rates.
 
 use weft_core::explicit_rate::erica::{Erica, EricaConfig};
 use weft_core::explicit_rate::pi::{LinkState, PiConfig, PiRate};
 use weft_units::{Instant, Rate};
 
-/// What a link goes by.
+/// The law by which a link grants rates.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum LawKind {
-    /// Each flow may have all that is not guaranteed: exact where one flow passes.
+    /// Each flow is granted the whole capacity that is not guaranteed.
+    ///
+    /// The result is exact for a single flow.
     Capacity,
-    /// One rate for all flows, by a PI controller of the queue.
+    /// All flows are granted one rate, which a PI controller derives from the queue.
     Pi,
-    /// To each flow by what it sends (ERICA+).
+    /// Each flow is granted a rate that depends on its own sending rate (ERICA+).
     Erica,
 }
 
-/// A law as it stands.
+/// A law with its state.
 #[derive(Clone, Debug)]
 pub(super) enum Law {
     Capacity(Rate),
@@ -24,7 +26,7 @@ pub(super) enum Law {
 }
 
 impl Law {
-    /// That of a link which nobody uses yet.
+    /// Creates the law of an unused link.
     pub fn new(kind: LawKind, capacity: Rate) -> Law {
         let config = PiConfig::default();
         let aim = capacity.scaled(config.utilization);
@@ -35,7 +37,7 @@ impl Law {
         }
     }
 
-    /// What a flow that sends `current` is granted.
+    /// Returns the rate that the law grants to a flow that sends `current`.
     pub fn grant(&mut self, current: Rate) -> Rate {
         match self {
             Law::Capacity(rate) => *rate,
@@ -44,7 +46,7 @@ impl Law {
         }
     }
 
-    /// Takes a look at the link, over which so many flows asked lately.
+    /// Updates the law with a sample of the link, on which `askers` flows recently requested rates.
     pub fn update(&mut self, at: Instant, state: &LinkState, askers: u32) {
         match self {
             Law::Capacity(rate) => *rate = state.capacity,

@@ -1,15 +1,17 @@
-//! Somebody on the way who does not know the domain's key, and makes of signals what can be made of them without it.
+//! Models an attacker along the route who manipulates signals without the key of the signalling domain.
 
 use super::Said;
 use crate::{Body, Packet};
 use weft_units::{Rate, Rng};
 use weft_wire::er_sig::{Message, Rate16, Rates};
 
-/// Of the signals that pass so many are lost, so many repeated, so many overtaken by the next, and before so many a forged one
-/// comes.
+/// Probability of each attack on a passing signal.
+///
+/// The attacks are to drop it, to duplicate it, to reorder it behind the next signal, and to forge another signal
+/// before it.
 const SHARE: f64 = 0.1;
 
-/// See the module.
+/// An attacker at a router that drops, duplicates, reorders and forges signals.
 #[derive(Debug)]
 pub struct Meddler {
     rng: Rng,
@@ -17,12 +19,12 @@ pub struct Meddler {
 }
 
 impl Meddler {
-    /// Somebody who draws from this.
+    /// Creates an attacker that draws from `rng`.
     pub fn new(rng: Rng) -> Meddler {
         Meddler { rng, held_back: None }
     }
 
-    /// Sends on what becomes of a packet with a signal.
+    /// Attacks a packet with a signal and sends the result.
     pub(crate) fn meddle(&mut self, packet: Box<Packet>, mut send: impl FnMut(Box<Packet>)) {
         let overtaken = self.held_back.take();
         match (self.rng.unit() / SHARE) as u32 {
@@ -41,7 +43,9 @@ impl Meddler {
         overtaken.into_iter().for_each(send);
     }
 
-    /// The flow releases all it has, or is granted the world, under a tag that is guessed.
+    /// Returns a forged signal with a guessed tag.
+    ///
+    /// It either releases all rates of the flow or grants an excessive rate.
     fn forged(&mut self, packet: &Packet) -> Box<Packet> {
         let mut forged = Box::new(packet.clone());
         if let Body::Signalled(signalled) = &mut forged.body

@@ -1,9 +1,12 @@
-//! Explicit rates signalled in band (paper 001, Figure 2): ER-SIG structures that ride on TCP segments, routers that lower and book what
-//! they ask for, and the two ends that ask and answer. The laws are `weft-core`'s, as in a node.
+//! Signals explicit rates in band (paper 001, Figure 2).
 //!
-//! Quick-Start (RFC 4782) is asked, granted and answered the same way: how fast a connection may begin, whatever it goes by afterwards.
+//! TCP segments carry ER-SIG structures with rate requests. Routers along the route lower and book the requested rates.
+//! The receiving end answers, and the sender applies the answer. The laws are those of `weft-core`, as in a node.
 //!
-//! A segment with either is a [`Body`](crate::Body) of its own, so that all others stay as small as they are.
+//! Quick-Start (RFC 4782) works in the same way. A sender requests the initial rate of a connection, which may use any
+//! congestion control afterwards.
+//!
+//! A segment with a signal has its own [`Body`](crate::Body) variant, so that all other bodies stay small.
 
 mod controller;
 mod controllers;
@@ -33,37 +36,37 @@ use weft_wire::er_sig::{KEY_LEN, Message, Signal, SignalKey};
 use weft_wire::ip::FlowKey;
 use weft_wire::quick_start::{QuickStart, RESPONSE_LEN, Response};
 
-/// All hosts and routers of a network are of one signalling domain.
+/// Key of the signalling domain, which all hosts and routers of a network share.
 const KEY: SignalKey = SignalKey::new([0x5e; KEY_LEN]);
 const TCP: u8 = 6;
 
-/// What a source asks routers for.
+/// The rate that a source requests from routers.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Wants {
-    /// A rate to go by.
+    /// An explicit rate for the whole connection.
     Explicit(Demand),
-    /// One to begin with, IP headers included.
+    /// An initial rate, including IP headers.
     QuickStart(Rate),
 }
 
-/// What a segment says of rates.
+/// The rate signal that a segment carries.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Said {
     /// An ER-SIG structure in the IP header.
     Explicit {
-        /// The structure.
+        /// The ER-SIG structure.
         signal: Signal,
-        /// In an answer: the TTL less the structure's, as the request had them when it arrived.
+        /// In an answer: the request's TTL minus the TTL in its structure, on arrival.
         arrived_difference: u8,
     },
-    /// Quick-Start's IP option.
+    /// The IP option of Quick-Start.
     Quick(QuickStart),
-    /// Its TCP option.
+    /// The TCP option of Quick-Start.
     QuickAnswer(Response),
 }
 
 impl Said {
-    /// What it takes in the packet's headers.
+    /// Returns the number of bytes that the signal takes in the packet's headers.
     pub(crate) fn bytes(&self) -> u32 {
         match self {
             Said::Explicit { .. } => ADDED_LEN as u32,
@@ -72,25 +75,27 @@ impl Said {
     }
 }
 
-/// A TCP segment that says something of rates.
+/// A TCP segment with a rate signal.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Signalled {
-    /// What.
+    /// The rate signal.
     pub said: Said,
-    /// The packet's TTL.
+    /// TTL of the packet.
     pub ttl: u8,
-    /// It crosses a legacy path between two nodes that take part inside of another packet.
+    /// True while the packet crosses a legacy path inside another packet.
+    ///
+    /// The legacy path joins two nodes that take part.
     pub is_encapsulated: bool,
-    /// The segment.
+    /// The TCP segment.
     pub segment: Segment,
 }
 
-/// A signal that `from` sends to `to`, with its tag.
+/// Returns the signal with an authentication tag, as `from` sends it to `to`.
 fn signed(signal: Signal, flow: FlowNo, from: NodeId, to: NodeId) -> Signal {
     KEY.sign(&key_of(&signal, flow, from, to), signal)
 }
 
-/// Whether the tag of a packet's signal is right.
+/// Returns true if the authentication tag of a packet's signal is correct.
 fn is_genuine(packet: &Packet) -> bool {
     match &packet.body {
         Body::Signalled(signalled) => match &signalled.said {
@@ -103,7 +108,7 @@ fn is_genuine(packet: &Packet) -> bool {
     }
 }
 
-/// The flow as its first sender sees it.
+/// Returns the flow key as the requesting end sees it.
 fn key_of(signal: &Signal, flow: FlowNo, from: NodeId, to: NodeId) -> FlowKey {
     let is_answer = matches!(signal.message, Message::Response | Message::Reject);
     let (from, to) = if is_answer { (to, from) } else { (from, to) };

@@ -1,5 +1,6 @@
-//! The end of a connection that asks how fast it may begin (Quick-Start, RFC 4782): with its SYN, and it says with its next packet what came
-//! of that.
+//! Implements the end of a connection that requests an initial rate (Quick-Start, RFC 4782).
+//!
+//! It sends the request with its SYN. With its next packet it reports the result to the routers.
 
 use super::ends::TTL;
 use super::{Said, Signalled};
@@ -9,13 +10,17 @@ use weft_core::explicit_rate::quick_start::Asked;
 use weft_units::{Duration, Instant, Rate, Rng};
 use weft_wire::quick_start::{Function, QuickRate, QuickStart, Response};
 
-/// No more is asked for than what there is to send uses up in a round trip, which nobody knows yet (§4.2).
+/// Assumed round-trip time before a measurement.
+///
+/// The request is at most the rate that sends the waiting data in this time (RFC 4782 §4.2).
 const GUESS: Duration = Duration::from_millis(100);
-/// More than any rate that can be asked for uses up.
+/// Maximum number of waiting bytes that affects the request.
+///
+/// It exceeds what any requestable rate sends in that time.
 const MOST_BYTES: u64 = 1 << 32;
 const NONCE_BITS: u32 = 30;
 
-/// See the module; for one connection after another.
+/// The end that requests initial rates, for one connection after another.
 #[derive(Clone, Debug)]
 pub struct QuickAsker {
     rate: Rate,
@@ -28,31 +33,35 @@ pub struct QuickAsker {
 enum Stands {
     Silent,
     Asked(Asked),
-    /// What leaves next; of a refusal it says zero.
+    /// Report that the next packet carries.
+    ///
+    /// It has rate zero after a refusal.
     ToReport(QuickStart),
     Over,
 }
 
 impl QuickAsker {
-    /// An end that wants to begin at `rate`, IP headers included.
+    /// Creates an end that requests `rate`, including IP headers.
     pub fn new(rate: Rate, rng: Rng) -> QuickAsker {
         QuickAsker { rate, rng, stands: Stands::Silent, granted: None }
     }
 
-    /// What the connection was granted to begin with.
+    /// Returns the initial rate that the connection was granted.
     pub fn granted(&self) -> Option<Rate> {
         self.granted
     }
 
-    /// The next connection begins.
+    /// Resets the state for the next connection.
     pub(crate) fn begin_anew(&mut self) {
         (self.stands, self.granted) = (Stands::Silent, None);
     }
 
-    /// The segment with an option, if one is due, while so many bytes wait to be sent.
+    /// Returns the segment with an option, if one is due.
+    ///
+    /// `waiting_bytes` is the number of bytes that wait to be sent.
     pub(crate) fn sign(&mut self, now: Instant, segment: &Segment, waiting_bytes: u64) -> Option<Box<Signalled>> {
         let option = match self.stands {
-            // A SYN that is sent again goes without: some network may have dropped the first for its option.
+            // A retransmitted SYN has no option, because a network may have dropped the first SYN for its option.
             Stands::Asked(_) if segment.flags.has(Flags::SYN) => {
                 self.stands = Stands::Over;
                 return None;
@@ -76,7 +85,9 @@ impl QuickAsker {
         option
     }
 
-    /// A packet came, the round trip being so long as far as is known: the rate to begin with, if it grants one.
+    /// Processes a packet and returns the initial rate if the packet grants one.
+    ///
+    /// `srtt` is the smoothed round-trip time, if known.
     pub(crate) fn hear(&mut self, now: Instant, packet: &Packet, srtt: Option<Duration>) -> Option<Rate> {
         let Stands::Asked(asked) = self.stands else { return None };
         let response = match &packet.body {
@@ -92,7 +103,7 @@ impl QuickAsker {
     }
 }
 
-/// What routers are told of an answer, if there was one.
+/// Returns the report to the routers on an answer, if there was one.
 fn report(granted: Option<Rate>, response: Option<Response>) -> QuickStart {
     let nonce = response.map_or(0, |response| response.nonce);
     let rate = granted.map_or(QuickRate::ZERO, QuickRate::floor);
@@ -123,7 +134,9 @@ mod tests {
         }
     }
 
-    /// A SYN/ACK with an answer comes a round trip later: what is granted, and what the next packet says.
+    /// Processes a SYN-ACK with an answer one round trip later.
+    ///
+    /// It returns the granted rate and the report of the next packet.
     fn answered(asker: &mut QuickAsker, response: Response) -> (Option<Rate>, QuickStart) {
         let segment = segment(Flags::SYN.with(Flags::ACK));
         let answer = Signalled { said: Said::QuickAnswer(response), ttl: 60, is_encapsulated: false, segment };
@@ -158,7 +171,7 @@ mod tests {
     #[test]
     fn nobody_asks_for_more_than_it_has_to_send_nor_twice() {
         let mut asker = asker();
-        // 10 kB in 100 ms are 800 kbit/s.
+        // Sending 10 kB in 100 ms takes 800 kbit/s.
         let option = option_of(asker.sign(Instant::ZERO, &SYN, 10_000));
         assert_eq!(option.rate.rate(), Rate::from_bps(1_280_000));
         let again = Segment { flags: Flags::SYN.with(Flags::RETRANSMIT), ..SYN };

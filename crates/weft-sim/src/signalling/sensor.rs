@@ -1,43 +1,48 @@
-//! What is left of a legacy path between two nodes that take part: pairs of probes, which what arrives at the narrowest link between them
-//! pulls apart (Strauss, Katabi, Kaashoek: Spruce, 2003; one of the sensors of paper 001's S³). One pair says little, and where too much is
-//! taken to be left a queue grows. While one stands, how fast it does says more: what arrives beyond what the path carries.
+//! Estimates the available capacity of a legacy path between two nodes that take part.
+//!
+//! It sends pairs of probes. Packets that arrive between the two at the narrowest link increase the gap between them.
+//! The method is Spruce (Strauss, Katabi, Kaashoek 2003), one of the sensors of paper 001's S³. A single pair is a weak
+//! sample. If the estimate is too high, a queue grows. While a queue stands, its growth rate is a better sample: it is
+//! the arrival rate in excess of the capacity.
 
 use crate::NodeId;
 use crate::source::exponential;
 use weft_units::{Duration, Instant, Rate, Rng};
 
-/// IP bytes of a probe.
+/// Size of a probe in IP bytes.
 pub(crate) const PROBE_BYTES: u32 = 1_500;
-/// What probes may take of the path.
+/// Fraction of the path's capacity that probes may use.
 const PROBE_SHARE: f64 = 0.025;
-/// So many pairs are averaged, at most.
+/// Maximum number of pairs in the average.
 const PAIRS: u32 = 512;
-/// While a queue stands a pair counts for so many,
+/// Weight of a pair while a queue stands, in pairs.
 const BUSY_COUNTS: u32 = 8;
-/// and it stands if both of two pairs have met this, which bursts of others do not come to.
+/// Queueing delay of two consecutive pairs above which a queue counts as standing.
+///
+/// Bursts of other traffic stay below it.
 const STANDS: Duration = Duration::from_millis(12);
-/// Before so many nothing is said.
+/// Number of pairs before which there is no estimate.
 const FEW_PAIRS: u32 = 16;
 
-/// What sensors at the two ends of a path say to each other.
+/// A message between the sensors at the two ends of a path.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Probe {
-    /// The first of a pair.
+    /// The first probe of a pair, with the number of the pair.
     First(u32),
-    /// The second, and when it left.
+    /// The second probe of a pair, with the number of the pair and its transmission time.
     Second(u32, Instant),
-    /// What was between the two when they arrived, and when the second did so and had left.
+    /// The receiver's answer to a pair of probes.
     Gap {
-        /// Between the two.
+        /// Time between the arrivals of the two probes.
         gap: Duration,
-        /// When the second left.
+        /// Transmission time of the second probe.
         left: Instant,
-        /// When it arrived.
+        /// Arrival time of the second probe.
         came: Instant,
     },
 }
 
-/// The near end of a path.
+/// The sensor at the near end of a path.
 #[derive(Clone, Debug)]
 pub struct Sensor {
     to: NodeId,
@@ -50,12 +55,12 @@ pub struct Sensor {
     left_bps: f64,
     least_delay: Duration,
     queueing: Duration,
-    /// When the last pair arrived that was answered.
+    /// Arrival time of the last answered pair.
     came: Instant,
 }
 
 impl Sensor {
-    /// A sensor of the path to `to`, whose narrowest link has this capacity.
+    /// Creates a sensor of the path to `to`, whose narrowest link has this capacity.
     pub fn new(to: NodeId, capacity: Rate, seed: u64) -> Sensor {
         let (rng, next) = (Rng::new(seed), Instant::ZERO);
         Sensor {
@@ -73,28 +78,34 @@ impl Sensor {
         }
     }
 
-    /// The path's far end.
+    /// Returns the far end of the path.
     pub fn to(&self) -> NodeId {
         self.to
     }
 
-    /// What is there for flows: what others and the probes leave of the narrowest link. None while too little is known.
+    /// Returns the rate that other traffic and the probes leave on the narrowest link.
+    ///
+    /// The result is `None` while there are too few measurements.
     pub fn available(&self) -> Option<Rate> {
         let left_bps = self.left_bps - self.capacity.bps() as f64 * PROBE_SHARE;
         (self.answers >= FEW_PAIRS).then(|| Rate::from_bps(left_bps.max(0.0) as u64).min(self.capacity))
     }
 
-    /// What is queued on the way, in bytes, by how much longer the last probe took than the fastest.
+    /// Returns the number of bytes in queues along the path.
+    ///
+    /// It derives from the delay of the last probe above that of the fastest one.
     pub fn queued_bytes(&self) -> u64 {
         self.capacity.bytes_in(self.queueing)
     }
 
-    /// When the next probe leaves.
+    /// Returns the time at which the next probe is sent.
     pub(super) fn deadline(&self) -> Instant {
         self.next
     }
 
-    /// A probe leaves: the second as long after the first as the narrowest link takes to send that.
+    /// Returns the next probe.
+    ///
+    /// The second probe follows the first by the time that the narrowest link needs to transmit one.
     pub(super) fn probe(&mut self, now: Instant) -> Probe {
         self.is_between = !self.is_between;
         if self.is_between {
@@ -106,7 +117,9 @@ impl Sensor {
         Probe::Second(self.pair.wrapping_sub(1), now)
     }
 
-    /// The far end says what was between two probes and when the second came, while flows that pass here sent `own`.
+    /// Processes the far end's answer to a pair of probes.
+    ///
+    /// `own` is the rate of the flows that pass this router.
     pub(super) fn hear(&mut self, gap: Duration, left: Instant, came: Instant, own: Rate) {
         let (before, since) = (self.queueing, came - self.came);
         self.least_delay = self.least_delay.min(came - left);
@@ -118,7 +131,7 @@ impl Sensor {
             let grown = self.queueing.as_secs_f64() - before.as_secs_f64();
             (-capacity * grown / since.as_secs_f64(), BUSY_COUNTS)
         } else {
-            // Below zero where more arrived between the two than the link carries.
+            // The value is negative if more data arrived between the two probes than the link carries.
             (capacity * (2.0 - gap.as_secs_f64() / self.gap().as_secs_f64()), 1)
         };
         let weight = f64::from(counts) / f64::from(self.answers.clamp(counts, PAIRS));

@@ -3,7 +3,7 @@ use crate::{Body, Ecn, FlowNo};
 use std::sync::{Arc, Mutex};
 use weft_units::{Duration, Rate};
 
-/// Sends a packet each interval, and notes what it gets.
+/// A node that sends a packet in each interval and records the packets that it receives.
 struct Chatter {
     out: Option<LinkId>,
     interval: Duration,

@@ -1,4 +1,4 @@
-//! When a source that does not listen sends its datagrams.
+//! Generates the transmission times of sources without congestion control.
 
 mod pareto;
 
@@ -6,35 +6,35 @@ pub use pareto::ParetoBursts;
 
 use weft_units::{Duration, Rate, Rng};
 
-/// The times between datagrams.
+/// The distribution of the times between datagrams.
 #[derive(Clone, Debug)]
 pub enum Pattern {
-    /// Evenly: constant bit rate, a voice call, a probe.
+    /// Equal intervals: constant bit rate, a voice call or a probe.
     Even {
-        /// Time between two.
+        /// Interval between two datagrams.
         interval: Duration,
     },
-    /// At random, none depending on another.
+    /// Random, independent intervals.
     Poisson {
-        /// Mean time between two.
+        /// Mean interval between two datagrams.
         mean: Duration,
     },
-    /// Bursts and pauses.
+    /// Bursts and pauses with Pareto distributed lengths.
     Pareto(ParetoBursts),
 }
 
 impl Pattern {
-    /// Datagrams of `bytes` at a constant `rate`.
+    /// Returns a pattern of datagrams of `bytes` at a constant `rate`.
     pub fn constant(rate: Rate, bytes: u32) -> Pattern {
         Pattern::Even { interval: rate.time_for(u64::from(bytes)) }
     }
 
-    /// Datagrams of `bytes` at random times, at `rate` on average.
+    /// Returns a pattern of datagrams of `bytes` at random times, with the mean rate `rate`.
     pub fn poisson(rate: Rate, bytes: u32) -> Pattern {
         Pattern::Poisson { mean: rate.time_for(u64::from(bytes)) }
     }
 
-    /// The time from this datagram to the next.
+    /// Returns the time from this datagram to the next.
     pub fn next(&mut self, rng: &mut Rng) -> Duration {
         match self {
             Pattern::Even { interval } => *interval,
@@ -44,17 +44,17 @@ impl Pattern {
     }
 }
 
-/// A number in (0, 1].
+/// Returns a uniformly distributed number in (0, 1].
 pub(crate) fn positive_unit(rng: &mut Rng) -> f64 {
     1.0 - rng.unit()
 }
 
-/// An exponentially distributed time.
+/// Returns an exponentially distributed time.
 pub(crate) fn exponential(mean: Duration, rng: &mut Rng) -> Duration {
     mean.mul_f64(-libm::log(positive_unit(rng)))
 }
 
-/// A geometrically distributed number from 1 with this mean (at least 1).
+/// Returns a geometrically distributed number of at least 1 with this mean (at least 1).
 pub(crate) fn geometric(mean: f64, rng: &mut Rng) -> u64 {
     if mean <= 1.0 {
         return 1;
@@ -73,7 +73,7 @@ mod tests {
 
     #[test]
     fn rates_are_kept_on_average() {
-        let rate = Rate::from_mbps(4); // 500 bytes a millisecond
+        let rate = Rate::from_mbps(4); // 500 bytes in each millisecond
         for (pattern, count) in [(Pattern::constant(rate, 500), 10), (Pattern::poisson(rate, 500), 100_000)] {
             let mean = mean_of(pattern, count);
             assert!((mean / 1e-3 - 1.0).abs() < 0.01, "{mean}");

@@ -1,9 +1,13 @@
-//! On/off traffic with heavy tails: what aggregates to self-similar traffic (Willinger et al., SIGCOMM 1995).
+//! Generates on/off traffic with heavy tails.
+//!
+//! It aggregates to self-similar traffic (Willinger et al., SIGCOMM 1995).
 
 use super::positive_unit;
 use weft_units::{Duration, Rate, Rng};
 
-/// Bursts of datagrams at a peak rate; the lengths of bursts and pauses are Pareto distributed.
+/// Bursts of datagrams at a peak rate.
+///
+/// The lengths of bursts and pauses are Pareto distributed.
 #[derive(Clone, Debug)]
 pub struct ParetoBursts {
     interval: Duration,
@@ -14,7 +18,9 @@ pub struct ParetoBursts {
 }
 
 impl ParetoBursts {
-    /// Bursts of datagrams of `bytes` at `peak`, `on` long on average, with pauses of `off` on average; `shape` is above 1.
+    /// Creates bursts of datagrams of `bytes` at the rate `peak`.
+    ///
+    /// `on` and `off` are the mean lengths of bursts and pauses. `shape` is above 1.
     pub fn new(peak: Rate, bytes: u32, on: Duration, off: Duration, shape: f64) -> ParetoBursts {
         let interval = peak.time_for(u64::from(bytes));
         let mean_burst = on.as_secs_f64() / interval.as_secs_f64().max(1e-9);
@@ -31,7 +37,7 @@ impl ParetoBursts {
     }
 }
 
-/// A Pareto distributed number of this mean.
+/// Returns a Pareto distributed number with this mean.
 fn pareto(mean: f64, shape: f64, rng: &mut Rng) -> f64 {
     let least = mean * (shape - 1.0) / shape;
     least / libm::pow(positive_unit(rng), 1.0 / shape)
@@ -45,7 +51,7 @@ mod tests {
     fn half_the_time_on_is_half_the_peak_rate() {
         let half_a_second = Duration::from_millis(500);
         let mut rng = Rng::new(4);
-        // A shape of 2.5 has a variance, so that a mean can be tested.
+        // With a shape of 2.5 the variance is finite, so that the test can check a mean.
         let mut bursts = ParetoBursts::new(Rate::from_mbps(10), 500, half_a_second, half_a_second, 2.5);
         let count = 20_000_000u64;
         let seconds: f64 = (0..count).map(|_| bursts.next(&mut rng).as_secs_f64()).sum();

@@ -1,52 +1,72 @@
-//! What a sender is set to.
+//! Defines the settings of a TCP sender.
 
 use super::congestion::CongestionKind;
 use std::time::Duration;
 
-/// How a sender finds out what was lost, and repairs it.
+/// The method by which a sender detects and repairs losses.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Recovery {
-    /// Duplicate acknowledgments, without SACK (RFC 5681, RFC 6582).
+    /// Duplicate acknowledgments without SACK (RFC 5681, RFC 6582).
     NewReno,
-    /// The SACK scoreboard and the pipe (RFC 6675).
+    /// The SACK scoreboard with the pipe estimate (RFC 6675).
     Sack,
-    /// Time, and probes of the tail (RFC 8985); needs SACK.
+    /// Time-based detection with tail loss probes (RFC 8985).
+    ///
+    /// It requires SACK.
     RackTlp,
 }
 
-/// A sender's settings. The default is what RFCs ask for: Reno, NewReno recovery, an initial window of ten segments, a minimum
-/// timeout of one second, no undo.
+/// The settings of a TCP sender.
+///
+/// The default follows the RFCs: Reno, NewReno recovery, an initial window of ten segments, a minimum retransmission
+/// timeout of one second, and no undo.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct SenderConfig {
-    /// Payload bytes of a full segment (RFC 5681's SMSS); at least 1.
+    /// Payload of a full segment in bytes (SMSS of RFC 5681), at least 1.
     pub mss: u32,
-    /// The congestion control.
+    /// Congestion control of the sender.
     pub congestion: CongestionKind,
-    /// The loss recovery.
+    /// Loss recovery of the sender.
     pub recovery: Recovery,
-    /// DupThresh: duplicate acknowledgments that mean a loss. Fixed, unless `adaptive_reordering`; at least 1.
+    /// Number of duplicate acknowledgments that indicate a loss (DupThresh), at least 1.
+    ///
+    /// It is fixed unless `adaptive_reordering` is set.
     pub dup_thresh: u32,
-    /// Raise DupThresh to the reordering seen, as Linux does; with SACK only.
+    /// True if DupThresh rises to the observed reordering, as in Linux.
+    ///
+    /// It requires SACK.
     pub adaptive_reordering: bool,
-    /// Undo a window reduction when DSACKs show that nothing had been lost (RFC 3708, RFC 4015); with SACK only.
+    /// True if the sender undoes a window reduction when DSACKs show that nothing was lost.
+    ///
+    /// The rules are those of RFC 3708 and RFC 4015. It requires SACK.
     pub undo: bool,
-    /// Send new data on the first duplicate acknowledgments (RFC 3042; with SACK, RFC 6675 §5 step 3).
+    /// True if the sender sends new data on the first duplicate acknowledgments.
+    ///
+    /// Without SACK it follows RFC 3042, with SACK RFC 6675 §5 step 3.
     pub limited_transmit: bool,
-    /// The initial window in segments (RFC 6928: 10); at least 1.
+    /// Initial congestion window in segments, at least 1.
+    ///
+    /// RFC 6928 recommends 10.
     pub initial_window_segments: u32,
-    /// The most to be outstanding, in segments: the window that the receiver announces before it has said so itself; at least 1.
+    /// Receive window in segments before the receiver has announced one, at least 1.
     pub max_window_segments: u32,
-    /// Ask for ECN (RFC 3168).
+    /// True if the sender requests ECN (RFC 3168).
     pub ecn: bool,
-    /// Begin with SYN and wait for SYN-ACK, instead of with data.
+    /// True if the connection begins with SYN and SYN-ACK.
+    ///
+    /// Otherwise it begins with data.
     pub handshake: bool,
-    /// The retransmission timeout before anything was measured (RFC 6298 §2.1).
+    /// Retransmission timeout before the first RTT measurement (RFC 6298 §2.1).
     pub initial_rto: Duration,
-    /// The least retransmission timeout (RFC 6298 §2.4: 1 s; Linux: 200 ms).
+    /// Minimum retransmission timeout.
+    ///
+    /// RFC 6298 §2.4 sets 1 s, and Linux uses 200 ms.
     pub min_rto: Duration,
-    /// The greatest retransmission timeout (RFC 6298 §2.5: at least 60 s).
+    /// Maximum retransmission timeout.
+    ///
+    /// RFC 6298 §2.5 requires at least 60 s.
     pub max_rto: Duration,
-    /// The longest that the receiver may delay an acknowledgment (RFC 8985 §7.2's TLP.max_ack_delay).
+    /// Maximum time by which the receiver may delay an acknowledgment (TLP.max_ack_delay of RFC 8985 §7.2).
     pub max_ack_delay: Duration,
 }
 
@@ -72,7 +92,7 @@ impl Default for SenderConfig {
     }
 }
 
-/// The threshold T(N) = 3(1 + ⌊log₂ N⌋) for a flow that is spread over `paths` paths (paper 000, equation 1).
+/// Returns the threshold T(N) = 3(1 + ⌊log₂ N⌋) for a flow over `paths` paths (paper 000, equation 1).
 pub fn dup_thresh(paths: u32) -> u32 {
     3 * (1 + paths.max(1).ilog2())
 }

@@ -1,11 +1,14 @@
-//! Delivery rate samples (draft-cheng-iccrg-delivery-rate-estimation-02), for a congestion control that wants them.
+//! Computes delivery rate samples (draft-cheng-iccrg-delivery-rate-estimation-02) for BBR and TCP-ER.
+//!
+//! The sender reports each segment that it sends and each segment that is delivered. Each acknowledgment then yields at
+//! most one sample. Section numbers in this module refer to the draft.
 
 use super::congestion::RateSample;
 use std::collections::VecDeque;
 use std::time::Duration;
 use weft_units::{Instant, Rate};
 
-/// The connection's state when a segment left (§3.1.2, the P variables).
+/// State of the connection when a segment was sent (§3.1.2, the P variables).
 #[derive(Clone, Copy, Debug)]
 struct Snapshot {
     sent_at: Instant,
@@ -15,14 +18,16 @@ struct Snapshot {
     app_limited: bool,
 }
 
-/// Samples the rate at which data arrives. Its records stand beside the scoreboard's, one for one.
+/// Samples the rate at which data arrives.
+///
+/// It keeps one record for each record of the scoreboard, in the same order.
 #[derive(Clone, Debug, Default)]
 pub(super) struct DeliveryRate {
     snapshots: VecDeque<Snapshot>,
     delivered: u64,
     delivered_at: Instant,
     first_sent_at: Instant,
-    /// While as much is not delivered yet, what was sent had been limited by the application.
+    /// Value of `delivered` up to which samples count as limited by the application.
     app_limited_until: Option<u64>,
     newest: Option<Snapshot>,
 }
@@ -42,13 +47,13 @@ impl DeliveryRate {
         }
     }
 
-    /// A new segment leaves; `idle` if nothing was in flight (§3.2).
+    /// Records that a new segment is sent; `idle` is true if nothing was in flight (§3.2).
     pub fn sent(&mut self, now: Instant, idle: bool) {
         let snapshot = self.snapshot(now, idle);
         self.snapshots.push_back(snapshot);
     }
 
-    /// The segment at `index` leaves again.
+    /// Records that the segment at `index` is retransmitted.
     pub fn sent_again(&mut self, index: usize, now: Instant, idle: bool) {
         let snapshot = self.snapshot(now, idle);
         if let Some(old) = self.snapshots.get_mut(index) {
@@ -56,7 +61,7 @@ impl DeliveryRate {
         }
     }
 
-    /// The segment at `index` was delivered (§3.3, UpdateRateSample).
+    /// Records that the segment at `index` was delivered (§3.3, UpdateRateSample).
     pub fn delivered(&mut self, index: usize, now: Instant, bytes: u64) {
         self.delivered += bytes;
         self.delivered_at = now;
@@ -67,17 +72,17 @@ impl DeliveryRate {
         }
     }
 
-    /// The first segment's record goes.
+    /// Removes the record of the first segment.
     pub fn pop(&mut self) {
         self.snapshots.pop_front();
     }
 
-    /// The application has no more data, with `pipe_bytes` in flight (§3.4).
+    /// Records that the application has no more data while `pipe_bytes` are in flight (§3.4).
     pub fn app_limited(&mut self, pipe_bytes: u64) {
         self.app_limited_until = Some(self.delivered + pipe_bytes);
     }
 
-    /// The sample of the acknowledgment that was just processed (§3.3, GenerateRateSample).
+    /// Returns the sample of the acknowledgment that was processed last (§3.3, GenerateRateSample).
     pub fn sample(&mut self, min_rtt: Option<Duration>) -> Option<RateSample> {
         if self.app_limited_until.is_some_and(|until| self.delivered > until) {
             self.app_limited_until = None;

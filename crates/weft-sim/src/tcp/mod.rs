@@ -1,7 +1,7 @@
-//! TCP as hosts run it, without IO: time comes in as an argument, segments go out by polling.
+//! Models the TCP of hosts without IO: the caller passes the time in and polls for segments.
 //!
-//! A [`Sender`] and a [`Receiver`] are the two ends of one direction of a connection. Sequence numbers count payload bytes from 0;
-//! FIN takes one, SYN none.
+//! A [`Sender`] and a [`Receiver`] are the two ends of one direction of a connection. Sequence numbers count payload
+//! bytes from 0. A FIN takes one sequence number, and a SYN takes none.
 
 mod config;
 pub mod congestion;

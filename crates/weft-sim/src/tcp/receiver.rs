@@ -1,4 +1,7 @@
-//! The receiving side: reassembles, and acknowledges.
+//! Models the receiving side of a TCP connection, which reassembles data and acknowledges it.
+//!
+//! Segments enter through [`Receiver::receive`], and acknowledgments leave through [`Receiver::transmit`]. The receiver
+//! never reads a clock.
 
 mod delayed_ack;
 mod reassembly;
@@ -11,38 +14,46 @@ use reassembly::Reassembly;
 use std::time::Duration;
 use weft_units::Instant;
 
-/// What fits the window field of a SYN, which knows no scale (RFC 7323 §2.2).
+/// Maximum window in a SYN, in bytes.
+///
+/// Standard: the window field of a SYN has no scale factor (RFC 7323 §2.2).
 const SYN_WINDOW_BYTES: u32 = 0xffff;
 
-/// How the receive window opens when a connection begins.
+/// The way in which the receive window opens at the start of a connection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum WindowOpening {
-    /// All of it at once.
+    /// The receiver announces the whole window at once.
     #[default]
     AtOnce,
-    /// First what fits a SYN, then all of it: a buffer that the program has set.
+    /// The receiver announces the maximum of a SYN first and the whole window afterwards.
+    ///
+    /// This is the behaviour of a buffer whose size the program has set.
     AfterHandshake,
-    /// What fits a SYN, and twice what has come: a buffer that grows with what the application reads, as Linux has it.
+    /// The receiver announces the maximum of a SYN plus twice the received bytes.
+    ///
+    /// This is the behaviour of Linux, whose buffer grows as the application reads.
     WithData,
 }
 
-/// How long a closed window stays unsaid.
+/// Time after which a receiver with a closed window announces its window again.
 const ANNOUNCE_AGAIN: Duration = Duration::from_millis(500);
 
-/// A receiver's settings.
+/// The settings of a TCP receiver.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ReceiverConfig {
-    /// Payload bytes of a full segment, as the sender has them.
+    /// Payload of a full segment in bytes, equal to that of the sender.
     pub mss: u32,
-    /// The receive window in segments; at least 1. The application reads at once, unless [`Receiver::hold`] says otherwise.
+    /// Receive window in segments, at least 1.
+    ///
+    /// The application reads all data at once unless [`Receiver::hold`] is called.
     pub window_segments: u32,
-    /// How it opens.
+    /// The way in which the window opens.
     pub opening: WindowOpening,
-    /// When acknowledgments leave.
+    /// Rule for delaying acknowledgments.
     pub delayed_ack: DelayedAck,
-    /// Report what arrived out of order, and what arrived twice (RFC 2018, RFC 2883).
+    /// True if the receiver reports data out of order and duplicates (SACK, RFC 2018; DSACK, RFC 2883).
     pub sack: bool,
-    /// Echo congestion marks (RFC 3168).
+    /// True if the receiver echoes congestion marks (RFC 3168).
     pub ecn: bool,
 }
 
@@ -63,27 +74,29 @@ pub struct Receiver {
     window_bytes: u32,
     opening: WindowOpening,
     rcv_nxt: u64,
-    /// Where the connection began; another may follow on the same numbers.
+    /// Sequence number at which the present connection began.
+    ///
+    /// A later connection continues with the same numbers.
     began_at: u64,
     reassembly: Reassembly,
     timing: AckTiming,
     syn_ack_due: bool,
-    /// Where the sender's FIN stands, once seen.
+    /// Sequence number of the sender's FIN, once it has arrived.
     fin_at: Option<u64>,
-    /// Congestion marks are echoed until the sender says CWR.
+    /// True if congestion marks are echoed, which lasts until the sender sends CWR.
     echo: bool,
-    /// What arrived a second time, to be reported once: first byte and length.
+    /// First byte and length of a duplicate that the next acknowledgment reports once.
     duplicate: Option<(u64, u32)>,
-    /// What the application has not read yet.
+    /// Number of bytes that the application has not read yet.
     unread: u32,
-    /// The window as it was announced last.
+    /// Window of the last acknowledgment, in bytes.
     announced: u32,
-    /// A closed window is announced again, for the case that the next one is lost.
+    /// Time at which a closed window is announced again, in case the update is lost.
     announce_again: Instant,
 }
 
 impl Receiver {
-    /// A receiver that has nothing yet.
+    /// Creates a receiver without any data.
     pub fn new(config: ReceiverConfig) -> Receiver {
         Receiver {
             sack: config.sack,
@@ -105,7 +118,9 @@ impl Receiver {
         }
     }
 
-    /// A data segment, SYN or FIN arrived; `ce`: its packet was marked "congestion experienced".
+    /// Accepts a data segment, SYN or FIN.
+    ///
+    /// `ce` is true if its packet carried the mark "congestion experienced".
     pub fn receive(&mut self, now: Instant, segment: &Segment, ce: bool) {
         if segment.flags.has(Flags::SYN) {
             self.syn_ack_due = true;
@@ -132,7 +147,7 @@ impl Receiver {
         self.echo |= ce && self.ecn;
     }
 
-    /// Puts `seq..end` where it belongs.
+    /// Stores `seq..end` and returns how it fits the data that has arrived.
     fn place(&mut self, seq: u64, end: u64) -> Arrival {
         if end <= self.rcv_nxt {
             self.note_duplicate(seq, end);
@@ -160,8 +175,9 @@ impl Receiver {
         self.duplicate = u32::try_from(end - seq).ok().map(|len| (seq, len));
     }
 
-    /// The application has so much that it has not read: the window is what is left. It is announced anew when it has opened well
-    /// (RFC 9293 §3.8.6.2.2).
+    /// Reduces the window by `unread`, the bytes that the application has not read yet.
+    ///
+    /// The receiver announces the window again when it has grown sufficiently (RFC 9293 §3.8.6.2.2).
     pub fn hold(&mut self, now: Instant, unread: u64) {
         self.unread = u32::try_from(unread).unwrap_or(u32::MAX).min(self.window_bytes);
         let window = self.window_bytes - self.unread;
@@ -172,7 +188,7 @@ impl Receiver {
         }
     }
 
-    /// Its deadline has come: a delayed acknowledgment leaves.
+    /// Handles the receiver's deadline: it makes a delayed acknowledgment or a window update due.
     pub fn wake(&mut self, now: Instant) {
         self.timing.wake(now);
         if self.announce_again <= now {
@@ -181,7 +197,9 @@ impl Receiver {
         }
     }
 
-    /// The next segment to send; poll until none.
+    /// Returns the next segment to send.
+    ///
+    /// The caller polls until it returns `None`.
     pub fn transmit(&mut self, _now: Instant) -> Option<Segment> {
         if self.syn_ack_due {
             self.syn_ack_due = false;
@@ -199,7 +217,7 @@ impl Receiver {
         Some(ack)
     }
 
-    /// The window to announce.
+    /// Returns the window to announce, in bytes.
     fn window(&self) -> u32 {
         let come = self.rcv_nxt - self.began_at;
         let open = match self.opening {
@@ -235,18 +253,18 @@ impl Receiver {
         ack.sack_count = count as u8;
     }
 
-    /// When it wants to be woken.
+    /// Returns the time at which the receiver must be woken.
     pub fn deadline(&self) -> Option<Instant> {
         let again = Some(self.announce_again).filter(|at| *at != Instant::FAR_FUTURE);
         self.timing.deadline().into_iter().chain(again).min()
     }
 
-    /// Payload bytes that the application has, in order.
+    /// Returns the number of payload bytes that have arrived in order.
     pub fn delivered_bytes(&self) -> u64 {
         self.rcv_nxt - u64::from(self.is_finished())
     }
 
-    /// The sender's FIN and all before it arrived.
+    /// Returns true if the sender's FIN and all data before it have arrived.
     pub fn is_finished(&self) -> bool {
         self.fin_at.is_some_and(|fin| self.rcv_nxt > fin)
     }

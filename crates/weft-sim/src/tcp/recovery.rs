@@ -1,4 +1,4 @@
-//! How losses are found, by three rules.
+//! Detects losses by one of three methods: NewReno, SACK, or RACK with tail loss probes.
 
 mod new_reno;
 mod proportional;
@@ -12,7 +12,7 @@ pub(super) use rack::{Bounds, Rack};
 pub(super) use sack::Sack;
 pub(super) use tail_probe::{ProbeNews, TailProbe};
 
-/// The rule in use, with its state.
+/// The loss detection method in use, with its state.
 #[derive(Clone, Debug)]
 pub(super) enum LossDetection {
     NewReno(NewReno),

@@ -1,8 +1,10 @@
-//! The retransmission timeout (RFC 6298).
+//! Computes the retransmission timeout (RFC 6298).
 
 use std::time::Duration;
 
-/// A round-trip time estimator and the timeout that follows from it. Times are nanoseconds; the clock's granularity is one.
+/// Estimates the round-trip time and derives the retransmission timeout from it.
+///
+/// Times are in nanoseconds. The clock granularity is one nanosecond.
 #[derive(Clone, Debug)]
 pub(super) struct RttEstimator {
     smoothed: Option<u64>,
@@ -25,7 +27,9 @@ impl RttEstimator {
         RttEstimator { smoothed: None, variation: 0, shortest: u64::MAX, rto, min_rto, max_rto }
     }
 
-    /// A measurement (§2.2, §2.3); never of a segment that was sent twice (§3, Karn).
+    /// Adds an RTT measurement (§2.2, §2.3).
+    ///
+    /// The segment must not be one that was retransmitted (§3, Karn's algorithm).
     pub fn sample(&mut self, rtt_nanos: u64) {
         self.shortest = self.shortest.min(rtt_nanos);
         let smoothed = match self.smoothed {
@@ -42,12 +46,14 @@ impl RttEstimator {
         self.rto = (smoothed + (4 * self.variation).max(1)).clamp(self.min_rto, self.max_rto);
     }
 
-    /// The timer expired (§5.5): wait twice as long, until the next measurement.
+    /// Doubles the timeout after the timer expired (§5.5).
+    ///
+    /// The next measurement resets it.
     pub fn back_off(&mut self) {
         self.rto = self.rto.saturating_mul(2).min(self.max_rto);
     }
 
-    /// The SYN was lost: without a measurement, wait at least three seconds for data (§5.7).
+    /// Sets a timeout of three seconds for data after a lost SYN, if there is no measurement (§5.7).
     pub fn lost_handshake(&mut self) {
         if self.smoothed.is_none() {
             self.rto = 3_000_000_000u64.min(self.max_rto);
@@ -62,17 +68,17 @@ impl RttEstimator {
         self.smoothed.map(Duration::from_nanos)
     }
 
-    /// Zero without a measurement.
+    /// Returns the smoothed RTT in nanoseconds, or zero without a measurement.
     pub fn smoothed_nanos(&self) -> u64 {
         self.smoothed.unwrap_or(0)
     }
 
-    /// `u64::MAX` without a measurement.
+    /// Returns the least RTT in nanoseconds, or `u64::MAX` without a measurement.
     pub fn shortest_nanos(&self) -> u64 {
         self.shortest
     }
 
-    /// The shortest measurement.
+    /// Returns the least RTT measurement.
     pub fn shortest(&self) -> Option<Duration> {
         self.smoothed.map(|_| Duration::from_nanos(self.shortest))
     }

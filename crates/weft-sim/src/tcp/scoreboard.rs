@@ -1,24 +1,26 @@
-//! What was sent and is not acknowledged: a ring of small records, and RFC 6675's pipe over it.
+//! Records the segments that were sent and are not acknowledged, with RFC 6675's pipe estimate.
+//!
+//! The records form a ring in order of sequence numbers.
 
 use std::collections::VecDeque;
 use weft_units::Instant;
 
 const SACKED: u8 = 1;
 const LOST: u8 = 2;
-/// Sent again, and that copy is not given up.
+/// State bit: the segment was retransmitted, and that copy is not declared lost.
 const REPEATED: u8 = 4;
-/// Sent more than once, ever: no round-trip time can be measured from it.
+/// State bit: the segment was sent more than once, so its RTT is ambiguous.
 const AMBIGUOUS: u8 = 8;
 const FIN: u8 = 16;
 
-/// A segment that was sent.
+/// The record of a segment that was sent.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Sent {
-    /// When, the last time.
+    /// Time of the last transmission.
     pub at: Instant,
-    /// Its first byte.
+    /// Sequence number of the first byte.
     pub seq: u64,
-    /// Sequence numbers that it takes: payload bytes, and one for FIN.
+    /// Number of sequence numbers of the segment: its payload bytes, and one for a FIN.
     pub len: u32,
     state: u8,
 }
@@ -36,12 +38,12 @@ impl Sent {
         self.state & LOST != 0
     }
 
-    /// A copy of it is on its way.
+    /// Returns true if a retransmission of the segment is in flight.
     pub fn is_repeated(&self) -> bool {
         self.state & REPEATED != 0
     }
 
-    /// It was sent more than once.
+    /// Returns true if the segment was sent more than once.
     pub fn is_ambiguous(&self) -> bool {
         self.state & AMBIGUOUS != 0
     }
@@ -54,12 +56,14 @@ impl Sent {
         self.len - u32::from(self.is_fin())
     }
 
-    /// Lost, and not sent again since.
+    /// Returns true if the segment is lost and not retransmitted since.
     pub fn is_waiting(&self) -> bool {
         self.state & (LOST | REPEATED | SACKED) == LOST
     }
 
-    /// Its bytes in the pipe: the original unless lost, and its copy (RFC 6675 §4, SetPipe).
+    /// Returns the segment's bytes in the pipe (RFC 6675 §4, SetPipe).
+    ///
+    /// The original counts unless it is lost, and a retransmission counts in addition.
     fn pipe(&self) -> u64 {
         if self.is_sacked() {
             return 0;
@@ -68,7 +72,7 @@ impl Sent {
     }
 }
 
-/// The segments between the first unacknowledged byte and the last sent one, in order of sequence.
+/// The segments from the first unacknowledged byte to the last sent byte, in order of sequence numbers.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Scoreboard {
     segments: VecDeque<Sent>,
@@ -76,7 +80,7 @@ pub(super) struct Scoreboard {
     sacked_bytes: u64,
     sacked: u32,
     waiting: u32,
-    /// No segment before this one waits to be sent again.
+    /// Index before which no segment waits for a retransmission.
     first_waiting: usize,
 }
 
@@ -89,17 +93,17 @@ impl Scoreboard {
         self.segments.len()
     }
 
-    /// Bytes believed to be in the network (RFC 6675's pipe).
+    /// Returns the number of bytes that are probably in the network (pipe of RFC 6675).
     pub fn pipe_bytes(&self) -> u64 {
         self.pipe
     }
 
-    /// Bytes that were selectively acknowledged.
+    /// Returns the number of selectively acknowledged bytes.
     pub fn sacked_bytes(&self) -> u64 {
         self.sacked_bytes
     }
 
-    /// Segments that were selectively acknowledged.
+    /// Returns the number of selectively acknowledged segments.
     pub fn sacked_segments(&self) -> u32 {
         self.sacked
     }
@@ -112,13 +116,13 @@ impl Scoreboard {
         self.segments.iter()
     }
 
-    /// A new segment leaves.
+    /// Adds a new segment.
     pub fn push(&mut self, at: Instant, seq: u64, len: u32, fin: bool) {
         self.pipe += u64::from(len);
         self.segments.push_back(Sent { at, seq, len, state: if fin { FIN } else { 0 } });
     }
 
-    /// Takes out the first segment if everything before `ack` covers it.
+    /// Removes and returns the first segment if the acknowledgment `ack` covers it.
     pub fn pop_acked(&mut self, ack: u64) -> Option<Sent> {
         if self.segments.front()?.end() > ack {
             return None;
@@ -134,7 +138,7 @@ impl Scoreboard {
         Some(sent)
     }
 
-    /// Position of the first segment that begins at or after `seq`.
+    /// Returns the index of the first segment that begins at or after `seq`.
     pub fn position(&self, seq: u64) -> usize {
         self.segments.partition_point(|sent| sent.seq < seq)
     }
@@ -152,7 +156,9 @@ impl Scoreboard {
         Some(before)
     }
 
-    /// The segment arrived; returns it as it was if that is news.
+    /// Marks the segment as selectively acknowledged.
+    ///
+    /// It returns the record before the change, or `None` if the segment was marked already.
     pub fn mark_sacked(&mut self, index: usize) -> Option<Sent> {
         let before = self.change(index, |sent| sent.state |= SACKED)?;
         if before.is_sacked() {
@@ -163,7 +169,9 @@ impl Scoreboard {
         Some(before)
     }
 
-    /// The segment, or the last copy of it, is given up. Returns the bytes that left the pipe.
+    /// Declares the segment, or its last retransmission, lost.
+    ///
+    /// It returns the number of bytes that left the pipe.
     pub fn mark_lost(&mut self, index: usize) -> u64 {
         let before = self.pipe;
         self.change(index, |sent| {
@@ -174,7 +182,9 @@ impl Scoreboard {
         before - self.pipe
     }
 
-    /// The segment's first transmission is given up; a copy of it may still be on its way.
+    /// Declares the first transmission of the segment lost.
+    ///
+    /// A retransmission may still be in flight.
     pub fn mark_original_lost(&mut self, index: usize) {
         self.change(index, |sent| {
             if !sent.is_sacked() {
@@ -183,21 +193,21 @@ impl Scoreboard {
         });
     }
 
-    /// Everything that was not selectively acknowledged is given up.
+    /// Declares every segment lost that is not selectively acknowledged.
     pub fn mark_all_lost(&mut self) {
         (0..self.segments.len()).for_each(|index| {
             self.mark_lost(index);
         });
     }
 
-    /// Nothing is lost after all: what waits is again believed to be in the network.
+    /// Reverts all loss declarations, so that the segments count as in the network again.
     pub fn forget_losses(&mut self) {
         for index in 0..self.segments.len() {
             self.change(index, |sent| sent.state &= !LOST);
         }
     }
 
-    /// The segment leaves once more.
+    /// Records a retransmission of the segment.
     pub fn mark_repeated(&mut self, index: usize, at: Instant) {
         self.change(index, |sent| {
             sent.state |= REPEATED | AMBIGUOUS;
@@ -205,7 +215,7 @@ impl Scoreboard {
         });
     }
 
-    /// Position of the first lost segment that was not sent again.
+    /// Returns the index of the first lost segment that was not retransmitted.
     pub fn next_waiting(&mut self) -> Option<usize> {
         if self.waiting == 0 {
             return None;

@@ -1,71 +1,81 @@
-//! What a TCP segment says.
+//! Defines the TCP segment of the model.
 
-/// Bits of a segment's header (RFC 9293 §3.1, RFC 3168 §6.1), and two that only the model has.
+/// Bits of a segment's header, and two bits that exist only in the model.
+///
+/// The header bits are those of RFC 9293 §3.1 and RFC 3168 §6.1.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Flags(u8);
 
 impl Flags {
-    /// Synchronise sequence numbers.
+    /// Synchronizes sequence numbers.
     pub const SYN: Flags = Flags(1);
-    /// The sender has no more data.
+    /// Indicates that the sender has no more data.
     pub const FIN: Flags = Flags(2);
-    /// The acknowledgment field counts.
+    /// Indicates that the acknowledgment number is valid.
     pub const ACK: Flags = Flags(4);
-    /// Congestion was experienced on the way here.
+    /// Echoes to the sender that a packet carried a congestion mark.
     pub const ECE: Flags = Flags(8);
-    /// The congestion window was reduced.
+    /// Indicates that the sender has reduced its congestion window.
     pub const CWR: Flags = Flags(16);
-    /// Sent before: an oracle, no such bit is on the wire.
+    /// Marks a retransmission.
+    ///
+    /// It is an oracle of the model: the wire has no such bit.
     pub const RETRANSMIT: Flags = Flags(32);
-    /// The first SACK block reports a duplicate (RFC 2883).
+    /// Indicates that the first SACK block reports a duplicate (RFC 2883).
+    ///
+    /// It exists only in the model.
     pub const DSACK: Flags = Flags(64);
 
-    /// Whether all of `other` is set.
+    /// Returns true if all bits of `other` are set.
     pub const fn has(self, other: Flags) -> bool {
         self.0 & other.0 == other.0
     }
 
-    /// These and `other`.
+    /// Returns these bits together with those of `other`.
     pub const fn with(self, other: Flags) -> Flags {
         Flags(self.0 | other.0)
     }
 
-    /// These but for `other`.
+    /// Returns these bits without those of `other`.
     pub const fn without(self, other: Flags) -> Flags {
         Flags(self.0 & !other.0)
     }
 }
 
-/// A run of bytes that arrived, relative to the acknowledgment (RFC 2018 §3).
+/// A range of bytes that arrived, relative to the acknowledgment number (RFC 2018 §3).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct SackBlock {
-    /// Its first byte, counted from the acknowledgment number; negative in a DSACK below it.
+    /// Offset of the first byte from the acknowledgment number.
+    ///
+    /// It is negative in a DSACK below that number.
     pub offset: i32,
-    /// Its length in bytes.
+    /// Length of the range in bytes.
     pub len: u32,
 }
 
-/// A TCP segment. Sequence numbers count from 0 and do not wrap.
+/// A TCP segment.
+///
+/// Sequence numbers count from 0 and do not wrap.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Segment {
-    /// Number of the first payload byte.
+    /// Sequence number of the first payload byte.
     pub seq: u64,
-    /// The next byte expected.
+    /// Sequence number of the next expected byte.
     pub ack: u64,
-    /// Payload bytes.
+    /// Number of payload bytes.
     pub len: u32,
-    /// Bytes the receiver has room for after `ack`.
+    /// Receive window: the bytes after `ack` that the receiver can take.
     pub window: u32,
-    /// Header bits.
+    /// Bits of the TCP header.
     pub flags: Flags,
-    /// How many of `sacks` count.
+    /// Number of valid entries in `sacks`.
     pub sack_count: u8,
-    /// Selective acknowledgments, the most recent first.
+    /// SACK blocks, the most recent one first.
     pub sacks: [SackBlock; 3],
 }
 
 impl Segment {
-    /// The selective acknowledgments.
+    /// Returns the valid SACK blocks.
     pub fn sacks(&self) -> &[SackBlock] {
         self.sacks.get(..usize::from(self.sack_count)).unwrap_or(&[])
     }

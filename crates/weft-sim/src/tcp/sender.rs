@@ -1,4 +1,7 @@
-//! The sending side: what leaves, when, and what acknowledgments say about it.
+//! Models the sending side of a TCP connection.
+//!
+//! Acknowledgments enter through [`Sender::receive`], and segments leave through [`Sender::transmit`]. The submodules
+//! detect losses, run the timers and choose the next segment. The sender never reads a clock.
 
 mod acknowledge;
 mod losses;
@@ -19,42 +22,42 @@ use std::time::Duration;
 use timers::Timers;
 use weft_units::{Instant, Rate};
 
-/// What a sender has done so far.
+/// Counters of a sender's actions.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct SenderCounters {
-    /// Segments sent, retransmissions included.
+    /// Segments sent, including retransmissions.
     pub segments: u64,
-    /// Segments sent again.
+    /// Retransmitted segments.
     pub retransmits: u64,
-    /// Times that fast recovery began.
+    /// Number of times that fast recovery began.
     pub fast_retransmits: u64,
-    /// Times that the retransmission timer expired.
+    /// Number of times that the retransmission timer expired.
     pub timeouts: u64,
-    /// Window reductions that were undone, because nothing had been lost.
+    /// Window reductions that were undone because nothing was lost.
     pub spurious: u64,
-    /// Window reductions for a congestion mark.
+    /// Window reductions in response to a congestion mark.
     pub ecn_reductions: u64,
     /// Tail loss probes sent (RFC 8985 §7).
     pub probes: u64,
 }
 
-/// Where the connection is.
+/// The state of the connection's handshake.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Opening {
-    /// SYN has to leave.
+    /// The SYN has not been sent.
     Closed,
-    /// SYN left, so many times.
+    /// The SYN was sent `times` times, the last time at `at`.
     SynSent { times: u32, at: Instant },
-    /// Data may leave.
+    /// The handshake is complete, and data may be sent.
     Established,
 }
 
-/// Whether a loss is being repaired.
+/// The state of loss recovery.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Phase {
     Open,
     FastRecovery,
-    /// After a timeout.
+    /// Recovery after a retransmission timeout.
     Loss,
 }
 
@@ -68,51 +71,55 @@ pub struct Sender {
     rtt: RttEstimator,
     delivery_rate: Option<DeliveryRate>,
     detection: LossDetection,
-    /// While a law that asks for it recovers.
+    /// Proportional rate reduction, which some congestion controls use during recovery.
     reduction: Option<ProportionalRate>,
     undo: Undo,
     timers: Timers,
     counters: SenderCounters,
     opening: Opening,
     phase: Phase,
-    /// The first byte not acknowledged (SND.UNA).
+    /// First unacknowledged byte (SND.UNA).
     una: u64,
-    /// The next byte to send for the first time (SND.NXT).
+    /// Next byte to send for the first time (SND.NXT).
     nxt: u64,
-    /// Where the application's data ends.
+    /// End of the data that the application has written.
     written: u64,
     closed: bool,
     fin_sent: bool,
-    /// The first byte that the receiver has no room for.
+    /// First byte beyond the receive window.
     right_edge: u64,
     peer_window: u32,
-    /// What may be in the pipe: congestion window, inflation, limited transmit.
+    /// Maximum number of bytes in the pipe: congestion window, inflation and limited transmit.
     window: u64,
-    /// After recovery the window opens from what is in flight, not at once (RFC 6582 §3.2 step 3, first choice). `u64::MAX` for none.
+    /// Limit of the window after recovery, in bytes, or `u64::MAX` for none.
+    ///
+    /// The window grows from the bytes in flight instead of opening at once (RFC 6582 §3.2 step 3, first choice).
     opening_window: u64,
-    /// Where SND.NXT was when the last recovery began (recover, RecoveryPoint).
+    /// Value of SND.NXT when the last recovery began (recover, RecoveryPoint).
     recovery_point: Option<u64>,
-    /// One byte after the highest that was selectively acknowledged.
+    /// End of the highest selectively acknowledged segment.
     high_sacked: u64,
     dup_thresh: u32,
-    /// Bytes that limited transmit sent since the acknowledgment moved; no part of FlightSize (RFC 5681 §3.2 step 2).
+    /// Bytes that limited transmit sent since the last cumulative acknowledgment.
+    ///
+    /// They are not part of FlightSize (RFC 5681 §3.2 step 2).
     limited_bytes: u64,
-    /// The first lost segment leaves whatever the window says.
+    /// True if the first lost segment is sent next, regardless of the window.
     retransmit_first: bool,
-    /// A tail loss probe leaves next, whatever the window says.
+    /// True if a tail loss probe is sent next, regardless of the window.
     probe_due: bool,
     ecn: bool,
-    /// A congestion mark counts once until this is acknowledged.
+    /// Sequence number until whose acknowledgment further congestion marks are ignored.
     ecn_until: Option<u64>,
     send_cwr: bool,
     last_sent_at: Instant,
     quick_started: Option<QuickStarted>,
-    /// SND.UNA at the last retransmission timeout.
+    /// Value of SND.UNA at the last retransmission timeout.
     timed_out_at: u64,
 }
 
 impl Sender {
-    /// A sender that has nothing to send yet.
+    /// Creates a sender without data.
     pub fn new(config: SenderConfig, now: Instant) -> Sender {
         let mss = config.mss.max(1);
         let initial_window = u64::from(config.initial_window_segments.max(1)) * u64::from(mss);
@@ -160,25 +167,31 @@ impl Sender {
         }
     }
 
-    /// The application has `bytes` more to send; `u64::MAX` for an endless stream.
+    /// Adds `bytes` of application data to send.
+    ///
+    /// `u64::MAX` means an endless stream.
     pub fn write(&mut self, bytes: u64) {
         if !self.closed {
             self.written = self.written.saturating_add(bytes);
         }
     }
 
-    /// The network grants the connection so much, IP headers included; only TCP-ER listens.
+    /// Tells the sender the rate that the network grants, including IP headers.
+    ///
+    /// Only TCP-ER uses it.
     pub fn grant(&mut self, now: Instant, rate: Rate) {
         self.congestion.on_grant(now, rate, self.srtt());
         self.update_window(0);
     }
 
-    /// The application writes no more: FIN follows the data.
+    /// Closes the stream: a FIN follows the data.
     pub fn close(&mut self) {
         self.closed = true;
     }
 
-    /// Its explicit rate is `rate` from now on, that of a successor too; a sender with another congestion control has none.
+    /// Sets the explicit rate of this sender and its successors.
+    ///
+    /// It has no effect on a sender with another congestion control.
     pub fn set_rate(&mut self, now: Instant, rate: Rate) {
         if let CongestionKind::ExplicitRate { rate: fixed } = &mut self.config.congestion {
             *fixed = rate;
@@ -186,80 +199,88 @@ impl Sender {
         }
     }
 
-    /// Bytes written and not sent yet.
+    /// Returns the number of written bytes that are not sent yet.
     pub fn unsent_bytes(&self) -> u64 {
         self.written.saturating_sub(self.nxt)
     }
 
-    /// Payload bytes acknowledged in order.
+    /// Returns the number of payload bytes acknowledged in order.
     pub fn acked_bytes(&self) -> u64 {
         self.una.min(self.written)
     }
 
-    /// The stream was closed, and all of it and the FIN are acknowledged.
+    /// Returns true if the stream is closed and all data and the FIN are acknowledged.
     pub fn is_finished(&self) -> bool {
         self.fin_sent && self.scoreboard.is_empty()
     }
 
-    /// The congestion window, without what loss recovery adds.
+    /// Returns the congestion window in bytes, without what loss recovery adds.
     pub fn cwnd_bytes(&self) -> u64 {
         self.congestion.cwnd_bytes()
     }
 
-    /// The slow-start threshold; `u64::MAX` before the first loss.
+    /// Returns the slow-start threshold in bytes, which is `u64::MAX` before the first loss.
     pub fn ssthresh_bytes(&self) -> u64 {
         self.congestion.ssthresh_bytes()
     }
 
-    /// Bytes believed to be in the network (RFC 6675's pipe).
+    /// Returns the number of bytes that are probably in the network (pipe of RFC 6675).
     pub fn flight_bytes(&self) -> u64 {
         self.scoreboard.pipe_bytes()
     }
 
-    /// How many bytes may be in flight: the congestion window with what NewReno's inflation and limited transmit add. A retransmission
-    /// that opens recovery and a tail loss probe leave beyond it.
+    /// Returns the maximum number of bytes in flight.
+    ///
+    /// It is the congestion window plus NewReno's inflation and limited transmit. A retransmission that begins recovery
+    /// and a tail loss probe may exceed it.
     pub fn window_bytes(&self) -> u64 {
         self.window
     }
 
-    /// The smoothed round-trip time.
+    /// Returns the smoothed round-trip time.
     pub fn srtt(&self) -> Option<Duration> {
         self.rtt.smoothed()
     }
 
-    /// The retransmission timeout, backed off.
+    /// Returns the retransmission timeout, including its exponential backoff.
     pub fn rto(&self) -> Duration {
         Duration::from_nanos(self.rtt.rto_nanos())
     }
 
-    /// DupThresh as it is now.
+    /// Returns the present value of DupThresh.
     pub fn dup_thresh(&self) -> u32 {
         self.dup_thresh
     }
 
-    /// What it has done so far.
+    /// Returns the counters of the sender's actions.
     pub fn counters(&self) -> &SenderCounters {
         &self.counters
     }
 
-    /// Whether the packet of `segment` says that it is ECN-capable: new data does, nothing else (RFC 3168 §6.1.5).
+    /// Returns true if the packet of `segment` is ECN-capable.
+    ///
+    /// This holds only for new data (RFC 3168 §6.1.5).
     pub fn is_ecn_capable(&self, segment: &Segment) -> bool {
         self.ecn && segment.len > 0 && !segment.flags.has(Flags::RETRANSMIT)
     }
 
-    /// FlightSize: sent and not cumulatively acknowledged, without what limited transmit added (RFC 5681 §2, §3.2). Not more than
-    /// the congestion window: what left on duplicate acknowledgments is no sign of a greater one.
+    /// Returns FlightSize, the bytes sent and not cumulatively acknowledged.
+    ///
+    /// It excludes the bytes of limited transmit. The definition is that of RFC 5681 §2 and §3.2. The result never
+    /// exceeds the congestion window, because data sent on duplicate acknowledgments does not justify a larger one.
     fn flight_size(&self) -> u64 {
         let outstanding = (self.nxt - self.una).saturating_sub(self.limited_bytes);
         outstanding.min(self.congestion.cwnd_bytes())
     }
 
-    /// Bytes up to `recovery_point` are missing still.
+    /// Returns true if bytes before `recovery_point` are still unacknowledged.
     fn is_before_recovery_point(&self) -> bool {
         self.recovery_point.is_some_and(|point| self.una < point)
     }
 
-    /// `delivered`: bytes that the acknowledgment at hand brought.
+    /// Computes the window anew.
+    ///
+    /// `delivered` is the number of bytes that the present acknowledgment delivered.
     fn update_window(&mut self, delivered: u64) {
         let cwnd = self.congestion.cwnd_bytes().min(self.opening_window);
         let limited = self.config.limited_transmit;

@@ -1,6 +1,10 @@
-//! Telling by DSACK that nothing had been lost (RFC 3708), so that the response can be undone (RFC 4015).
+//! Detects by DSACK that nothing was lost (RFC 3708).
+//!
+//! The window reduction can then be undone (RFC 4015).
 
-/// Follows the copies sent in the last loss recovery: if the receiver reports each as a duplicate, all originals had arrived.
+/// Counts the retransmissions of the last loss recovery.
+///
+/// If the receiver reports each of them as a duplicate, all originals had arrived.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Undo {
     began_at: u64,
@@ -9,17 +13,19 @@ pub(super) struct Undo {
 }
 
 impl Undo {
-    /// The window is reduced, with all before `una` acknowledged.
+    /// Starts to count when the window is reduced; `una` is the first unacknowledged byte.
     pub fn begin(&mut self, una: u64) {
         *self = Undo { began_at: una, copies: 0, armed: true };
     }
 
-    /// A segment leaves again.
+    /// Counts a retransmission.
     pub fn copy_sent(&mut self) {
         self.copies += 1;
     }
 
-    /// The receiver has the segment at `seq` twice. Says whether that accounts for all copies.
+    /// Processes the report that the receiver has the segment at `seq` twice.
+    ///
+    /// It returns true if the reports now cover all retransmissions.
     pub fn duplicate_reported(&mut self, seq: u64) -> bool {
         if !self.armed || seq < self.began_at || self.copies == 0 {
             return false;

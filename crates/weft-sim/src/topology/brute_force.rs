@@ -1,10 +1,12 @@
-//! Small random graphs, and every path through them.
+//! Generates small random graphs and enumerates their paths, for tests.
 
 use super::{Edge, Graph};
 use crate::{LinkId, NodeId};
 use proptest::prelude::*;
 
-/// Graphs of 2 to 6 nodes with up to 14 links of few different costs, so that equal paths are frequent.
+/// Returns graphs with 2 to 6 nodes and up to 14 links.
+///
+/// The links have few different costs, so that equal paths are frequent.
 pub fn graphs() -> impl Strategy<Value = Graph> {
     (2_u32..7).prop_flat_map(|nodes| {
         let edge = (0..nodes, 0..nodes, 1_u64..5).prop_map(|(from, to, cost)| Edge {
@@ -18,7 +20,7 @@ pub fn graphs() -> impl Strategy<Value = Graph> {
     })
 }
 
-/// Every path from `from` to `to` that visits no node twice.
+/// Returns every path from `from` to `to` that visits no node twice.
 pub fn simple_paths(graph: &Graph, from: NodeId, to: NodeId) -> Vec<Vec<LinkId>> {
     let mut paths = Vec::new();
     extend(graph, from, to, &mut vec![from], &mut Vec::new(), &mut paths);

@@ -1,21 +1,25 @@
-//! Shortest paths (Dijkstra 1959).
+//! Computes shortest paths (Dijkstra 1959).
 
 use super::Graph;
 use crate::{LinkId, NodeId};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-/// What the cheapest path from each node to `destination` costs; `None` where there is none.
+/// Returns the cost of the cheapest path from each node to `destination`.
+///
+/// An entry is `None` if no path exists.
 pub fn distances_to(graph: &Graph, destination: NodeId) -> Vec<Option<u64>> {
     distances_over(graph, destination, |_| true)
 }
 
-/// The cheapest path from `from` to `to`; of equal ones the one whose first differing link has the lesser number.
+/// Returns the cheapest path from `from` to `to`.
+///
+/// Of paths with equal cost it returns the one whose first differing link has the lower number.
 pub fn shortest_path(graph: &Graph, from: NodeId, to: NodeId) -> Option<Vec<LinkId>> {
     shortest_path_over(graph, from, to, |_| true)
 }
 
-/// [`shortest_path`] over the links that are `usable`.
+/// Returns the [`shortest_path`] over the links that are `usable`.
 pub(super) fn shortest_path_over(
     graph: &Graph,
     from: NodeId,
@@ -33,7 +37,9 @@ pub(super) fn shortest_path_over(
     Some(path)
 }
 
-/// The links that leave `node` on a cheapest path, `distances` being those of [`distances_to`].
+/// Returns the links that leave `node` on a cheapest path.
+///
+/// `distances` is the result of [`distances_to`].
 pub(super) fn next_links<'a>(
     graph: &'a Graph,
     distances: &'a [Option<u64>],

@@ -1,9 +1,13 @@
-//! The k link-disjoint paths that cost least together (Suurballe 1974, Bhandari 1999): augmenting paths in the residual graph.
+//! Computes the k link-disjoint paths with the least total cost (Suurballe 1974, Bhandari 1999).
+//!
+//! It adds one augmenting path after another in the residual graph.
 
 use super::Graph;
 use crate::{LinkId, NodeId};
 
-/// As many link-disjoint paths from `from` to `to` as there are, up to `k`, least in their cost together; the cheapest first.
+/// Returns up to `k` link-disjoint paths from `from` to `to` with the least total cost.
+///
+/// The cheapest path comes first.
 pub fn disjoint_paths(graph: &Graph, from: NodeId, to: NodeId, k: usize) -> Vec<Vec<LinkId>> {
     let mut used: Vec<LinkId> = Vec::new();
     let mut count = 0;
@@ -28,13 +32,15 @@ pub fn disjoint_paths(graph: &Graph, from: NodeId, to: NodeId, k: usize) -> Vec<
 /// One step in the residual graph.
 #[derive(Clone, Copy)]
 enum Step {
-    /// Along a link that is not used yet.
+    /// Follows a link that is not used yet.
     Take(LinkId),
-    /// Back over a used link, which frees it and its cost.
+    /// Follows a used link backward, which frees the link and its cost.
     GiveBack(LinkId),
 }
 
-/// The cheapest way to one path more (Bellman and Ford, for links given back cost less than nothing).
+/// Returns the cheapest steps to one more path.
+///
+/// It uses the Bellman-Ford algorithm because freed links have negative costs.
 fn augmenting_path(graph: &Graph, from: NodeId, to: NodeId, used: &[LinkId]) -> Option<Vec<Step>> {
     let links = graph.links();
     let mut reached: Vec<Option<(i128, Option<Step>)>> = vec![None; graph.node_count()];
@@ -68,7 +74,9 @@ fn augmenting_path(graph: &Graph, from: NodeId, to: NodeId, used: &[LinkId]) -> 
     Some(steps)
 }
 
-/// Takes one path out of the used links. Their least cost leaves no circle among them, so that every walk ends at `to`.
+/// Removes one path from the used links and returns it.
+///
+/// The links have the least total cost, so they contain no loop, and every walk ends at `to`.
 fn take_path(graph: &Graph, from: NodeId, to: NodeId, used: &mut Vec<LinkId>) -> Vec<LinkId> {
     let mut path = Vec::new();
     let mut node = from;
@@ -88,7 +96,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// The most paths, up to `k`, that share no link, and their least cost together.
+    /// Returns the maximum number of paths, up to `k`, that share no link, and their least total cost.
     fn best(graph: &Graph, paths: &[Vec<LinkId>], taken: &[LinkId], k: usize) -> (usize, u64) {
         let mut best = (0, 0);
         for (at, path) in paths.iter().enumerate().filter(|_| k > 0) {

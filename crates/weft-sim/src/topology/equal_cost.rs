@@ -1,14 +1,16 @@
-//! Routes over the cheapest next hops: the first of them, or all (ECMP, RFC 2992).
+//! Computes routes over the cheapest next hops: the first of them, or all of them (ECMP, RFC 2992).
 
 use super::dijkstra::{distances_to, next_links};
 use super::{Graph, NextHop, NextHops, RouteTable};
 
-/// One next hop for each node and destination: of equal ones, the link with the least number.
+/// Returns one next hop for each node and destination.
+///
+/// Of equal next hops it is the link with the lowest number.
 pub fn shortest_routes(graph: &Graph) -> Vec<RouteTable> {
     routes(graph, 1)
 }
 
-/// All cheapest next hops for each node and destination, in the order of the links' numbers.
+/// Returns all cheapest next hops for each node and destination, in the order of the links' numbers.
 pub fn equal_cost_routes(graph: &Graph) -> Vec<RouteTable> {
     routes(graph, usize::MAX)
 }

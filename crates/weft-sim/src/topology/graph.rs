@@ -1,21 +1,23 @@
-//! Nodes and directed links with costs.
+//! Represents a network as nodes and directed links with costs.
 
 use crate::{LinkId, NodeId};
 
 /// One direction of a link, as routing sees it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Edge {
-    /// The node it leaves.
+    /// Node at which the edge begins.
     pub from: NodeId,
-    /// The node it leads to.
+    /// Node to which the edge leads.
     pub to: NodeId,
-    /// What taking it costs; 0 counts as 1, so that no route goes in a circle for nothing.
+    /// Routing cost of the edge.
+    ///
+    /// Zero counts as 1, so that a loop always has a cost.
     pub cost: u64,
-    /// Its share where traffic is spread by weight, in any unit that all edges have in common.
+    /// Weight of the edge where traffic is spread by weight, in a unit that all edges share.
     pub weight: u32,
 }
 
-/// A directed graph whose edges are numbered like the links of the simulator: edge `i` is `LinkId(i)`.
+/// A directed graph whose edges have the numbers of the simulator's links: edge `i` is `LinkId(i)`.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Graph {
     edges: Vec<Edge>,
@@ -24,10 +26,10 @@ pub struct Graph {
 }
 
 impl Graph {
-    /// A graph of `nodes` nodes.
+    /// Creates a graph of `nodes` nodes.
     ///
     /// # Panics
-    /// When an edge names a node that is not there.
+    /// Panics if an edge names a node that does not exist.
     pub fn new(nodes: usize, edges: Vec<Edge>) -> Graph {
         let (mut leaving, mut arriving) = (vec![Vec::new(); nodes], vec![Vec::new(); nodes]);
         for (number, edge) in edges.iter().enumerate() {
@@ -39,52 +41,54 @@ impl Graph {
         Graph { edges, leaving, arriving }
     }
 
-    /// Takes a link out, as when it fails; the others keep their numbers.
+    /// Removes a link, as when it fails.
+    ///
+    /// The other links keep their numbers.
     pub fn remove(&mut self, link: LinkId) {
         let Edge { from, to, .. } = self.edge(link);
         self.leaving[from.index()].retain(|other| *other != link);
         self.arriving[to.index()].retain(|other| *other != link);
     }
 
-    /// Takes out every link from and to a node, as when it fails.
+    /// Removes every link from and to a node, as when the node fails.
     pub fn isolate(&mut self, node: NodeId) {
         let links: Vec<LinkId> = self.leaving(node).iter().chain(self.arriving(node)).copied().collect();
         links.into_iter().for_each(|link| self.remove(link));
     }
 
-    /// The edge of this number.
+    /// Returns the edge with this number.
     pub fn edge(&self, link: LinkId) -> Edge {
         self.edges[link.index()]
     }
 
-    /// The links that leave a node, in the order of their numbers.
+    /// Returns the links that leave a node, in the order of their numbers.
     pub fn leaving(&self, node: NodeId) -> &[LinkId] {
         &self.leaving[node.index()]
     }
 
-    /// The links that lead to a node, in the order of their numbers.
+    /// Returns the links that lead to a node, in the order of their numbers.
     pub fn arriving(&self, node: NodeId) -> &[LinkId] {
         &self.arriving[node.index()]
     }
 
-    /// How many nodes there are.
+    /// Returns the number of nodes.
     pub fn node_count(&self) -> usize {
         self.leaving.len()
     }
 
-    /// Every node.
+    /// Returns all nodes.
     pub fn nodes(&self) -> impl Iterator<Item = NodeId> + use<> {
         (0..self.node_count() as u32).map(NodeId)
     }
 
-    /// Every link that was not taken out, in the order of their numbers.
+    /// Returns all links that were not removed, in the order of their numbers.
     pub(crate) fn links(&self) -> Vec<LinkId> {
         let mut links: Vec<LinkId> = self.leaving.iter().flatten().copied().collect();
         links.sort_unstable();
         links
     }
 
-    /// What a path costs in all.
+    /// Returns the total cost of a path.
     pub fn cost_of(&self, path: &[LinkId]) -> u64 {
         path.iter().map(|link| self.edge(*link).cost).fold(0, u64::saturating_add)
     }

@@ -1,11 +1,13 @@
-//! The k cheapest paths without circles (Yen 1971).
+//! Computes the k cheapest paths without loops (Yen 1971).
 
 use super::Graph;
 use super::dijkstra::shortest_path_over;
 use crate::{LinkId, NodeId};
 use std::collections::BTreeSet;
 
-/// Up to `k` paths from `from` to `to`, the cheapest first; equal ones in the order of their links' numbers. None visits a node twice.
+/// Returns up to `k` paths from `from` to `to`, the cheapest first.
+///
+/// Paths of equal cost are in the order of their links' numbers. No path visits a node twice.
 pub fn k_shortest_paths(graph: &Graph, from: NodeId, to: NodeId, k: usize) -> Vec<Vec<LinkId>> {
     let mut found: Vec<Vec<LinkId>> = Vec::new();
     let mut candidates: BTreeSet<(u64, Vec<LinkId>)> = BTreeSet::new();
@@ -19,7 +21,9 @@ pub fn k_shortest_paths(graph: &Graph, from: NodeId, to: NodeId, k: usize) -> Ve
     found
 }
 
-/// For each node of the last path found: the cheapest path that shares its beginning up to there and continues as none found did.
+/// Returns one new path for each node of the path that was found last.
+///
+/// It is the cheapest path that equals the last one up to that node and then differs from all found paths.
 fn deviations(graph: &Graph, to: NodeId, found: &[Vec<LinkId>]) -> impl Iterator<Item = Vec<LinkId>> {
     let last = found.last().map_or(&[][..], Vec::as_slice);
     (0..last.len()).filter_map(move |shared| {

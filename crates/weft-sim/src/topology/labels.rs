@@ -1,24 +1,24 @@
-//! Explicit label-switched paths (RFC 3031) laid over routes by destination.
+//! Adds explicit label-switched paths (RFC 3031) to routes by destination.
 
 use super::{Graph, NextHop, RouteTable, distances_to};
 use crate::{LinkId, NodeId};
 use std::fmt;
 
-/// A path to be given a label.
+/// A path that needs a label.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct LabelPath {
-    /// Its links, each beginning where the one before ends.
+    /// Links of the path, each of which begins where the link before it ends.
     pub links: Vec<LinkId>,
-    /// Its share where traffic is spread by weight.
+    /// Weight of the path where traffic is spread by weight.
     pub weight: u32,
-    /// The destinations whose packets may take it where it begins (its forwarding equivalence class).
+    /// Destinations whose packets may take the path at its first node (its forwarding equivalence class).
     pub destinations: Vec<NodeId>,
 }
 
-/// There are more paths than labels.
+/// The error that more paths than labels exist.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct TooManyPaths {
-    /// How many paths there are.
+    /// Number of paths.
     pub paths: usize,
 }
 
@@ -30,12 +30,14 @@ impl fmt::Display for TooManyPaths {
 
 impl std::error::Error for TooManyPaths {}
 
-/// Lays paths over the routes of `tables` (one for each node): path `i` gets label `i + 1`.
+/// Adds paths to the routes of `tables`, which has one table for each node.
 ///
-/// Where paths begin, they replace the next hops to their destinations, in the order in which they are given.
+/// Path `i` gets label `i + 1`.
+///
+/// At the first node of a path, the paths replace the next hops to their destinations, in the order of `paths`.
 ///
 /// # Errors
-/// When there are more paths than labels; then nothing is changed.
+/// Fails without any change if there are more paths than labels.
 pub fn lay_paths(graph: &Graph, tables: &mut [RouteTable], paths: &[LabelPath]) -> Result<(), TooManyPaths> {
     if paths.len() > usize::from(u16::MAX) {
         return Err(TooManyPaths { paths: paths.len() });
@@ -69,7 +71,9 @@ fn lay_path(graph: &Graph, tables: &mut [RouteTable], path: &LabelPath, label: u
     }
 }
 
-/// The destinations that lie behind `last` as seen from `first`: those to which a cheapest path goes through it, itself among them.
+/// Returns the destinations behind `last` as seen from `first`.
+///
+/// A cheapest path from `first` to each of them goes through `last`. The result includes `last` itself.
 pub fn destinations_behind(graph: &Graph, first: NodeId, last: NodeId) -> Vec<NodeId> {
     let Some(to_last) = distances_to(graph, last)[first.index()] else { return Vec::new() };
     let lies_behind = |destination: &NodeId| {
@@ -85,7 +89,7 @@ mod tests {
     use super::super::{Edge, path_count, shortest_routes};
     use super::*;
 
-    /// 0 → 1 → 2 → 3 and 1 → 4 → 5 → 2: the second way from 1 to 2 is longer.
+    /// Returns the graph 0 → 1 → 2 → 3 with the detour 1 → 4 → 5 → 2.
     fn detour() -> Graph {
         let ends = [(0, 1), (1, 2), (2, 3), (1, 4), (4, 5), (5, 2)];
         let edges = ends.map(|(from, to)| Edge { from: NodeId(from), to: NodeId(to), cost: 1, weight: 1 });

@@ -1,10 +1,12 @@
-//! Routes through a network: shortest, equal-cost, k shortest, link-disjoint and explicit ones, and the tables a router looks them up in.
+//! Computes the routes of a network: shortest, equal-cost, k-shortest, link-disjoint and explicit ones.
 //!
-//! A [`Graph`] is nodes and directed links with costs. From it come one [`RouteTable`] for each node: [`shortest_routes`],
-//! [`equal_cost_routes`], and these with label-switched paths laid over ([`lay_paths`]). [`network_routes`] does all that for
-//! the network of a scenario; after a failure it is asked again, over a graph without the failed links.
+//! A [`Graph`] consists of nodes and directed links with costs. It yields one [`RouteTable`] for each node, through
+//! [`shortest_routes`] or [`equal_cost_routes`]. [`lay_paths`] adds label-switched paths to these tables.
+//! [`network_routes`] does all of this for the network of a scenario. After a failure it is called again with a graph
+//! that lacks the failed links.
 //!
-//! Every choice between equals goes to the link with the least number, so that a network has one answer.
+//! Every choice between equal alternatives selects the link with the lowest number, so that a network has one unique
+//! result.
 
 mod dijkstra;
 mod disjoint;

@@ -1,4 +1,4 @@
-//! From a scenario's network to routes.
+//! Computes the routes of a scenario's network.
 
 use super::{
     Edge, Graph, LabelPath, RouteTable, TooManyPaths, destinations_behind, disjoint_paths, equal_cost_routes,
@@ -10,14 +10,17 @@ use weft_scenario::{
     Capacity, CostMetric, Directions, ExplicitPath, LinkDirection, Network, NetworkLink, Routes, Routing,
 };
 
-/// The simulator's link for one direction (not both) of a network's link `number`: twice the number, and one more for the way down.
+/// Returns the simulator's link for one direction of the network's link `number`.
+///
+/// It is twice the number, plus one for the down direction. `direction` must not be `Both`.
 pub fn link_id(number: usize, direction: Directions) -> LinkId {
     LinkId(2 * number as u32 + u32::from(direction == Directions::Down))
 }
 
-/// The graph of a network: node `i` is its node `i`, links are numbered by [`link_id`].
+/// Returns the graph of a network.
 ///
-/// A link's weight is its rate in kbit/s; a link that a trace drives has weight 1.
+/// Its node `i` is node `i` of the network, and [`link_id`] numbers its links. The weight of a link is its rate in
+/// kbit/s, or 1 for a link whose capacity is a trace.
 pub fn graph_of(network: &Network, metric: CostMetric) -> Graph {
     let edge = |link: &NetworkLink, direction: &LinkDirection, from: usize, to: usize| Edge {
         from: NodeId(from as u32),
@@ -47,10 +50,12 @@ fn weight(direction: &LinkDirection) -> u32 {
     }
 }
 
-/// The tables of all nodes of `network` under `routing`, over `graph`: that of [`graph_of`], perhaps with links taken out.
+/// Returns the tables of all nodes of `network` under `routing`.
+///
+/// `graph` is the result of [`graph_of`], possibly without some links.
 ///
 /// # Errors
-/// When `routing` needs more label-switched paths than there are labels.
+/// Fails if `routing` needs more label-switched paths than there are labels.
 pub fn network_routes(network: &Network, graph: &Graph, routing: &Routing) -> Result<Vec<RouteTable>, TooManyPaths> {
     match &routing.routes {
         Routes::Shortest => Ok(shortest_routes(graph)),
@@ -69,7 +74,9 @@ fn over_paths(graph: &Graph, paths: &[LabelPath]) -> Result<Vec<RouteTable>, Too
     Ok(tables)
 }
 
-/// An explicit path, and the one back unless it is one-way; neither while a link of it is taken out of the graph.
+/// Returns an explicit path and, unless it is one-way, its reverse.
+///
+/// It leaves out a path with a link that is not in the graph.
 fn both_ways(network: &Network, graph: &Graph, path: &ExplicitPath) -> Vec<LabelPath> {
     let towards = |number: usize, from: usize| {
         let up = network.links[number].ends[0] == from;
@@ -91,8 +98,10 @@ fn both_ways(network: &Network, graph: &Graph, path: &ExplicitPath) -> Vec<Label
     ways.into_iter().filter_map(labelled).collect()
 }
 
-/// The cheapest paths that the network's flows need, both ways. They join the places where hosts are attached, so that hosts of
-/// one router share them; each is as heavy as its slowest link.
+/// Returns the cheapest paths that the network's flows need, in both directions.
+///
+/// The paths join the routers of the hosts, so that hosts of one router share them. The weight of a path is that of its
+/// slowest link.
 fn cheapest_paths(network: &Network, graph: &Graph, k: usize, disjoint: bool) -> Vec<LabelPath> {
     let ends = network.flows.iter().flat_map(|flow| [(flow.from, flow.to), (flow.to, flow.from)]);
     let attached = ends.map(|(from, to)| {
@@ -119,7 +128,7 @@ fn cheapest_paths(network: &Network, graph: &Graph, k: usize, disjoint: bool) ->
     paths
 }
 
-/// The router of a host: where a node's only link leads, or else the node itself.
+/// Returns the router of a host: the node to which its only link leads, or otherwise the node itself.
 fn attachment(graph: &Graph, node: NodeId) -> NodeId {
     match graph.leaving(node) {
         [only] => graph.edge(*only).to,
@@ -166,7 +175,7 @@ flow = [{ app = "ftp", from = "s*", to = "d*" }]
         (graph, tables)
     }
 
-    /// Links (up: even numbers, down: odd) and weights of the next hops.
+    /// Returns the links (up: even numbers, down: odd numbers) and weights of the next hops.
     fn hops(table: &RouteTable, destination: NodeId) -> Vec<(u32, u32)> {
         table.towards(destination).iter().map(|hop| (hop.link.0, hop.weight)).collect()
     }
@@ -222,7 +231,9 @@ flow = [{ app = "ftp", from = "s*", to = "d*" }]
         assert!(tables[R0].towards(NodeId(8)).is_empty());
     }
 
-    /// How many ways lead from the first FTP's source to its destination and back, in a variant of a scenario that comes with the project.
+    /// Returns the number of routes from the first FTP's source to its destination and back.
+    ///
+    /// `text` is a scenario of the project, and `variant` is one of its variants.
     fn ways(text: &str, variant: &str) -> (u64, u64) {
         let network = Network::parse(text, "shipped").unwrap();
         let routing = &network.variant(variant).unwrap().routing;

@@ -1,53 +1,58 @@
-//! What a router looks up.
+//! Defines the table in which a router looks up the next hops of a packet.
 
 use super::Graph;
 use crate::{LinkId, NodeId};
 use std::collections::BTreeMap;
 
-/// One way on.
+/// One next hop.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct NextHop {
-    /// The link to send on.
+    /// Link on which the packet is sent.
     pub link: LinkId,
-    /// The label to put on the packet; 0 for none.
+    /// Label that the packet gets, or 0 for none.
     pub label: u16,
-    /// Its share where traffic is spread by weight.
+    /// Weight of the next hop where traffic is spread by weight.
     pub weight: u32,
 }
 
-/// All ways on to one destination; empty where there is none.
+/// All next hops to one destination, or empty if no route exists.
 pub type NextHops = Vec<NextHop>;
 
-/// One node's routes.
+/// The routes of one node.
 ///
-/// A packet without a label takes one of `by_destination[destination]` and that hop's label. A packet with a label takes
-/// `by_label[label]` and keeps it; where that says nothing its path ends here: it loses the label and goes by destination.
+/// A packet without a label takes one of `by_destination[destination]` and gets the label of that next hop. A packet
+/// with a label takes `by_label[label]` and keeps its label. If that entry is empty, the path ends at this node. The
+/// packet then loses its label and is routed by destination.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct RouteTable {
-    /// The next hops, by the destination's number.
+    /// Next hops, by the number of the destination.
     pub by_destination: Vec<NextHops>,
-    /// The link on which a label's path goes on, by label.
+    /// Link on which the path of a label continues, by label.
     pub by_label: Vec<Option<LinkId>>,
 }
 
 impl RouteTable {
-    /// A table without a route, for a network of `nodes` nodes.
+    /// Returns a table without routes for a network of `nodes` nodes.
     pub fn empty(nodes: usize) -> RouteTable {
         RouteTable { by_destination: vec![NextHops::new(); nodes], by_label: Vec::new() }
     }
 
-    /// The ways on to a destination.
+    /// Returns the next hops to a destination.
     pub fn towards(&self, destination: NodeId) -> &[NextHop] {
         self.by_destination.get(destination.index()).map_or(&[], Vec::as_slice)
     }
 
-    /// The link on which a packet of this label goes on; `None` where its path ends here.
+    /// Returns the link on which a packet with this label continues, or `None` if the path ends here.
     pub fn labelled(&self, label: u16) -> Option<LinkId> {
         self.by_label.get(usize::from(label)).copied().flatten()
     }
 }
 
-/// In how many ways the tables (one for each node) lead a packet from `from` to `to`: the N of paper 000's T(N).
+/// Returns the number of routes by which the tables lead a packet from `from` to `to`.
+///
+/// It is the N of paper 000's T(N).
+///
+/// `tables` has one table for each node.
 pub fn path_count(graph: &Graph, tables: &[RouteTable], from: NodeId, to: NodeId) -> u64 {
     Counter { graph, tables, to, known: BTreeMap::new() }.ways(from, 0)
 }
@@ -56,7 +61,9 @@ struct Counter<'a> {
     graph: &'a Graph,
     tables: &'a [RouteTable],
     to: NodeId,
-    /// Ways on from a node with a label; a place that is still being counted has none, which ends circles.
+    /// Number of routes from a node with a label.
+    ///
+    /// An entry that is still being counted has 0, which excludes loops.
     known: BTreeMap<(NodeId, u16), u64>,
 }
 

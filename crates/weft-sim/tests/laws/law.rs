@@ -1,18 +1,29 @@
-//! What theory says of a long flow's window, in segments. `p` is the share of segments at which the window is reduced, `b` the
-//! segments that an acknowledgment covers.
+//! Computes the windows of long flows that theory predicts, in segments.
+//!
+//! `p` is the fraction of segments at which the window is reduced. `b` is the number of segments that an acknowledgment
+//! covers.
 
-/// Constant of the square-root law for losses at even distances, √(3/2) (Mathis, Semke, Mahdavi and Ott 1997, equation 3).
+/// Constant of the square-root law for evenly spaced losses: √(3/2).
+///
+/// Standard: Mathis, Semke, Mahdavi and Ott 1997, equation 3.
 pub const PERIODIC: f64 = 1.224_744_871_391_589;
-/// The same for independent losses (Ott, Kemperman and Mathis 1996: the mean window of ideal congestion avoidance).
+/// Constant of the square-root law for independent losses.
+///
+/// Standard: the mean window of ideal congestion avoidance (Ott, Kemperman and Mathis 1996).
 pub const INDEPENDENT: f64 = 1.310;
 
-/// The square-root law: `constant`/√(bp). It knows no timeouts, so it holds for large windows (small p).
+/// Returns the window of the square-root law: `constant`/√(bp).
+///
+/// The law ignores timeouts, so it holds only for large windows (small p).
 pub fn square_root(constant: f64, p: f64, b: f64) -> f64 {
     constant / (b * p).sqrt()
 }
 
-/// The law of Padhye, Firoiu, Towsley and Kurose (1998, equation 31 without a window limit), in segments delivered to the receiver in
-/// a round-trip time `rtt`; `rto` is their T₀. It takes losses to be bunched: after the first in a round, all the rest of it is lost.
+/// Returns the segments delivered in a round-trip time by the PFTK law.
+///
+/// The law is that of Padhye, Firoiu, Towsley and Kurose (1998). It is equation 31 without a window limit. `rtt` and
+/// `rto`, their T₀, are in seconds. The law assumes bursts of loss: after the first loss in a round, all later segments
+/// of the round are lost.
 pub fn pftk(p: f64, b: f64, rtt: f64, rto: f64) -> f64 {
     let first = (2.0 + b) / (3.0 * b);
     let window = first + (8.0 * (1.0 - p) / (3.0 * b * p) + first * first).sqrt();
@@ -24,19 +35,23 @@ pub fn pftk(p: f64, b: f64, rtt: f64, rto: f64) -> f64 {
     sent / time * rtt
 }
 
-/// The share of loss indications that are timeouts (equation 24).
+/// Returns the fraction of loss indications that are timeouts (equation 24).
 fn timeout_share(p: f64, window: f64) -> f64 {
     let three = (1.0 - p).powi(3);
     let share = (1.0 - three) * (1.0 + three * (1.0 - (1.0 - p).powf(window - 3.0))) / (1.0 - (1.0 - p).powf(window));
     share.min(1.0)
 }
 
-/// The mean window of additive increase `alpha` and multiplicative decrease to `beta` at even losses (RFC 9438 equation 3).
+/// Returns the mean window of AIMD at evenly spaced losses (RFC 9438 equation 3).
+///
+/// `alpha` is the additive increase, and `beta` is the factor of the multiplicative decrease.
 pub fn aimd(alpha: f64, beta: f64, p: f64) -> f64 {
     (alpha * (1.0 + beta) / (2.0 * (1.0 - beta) * p)).sqrt()
 }
 
-/// CUBIC's mean window at even losses outside its Reno-friendly region (RFC 9438 equation 5 with C = 0.4, β = 0.7); `rtt` in seconds.
+/// Returns CUBIC's mean window at evenly spaced losses outside its Reno-friendly region.
+///
+/// It is RFC 9438 equation 5 with C = 0.4 and β = 0.7; `rtt` is in seconds.
 pub fn cubic(p: f64, rtt: f64) -> f64 {
     1.054 * (rtt / p).powf(0.75)
 }

@@ -1,14 +1,18 @@
-//! Long TCP flows hold the window that theory gives them.
+//! Tests that long TCP flows have the window that theory predicts.
 //!
-//! A flow crosses a path that only delays and loses, so that its window is what losses make of it. `cargo run --release -p weft-sim
-//! --example tcp_laws` prints the whole table, p = 0.01–5 % and RTT 10–200 ms; here is a part of it.
+//! A flow crosses a path that only delays and loses packets, so that only losses determine its window. The command
+//! `cargo run --release -p weft-sim --example tcp_laws` prints the whole table, with p = 0.01–5 % and RTT 10–200 ms.
+//! These tests check a part of it.
 //!
-//! Where the laws do not apply: the square-root law leaves out timeouts and the round trip that a recovery takes, which tell from 0.3 %
-//! loss on. The law of Padhye et al. (PFTK) takes all of a round after the first loss to be lost too, so that it foresees more
-//! timeouts than independent losses bring; where a timeout costs many round trips (200 ms beside an RTT of 10 ms) that shows, and the
-//! flow is faster than it says, by a quarter at 1 % and half at 3 %. There, with SACK, a repair that is lost in its turn also holds the
-//! flow in one recovery until the timeout, in which further losses reduce nothing. At 5 % windows are about four segments, too few
-//! for three duplicate acknowledgments, and what delays an acknowledgment matters.
+//! The laws do not apply everywhere. The square-root law ignores timeouts and the round trip of a recovery, which
+//! matter from 0.3 % loss. The law of Padhye et al. (PFTK) assumes that all of a round after the first loss is lost
+//! too. It therefore predicts more timeouts than independent losses cause. The error is visible where a timeout costs
+//! many round trips, as 200 ms does with an RTT of 10 ms. There the flow is faster than predicted, by a quarter at 1 %
+//! loss and by half at 3 %.
+//!
+//! With SACK a lost retransmission also keeps the flow in one recovery until the timeout, and further losses in it
+//! reduce nothing. At 5 % loss the window is about four segments. That is too few for three duplicate acknowledgments,
+//! and the delay of acknowledgments matters.
 
 mod law;
 mod path;
@@ -78,7 +82,9 @@ fn cubic(rtt_ms: u64, n: u64) -> (Case, Outcome) {
     (case, case.run(1, 200, 25))
 }
 
-/// With even losses CUBIC comes to its window slowly: near it a cycle changes next to nothing, as the curve is flat there.
+/// With evenly spaced losses CUBIC approaches its window slowly.
+///
+/// Near that window the curve is flat, so a cycle changes almost nothing.
 #[test]
 fn cubic_obeys_its_response_function_and_is_reno_where_that_is_more() {
     for (rtt_ms, n) in [(200, 1000), (200, 2000)] {
@@ -102,7 +108,8 @@ fn bic_is_reno_at_small_windows_and_above_it_at_large_ones() {
     assert_within(0.1, &small, &outcome, bic(50));
     for n in [3000, 5000] {
         let p = 1.0 / n as f64;
-        // The search takes some 25 round trips, most of them near the maximum; ever larger windows tend to linear increase.
+        // The search takes about 25 round trips, most of them near the maximum. Larger windows approach linear
+        // increase.
         let (reno, linear) = (law::square_root(PERIODIC, p, 1.0), law::aimd(16.0, 819.0 / 1024.0, p));
         let window = bic(n);
         assert!(window > 1.2 * reno && window < linear, "{reno} < {window} < {linear}");

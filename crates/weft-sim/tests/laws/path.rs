@@ -1,4 +1,4 @@
-//! One flow over a path that only delays and loses.
+//! Runs one TCP flow over a path that only delays and loses packets.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -6,24 +6,28 @@ use weft_sim::tcp::congestion::CongestionKind;
 use weft_sim::tcp::{DelayedAck, Receiver, ReceiverConfig, Recovery, Segment, Sender, SenderConfig};
 use weft_units::{Instant, Rng};
 
-/// Payload bytes of a segment.
+/// Payload of a segment in bytes.
 const MSS: u32 = 1000;
-/// Wider than any window here becomes: only the congestion window limits.
+/// Receive window in segments.
+///
+/// It exceeds every window in these tests, so that only the congestion window limits the flow.
 const WINDOW_SEGMENTS: u32 = 1_000_000;
-/// The least retransmission timeout.
+/// Minimum retransmission timeout.
 pub const MIN_RTO: Duration = Duration::from_millis(200);
 
-/// Which segments the path loses; acknowledgments all arrive.
+/// The segments that the path loses.
+///
+/// All acknowledgments arrive.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Loss {
-    /// Each with this probability.
+    /// Each segment is lost with this probability.
     Bernoulli(f64),
-    /// Every so-many-th.
+    /// Every n-th segment is lost.
     Periodic(u64),
 }
 
 impl Loss {
-    /// The share that is lost.
+    /// Returns the fraction of segments that are lost.
     pub fn probability(self) -> f64 {
         match self {
             Loss::Bernoulli(p) => p,
@@ -35,28 +39,28 @@ impl Loss {
 /// A flow and its path.
 #[derive(Clone, Copy, Debug)]
 pub struct Case {
-    /// The congestion control.
+    /// Congestion control of the flow.
     pub congestion: CongestionKind,
-    /// The loss recovery.
+    /// Loss recovery of the flow.
     pub recovery: Recovery,
-    /// When the receiver acknowledges.
+    /// Rule for delaying acknowledgments.
     pub delayed_ack: DelayedAck,
     /// Round-trip time without queueing.
     pub rtt: Duration,
-    /// What is lost.
+    /// Loss of the path.
     pub loss: Loss,
 }
 
-/// How a flow fared after its slow start.
+/// Measurements of a flow after its slow start.
 #[derive(Clone, Copy, Debug)]
 pub struct Outcome {
-    /// Segments delivered in a round-trip time of the bare path.
+    /// Segments delivered in a round-trip time of the path without a queue.
     pub segments_per_rtt: f64,
-    /// Reductions of the window for each segment sent: the p that models speak of, where losses come in bunches.
+    /// Window reductions for each segment sent: the p of the models when losses occur in bursts.
     pub loss_events: f64,
-    /// The share of the reductions that were timeouts.
+    /// Fraction of the reductions that were timeouts.
     pub timeouts: f64,
-    /// The retransmission timeout, averaged over acknowledgments.
+    /// Retransmission timeout, averaged over acknowledgments.
     pub rto: Duration,
 }
 
@@ -74,8 +78,10 @@ struct Flow {
 }
 
 impl Case {
-    /// Runs the flow for about `warm_up` losses and then `losses` that count. Slow start on a path without a bottleneck ends at many
-    /// times the window that losses allow: some 25 are needed to come down.
+    /// Runs the flow for about `warm_up` losses and then for `losses` measured ones.
+    ///
+    /// Without a bottleneck, slow start ends at many times the window that the losses allow. About 25 losses are needed
+    /// to come down.
     pub fn run(&self, seed: u64, warm_up: u64, losses: u64) -> Outcome {
         let segments = |losses: u64| (losses as f64 / self.loss.probability()) as u64;
         let mut flow = Flow::new(self, seed);
@@ -129,7 +135,7 @@ impl Flow {
         }
     }
 
-    /// Runs until `segments` have been offered to the path; returns when that is.
+    /// Runs until `segments` segments have been sent on the path, and returns the time.
     fn run_until_offered(&mut self, mut now: Instant, segments: u64) -> Instant {
         self.send(now);
         while self.offered < segments {

@@ -1,8 +1,12 @@
-//! Sensing by trains says what the links know: capacity, available bandwidth, delay, queue and loss within 15 % in the median of windows of
-//! ten seconds, with a hundredth of the capacity. `cargo run --release -p weft-sim --example sensing` prints the table.
+//! Tests that sensing by trains finds the true properties of a path.
 //!
-//! What it cannot do is here too. Two tight links in a row are busy at different times, so that the path is without queue less often than
-//! either: the estimate is a lower bound then. And few losses say little: of 1 in 1000 two minutes see a handful.
+//! The median errors of capacity, available bandwidth, delay, queue and loss are at most 15 % over windows of ten
+//! seconds. The trains use a hundredth of the capacity. The command `cargo run --release -p weft-sim --example sensing`
+//! prints the table.
+//!
+//! The tests also show the limits. Two tight links in a row are busy at different times. The path is then without a
+//! queue less often than either link, so the estimate is a lower bound. Rare losses give few samples: at a loss
+//! probability of 1 in 1000, two minutes show only a handful.
 
 mod mix;
 mod place;
@@ -16,7 +20,9 @@ use table::{Errors, errors};
 const SECONDS: u64 = 120;
 const WITHIN: f64 = 0.15;
 const OWN_SHARE: f64 = 0.01;
-/// Smaller losses are not seen often enough.
+/// Minimum loss probability that the tests check.
+///
+/// Smaller losses do not occur often enough.
 const LEAST_LOSS: f64 = 0.02;
 
 fn sense(mix: &Mix) -> Errors {

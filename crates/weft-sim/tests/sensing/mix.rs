@@ -1,29 +1,31 @@
-//! Links and what crosses them.
+//! Lists the paths to sense and the cross traffic on them.
 
 use std::fmt;
 
-/// What others send over a link.
+/// The cross traffic on a link.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Cross {
-    /// Nothing.
+    /// No traffic.
     None,
-    /// Datagrams at even times.
+    /// Datagrams at equal intervals.
     Constant { bytes: u32 },
-    /// Datagrams at random times.
+    /// Datagrams at random times (Poisson).
     Poisson { bytes: u32 },
-    /// Datagrams of 40, 576 and 1500 bytes, 7 to 4 to 1, at random times.
+    /// Datagrams of 40, 576 and 1500 bytes in the ratio 7 to 4 to 1, at random times.
     Sizes,
-    /// Bursts of datagrams, of Pareto lengths, 50 ms on average, for half the time, at twice the rate of the mean.
+    /// Bursts of datagrams with Pareto distributed lengths of 50 ms on average.
+    ///
+    /// They take half the time, at twice the mean rate.
     Bursts { bytes: u32 },
-    /// So many TCP connections without end that their windows limit.
+    /// Endless TCP connections whose rate is limited by their windows.
     Tcp { connections: u32 },
 }
 
-/// A link of the path.
+/// One link of the path.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Hop {
     pub mbps: f64,
-    /// What others send, of the rate.
+    /// Cross traffic as a fraction of the link's rate.
     pub load: f64,
     pub cross: Cross,
 }
@@ -32,7 +34,7 @@ pub struct Hop {
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Mix {
     pub hops: &'static [Hop],
-    /// Probability that its last link loses a packet.
+    /// Probability that the last link of the path loses a packet.
     pub loss: f64,
 }
 
@@ -79,7 +81,7 @@ const BURSTS: Cross = Cross::Bursts { bytes: 1500 };
 const FOUR: Cross = Cross::Tcp { connections: 4 };
 const TEN: Cross = Cross::Tcp { connections: 10 };
 
-/// All of them.
+/// All paths of the tests and of the table.
 pub const MIXES: [Mix; 20] = [
     mix(&[hop(2.0, 0.0, Cross::None)]),
     mix(&[hop(2.0, 0.3, FULL)]),

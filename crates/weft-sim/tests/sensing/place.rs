@@ -1,29 +1,29 @@
-//! Who stands at the path's ends and on it.
+//! Defines the nodes at the ends of the path and on it.
 
 use std::collections::VecDeque;
 use weft_core::sense::active::Crossing;
 use weft_sim::{Body, Ecn, FlowNo, LinkId, Node, NodeId, Packet, Ports, Station};
 use weft_units::Instant;
 
-/// Sends the packets of trains when they are due.
+/// A node that sends the packets of trains when they are due.
 #[derive(Default)]
 pub struct Prober {
     pub sink: NodeId,
-    /// In order of time.
+    /// Packets to send, in order of time.
     pub due: VecDeque<(Instant, Probe)>,
-    /// IP bytes sent.
+    /// IP bytes that were sent.
     pub sent_bytes: u64,
 }
 
-/// A packet of a train.
+/// One packet of a train.
 #[derive(Clone, Copy, Debug)]
 pub struct Probe {
-    /// Counts all packets of all trains.
+    /// Number of the packet among the packets of all trains.
     pub number: u64,
     pub bytes: u32,
 }
 
-/// One arrival.
+/// The arrival of one packet.
 #[derive(Clone, Copy, Debug)]
 pub struct Arrival {
     pub number: u64,
@@ -50,7 +50,7 @@ impl Node for Place {
             Place::Station(station) => station.receive(now, from, packet, ports),
             Place::Sink(arrivals) => {
                 if let Body::Udp { number, sent_at } = packet.body {
-                    // As the frames have it: whole microseconds of either clock.
+                    // Both clocks count whole microseconds, as in the frames of the protocol.
                     let sent_us = sent_at.as_micros() as i64;
                     let delay_us = now.as_micros() as i64 - sent_us;
                     arrivals.push(Arrival { number, crossing: Crossing { sent_us, delay_us, bytes: packet.bytes } });

@@ -1,4 +1,4 @@
-//! Senses a mix and compares with what the links know.
+//! Senses a path and compares the estimates with the true state of its links.
 
 use super::mix::Mix;
 use super::place::{Arrival, Place, Probe};
@@ -7,27 +7,27 @@ use std::collections::VecDeque;
 use weft_core::sense::active::{Crossing, Estimate, INTERVAL, Sensor, Train};
 use weft_units::{Duration, Instant, Rng};
 
-/// Seconds before anything counts.
+/// Seconds before the measurement starts.
 const WARM_UP_S: u64 = 60;
-/// The last of them, that an estimate speaks of.
+/// Number of past seconds that an estimate covers.
 pub const WINDOW_S: usize = 10;
-/// Queues are looked at so often.
+/// Interval at which queues are sampled.
 const LOOK: Duration = Duration::from_micros(3_700);
-/// What the times of frames are exact to.
+/// Resolution of the times in frames.
 const RESOLUTION: Duration = Duration::from_micros(2);
 
-/// What is true of the path over the last [`WINDOW_S`] seconds.
+/// The true state of the path over the last [`WINDOW_S`] seconds.
 #[derive(Clone, Copy, Debug)]
 pub struct Truth {
     pub capacity_bps: f64,
     pub available_bps: f64,
-    /// Mean wait before its links.
+    /// Mean waiting time in the queues of the path's links, in seconds.
     pub queue_s: f64,
-    /// The sensor's own traffic, of the capacity.
+    /// The sensor's own traffic as a fraction of the capacity.
     pub own_share: f64,
 }
 
-/// Truth and estimate, second by second.
+/// The true state and the estimate for each second.
 #[derive(Clone, Debug)]
 pub struct Outcome {
     pub seconds: Vec<(Truth, Estimate)>,
@@ -45,7 +45,7 @@ struct Sent {
     first: u64,
 }
 
-/// Senses `mix` for `seconds` that count.
+/// Senses `mix` and measures for `seconds` after the warm-up.
 pub fn sense(mix: &Mix, seed: u64, seconds: u64) -> Outcome {
     let all = WARM_UP_S + seconds;
     let mut world = World::new(mix, seed, Instant::ZERO + Duration::from_secs(all + 1));
@@ -62,7 +62,7 @@ pub fn sense(mix: &Mix, seed: u64, seconds: u64) -> Outcome {
         dispatch(&mut world, now, &train, first);
         sent.push_back(Sent { train, first });
         readings.push_back(run_interval(&mut world, now));
-        // What a train met is known one interval after it ended, when its last packet has come.
+        // The result of a train is known one interval after it ended, when its last packet has arrived.
         if sent.len() > 1
             && let Some(Sent { train, first }) = sent.pop_front()
         {
@@ -92,7 +92,7 @@ fn dispatch(world: &mut World, now: Instant, train: &Train, first: u64) {
     });
 }
 
-/// Lets one interval pass; what had been sent by its end, and the mean queue in it.
+/// Runs one interval and returns the bytes sent by its end and the mean queue in it.
 fn run_interval(world: &mut World, from: Instant) -> Reading {
     let end = from + INTERVAL;
     let (mut looks, mut queue_s, mut now) = (0u32, 0.0, from);
@@ -125,7 +125,7 @@ fn arrivals_of(world: &mut World, train: &Train, first: u64) -> Vec<Option<Cross
     crossings
 }
 
-/// Of the intervals whose trains the sensor knows: all but the last.
+/// Returns the true state over the intervals whose trains the sensor has evaluated: all but the last.
 fn truth(mix: &Mix, readings: &VecDeque<Reading>) -> Truth {
     let last = readings.len() - 2;
     let first = last - WINDOW_S;

@@ -1,25 +1,25 @@
-//! How far estimates are off.
+//! Computes the errors of estimates.
 
 use super::mix::Mix;
 use super::run::{Outcome, Truth};
 use weft_core::sense::active::Estimate;
 use weft_units::Rate;
 
-/// Median errors of one mix, as fractions of what is true.
+/// Median errors for one path, as fractions of the true values.
 #[derive(Clone, Copy, Debug)]
 pub struct Errors {
     pub capacity: f64,
     pub available: f64,
     pub least_delay: f64,
-    /// Where there is a queue.
+    /// Error of the queueing delay, on a path with a queue.
     pub queue: Option<f64>,
-    /// Where there is loss.
+    /// Error of the loss, on a path with loss.
     pub loss: Option<f64>,
-    /// The sensor's own traffic, of the capacity.
+    /// The sensor's own traffic as a fraction of the capacity.
     pub own_share: f64,
 }
 
-/// What `outcomes` of `mix` come to.
+/// Returns the errors of the `outcomes` of `mix`.
 pub fn errors(mix: &Mix, outcomes: &[Outcome]) -> Errors {
     let error = |compare: &dyn Fn(&Truth, &Estimate) -> Option<f64>| median_error(outcomes, compare);
     let least_delay_s = least_delay_s(mix);
@@ -37,12 +37,14 @@ pub fn errors(mix: &Mix, outcomes: &[Outcome]) -> Errors {
     }
 }
 
-/// How far a rate is off, of the true one.
+/// Returns the relative error of a rate.
 pub fn off(rate: Option<Rate>, truth_bps: f64) -> Option<f64> {
     rate.map(|rate| rate.bps() as f64 / truth_bps - 1.0)
 }
 
-/// The median of what `compare` says of each second, without sign; where it says nothing the error is infinite.
+/// Returns the median over all seconds of the absolute error that `compare` returns.
+///
+/// A second without an estimate counts as an infinite error.
 pub fn median_error(outcomes: &[Outcome], compare: &dyn Fn(&Truth, &Estimate) -> Option<f64>) -> f64 {
     let seconds = outcomes.iter().flat_map(|outcome| &outcome.seconds);
     median(seconds.map(|(truth, estimate)| compare(truth, estimate).map_or(f64::INFINITY, f64::abs)).collect())
@@ -53,7 +55,9 @@ fn median(mut values: Vec<f64>) -> f64 {
     values.get(values.len() / 2).copied().unwrap_or(f64::INFINITY)
 }
 
-/// Of a packet on its own that nothing holds up: propagation, and each link's time for it.
+/// Returns the delay of a single packet without queueing, in seconds.
+///
+/// It is the propagation delay plus the transmission time on each link.
 fn least_delay_s(mix: &Mix) -> f64 {
     let bits = 64.0 * 8.0;
     let hops = mix.hops.len() as f64;

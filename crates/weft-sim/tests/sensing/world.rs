@@ -1,4 +1,6 @@
-//! A path in virtual time: prober, routers with sources and sinks of others, sink.
+//! Builds a path in virtual time.
+//!
+//! The path has a prober, routers with the sources and sinks of cross traffic, and a sink.
 
 use super::mix::{Cross, Hop, Mix};
 use super::place::{Place, Prober};
@@ -13,17 +15,18 @@ use weft_units::{Duration, Instant, Rate, Rng};
 
 pub const PROBER: NodeId = NodeId(0);
 pub const FIRST_LINK: LinkId = LinkId(0);
-/// One way, of each link of the path.
+/// One-way delay of each link of the path.
 pub const HOP_DELAY: Duration = Duration::from_millis(10);
-/// Of what leads to the path and from it.
+/// Rate of the links that lead to the path and away from it.
 const ACCESS: Rate = Rate::from_mbps(10_000);
+/// One-way delay of the links that lead to the path and away from it.
 const ACCESS_DELAY: Duration = Duration::from_millis(1);
 const BURST: Duration = Duration::from_millis(50);
 const BURST_SHAPE: f64 = 1.5;
 const MSS: u32 = 1448;
 const HEADER_BYTES: u32 = 52;
 
-/// Nodes and links, before it is known which way leads where.
+/// Nodes and links before their routes are computed.
 #[derive(Default)]
 struct Plan {
     hosts: Vec<Host>,
@@ -54,7 +57,7 @@ impl Plan {
     }
 }
 
-/// The path and the numbers of its links.
+/// The simulated path and the numbers of its links.
 pub struct World {
     pub simulator: Simulator<Place>,
     pub hops: Vec<LinkId>,
@@ -62,7 +65,7 @@ pub struct World {
 }
 
 impl World {
-    /// Lays out a mix, its cross traffic from the start until `stop`.
+    /// Builds the path of a mix, whose cross traffic lasts from the start until `stop`.
     pub fn new(mix: &Mix, seed: u64, stop: Instant) -> World {
         let rng = Rng::new(seed);
         let mut plan = Plan::default();
@@ -134,7 +137,9 @@ fn add_cross(plan: &mut Plan, hop: &Hop, from: NodeId, to: NodeId, rng: &Rng, st
     }
 }
 
-/// Each connection's window is its share of the load over the round-trip time of the bare path.
+/// Adds the connections.
+///
+/// The window of each is its share of the load, over a round-trip time of the path without a queue.
 fn add_tcp(plan: &mut Plan, mean: Rate, connections: u32, from: NodeId, to: NodeId, rng: &Rng, stop: Instant) {
     let rtt = 2 * (HOP_DELAY + 2 * ACCESS_DELAY);
     let window_bytes = mean.bytes_in(rtt) / u64::from(connections);

@@ -1,4 +1,4 @@
-//! The TCP model, packet by packet, against the RFCs that it follows.
+//! Tests the TCP model, packet by packet, against the RFCs that it follows.
 
 mod network;
 mod properties;

@@ -1,22 +1,23 @@
-//! A sender and a receiver with a small network between that loses, repeats and reorders.
+//! Runs a sender and a receiver over a small network that drops, duplicates and reorders packets.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 use weft_sim::tcp::{Flags, Receiver, ReceiverConfig, Segment, Sender, SenderConfig};
 use weft_units::{Instant, Rng};
 
-/// What the network does to packets; probabilities.
+/// The faults of the network, as probabilities.
 #[derive(Clone, Copy, Debug)]
 pub struct Faults {
     pub loss: f64,
     pub duplicate: f64,
-    /// How often a packet is held up, and by up to how much.
+    /// Probability that a packet is delayed further.
     pub late: f64,
+    /// Maximum additional delay of such a packet.
     pub late_by: Duration,
     pub mark: f64,
 }
 
-/// What came of a transfer.
+/// The result of a transfer.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Outcome {
     pub finished: bool,
@@ -24,10 +25,10 @@ pub struct Outcome {
     pub ended_at: Instant,
     pub segments: u64,
     pub retransmits: u64,
-    /// A hash of every segment and when it left.
+    /// Hash of every segment and its transmission time.
     pub trace: u64,
     pub most_outstanding: u64,
-    /// New data left although the window was full.
+    /// True if new data was sent although the window was full.
     pub beyond_window: bool,
 }
 
@@ -35,7 +36,9 @@ struct Network {
     faults: Faults,
     rng: Rng,
     order: u64,
-    /// Packets on their way, by arrival; with whether they go to the receiver and whether they are marked.
+    /// Packets in flight, by arrival time.
+    ///
+    /// Each entry has a flag for the direction to the receiver and a flag for a congestion mark.
     packets: BTreeMap<(Instant, u64), (bool, bool, Segment)>,
 }
 
@@ -57,7 +60,7 @@ impl Network {
     }
 }
 
-/// Transfers `bytes` and closes; gives up after an hour of virtual time.
+/// Transfers `bytes`, closes the connection, and gives up after an hour of virtual time.
 pub fn transfer(sender: SenderConfig, receiver: ReceiverConfig, faults: Faults, bytes: u64, seed: u64) -> Outcome {
     let mut network = Network { faults, rng: Rng::new(seed), order: 0, packets: BTreeMap::new() };
     let mut now = Instant::ZERO;

@@ -1,4 +1,4 @@
-//! What holds whatever the network does.
+//! Tests properties of TCP that hold whatever the network does.
 
 use crate::network::{Faults, transfer};
 use proptest::prelude::*;
@@ -64,7 +64,9 @@ prop_compose! {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 400, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Everything arrives, in order and once; no more than the receive window is outstanding, nor than the window in flight; the same seed does the same.
+    /// All data arrives in order and once, and the same seed gives the same run.
+    ///
+    /// Outstanding data stays within the receive window. Data in flight stays within the sender's window.
     #[test]
     fn every_stream_arrives_whole(
         sender in sender_config(), delayed_ack in delayed_ack(), faults in faults(), segments in 0u64..120, seed in any::<u64>(),

@@ -1,4 +1,6 @@
-//! RFC 3168: explicit congestion notification; opening and closing; RFC 2018 and RFC 2883: what a receiver reports.
+//! Tests explicit congestion notification (RFC 3168), opening and closing.
+//!
+//! It also tests the receiver's reports (RFC 2018, RFC 2883).
 
 use crate::script::{MSS, Script, acknowledgment, config};
 use weft_sim::tcp::{DelayedAck, Flags, Receiver, ReceiverConfig, Segment, SenderConfig};
@@ -20,7 +22,7 @@ fn answer(receiver: &mut Receiver, segment: Segment, ce: bool) -> Segment {
     receiver.transmit(NOW).expect("an acknowledgment")
 }
 
-/// §6.1.3: a mark is echoed until the sender says that it reduced its window.
+/// The receiver echoes a mark until the sender reports a window reduction (§6.1.3).
 #[test]
 fn a_mark_is_echoed_until_cwr() {
     let mut r = receiver(true);
@@ -32,7 +34,9 @@ fn a_mark_is_echoed_until_cwr() {
     assert!(!answer(&mut receiver(false), data(0), true).flags.has(Flags::ECE));
 }
 
-/// §6.1.2: once for a window of data, nothing sent again, CWR on the next new segment.
+/// An echo reduces the window at most once in a window of data (§6.1.2).
+///
+/// Nothing is retransmitted, and the next new segment carries CWR.
 #[test]
 fn an_echo_halves_the_window_once() {
     let mut s = Script::new(SenderConfig { ecn: true, ..config() });
@@ -48,7 +52,7 @@ fn an_echo_halves_the_window_once() {
     assert_eq!(s.sender.counters().ecn_reductions, 2);
 }
 
-/// §6.1.5: what is sent again is not ECN-capable.
+/// A retransmission is not ECN-capable (§6.1.5).
 #[test]
 fn retransmissions_are_not_ecn_capable() {
     let mut s = Script::new(SenderConfig { ecn: true, ..config() });
@@ -59,7 +63,7 @@ fn retransmissions_are_not_ecn_capable() {
     assert!(again[0].flags.has(Flags::RETRANSMIT) && !s.sender.is_ecn_capable(&again[0]));
 }
 
-/// RFC 9293 §3.5, RFC 6298 §2: the handshake measures; §6.1.1: and agrees on ECN.
+/// The handshake measures the RTT (RFC 9293 §3.5, RFC 6298 §2) and negotiates ECN (RFC 3168 §6.1.1).
 #[test]
 fn the_handshake_opens_and_measures() {
     let mut s = Script::new(SenderConfig { handshake: true, ecn: true, ..config() });
@@ -76,7 +80,9 @@ fn the_handshake_opens_and_measures() {
     assert!(s.sender.is_ecn_capable(&sent[0]));
 }
 
-/// RFC 6298 §5.7, RFC 5681 §3.1: a lost SYN is sent again after a second; then one segment, and three seconds.
+/// A lost SYN is retransmitted after a second, and the sender then starts with caution.
+///
+/// The window is one segment (RFC 5681 §3.1) and the timeout three seconds (RFC 6298 §5.7).
 #[test]
 fn a_lost_syn_makes_cautious() {
     let mut s = Script::new(SenderConfig { handshake: true, ..config() });
@@ -89,7 +95,7 @@ fn a_lost_syn_makes_cautious() {
     assert_eq!((s.out().len(), s.timer_ms()), (1, Some(3000)));
 }
 
-/// FIN follows the data, takes a sequence number, and is sent again when lost.
+/// A FIN follows the data, takes a sequence number, and is retransmitted when lost.
 #[test]
 fn closing_is_reliable() {
     let mut s = Script::finite(config(), 1);
@@ -107,7 +113,9 @@ fn closing_is_reliable() {
     assert_eq!((s.sender.is_finished(), s.sender.acked_bytes(), s.timer_ms()), (true, MSS, None));
 }
 
-/// RFC 2018 §4: the block that grew last comes first. RFC 2883 §4: what arrived twice is reported once, before the others.
+/// The most recently extended SACK block comes first (RFC 2018 §4).
+///
+/// A duplicate is reported once, before the other blocks (RFC 2883 §4).
 #[test]
 fn sack_and_dsack_blocks() {
     let mut r = receiver(false);
@@ -120,7 +128,7 @@ fn sack_and_dsack_blocks() {
     answer(&mut r, data(4), false);
     answer(&mut r, data(6), false);
     assert_eq!(blocks(&answer(&mut r, data(8), false)), (1, false, vec![(7, 1), (5, 1), (3, 1)]));
-    // Below the acknowledgment, and in a block that waits.
+    // The first duplicate lies below the acknowledgment, and the second within a block beyond the gap.
     assert_eq!(blocks(&answer(&mut r, data(0), false)), (1, true, vec![(-1, 1), (7, 1), (5, 1)]));
     assert_eq!(blocks(&answer(&mut r, data(4), false)), (1, true, vec![(3, 1), (3, 1), (7, 1)]));
     assert_eq!(blocks(&answer(&mut r, data(3), false)), (1, false, vec![(1, 3), (7, 1), (5, 1)]));

@@ -1,11 +1,13 @@
-//! RFC 5681: slow start, congestion avoidance, what a receiver acknowledges, restart after idling; RFC 6298's timer.
+//! Tests slow start, congestion avoidance, acknowledgments and restart (RFC 5681).
+//!
+//! It also tests the timer of RFC 6298.
 
 use crate::script::{MSS, Script, acknowledgment, config};
 use std::time::Duration;
 use weft_sim::tcp::{DelayedAck, Flags, Receiver, ReceiverConfig, Segment, SenderConfig};
 use weft_units::Instant;
 
-/// §3.1: the window opens by a segment for each acknowledged one, so two leave.
+/// Each segment acknowledged in slow start opens the window by one, so that two are sent (§3.1).
 #[test]
 fn slow_start_sends_two_for_one() {
     let mut s = Script::new(SenderConfig { initial_window_segments: 2, ..config() });
@@ -16,7 +18,7 @@ fn slow_start_sends_two_for_one() {
     assert_eq!(s.cwnd(), 4.0);
 }
 
-/// §2: never beyond the receive window.
+/// The sender never sends beyond the receive window (§2).
 #[test]
 fn the_receive_window_holds() {
     let mut s = Script::new(SenderConfig { max_window_segments: 4, ..config() });
@@ -25,7 +27,7 @@ fn the_receive_window_holds() {
     assert_eq!(s.out(), [4]);
 }
 
-/// §2: an acknowledgment that changes the window is no duplicate.
+/// An acknowledgment that changes the window is not a duplicate (§2).
 #[test]
 fn window_updates_are_no_duplicates() {
     let mut s = Script::new(config());
@@ -37,7 +39,7 @@ fn window_updates_are_no_duplicates() {
     assert_eq!(s.sender.counters().fast_retransmits, 0);
 }
 
-/// §4.1: after an idle time longer than the timeout the window is no larger than the initial one.
+/// After an idle time above the timeout the window is at most the initial window (§4.1).
 #[test]
 fn a_long_idle_time_closes_the_window() {
     let mut s = Script::finite(config(), 40);
@@ -50,7 +52,9 @@ fn a_long_idle_time_closes_the_window() {
     assert_eq!(s.out().len(), 10);
 }
 
-/// RFC 6298 §5: the timer runs while data is outstanding, restarts when data is acknowledged, doubles when it expires.
+/// The retransmission timer follows RFC 6298 §5.
+///
+/// It runs while data is outstanding, restarts when data is acknowledged, and doubles when it expires.
 #[test]
 fn the_timer_follows_rfc_6298() {
     let mut s = Script::finite(SenderConfig { min_rto: Duration::from_millis(200), ..config() }, 3);
@@ -64,7 +68,7 @@ fn the_timer_follows_rfc_6298() {
     assert_eq!(s.expire(), [1]);
     assert_eq!(s.timer_ms(), Some(1200));
     assert_eq!((s.sender.counters().timeouts, s.cwnd()), (2, 1.0));
-    // §3 (Karn): no measurement of a segment sent twice, so the timeout stays backed off.
+    // A retransmitted segment gives no measurement (§3, Karn's algorithm), so the timeout stays backed off.
     s.pass(100).ack(2);
     assert_eq!(s.timer_ms(), Some(1200));
     s.pass(100).ack(3);
@@ -79,7 +83,9 @@ fn data(n: u64) -> Segment {
     Segment { seq: n * MSS, len: MSS as u32, flags: Flags::ACK, ..Segment::default() }
 }
 
-/// The acknowledgments that leave as each of `segments` arrives, a millisecond apart.
+/// Returns the acknowledgments that the receiver sends as each of `segments` arrives.
+///
+/// The segments arrive at intervals of 1 ms.
 fn acks(receiver: &mut Receiver, segments: &[u64]) -> Vec<Option<u64>> {
     let at = |n: usize| Instant::from_millis(n as u64);
     let each = |(n, &segment): (usize, &u64)| {
@@ -93,14 +99,16 @@ fn acks(receiver: &mut Receiver, segments: &[u64]) -> Vec<Option<u64>> {
 
 const STANDARD: DelayedAck = DelayedAck::Standard { delay: Duration::from_millis(200) };
 
-/// §4.2: every second full-sized segment; at once when out of order, and when a gap is filled.
+/// The receiver acknowledges every second full-sized segment (§4.2).
+///
+/// It acknowledges at once a segment that is out of order or fills a gap.
 #[test]
 fn standard_delayed_acknowledgments() {
     let got = acks(&mut receiver(STANDARD), &[0, 1, 2, 4, 5, 3, 6, 7]);
     assert_eq!(got, [None, Some(2), None, Some(3), Some(3), Some(6), None, Some(8)]);
 }
 
-/// §4.2: within the delay, if no second one comes.
+/// The receiver acknowledges after the delay if no second segment arrives (§4.2).
 #[test]
 fn the_delay_is_bounded() {
     let mut r = receiver(STANDARD);
@@ -113,13 +121,15 @@ fn the_delay_is_bounded() {
     assert_eq!(r.deadline(), None);
 }
 
-/// Without delay.
+/// Without delayed acknowledgments the receiver acknowledges every segment at once.
 #[test]
 fn every_segment_is_acknowledged_without_delay() {
     assert_eq!(acks(&mut receiver(DelayedAck::None), &[0, 2, 1, 3]), [Some(1), Some(1), Some(3), Some(4)]);
 }
 
-/// Paper 000 §3.1.2: every second segment whatever the order; what fills the first gap, at once.
+/// The modified rule acknowledges every second segment in any order (paper 000 §3.1.2).
+///
+/// It acknowledges at once a segment that fills the first gap.
 #[test]
 fn modified_delayed_acknowledgments() {
     let rule = DelayedAck::Modified { delay: Duration::from_millis(200), oracle: false };
@@ -127,7 +137,9 @@ fn modified_delayed_acknowledgments() {
     assert_eq!(got, [None, Some(1), None, Some(1), None, Some(6), None, Some(8)]);
 }
 
-/// Paper 000 §3.1.2 with the oracle: a late segment waits, one sent again does not.
+/// With the oracle, a retransmission is acknowledged at once (paper 000 §3.1.2).
+///
+/// A segment that is only late is acknowledged after a delay.
 #[test]
 fn the_oracle_tells_late_from_repeated() {
     let rule = DelayedAck::Modified { delay: Duration::from_millis(200), oracle: true };
@@ -140,7 +152,7 @@ fn the_oracle_tells_late_from_repeated() {
     assert_eq!(acks(&mut r, &[1, 2, 3, 0, 4]), [None, Some(0), None, Some(4), None]);
 }
 
-/// Linux acknowledges a connection's first segments at once.
+/// Linux's rule acknowledges the first segments of a connection at once.
 #[test]
 fn quick_acknowledgments_at_the_start() {
     let got = acks(&mut receiver(DelayedAck::Quick), &(0..20).collect::<Vec<_>>());

@@ -1,9 +1,9 @@
-//! RFC 6582: NewReno.
+//! Tests NewReno (RFC 6582).
 
 use crate::script::{MSS, Script, config};
 use weft_sim::tcp::SenderConfig;
 
-/// Ten segments out, the first lost, and as many duplicates as are asked for.
+/// Sends ten segments, loses the first, and delivers `duplicates` duplicate acknowledgments.
 fn lost_first(config: SenderConfig, duplicates: usize) -> (Script, Vec<Vec<u64>>) {
     let mut s = Script::new(config);
     assert_eq!(s.out(), (0..10).collect::<Vec<_>>());
@@ -12,17 +12,20 @@ fn lost_first(config: SenderConfig, duplicates: usize) -> (Script, Vec<Vec<u64>>
     (s, sent)
 }
 
-/// §3.2 step 2, RFC 5681 §3.2 steps 2 to 5, RFC 3042 §2.
+/// The third duplicate retransmits the first segment, and each further one inflates the window.
+///
+/// The rules are those of §3.2 step 2, RFC 5681 §3.2 steps 2 to 5 and RFC 3042 §2.
 #[test]
 fn three_duplicates_retransmit_the_first_and_each_further_one_inflates() {
     let (s, sent) = lost_first(config(), 9);
     assert_eq!(sent[..3], [vec![10], vec![11], vec![0]]);
     assert_eq!((s.cwnd(), s.ssthresh()), (5.0, 5.0));
-    // Twelve are out and the window is 5 + 3: the fifth of the further duplicates opens it for the next.
+    // Twelve segments are outstanding and the window is 5 + 3 segments, so the fifth further duplicate allows the next
+    // segment.
     assert_eq!(sent[3..], [vec![], vec![], vec![], vec![], vec![12], vec![13]]);
 }
 
-/// §3.2 step 2: ssthresh follows FlightSize without what limited transmit added.
+/// The threshold ssthresh follows FlightSize without the segments of limited transmit (§3.2 step 2).
 #[test]
 fn without_limited_transmit_nothing_leaves_before_the_third_duplicate() {
     let (s, sent) = lost_first(SenderConfig { limited_transmit: false, ..config() }, 9);
@@ -31,26 +34,31 @@ fn without_limited_transmit_nothing_leaves_before_the_third_duplicate() {
     assert_eq!(sent[3..], [vec![], vec![], vec![10], vec![11], vec![12], vec![13]]);
 }
 
-/// §3.2 step 3, partial acknowledgment: the next hole, the window deflated by what was acknowledged and inflated by one segment.
+/// A partial acknowledgment retransmits the next hole (§3.2 step 3).
+///
+/// It deflates the window by the acknowledged data and inflates it by one segment.
 #[test]
 fn a_partial_acknowledgment_retransmits_the_next_hole() {
     let (mut s, _) = lost_first(SenderConfig { limited_transmit: false, ..config() }, 8);
-    // 0 and 4 were lost: 13 out, window 5 + 8 = 13.
+    // Segments 0 and 4 were lost. Thirteen segments are outstanding, and the window is 5 + 8 = 13.
     s.pass(100);
-    // window 13 - 4 + 1 = 10, out 13 - 4 = 9 with the copy of 4: one new segment.
+    // The window is 13 - 4 + 1 = 10. With the copy of 4, 13 - 4 = 9 segments are outstanding, so one new segment is
+    // sent.
     assert_eq!(s.ack(4), [4, 13]);
     assert_eq!(s.sender.counters().fast_retransmits, 1);
 }
 
-/// §3.2 step 3, full acknowledgment, first choice: cwnd = min(ssthresh, max(FlightSize, SMSS) + SMSS).
+/// A full acknowledgment sets cwnd = min(ssthresh, max(FlightSize, SMSS) + SMSS).
+///
+/// This is the first choice of §3.2 step 3.
 #[test]
 fn a_full_acknowledgment_leaves_recovery_without_a_burst() {
     let (mut s, _) = lost_first(SenderConfig { limited_transmit: false, ..config() }, 9);
     s.pass(100);
-    // 0..14 out, 10..14 in flight after the acknowledgment of 0..10: min(5, 4 + 1).
+    // Segments 0..14 were sent, and 10..14 are in flight after the acknowledgment of 0..10: min(5, 4 + 1).
     assert_eq!(s.ack(10), [14]);
     assert_eq!(s.cwnd(), 5.0);
-    // Nothing in flight: min(5, 1 + 1), and slow start from there.
+    // With nothing in flight the window is min(5, 1 + 1), and slow start follows.
     let (mut s, _) = lost_first(SenderConfig { limited_transmit: false, ..config() }, 3);
     s.pass(100);
     assert_eq!(s.ack(10), [10, 11]);
@@ -59,7 +67,7 @@ fn a_full_acknowledgment_leaves_recovery_without_a_burst() {
     assert_eq!(s.ack(12), [14, 15]);
 }
 
-/// §3.2 step 3: "impatient": the timer restarts at the first partial acknowledgment only.
+/// The timer restarts only at the first partial acknowledgment (§3.2 step 3, the "impatient" variant).
 #[test]
 fn the_timer_restarts_at_the_first_partial_acknowledgment_only() {
     let (mut s, _) = lost_first(SenderConfig { limited_transmit: false, ..config() }, 3);
@@ -70,7 +78,7 @@ fn the_timer_restarts_at_the_first_partial_acknowledgment_only() {
     assert_eq!(s.timer_ms(), Some(600));
 }
 
-/// §3.2 steps 2 and 4: after a timeout, duplicates for what was sent before it start no fast retransmit.
+/// After a timeout, duplicates for earlier segments start no fast retransmit (§3.2 steps 2 and 4).
 #[test]
 fn after_a_timeout_old_duplicates_mean_nothing() {
     let mut s = Script::new(SenderConfig { limited_transmit: false, ..config() });
@@ -94,7 +102,9 @@ fn after_a_timeout_old_duplicates_mean_nothing() {
     assert_eq!(s.sender.counters().fast_retransmits, 1);
 }
 
-/// Paper 000, equation 1: T duplicates, and the window is inflated by T segments.
+/// With the threshold T, recovery begins after T duplicates (paper 000, equation 1).
+///
+/// The window is inflated by T segments.
 #[test]
 fn a_larger_threshold_waits_for_as_many_duplicates() {
     for dup_thresh in [1, 3, 6, 9] {
@@ -102,7 +112,7 @@ fn a_larger_threshold_waits_for_as_many_duplicates() {
         let (s, sent) = lost_first(config, dup_thresh as usize);
         let (last, before) = sent.split_last().expect("at least one");
         assert!(before.iter().all(Vec::is_empty));
-        // The window is 5 + T, and ten are out.
+        // The window is 5 + T segments, and ten are outstanding.
         let new = (5 + u64::from(dup_thresh)).saturating_sub(10);
         assert_eq!(*last, std::iter::once(0).chain(10..10 + new).collect::<Vec<_>>());
         assert_eq!(s.sender.cwnd_bytes(), 5 * MSS);

@@ -1,4 +1,4 @@
-//! RFC 6675: loss recovery with SACK; RFC 3708 and RFC 4015: undoing it; RFC 2883: DSACK.
+//! Tests loss recovery with SACK (RFC 6675), its reversal (RFC 3708, RFC 4015) and DSACK (RFC 2883).
 
 use crate::script::{Script, config};
 use weft_sim::tcp::{Recovery, SenderConfig};
@@ -7,7 +7,7 @@ fn sack_config() -> SenderConfig {
     SenderConfig { recovery: Recovery::Sack, ..config() }
 }
 
-/// Twenty segments out.
+/// Returns a sender with twenty segments outstanding.
 fn twenty(config: SenderConfig) -> Script {
     let mut s = Script::new(SenderConfig { initial_window_segments: 20, ..config });
     assert_eq!(s.out().len(), 20);
@@ -15,23 +15,25 @@ fn twenty(config: SenderConfig) -> Script {
     s
 }
 
-/// §5 steps 1 and 3: DupThresh acknowledgments with new SACKs; before, limited transmit as the pipe empties.
+/// DupThresh acknowledgments with new SACKs begin recovery (§5 step 1).
+///
+/// Before that, limited transmit sends new segments as the pipe empties (§5 step 3).
 #[test]
 fn the_third_duplicate_enters_recovery() {
     let mut s = twenty(sack_config());
     assert_eq!(s.sack(0, &[(1, 2)]), [20]);
     assert_eq!(s.sack(0, &[(1, 3)]), [21]);
     assert_eq!(s.sack(0, &[(1, 4)]), [0]);
-    // Step 4.2: half of FlightSize without what limited transmit added.
+    // The window becomes half of FlightSize without the segments of limited transmit (step 4.2).
     assert_eq!((s.cwnd(), s.ssthresh()), (10.0, 10.0));
-    // The pipe is 22 - 3 - 1 + 1 = 19: nine more have to leave it before anything follows.
+    // The pipe is 22 - 3 - 1 + 1 = 19 segments, so nine more must leave it before the next one is sent.
     for n in 5..14 {
         assert_eq!(s.sack(0, &[(1, n)]), [0; 0], "{n}");
     }
     assert_eq!(s.sack(0, &[(1, 14)]), [22]);
 }
 
-/// §5 step 2: IsLost alone is enough: three SACKed segments in one acknowledgment.
+/// IsLost alone begins recovery: one acknowledgment can show three SACKed segments (§5 step 2).
 #[test]
 fn one_acknowledgment_may_show_the_loss() {
     let mut s = twenty(sack_config());
@@ -41,44 +43,49 @@ fn one_acknowledgment_may_show_the_loss() {
     assert_eq!(s.sender.counters().fast_retransmits, 1);
 }
 
-/// §4, IsLost: three separate runs above, or more than two segments' bytes.
+/// A segment is lost if three separate SACKed runs lie above it (§4, IsLost).
+///
+/// It is also lost if more SACKed bytes than those of two segments lie above it.
 #[test]
 fn discontiguous_runs_count() {
     let mut s = twenty(sack_config());
     s.sack(0, &[(5, 6)]);
     s.sack(0, &[(7, 8), (5, 6)]);
     let retransmitted = s.sack(0, &[(9, 10), (7, 8), (5, 6)]);
-    // Everything below the third run from the top is lost: 0 to 4; not 6 and 8. Pipe 22 - 3 - 5 + 1 = 15 > 10.
+    // All segments below the third run from the top are lost: 0 to 4, but not 6 and 8. The pipe is 22 - 3 - 5 + 1 = 15
+    // > 10.
     assert_eq!(retransmitted, [0]);
-    // 6 and 8 too are lost now. Pipe 22 - 9 - 7 + 1 = 7: three more holes.
+    // Segments 6 and 8 are now lost too. The pipe is 22 - 9 - 7 + 1 = 7, so three more holes are retransmitted.
     assert_eq!(s.sack(0, &[(9, 16), (7, 8), (5, 6)]), [1, 2, 3]);
 }
 
-/// §4, NextSeg rules 1 and 2: holes in order, then new data.
+/// Holes are retransmitted in order before new data is sent (§4, NextSeg rules 1 and 2).
 #[test]
 fn holes_leave_before_new_data() {
     let mut s = twenty(sack_config());
-    // Nothing is left in the pipe, and the window is 10.
+    // The pipe is empty, and the window is 10 segments.
     assert_eq!(s.sack(0, &[(12, 20), (4, 8), (1, 2)]), [0, 2, 3, 8, 9, 10, 11, 20, 21, 22]);
 }
 
-/// §4, NextSeg rule 3: with nothing new to send, a hole that is not lost by IsLost.
+/// Without new data the sender retransmits a hole that is not lost by IsLost (§4, NextSeg rule 3).
 #[test]
 fn without_new_data_an_uncertain_hole_leaves() {
     let mut s = Script::finite(SenderConfig { initial_window_segments: 20, ..sack_config() }, 20);
     s.out();
     s.pass(100);
-    // 18 has one segment above it: not lost. 0 is.
+    // Segment 18 has one SACKed segment above it, so it is not lost, but segment 0 is.
     assert_eq!(s.sack(0, &[(19, 20), (1, 18)]), [0, 18]);
 }
 
-/// §4, NextSeg rule 4: once a recovery, the last segment, so that the acknowledgments do not stop.
+/// Once in a recovery the last segment is retransmitted (§4, NextSeg rule 4).
+///
+/// Acknowledgments therefore continue.
 #[test]
 fn one_rescue_a_recovery() {
     let mut s = Script::finite(SenderConfig { initial_window_segments: 20, ..sack_config() }, 20);
     s.out();
     s.pass(100);
-    // 0 and 18, 19 are lost; only 0 can be known to be.
+    // Segments 0, 18 and 19 were dropped, but the sender can detect only the loss of 0.
     assert_eq!(s.sack(0, &[(1, 18)]), [0]);
     s.pass(100);
     assert_eq!(s.ack(18), [19]);
@@ -88,7 +95,7 @@ fn one_rescue_a_recovery() {
     assert_eq!((s.sender.counters().timeouts, s.timer_ms()), (0, None));
 }
 
-/// §5 step A: recovery ends when RecoveryPoint is acknowledged, and does not begin again before.
+/// Recovery ends when RecoveryPoint is acknowledged, and does not begin again before that (§5 step A).
 #[test]
 fn one_reduction_for_one_window() {
     let mut s = twenty(sack_config());
@@ -100,7 +107,7 @@ fn one_reduction_for_one_window() {
     assert_eq!((s.sender.counters().fast_retransmits, s.ssthresh()), (1, 10.0));
 }
 
-/// §5.1: after a timeout everything that is not SACKed leaves again, in slow start.
+/// After a timeout all segments without a SACK are retransmitted in slow start (§5.1).
 #[test]
 fn a_timeout_keeps_what_was_sacked() {
     let mut s = twenty(SenderConfig { dup_thresh: 30, limited_transmit: false, ..sack_config() });
@@ -112,7 +119,7 @@ fn a_timeout_keeps_what_was_sacked() {
     assert_eq!(s.ack(18), [19, 20]);
 }
 
-/// Paper 000: the threshold counts runs, bytes and duplicates.
+/// A larger threshold applies to runs, bytes and duplicates (paper 000).
 #[test]
 fn a_larger_threshold_needs_more_sacks() {
     let mut s = twenty(SenderConfig { dup_thresh: 9, ..sack_config() });
@@ -123,7 +130,9 @@ fn a_larger_threshold_needs_more_sacks() {
     assert_eq!(s.sack(0, &[(1, 10)]), [0]);
 }
 
-/// RFC 3708, RFC 4015: every copy was a duplicate, so nothing was lost, and the window is as it was.
+/// The old window is restored if every retransmission was a duplicate (RFC 3708, RFC 4015).
+///
+/// Nothing was lost in that case.
 #[test]
 fn a_reduction_for_nothing_is_undone() {
     for undo in [true, false] {
@@ -139,7 +148,7 @@ fn a_reduction_for_nothing_is_undone() {
     }
 }
 
-/// RFC 3708 §3: not if only some of the copies were.
+/// The reduction stays if only some of the retransmissions were duplicates (RFC 3708 §3).
 #[test]
 fn a_reduction_for_something_stays() {
     let mut s = twenty(SenderConfig { undo: true, ..sack_config() });
@@ -149,7 +158,7 @@ fn a_reduction_for_something_stays() {
     assert_eq!((s.sender.counters().spurious, s.sender.counters().retransmits), (0, 2));
 }
 
-/// As Linux: a segment that comes late raises the threshold to how late it was.
+/// A late segment raises the threshold to its lateness, as in Linux.
 #[test]
 fn the_threshold_learns_from_reordering() {
     let mut s = twenty(SenderConfig { adaptive_reordering: true, ..sack_config() });

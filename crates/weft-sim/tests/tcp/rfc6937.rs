@@ -1,10 +1,10 @@
-//! RFC 6937: proportional rate reduction, for the laws that keep more than half of the window.
+//! Tests proportional rate reduction (RFC 6937), for the laws that keep more than half of the window.
 
 use crate::script::{Script, config};
 use weft_sim::tcp::congestion::CongestionKind;
 use weft_sim::tcp::{Recovery, SenderConfig};
 
-/// So many segments out, with SACK.
+/// Returns a sender with SACK and `segments` segments outstanding.
 fn with_window(congestion: CongestionKind, segments: u32) -> Script {
     let sack = SenderConfig { recovery: Recovery::Sack, congestion, ..config() };
     let mut s = Script::new(SenderConfig { initial_window_segments: segments, ..sack });
@@ -13,7 +13,9 @@ fn with_window(congestion: CongestionKind, segments: u32) -> Script {
     s
 }
 
-/// §3.1, with the pipe above ssthresh: of twenty segments BIC keeps fifteen, and three leave for every four that arrive.
+/// With the pipe above ssthresh, BIC sends three segments for every four that arrive (§3.1).
+///
+/// It keeps fifteen of twenty segments.
 #[test]
 fn the_window_comes_down_over_a_round_trip() {
     let mut s = with_window(CongestionKind::Bic, 20);
@@ -25,8 +27,9 @@ fn the_window_comes_down_over_a_round_trip() {
     assert_eq!(left, [22, 23, 24, 25, 26]);
 }
 
-/// §3.1, with the pipe below ssthresh: after many losses what arrived, and one segment more, may leave; not all that the window has
-/// room for.
+/// After many losses the sender does not fill the window at once (§3.1).
+///
+/// With the pipe below ssthresh, it sends as much as arrived plus one segment.
 #[test]
 fn many_losses_are_not_repaired_in_one_burst() {
     let mut s = with_window(CongestionKind::Bic, 40);

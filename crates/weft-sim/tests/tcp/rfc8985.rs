@@ -1,4 +1,4 @@
-//! RFC 8985: RACK and tail loss probes.
+//! Tests RACK and tail loss probes (RFC 8985).
 
 use crate::script::{Script, config};
 use std::time::Duration;
@@ -13,7 +13,9 @@ fn rack_config() -> SenderConfig {
     }
 }
 
-/// Segments a millisecond apart after a first round trip of 100 ms: 0 to 9 acknowledged, 10 to 29 out.
+/// Returns a sender after a first round trip of 100 ms.
+///
+/// Segments 0 to 9 are acknowledged, and 10 to 29 are outstanding.
 fn measured(config: SenderConfig, segments: u64) -> Script {
     let mut s = Script::finite(config, segments);
     assert_eq!(s.out().len() as u64, segments.min(20));
@@ -22,7 +24,9 @@ fn measured(config: SenderConfig, segments: u64) -> Script {
     s
 }
 
-/// §6.2 step 5: a segment sent before one that arrived is lost a quarter of the shortest round trip later, without any threshold.
+/// An overtaken segment is lost a quarter of the shortest RTT later (§6.2 step 5).
+///
+/// No threshold of duplicates is needed.
 #[test]
 fn time_tells_loss() {
     let mut s = Script::finite(rack_config(), 4);
@@ -35,7 +39,7 @@ fn time_tells_loss() {
     assert_eq!(s.ssthresh(), 2.0);
 }
 
-/// §6.2 step 4: no reordering seen and DupThresh segments SACKed: at once.
+/// Without observed reordering, DupThresh SACKed segments reveal a loss at once (§6.2 step 4).
 #[test]
 fn three_sacked_segments_need_no_window() {
     let mut s = Script::finite(rack_config(), 20);
@@ -44,7 +48,7 @@ fn three_sacked_segments_need_no_window() {
     assert_eq!(s.sack(0, &[(1, 4)]), [0]);
 }
 
-/// §6.2 steps 3 and 4: once reordering was seen, the window stays open whatever is SACKed.
+/// After observed reordering, the reordering window stays open whatever is SACKed (§6.2 steps 3 and 4).
 #[test]
 fn reordering_opens_the_window() {
     let mut s = Script::finite(rack_config(), 20);
@@ -60,7 +64,7 @@ fn reordering_opens_the_window() {
     assert_eq!(s.expire(), [2]);
 }
 
-/// §6.2 step 4: each round with a DSACK widens the window by a quarter of the shortest round trip.
+/// Each round with a DSACK widens the reordering window by a quarter of the shortest RTT (§6.2 step 4).
 #[test]
 fn dsacks_widen_the_window() {
     let window_ms = |dsacks: u64| {
@@ -84,14 +88,14 @@ fn dsacks_widen_the_window() {
     assert_eq!(window_ms(1), Some(50));
 }
 
-/// §6.2 steps 1, 2 and 5: a retransmission that is lost too is found by what was sent after it.
+/// Segments sent after a retransmission reveal its loss (§6.2 steps 1, 2 and 5).
 #[test]
 fn a_lost_retransmission_is_found() {
     let mut s = Script::new(rack_config());
     s.out();
     s.pass(100);
     assert_eq!(s.sack(0, &[(1, 11)])[0], 0);
-    // What leaves after the copy of 0 comes to arrive, a round trip later.
+    // Segments sent after the copy of 0 arrive a round trip later.
     s.pass(1);
     let later = s.sack(0, &[(1, 14)]);
     assert!(later.iter().all(|&n| n >= 20), "{later:?}");
@@ -104,7 +108,7 @@ fn a_lost_retransmission_is_found() {
     assert_eq!((s.sender.counters().timeouts, s.sender.counters().fast_retransmits), (0, 1));
 }
 
-/// §6.3: a timeout gives up the first segment, and only what is old enough beside it.
+/// A timeout declares lost the first segment and otherwise only segments that are old enough (§6.3).
 #[test]
 fn a_timeout_spares_what_was_just_sent() {
     let mut s = Script::finite(SenderConfig { max_ack_delay: Duration::ZERO, ..rack_config() }, 4);
@@ -118,7 +122,9 @@ fn a_timeout_spares_what_was_just_sent() {
     assert_eq!((s.sender.counters().timeouts, s.cwnd()), (1, 1.0));
 }
 
-/// §7.2: two round trips after the last new data; with one segment in flight, the longest delay of an acknowledgment more.
+/// A probe follows two round trips after the last new data (§7.2).
+///
+/// With one segment in flight, the maximum acknowledgment delay is added.
 #[test]
 fn a_probe_leaves_after_two_round_trips() {
     let mut s = measured(rack_config(), 12);
@@ -133,7 +139,9 @@ fn a_probe_leaves_after_two_round_trips() {
     assert_eq!((s.sender.counters().probes, s.sender.counters().timeouts), (1, 0));
 }
 
-/// §7.2: a second without a round-trip time, and never later than the retransmission timer.
+/// A probe without an RTT measurement waits for a second (§7.2).
+///
+/// It never waits longer than the retransmission timer.
 #[test]
 fn a_probe_without_a_measurement_waits_a_second() {
     let mut s = Script::finite(SenderConfig { initial_rto: Duration::from_secs(3), ..rack_config() }, 2);
@@ -146,7 +154,7 @@ fn a_probe_without_a_measurement_waits_a_second() {
     assert_eq!(s.timer_ms(), Some(500), "the retransmission timer, from the probe on");
 }
 
-/// §7.3: new data, if there is any, even beyond the window.
+/// A probe sends new data if there is any, even beyond the window (§7.3).
 #[test]
 fn a_probe_is_new_data_if_there_is_any() {
     let mut s = Script::new(rack_config());
@@ -154,7 +162,7 @@ fn a_probe_is_new_data_if_there_is_any() {
     assert_eq!(s.expire(), [20]);
 }
 
-/// §7.4.1: a probe that filled a hole is a loss.
+/// A probe that filled a hole counts as a loss (§7.4.1).
 #[test]
 fn a_repaired_tail_halves_the_window() {
     let mut s = measured(rack_config(), 20);
@@ -170,7 +178,7 @@ fn a_repaired_tail_halves_the_window() {
     assert_eq!(s.sender.counters().fast_retransmits, 0);
 }
 
-/// §7.4.1: one that the receiver had already is none.
+/// A probe that the receiver reports as a duplicate is not a loss (§7.4.1).
 #[test]
 fn a_superfluous_probe_changes_nothing() {
     let mut s = measured(rack_config(), 20);

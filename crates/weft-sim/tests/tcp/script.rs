@@ -1,4 +1,4 @@
-//! A sender under a script: acknowledgments in, segment numbers out.
+//! Drives a sender by a script: acknowledgments in, segment numbers out.
 
 use std::time::Duration;
 use weft_sim::tcp::{Flags, SackBlock, Segment, Sender, SenderConfig};
@@ -6,26 +6,28 @@ use weft_units::Instant;
 
 pub const MSS: u64 = 1000;
 
-/// The settings that most scripts begin with.
+/// Returns the settings that most scripts start with.
 pub fn config() -> SenderConfig {
     SenderConfig { mss: MSS as u32, initial_window_segments: 10, max_window_segments: 1000, ..SenderConfig::default() }
 }
 
-/// A sender, and the time; segments are numbered from 0.
+/// A sender and the present time.
+///
+/// Segments are numbered from 0.
 pub struct Script {
     pub sender: Sender,
     pub now: Instant,
 }
 
 impl Script {
-    /// An endless stream from time zero.
+    /// Creates a script with an endless stream that starts at time zero.
     pub fn new(config: SenderConfig) -> Script {
         let mut sender = Sender::new(config, Instant::ZERO);
         sender.write(u64::MAX);
         Script { sender, now: Instant::ZERO }
     }
 
-    /// A stream of so many segments.
+    /// Creates a script with a stream of `segments` segments.
     pub fn finite(config: SenderConfig, segments: u64) -> Script {
         let mut sender = Sender::new(config, Instant::ZERO);
         sender.write(segments * MSS);
@@ -37,28 +39,30 @@ impl Script {
         self
     }
 
-    /// All that leaves now.
+    /// Returns all segments that the sender sends now.
     pub fn sends(&mut self) -> Vec<Segment> {
         std::iter::from_fn(|| self.sender.transmit(self.now)).collect()
     }
 
-    /// The numbers of the segments that leave now.
+    /// Returns the numbers of the segments that the sender sends now.
     pub fn out(&mut self) -> Vec<u64> {
         self.sends().iter().map(|segment| segment.seq / MSS).collect()
     }
 
-    /// Everything before segment `n` is acknowledged; returns what leaves.
+    /// Acknowledges everything before segment `n` and returns the segments that the sender sends.
     pub fn ack(&mut self, n: u64) -> Vec<u64> {
         self.sack(n, &[])
     }
 
-    /// As [`ack`](Self::ack), with segments selectively acknowledged: first, and one after the last.
+    /// Does the same as [`ack`](Self::ack), with SACK blocks.
+    ///
+    /// Each block is given by its first segment and the one after its last.
     pub fn sack(&mut self, n: u64, blocks: &[(u64, u64)]) -> Vec<u64> {
         self.sender.receive(self.now, &acknowledgment(n, blocks));
         self.out()
     }
 
-    /// As [`sack`](Self::sack), with the first block a DSACK.
+    /// Does the same as [`sack`](Self::sack), with a DSACK as the first block.
     pub fn dsack(&mut self, n: u64, blocks: &[(u64, u64)]) -> Vec<u64> {
         let mut ack = acknowledgment(n, blocks);
         ack.flags = ack.flags.with(Flags::DSACK);
@@ -66,14 +70,14 @@ impl Script {
         self.out()
     }
 
-    /// Lets the sender's next timer expire; returns what leaves.
+    /// Lets the sender's next timer expire and returns the segments that it sends.
     pub fn expire(&mut self) -> Vec<u64> {
         self.now = self.sender.deadline().expect("a timer runs");
         self.sender.wake(self.now);
         self.out()
     }
 
-    /// Milliseconds until the next timer.
+    /// Returns the time until the next timer, in milliseconds.
     pub fn timer_ms(&self) -> Option<u64> {
         self.sender.deadline().map(|at| (at - self.now).as_millis() as u64)
     }

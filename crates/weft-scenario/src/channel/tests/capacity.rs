@@ -43,7 +43,8 @@ fn a_full_link_transmits_what_its_capacity_says() {
         });
         let could = channel.capacity_bytes(Instant::ZERO, end);
         if channel.backlog().0 > 0 {
-            // Several opportunities of a trace may come just at the end, which the capacity leaves out.
+            // Several opportunities of a trace may coincide with the end of the run, and the capacity does not count
+            // them.
             assert!(sent <= could + 30_000 && sent + 4_500 >= could, "{impairments:?}: {sent} of {could}");
         }
     }

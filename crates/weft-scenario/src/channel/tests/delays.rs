@@ -25,7 +25,7 @@ fn jitter_stays_within_its_limit_and_only_independent_one_reorders() {
             assert!((0..=limit.as_nanos() as i128).contains(&added), "{kind:?} {limit:?}: {added} ns");
             most = most.max(*due - sent(*packet));
         }
-        // Few spikes come within 4 s, and the lowest reach 0.3 of the limit.
+        // Only a few spikes occur within 4 s, and the lowest ones reach 0.3 of the limit.
         let reached = if kind == JitterKind::Spikes { 0.25 } else { 0.6 };
         assert!(most > limit.mul_f64(reached), "{kind:?} of {limit:?} reaches only {most:?}");
         let in_order = outcome.arrived.is_sorted_by_key(|(packet, _)| *packet);
@@ -39,7 +39,7 @@ fn grants_release_bursts_and_conserve_capacity() {
     for (number, kind) in [JitterKind::Grants, JitterKind::Aggregation].into_iter().cycle().take(30).enumerate() {
         let limit = Duration::from_secs_f64(log_even(&mut rng, 2.0, 50.0) / 1e3);
         let rate = Rate::from_bps(log_even(&mut rng, 5e6, 5e8) as u64);
-        // All is there at once: the link is never idle.
+        // All packets are offered at once, so the link is never idle.
         let outcome = run(
             &mut channel(drop_tail(rate), jittered(kind, limit), number as u64),
             1_500,

@@ -17,7 +17,8 @@ fn bursts_have_their_share_and_their_length() {
         let all = fates(Impairments { burst_loss: Some(spec), ..Impairments::default() }, seed, COUNT, 1_500);
         let lost = all.iter().filter(|fate| fate.lost).count() as f64;
         let bursts = all.windows(2).filter(|pair| !pair[0].lost && pair[1].lost).count() as f64;
-        // Lengths are geometric: a mean over n bursts has a relative deviation of at most 1 / √n. The same holds for their number.
+        // Burst lengths are geometric, so the mean of n bursts has a relative deviation of at most 1 / √n. Their number
+        // has the same one.
         let tolerance = 5.0 * (2.0 / bursts).sqrt();
         assert!((lost / COUNT as f64 / spec.share - 1.0).abs() < tolerance, "{spec:?}: {lost} lost");
         assert!((lost / bursts / spec.length - 1.0).abs() < tolerance, "{spec:?}: {bursts} bursts of {lost}");
@@ -47,7 +48,7 @@ fn a_policer_passes_its_rate_and_its_bucket() {
         let bytes = 64 + rng.below(1_437);
         let offered = spec.rate.scaled(1.2 + rng.unit());
         let apart = offered.time_for(bytes);
-        // As long as the bucket needs to be empty, five times over.
+        // The test lasts five times as long as the bucket needs to become empty.
         let excess = (offered.bps() - spec.rate.bps()) as f64;
         let length = Duration::from_secs_f64((spec.bucket_bytes * 8) as f64 / excess * 5.0 + 1.0);
         let mut policer = Policer::new(spec, Instant::ZERO);

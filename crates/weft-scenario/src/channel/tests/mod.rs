@@ -1,4 +1,6 @@
-//! Each model against its definition, for parameters drawn from its whole class.
+//! Tests each impairment model against its definition.
+//!
+//! Parameters are drawn from the whole allowed range.
 
 mod capacity;
 mod delays;
@@ -9,7 +11,7 @@ use super::*;
 use weft_core::queue::QueueKind;
 use weft_units::{Duration, FlowId, Instant, Rate, Rng};
 
-/// A value between two others, drawn so that its logarithm is even.
+/// Returns a value between the two limits, drawn from a log-uniform distribution.
 fn log_even(rng: &mut Rng, least: f64, most: f64) -> f64 {
     (least.ln() + (most / least).ln() * rng.unit()).exp()
 }
@@ -36,10 +38,10 @@ fn about(bytes: u32) -> About {
     About { bytes, flow: FlowId(0), is_udp: true, ecn_capable: false }
 }
 
-/// What came of packets offered to a channel.
+/// The fates of the packets that a test offered to a channel.
 #[derive(Default, Debug, PartialEq)]
 struct Outcome {
-    /// Number and time of arrival.
+    /// Number and arrival time of each packet that arrived.
     arrived: Vec<(u64, Instant)>,
     gone: Vec<(u64, Cause)>,
 }
@@ -50,7 +52,9 @@ impl Outcome {
     }
 }
 
-/// Offers packets of `bytes`, numbered from 0, at these times, and waits until all are gone or have arrived.
+/// Offers packets to a channel and waits until each one is gone or has arrived.
+///
+/// The packets have `bytes` bytes, are numbered from 0 and are offered at these times.
 fn run(channel: &mut Channel<u64>, bytes: u32, times: impl Iterator<Item = Instant>) -> Outcome {
     let mut outcome = Outcome::default();
     let mut end = Instant::ZERO;
@@ -79,12 +83,12 @@ fn note(gone: &mut Vec<(u64, Cause)>, happened: Happened<u64>) {
     }
 }
 
-/// Times `apart` from each other.
+/// Returns `count` times with the interval `apart`.
 fn steady(count: u64, apart: Duration) -> impl Iterator<Item = Instant> {
     (0..count).map(move |n| Instant::ZERO + Duration::from_nanos(n * apart.as_nanos() as u64))
 }
 
-/// A draw from everything that can be wrong at once.
+/// Draws a random combination of all impairments.
 fn anything(rng: &mut Rng) -> Impairments {
     let ms = |rng: &mut Rng, least: f64, most: f64| Duration::from_secs_f64(log_even(rng, least, most) / 1e3);
     let kinds = [JitterKind::Grants, JitterKind::Aggregation, JitterKind::Independent, JitterKind::Spikes];

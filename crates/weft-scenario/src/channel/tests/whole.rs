@@ -1,6 +1,6 @@
 use super::*;
 
-/// Bursts of packets with pauses, so that queues fill and empty.
+/// Returns the send times of packet bursts with pauses between them, so that queues fill and empty.
 fn bursty(seed: u64, count: usize) -> Vec<Instant> {
     let mut rng = Rng::new(seed);
     let mut now = Instant::ZERO;
@@ -48,7 +48,7 @@ fn every_packet_arrives_or_is_gone_however_late_one_looks() {
     }
 }
 
-/// As [`run`], but looks at the channel at each of its events and every 100 µs.
+/// Does the same as [`run`], but advances the channel at each of its events and every 100 µs.
 fn watched(mut channel: Channel<u64>, times: &[Instant]) -> Outcome {
     let mut outcome = Outcome::default();
     let mut now = Instant::ZERO;

@@ -1,8 +1,8 @@
-//! Simulated packets as real IPv4 packets, and back.
+//! Converts simulated packets to real IPv4 packets and back.
 //!
-//! A capture needs the headers only; a TUN device the whole packet, or a super-packet with its virtio_net_hdr. What the model
-//! does not know is written so that it misleads nobody: payload is zeros, room for options that hosts would use is
-//! no-operations.
+//! A capture needs only the headers. A TUN device needs the whole packet, or a super-packet with its virtio_net_hdr.
+//! Data that the model lacks is written so that it misleads no reader. The payload is zeros, and space for options that
+//! hosts would use is filled with no-operations.
 
 mod super_packet;
 mod tcp;
@@ -24,17 +24,19 @@ const MAX_TCP_HEADER_LEN: usize = 60;
 const DONT_FRAGMENT: u8 = 0x40;
 const HOP_LIMIT: u8 = 64;
 
-/// What a packet's IP header says beside addresses and lengths.
+/// The fields of a packet's IP header other than addresses and lengths.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct IpFields {
-    /// Identification. It counts up where segments are to be joined; zero says nothing, since nothing is fragmented
-    /// (RFC 6864).
+    /// Identification field.
+    ///
+    /// It increases where the receiver must join segments. Zero has no meaning, because no packet is fragmented (RFC
+    /// 6864).
     pub id: u16,
-    /// The ECN field.
+    /// ECN field of the packet.
     pub ecn: Ecn,
 }
 
-/// The first bytes of a packet; what follows are zeros.
+/// The first bytes of a packet, after which only zeros follow.
 #[derive(Clone, Copy, Debug)]
 pub struct Headers {
     bytes: [u8; IPV4_HEADER_LEN + MAX_TCP_HEADER_LEN],
@@ -43,7 +45,7 @@ pub struct Headers {
 }
 
 impl Headers {
-    /// Bytes of the whole packet.
+    /// Returns the size of the whole packet in bytes.
     pub fn total_len(&self) -> usize {
         self.total_len
     }
@@ -55,7 +57,7 @@ impl Headers {
         out.resize(start + self.total_len, 0);
     }
 
-    /// Begins with an IPv4 header; `l4_len` counts all after it.
+    /// Creates an IPv4 header, after which `l4_len` bytes follow.
     fn new(
         fields: IpFields,
         protocol: u8,
@@ -82,7 +84,7 @@ impl Headers {
         Ok(headers)
     }
 
-    /// Appends what the caller has made to fit.
+    /// Appends `bytes`, for which the caller guarantees space.
     fn push(&mut self, bytes: &[u8]) {
         self.bytes[self.len..self.len + bytes.len()].copy_from_slice(bytes);
         self.len += bytes.len();
@@ -92,12 +94,14 @@ impl Headers {
         self.bytes[at..at + 2].copy_from_slice(&field.to_be_bytes());
     }
 
-    /// The checksum over pseudo-header and segment; the zeros that follow add nothing.
+    /// Returns the checksum over pseudo-header and segment.
+    ///
+    /// The zeros that follow do not change it.
     fn transport_checksum(&self, protocol: u8, from: SocketAddrV4, to: SocketAddrV4) -> u16 {
         self.pseudo(protocol, from, to).bytes(&self[IPV4_HEADER_LEN..]).checksum()
     }
 
-    /// The sum over the pseudo-header only: a partial checksum.
+    /// Returns the sum over the pseudo-header only, which is a partial checksum.
     fn pseudo_sum(&self, protocol: u8, from: SocketAddrV4, to: SocketAddrV4) -> u16 {
         self.pseudo(protocol, from, to).fold()
     }
@@ -131,7 +135,7 @@ fn ecn_of(tos: u8) -> Ecn {
     }
 }
 
-/// Reads an unfragmented IPv4 packet of `protocol` whose header checksum is right.
+/// Parses an unfragmented IPv4 packet of `protocol` and checks its header checksum.
 fn parse_ipv4(packet: &[u8], protocol: u8) -> Result<IpView<'_>, WireError> {
     let ip = IpView::parse(packet)?;
     if ip.version != IpVersion::V4 || ip.protocol != protocol || ip.is_fragment {
@@ -141,7 +145,7 @@ fn parse_ipv4(packet: &[u8], protocol: u8) -> Result<IpView<'_>, WireError> {
     if checksum(header) == 0 { Ok(ip) } else { Err(WireError::Malformed) }
 }
 
-/// Whether the transport checksum over the packet is right.
+/// Returns true if the transport checksum of the packet is correct.
 fn has_right_checksum(ip: &IpView<'_>) -> bool {
     let l4 = ip.payload();
     pseudo_header(ip.src, ip.dst, ip.protocol, l4.len()).bytes(l4).checksum() == 0

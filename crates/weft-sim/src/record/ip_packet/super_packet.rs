@@ -1,4 +1,6 @@
-//! Consecutive segments of a connection as one super-packet, as a host with segmentation offload hands them to a device.
+//! Combines consecutive segments of a connection in a super-packet.
+//!
+//! A host with segmentation offload passes such super-packets to a device.
 
 use super::tcp::{TcpDirection, TcpReader};
 use super::{IPV4_HEADER_LEN, IpFields};
@@ -8,28 +10,32 @@ use weft_wire::WireError;
 use weft_wire::ip::L4Checksum;
 use weft_wire::virtio::{GsoType, NEEDS_CSUM, VNET_HEADER_LEN, VnetHeader};
 
-/// What fits into an IP packet beside the longest headers.
+/// Maximum payload of an IP packet with the longest headers, in bytes.
+///
+/// Derived: 65,535 less 80.
 const MAX_PAYLOAD_LEN: u32 = 65_535 - 80;
-/// Where the checksum is in a TCP header.
+/// Offset of the checksum in a TCP header, in bytes.
 const CHECKSUM_OFFSET: u16 = 16;
 
 /// One or more consecutive segments.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SuperSegment {
-    /// All of them as one segment.
+    /// All segments as one.
     whole: Segment,
-    /// Payload bytes of each but the last.
+    /// Payload of each segment but the last, in bytes.
     gso_size: u32,
 }
 
 impl SuperSegment {
-    /// One segment.
+    /// Creates a super-packet of one segment.
     pub fn new(segment: Segment) -> SuperSegment {
         SuperSegment { whole: segment, gso_size: segment.len }
     }
 
-    /// Adds `next` if a host would have sent both in one piece; true if it did. They must differ in nothing but the sequence
-    /// number, CWR (the first only) and FIN (the last only), and only the last may be short.
+    /// Adds `next` if a host would have sent both in one super-packet, and returns true if it did.
+    ///
+    /// The segments may differ only in the sequence number, in CWR (on the first only) and in FIN (on the last only).
+    /// Only the last segment may be short.
     pub fn join(&mut self, next: &Segment) -> bool {
         let whole = self.whole;
         let is_full = whole.len > 0 && whole.len.is_multiple_of(self.gso_size);
@@ -46,17 +52,17 @@ impl SuperSegment {
         true
     }
 
-    /// How many segments it stands for.
+    /// Returns the number of segments.
     pub fn count(&self) -> u32 {
         self.whole.len.div_ceil(self.gso_size.max(1)).max(1)
     }
 
-    /// All of them as one segment, as a host with receive offload takes them.
+    /// Returns all segments as one, as a host with receive offload receives them.
     pub fn whole(&self) -> &Segment {
         &self.whole
     }
 
-    /// The segments.
+    /// Returns the individual segments.
     pub fn segments(&self) -> impl Iterator<Item = Segment> {
         let (whole, gso_size, count) = (self.whole, self.gso_size, self.count());
         (0..count).map(move |k| {
@@ -68,10 +74,10 @@ impl SuperSegment {
         })
     }
 
-    /// Appends a virtio_net_hdr and the packet to `out`; the TCP checksum is partial.
+    /// Appends a virtio_net_hdr and the packet to `out`, with a partial TCP checksum.
     ///
     /// # Errors
-    /// [`WireError::TooLong`] for a packet above 65535 bytes; `out` is then as before.
+    /// Fails with [`WireError::TooLong`] for a packet above 65535 bytes, and leaves `out` unchanged.
     pub fn write(&self, direction: &TcpDirection, fields: IpFields, out: &mut Vec<u8>) -> Result<(), WireError> {
         let headers = direction.build(&self.whole, fields, L4Checksum::Partial)?;
         let is_one = self.count() == 1;
@@ -91,10 +97,10 @@ impl SuperSegment {
         Ok(())
     }
 
-    /// Reads a virtio_net_hdr and the packet after it, whole or a super-packet.
+    /// Reads a virtio_net_hdr and the packet after it, which may be a super-packet.
     ///
     /// # Errors
-    /// As [`VnetHeader::parse`] and [`TcpReader::read`].
+    /// The same as those of [`VnetHeader::parse`] and [`TcpReader::read`].
     pub fn read(reader: &mut TcpReader, bytes: &[u8]) -> Result<(SuperSegment, Ecn), WireError> {
         let (vnet, packet) = VnetHeader::parse(bytes)?;
         let checksum = if vnet.needs_csum() { L4Checksum::Partial } else { L4Checksum::Complete };
@@ -129,7 +135,7 @@ mod tests {
         }
     }
 
-    /// A burst of `count` segments, the last of `last_len` bytes.
+    /// Returns a burst of `count` segments, the last of which has `last_len` bytes.
     fn burst(count: u64, last_len: u32) -> Vec<Segment> {
         let one = |k| Segment {
             seq: 100 + k * u64::from(MSS),
@@ -169,7 +175,7 @@ mod tests {
         }
     }
 
-    /// The codec of the daemon cuts the super-packet into what single segments would have been.
+    /// The daemon's codec cuts the super-packet into the same packets that the individual segments give.
     #[test]
     fn each_cut_segment_is_the_packet_of_its_own() {
         let segments = burst(5, 700);

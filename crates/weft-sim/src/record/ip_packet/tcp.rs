@@ -1,4 +1,4 @@
-//! TCP segments as packets, and back.
+//! Converts TCP segments to packets and back.
 
 use super::{Headers, IPV4_HEADER_LEN, IpFields, ecn_of, has_right_checksum, parse_ipv4};
 use crate::Ecn;
@@ -11,7 +11,7 @@ use weft_wire::super_packet::partial_l4_checksum;
 const NOP: u8 = 1;
 const MAX_OPTIONS_LEN: usize = 40;
 const MAX_WINDOW_SHIFT: u8 = 14;
-/// Where the checksum is in the header.
+/// Offset of the checksum in the TCP header, in bytes.
 const CHECKSUM_AT: usize = 16;
 
 const FLAGS: [(Flags, u8); 5] = [
@@ -22,39 +22,40 @@ const FLAGS: [(Flags, u8); 5] = [
     (Flags::CWR, TcpFlags::CWR),
 ];
 
-/// The least shift of the window field that can say `window` bytes (RFC 7323 §2.2).
+/// Returns the least shift with which the window field can represent `window` bytes (RFC 7323 §2.2).
 pub fn window_shift(window: u32) -> u8 {
     (0..MAX_WINDOW_SHIFT).find(|shift| window >> shift <= u32::from(u16::MAX)).unwrap_or(MAX_WINDOW_SHIFT)
 }
 
-/// One direction of a TCP connection, as its packets name it.
+/// One direction of a TCP connection, as its packets identify it.
 ///
-/// Payload byte *n* of the model has the sequence number *initial + 1 + n*, since a SYN takes one; a FIN takes the one after
-/// the last byte.
+/// Payload byte *n* of the model has the sequence number *initial + 1 + n*, because a SYN takes one number. A FIN takes
+/// the number after the last byte.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct TcpDirection {
-    /// Whose segments these are.
+    /// Endpoint that sends the segments.
     pub source: SocketAddrV4,
-    /// Where they go.
+    /// Endpoint that receives the segments.
     pub destination: SocketAddrV4,
-    /// The source's initial sequence number.
+    /// Initial sequence number of the source.
     pub initial: u32,
-    /// The destination's initial sequence number.
+    /// Initial sequence number of the destination.
     pub peer_initial: u32,
-    /// By how many bits the source shifts its window field, at most 14.
+    /// Number of bits by which the source shifts its window field, at most 14.
     pub window_shift: u8,
-    /// What the source's SYN announces as its maximum segment size.
+    /// Maximum segment size that the source's SYN announces.
     pub mss: u16,
-    /// The bytes of options that its segments have at least; no-operations stand for options that the model does not know,
-    /// such as timestamps.
+    /// Minimum size of the segments' options, in bytes.
+    ///
+    /// No-operations represent options that the model lacks, such as timestamps.
     pub options_len: u8,
 }
 
 impl TcpDirection {
-    /// The headers of a segment as a packet of its own.
+    /// Returns the headers of a segment as a separate packet.
     ///
     /// # Errors
-    /// [`WireError::TooLong`] for a packet above 65535 bytes.
+    /// Fails with [`WireError::TooLong`] for a packet above 65535 bytes.
     pub fn headers(&self, segment: &Segment, fields: IpFields) -> Result<Headers, WireError> {
         self.build(segment, fields, L4Checksum::Complete)
     }
@@ -95,7 +96,7 @@ impl TcpDirection {
         if segment.flags.has(Flags::ACK) { ack } else { 0 }
     }
 
-    /// The window of a SYN is not scaled (RFC 7323 §2.2).
+    /// Returns the window field, which is not scaled in a SYN (RFC 7323 §2.2).
     fn wire_window(&self, segment: &Segment) -> u16 {
         let shift = if segment.flags.has(Flags::SYN) { 0 } else { self.window_shift.min(MAX_WINDOW_SHIFT) };
         u16::try_from(segment.window >> shift).unwrap_or(u16::MAX)
@@ -126,7 +127,9 @@ fn wire_flags(flags: Flags) -> u8 {
     FLAGS.iter().filter(|(flag, _)| flags.has(*flag)).fold(0, |bits, (_, bit)| bits | bit)
 }
 
-/// Options in the making; what was not written is no-operations.
+/// The options of a segment under construction.
+///
+/// Unwritten bytes are no-operations.
 struct Options {
     bytes: [u8; MAX_OPTIONS_LEN],
     len: usize,
@@ -139,7 +142,9 @@ impl Options {
     }
 }
 
-/// Reads the packets of one direction. Sequence numbers that do not wrap are found as the nearest to the greatest seen.
+/// Reads the packets of one direction.
+///
+/// It extends each 32-bit sequence number to the 64-bit number nearest to the greatest one so far.
 #[derive(Clone, Copy, Debug)]
 pub struct TcpReader {
     direction: TcpDirection,
@@ -148,16 +153,17 @@ pub struct TcpReader {
 }
 
 impl TcpReader {
-    /// A reader of what `direction` describes.
+    /// Creates a reader for the packets of `direction`.
     pub fn new(direction: TcpDirection) -> TcpReader {
         TcpReader { direction, seq: 0, ack: 0 }
     }
 
-    /// Reads a whole packet; its checksums are checked.
+    /// Reads a whole packet and checks its checksums.
     ///
     /// # Errors
-    /// As [`weft_wire::ip::IpView::parse`]; [`WireError::UnknownType`] for what is no TCP over IPv4,
-    /// [`WireError::Malformed`] for wrong checksums and for numbers from before the connection's beginning.
+    /// Fails like [`weft_wire::ip::IpView::parse`]. It also fails with [`WireError::UnknownType`] for a packet that is
+    /// not TCP over IPv4. It fails with [`WireError::Malformed`] for wrong checksums and for sequence numbers before
+    /// the start of the connection.
     pub fn read(&mut self, packet: &[u8]) -> Result<(Segment, Ecn), WireError> {
         self.parse(packet, L4Checksum::Complete)
     }
@@ -204,12 +210,12 @@ fn model_flags(flags: TcpFlags) -> Flags {
     FLAGS.iter().filter(|(_, bit)| flags.any(*bit)).fold(Flags::default(), |all, (flag, _)| all.with(*flag))
 }
 
-/// The number nearest to `last` whose low 32 bits are `low`; `None` if it would be negative.
+/// Returns the number nearest to `last` whose low 32 bits are `low`, or `None` if it would be negative.
 fn nearest(last: u64, low: u32) -> Option<u64> {
     last.checked_add_signed(i64::from(low.wrapping_sub(last as u32) as i32))
 }
 
-/// As many blocks as the model has room for.
+/// Reads as many SACK blocks as the model can store.
 fn read_sacks(tcp: &TcpView<'_>, segment: &mut Segment) {
     let blocks = tcp.options().find_map(|option| match option {
         TcpOption::Sack(blocks) => Some(blocks),
@@ -224,7 +230,9 @@ fn read_sacks(tcp: &TcpView<'_>, segment: &mut Segment) {
     }
 }
 
-/// RFC 2883 §4: the first block lies below the acknowledgment, or within the second.
+/// Returns true if the first SACK block reports a duplicate (RFC 2883 §4).
+///
+/// Such a block lies below the acknowledgment or within the second block.
 fn reports_duplicate(sacks: &[SackBlock]) -> bool {
     let end = |block: &SackBlock| i64::from(block.offset) + i64::from(block.len);
     match sacks {
@@ -252,7 +260,7 @@ mod tests {
         }
     }
 
-    /// A segment that a host could send some way into a connection.
+    /// Returns a segment that a host could send in an established connection.
     fn segment(rng: &mut Rng, direction: &TcpDirection, progress: u64) -> Segment {
         let mut segment = Segment {
             seq: progress + rng.below(1 << 30),

@@ -1,4 +1,4 @@
-//! Datagrams of sources that do not listen.
+//! Converts the datagrams of sources without congestion control to packets and back.
 
 use super::{Headers, IPV4_HEADER_LEN, IpFields, ecn_of, has_right_checksum, parse_ipv4};
 use crate::{Body, Ecn};
@@ -8,13 +8,18 @@ use weft_wire::WireError;
 use weft_wire::checksum::never_zero;
 use weft_wire::ip::{UDP_HEADER_LEN, protocol};
 
-/// The payload begins with the datagram's number and the time of sending in nanoseconds, big-endian.
+/// Size of the mark at the start of the payload, in bytes.
+///
+/// The mark is the number of the datagram and its transmission time in nanoseconds, big-endian.
 const MARK_LEN: usize = 16;
 
-/// The first bytes of a datagram of `ip_bytes` bytes in all, its mark among them as far as there is room for it.
+/// Returns the first bytes of a datagram of `ip_bytes` bytes in total.
+///
+/// They include as much of the mark as fits.
 ///
 /// # Errors
-/// [`WireError::NoRoom`] when `ip_bytes` has no room for the headers, [`WireError::TooLong`] above 65535.
+/// Fails with [`WireError::NoRoom`] if `ip_bytes` is too small for the headers, and with [`WireError::TooLong`] above
+/// 65535.
 pub fn udp_headers(
     from: SocketAddrV4,
     to: SocketAddrV4,
@@ -39,11 +44,12 @@ pub fn udp_headers(
     Ok(headers)
 }
 
-/// Reads a whole packet that [`udp_headers`] made.
+/// Reads a whole packet in the format of [`udp_headers`].
 ///
 /// # Errors
-/// As [`weft_wire::ip::IpView::parse`]; [`WireError::UnknownType`] for what is no such datagram, [`WireError::Malformed`]
-/// for a wrong checksum, [`WireError::Truncated`] when there is no mark.
+/// Fails like [`weft_wire::ip::IpView::parse`]. It also fails with [`WireError::UnknownType`] for a packet that is not
+/// such a datagram. It fails with [`WireError::Malformed`] for a wrong checksum, and with [`WireError::Truncated`] if the
+/// mark is missing.
 pub fn read_udp(packet: &[u8]) -> Result<(Body, Ecn), WireError> {
     let ip = parse_ipv4(packet, protocol::UDP)?;
     if !has_right_checksum(&ip) {

@@ -1,19 +1,35 @@
-//! BBR version 1: paces at the bandwidth that it measures (draft-cardwell-iccrg-bbr-congestion-control-00, from here on "the draft").
+//! BBR version 1: paces at the bandwidth that it measures.
+//!
+//! It follows draft-cardwell-iccrg-bbr-congestion-control-00, which comments in this module call "the draft".
+//! Acknowledgments with delivery rate samples enter. A congestion window and a pacing rate leave.
 
 use super::{AckEvent, Law, RateSample};
 use std::time::Duration;
 use weft_units::{Instant, Rate, Rng};
 
-/// 2/ln 2: the least gain that doubles the rate each round.
+/// Gain in Startup.
+///
+/// Derived: 2/ln 2 is the least gain that doubles the rate in each round.
 const HIGH_GAIN: f64 = 2.885_390_081_777_927;
-/// The pacing gains of ProbeBW, a phase each.
+/// Pacing gains of the phases of ProbeBW.
+///
+/// Standard: the draft.
 const GAIN_CYCLE: [f64; 8] = [1.25, 0.75, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0];
-/// Rounds that a measured bandwidth counts.
+/// Number of rounds for which a bandwidth measurement counts.
+///
+/// Standard: the draft.
 const BANDWIDTH_ROUNDS: usize = 10;
-/// How long a measured round-trip time counts, and how often ProbeRTT looks for a new one.
+/// Time for which an RTT measurement counts, and interval between two ProbeRTT phases.
+///
+/// Standard: the draft.
 const MIN_RTT_LIFETIME: Duration = Duration::from_secs(10);
+/// Minimum duration of a ProbeRTT phase.
+///
+/// Standard: the draft.
 const PROBE_RTT_DURATION: Duration = Duration::from_millis(200);
-/// The window that keeps data and acknowledgments under way.
+/// Minimum window, which keeps data and acknowledgments in flight, in segments.
+///
+/// Standard: the draft.
 const MIN_PIPE_SEGMENTS: u64 = 4;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -24,7 +40,7 @@ enum State {
     ProbeRtt,
 }
 
-/// The largest of what was measured in the last [`BANDWIDTH_ROUNDS`] rounds.
+/// The maximum bandwidth measured in the last [`BANDWIDTH_ROUNDS`] rounds.
 #[derive(Clone, Debug, Default)]
 struct RoundMax {
     rounds: [Rate; BANDWIDTH_ROUNDS],
@@ -49,17 +65,21 @@ impl RoundMax {
     }
 }
 
-/// Rounds counted by packets: one ends when something sent in it is delivered (the draft, §4.1.1.3).
+/// Counts rounds by packets.
+///
+/// A round ends when a segment sent in it is delivered (the draft, §4.1.1.3).
 #[derive(Clone, Copy, Debug, Default)]
 struct Round {
     count: u64,
-    /// Delivered when the round began.
+    /// Bytes that had been delivered when the round began.
     begun_at: u64,
-    /// This acknowledgment began it.
+    /// True if the present acknowledgment began the round.
     starts: bool,
 }
 
-/// Whether the pipe has been full: three rounds that brought less than a quarter more (the draft, §4.3.2.2).
+/// Detects that the pipe is full (the draft, §4.3.2.2).
+///
+/// The pipe is full if the rate grew by less than a quarter in three rounds.
 #[derive(Clone, Copy, Debug, Default)]
 struct FullPipe {
     filled: bool,
@@ -67,10 +87,10 @@ struct FullPipe {
     rounds_without_growth: u32,
 }
 
-/// ProbeRTT's end.
+/// The end of a ProbeRTT phase.
 #[derive(Clone, Copy, Debug, Default)]
 struct ProbeRtt {
-    /// No sooner than this; none until the pipe has been drained.
+    /// Earliest end of the phase, or `None` until the pipe has drained.
     until: Option<Instant>,
     round_done: bool,
 }
@@ -78,9 +98,9 @@ struct ProbeRtt {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Recovery {
     None,
-    /// Entered with the next acknowledgment.
+    /// Recovery begins with the next acknowledgment.
     Entering,
-    /// Its first round: send only what was delivered.
+    /// The first round of recovery, in which the sender sends only as much as was delivered.
     Conserving,
     Growing,
 }
@@ -98,7 +118,7 @@ pub(super) struct Bbr {
     round: Round,
     full_pipe: FullPipe,
     delivered: u64,
-    /// Samples of what left before so much was delivered say nothing of the path: ProbeRTT held it back.
+    /// Delivered bytes up to which samples are ignored because ProbeRTT had limited the sender.
     limited_until_delivered: u64,
     cycle_index: usize,
     cycle_start: Instant,
@@ -106,7 +126,7 @@ pub(super) struct Bbr {
     restarted_from_idle: bool,
     recovery: Recovery,
     cwnd: u64,
-    /// The window before recovery or ProbeRTT.
+    /// Congestion window before recovery or ProbeRTT.
     prior_cwnd: u64,
     pacing_rate: Rate,
     seen_rtt: bool,
@@ -157,7 +177,9 @@ impl Bbr {
         }
     }
 
-    /// Bytes in flight that fill the pipe `gain` times, with three send quanta for the hosts (the draft, §4.2.3.2).
+    /// Returns the bytes in flight that fill the pipe `gain` times (the draft, §4.2.3.2).
+    ///
+    /// The result includes three send quanta for the hosts.
     fn inflight(&self, gain: f64) -> u64 {
         match self.min_rtt {
             None => self.initial_window,
@@ -165,7 +187,7 @@ impl Bbr {
         }
     }
 
-    /// What leaves at once (the draft, §4.2.2).
+    /// Returns the number of bytes that are sent at once (the draft, §4.2.2).
     fn send_quantum(&self) -> u64 {
         match self.pacing_rate.bps() {
             0..1_200_000 => self.mss,
@@ -221,7 +243,7 @@ impl Bbr {
         }
     }
 
-    /// Begins the gain cycle anywhere but in its draining phase (the draft, §4.3.4.2).
+    /// Begins the gain cycle in a random phase other than the draining one (the draft, §4.3.4.2).
     fn enter_probe_bw(&mut self, now: Instant) {
         self.state = State::ProbeBw;
         self.cycle_index = GAIN_CYCLE.len() - 1 - self.rng.below(7) as usize;
@@ -252,7 +274,7 @@ impl Bbr {
         }
     }
 
-    /// Whether the least round-trip time had expired.
+    /// Updates the minimum RTT and returns true if the old minimum had expired.
     fn update_min_rtt(&mut self, ack: &AckEvent) -> bool {
         let expired = ack.now > self.min_rtt_at + MIN_RTT_LIFETIME;
         if let Some(rtt) = ack.rtt
@@ -325,7 +347,7 @@ impl Bbr {
         }
     }
 
-    /// The draft, §4.2.3.4.
+    /// Adjusts the window during recovery (the draft, §4.2.3.4).
     fn modulate_for_recovery(&mut self, ack: &AckEvent) {
         if self.recovery == Recovery::None {
             return;
@@ -341,7 +363,7 @@ impl Bbr {
         }
     }
 
-    /// The last window that neither recovery nor ProbeRTT had narrowed.
+    /// Returns the last window that neither recovery nor ProbeRTT had reduced.
     fn saved_cwnd(&self) -> u64 {
         if self.recovery == Recovery::None && self.state != State::ProbeRtt {
             self.cwnd
@@ -394,7 +416,7 @@ impl Law for Bbr {
         self.full_pipe = FullPipe { filled: self.full_pipe.filled, ..FullPipe::default() };
     }
 
-    /// Back at exactly the measured bandwidth, without slow start (the draft, §4.3.4.4).
+    /// Resumes at exactly the measured bandwidth, without slow start (the draft, §4.3.4.4).
     fn on_restart(&mut self, _now: Instant, _idle: Duration, _rto: Duration) {
         self.restarted_from_idle = true;
         if self.state == State::ProbeBw {

@@ -1,10 +1,10 @@
-//! BBR over a bottleneck: a rate, an endless buffer, a delay.
+//! Tests BBR over a bottleneck with a rate, an unlimited buffer and a delay.
 
 use super::*;
 use crate::tcp::congestion::testing::{MSS, acked, now};
 use std::collections::VecDeque;
 
-/// A segment on its way, and what the sender knew when it left.
+/// A segment in flight, with the sender's state when it was sent.
 struct Sent {
     acked_at: Instant,
     sent_at: Instant,
@@ -13,7 +13,7 @@ struct Sent {
     first_sent_at: Instant,
 }
 
-/// One BBR sender with endless data on a path of its own.
+/// One BBR sender with endless data on its own path.
 struct Path {
     bbr: Bbr,
     rate: Rate,
@@ -25,7 +25,7 @@ struct Path {
     delivered: u64,
     delivered_at: Instant,
     first_sent_at: Instant,
-    /// Every state in which an acknowledgment left it, with gain and round-trip time.
+    /// Time, state, gain and RTT after each acknowledgment.
     log: Vec<(Instant, State, f64, Duration)>,
 }
 
@@ -95,7 +95,7 @@ impl Path {
         self.log.push((self.now, self.bbr.state, self.bbr.pacing_gain(), rtt));
     }
 
-    /// The states and gains it went through, repeats left out.
+    /// Returns the sequence of states and gains without repetitions.
     fn steps(&self) -> Vec<(State, f64)> {
         let mut steps: Vec<_> = self.log.iter().map(|(_, state, gain, _)| (*state, *gain)).collect();
         steps.dedup();
@@ -136,7 +136,7 @@ fn startup_drains_what_it_queued_and_then_cycles() {
     assert_eq!(steps[0], (State::Startup, HIGH_GAIN));
     assert_eq!(steps[1], (State::Drain, 1.0 / HIGH_GAIN));
     assert!(steps[2..].iter().all(|(state, _)| *state == State::ProbeBw));
-    // Phases of equal gain are one step: after 5/4 comes 3/4, then 1.
+    // Phases with equal gain are one step: 5/4, then 3/4, then 1.
     let gains: Vec<f64> = steps[2..].iter().map(|(_, gain)| *gain).collect();
     let up = gains.iter().position(|g| *g == 1.25).unwrap();
     for cycle in gains[up..].chunks_exact(3) {
@@ -151,7 +151,8 @@ fn startup_fills_the_pipe_in_a_logarithm_of_rounds() {
     let mut path = Path::new(Rate::from_mbps(200), PROPAGATION, 3);
     path.run_until(seconds(2));
     let left = path.log.iter().find(|(_, state, ..)| *state != State::Startup).unwrap().0;
-    // 10 segments to 1250 are 7 doublings; 3 rounds show that there is no more, with a queue of up to 2.9 round trips.
+    // From 10 segments to 1250 takes 7 doublings. In 3 more rounds BBR finds that the rate no longer grows, with a
+    // queue of up to 2.9 round trips.
     assert!(left < Instant::from_millis(50 * (7 + 3 * 3 + 3)), "{left:?}");
 }
 
@@ -169,7 +170,7 @@ fn the_gain_cycle_never_begins_by_draining_and_depends_on_the_seed() {
 #[test]
 fn every_ten_seconds_it_drains_the_pipe_for_200_ms() {
     let mut path = Path::new(RATE, PROPAGATION, 4);
-    // No acknowledgment is as fast as bare propagation, so that nothing renews this estimate.
+    // The queue keeps every RTT above the bare propagation delay, so no measurement renews this estimate.
     path.run_until(seconds(9));
     path.bbr.min_rtt = Some(PROPAGATION);
     path.run_until(seconds(25));

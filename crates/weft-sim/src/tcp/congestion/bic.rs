@@ -1,35 +1,57 @@
-//! BIC: a binary search for the window at which the last loss came (Xu, Harfoush and Rhee, INFOCOM 2004), with Linux's constants.
+//! BIC: a binary search for the window of the last loss, with Linux's constants.
+//!
+//! The algorithm is that of Xu, Harfoush and Rhee (INFOCOM 2004).
 
 use super::window::Window;
 use super::{AckEvent, Law};
 use std::time::Duration;
 use weft_units::Instant;
 
-/// Up to this window it is Reno.
+/// Window up to which BIC behaves as Reno, in segments.
+///
+/// Standard: the BIC of Linux (tcp_bic.c).
 const LOW_WINDOW: u64 = 14;
-/// The most the window opens in a round trip.
+/// Maximum growth of the window in one round trip, in segments.
+///
+/// Standard: the BIC of Linux (tcp_bic.c).
 const MAX_INCREMENT: u64 = 16;
-/// The search goes this fraction of the way in a round trip.
+/// Divisor of the search: the window moves 1/B of the remaining distance in one round trip.
+///
+/// Standard: the BIC of Linux (tcp_bic.c).
 const B: u64 = 4;
-/// Round trips that the last B segments before the maximum take.
+/// Number of round trips for the last B segments before the maximum.
 const SMOOTH_PART: u64 = 20;
-/// What remains of the window after a loss, over [`BETA_SCALE`].
+/// Part of the window that remains after a loss, in units of 1/[`BETA_SCALE`].
+///
+/// Standard: the BIC of Linux (tcp_bic.c).
 const BETA: u64 = 819;
+/// Denominator of [`BETA`].
+///
+/// Standard: the BIC of Linux (tcp_bic.c).
 const BETA_SCALE: u64 = 1024;
-/// While no loss is remembered, at most so many acknowledgments open the window by a segment.
+/// Maximum number of acknowledgments that open the window by a segment while no loss is known.
+///
+/// Standard: the BIC of Linux (tcp_bic.c).
 const UNKNOWN_ACKS: u64 = 20;
-/// A delayed-ACK ratio of one: it is counted in sixteenths.
+/// A delayed-ACK ratio of one, in sixteenths.
+///
+/// Standard: the BIC of Linux (tcp_bic.c).
 const RATIO_ONE: u64 = 16;
 
-/// BIC's window and what it remembers of the last loss. It counts whole segments, as Linux does: rounding tells while windows are
-/// small.
+/// BIC's window and its memory of the last loss.
+///
+/// It counts whole segments, as Linux does, because rounding matters while windows are small.
 #[derive(Clone, Debug)]
 pub(super) struct Bic {
     window: Window,
-    /// Where the last loss came, in segments; none before it and after a timeout.
+    /// Window of the last loss in segments.
+    ///
+    /// `None` before the first loss and after a timeout.
     last_max: Option<u64>,
-    /// Segments that an acknowledgment covers, averaged in whole sixteenths. As in Linux it comes down from its first value, two, to
-    /// 31/16 and stays there when every segment is acknowledged: the window then opens almost twice as fast as the search says.
+    /// Average number of segments that an acknowledgment covers, in whole sixteenths.
+    ///
+    /// As in Linux it falls from its first value, two, to 31/16 if every segment is acknowledged, and stays there. The
+    /// window then opens almost twice as fast as the search prescribes.
     delayed_ack_ratio: u64,
     before: (Window, Option<u64>),
 }
@@ -40,12 +62,15 @@ impl Bic {
         Bic { window, last_max: None, delayed_ack_ratio: 2 * RATIO_ONE, before: (window, None) }
     }
 
-    /// The window in whole segments.
+    /// Returns the window in whole segments.
     fn segments(&self) -> u64 {
         self.window.segments() as u64
     }
 
-    /// Fast convergence: a loss below the last maximum gives room to others.
+    /// Stores the window of a loss.
+    ///
+    /// Fast convergence: if the loss came below the last maximum, the stored maximum is lower, which leaves capacity to
+    /// others.
     fn remember(&mut self) {
         self.before = (self.window, self.last_max);
         let cwnd = self.segments();
@@ -53,7 +78,7 @@ impl Bic {
         self.last_max = Some(if released { cwnd * (BETA_SCALE + BETA) / (2 * BETA_SCALE) } else { cwnd });
     }
 
-    /// The window after a loss, in bytes.
+    /// Returns the window after a loss, in bytes.
     fn reduced(&self) -> f64 {
         let cwnd = self.segments();
         let segments = if cwnd <= LOW_WINDOW { cwnd / 2 } else { cwnd * BETA / BETA_SCALE };
@@ -61,7 +86,7 @@ impl Bic {
     }
 }
 
-/// Acknowledgments that open a window of `cwnd` segments by one.
+/// Returns the number of acknowledgments that open a window of `cwnd` segments by one segment.
 fn acks_per_increment(cwnd: u64, last_max: Option<u64>, delayed_ack_ratio: u64) -> u64 {
     if cwnd <= LOW_WINDOW {
         return cwnd.max(1);
@@ -169,7 +194,9 @@ mod tests {
         assert_eq!(acks_per_increment(160, Some(200), 2 * RATIO_ONE), 8);
     }
 
-    /// A window that met a loss at `segments`, with its delayed-ACK ratio settled for acknowledgments of `acked` segments.
+    /// Returns a window after a loss at `segments` segments.
+    ///
+    /// Its delayed-ACK ratio has settled for acknowledgments of `acked` segments.
     fn after_loss(segments: f64, acked: u64) -> Bic {
         let mut b = Bic::new(MSS as u32, 10 * MSS);
         b.window.cwnd = segments * MSS as f64;
@@ -189,7 +216,9 @@ mod tests {
         }
     }
 
-    /// tcp_bic.c, bictcp_acked: whole sixteenths leave the average at 31, where Linux and ns-2's TCP-Linux have it.
+    /// Integer sixteenths leave the average at 31, as in Linux and in ns-2's TCP-Linux.
+    ///
+    /// In Linux the code is bictcp_acked in tcp_bic.c.
     #[test]
     fn without_delayed_acknowledgments_the_ratio_stays_above_one() {
         let mut b = Bic::new(MSS as u32, 10 * MSS);
@@ -202,7 +231,9 @@ mod tests {
         assert!((b.window.segments() - 1031.0).abs() < 1.0, "{}", b.window.segments());
     }
 
-    /// RFC 5681 §3.1: the window opens for what is acknowledged cumulatively; Linux calls the law for nothing else.
+    /// The window grows only on cumulative acknowledgments (RFC 5681 §3.1).
+    ///
+    /// Linux calls the law for no other acknowledgment.
     #[test]
     fn selective_acknowledgments_alone_leave_the_window() {
         let mut b = after_loss(1000.0, 1);

@@ -1,4 +1,6 @@
 //! CUBIC: the window is a cubic function of the time since the last loss (RFC 9438).
+//!
+//! It also implements Linux's variant, which grows by whole segments. Slow start ends through the module `hystart`.
 
 use super::hystart::{Advice, HyStart};
 use super::window::Window;
@@ -6,67 +8,79 @@ use super::{AckEvent, CubicGrowth, HyStartKind, Law};
 use std::time::Duration;
 use weft_units::Instant;
 
-/// RFC 9438 §5: segments per second cubed.
+/// Scaling constant C of the cubic function, in segments per second cubed.
+///
+/// Standard: RFC 9438 §5.
 const C: f64 = 0.4;
-/// RFC 9438 §4.6: what remains of the window after a loss.
+/// Part of the window that remains after a loss.
+///
+/// Standard: RFC 9438 §4.6.
 const BETA: f64 = 0.7;
-/// RFC 9438 §4.3: additive increase with which AIMD(α, β) has Reno's average window.
+/// Additive increase with which AIMD(α, β) has the same average window as Reno.
+///
+/// Derived: 3(1 − β)/(1 + β) (RFC 9438 §4.3).
 const ALPHA: f64 = 3.0 * (1.0 - BETA) / (1.0 + BETA);
 
-/// Linux works the pace of growth out anew after so long at the latest.
+/// Maximum time after which the growth per acknowledgment is computed again.
+///
+/// Standard: the CUBIC of Linux (tcp_cubic).
 const PACE_KEPT: Duration = Duration::from_millis(31);
 
-/// CUBIC's window and what it remembers of the last loss.
+/// CUBIC's window and its memory of the last loss.
 #[derive(Clone, Debug)]
 pub(super) struct Cubic {
     window: Window,
     hystart: HyStart,
-    /// The initial slow start is over, or has been judged to be.
+    /// True if the initial slow start is over or has been found to be over.
     hystart_done: bool,
     fast_convergence: bool,
     growth: CubicGrowth,
     memory: Memory,
     before: (Window, Memory),
-    /// Since when the application limits what is sent.
+    /// Time since which the application limits the sender.
     limited_since: Option<Instant>,
 }
 
-/// What a spurious loss must not change; windows in segments.
+/// The state that undoing a spurious loss restores.
+///
+/// Windows are in segments.
 #[derive(Clone, Copy, Debug)]
 struct Memory {
-    /// W_max; none before the first loss and after a timeout.
+    /// Window at the last loss (W_max).
+    ///
+    /// `None` before the first loss and after a timeout.
     max: Option<f64>,
-    /// The window when ssthresh was last set (cwnd_prior).
+    /// Window when ssthresh was last set (cwnd_prior).
     prior: f64,
     epoch: Option<Epoch>,
 }
 
-/// A stage of congestion avoidance.
+/// A period of congestion avoidance between two losses.
 #[derive(Clone, Copy, Debug)]
 struct Epoch {
     start: Instant,
-    /// Seconds until the window is `plateau` again (K).
+    /// Time in seconds until the window is at `plateau` again (K).
     k: f64,
     plateau: f64,
-    /// What Reno's window would be (W_est).
+    /// Window that Reno would have (W_est).
     reno: f64,
     steps: Steps,
 }
 
-/// How far a window that grows by whole segments is.
+/// Progress of a window that grows by whole segments.
 #[derive(Clone, Copy, Debug)]
 struct Steps {
-    /// Segments to acknowledge for each by which the window grows.
+    /// Number of acknowledged segments by which the window grows by one segment.
     per_segment: f64,
     acked: f64,
-    /// The window, and when the pace was worked out for it.
+    /// Window for which the growth was computed, and the time of that computation.
     worked_out: (f64, Instant),
 }
 
 impl Steps {
-    /// By how many segments the window grows now.
+    /// Returns the number of segments by which the window grows now.
     fn on_acked(&mut self, segments: f64) -> f64 {
-        // What was collected at a slower pace counts for one segment, however much it is.
+        // Acknowledgments collected at a slower growth rate count as one segment, whatever their number.
         let collected = if self.acked >= self.per_segment { 1.0 } else { 0.0 };
         self.acked = if collected > 0.0 { segments } else { self.acked + segments };
         let grown = (self.acked / self.per_segment).floor();
@@ -84,7 +98,7 @@ impl Epoch {
         Epoch { start: now, k: libm::cbrt((plateau - cwnd) / C), plateau, reno: cwnd, steps }
     }
 
-    /// W_cubic at `since` after the epoch's start (RFC 9438 equation 1).
+    /// Returns W_cubic at `since` after the start of the epoch (RFC 9438 equation 1).
     fn window_at(&self, since: Duration) -> f64 {
         let t = since.as_secs_f64() - self.k;
         C * t * t * t + self.plateau
@@ -113,7 +127,7 @@ impl Cubic {
         }
     }
 
-    /// Slow start; returns the bytes that were not used for it.
+    /// Performs slow start and returns the bytes that it did not use.
     fn slow_start(&mut self, ack: &AckEvent) -> f64 {
         let bytes = (ack.acked_bytes as f64).min(self.hystart.stretch_limit_segments() * self.window.mss);
         let advice = if self.hystart_done { Advice::Grow } else { self.hystart.on_ack(ack, self.window.segments()) };
@@ -146,7 +160,7 @@ impl Cubic {
         self.window.cwnd = grown * self.window.mss;
     }
 
-    /// Linux's `bictcp_update` and `tcp_cong_avoid_ai`.
+    /// Grows the window like Linux's `bictcp_update` and `tcp_cong_avoid_ai`.
     fn step_by_segments(&mut self, now: Instant, acked_bytes: f64, min_rtt: Duration) {
         let segments = self.window.segments().floor();
         let memory = &mut self.memory;
@@ -166,14 +180,14 @@ impl Cubic {
         self.window.cwnd += epoch.steps.on_acked(acked) * self.window.mss;
     }
 
-    /// Time in which the application limited what was sent does not count (RFC 9438 §4.2).
+    /// Excludes from the epoch the time in which the application limited the sender (RFC 9438 §4.2).
     fn resume(&mut self, now: Instant) {
         if let (Some(since), Some(epoch)) = (self.limited_since.take(), &mut self.memory.epoch) {
             epoch.start += now - since;
         }
     }
 
-    /// Remembers the window before a reduction (RFC 9438 §4.7).
+    /// Stores the window before a reduction (RFC 9438 §4.7).
     fn remember(&mut self) {
         self.before = (self.window, self.memory);
         self.hystart_done = true;
@@ -257,7 +271,7 @@ mod tests {
         Cubic::new(HyStartKind::Off, true, CubicGrowth::Continuous, MSS as u32, 10 * MSS)
     }
 
-    /// A window of `segments` that met a loss.
+    /// Returns a CUBIC window of `segments` after a loss.
     fn after_loss(segments: u64) -> Cubic {
         let mut c = cubic();
         c.window.cwnd = (segments * MSS) as f64;
@@ -275,7 +289,7 @@ mod tests {
         for round in 0..150 {
             per_round(&mut c, 2 * MSS, start + RTT * round);
             let t = 0.1 * f64::from(round + 1);
-            // The window aims at where the curve is a round later, and lags it by about as much.
+            // The window targets the curve one round later, and lags behind the target by about a round.
             let (earliest, latest) = (0.4 * (t - 0.1 - k).powi(3) + 1000.0, 0.4 * (t + 0.1 - k).powi(3) + 1000.0);
             let w = c.window.segments();
             assert!((earliest - 0.5..=latest + 0.5).contains(&w), "after {t} s {w}, expected {earliest} to {latest}");
@@ -288,7 +302,7 @@ mod tests {
         let mut c = after_loss(20);
         let windows: Vec<f64> =
             (0..16).map(|round| per_round(&mut c, MSS, now() + RTT * (round + 1) / 10) as f64 / MSS as f64).collect();
-        // 14 + 0.529 a round up to 20, then 1 a round.
+        // The window grows from 14 by 0.529 segments a round up to 20, and then by 1 a round.
         assert!((windows[9] - windows[4] - 5.0 * ALPHA).abs() < 0.15, "{windows:?}");
         assert!((windows[15] - windows[13] - 2.0).abs() < 0.15, "{windows:?}");
     }

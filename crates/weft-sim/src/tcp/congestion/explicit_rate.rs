@@ -1,21 +1,25 @@
-//! TCP-ER: the sender was told its rate (paper 001 §IV-A). The law is weft-core's, as the kernel's `weft_er` has it.
+//! TCP-ER: sends at an explicit rate that the network grants (paper 001 §IV-A).
+//!
+//! The law is that of `weft-core`, which the kernel program `weft_er` also implements.
 
 use super::{AckEvent, Law};
 use std::time::Duration;
 use weft_core::explicit_rate::tcp_er::TcpEr;
 use weft_units::{Instant, Rate};
 
-/// IP and TCP headers of a segment with timestamps, which the rate counts.
+/// Size of the IP and TCP headers of a segment with timestamps, which the rate includes, in bytes.
+///
+/// Derived: 20 of IPv4, 20 of TCP and 12 of timestamps.
 const HEADERS_BYTES: u32 = 52;
 
-/// The law, in bytes.
+/// The TCP-ER law, converted between packets and bytes.
 #[derive(Clone, Debug)]
 pub(super) struct ExplicitRate {
     law: TcpEr,
     mss: u64,
-    /// A grant that renews itself; zero: there is none.
+    /// Rate that renews itself with every acknowledgment, or zero for none.
     fixed: Rate,
-    /// What an acknowledgement did not fill a packet with.
+    /// Acknowledged bytes that did not fill a whole packet.
     acked_bytes: u64,
     lost_bytes: u64,
 }
@@ -27,13 +31,13 @@ impl ExplicitRate {
         ExplicitRate { law, mss: mss.max(1).into(), fixed, acked_bytes: 0, lost_bytes: 0 }
     }
 
-    /// Another rate holds from now on.
+    /// Sets another explicit rate.
     pub fn set_rate(&mut self, now: Instant, rate: Rate) {
         self.fixed = rate;
         self.law.on_grant(micros(now), rate.bps() / 8);
     }
 
-    /// Whole packets of `bytes` and of what was left over before.
+    /// Returns the number of whole packets in `bytes` plus the remainder of earlier calls.
     fn packets(left: &mut u64, bytes: u64, mss: u64) -> u32 {
         *left += bytes;
         let packets = *left / mss;

@@ -1,10 +1,10 @@
-//! When to leave slow start before a loss says so.
+//! Decides when a sender leaves slow start before the first loss.
 
 use super::{AckEvent, HyStartKind};
 use std::time::Duration;
 use weft_units::Instant;
 
-/// Below a window of so many segments the classic detectors keep silent.
+/// Window below which the classic detectors do nothing, in segments.
 const LOW_WINDOW_SEGMENTS: f64 = 16.0;
 const RTT_SAMPLES: u32 = 8;
 const MIN_RTT_THRESHOLD: Duration = Duration::from_millis(4);
@@ -12,23 +12,23 @@ const MAX_RTT_THRESHOLD: Duration = Duration::from_millis(16);
 const RTT_DIVISOR: u32 = 8;
 const CONSERVATIVE_ROUNDS: u32 = 5;
 const PLUS_PLUS_STRETCH_LIMIT_SEGMENTS: f64 = 8.0;
-/// Acknowledgments at most so far apart belong to one train.
+/// Maximum time between two acknowledgments of one train.
 const ACK_TRAIN_SPACING: Duration = Duration::from_millis(2);
 
-/// How slow start should go on.
+/// The advice on how slow start continues.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Advice {
     Grow,
-    /// Conservative slow start: a quarter of the growth (RFC 9406's CSS_GROWTH_DIVISOR).
+    /// Conservative slow start, with a quarter of the growth (CSS_GROWTH_DIVISOR of RFC 9406).
     GrowSlowly,
     Leave,
 }
 
-/// The exit detectors of slow start: HyStart++ (RFC 9406 §4.2) or classic HyStart as in Linux.
+/// The exit detectors of slow start: HyStart++ (RFC 9406 §4.2), or classic HyStart as in Linux.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct HyStart {
     kind: HyStartKind,
-    /// Bytes of the round that are still to be acknowledged.
+    /// Bytes of the round that are not acknowledged yet.
     round_remaining: u64,
     round_start: Instant,
     round_min_rtt: Duration,
@@ -38,7 +38,7 @@ pub(super) struct HyStart {
     conservative: Option<Conservative>,
 }
 
-/// Conservative slow start.
+/// The state of conservative slow start.
 #[derive(Clone, Copy, Debug)]
 struct Conservative {
     baseline_min_rtt: Duration,
@@ -59,7 +59,7 @@ impl HyStart {
         }
     }
 
-    /// An acknowledgment arrived in slow start with a window of `cwnd_segments`.
+    /// Processes an acknowledgment in slow start with a window of `cwnd_segments`.
     pub fn on_ack(&mut self, ack: &AckEvent, cwnd_segments: f64) -> Advice {
         if self.kind == HyStartKind::Off {
             return Advice::Grow;
@@ -79,12 +79,14 @@ impl HyStart {
         if self.round_remaining == 0 { self.end_round(advice) } else { advice }
     }
 
-    /// An acknowledgment counts for at most so many segments in slow start: RFC 9406 §4.3's L without pacing, which Linux has not.
+    /// Returns the maximum number of segments for which an acknowledgment counts in slow start.
+    ///
+    /// It is L of RFC 9406 §4.3 without pacing. Linux has no such limit.
     pub fn stretch_limit_segments(&self) -> f64 {
         if self.kind == HyStartKind::PlusPlus { PLUS_PLUS_STRETCH_LIMIT_SEGMENTS } else { f64::INFINITY }
     }
 
-    /// A round ends when what is in flight now has been acknowledged.
+    /// Begins a round, which ends when the data now in flight is acknowledged.
     fn begin_round(&mut self, ack: &AckEvent) {
         self.round_remaining = ack.flight_bytes + ack.acked_bytes + ack.lost_bytes;
         self.round_start = ack.now;
@@ -126,13 +128,13 @@ impl HyStart {
         if self.train_fills_half(ack.now, min_rtt) || queue { Advice::Leave } else { Advice::Grow }
     }
 
-    /// Whether this round's least delay lies above `base` by more than noise.
+    /// Returns true if the least RTT of this round exceeds `base` by more than noise.
     fn delay_rose_over(&self, base: Duration) -> bool {
         let threshold = (base / RTT_DIVISOR).clamp(MIN_RTT_THRESHOLD, MAX_RTT_THRESHOLD);
         self.round_min_rtt >= base.saturating_add(threshold)
     }
 
-    /// Whether this round's acknowledgments have come without a gap for half of the round-trip time.
+    /// Returns true if the acknowledgments of this round arrived without a gap for half of the RTT.
     fn train_fills_half(&mut self, now: Instant, min_rtt: Duration) -> bool {
         if now - self.train_end > ACK_TRAIN_SPACING {
             return false;
@@ -147,7 +149,9 @@ mod tests {
     use super::*;
     use crate::tcp::congestion::testing::{MSS, acked, now};
 
-    /// Rounds of 20 segments, `spacing` apart, with round-trip times from `rtt_ms(round)`; the advice at the end of each.
+    /// Simulates rounds of 20 segments, `spacing` apart, and returns the advice at the end of each.
+    ///
+    /// The RTT of a round is `rtt_ms(round)`.
     fn rounds(kind: HyStartKind, spacing: Duration, rtt_ms: impl Fn(u32) -> u64, count: u32) -> Vec<Advice> {
         let mut h = HyStart::new(kind);
         let mut advices = Vec::new();

@@ -1,7 +1,8 @@
-//! Congestion control: how much may be in flight, and how fast it may leave.
+//! Controls congestion: determines how many bytes may be in flight and how fast they may be sent.
 //!
-//! The sender tells what happened; [`Congestion`] answers with a window and perhaps a pace. Loss recovery (which segment is lost,
-//! when to send it again, NewReno's window inflation) is the sender's.
+//! The sender reports acknowledgments, losses and marks. [`Congestion`] returns a window and, for some laws, a pacing
+//! rate. Loss recovery belongs to the sender: which segment is lost, when it is retransmitted, and NewReno's window
+//! inflation.
 
 mod bbr;
 mod bic;
@@ -22,105 +23,127 @@ use std::time::Duration;
 use weft_units::{Instant, Rate};
 use window::Window;
 
-/// Which law a sender follows.
+/// The congestion control law of a sender.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum CongestionKind {
-    /// Slow start and additive increase, multiplicative decrease (RFC 5681), counting bytes (RFC 3465).
+    /// Reno: slow start, additive increase and multiplicative decrease (RFC 5681).
+    ///
+    /// It counts bytes (RFC 3465).
     Reno {
-        /// RFC 3465's L: an acknowledgment opens the window in slow start by at most so many segments; 1 or 2. With 0 the window counts
-        /// acknowledgments, each for a segment (RFC 5681 equation 3), as ns-2 does: delayed ones then open it half as fast.
+        /// Maximum growth for one acknowledgment in slow start, in segments.
+        ///
+        /// It is L of RFC 3465, which is 1 or 2. With 0 the window counts acknowledgments, each as one segment (RFC
+        /// 5681 equation 3), as ns-2 does. Delayed acknowledgments then open it half as fast.
         abc_limit_segments: u32,
     },
-    /// A cubic function of the time since the last loss (RFC 9438).
+    /// CUBIC: a cubic function of the time since the last loss (RFC 9438).
     Cubic {
-        /// How slow start ends before a loss.
+        /// The way in which slow start ends before a loss.
         hystart: HyStartKind,
-        /// Release more after a loss below the last maximum (RFC 9438 §4.7).
+        /// True if the flow releases more capacity after a loss below the last maximum (RFC 9438 §4.7).
         fast_convergence: bool,
-        /// How the window follows the curve.
+        /// The way in which the window follows the curve.
         growth: CubicGrowth,
     },
-    /// Binary search for the window at which the last loss came, with Linux's constants.
+    /// BIC: a binary search for the window of the last loss, with Linux's constants.
     Bic,
-    /// BBR version 1 (draft-cardwell-iccrg-bbr-congestion-control-00). It needs pacing and delivery rates.
+    /// BBR version 1 (draft-cardwell-iccrg-bbr-congestion-control-00).
+    ///
+    /// It requires pacing and delivery rates.
     Bbr {
-        /// Where in its gain cycle the flow begins depends on it.
+        /// Seed of the random phase in which the gain cycle begins.
         seed: u64,
     },
-    /// TCP-ER: at a rate that it was told (paper 001 §IV-A). It needs pacing.
+    /// TCP-ER: sends at an explicit rate that the network grants (paper 001 §IV-A).
+    ///
+    /// It requires pacing.
     ExplicitRate {
-        /// IP bytes; zero: none but what [`Congestion::on_grant`] says.
+        /// Explicit rate in IP bytes.
+        ///
+        /// With zero only the grants of [`Congestion::on_grant`] count.
         rate: Rate,
     },
 }
 
-/// How slow start ends before a loss.
+/// The way in which slow start ends before a loss.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum HyStartKind {
-    /// It does not.
+    /// Slow start ends only at a loss.
     Off,
-    /// HyStart++ (RFC 9406), on rising delay, by way of conservative slow start.
+    /// HyStart++ (RFC 9406): ends on rising delay, through conservative slow start.
     #[default]
     PlusPlus,
-    /// As Linux's CUBIC, on rising delay or on acknowledgments that come without a gap for half of the round-trip time.
+    /// Classic HyStart, as in Linux's CUBIC.
+    ///
+    /// It ends on rising delay, or when acknowledgments arrive without a gap for half of the RTT.
     Classic,
 }
 
-/// How CUBIC's window grows between two losses.
+/// The way in which CUBIC's window grows between two losses.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum CubicGrowth {
-    /// With each acknowledgment; as Reno with α = 1 once it has the window of the last loss (RFC 9438 §4.3).
+    /// With each acknowledgment.
+    ///
+    /// In the Reno-friendly region α becomes 1 once the window reaches that of the last loss (RFC 9438 §4.3).
     #[default]
     Continuous,
-    /// As Linux's `tcp_cubic`: by whole segments, at a pace worked out when the window has changed or a 32nd of a second has passed,
-    /// and with the smaller α throughout. Over short round trips it lags behind the RFC's.
+    /// By whole segments, as Linux's `tcp_cubic` does.
+    ///
+    /// The growth is computed again when the window has changed or a 32nd of a second has passed. It uses the smaller α
+    /// throughout. Over short round trips this growth is slower than that of the RFC.
     Linux,
 }
 
 /// The delivery rate that an acknowledgment shows (draft-cheng-iccrg-delivery-rate-estimation).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct RateSample {
-    /// Bytes delivered over `interval`, as a rate.
+    /// Bytes delivered in `interval`, as a rate.
     pub rate: Rate,
-    /// The sample's segment left when the application had nothing more to send.
+    /// True if the application had no more data when the sample's segment was sent.
     pub app_limited: bool,
-    /// Bytes delivered on the connection so far, with this acknowledgment.
+    /// Bytes delivered on the connection so far, including this acknowledgment.
     pub delivered: u64,
-    /// Bytes that had been delivered when the sample's segment left.
+    /// Bytes that had been delivered when the sample's segment was sent.
     pub prior_delivered: u64,
-    /// What the sample spans: the longer of its sending and its acknowledging time.
+    /// Duration of the sample: the longer of its sending time and its acknowledging time.
     pub interval: Duration,
 }
 
 /// An acknowledgment, as a congestion control sees it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct AckEvent {
-    /// When it arrived.
+    /// Time of arrival.
     pub now: Instant,
-    /// Bytes that it newly acknowledges: cumulatively, as window laws count them (RFC 5681 §3.1); for BBR and TCP-ER the selective ones, too.
+    /// Number of newly acknowledged bytes.
+    ///
+    /// Window laws count cumulative acknowledgments only (RFC 5681 §3.1). BBR and TCP-ER also count selective ones.
     pub acked_bytes: u64,
-    /// Bytes that were declared lost while it was processed.
+    /// Number of bytes declared lost while the acknowledgment was processed.
     pub lost_bytes: u64,
-    /// Bytes believed to be in the network after it (RFC 6675's pipe).
+    /// Bytes that are probably in the network afterwards (pipe of RFC 6675).
     pub flight_bytes: u64,
-    /// The smoothed round-trip time, with this acknowledgment.
+    /// Smoothed round-trip time, including this acknowledgment.
     pub srtt: Option<Duration>,
-    /// The round-trip time that it shows; none if it is for a retransmission (Karn).
+    /// Round-trip time that this acknowledgment shows.
+    ///
+    /// `None` if it acknowledges a retransmission (Karn's algorithm).
     pub rtt: Option<Duration>,
-    /// The shortest round-trip time so far.
+    /// Least round-trip time so far.
     pub min_rtt: Option<Duration>,
-    /// The delivery rate that it shows.
+    /// Delivery rate that this acknowledgment shows.
     pub delivery: Option<RateSample>,
-    /// Lately something else than the congestion window limited what was sent (application, receive window): the window must not grow.
+    /// True if application or receive window recently limited the sender.
+    ///
+    /// The congestion window must not grow then.
     pub app_limited: bool,
-    /// A loss is being repaired, now or just before this acknowledgment.
+    /// True if the sender is in recovery, or was just before this acknowledgment.
     pub in_recovery: bool,
 }
 
-/// A sender's congestion control.
+/// The congestion control of a sender.
 ///
-/// For an acknowledgment that reveals a loss call [`on_congestion`](Self::on_congestion) first, then [`on_ack`](Self::on_ack) with
-/// `in_recovery`.
+/// For an acknowledgment that reveals a loss, the sender calls [`on_congestion`](Self::on_congestion) first. It then
+/// calls [`on_ack`](Self::on_ack) with `in_recovery`.
 #[derive(Clone, Debug)]
 pub struct Congestion(Laws);
 
@@ -133,7 +156,7 @@ enum Laws {
     ExplicitRate(ExplicitRate),
 }
 
-/// What a law has to answer; [`Congestion`] documents each.
+/// The interface of a congestion control law; [`Congestion`] documents each method.
 trait Law {
     fn on_ack(&mut self, ack: &AckEvent);
     fn on_congestion(&mut self, now: Instant, flight_bytes: u64);
@@ -153,7 +176,7 @@ trait Law {
         false
     }
     fn on_grant(&mut self, _now: Instant, _rate: Rate, _srtt: Option<Duration>) {}
-    /// Of a law that goes by one.
+    /// Returns the window of a law that is based on one.
     fn window_mut(&mut self) -> Option<&mut Window> {
         None
     }
@@ -172,7 +195,9 @@ macro_rules! law {
 }
 
 impl Congestion {
-    /// A congestion control for segments of `mss` payload bytes that begins with a window of `initial_window_bytes`.
+    /// Creates a congestion control for segments of `mss` payload bytes.
+    ///
+    /// `initial_window_bytes` is the initial window.
     pub fn new(kind: CongestionKind, mss: u32, initial_window_bytes: u64) -> Congestion {
         Congestion(match kind {
             CongestionKind::Reno { abc_limit_segments } => {
@@ -187,31 +212,37 @@ impl Congestion {
         })
     }
 
-    /// Another rate holds for a law that goes by one; others do not listen.
+    /// Sets another explicit rate.
+    ///
+    /// Only TCP-ER uses it.
     pub fn set_rate(&mut self, now: Instant, rate: Rate) {
         if let Laws::ExplicitRate(law) = &mut self.0 {
             law.set_rate(now, rate);
         }
     }
 
-    /// The network grants so much, IP headers included, and the round trip is smoothed so far; only TCP-ER listens.
+    /// Reports the rate that the network grants, including IP headers, and the smoothed RTT.
+    ///
+    /// Only TCP-ER uses it.
     pub fn on_grant(&mut self, now: Instant, rate: Rate, srtt: Option<Duration>) {
         self.law_mut().on_grant(now, rate, srtt);
     }
 
-    /// The window is this and slow start a limited one (RFC 3742), as after Quick-Start; false for a law without a window, which goes on.
+    /// Sets the window and begins a limited slow start (RFC 3742), as after Quick-Start.
+    ///
+    /// It returns false, without effect, for a law that has no window.
     pub fn begin_at(&mut self, window_bytes: u64) -> bool {
         self.law_mut().window_mut().map(|window| window.begin_at(window_bytes as f64)).is_some()
     }
 
-    /// The window is at most this.
+    /// Limits the window to `window_bytes`.
     pub fn limit(&mut self, window_bytes: u64) {
         if let Some(window) = self.law_mut().window_mut() {
             window.cwnd = window.cwnd.min((window_bytes as f64).max(window.mss));
         }
     }
 
-    /// Slow start ends at this, at the latest, and two segments at least.
+    /// Limits the slow-start threshold to `bytes`, at least two segments.
     pub fn limit_threshold(&mut self, bytes: u64) {
         if let Some(window) = self.law_mut().window_mut() {
             let cwnd = window.cwnd;
@@ -220,60 +251,71 @@ impl Congestion {
         }
     }
 
-    /// An acknowledgment delivered something or declared something lost.
+    /// Processes an acknowledgment that delivered data or revealed a loss.
     pub fn on_ack(&mut self, ack: &AckEvent) {
         self.law_mut().on_ack(ack);
     }
 
-    /// Fast recovery begins. `flight_bytes` is RFC 5681's FlightSize: sent and not cumulatively acknowledged, without what limited
-    /// transmit added.
+    /// Processes the start of fast recovery.
+    ///
+    /// `flight_bytes` is FlightSize of RFC 5681: the bytes sent and not cumulatively acknowledged, without those of
+    /// limited transmit.
     pub fn on_congestion(&mut self, now: Instant, flight_bytes: u64) {
         self.law_mut().on_congestion(now, flight_bytes);
     }
 
-    /// The receiver echoes a congestion mark, the first in this window of data (RFC 3168 §6.1.2).
+    /// Processes the first echo of a congestion mark in this window of data (RFC 3168 §6.1.2).
     pub fn on_ecn(&mut self, now: Instant, flight_bytes: u64) {
         self.law_mut().on_ecn(now, flight_bytes);
     }
 
-    /// The retransmission timer expired for a segment, the first time: RFC 5681 §3.1 wants ssthresh held when it does so again.
+    /// Processes the first expiry of the retransmission timer for a segment.
+    ///
+    /// RFC 5681 §3.1 requires that a further expiry leaves ssthresh unchanged.
     pub fn on_timeout(&mut self, now: Instant, flight_bytes: u64) {
         self.law_mut().on_timeout(now, flight_bytes);
     }
 
-    /// All that was outstanding when recovery began is acknowledged.
+    /// Processes the end of recovery: all data outstanding at its start is acknowledged.
     pub fn on_recovery_exit(&mut self, now: Instant) {
         self.law_mut().on_recovery_exit(now);
     }
 
-    /// The last [`on_congestion`](Self::on_congestion) or [`on_timeout`](Self::on_timeout) was for a segment that was not lost: back
-    /// to the state before it.
+    /// Restores the state before the last loss or timeout, which was spurious.
+    ///
+    /// The sender reported it through [`on_congestion`](Self::on_congestion) or [`on_timeout`](Self::on_timeout). The
+    /// sender calls it if that loss was spurious.
     pub fn on_spurious(&mut self) {
         self.law_mut().on_spurious();
     }
 
-    /// Data leaves again after nothing had been in flight for `idle` (RFC 5681 §4.1, RFC 2861); `rto` is the retransmission timeout.
+    /// Processes the first transmission after nothing was in flight for `idle` (RFC 5681 §4.1, RFC 2861).
+    ///
+    /// `rto` is the retransmission timeout.
     pub fn on_restart(&mut self, now: Instant, idle: Duration, rto: Duration) {
         self.law_mut().on_restart(now, idle, rto);
     }
 
-    /// How many bytes may be in flight.
+    /// Returns the maximum number of bytes in flight.
     pub fn cwnd_bytes(&self) -> u64 {
         self.law().cwnd_bytes()
     }
 
-    /// The window where slow start ends; `u64::MAX` before the first loss.
+    /// Returns the window in bytes at which slow start ends, which is `u64::MAX` before the first loss.
     pub fn ssthresh_bytes(&self) -> u64 {
         self.law().ssthresh_bytes()
     }
 
-    /// The rate of payload bytes at which segments should leave; none if acknowledgments alone clock them.
+    /// Returns the rate of payload bytes at which segments should be sent.
+    ///
+    /// `None` means that only acknowledgments clock the segments.
     pub fn pacing_rate(&self) -> Option<Rate> {
         self.law().pacing_rate()
     }
 
-    /// Whether recovery sends in proportion to what arrives (RFC 6937), as Linux's laws expect, instead of filling the reduced window
-    /// (RFC 6675).
+    /// Returns true if recovery reduces the rate in proportion to delivered data (RFC 6937).
+    ///
+    /// Linux's laws expect this. Otherwise the sender fills the reduced window (RFC 6675).
     pub fn reduces_in_proportion(&self) -> bool {
         self.law().reduces_in_proportion()
     }

@@ -1,19 +1,23 @@
-//! Reno: slow start, additive increase, multiplicative decrease (RFC 5681), with appropriate byte counting (RFC 3465).
+//! Reno: slow start, additive increase, multiplicative decrease (RFC 5681).
+//!
+//! It uses appropriate byte counting (RFC 3465).
 
 use super::window::Window;
 use super::{AckEvent, Law};
 use std::time::Duration;
 use weft_units::Instant;
 
-/// Reno's window.
+/// Reno's window and its state.
 #[derive(Clone, Debug)]
 pub(super) struct Reno {
     window: Window,
-    /// None to count acknowledgments, not bytes.
+    /// Maximum number of bytes that one acknowledgment counts for, or `None` to count acknowledgments.
     abc_limit_bytes: Option<f64>,
-    /// Acknowledged since the window last opened (RFC 3465 §2.1's bytes_acked).
+    /// Bytes acknowledged since the window last opened (bytes_acked of RFC 3465 §2.1).
     counted: f64,
-    /// Slow start after a timeout counts one segment an acknowledgment (RFC 3465 §2.3).
+    /// True in the slow start after a timeout.
+    ///
+    /// An acknowledgment then counts as at most one segment (RFC 3465 §2.3).
     after_timeout: bool,
     before: Window,
 }
@@ -25,7 +29,9 @@ impl Reno {
         Reno { window, abc_limit_bytes, counted: 0.0, after_timeout: false, before: window }
     }
 
-    /// RFC 3465 §2.2 and §2.3: how much an acknowledgment counts in slow start.
+    /// Returns the maximum number of bytes that an acknowledgment counts for in slow start.
+    ///
+    /// The rules are those of RFC 3465 §2.2 and §2.3.
     fn slow_start_limit(&self) -> f64 {
         if self.after_timeout { self.window.mss } else { self.abc_limit_bytes.unwrap_or(self.window.mss) }
     }
@@ -102,7 +108,7 @@ mod tests {
         Reno::new(abc_limit_segments, MSS as u32, 10 * MSS)
     }
 
-    /// Every segment acknowledged by itself.
+    /// Acknowledges a whole window, each segment separately, and returns the new window.
     fn round(reno: &mut Reno) -> u64 {
         per_round(reno, MSS, now())
     }

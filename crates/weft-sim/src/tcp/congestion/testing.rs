@@ -1,4 +1,4 @@
-//! What the laws' tests have in common.
+//! Helpers that the tests of the congestion control laws share.
 
 use super::{AckEvent, Law};
 use std::time::Duration;
@@ -7,12 +7,12 @@ use weft_units::Instant;
 pub(super) const MSS: u64 = 1000;
 pub(super) const RTT: Duration = Duration::from_millis(100);
 
-/// Some time after the start.
+/// Returns an arbitrary time after the start.
 pub(super) fn now() -> Instant {
     Instant::from_millis(1000)
 }
 
-/// An acknowledgment of `bytes` at `now` on a path of [`RTT`], with nothing else to say.
+/// Returns an acknowledgment of `bytes` at `now` on a path with [`RTT`], without any other event.
 pub(super) fn acked(bytes: u64, now: Instant) -> AckEvent {
     AckEvent {
         now,
@@ -28,7 +28,9 @@ pub(super) fn acked(bytes: u64, now: Instant) -> AckEvent {
     }
 }
 
-/// One window acknowledged by `ack_bytes` each, spread evenly over the [`RTT`] that begins at `start`; returns the window after it.
+/// Acknowledges one window in pieces of `ack_bytes`.
+///
+/// The acknowledgments are evenly spaced over the [`RTT`] that begins at `start`. It returns the window afterwards.
 pub(super) fn per_round(law: &mut impl Law, ack_bytes: u64, start: Instant) -> u64 {
     let window = law.cwnd_bytes();
     let acks = window.div_ceil(ack_bytes);

@@ -1,4 +1,4 @@
-//! What the laws that hold a window have in common.
+//! Implements the congestion window that Reno, CUBIC and BIC share.
 
 use std::time::Duration;
 
@@ -9,11 +9,13 @@ pub(super) struct Window {
     pub cwnd: f64,
     pub ssthresh: f64,
     initial: f64,
-    /// Slow start is a limited one.
+    /// True if slow start is limited (RFC 3742).
     limited: bool,
 }
 
-/// RFC 3742's max_ssthresh, in segments: beyond it a limited slow start opens the window by half of it in a round trip.
+/// Window above which limited slow start grows more slowly, in segments.
+///
+/// It then grows by at most half of this value in a round trip. Standard: max_ssthresh of RFC 3742.
 const LIMITED_BEYOND: f64 = 100.0;
 
 impl Window {
@@ -27,12 +29,12 @@ impl Window {
         self.cwnd < self.ssthresh
     }
 
-    /// The window in segments.
+    /// Returns the window in segments.
     pub fn segments(&self) -> f64 {
         self.cwnd / self.mss
     }
 
-    /// Opens the window by `bytes`, as far as ssthresh allows; returns what is left of them.
+    /// Opens the window by `bytes`, up to ssthresh, and returns the unused bytes.
     pub fn slow_start(&mut self, bytes: f64) -> f64 {
         let slower = self.slowdown();
         let growth = (bytes / slower).min(self.ssthresh - self.cwnd).max(0.0);
@@ -40,7 +42,7 @@ impl Window {
         bytes - growth * slower
     }
 
-    /// By what a limited slow start divides growth (RFC 3742 §2's K).
+    /// Returns the divisor of the growth in limited slow start (K of RFC 3742 §2).
     fn slowdown(&self) -> f64 {
         if self.limited && self.segments() > LIMITED_BEYOND {
             (2.0 * self.segments() / LIMITED_BEYOND).floor()
@@ -49,24 +51,28 @@ impl Window {
         }
     }
 
-    /// Slow start begins at `bytes`, and is limited.
+    /// Begins a limited slow start at `bytes`.
     pub fn begin_at(&mut self, bytes: f64) {
         (self.cwnd, self.limited) = (bytes, true);
     }
 
-    /// Fast recovery: window and threshold become `bytes`, at least two segments.
+    /// Sets window and threshold to `bytes`, at least two segments, for fast recovery.
     pub fn reduce(&mut self, bytes: f64) {
         self.ssthresh = bytes.max(2.0 * self.mss);
         self.cwnd = self.ssthresh;
     }
 
-    /// Timeout: the threshold becomes `bytes`, at least two segments, and the window one segment.
+    /// Reduces threshold and window after a timeout.
+    ///
+    /// The threshold becomes `bytes`, at least two segments, and the window one segment.
     pub fn collapse(&mut self, bytes: f64) {
         self.reduce(bytes);
         self.cwnd = self.mss;
     }
 
-    /// Undoes a reduction, as far as growth since has not done so; whether the window is that of `before` again.
+    /// Undoes a reduction and returns true if the window returned to that of `before`.
+    ///
+    /// It never lowers a window or threshold that has grown beyond `before`.
     pub fn undo(&mut self, before: &Window) -> bool {
         self.ssthresh = self.ssthresh.max(before.ssthresh);
         let undone = before.cwnd > self.cwnd;
@@ -74,8 +80,9 @@ impl Window {
         undone
     }
 
-    /// After idling, the window halves for each `rto` idled, down to the initial window; the threshold remembers three quarters of it
-    /// (RFC 2861 §3.2).
+    /// Halves the window for each `rto` of idle time, down to the initial window (RFC 2861 §3.2).
+    ///
+    /// The threshold becomes at least three quarters of the old window.
     pub fn restart(&mut self, idle: Duration, rto: Duration) {
         let periods = idle.as_nanos().checked_div(rto.as_nanos()).unwrap_or(0);
         if periods == 0 {
@@ -96,7 +103,7 @@ impl Window {
         self.cwnd as u64
     }
 
-    /// `u64::MAX` before the first reduction.
+    /// Returns the slow-start threshold in bytes, which is `u64::MAX` before the first reduction.
     pub fn ssthresh_bytes(&self) -> u64 {
         self.ssthresh as u64
     }

@@ -1,4 +1,4 @@
-//! When an acknowledgment leaves.
+//! Decides when a TCP receiver sends an acknowledgment.
 
 use super::super::{Flags, Segment};
 use std::time::Duration;
@@ -7,44 +7,55 @@ use weft_units::Instant;
 /// The rule for delaying acknowledgments.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum DelayedAck {
-    /// Every segment is acknowledged at once.
+    /// Acknowledges every segment at once.
     None,
-    /// Every second full-sized segment, or after `delay`; out of order, and what fills a gap, at once (RFC 1122 §4.2.3.2, RFC 5681
-    /// §4.2).
+    /// Acknowledges every second full-sized segment, or after `delay` (RFC 1122 §4.2.3.2, RFC 5681 §4.2).
+    ///
+    /// It acknowledges at once a segment that is out of order or fills a gap.
     Standard {
-        /// Longest delay; below 500 ms.
+        /// Maximum delay, less than 500 ms.
         delay: Duration,
     },
-    /// Paper 000, §3.1.2: every second segment or after `delay`, whatever the order; at once for what was sent again while duplicate
-    /// acknowledgments leave.
+    /// Acknowledges every second segment or after `delay`, regardless of order (paper 000 §3.1.2).
+    ///
+    /// It acknowledges a retransmission at once.
     Modified {
-        /// Longest delay.
+        /// Maximum delay.
         delay: Duration,
-        /// Know what was sent again from the model's [`Flags::RETRANSMIT`], instead of taking what fills the first gap for it.
+        /// True if the model's [`Flags::RETRANSMIT`] identifies retransmissions.
+        ///
+        /// Otherwise a segment that fills the first gap counts as a retransmission.
         oracle: bool,
     },
-    /// Like [`Standard`](Self::Standard) with 40 ms, after acknowledging at once a connection's first 16 segments, as Linux does.
+    /// Acknowledges a connection's first 16 segments at once, as Linux does.
+    ///
+    /// Afterwards it is like [`Standard`](Self::Standard) with 40 ms.
     Quick,
 }
 
-/// Linux: TCP_MAX_QUICKACKS and TCP_DELACK_MIN.
+/// Number of segments at the start of a connection that are acknowledged at once.
+///
+/// Standard: Linux, TCP_MAX_QUICKACKS.
 const QUICK_SEGMENTS: u32 = 16;
+/// Maximum delay of an acknowledgment afterwards.
+///
+/// Standard: Linux, TCP_DELACK_MIN.
 const QUICK_DELAY: Duration = Duration::from_millis(40);
 
-/// What a segment did for the receiver.
+/// The effect of a segment on the received data.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Arrival {
-    /// It was the next, and nothing waited behind it.
+    /// The segment was the next one, and no data was waiting behind it.
     InOrder,
-    /// It was the next, and others waited.
+    /// The segment was the next one, and later data was waiting.
     FillsGap,
-    /// Something before it is missing.
+    /// Data before the segment is missing.
     OutOfOrder,
-    /// It brought nothing: here already, or outside the window.
+    /// The segment had no new data, or was outside the window.
     Useless,
 }
 
-/// Decides when to acknowledge.
+/// Decides when the receiver acknowledges.
 #[derive(Clone, Debug)]
 pub(super) struct AckTiming {
     rule: DelayedAck,
@@ -53,7 +64,7 @@ pub(super) struct AckTiming {
     quick_left: u32,
     segments: u32,
     bytes: u64,
-    /// [`Instant::FAR_FUTURE`] for none.
+    /// Time of the delayed acknowledgment, or [`Instant::FAR_FUTURE`] for none.
     deadline: Instant,
 }
 
@@ -63,7 +74,7 @@ impl AckTiming {
         AckTiming { rule, mss, due: false, quick_left, segments: 0, bytes: 0, deadline: Instant::FAR_FUTURE }
     }
 
-    /// `segment` arrived.
+    /// Processes the arrival of `segment`.
     pub fn arrived(&mut self, now: Instant, segment: &Segment, arrival: Arrival) {
         self.segments += 1;
         self.bytes += u64::from(segment.len);
@@ -106,17 +117,17 @@ impl AckTiming {
         }
     }
 
-    /// The time is `now`.
+    /// Makes the acknowledgment due if its deadline has come.
     pub fn wake(&mut self, now: Instant) {
         self.due |= self.deadline <= now;
     }
 
-    /// An acknowledgment leaves, whatever came.
+    /// Makes an acknowledgment due without an arrival.
     pub fn set_due(&mut self) {
         self.due = true;
     }
 
-    /// Whether an acknowledgment leaves now; then the counting starts anew.
+    /// Returns true if an acknowledgment is due, and resets the counts.
     pub fn take(&mut self) -> bool {
         if !self.due {
             return false;

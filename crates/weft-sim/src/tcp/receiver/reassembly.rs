@@ -1,13 +1,13 @@
-//! What arrived beyond a gap.
+//! Stores the ranges of data that arrived beyond a gap.
 
-/// How many runs an acknowledgment can report.
+/// Number of ranges that an acknowledgment can report.
 const REPORTED: usize = 3;
 
-/// Runs of bytes beyond the first gap: apart from each other, in order.
+/// Ranges of bytes beyond the first gap, separate and in order.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Reassembly {
     runs: Vec<(u64, u64)>,
-    /// A byte of each run that grew lately, the latest first (RFC 2018 §4).
+    /// One byte of each recently extended range, the most recent first (RFC 2018 §4).
     touched: [Option<u64>; REPORTED],
 }
 
@@ -16,12 +16,12 @@ impl Reassembly {
         self.runs.is_empty()
     }
 
-    /// Position of the run that `seq` is in or before.
+    /// Returns the index of the range that contains or follows `seq`.
     fn position(&self, seq: u64) -> usize {
         self.runs.partition_point(|&(_, end)| end < seq)
     }
 
-    /// Adds `start..end`; false if it was all there.
+    /// Adds `start..end`, and returns false if all of it was present.
     pub fn insert(&mut self, start: u64, end: u64) -> bool {
         let first = self.position(start);
         let mut run = (start, end);
@@ -46,7 +46,7 @@ impl Reassembly {
         true
     }
 
-    /// Moves `seq` to the front of what was touched, and out of where its run stood before.
+    /// Moves the range of `seq` to the front of the recently extended ones.
     fn touch(&mut self, seq: u64) {
         let at = self.run_of(seq);
         let mut kept = self.touched.iter().flatten().copied().filter(|&old| self.run_of(old) != at);
@@ -60,13 +60,13 @@ impl Reassembly {
         self.runs.get(at).copied().filter(|&(start, _)| start <= seq)
     }
 
-    /// Everything before `seq` has arrived in order: returns up to where it has, with the run that this joins.
+    /// Removes the ranges that join the data in order before `seq`, and returns the new end of that data.
     pub fn advance(&mut self, seq: u64) -> u64 {
         let joined = self.runs.partition_point(|&(start, _)| start <= seq);
         self.runs.drain(..joined).next_back().map_or(seq, |(_, end)| end.max(seq))
     }
 
-    /// Runs to report, the one that grew last first.
+    /// Returns the ranges to report, the most recently extended first.
     pub fn recent(&self) -> impl Iterator<Item = (u64, u64)> {
         self.touched.iter().flatten().filter_map(|&seq| self.run_of(seq))
     }

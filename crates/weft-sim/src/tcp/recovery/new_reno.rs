@@ -1,10 +1,13 @@
-//! Fast retransmit and fast recovery without SACK (RFC 5681 §3.2, RFC 6582), in the variant that resets the timer on the first
-//! partial acknowledgment only.
+//! Implements fast retransmit and fast recovery without SACK (RFC 5681 §3.2, RFC 6582).
+//!
+//! It is the variant that resets the timer only on the first partial acknowledgment.
 
-/// RFC 3042: at most two segments beyond the window, on the first two duplicate acknowledgments.
+/// Maximum number of segments beyond the window on the first two duplicate acknowledgments.
+///
+/// Standard: RFC 3042.
 const LIMITED_TRANSMIT_SEGMENTS: u32 = 2;
 
-/// Counts duplicates, and inflates the window by what they say has left the network.
+/// Counts duplicate acknowledgments and inflates the window by the segments that have left the network.
 #[derive(Clone, Debug, Default)]
 pub(in crate::tcp) struct NewReno {
     duplicates: u32,
@@ -13,29 +16,33 @@ pub(in crate::tcp) struct NewReno {
 }
 
 impl NewReno {
-    /// Not in recovery: one more duplicate. Says whether they are `dup_thresh` now.
+    /// Counts a duplicate acknowledgment outside recovery, and returns true if there are now `dup_thresh`.
     pub fn duplicate(&mut self, dup_thresh: u32) -> bool {
         self.duplicates += 1;
         self.duplicates == dup_thresh
     }
 
-    /// The last acknowledgments were duplicates.
+    /// Returns true if the last acknowledgments were duplicates.
     pub fn has_duplicates(&self) -> bool {
         self.duplicates > 0
     }
 
-    /// Fast recovery begins: what `dup_thresh` duplicates stand for has left the network (RFC 5681 §3.2 step 3).
+    /// Begins fast recovery (RFC 5681 §3.2 step 3).
+    ///
+    /// The window is inflated by `dup_thresh` segments, which have left the network.
     pub fn enter(&mut self, dup_thresh: u32, mss: u64) {
         self.inflation = i64::from(dup_thresh) * mss as i64;
         self.had_partial = false;
     }
 
-    /// In recovery: one more segment has left (RFC 5681 §3.2 step 4).
+    /// Inflates the window by one segment for a duplicate in recovery (RFC 5681 §3.2 step 4).
     pub fn inflate(&mut self, mss: u64) {
         self.inflation += mss as i64;
     }
 
-    /// In recovery: `acked` bytes, but not all. Says whether the timer restarts (RFC 6582 §3.2 step 3).
+    /// Processes a partial acknowledgment of `acked` bytes in recovery.
+    ///
+    /// It returns true if the timer restarts (RFC 6582 §3.2 step 3).
     pub fn partial(&mut self, acked: u64, mss: u64) -> bool {
         self.inflation -= acked as i64;
         if acked >= mss {
@@ -44,18 +51,18 @@ impl NewReno {
         !std::mem::replace(&mut self.had_partial, true)
     }
 
-    /// New data was acknowledged outside of recovery, or recovery ends.
+    /// Resets the state at the end of recovery, or when new data is acknowledged outside recovery.
     pub fn reset(&mut self) {
         self.duplicates = 0;
         self.inflation = 0;
     }
 
-    /// The window in fast recovery.
+    /// Returns the inflated window of fast recovery, in bytes.
     pub fn inflated(&self, cwnd: u64) -> u64 {
         cwnd.saturating_add_signed(self.inflation)
     }
 
-    /// How far limited transmit may go beyond the window.
+    /// Returns the number of bytes by which limited transmit may exceed the window.
     pub fn limited_transmit(&self, dup_thresh: u32, mss: u64) -> u64 {
         u64::from(self.duplicates.min(LIMITED_TRANSMIT_SEGMENTS).min(dup_thresh.saturating_sub(1))) * mss
     }

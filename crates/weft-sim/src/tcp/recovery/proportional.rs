@@ -1,28 +1,33 @@
-//! Proportional rate reduction: in recovery the sender sends in proportion to what arrives, instead of filling the reduced window at
-//! once (RFC 6937). A window that keeps more than half would otherwise overflow the queue a second time, and lose the repairs.
+//! Implements proportional rate reduction (RFC 6937).
+//!
+//! In recovery the sender sends in proportion to delivered data. Without it the sender would fill the reduced window at
+//! once. A window above half of the old one could then overflow the queue again and lose retransmissions.
 
-/// RFC 6937's variables, from the beginning of a recovery on; in bytes.
+/// The variables of RFC 6937 since the start of a recovery, in bytes.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::tcp) struct ProportionalRate {
-    /// RecoverFS: what was in flight and had not arrived, without what had been selectively acknowledged before.
+    /// Bytes in flight at the start that were not selectively acknowledged (RecoverFS).
     flight: u64,
     delivered: u64,
     sent: u64,
 }
 
 impl ProportionalRate {
-    /// Recovery begins with `flight` bytes of which no acknowledgment has told yet.
+    /// Begins a recovery with `flight` bytes that no acknowledgment has covered yet.
     pub fn new(flight: u64) -> ProportionalRate {
         ProportionalRate { flight: flight.max(1), delivered: 0, sent: 0 }
     }
 
-    /// A segment leaves, new or again.
+    /// Counts a segment that is sent, new or retransmitted.
     pub fn sent(&mut self, bytes: u64) {
         self.sent += bytes;
     }
 
-    /// An acknowledgment says that `newly_delivered` bytes arrived: what may leave for it (§3.1, with the slow-start bound), with
-    /// `pipe` bytes in the network and a window of `ssthresh` to come down to.
+    /// Returns the number of bytes that may be sent after `newly_delivered` bytes arrived.
+    ///
+    /// The rule is that of §3.1 with the slow-start bound.
+    ///
+    /// `pipe` is the number of bytes in the network, and `ssthresh` is the target window.
     pub fn allowance(&mut self, newly_delivered: u64, pipe: u64, ssthresh: u64, mss: u64) -> u64 {
         self.delivered += newly_delivered;
         if pipe > ssthresh {
@@ -40,7 +45,9 @@ mod tests {
 
     const MSS: u64 = 1000;
 
-    /// RFC 6937 §4, figure 1: one loss in twenty segments, ssthresh ten: one segment leaves for every two that arrive.
+    /// After one loss in twenty segments, one segment leaves for every two that arrive.
+    ///
+    /// The threshold is ten segments, as in RFC 6937 §4, figure 1.
     #[test]
     fn a_single_loss_sends_every_other_time() {
         let mut prr = ProportionalRate::new(20 * MSS);
@@ -55,7 +62,9 @@ mod tests {
         assert_eq!((sent, pipe), (9 * MSS + MSS, 10 * MSS));
     }
 
-    /// §3: with the pipe below ssthresh, not more leaves than arrived, and one segment.
+    /// With the pipe below ssthresh, the sender sends as much as arrived plus one segment.
+    ///
+    /// This is the maximum (RFC 6937 §3).
     #[test]
     fn after_many_losses_the_window_is_not_filled_at_once() {
         let mut prr = ProportionalRate::new(100 * MSS);

@@ -1,29 +1,34 @@
-//! Loss detection by time: RACK (RFC 8985 §6).
+//! Detects losses by time: RACK (RFC 8985 §6).
 
 use crate::tcp::scoreboard::{Scoreboard, Sent};
 use weft_units::Instant;
 
-/// §6.2 step 4: recoveries without a DSACK after which the reordering window shrinks again.
+/// Number of recoveries without a DSACK after which the reordering window shrinks again.
+///
+/// Standard: RFC 8985 §6.2 step 4.
 const PERSISTENCE: u32 = 16;
 
-/// What bounds the reordering window; times in nanoseconds.
+/// The inputs that bound the reordering window.
+///
+/// Times are in nanoseconds.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::tcp) struct Bounds {
-    /// In fast recovery, or after a timeout.
+    /// True in fast recovery or after a timeout.
     pub recovering: bool,
-    /// DupThresh segments are SACKed.
+    /// True if at least DupThresh segments are selectively acknowledged.
     pub many_sacked: bool,
     pub min_rtt: u64,
     pub smoothed_rtt: u64,
 }
 
-/// RFC 8985's RACK variables.
+/// The RACK variables of RFC 8985.
 #[derive(Clone, Debug)]
 pub(in crate::tcp) struct Rack {
-    /// When the most recently sent of the delivered segments left, and its end.
+    /// Transmission time of the most recently sent segment among the delivered ones.
     xmit_ts: Instant,
+    /// End of that segment.
     end_seq: u64,
-    /// Its round-trip time, in nanoseconds.
+    /// Round-trip time of that segment, in nanoseconds.
     rtt: u64,
     reordering_seen: bool,
     dsack_round: Option<u64>,
@@ -46,7 +51,9 @@ impl Default for Rack {
 }
 
 impl Rack {
-    /// `sent` is delivered, as is known now (step 2). `min_rtt` is the shortest round-trip time before that.
+    /// Records that `sent` was delivered (step 2).
+    ///
+    /// `min_rtt` is the least RTT before that delivery.
     pub fn delivered(&mut self, now: Instant, sent: &Sent, min_rtt: u64) {
         let rtt = now.as_nanos().saturating_sub(sent.at.as_nanos());
         if sent.is_ambiguous() && rtt < min_rtt {
@@ -59,12 +66,14 @@ impl Rack {
         }
     }
 
-    /// A segment sent once was delivered after one sent later (step 3).
+    /// Records that a segment sent only once was delivered after one sent later (step 3).
     pub fn saw_reordering(&mut self) {
         self.reordering_seen = true;
     }
 
-    /// An acknowledgment came: once a round trip, a DSACK widens the reordering window (step 4).
+    /// Processes the DSACK of an acknowledgment (step 4).
+    ///
+    /// It widens the reordering window at most once in a round trip.
     pub fn note_dsack(&mut self, dsack: bool, una: u64, nxt: u64) {
         if self.dsack_round.is_some_and(|round| una >= round) {
             self.dsack_round = None;
@@ -76,7 +85,7 @@ impl Rack {
         }
     }
 
-    /// A recovery ended without a DSACK (step 4).
+    /// Records that a recovery ended without a DSACK (step 4).
     pub fn recovery_ended(&mut self) {
         self.reo_wnd_persist = self.reo_wnd_persist.saturating_sub(1);
         if self.reo_wnd_persist == 0 {
@@ -84,7 +93,7 @@ impl Rack {
         }
     }
 
-    /// The reordering window in nanoseconds (step 4).
+    /// Returns the reordering window in nanoseconds (step 4).
     fn window(&self, bounds: Bounds) -> u64 {
         if !self.reordering_seen && (bounds.recovering || bounds.many_sacked) {
             return 0;
@@ -92,19 +101,22 @@ impl Rack {
         (self.reo_wnd_mult.saturating_mul(bounds.min_rtt) / 4).min(bounds.smoothed_rtt)
     }
 
-    /// When `sent` counts as lost, if something sent after it was delivered.
+    /// Returns the time at which `sent` is lost if a segment sent later was delivered.
     fn deadline(&self, sent: &Sent, window: u64) -> Instant {
         Instant::from_nanos(sent.at.as_nanos().saturating_add(self.rtt).saturating_add(window))
     }
 
-    /// Marks what is lost by now (step 5). Returns the bytes that left the pipe, and when to look again.
+    /// Marks the segments that are lost by now (step 5).
+    ///
+    /// It returns the number of bytes that left the pipe, and the time of the next check.
     pub fn detect(&self, board: &mut Scoreboard, now: Instant, bounds: Bounds) -> (u64, Option<Instant>) {
         let window = self.window(bounds);
         let (mut lost, mut again) = (0, None);
         for index in 0..board.len() {
             let Some(&sent) = board.get(index) else { break };
             if (sent.at, sent.end()) >= (self.xmit_ts, self.end_seq) {
-                // Those after one that was sent once were sent later still, the first time and again.
+                // Every segment after one that was sent once was itself sent later, in its first transmission and in
+                // any retransmission.
                 if sent.is_ambiguous() {
                     continue;
                 }
@@ -123,7 +135,7 @@ impl Rack {
         (lost, again)
     }
 
-    /// After a timeout the first segment is lost, and all that is due (§6.3).
+    /// Marks the first segment and all overdue segments as lost after a timeout (§6.3).
     pub fn mark_timeout(&self, board: &mut Scoreboard, now: Instant, bounds: Bounds) {
         let window = self.window(bounds);
         for index in 0..board.len() {

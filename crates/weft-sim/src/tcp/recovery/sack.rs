@@ -1,30 +1,38 @@
-//! Loss recovery from the SACK scoreboard (RFC 6675).
+//! Recovers losses with the SACK scoreboard (RFC 6675).
 
 use crate::tcp::scoreboard::Scoreboard;
 
-/// RFC 6675's variables. Sequence numbers are exclusive ends: "the byte after".
+/// The variables of RFC 6675.
+///
+/// Sequence numbers are exclusive ends: the number after the last byte.
 #[derive(Clone, Debug, Default)]
 pub(in crate::tcp) struct Sack {
     duplicates: u32,
-    /// Everything before it that is not SACKed is lost: IsLost holds below, and is false above.
+    /// Sequence number below which every segment without a SACK is lost.
+    ///
+    /// IsLost holds below it and not above.
     lost_below: u64,
     high_rxt: u64,
     rescue_rxt: u64,
 }
 
 impl Sack {
-    /// An acknowledgment brought new SACKs and nothing else (§2's duplicate). Says whether they are `dup_thresh` (§5 step 1).
+    /// Counts an acknowledgment that brought only new SACKs (a duplicate of §2).
+    ///
+    /// It returns true if there are at least `dup_thresh` (§5 step 1).
     pub fn duplicate(&mut self, dup_thresh: u32) -> bool {
         self.duplicates += 1;
         self.duplicates >= dup_thresh
     }
 
-    /// The cumulative acknowledgment moved.
+    /// Processes an advance of the cumulative acknowledgment.
     pub fn advanced(&mut self) {
         self.duplicates = 0;
     }
 
-    /// Marks what IsLost says is lost, with SACKs up to `high_sacked`. Returns the bytes that left the pipe.
+    /// Marks the segments that are lost by IsLost, given SACKs up to `high_sacked`.
+    ///
+    /// It returns the number of bytes that left the pipe.
     pub fn detect(&mut self, board: &mut Scoreboard, high_sacked: u64, dup_thresh: u32, mss: u64) -> u64 {
         let from = board.position(self.lost_below);
         let top = board.position(high_sacked);
@@ -37,18 +45,20 @@ impl Sack {
         before - board.pipe_bytes()
     }
 
-    /// Recovery begins with the retransmission of the segment that ends at `first_end` (§5 step 4.3).
+    /// Begins recovery with the retransmission of the segment that ends at `first_end` (§5 step 4.3).
     pub fn enter(&mut self, first_end: u64) {
         self.high_rxt = first_end;
         self.rescue_rxt = first_end;
     }
 
-    /// The segment that ends at `end` leaves again (§5 step C.2).
+    /// Records the retransmission of the segment that ends at `end` (§5 step C.2).
     pub fn retransmitted(&mut self, end: u64) {
         self.high_rxt = self.high_rxt.max(end);
     }
 
-    /// NextSeg's rules 3 and 4 (§4), when there is nothing lost and nothing new to send: which segment to send again.
+    /// Returns the segment that rules 3 and 4 of NextSeg (§4) select for retransmission.
+    ///
+    /// The sender uses it when nothing is lost and no new data may be sent.
     pub fn next_speculative(
         &mut self,
         board: &Scoreboard,
@@ -70,7 +80,10 @@ impl Sack {
     }
 }
 
-/// The last segment in `from..top` with `dup_thresh` separate SACKed runs above it, or more than `dup_thresh - 1` segments' bytes.
+/// Returns the last lost segment in `from..top`.
+///
+/// A segment is lost if above it are `dup_thresh` separate SACKed ranges, or more SACKed bytes than `dup_thresh - 1`
+/// segments have.
 fn last_lost(board: &Scoreboard, from: usize, top: usize, dup_thresh: u32, mss: u64) -> Option<usize> {
     let enough_bytes = u64::from(dup_thresh.saturating_sub(1)) * mss;
     let (mut runs, mut bytes, mut in_run) = (0, 0, false);

@@ -1,49 +1,53 @@
-//! Tail loss probes (RFC 8985 §7).
+//! Implements tail loss probes (RFC 8985 §7).
 
 use std::time::Duration;
 
-/// Without a round-trip time a probe leaves after a second (§7.2).
+/// Probe timeout without an RTT measurement.
+///
+/// Standard: RFC 8985 §7.2.
 const WITHOUT_RTT: Duration = Duration::from_secs(1);
 
 /// A probe that was sent.
 #[derive(Clone, Copy, Debug)]
 struct Probe {
-    /// SND.NXT after it.
+    /// Value of SND.NXT after the probe.
     end: u64,
     is_retransmission: bool,
 }
 
-/// What an acknowledgment says about the probe.
+/// The information that an acknowledgment gives about the probe.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(in crate::tcp) enum ProbeNews {
     Nothing,
-    /// It filled a hole: a loss, to be answered as one.
+    /// The probe repaired a loss, to which the congestion control must respond.
     RepairedLoss,
 }
 
-/// At most one probe at a time.
+/// The state of tail loss probes, of which at most one is outstanding.
 #[derive(Clone, Copy, Debug, Default)]
 pub(in crate::tcp) struct TailProbe {
     probe: Option<Probe>,
 }
 
 impl TailProbe {
-    /// One is on its way.
+    /// Returns true if a probe is outstanding.
     pub fn is_outstanding(&self) -> bool {
         self.probe.is_some()
     }
 
-    /// One leaves; `end` is SND.NXT after it.
+    /// Records that a probe is sent; `end` is SND.NXT after it.
     pub fn sent(&mut self, end: u64, is_retransmission: bool) {
         self.probe = Some(Probe { end, is_retransmission });
     }
 
-    /// Recovery begins: the probe has done its work.
+    /// Forgets the probe when recovery begins.
     pub fn cancel(&mut self) {
         self.probe = None;
     }
 
-    /// An acknowledgment of everything before `ack` (§7.4.2); `plain_duplicate`: it moved nothing and has no SACK.
+    /// Processes an acknowledgment of everything before `ack` (§7.4.2).
+    ///
+    /// `plain_duplicate` is true if it did not advance and has no SACK.
     pub fn acknowledged(&mut self, ack: u64, dsack: bool, plain_duplicate: bool) -> ProbeNews {
         let Some(probe) = self.probe.filter(|probe| ack >= probe.end) else { return ProbeNews::Nothing };
         let repaired = probe.is_retransmission && !dsack && ack > probe.end;
@@ -53,7 +57,7 @@ impl TailProbe {
         if repaired { ProbeNews::RepairedLoss } else { ProbeNews::Nothing }
     }
 
-    /// How long to wait for an acknowledgment before a probe (§7.2).
+    /// Returns the time to wait for an acknowledgment before a probe is sent (§7.2).
     pub fn timeout(srtt: Option<Duration>, one_in_flight: bool, max_ack_delay: Duration) -> Duration {
         match srtt {
             Some(srtt) if one_in_flight => 2 * srtt + max_ack_delay,

@@ -1,4 +1,4 @@
-//! What an acknowledgment says.
+//! Processes acknowledgments at the sender.
 
 use super::losses::Repetition;
 use super::{Opening, Phase, Sender};
@@ -9,26 +9,28 @@ use crate::tcp::{Flags, Segment};
 use std::time::Duration;
 use weft_units::Instant;
 
-/// What one acknowledgment brought.
+/// The changes that one acknowledgment caused.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct News {
-    /// Bytes by which the cumulative acknowledgment moved.
+    /// Number of bytes by which the cumulative acknowledgment advanced.
     pub advanced: u64,
-    /// Bytes delivered, cumulatively or selectively.
+    /// Number of newly delivered bytes, acknowledged cumulatively or selectively.
     pub delivered: u64,
-    /// Bytes that left the pipe as lost.
+    /// Number of bytes that left the pipe because they were declared lost.
     pub lost: u64,
     pub newly_sacked: bool,
-    /// It covers a segment that was sent more than once: no round-trip time (RFC 6298 §3).
+    /// True if the acknowledgment covers a retransmitted segment, so that it shows no RTT (RFC 6298 §3).
     ambiguous: bool,
     first_sent_at: Option<Instant>,
     last_sent_at: Option<Instant>,
-    /// How far, in bytes, the latest segment came after one sent later.
+    /// Distance in bytes by which the most delayed segment arrived behind one sent later.
     pub reordering: u64,
 }
 
 impl Sender {
-    /// An acknowledgment arrived. Poll [`transmit`](Self::transmit) after it.
+    /// Processes an acknowledgment.
+    ///
+    /// The caller must poll [`transmit`](Self::transmit) afterwards.
     pub fn receive(&mut self, now: Instant, ack: &Segment) {
         if ack.flags.has(Flags::SYN) {
             self.establish(now, ack);
@@ -121,7 +123,7 @@ impl Sender {
         }
     }
 
-    /// The segment `sent` arrived, as is known now for the first time.
+    /// Records that the segment `sent` is known to have arrived.
     fn note_delivered(&mut self, now: Instant, index: usize, sent: &Sent, high_sacked: u64, news: &mut News) {
         news.delivered += u64::from(sent.len);
         if let LossDetection::RackTlp(rack, _) = &mut self.detection {
@@ -141,7 +143,9 @@ impl Sender {
         }
     }
 
-    /// Takes the round-trip time: of the first segment for the timeout, as RFC 7323 §4.2 would, and of the last one for the
+    /// Measures the round-trip time.
+    ///
+    /// The first segment gives the sample for the timeout, as in RFC 7323 §4.2. The last one gives the sample for the
     /// congestion control.
     fn measure(&mut self, now: Instant, news: &News) -> Option<Duration> {
         if news.ambiguous {
@@ -152,7 +156,9 @@ impl Sender {
         Some(now - last)
     }
 
-    /// RFC 6298 §5.2, §5.3; without SACK, a partial acknowledgment restarts the timer elsewhere.
+    /// Restarts or stops the retransmission timer (RFC 6298 §5.2, §5.3).
+    ///
+    /// Without SACK, the code for partial acknowledgments restarts it.
     pub(super) fn restart_or_stop_rto(&mut self, now: Instant) {
         if self.scoreboard.is_empty() {
             self.timers.rto = Instant::FAR_FUTURE;
@@ -161,7 +167,9 @@ impl Sender {
         }
     }
 
-    /// RFC 3168 §6.1.2: as for a loss, but nothing is sent again, and once per window of data.
+    /// Responds to an echoed congestion mark as to a loss (RFC 3168 §6.1.2).
+    ///
+    /// It does so at most once in a window of data. Nothing is retransmitted.
     fn react_to_echo(&mut self, now: Instant, ack: &Segment) {
         let echo = ack.flags.has(Flags::ECE) && !ack.flags.has(Flags::SYN);
         if !self.ecn || !echo || self.ecn_until.is_some_and(|until| self.una < until) {
@@ -178,7 +186,7 @@ impl Sender {
     fn tell_congestion(&mut self, now: Instant, news: &News, rtt: Option<Duration>, had_room: bool, in_recovery: bool) {
         let min_rtt = self.rtt.shortest();
         let delivery = self.delivery_rate.as_mut().and_then(|rate| rate.sample(min_rtt));
-        // A window opens for what is acknowledged in order (RFC 5681 §3.1), a rate is about whatever arrives.
+        // A window grows only on cumulative acknowledgments (RFC 5681 §3.1), but a rate counts all data that arrives.
         let acked_bytes = if self.delivery_rate.is_some() { news.delivered } else { news.advanced };
         self.congestion.on_ack(&AckEvent {
             now,

@@ -1,4 +1,4 @@
-//! What acknowledgments and time say is lost, and the way in and out of recovery.
+//! Detects losses at the sender, and begins and ends recovery.
 
 use super::acknowledge::News;
 use super::{Phase, Sender};
@@ -6,12 +6,12 @@ use crate::tcp::recovery::{Bounds, LossDetection, ProbeNews, ProportionalRate, T
 use crate::tcp::{Flags, Segment};
 use weft_units::Instant;
 
-/// In what way an acknowledgment repeats what was known.
+/// The ways in which an acknowledgment repeats known information.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Repetition {
-    /// It has nothing but the number of the last one (RFC 5681 §2).
+    /// True if the acknowledgment only repeats the number of the last one (RFC 5681 §2).
     pub plain: bool,
-    /// It reports something that arrived twice.
+    /// True if the acknowledgment reports data that arrived twice.
     pub dsack: bool,
 }
 
@@ -68,7 +68,7 @@ impl Sender {
         }
     }
 
-    /// The window after recovery opens as in slow start, until it is the congestion window.
+    /// Opens the window after recovery as in slow start, up to the congestion window.
     fn open_further(&mut self, advanced: u64) {
         if self.opening_window == u64::MAX {
             return;
@@ -79,7 +79,7 @@ impl Sender {
         }
     }
 
-    /// RFC 6675 §5.
+    /// Processes an acknowledgment by RFC 6675 §5.
     fn sack_acknowledged(&mut self, now: Instant, news: &mut News) {
         if news.advanced > 0 {
             self.leave_recovery_past_its_point(now);
@@ -102,7 +102,7 @@ impl Sender {
         }
     }
 
-    /// RFC 8985 §6.2 steps 2 to 5, §7.4.
+    /// Processes an acknowledgment by RFC 8985 §6.2 steps 2 to 5 and §7.4.
     fn rack_acknowledged(&mut self, now: Instant, repetition: Repetition, news: &mut News) {
         let (una, nxt) = (self.una, self.nxt);
         let ended = news.advanced > 0 && self.leave_recovery_past_its_point(now);
@@ -126,7 +126,7 @@ impl Sender {
         }
     }
 
-    /// RFC 8985 §6.2 step 5: marks what is lost by now, and enters recovery for it.
+    /// Marks the segments that are lost by now and enters recovery for them (RFC 8985 §6.2 step 5).
     pub(super) fn rack_detect(&mut self, now: Instant, newly_delivered: u64) -> u64 {
         let bounds = self.rack_bounds();
         let LossDetection::RackTlp(rack, _) = &mut self.detection else { return 0 };
@@ -148,7 +148,7 @@ impl Sender {
         }
     }
 
-    /// RFC 8985 §7.2: a probe follows if nothing is heard.
+    /// Schedules a probe in case no acknowledgment arrives (RFC 8985 §7.2).
     pub(super) fn schedule_probe(&mut self, now: Instant) {
         let LossDetection::RackTlp(_, probe) = &self.detection else { return };
         let quiet = self.phase == Phase::Open && self.scoreboard.sacked_segments() == 0;
@@ -160,14 +160,18 @@ impl Sender {
         }
     }
 
-    /// Linux raises DupThresh to the longest reordering seen, up to tcp_max_reordering.
+    /// Raises DupThresh to the longest observed reordering.
+    ///
+    /// The maximum is Linux's tcp_max_reordering of 300 segments.
     fn learn_reordering(&mut self, bytes: u64) {
         const MOST: u64 = 300;
         let segments = bytes.div_ceil(self.mss).min(MOST) as u32;
         self.dup_thresh = self.dup_thresh.max(segments);
     }
 
-    /// `newly_delivered`: bytes that the acknowledgment at hand brought.
+    /// Enters fast recovery.
+    ///
+    /// `newly_delivered` is the number of bytes that the present acknowledgment delivered.
     fn enter_fast_recovery(&mut self, now: Instant, newly_delivered: u64) {
         self.counters.fast_retransmits += 1;
         self.undo.begin(self.una);
@@ -191,7 +195,7 @@ impl Sender {
         }
     }
 
-    /// Ends recovery if all that was outstanding when it began is acknowledged; says whether it did.
+    /// Ends recovery if all data outstanding at its start is acknowledged, and returns true if it did.
     fn leave_recovery_past_its_point(&mut self, now: Instant) -> bool {
         let leaves = self.phase != Phase::Open && !self.is_before_recovery_point();
         if leaves {
@@ -205,7 +209,7 @@ impl Sender {
         self.congestion.on_recovery_exit(now);
     }
 
-    /// The receiver has something twice (RFC 2883): perhaps nothing was lost.
+    /// Processes the report of a duplicate (RFC 2883), which can show that nothing was lost.
     pub(super) fn note_duplicate_report(&mut self, now: Instant, ack: &Segment) {
         if !ack.flags.has(Flags::DSACK) || !self.config.undo {
             return;

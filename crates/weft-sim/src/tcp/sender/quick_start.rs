@@ -1,22 +1,27 @@
-//! How a sender uses a rate that it was granted to begin with (Quick-Start, RFC 4782 §4.5 and §4.6).
+//! Uses the initial rate that Quick-Start granted to a sender (RFC 4782 §4.5, §4.6).
 
 use super::Sender;
 use weft_core::explicit_rate::quick_start::window;
 use weft_units::{Instant, Rate};
 
-/// What was granted is in use, or was.
+/// The state of a Quick-Start grant that the sender uses or has used.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct QuickStarted {
-    /// Of payload; none once the first acknowledgment has come.
+    /// Pacing rate of the payload.
+    ///
+    /// It is `None` after the first acknowledgment of data sent at the granted rate.
     pace: Option<Rate>,
-    /// The first byte that left so, and one after the last.
+    /// First byte that was sent at the granted rate.
     from: u64,
+    /// End of the data that was sent at the granted rate.
     to: u64,
 }
 
 impl Sender {
-    /// Quick-Start grants so much, of segments with headers of so many bytes: for one round trip they leave at that rate. A congestion
-    /// control without a window does not listen, nor does one whose window is larger.
+    /// Sends at the granted rate for one round trip.
+    ///
+    /// `header_bytes` is the size of a segment's headers. The grant has no effect if the congestion control has no
+    /// window or has a larger one.
     pub fn quick_start(&mut self, granted: Rate, header_bytes: u32) {
         let Some(srtt) = self.srtt() else { return };
         let bytes = window(granted, srtt, self.config.mss, header_bytes) * self.mss;
@@ -28,12 +33,15 @@ impl Sender {
         self.update_window(0);
     }
 
-    /// The pace of the first round trip after a grant.
+    /// Returns the pacing rate of the first round trip after a grant.
     pub(super) fn quick_pace(&self) -> Option<Rate> {
         self.quick_started.and_then(|quick| quick.pace)
     }
 
-    /// The acknowledgment number moved: with the first of what left at the granted rate the window is what was used of it.
+    /// Processes an advance of the acknowledgment number.
+    ///
+    /// The first acknowledgment of data sent at the granted rate limits the window to the part of the grant that was
+    /// used.
     pub(super) fn quick_acknowledged(&mut self) {
         let Some(quick) = &mut self.quick_started else { return };
         if quick.pace.is_some() && self.una > quick.from {
@@ -45,7 +53,9 @@ impl Sender {
         }
     }
 
-    /// A loss, for which the window was reduced: if it is of what left at the granted rate, slow start ends at half of what arrived of that.
+    /// Processes a loss for which the window was reduced.
+    ///
+    /// If data sent at the granted rate was lost, slow start ends at half of the bytes of that data that arrived.
     pub(super) fn quick_lost(&mut self) {
         let Some(quick) = self.quick_started.take().filter(|quick| self.una < quick.to) else { return };
         let delivered = self.una.saturating_sub(quick.from) + self.scoreboard.sacked_bytes();
@@ -72,7 +82,9 @@ mod tests {
         sacks: [crate::tcp::SackBlock { offset: 0, len: 0 }; 3],
     };
 
-    /// A sender that was granted 8.32 Mbit/s, 100 segments a round trip, with its SYN/ACK, and the time of that.
+    /// Returns a sender with a granted rate of 8.32 Mbit/s, and the time of the grant.
+    ///
+    /// The rate is 100 segments in a round trip. The SYN-ACK has arrived.
     fn granted() -> (Sender, Instant) {
         let config = SenderConfig {
             mss: MSS,
@@ -90,7 +102,7 @@ mod tests {
         (sender, now)
     }
 
-    /// Sends for a round trip; gives how many segments left, and when the last did.
+    /// Sends for one round trip and returns the number of segments and the time of the last one.
     fn send_round(sender: &mut Sender, begun: Instant) -> (u32, Instant) {
         let (mut now, mut sent) = (begun, 0);
         loop {

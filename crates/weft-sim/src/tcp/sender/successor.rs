@@ -1,17 +1,19 @@
-//! One connection after another between the same ends.
+//! Starts further connections between the same two ends.
 
 use super::{Sender, SenderCounters};
 use crate::tcp::SenderConfig;
 use weft_units::Instant;
 
 impl Sender {
-    /// Its settings.
+    /// Returns the settings of the sender.
     pub fn config(&self) -> &SenderConfig {
         &self.config
     }
 
-    /// The sender of a new connection to the same receiver. Its sequence numbers go on where this one's end, so that what is
-    /// still under way is old to it.
+    /// Returns the sender of a new connection to the same receiver.
+    ///
+    /// Its sequence numbers continue where those of this sender end. Segments that are still in flight are therefore
+    /// old for the new connection.
     pub fn successor(&self, now: Instant) -> Sender {
         let mut next = Sender::new(self.config, now);
         let room = next.right_edge;
@@ -22,7 +24,7 @@ impl Sender {
 }
 
 impl SenderCounters {
-    /// These and `other` together.
+    /// Returns the sum of these counters and `other`.
     pub fn plus(&self, other: &SenderCounters) -> SenderCounters {
         SenderCounters {
             segments: self.segments + other.segments,

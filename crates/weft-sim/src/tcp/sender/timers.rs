@@ -1,4 +1,4 @@
-//! The timers of a sender, and what it does when they expire.
+//! Runs the timers of a sender and handles their expiry.
 
 use super::{Opening, Phase, Sender};
 use crate::tcp::congestion::Congestion;
@@ -6,18 +6,18 @@ use crate::tcp::recovery::LossDetection;
 use std::time::Duration;
 use weft_units::Instant;
 
-/// When each timer expires; [`Instant::FAR_FUTURE`] when it does not run.
+/// Expiry time of each timer, or [`Instant::FAR_FUTURE`] if it does not run.
 #[derive(Clone, Debug)]
 pub(super) struct Timers {
-    /// Retransmission (RFC 6298).
+    /// Retransmission timer (RFC 6298).
     pub rto: Instant,
-    /// Tail loss probe (RFC 8985 §7).
+    /// Timer of the tail loss probe (RFC 8985 §7).
     pub probe: Instant,
-    /// What is not lost yet will be (RFC 8985 §6.2 step 5).
+    /// Reordering timer, at whose expiry further segments are lost (RFC 8985 §6.2 step 5).
     pub reorder: Instant,
-    /// Pacing: the window allows a segment, the pace not before this.
+    /// Pacing timer, which runs if the window allows a segment that the pacing rate delays.
     pub pace: Instant,
-    /// The next segment does not leave earlier, if paced.
+    /// Earliest departure of the next paced segment.
     pub next_departure: Instant,
 }
 
@@ -29,14 +29,16 @@ impl Default for Timers {
 }
 
 impl Sender {
-    /// When it wants to be woken.
+    /// Returns the time at which the sender must be woken.
     pub fn deadline(&self) -> Option<Instant> {
         let Timers { rto, probe, reorder, pace, .. } = self.timers;
         let next = rto.min(probe).min(reorder).min(pace);
         (next != Instant::FAR_FUTURE).then_some(next)
     }
 
-    /// Its deadline has come. Poll [`transmit`](Self::transmit) after it.
+    /// Handles the sender's deadline.
+    ///
+    /// The caller must poll [`transmit`](Self::transmit) afterwards.
     pub fn wake(&mut self, now: Instant) {
         if self.timers.pace <= now {
             self.timers.pace = Instant::FAR_FUTURE;
@@ -77,14 +79,18 @@ impl Sender {
         }
     }
 
-    /// SYN or SYN-ACK was lost: an initial window of one segment (RFC 5681 §3.1), a timeout of three seconds (RFC 6298 §5.7).
+    /// Responds to the loss of a SYN or SYN-ACK.
+    ///
+    /// It sets an initial window of one segment (RFC 5681 §3.1) and a timeout of three seconds (RFC 6298 §5.7).
     pub(super) fn lost_handshake(&mut self) {
         self.rtt.lost_handshake();
         self.congestion = Congestion::new(self.config.congestion, self.config.mss, self.mss);
         self.update_window(0);
     }
 
-    /// RFC 6298 §5.4 to §5.6, RFC 5681 §3.1, RFC 6582 §3.2 step 4, RFC 6675 §5.1.
+    /// Handles a retransmission timeout.
+    ///
+    /// The rules are those of RFC 6298 §5.4 to §5.6, RFC 5681 §3.1, RFC 6582 §3.2 step 4 and RFC 6675 §5.1.
     fn retransmission_timeout(&mut self, now: Instant) {
         self.timers.rto = Instant::FAR_FUTURE;
         if self.scoreboard.is_empty() {
@@ -115,7 +121,9 @@ impl Sender {
         self.update_window(0);
     }
 
-    /// What a timeout says is lost: everything, or with RACK what is old enough (RFC 8985 §6.3).
+    /// Declares segments lost after a timeout.
+    ///
+    /// They are all segments, or with RACK only those that are old enough (RFC 8985 §6.3).
     fn give_up(&mut self, now: Instant) {
         let bounds = self.rack_bounds();
         match &self.detection {
@@ -124,7 +132,9 @@ impl Sender {
         }
     }
 
-    /// Nothing was in flight since the last segment left: the window may be stale (RFC 5681 §4.1, RFC 2861).
+    /// Reduces a stale window after idle time (RFC 5681 §4.1, RFC 2861).
+    ///
+    /// The window is stale if nothing was in flight since the last transmission.
     pub(super) fn restart_after_idle(&mut self, now: Instant) {
         let idle = now - self.last_sent_at;
         let rto = Duration::from_nanos(self.rtt.rto_nanos());

@@ -1,18 +1,20 @@
-//! What leaves next.
+//! Chooses the next segment to send.
 
 use super::{Opening, Phase, Sender};
 use crate::tcp::recovery::LossDetection;
 use crate::tcp::{Flags, Segment};
 use weft_units::Instant;
 
-/// What a segment to send is.
+/// The segment that is chosen: a retransmission by index, or new data.
 enum Choice {
     Again(usize),
     New { len: u32, fin: bool },
 }
 
 impl Sender {
-    /// The next segment to send; poll until none, after each call of [`receive`](Self::receive), [`wake`](Self::wake),
+    /// Returns the next segment to send.
+    ///
+    /// The caller polls until it returns `None`, after each call of [`receive`](Self::receive), [`wake`](Self::wake),
     /// [`write`](Self::write) and [`close`](Self::close).
     pub fn transmit(&mut self, now: Instant) -> Option<Segment> {
         if self.opening != Opening::Established {
@@ -62,7 +64,7 @@ impl Sender {
         self.choose_new(now, pipe).or_else(|| self.choose_speculative(pipe))
     }
 
-    /// RFC 8985 §7.3: new data if there is any, else the last segment again.
+    /// Returns the probe: new data if there is any, otherwise the last segment (RFC 8985 §7.3).
     fn choose_probe(&mut self, now: Instant, pipe: u64) -> Option<Choice> {
         let choice = self.choose_new(now, pipe).or_else(|| self.scoreboard.len().checked_sub(1).map(Choice::Again));
         self.probe_due = choice.is_some();
@@ -104,7 +106,7 @@ impl Sender {
         }
     }
 
-    /// RFC 6675's NextSeg, rules 3 and 4.
+    /// Returns the segment that rules 3 and 4 of NextSeg select (RFC 6675).
     fn choose_speculative(&mut self, pipe: u64) -> Option<Choice> {
         let LossDetection::Sack(sack) = &mut self.detection else { return None };
         if self.phase != Phase::FastRecovery || pipe + self.mss > self.window {
@@ -114,7 +116,7 @@ impl Sender {
         sack.next_speculative(&self.scoreboard, self.una, self.high_sacked, point).map(Choice::Again)
     }
 
-    /// Whether the pace allows a segment now.
+    /// Returns true if the pacing rate allows a segment now.
     fn may_depart(&mut self, now: Instant, choice: &Choice) -> bool {
         let Some(rate) = self.quick_pace().or_else(|| self.congestion.pacing_rate()) else { return true };
         if now < self.timers.next_departure {
@@ -156,7 +158,7 @@ impl Sender {
         Segment { seq, len, flags, window: self.peer_window, ..Segment::default() }
     }
 
-    /// What leaves now answers acknowledgments of something beyond a gap.
+    /// Returns true if the present acknowledgments report data beyond a gap.
     fn is_in_disorder(&self) -> bool {
         match &self.detection {
             LossDetection::NewReno(new_reno) => new_reno.has_duplicates(),
