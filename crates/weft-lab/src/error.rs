@@ -1,3 +1,5 @@
+//! The errors of the lab.
+
 use std::fmt;
 use std::io;
 

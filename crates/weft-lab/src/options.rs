@@ -1,3 +1,5 @@
+//! The options of a run of the lab.
+
 use std::path::PathBuf;
 
 /// The options of a scenario or a sweep.

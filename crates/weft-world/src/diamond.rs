@@ -16,8 +16,9 @@ use weft_wire::checksum::checksum;
 use weft_wire::virtio::VNET_HEADER_LEN;
 
 const NODES: usize = 4;
-/// Node at which probes enter. Nodes 1 and 2 are the relays.
+/// The sending end, at which probes enter. Nodes 1 and 2 are the relays.
 const FROM: usize = 0;
+/// The receiving end, at which probes leave.
 const TO: usize = 3;
 /// The two nodes at the ends of each link. Links of one relay are two positions apart.
 const LINKS: [[usize; 2]; 4] = [[FROM, 1], [FROM, 2], [1, TO], [2, TO]];
@@ -27,13 +28,16 @@ const DELAY: Duration = Duration::from_millis(5);
 const JITTER: Duration = Duration::from_millis(1);
 const PORT: u16 = 51_900;
 const MTU: u16 = 1_500;
+/// Length of IPv4 and UDP headers around a datagram, in bytes.
 const OUTER_BYTES: u64 = 28;
 /// Interval between two probes.
 const EVERY: Duration = Duration::from_millis(1);
 const PROBE_BYTES: usize = 100;
 /// Time from the start until probes begin. The session and the routes are then established.
 const READY: Duration = Duration::from_secs(3);
+/// Time for which probes pass before the cut.
 const BEFORE: Duration = Duration::from_secs(1);
+/// Time for which probes are watched after the cut.
 const AFTER: Duration = Duration::from_secs(1);
 
 /// The part of the network that fails silently in both directions.

@@ -1,3 +1,8 @@
+//! The emulator's ends of links: TUN devices or packet sockets, with the kernel's drop counters.
+//!
+//! This module creates the interfaces of a link in its two nodes and configures their addresses. All ends
+//! offer the same calls to receive and send a packet, whatever their backend.
+
 use super::packet::{self, PacketSocket, SocketDrops};
 use super::spec::{EndSpec, LinkSpec};
 use super::tun;

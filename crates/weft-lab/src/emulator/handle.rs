@@ -1,3 +1,7 @@
+//! The interface of a running emulator: start, changes, and statistics.
+//!
+//! A handle sends commands to the emulator's thread and waits for the answers. It never touches a packet.
+
 use super::device::{Backend, DropCounter, Opener, Wires};
 use super::run::{Command, Measured, Runner, Timing, WakeUp};
 use super::spec::{Direction, DirectionSpec, LinkSpec};

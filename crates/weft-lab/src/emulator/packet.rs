@@ -13,6 +13,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// MAC address of each node's end, locally administered. Each pair is a separate wire, so all pairs use the
 /// same address.
 const NODE_MAC: [u8; 6] = [2, 0, 0, 0, 0, 1];
+/// Size of the packet socket's receive buffer, in bytes.
 const RECEIVE_BUFFER_BYTES: c_int = 16 << 20;
 
 /// Offloads to turn off (`linux/ethtool.h`). They would pass packets above the MTU or without a checksum to

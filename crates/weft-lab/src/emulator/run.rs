@@ -1,3 +1,8 @@
+//! The emulator's thread.
+//!
+//! The thread reads packets from the devices, offers them to the directions of links, and delivers them when
+//! they are due. Between packets it carries out the commands of handles.
+
 use super::device::Device;
 use super::direction::Pipe;
 use super::impaired::{Classified, classify};
@@ -20,6 +25,7 @@ const GRAIN: Duration = Duration::from_micros(75);
 const IDLE: Duration = Duration::from_secs(1);
 /// Number of packets that the thread reads from one device before it serves the others.
 const READ_BATCH: usize = 256;
+/// Token of the wake-up counter in epoll. All other tokens are numbers of devices.
 const WAKE_UP: u64 = u64::MAX;
 
 /// A command to the emulator's thread.

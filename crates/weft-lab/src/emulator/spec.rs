@@ -1,3 +1,5 @@
+//! Descriptions of links: their ends, and the properties of each direction.
+
 use crate::net::Node;
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;

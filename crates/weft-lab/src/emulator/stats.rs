@@ -1,3 +1,5 @@
+//! Statistics of links: counters, and distributions of times.
+
 use hdrhistogram::Histogram;
 use weft_scenario::measure::LengthSummary;
 use weft_units::Duration;

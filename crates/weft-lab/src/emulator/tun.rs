@@ -1,3 +1,5 @@
+//! TUN devices in nodes, and the kernel's counter of packets that they dropped.
+
 use crate::net::{Node, context, sys};
 use std::fs::{File, OpenOptions};
 use std::io;

@@ -82,7 +82,9 @@ pub(super) struct Contender {
 
 /// The name of the contender that all others are compared with.
 pub(super) const WEFT: &str = "weft";
+/// BFD timers of the contender `ospf-bfd`: three intervals of 50 ms.
 const BFD: Bfd = Bfd { multiplier: 3, interval: Duration::from_millis(50) };
+/// OSPF timers of the contender `ospf-minimal-hello`: four hellos in a dead interval of 1 s.
 const MINIMAL: Timers = Timers { hello: Duration::from_millis(250), ..Timers::seconds(0, 1) };
 
 /// All contenders. Slow ones get fewer cuts.

@@ -1,3 +1,5 @@
+//! A node: a network namespace, the programs in it, and its addresses and kernel settings.
+
 use super::supervisor::Supervisor;
 use super::{Process, context, sys};
 use std::ffi::OsStr;

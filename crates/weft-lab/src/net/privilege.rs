@@ -1,3 +1,5 @@
+//! Acquires the privilege to create network namespaces.
+
 use super::{context, sys};
 use std::fs;
 use std::io;

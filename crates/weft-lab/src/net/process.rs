@@ -1,3 +1,5 @@
+//! A running program of the lab: signals, its end, and its output.
+
 use std::fs::File;
 use std::io::{self, Read};
 use std::os::fd::OwnedFd;

@@ -1,3 +1,5 @@
+//! The thread that starts all programs of a lab in one PID namespace, so that none outlives the lab.
+
 use super::{context, sys};
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};

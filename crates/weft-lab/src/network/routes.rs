@@ -11,6 +11,7 @@ use weft_sim::topology::{Graph, RouteTable, graph_of, shortest_routes};
 const OWN: [u8; 2] = [10, 98];
 /// Prefix of the addresses of links' ends (RFC 6598).
 const LINKS: &str = "100.64.0.0/10";
+/// Number of nodes that share the third byte of their addresses.
 const HOSTS_PER_NET: usize = 250;
 
 /// Returns a node's address in the network that begins with the bytes `first`.

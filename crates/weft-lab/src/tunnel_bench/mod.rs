@@ -31,7 +31,9 @@ use weft_scenario::{App, Flow, FlowResult, Kind};
 /// Time for the applications to start.
 const LEAD: Duration = Duration::from_secs(1);
 const PORT: u16 = 5_201;
+/// Interval between two pings of the idle tunnel.
 const PING_INTERVAL: Duration = Duration::from_millis(10);
+/// Time for which the idle tunnel is pinged.
 const PING_LENGTH: Duration = Duration::from_secs(3);
 /// The competitors: name, and the lab's kind of variant.
 const COMPETITORS: [(&str, Kind); 3] =

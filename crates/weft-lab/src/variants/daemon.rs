@@ -12,7 +12,9 @@ use std::time::{Duration, Instant};
 
 /// Longest time that a tunnel may take until it carries packets.
 pub(super) const READY_TIMEOUT: Duration = Duration::from_secs(20);
+/// Longest time that a program may take to end after SIGTERM.
 const STOP_TIMEOUT: Duration = Duration::from_secs(10);
+/// Interval between two checks that a tunnel is ready.
 const PAUSE: Duration = Duration::from_millis(50);
 /// Number of lines of a log that an error shows.
 const TAIL_LINES: usize = 3;

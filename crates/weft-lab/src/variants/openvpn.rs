@@ -20,6 +20,7 @@ const HUB: Ipv4Addr = Ipv4Addr::new(10, 88, 0, 2);
 const PORT: &str = "1194";
 /// Line that the client logs when it is connected.
 const CONNECTED: &str = "Initialization Sequence Completed";
+/// Interval between two reads of the client's log.
 const LOOK_EVERY: Duration = Duration::from_millis(2);
 
 /// One end: its certificate, its key, and the certificate's fingerprint.

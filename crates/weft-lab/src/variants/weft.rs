@@ -225,6 +225,7 @@ struct End<'a> {
     public: String,
     /// The number of the pair of daemons.
     number: u8,
+    /// The last byte of the node's addresses: 1 for the first node, 2 for the second.
     host: u8,
     address: Ipv4Addr,
 }

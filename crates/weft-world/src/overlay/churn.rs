@@ -21,8 +21,11 @@ const HEAL: Duration = Duration::from_secs(12);
 const REPAIR: Duration = Duration::from_secs(5);
 /// Time after a cut by which packets must have a route around it.
 const AROUND: Duration = Duration::from_secs(10);
+/// The first node, which never dies.
 const FIRST: u32 = 0;
+/// Interval between two steps of the run.
 const STEP: Duration = Duration::from_millis(100);
+/// Number of random keys to which each node's packets are followed.
 const KEYS_PER_NODE: usize = 3;
 
 /// The result of one seed.

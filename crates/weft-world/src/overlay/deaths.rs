@@ -11,9 +11,11 @@ const WARM_UP: Duration = Duration::from_secs(3);
 const AFTER: Duration = Duration::from_secs(2);
 /// Time by which a restarted node is a member again.
 const RETURN: Duration = Duration::from_secs(8);
+/// Interval between two packets of a flow.
 const SPACING: Duration = Duration::from_millis(2);
 /// Number of flows through each node that dies, and number of flows to it.
 const FLOWS: usize = 3;
+/// Number of random flows that are tried to find enough of them.
 const TRIES: usize = 400;
 
 /// The longest interruption of a flow when a node on its route died.

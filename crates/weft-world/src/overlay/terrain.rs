@@ -5,7 +5,9 @@ use weft_units::{Duration, Rng};
 
 /// One-way delay from one side of the plane to the opposite one, in ms.
 const ACROSS_MS: f64 = 40.0;
+/// Least one-way delay between two nodes, in ms.
 const LEAST_MS: f64 = 1.0;
+/// Number of places of the transit-stub shape.
 const STUBS: u64 = 8;
 
 /// The placement of nodes.

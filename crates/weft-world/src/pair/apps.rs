@@ -21,7 +21,9 @@ const PING_BYTES: u32 = 84;
 const WINDOW_BYTES: u32 = 16 << 20;
 /// Longest delay of an acknowledgment in Linux.
 const MAX_ACK_DELAY: Duration = Duration::from_millis(40);
+/// Least retransmission timeout in Linux.
 const MIN_RTO: Duration = Duration::from_millis(200);
+/// Greatest retransmission timeout in Linux.
 const MAX_RTO: Duration = Duration::from_secs(120);
 /// Pause between two transfers, as in the lab.
 const PAUSE: Duration = Duration::from_millis(200);

@@ -50,7 +50,9 @@ pub(super) struct Stage<'a> {
     carried: Carried,
     /// Bytes sent until the last sample, for each link, up first.
     before: Vec<[u64; 2]>,
+    /// Bytes that each link could have sent since the warm-up, up first.
     capacity: Vec<[u64; 2]>,
+    /// Time of the next sample, counted from the beginning of the run.
     next_look: Duration,
     at: Duration,
     results: Vec<LinkResult>,

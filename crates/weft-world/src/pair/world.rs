@@ -23,6 +23,7 @@ const EVERYWHERE: Prefix = Prefix { address: IpAddr::V4(Ipv4Addr::UNSPECIFIED), 
 const HEADERS_LEN: u32 = 52;
 /// Longest time that a tunnel may take until it carries packets.
 const READY_TIMEOUT: Duration = Duration::from_secs(20);
+/// Interval between two checks that the tunnel carries packets.
 const READY_STEP: Duration = Duration::from_millis(50);
 
 /// The settings of both engines of a lane.

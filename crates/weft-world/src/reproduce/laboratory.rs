@@ -46,7 +46,9 @@ pub(super) type Outcomes = Vec<NetworkRun>;
 pub const RUN_LENGTH: Duration = Duration::from_secs(30);
 /// Length of the warm-up, which the results do not count.
 pub const WARMUP: Duration = Duration::from_secs(10);
+/// Length of a quick run.
 const QUICK_RUN_LENGTH: Duration = Duration::from_secs(3);
+/// Length of the warm-up of a quick run.
 const QUICK_WARMUP: Duration = Duration::from_secs(1);
 
 impl Effort {

@@ -14,6 +14,7 @@ use weft_wire::relay::{MAX_RELAYS, overhead};
 const KEY_LIFETIME: Duration = Duration::from_secs(180);
 /// Time for which a node may answer a copy of an initiation again.
 const REPEAT_FOR: Duration = Duration::from_secs(6);
+/// Datagram types that are encrypted under a session key.
 const SEALED: [u8; 5] = [4, 5, RELAYED, 7, 8];
 /// Datagram type that relays forward. Its second byte is no path id: all such datagrams between two nodes
 /// share one numbering.
@@ -80,7 +81,9 @@ pub(super) struct Watch {
     keys: BTreeMap<(usize, u32), Instant>,
     /// Sealed datagrams that each node took in.
     taken: BTreeMap<usize, Vec<Taken>>,
+    /// Initiations that each node answered.
     initiations: BTreeMap<usize, Vec<Taken>>,
+    /// Initiations that each node took in and has not answered.
     unanswered: BTreeMap<usize, Vec<Taken>>,
     /// Source of the newest datagram of a path, by receiver, sender and path.
     sources: BTreeMap<(usize, usize, u8), (u32, SocketAddr)>,

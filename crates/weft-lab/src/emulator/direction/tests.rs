@@ -1,3 +1,5 @@
+//! Tests of one direction of a link, in virtual time.
+
 use super::*;
 use weft_scenario::trace::Trace;
 use weft_units::{Duration, FlowId};

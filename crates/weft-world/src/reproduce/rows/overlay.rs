@@ -45,6 +45,7 @@ const MSS_BYTES: f64 = 1_448.0;
 const WINDOW_BOUND: &str = "A full window waits a round trip for each repair, at whatever rate: with loss p about 1/(2 − (1 − p)^W) of the ceiling is left, 0.73 at 1 % and 0.53 at 5 % for W = 45 segments, 0.5 for W = 724, less where repeats are lost. A larger window helps (rows C3 to C6), and each packet over both of two disjoint paths, which the paper's overlay has: at 5 % over 10, 50 and 100 ms 0.85, 0.81 and 0.81 of the ceiling with 64 KB, 1.09, 0.65 and 0.59 with 1 MB (`weft sim run scenarios/paper-001-figure-6-redundant.toml`).";
 /// The small window of 64 KB, in segments.
 const SMALL: u32 = 45;
+/// The large window of 1 MB, in segments.
 const LARGE: u32 = 724;
 /// Explicit rate in IP bytes, slightly below the link's rate.
 const EXPLICIT_RATE: Rate = Rate::from_bps(73_500_000);

@@ -94,6 +94,7 @@ const TAU_S: f64 = 0.040;
 const LINE_S: f64 = 6.0;
 /// Time after which best effort must have given way, in seconds. It is longer than 6 τ.
 const AFTER_S: f64 = 0.3;
+/// Rates of the leased line b, as fractions of the bottleneck's rate.
 const FRACTIONS: [f64; 5] = [0.1, 0.3, 0.5, 0.7, 0.8];
 
 fn leased_line(lab: &mut Laboratory) -> Result<Finding, String> {

@@ -177,6 +177,7 @@ fn jump(lab: &mut Laboratory) -> Result<Finding, String> {
 const FRAME_BYTES: f64 = 38.0;
 /// Bytes of one encapsulation layer: hop header, inner header, tag, and UDP over IPv4.
 const LAYER_BYTES: u32 = 60;
+/// Rate of the raw link, in Mbit/s.
 const RAW_MBPS: f64 = 100.0;
 const MTU_BYTES: u32 = 1_500;
 

@@ -34,7 +34,9 @@ const RATES_AFTER_MBPS: f64 = 175.0;
 const LOSS: f64 = 0.005;
 /// Fraction of the link rate that is TCP payload, after all headers including the tunnel's.
 const PAYLOAD: f64 = 0.94;
+/// Time over which goodput is averaged, in seconds.
 const WINDOW_S: f64 = 1.0;
+/// Time after the step within which goodput must be back, in seconds.
 const SOON_S: f64 = 5.0;
 /// The results without the tunnel's retransmissions.
 const WITHOUT_REPEATS: &str = "Without the tunnel's repeats, 6 to 24 s: 166.1 to 169.2 Mbit/s with each of the five seeds. (As long as senders were told no rate before a \

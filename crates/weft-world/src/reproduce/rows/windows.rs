@@ -12,6 +12,7 @@ use weft_scenario::{Network, Steering, Traffic};
 const WEIGHTS: [f64; 5] = [1.0, 2.0, 2.0, 3.0, 4.0];
 /// Length of a run in the paper, in seconds.
 const END_S: f64 = 50.0;
+/// Beginning of the last 30 s of a run, in seconds.
 const LATE_S: f64 = 20.0;
 /// b of the first VPN: 0.1 in Figure 3, and 0.25 in Figure 4.
 const BS_OF_FIRST: [f64; 2] = [0.1, 0.25];

@@ -20,6 +20,7 @@ pub(super) struct Reading {
 
 /// The reading by which the rows are accepted.
 pub(super) const JUDGED: Reading = Reading { name: "by distance", change: |_| {} };
+/// Other readings, which are only recorded.
 pub(super) const BESIDE: [Reading; 2] = [
     Reading {
         name: "a third of it",
