@@ -1,6 +1,6 @@
-//! Measures the cost of the emulator: one iperf3 TCP flow (cubic) over each of three links at the same time.
+//! Measures the cost of the emulator with one iperf3 TCP flow (cubic) over each of three links.
 //!
-//! The links have 50, 75 and 100 Mbit/s.
+//! The flows run at the same time. The links have 50, 75 and 100 Mbit/s.
 //!
 //!     cargo run --release -p weft-lab --example emulator_cost [SECONDS]
 

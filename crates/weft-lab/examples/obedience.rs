@@ -174,7 +174,9 @@ fn by_round_trip(steps: &[Step], of: impl Fn(&Step) -> f64) -> String {
     sums.collect::<Vec<_>>().join(" ")
 }
 
-/// Returns the time after which the mean rate over 0.1 s stays below 1.05 times the grant, in seconds.
+/// Returns the time until the rate stays below 1.05 times the grant, in seconds.
+///
+/// The rate is a mean over 0.1 s.
 fn obeyed_after(steps: &[Step], granted_mbps: u64) -> f64 {
     let over = |trip: &[Step]| {
         let from = trip.first().map_or(0.0, |s| s.at_s - STEP.as_secs_f64());

@@ -264,7 +264,9 @@ fn cross(row: usize, mix: &Mix, home: &Node, hub: &Node) -> Result<Others, Failu
     Ok(others)
 }
 
-/// Sends packets at random times. `_sink` stays open and never reads, which costs the machine the least.
+/// Sends packets at random times.
+///
+/// `_sink` stays open and never reads, which costs the machine the least.
 fn poisson(socket: &UdpSocket, payload: usize, mean_s: f64, mut rng: Rng, is_over: &AtomicBool, _sink: UdpSocket) {
     let (packet, mut due) = (vec![0; payload], Instant::now());
     while !is_over.load(Ordering::Relaxed) {

@@ -18,8 +18,9 @@ use weft_lab::{
 
 const WARM_UP: Duration = Duration::from_secs(2);
 
-/// Beginning of a micro-benchmark group's name, and the station in a packet's processing that the group
-/// measures.
+/// Beginning of a micro-benchmark group's name, and the station that the group measures.
+///
+/// A station is a step in a packet's processing.
 const STAGES: [(&str, &str); 6] = [
     ("flow lookup", "classify"),
     ("enqueue and dequeue", "queue"),

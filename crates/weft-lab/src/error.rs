@@ -10,8 +10,7 @@ pub enum LabError {
     Io(io::Error),
     /// A program that this variant needs is missing or does not start. Other variants can run.
     Missing(String),
-    /// The scenario asks for a feature that the lab does not have, or the options name something that the
-    /// scenario does not contain.
+    /// The scenario asks for a feature that the lab lacks, or an option names something unknown.
     Scenario(String),
     /// The user pressed Ctrl-C.
     Interrupted,

@@ -89,7 +89,9 @@ fn worsens(action: &Action) -> bool {
     matches!(action, Action::Cut | Action::Loss(_))
 }
 
-/// Waits until `until` of the run. Meanwhile checks whether weft demotes the path of the event in `watch`.
+/// Waits until `until` of the run.
+///
+/// Meanwhile checks whether weft demotes the path of the event in `watch`.
 fn wait(
     stage: &Stage,
     until: Duration,
@@ -225,7 +227,7 @@ pub(crate) fn judge(stage: &Stage, happened: &[Happened], carried: &Carried) -> 
         .collect()
 }
 
-/// Returns the time from the end of a cut until the link carried its former share of the bytes again.
+/// Returns the time from the end of a cut until the link carried its former share again.
 fn share_back(done: &Happened, carried: &Carried, direction: FlowDirection, end: Duration) -> Option<Duration> {
     let restored = done.restored_at.filter(|_| done.event.action == Action::Cut)?;
     carried.share_back(done.link?, direction, done.at, restored, end)

@@ -1,5 +1,6 @@
-//! A lane: the network between the two nodes that one set of flows uses. Every variant makes lanes of the
-//! same type.
+//! A lane: the network between the two nodes that one set of flows uses.
+//!
+//! Every variant makes lanes of the same type.
 
 use crate::net::Node;
 use crate::variants::{Daemon, WeftControl};
@@ -24,7 +25,9 @@ pub(crate) struct Lane {
     pub setup: Option<Duration>,
     /// Both nodes' addresses in each VPN, by its position. Empty if all flows share one network.
     pub vpns: Vec<[Ipv4Addr; 2]>,
-    /// The control sockets of pairs of daemons, first node first. With several pairs, each pair has one VPN.
+    /// The control sockets of pairs of daemons, first node first.
+    ///
+    /// With several pairs, each pair has one VPN.
     pub weft: Vec<[WeftControl; 2]>,
     /// The lane's programs. They end when the lane is dropped.
     pub daemons: Vec<Daemon>,

@@ -207,10 +207,10 @@ impl Bench<'_> {
         lane.series.extend(vpn_series(self.scenario, &lane.series));
     }
 
-    /// Returns how much older the newest probe was than with an omniscient sender, at the 95th percentile, in
-    /// ms.
+    /// Returns how much older the newest probe was than with an omniscient sender, in ms.
     ///
-    /// Returns `None` unless a trace drives one of the links.
+    /// The value is the difference of the 95th percentiles. Returns `None` unless a trace drives one of the
+    /// links.
     fn beyond_omniscient(&self, flow: &str, arrivals: &Arrivals) -> Option<f64> {
         let flow: &Flow = self.scenario.flows.iter().find(|f| f.name == flow)?;
         let is_trace = |link: &weft_scenario::Link| matches!(link.towards(flow.direction).capacity, Capacity::Trace(_));

@@ -19,9 +19,9 @@ const LATE_REPEATS: u32 = 2;
 /// [`crate::net::acquire_privilege`]).
 ///
 /// # Errors
-/// Returns an error if the lab cannot be built, if the scenario or the options name something that does not
-/// exist, or if the user interrupts. A variant whose program is not installed or did not start is no error.
-/// [`RunResult::skipped`] lists it with the reason.
+/// Returns an error if the lab cannot be built or if the user interrupts. Also fails if the scenario or the
+/// options name something that does not exist. A variant whose program is not installed or did not start is
+/// no error. [`RunResult::skipped`] lists it with the reason.
 pub fn run(scenario: &Scenario, options: &RunOptions) -> Result<RunResult, LabError> {
     // This must precede the progress display, which starts the first thread.
     net::acquire_privilege()?;
@@ -125,8 +125,7 @@ impl Campaign<'_> {
         Ok(())
     }
 
-    /// Returns the position of the best single link: by measured goodput, or by its rate if none was
-    /// measured.
+    /// Returns the position of the best single link, by measured goodput or else by rate.
     fn best_link(&self) -> usize {
         let measured = self.runs.iter().filter(|(name, _)| name.starts_with("link:"));
         let best = measured.max_by(|(_, a), (_, b)| median_goodput(a).total_cmp(&median_goodput(b)));

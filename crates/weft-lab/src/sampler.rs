@@ -20,7 +20,9 @@ pub(crate) struct LinksReport {
     pub snapshot: Snapshot,
 }
 
-/// Samples until `over`. The statistics cover `window`. Calls `tick` with the time since the run began.
+/// Samples until `over`.
+///
+/// The statistics cover `window`. Calls `tick` with the time since the run began.
 pub(crate) fn sample(
     emulator: &EmulatorHandle,
     epoch: Instant,
@@ -96,8 +98,9 @@ impl LinksReport {
         self.snapshot.lateness.p999.as_secs_f64() * 1e3
     }
 
-    /// True if the emulator kept up: few packets were late, and the kernel dropped none before the emulator
-    /// read it.
+    /// True if the emulator kept up.
+    ///
+    /// Few packets were late, and the kernel dropped none before the emulator read it.
     pub fn is_sound(&self) -> bool {
         let dropped: u64 = self.snapshot.links.iter().flat_map(|link| link.device_drops).sum();
         self.snapshot.lateness.p999 <= LATENESS_BOUND && dropped == 0

@@ -41,7 +41,7 @@ pub(crate) fn remove_stale() {
     }
 }
 
-/// Returns the entries of `directory` named `prefix` plus the id of a process that no longer exists.
+/// Returns the entries of `directory` named `prefix` plus the id of an ended process.
 pub(crate) fn stale(directory: &Path, prefix: &str) -> Vec<PathBuf> {
     let is_stale = |path: &PathBuf| {
         let name = path.file_name().unwrap_or_default().to_string_lossy();

@@ -45,8 +45,9 @@ fn shown(lane: &Lane) -> [Vec<VpnState>; 2] {
 }
 
 impl Entries {
-    /// Returns the state of a VPN's ingress queue at the end, and the packets lost and dropped since counting
-    /// began.
+    /// Returns the state of a VPN's ingress queue at the end.
+    ///
+    /// It includes the packets lost and dropped since counting began.
     pub fn end(&self, vpn: &str, direction: FlowDirection) -> EntryEnd {
         let of = |shown: &[Vec<VpnState>; 2]| {
             let [home, hub] = shown;

@@ -1,7 +1,7 @@
-//! The lab's namespaces and links on the real kernel. Checks rates, delays and losses, and that nothing is
-//! left behind.
+//! The lab's namespaces and links on the real kernel.
 //!
-//! The tests need root. Otherwise they are skipped with a reason.
+//! Checks rates, delays and losses, and that nothing is left behind. The tests need root. Otherwise they are
+//! skipped with a reason.
 
 use std::ffi::c_int;
 use std::io::{self, BufRead, BufReader};
@@ -25,8 +25,9 @@ const PACKET: usize = 1500;
 /// UDP payload of a full packet, without IPv4 and UDP headers, in bytes.
 const PAYLOAD: usize = PACKET - 28;
 
-/// Two nodes and one link, forward from home to hub. Only one exists at a time, because a measurement needs
-/// the whole machine.
+/// Two nodes and one link, forward from home to hub.
+///
+/// Only one exists at a time, because a measurement needs the whole machine.
 struct Ground {
     home: Node,
     hub: Node,
@@ -61,7 +62,7 @@ fn ground_with(backend: Backend, forward: DirectionSpec, backward: DirectionSpec
     Some(Ground { home, hub, emulator, _alone: alone })
 }
 
-/// A stream of numbered UDP packets: when each was sent, and when the kernel received it, if it arrived.
+/// A stream of numbered UDP packets: when each was sent, and when it arrived, if it did.
 struct Stream {
     sent: Vec<SystemTime>,
     came: Vec<Option<SystemTime>>,
@@ -87,7 +88,9 @@ impl Stream {
     }
 }
 
-/// Makes the kernel timestamp each packet and buffer the whole stream, since the reading thread may be late.
+/// Makes the kernel timestamp each packet and buffer the whole stream.
+///
+/// The reading thread may be late.
 fn note_arrivals(receiver: &UdpSocket) {
     let set = |option, value: c_int| {
         let (fd, length) = (receiver.as_raw_fd(), size_of::<c_int>() as libc::socklen_t);

@@ -1,7 +1,7 @@
-//! The lab as an ordinary user: in a user namespace, with packet sockets if `/dev/net/tun` is not accessible.
+//! The lab as an ordinary user in a user namespace.
 //!
-//! If root runs the test, it first becomes `nobody`. It is skipped with a reason if the kernel does not let
-//! ordinary users create namespaces.
+//! It uses packet sockets if `/dev/net/tun` is not accessible. If root runs the test, it first becomes
+//! `nobody`. It is skipped with a reason if the kernel does not let ordinary users create namespaces.
 
 use std::net::{Ipv4Addr, UdpSocket};
 use std::os::unix::process::CommandExt;

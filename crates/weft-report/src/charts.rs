@@ -28,7 +28,9 @@ pub struct Chart {
     pub title: String,
     /// The quantity on the horizontal axis, with its unit.
     pub x_label: String,
-    /// Names of the positions 0, 1, …, whose values are bars. Empty if the horizontal axis is a scale.
+    /// Names of the positions 0, 1, …, whose values are bars.
+    ///
+    /// Empty if the horizontal axis is a scale.
     pub categories: Vec<String>,
     /// The curves. The first six have separate colours.
     pub curves: Vec<Curve>,
@@ -46,7 +48,9 @@ pub struct Curve {
 }
 
 impl Chart {
-    /// Returns a panel of time series with the same unit, divided by `scale`: 1e6 for bit/s titled "Mbit/s".
+    /// Returns a panel of time series with the same unit, divided by `scale`.
+    ///
+    /// A scale of 1e6 turns bit/s into Mbit/s.
     pub fn of_series<'a>(title: &str, series: impl IntoIterator<Item = &'a Series>, scale: f64) -> Chart {
         let curve = |series: &Series| Curve {
             name: series.name.clone(),
@@ -63,7 +67,7 @@ impl Chart {
         self.curves.iter().all(|curve| curve.half_widths.is_empty() && curve.points.iter().all(whole))
     }
 
-    /// True if all points are at whole numbers on the horizontal axis, such as numbers of paths or VPNs.
+    /// True if all points are at whole numbers on the horizontal axis, such as numbers of paths.
     fn has_whole_x(&self) -> bool {
         self.curves.iter().flat_map(|curve| &curve.points).all(|(x, _)| x.fract() == 0.0 || !x.is_finite())
     }
@@ -89,7 +93,9 @@ impl Chart {
         }
     }
 
-    /// Returns the beginning and end of the bar of a point at `x`. Bars of several curves stand side by side.
+    /// Returns the beginning and end of the bar of a point at `x`.
+    ///
+    /// Bars of several curves stand side by side.
     fn bar(&self, curve: usize, x: f64) -> (f64, f64) {
         let width = BARS / self.curves.len().max(1) as f64;
         let start = x - BARS / 2.0 + curve as f64 * width;

@@ -6,7 +6,7 @@ use weft_scenario::{DisturbanceResult, RunResult, VariantResult};
 /// Largest ratio that the table prints as a number. A larger one appears only as "more than" this.
 const MOST: f64 = 999.0;
 
-/// Returns a table for each `[[flow]]`, with a row for each disturbance and a column for each variant.
+/// Returns a table for each `[[flow]]`: a row for each disturbance, a column for each variant.
 ///
 /// Beside each variant but the first, the table shows the ratio to the first variant's goodput.
 pub(crate) fn disturbances_table(result: &RunResult) -> String {

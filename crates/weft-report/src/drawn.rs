@@ -64,7 +64,7 @@ fn links(mix: &MixResult) -> String {
     }
 }
 
-/// Returns medians and extremes over the mixes that contain a link of a class or with a kind of loss.
+/// Returns medians and extremes over the mixes with a link of a class or a kind of loss.
 fn class_table(mixes: &[MixResult]) -> String {
     let mut by_class: BTreeMap<&str, Vec<&MixResult>> = BTreeMap::new();
     for mix in mixes {

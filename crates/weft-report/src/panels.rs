@@ -1,4 +1,4 @@
-//! Draws the panels below the bars of a result: goodput over time, each ping, and the traffic of each link.
+//! Draws the panels below the bars of a result: goodput, pings, and traffic of links over time.
 //!
 //! All panels mark the events.
 

@@ -23,7 +23,9 @@ const MUTED: [RGBColor; 4] =
 
 type Lines<'a> = BTreeMap<&'a str, &'a [Series]>;
 
-/// Draws `result` into an SVG file. `series` contains one run's time series for each variant's name.
+/// Draws `result` into an SVG file.
+///
+/// `series` contains one run's time series for each variant's name.
 ///
 /// # Errors
 /// Returns an error that names the file if it cannot be written.
@@ -51,7 +53,7 @@ fn picture(scenario: &Scenario, result: &RunResult, series: &Lines) -> Result<St
     })
 }
 
-/// Returns the colours: muted ones for single links, strong ones for variants that use several links.
+/// Returns the colours: muted ones for single links, strong ones for several links.
 fn colours(result: &RunResult) -> BTreeMap<String, RGBColor> {
     let (mut strong, mut muted) = (STRONG.iter().cycle(), MUTED.iter().cycle());
     let mut colours: BTreeMap<String, RGBColor> = BTreeMap::new();

@@ -1,8 +1,8 @@
-//! Runs whole overlays in virtual time on all cores (see `weft_world::overlay` and `docs/overlay.md`).
+//! Runs whole overlays in virtual time on all cores.
 //!
-//! `overlay churn SEEDS`, `overlay deaths SEEDS NODES DEATHS`, `overlay brownout SEEDS NODES SECONDS
-//! one-way|both-ways`, `overlay quiet SEEDS NODES HOURS LOSS JITTER_MS`, `overlay scale SEEDS NODES`; SEEDS
-//! are FIRST..END.
+//! See `weft_world::overlay` and `docs/overlay.md`. `overlay churn SEEDS`, `overlay deaths SEEDS NODES
+//! DEATHS`, `overlay brownout SEEDS NODES SECONDS one-way|both-ways`, `overlay quiet SEEDS NODES HOURS LOSS
+//! JITTER_MS`, `overlay scale SEEDS NODES`; SEEDS are FIRST..END.
 
 use std::ops::Range;
 use std::process::ExitCode;
@@ -26,7 +26,9 @@ fn main() -> ExitCode {
     if is_well { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-/// Runs a command. Returns true if the overlay kept its promises, or `None` if the command is not valid.
+/// Runs a command.
+///
+/// Returns true if the overlay kept its promises, or `None` if the command is not valid.
 fn run(words: &[&str]) -> Option<bool> {
     match *words {
         ["churn", seeds] => Some(show_churn(range(seeds)?)),

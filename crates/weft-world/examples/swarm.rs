@@ -80,8 +80,9 @@ fn run_all(seeds: Range<u64>) -> ExitCode {
     ExitCode::SUCCESS
 }
 
-/// Prints a table of the planted defects: the number of seeds until each is found, and the broken promise
-/// that shows it.
+/// Prints a table of the planted defects.
+///
+/// It gives the number of seeds until each is found, and the broken promise that shows it.
 #[cfg(feature = "planted")]
 fn find_planted(end: u64) -> ExitCode {
     use weft_units::planted::{Fault, plant};

@@ -62,8 +62,7 @@ pub struct Failover {
     pub gap: Duration,
     /// True if probes took the route that the sender listed as the next one before the cut.
     pub was_stored: bool,
-    /// Number of paths and sessions that were opened between the cut and the first probe over the other
-    /// relay.
+    /// Paths and sessions opened between the cut and the first probe over the other relay.
     pub made_anew: usize,
 }
 
@@ -302,7 +301,7 @@ impl Diamond {
         }
     }
 
-    /// Lets every engine handle its timers, send its datagrams and report its events at the current time.
+    /// Lets every engine handle its timers, send its datagrams and report its events.
     fn turn(&mut self) {
         let mut out = vec![0; 1 << 16];
         for node in 0..self.engines.len() {
@@ -361,7 +360,7 @@ impl Diamond {
     }
 }
 
-/// Returns a UDP packet to the far end, with the virtio-net header that a TUN device puts before it.
+/// Returns a UDP packet to the far end, behind the virtio-net header of a TUN device.
 fn probe() -> Vec<u8> {
     let mut packet = vec![0; VNET_HEADER_LEN + PROBE_BYTES];
     let (source, destination) = (inner(FROM).octets(), inner(TO).octets());

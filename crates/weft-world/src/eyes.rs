@@ -1,5 +1,4 @@
-//! Optional records of a run beside its figures: packet captures of links, and a trace of one flow's TCP
-//! sender.
+//! Optional records of a run: packet captures of links, and a trace of one flow's TCP sender.
 //!
 //! [`Eyes`] says what to record. `pair` and `network` share the functions that start and write these records.
 
@@ -29,7 +28,9 @@ impl Default for Eyes {
     }
 }
 
-/// Returns the position of `wanted` in `names`. The error message uses the words `what` and `purpose`.
+/// Returns the position of `wanted` in `names`.
+///
+/// The error message uses the words `what` and `purpose`.
 pub(crate) fn position<'a>(
     mut names: impl Iterator<Item = &'a str>,
     wanted: &str,
@@ -64,7 +65,9 @@ pub(crate) fn start_capture<N: Node, W: Write + Send + 'static>(
     Capture::start(out, simulator, &watched).map_err(|error| error.to_string())
 }
 
-/// Makes a flow's TCP sender record its states. Returns false if `host` has no TCP sender of that flow.
+/// Makes a flow's TCP sender record its states.
+///
+/// Returns false if `host` has no TCP sender of that flow.
 pub(crate) fn keep_story(host: &mut Host, flow: FlowNo) -> bool {
     match host.agent_mut(flow) {
         Some(Agent::TcpSource(source)) => {

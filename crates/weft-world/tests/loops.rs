@@ -1,5 +1,6 @@
-//! VPNs and loops in networks: shares follow weights, queues stand at the edge, and loops survive lost
-//! markers.
+//! VPNs and loops in networks.
+//!
+//! Shares follow weights, queues stand at the edge, and loops survive lost markers.
 #![allow(missing_docs)]
 
 use weft_core::fair::index;
@@ -20,7 +21,7 @@ fn run_seed(network: &Network, variant: &NetworkVariant, seed: u64) -> NetworkRu
     run(network, variant, seed, &Traces::new()).unwrap()
 }
 
-/// Returns the weighted fairness index of the upward loops, between two times in tenths of a second.
+/// Returns the weighted fairness index of the upward loops between two times, in units of 0.1 s.
 fn fairness(network: &Network, run: &NetworkRun, from: usize, to: usize) -> f64 {
     let up = || run.loops.iter().filter(|this| this.which.is_up);
     let rate = |by_tick: &[u32]| by_tick.iter().take(to).skip(from).map(|bytes| f64::from(*bytes)).sum::<f64>();

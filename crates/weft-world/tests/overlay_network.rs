@@ -1,5 +1,6 @@
-//! Networks with engines on nodes: the goodput that flows keep during a disturbance, with and without an
-//! overlay.
+//! Networks with engines on nodes.
+//!
+//! The tests check the goodput that flows keep during a disturbance, with and without an overlay.
 #![allow(missing_docs)]
 
 use weft_scenario::{DisturbanceResult, Network, Traces, VariantRun};

@@ -1,5 +1,6 @@
-//! The directory of prefix owners in whole overlays (see `weft_world::overlay::ownership` and
-//! `docs/overlay.md`).
+//! The directory of prefix owners in whole overlays.
+//!
+//! See `weft_world::overlay::ownership` and `docs/overlay.md`.
 #![allow(missing_docs)]
 
 use std::net::IpAddr;
@@ -127,7 +128,9 @@ fn a_network_that_fell_apart_knows_all_when_it_is_whole_again() {
     assert!(found.iter().all(|(f, _)| owner(&estate.world, f) == Some((f.node * 7 + 4) % NODES)), "{found:?}");
 }
 
-/// Checks that a root that lies to owners and askers, for longer than a claim lives, hides no owner.
+/// Checks that a root that lies for longer than a claim lives hides no owner.
+///
+/// It lies to owners and to askers.
 #[test]
 fn a_lying_root_hides_no_owner() {
     for (seed, n, kind) in [

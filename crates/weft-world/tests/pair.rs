@@ -298,7 +298,7 @@ fn an_explicit_rate_and_measured_weights_follow_the_paths() {
     assert!((0.8 * 20.0..20.0).contains(&mean(7.0, 10.0)), "{goodput:?}");
 }
 
-/// Checks that a sender at the rate of the paths fills them, although they lose packets from the start.
+/// Checks that a sender at the rate of the paths fills paths that lose packets from the start.
 ///
 /// One path has a queue that appears and disappears while its rate doubles. The other is so long that TCP
 /// alone would begin with AIMD.

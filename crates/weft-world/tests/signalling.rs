@@ -1,5 +1,4 @@
-//! Explicit rates in networks: the rates that routers grant and book, and their effect on senders and
-//! proxies.
+//! Explicit rates in networks: rates that routers grant and book, and their effect on senders.
 #![allow(missing_docs)]
 
 use std::path::PathBuf;
@@ -67,7 +66,7 @@ fn a_transfer_that_ends_releases_within_a_round_trip() {
     assert_eq!((completed, after), (1, vec![0; 3]));
 }
 
-/// Asserts that the granted rate of each flow of a run is near its fair rate, within the fraction `within`.
+/// Asserts that each flow's granted rate is near its fair rate, within the fraction `within`.
 fn assert_near(run: &NetworkRun, fair: &[f64], within: f64, what: &str) {
     for (granted, fair) in run.granted_bps.iter().zip(fair) {
         let granted = granted.unwrap() as f64;

@@ -1,4 +1,6 @@
-//! Runs iperf3: one bulk TCP connection, or datagrams at a constant rate. The receiver measures goodput.
+//! Runs iperf3: one bulk TCP connection, or datagrams at a constant rate.
+//!
+//! The receiver measures goodput.
 
 use super::{FlowReport, GRACE, Place, failed, need, wait_listening};
 use crate::LabError;
@@ -87,7 +89,9 @@ pub(super) fn run(place: &Place) -> Result<FlowReport, LabError> {
     Ok(report(place, &received.intervals, client_report.error.is_some()))
 }
 
-/// Returns the options for datagrams of the flow's size at its rate. iperf3 counts their payload only.
+/// Returns the options for datagrams of the flow's size at its rate.
+///
+/// iperf3 counts their payload only.
 fn datagrams(flow: &Flow) -> [String; 4] {
     let payload_bytes = flow.packet_bytes - UDP_HEADERS_LEN;
     let rate_bps = f64::from(payload_bytes) * 8.0 / flow.interval.as_secs_f64();

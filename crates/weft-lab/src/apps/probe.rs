@@ -1,6 +1,7 @@
-//! Sends a small UDP datagram every millisecond. Measures the longest gap, one-way delays and losses.
+//! Sends a small UDP datagram every millisecond.
 //!
-//! Sender and receiver are threads of this process. They share a clock, so one-way delays are exact.
+//! Measures the longest gap, one-way delays and losses. Sender and receiver are threads of this process. They
+//! share a clock, so one-way delays are exact.
 
 use super::{FlowReport, Place};
 use crate::LabError;
@@ -72,8 +73,9 @@ impl Way<'_> {
         Ok([sender, receiver])
     }
 
-    /// Sends probes from `starts_at` until `is_over` returns true for the next one. Returns the number of
-    /// probes.
+    /// Sends probes from `starts_at` until `is_over` returns true for the next one.
+    ///
+    /// Returns the number of probes.
     fn send(
         &self,
         socket: &UdpSocket,
@@ -123,7 +125,9 @@ pub(super) fn run(place: &Place, arrivals: &Arrivals) -> Result<FlowReport, LabE
     Ok(report(place, &arrivals.all(), sent))
 }
 
-/// Sends a probe each `interval` while `work` runs. `work` gets the arrivals, whose times count from `epoch`.
+/// Sends a probe each `interval` while `work` runs.
+///
+/// `work` gets the arrivals, whose times count from `epoch`.
 pub(crate) fn while_probing<R>(
     way: &Way,
     epoch: Instant,

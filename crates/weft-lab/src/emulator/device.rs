@@ -43,7 +43,9 @@ pub(super) enum Device {
 }
 
 impl Device {
-    /// Reads the next packet that the node sent. Returns [`io::ErrorKind::WouldBlock`] if there is none.
+    /// Reads the next packet that the node sent.
+    ///
+    /// Returns [`io::ErrorKind::WouldBlock`] if there is none.
     pub(super) fn receive(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         match self {
             Device::Tun(file) => file.read(buffer),
@@ -69,7 +71,7 @@ impl AsFd for Device {
     }
 }
 
-/// Counts the packets of a node that the kernel dropped because the emulator did not read them in time.
+/// Counts the packets of a node that the kernel dropped because the emulator read too late.
 #[derive(Debug)]
 pub(super) enum DropCounter {
     Tun(tun::DropCounter),

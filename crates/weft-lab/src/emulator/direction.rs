@@ -229,7 +229,9 @@ impl<T: Classified> Pipe<T> {
         }
     }
 
-    /// Moves the head of the queue, transmitted at `at`, to the delay line, unless it is lost at random.
+    /// Moves the head of the queue to the delay line, unless it is lost at random.
+    ///
+    /// It left the transmitter at `at`.
     fn depart(&mut self, at: Instant) {
         self.queue_packets.record(self.queue.len());
         let Some(Waiting { packet, bytes, offered }) = self.queue.pop_front() else { return };
@@ -252,8 +254,9 @@ impl<T: Classified> Pipe<T> {
         self.line.insert(place, Travelling { packet, bytes, due });
     }
 
-    /// Hands every packet due by `now` to `receive`, with its due time. `receive` returns false if the node
-    /// refused it.
+    /// Hands every packet due by `now` to `receive`, with its due time.
+    ///
+    /// `receive` returns false if the node refused it.
     pub(super) fn deliver(&mut self, now: Instant, mut receive: impl FnMut(&T, Instant) -> bool) {
         self.serve(now);
         while let Some(arrived) = self.arrive(now) {
@@ -299,7 +302,7 @@ impl<T: Classified> Pipe<T> {
         }
     }
 
-    /// Returns all packets that were delivered, lost or dropped, so that their buffers can be used again.
+    /// Returns all packets that were delivered, lost or dropped, for reuse of their buffers.
     pub(super) fn spent(&mut self) -> std::vec::Drain<'_, T> {
         self.spent.drain(..)
     }

@@ -43,8 +43,9 @@ impl LinkStats {
 pub struct Snapshot {
     /// Time since the mark.
     pub elapsed: Duration,
-    /// Processor time of the emulator's thread since the mark. It includes the kernel's work to deliver
-    /// packets.
+    /// Processor time of the emulator's thread since the mark.
+    ///
+    /// It includes the kernel's work to deliver packets.
     pub cpu: Duration,
     /// Distribution of the time by which packets were delivered too late.
     pub lateness: Quantiles,
@@ -155,8 +156,9 @@ impl Drop for Emulator {
 }
 
 impl EmulatorHandle {
-    /// Replaces the properties of one direction of link number `link`. Links are numbered from 0 in the order
-    /// at the start.
+    /// Replaces the properties of one direction of link number `link`.
+    ///
+    /// Links are numbered from 0 in the order at the start.
     ///
     /// # Errors
     /// Returns an error if there is no such link or if the emulator has ended.
@@ -165,10 +167,9 @@ impl EmulatorHandle {
         self.send(Command::Set { link, direction, spec })
     }
 
-    /// Cuts directions of link number `link`, or joins them again. [`Direction::BOTH`] selects both
-    /// directions.
+    /// Cuts directions of link number `link`, or joins them again.
     ///
-    /// During a cut packets vanish and interfaces stay up.
+    /// [`Direction::BOTH`] selects both directions. During a cut packets vanish and interfaces stay up.
     ///
     /// # Errors
     /// Returns an error if there is no such link or if the emulator has ended.

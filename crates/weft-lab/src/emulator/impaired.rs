@@ -1,5 +1,6 @@
-//! An impaired direction. It joins the channel model, which the simulator shares, with the emulator's packets
-//! and counters.
+//! An impaired direction.
+//!
+//! It joins the channel model, which the simulator shares, with the emulator's packets and counters.
 
 use super::spec::{Capacity, DirectionSpec};
 use super::stats::{DirectionStats, Times};

@@ -1,9 +1,8 @@
-//! A user-space link emulator. One thread carries packets, and each link is a pair of interfaces in two
-//! nodes.
+//! A user-space link emulator.
 //!
-//! The emulator uses no traffic control of the kernel, so it behaves alike on every kernel. Check
-//! [`Snapshot::lateness`] after a run. Repeat a run with late tails, which a busy machine causes, and do not
-//! report it.
+//! One thread carries packets, and each link is a pair of interfaces in two nodes. The emulator uses no
+//! traffic control of the kernel, so it behaves alike on every kernel. Check [`Snapshot::lateness`] after a
+//! run. Repeat a run with late tails, which a busy machine causes, and do not report it.
 
 mod device;
 mod direction;

@@ -10,14 +10,16 @@ use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// MAC address of each node's end, locally administered. Each pair is a separate wire, so all pairs use the
-/// same address.
+/// MAC address of each node's end, locally administered.
+///
+/// Each pair is a separate wire, so all pairs use the same address.
 const NODE_MAC: [u8; 6] = [2, 0, 0, 0, 0, 1];
 /// Size of the packet socket's receive buffer, in bytes.
 const RECEIVE_BUFFER_BYTES: c_int = 16 << 20;
 
-/// Offloads to turn off (`linux/ethtool.h`). They would pass packets above the MTU or without a checksum to
-/// the socket.
+/// Offloads to turn off (`linux/ethtool.h`).
+///
+/// They would pass packets above the MTU or without a checksum to the socket.
 const SET_OFFLOADS: [u32; 6] = [
     0x15, // ETHTOOL_SRXCSUM
     0x17, // ETHTOOL_STXCSUM
@@ -40,7 +42,7 @@ pub(super) struct PacketSocket {
 }
 
 impl PacketSocket {
-    /// Creates interface `name` in `node`, and the other end of the pair, number `number`, in `wires`.
+    /// Creates interface `name` in `node`, and the pair's other end, number `number`, in `wires`.
     pub(super) fn open(wires: &Node, number: usize, node: &Node, name: &str) -> io::Result<PacketSocket> {
         let outer = wire_name(number);
         wires.ip(&format!(
@@ -122,7 +124,7 @@ impl PacketSocket {
         &self.socket
     }
 
-    /// Returns a counter of the packets that the kernel dropped because the socket's buffer was full.
+    /// Returns a counter of the packets that the kernel dropped at a full socket buffer.
     pub(super) fn drop_counter(&self) -> io::Result<SocketDrops> {
         Ok(SocketDrops { socket: self.socket.try_clone()?, total: AtomicU64::new(0) })
     }

@@ -325,11 +325,11 @@ fn watch(epoll: &OwnedFd, fd: BorrowedFd<'_>, token: u64) -> io::Result<()> {
         .map(drop)
 }
 
-/// Requests exact timers and real-time priority for the calling thread. Returns true if the kernel granted
-/// the priority.
+/// Requests exact timers and real-time priority for the calling thread.
 ///
-/// With exact timing the thread gets the least niceness in place of real-time priority. The kernel stops a
-/// real-time thread that never sleeps for a twentieth of each second (`sched_rt_runtime_us`).
+/// Returns true if the kernel granted the priority. With exact timing the thread gets the least niceness in
+/// place of real-time priority. The kernel stops a real-time thread that never sleeps for a twentieth of each
+/// second (`sched_rt_runtime_us`).
 fn prefer_this_thread(timing: Timing) -> bool {
     let priority = libc::sched_param { sched_priority: 1 };
     // SAFETY: The arguments are integers and one struct that outlives the call. All calls affect only this

@@ -33,12 +33,17 @@ pub struct DirectionSpec {
     pub jitter: Duration,
     /// True to draw each packet's jitter independently, so that packets overtake each other.
     pub reorder: bool,
-    /// Probability that a packet is lost after transmission, `0..=1`, independent for each packet
-    /// (Bernoulli).
+    /// Probability that a packet is lost after transmission, `0..=1`.
+    ///
+    /// It is independent for each packet (Bernoulli).
     pub loss: f64,
-    /// Size of the queue in IP bytes, including the packet in transmission. An idle link takes any packet.
+    /// Size of the queue in IP bytes, including the packet in transmission.
+    ///
+    /// An idle link takes any packet.
     pub queue_bytes: u64,
-    /// True if all packets vanish without a sign. Setting it also empties the queue and the delay line.
+    /// True if all packets vanish without a sign.
+    ///
+    /// Setting it also empties the queue and the delay line.
     pub cut: bool,
     /// Further impairments. They do not change while the emulator runs.
     pub impaired: Option<Arc<Impaired>>,

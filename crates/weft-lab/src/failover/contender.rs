@@ -36,7 +36,9 @@ pub(super) struct Timers {
     pub bfd: Option<Bfd>,
 }
 
-/// BFD beside OSPF (RFC 5880). A neighbour counts as gone after `multiplier` intervals without a packet.
+/// BFD beside OSPF (RFC 5880).
+///
+/// A neighbour counts as gone after `multiplier` intervals without a packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Bfd {
     pub multiplier: u32,

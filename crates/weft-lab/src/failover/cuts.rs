@@ -1,4 +1,4 @@
-//! Measures one contender: first its own traffic on an idle network, then cut after cut while probes run.
+//! Measures one contender: its own traffic on an idle network, then cut after cut under probes.
 
 use super::contender::{Contender, Network};
 use super::diamond::{Diamond, LINKS, link_name};
@@ -16,12 +16,13 @@ const POLL: Duration = Duration::from_millis(10);
 const ASK_EVERY: Duration = Duration::from_millis(250);
 /// Time in which a network settles after a change.
 const SETTLE: Duration = Duration::from_secs(1);
-/// Longest time that a network may take to become whole or to move traffic. It exceeds the longest dead
-/// interval.
+/// Longest time that a network may take to become whole or to move traffic.
+///
+/// It exceeds the longest dead interval.
 const PATIENCE: Duration = Duration::from_secs(100);
 /// A probe that was sent this long after a cut and arrived did not use the link that was cut.
 const SURELY_AFTER: Duration = Duration::from_millis(10);
-/// Fraction whose multiples spread evenly over a period, for any number of them: the golden ratio minus one.
+/// Fraction whose multiples spread evenly over a period: the golden ratio minus one.
 const GOLDEN: f64 = 0.618_033_988_749_895;
 
 /// Measures one contender. If a cut fails, the result keeps the cuts before it.
@@ -89,8 +90,7 @@ impl Stage<'_> {
         Ok(())
     }
 
-    /// Cuts a link until probes arrive over another route, then joins it and waits until the network is
-    /// whole.
+    /// Cuts a link until probes arrive over another route, then joins it and waits for the network.
     fn cut(&self, link: usize, probes: &Arrivals) -> Result<Cut, LabError> {
         let began = self.epoch.elapsed();
         self.diamond.cut(link, true)?;
@@ -125,7 +125,9 @@ fn pause(time: Duration) -> Result<(), LabError> {
     interrupt::sleep_until(Instant::now() + time)
 }
 
-/// Calls `is_so` every `every` until it returns true. Returns an error with `complaint` after [`PATIENCE`].
+/// Calls `is_so` every `every` until it returns true.
+///
+/// Returns an error with `complaint` after [`PATIENCE`].
 fn wait_until(
     complaint: &str,
     every: Duration,

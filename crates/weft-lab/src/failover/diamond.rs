@@ -1,5 +1,6 @@
-//! Four nodes in a diamond, and the traffic on its links. Two routes of two links each lead from the first
-//! node to the last.
+//! Four nodes in a diamond, and the traffic on its links.
+//!
+//! Two routes of two links each lead from the first node to the last.
 
 use crate::LabError;
 use crate::emulator::{Capacity, Direction, DirectionSpec, Emulator, EndSpec, LinkSpec};
@@ -94,7 +95,7 @@ impl Diamond {
         Ok(self.emulator.handle().cut(link, &Direction::BOTH, cut)?)
     }
 
-    /// Returns the links that carry the probes from the first node to the last, and the other links.
+    /// Returns the links on which probes travel from the first node to the last, and the others.
     pub fn routes(&self) -> Result<Routes, LabError> {
         let seen = self.watch(LOOK)?;
         let packets = |route: &[usize; 2]| route.first().and_then(|link| seen.packets.get(*link)).copied();

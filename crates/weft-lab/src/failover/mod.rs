@@ -32,7 +32,7 @@ pub struct FailoverOptions {
     ///
     /// Contenders with a dead interval of 4 s get half as many, and those with 40 s get a seventh.
     pub repeat: u32,
-    /// Time for which each contender's own traffic is counted, both before its probes and while they run.
+    /// Time for which each contender's own traffic is counted, before its probes and with them.
     ///
     /// Hellos may be 10 s apart.
     pub count: Duration,
@@ -55,8 +55,9 @@ pub struct Cut {
     pub gap_ms: f64,
     /// Time from joining the link until the network considered all links good, in seconds.
     pub whole_after_s: f64,
-    /// Longest time without an arriving probe from joining the link until 1 s after the network was whole, in
-    /// ms.
+    /// Longest time without an arriving probe after the link was joined again, in ms.
+    ///
+    /// The time counts until 1 s after the network was whole.
     pub return_gap_ms: f64,
 }
 
@@ -67,10 +68,11 @@ pub struct CutSeries {
     pub name: String,
     /// A description of how the contender detects a failed link.
     pub detection: String,
-    /// The contender's own traffic on the busiest link in one direction, without probes, as IP bytes in
-    /// bit/s.
+    /// The contender's own traffic on the busiest link in one direction, in bit/s.
+    ///
+    /// It counts IP bytes while there are no probes.
     pub idle_bps: f64,
-    /// The contender's own traffic on the busiest spare link while probes use the other route, in bit/s.
+    /// The contender's own traffic on the busiest spare link, while probes run, in bit/s.
     pub spare_bps: f64,
     /// The cuts, in order.
     pub cuts: Vec<Cut>,

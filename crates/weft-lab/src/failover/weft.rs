@@ -44,7 +44,9 @@ impl Wefts {
         Ok(wefts)
     }
 
-    /// Starts the daemon of `node`, whose configuration is already written, and waits for its control socket.
+    /// Starts the daemon of `node` and waits for its control socket.
+    ///
+    /// The node's configuration must already be written.
     fn start_daemon(&mut self, diamond: &Diamond, node: &Node) -> Result<(), LabError> {
         let mut command = node.command(&self.binary);
         command.args(["up", "-c"]).arg(diamond.file(&format!("{node}.toml")));
@@ -78,7 +80,9 @@ impl Network for Wefts {
     }
 }
 
-/// Returns a node's configuration. Its neighbours are peers, and each end is a peer of the other over them.
+/// Returns a node's configuration.
+///
+/// Its neighbours are peers, and each end is a peer of the other over them.
 fn configuration(diamond: &Diamond, node: usize, keys: &[String]) -> String {
     let name = |node: usize| NAMES.get(node).copied().unwrap_or_default();
     let file = |ending: &str| Value::from(diamond.file(&format!("{}.{ending}", name(node))).to_string_lossy().as_ref());

@@ -30,7 +30,9 @@ pub struct Lab {
 }
 
 impl Lab {
-    /// Returns an empty lab. An ordinary user first moves into a user namespace (see [`acquire_privilege`]).
+    /// Returns an empty lab.
+    ///
+    /// An ordinary user first moves into a user namespace (see [`acquire_privilege`]).
     ///
     /// # Errors
     /// Returns an error with advice if this process may not create namespaces.

@@ -56,8 +56,9 @@ impl Node {
         Node::new(name, Arc::clone(&self.supervisor))
     }
 
-    /// Returns a path that names the namespace for programs such as `nsenter --net=…`, while this process
-    /// holds it.
+    /// Returns a path that names the namespace, for programs such as `nsenter --net=…`.
+    ///
+    /// The path is valid while this process holds the namespace.
     pub fn netns_path(&self) -> String {
         format!("/proc/{}/fd/{}", std::process::id(), self.netns.as_raw_fd())
     }
@@ -101,8 +102,9 @@ impl Node {
         command
     }
 
-    /// Starts a command made by [`Node::command`]. The program and its children end at the latest with this
-    /// process.
+    /// Starts a command made by [`Node::command`].
+    ///
+    /// The program and its children end at the latest with this process.
     ///
     /// # Errors
     /// Returns an error that names the program if it cannot be started.
@@ -139,7 +141,9 @@ impl Node {
         Err(io::Error::other(format!("ip {arguments} on {self}: {}", said.trim())))
     }
 
-    /// Adds an address such as `10.0.0.1/24`, or `10.0.0.1 peer 10.0.0.2` (`ip address add … dev …`).
+    /// Adds an address such as `10.0.0.1/24`, or `10.0.0.1 peer 10.0.0.2`.
+    ///
+    /// It runs `ip address add … dev …`.
     ///
     /// # Errors
     /// Returns an error if [`Node::ip`] does.
@@ -147,7 +151,7 @@ impl Node {
         self.ip(&format!("address add {address} dev {interface}")).map(drop)
     }
 
-    /// Adds an IPv6 address to an interface that is up, and waits until the kernel accepts packets to it.
+    /// Adds an IPv6 address to an interface that is up, and waits until it accepts packets.
     ///
     /// The kernel confirms the address first, and installs its route later from a work queue.
     ///

@@ -94,7 +94,9 @@ fn timed_out(what: &str, timeout: Duration) -> io::Error {
     io::Error::new(io::ErrorKind::TimedOut, format!("{what} after {timeout:?}"))
 }
 
-/// Returns everything that is written to `pipe`, after the pipe closes. Returns nothing without a pipe.
+/// Returns everything that is written to `pipe`, after the pipe closes.
+///
+/// Returns nothing without a pipe.
 fn collect(pipe: Option<OwnedFd>) -> Receiver<Vec<u8>> {
     let (sender, collected) = channel();
     thread::spawn(move || {

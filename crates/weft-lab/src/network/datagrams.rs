@@ -1,5 +1,6 @@
-//! UDP sources that do not react to the network, and their sinks. Both are threads of this process and share
-//! a clock.
+//! UDP sources that do not react to the network, and their sinks.
+//!
+//! Both are threads of this process and share a clock.
 
 use super::traffic::{LOOK, Place};
 use crate::LabError;

@@ -1,5 +1,6 @@
-//! Static shortest routes. Of several equal routes, a node uses the one over the link that comes first in the
-//! scenario.
+//! Static shortest routes.
+//!
+//! Of several equal routes, a node uses the one over the link that comes first in the scenario.
 
 use std::fmt::Write;
 use std::net::Ipv4Addr;

@@ -1,4 +1,6 @@
-//! Runs a whole network scenario: every variant and every repeat, one after another. Collects the result.
+//! Runs a whole network scenario: every variant and every repeat, one after another.
+//!
+//! Collects the result.
 
 use super::check::check;
 use super::play::{Played, play};
@@ -29,8 +31,9 @@ pub struct NetworkRuns {
 /// [`crate::net::acquire_privilege`]).
 ///
 /// # Errors
-/// Returns an error if the network needs a feature that the kernel or the lab lacks, if it cannot be built,
-/// or if the user interrupts. [`RunResult::skipped`] lists a variant whose program is missing.
+/// Returns an error if the network needs a feature that the kernel or the lab lacks. Also fails if the
+/// network cannot be built or if the user interrupts. [`RunResult::skipped`] lists a variant whose program is
+/// missing.
 pub fn run_network(network: &Network, options: &RunOptions) -> Result<NetworkRuns, LabError> {
     net::acquire_privilege()?;
     interrupt::watch();

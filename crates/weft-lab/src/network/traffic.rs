@@ -33,7 +33,7 @@ pub(super) struct Place<'a> {
 }
 
 impl Place<'_> {
-    /// Waits for the flow's beginning, which is later than its start by a random part of its spread.
+    /// Waits for the flow's beginning: its start plus a random part of its spread.
     pub fn wait(&self) -> Result<(), LabError> {
         let spread = self.flow.spread.mul_f64(self.rng.split(1).unit());
         interrupt::sleep_until(self.epoch + self.flow.start + spread)
@@ -90,7 +90,9 @@ impl Sink {
         *self.arrivals.lock().unwrap_or_else(PoisonError::into_inner) = Arrivals::default();
     }
 
-    /// Returns the result over the time `counted`, at whose beginning the flow had received `before` bytes.
+    /// Returns the result over the last `counted` of the run.
+    ///
+    /// The flow had received `before` bytes at the beginning of that time.
     pub fn result(&self, flow: &NetworkFlow, before: u64, counted: Duration) -> FlowResult {
         let arrivals = self.arrivals.lock().unwrap_or_else(PoisonError::into_inner);
         let delays = |q| percentile(arrivals.one_way_ms.iter().copied(), q);

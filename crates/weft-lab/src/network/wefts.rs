@@ -75,7 +75,7 @@ impl Plan<'_> {
         paths.iter().filter(|path| path.state == "good" || path.state == "degraded").count() >= routes.max(1)
     }
 
-    /// Returns the routes over relays by which a node calls another, in the syntax of a configuration.
+    /// Returns a node's routes over relays to another node, in a configuration's syntax.
     fn routes(&self, node: usize, peer: usize) -> Vec<String> {
         let known = self.underlay.peers(node);
         let called = |relay: &usize| match known.contains(relay) {

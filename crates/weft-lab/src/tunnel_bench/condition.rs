@@ -8,8 +8,9 @@ use std::fmt;
 pub struct Condition {
     /// True if trains of UDP datagrams may cross the pair in one piece (`tx-udp-segmentation`).
     pub segmentation: bool,
-    /// Probability that an arriving UDP datagram is dropped, in thousandths. `None` installs no rule that
-    /// counts or drops.
+    /// Probability that an arriving UDP datagram is dropped, in thousandths.
+    ///
+    /// `None` installs no rule that counts or drops.
     pub loss_permille: Option<u32>,
 }
 

@@ -61,17 +61,22 @@ pub struct TunnelBenchOptions {
 pub struct Turn {
     /// Goodput of the flow, in Gbit/s.
     pub gbit_s: f64,
-    /// Processor time of all tunnel programs per 10⁹ bytes of payload, in seconds. `None` without a tunnel.
+    /// Processor time of all tunnel programs per 10⁹ bytes of payload, in seconds.
+    ///
+    /// `None` without a tunnel.
     pub cpu_s_per_gb: Option<f64>,
-    /// Processor time of each tunnel program per 10⁹ bytes of payload, from the first node to the last, in
-    /// seconds.
+    /// Processor time of each tunnel program per 10⁹ bytes of payload, in seconds.
+    ///
+    /// The programs are in the order from the first node to the last.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub cpu_s_per_gb_each: Vec<f64>,
     /// Median round-trip time of the idle tunnel, in ms. `None` if it was not measured.
     pub idle_rtt_ms_p50: Option<f64>,
     /// 95th percentile of the idle tunnel's round-trip time, in ms. `None` if it was not measured.
     pub idle_rtt_ms_p95: Option<f64>,
-    /// Fraction of outer UDP datagrams that were dropped on arrival. `None` if the condition drops none.
+    /// Fraction of outer UDP datagrams that were dropped on arrival.
+    ///
+    /// `None` if the condition drops none.
     pub loss_seen: Option<f64>,
     /// Number of outer UDP packets that reached the drop rule unsegmented.
     ///
@@ -233,7 +238,9 @@ fn measured(world: &World, lane: &Lane, options: &TunnelBenchOptions, pings: boo
     Ok(turn)
 }
 
-/// Runs one TCP connection. Returns its result, and each tunnel program's processor time after the warm-up.
+/// Runs one TCP connection.
+///
+/// Returns its result, and each tunnel program's processor time after the warm-up.
 fn bulk(world: &World, lane: &Lane, options: &TunnelBenchOptions) -> Result<(FlowResult, Vec<Duration>), LabError> {
     let flow = flow(App::Iperf3, options.duration);
     let schedule = Schedule { epoch: Instant::now() + LEAD, warmup: options.warmup };

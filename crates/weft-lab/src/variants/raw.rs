@@ -4,7 +4,9 @@ use crate::lane::Lane;
 use crate::world::World;
 use weft_scenario::Variant;
 
-/// Returns one lane for each chosen link. The lanes run at the same time, because links share nothing.
+/// Returns one lane for each chosen link.
+///
+/// The lanes run at the same time, because links share nothing.
 pub(super) fn open(world: &World, chosen: &[usize]) -> Vec<Lane> {
     let lane = |(position, link): (&usize, &crate::world::WorldLink)| {
         Lane::plain(format!("link:{}", link.name), Some(*position), link.home, link.hub)

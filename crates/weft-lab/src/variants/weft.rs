@@ -321,8 +321,9 @@ fn configuration(
     sections.into_iter().chain([("peer", peers)]).map(|(name, section)| (name.to_owned(), section)).collect()
 }
 
-/// Adds the scenario's VPNs at these positions between this end and its peer. Each gets a device and an
-/// address.
+/// Adds the scenario's VPNs at these positions between this end and its peer.
+///
+/// Each gets a device and an address.
 fn add_vpns(
     configuration: &mut Table,
     scenario: &Scenario,
@@ -364,8 +365,9 @@ mod tests {
     use super::*;
     use std::os::unix::net::UnixListener;
 
-    /// Runs `ask` against a daemon that sends `answer`. Returns the request that the daemon got and the
-    /// result of `ask`.
+    /// Runs `ask` against a daemon that sends `answer`.
+    ///
+    /// Returns the request that the daemon got and the result of `ask`.
     fn asked<T>(answer: &'static str, ask: impl FnOnce(&WeftControl) -> T) -> (String, T) {
         let scratch = crate::scratch::Scratch::new().unwrap();
         let socket = scratch.path().join("control.sock");

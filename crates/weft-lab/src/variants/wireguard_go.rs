@@ -42,9 +42,10 @@ pub(super) fn open(variant: &Variant, world: &World, best: usize) -> Result<Vec<
     Ok(vec![Lane { name: variant.name.clone(), link: Some(best), ..lane }])
 }
 
-/// Starts a tunnel from each node to the next one, whose address is at the same position in `endpoints`.
+/// Starts a tunnel from each node to the next one.
 ///
-/// The nodes between have one device each, and forward by the kernel's routes.
+/// The next node's address is at the same position in `endpoints`. The nodes between have one device each,
+/// and forward by the kernel's routes.
 pub(crate) fn chain(world: &World, nodes: &[&Node], endpoints: &[Ipv4Addr]) -> Result<Lane, LabError> {
     need("openssl", "openssl")?;
     let program = program()?;

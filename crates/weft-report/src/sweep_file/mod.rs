@@ -1,4 +1,4 @@
-//! Sweeps in Parquet files: one file for each part that ran separately, and one file that joins them.
+//! Sweeps in Parquet files: a file for each part that ran separately, and a file that joins them.
 //!
 //! The whole sweep is part 0 of 1. A sweep that was joined from parts is thus the same file, byte for byte,
 //! as one that ran in one piece.
@@ -36,7 +36,7 @@ pub struct SweepRow {
     pub efficiency: f64,
     /// Goodput of weft over all links of the mix, divided by that of the best link through weft.
     pub of_best_link_through_weft: Option<f64>,
-    /// Goodput of weft over all links of the mix, divided by that of the best link without a tunnel.
+    /// Goodput of weft over all links of the mix, divided by the best link's without a tunnel.
     pub of_best_link: Option<f64>,
     /// True if the mix passed.
     pub pass: bool,
@@ -161,8 +161,8 @@ impl SweepFile {
     /// Joins all parts of a sweep, in any order.
     ///
     /// # Errors
-    /// Returns an error if there is no part, if the parts belong to different sweeps, if one is missing or
-    /// occurs twice, or if one contains results of another part's mixes.
+    /// Returns an error if there is no part, if one is missing, or if one occurs twice. Also fails if the
+    /// parts belong to different sweeps, or if a part contains results of another part's mixes.
     pub fn merge(mut parts: Vec<SweepFile>) -> Result<SweepFile, SweepFileError> {
         parts.sort_by_key(|part| part.shard);
         let first = parts.first().ok_or_else(|| SweepFileError::Missing("every part".into()))?;

@@ -3,7 +3,9 @@
 use std::fmt;
 use std::str::FromStr;
 
-/// Part `index` of `count`, written `index/count`. The index counts from 0, as in Kubernetes' indexed jobs.
+/// Part `index` of `count`, written `index/count`.
+///
+/// The index counts from 0, as in Kubernetes' indexed jobs.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Shard {
     index: u32,

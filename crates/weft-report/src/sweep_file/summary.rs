@@ -22,9 +22,9 @@ pub struct SweepSummary {
     pub pass: bool,
     /// Seeds of the mixes that have results and did not pass.
     pub failed_seeds: Vec<u64>,
-    /// Goodput of weft over all links, divided by that of the best link through weft, over the mixes.
+    /// Goodput of weft over all links divided by the best link's through weft, over the mixes.
     pub of_best_link_through_weft: Option<Spread>,
-    /// Goodput of weft over all links, divided by that of the best link without a tunnel, over the mixes.
+    /// Goodput of weft over all links divided by the best link's without a tunnel, over the mixes.
     pub of_best_link: Option<Spread>,
     /// The variants, by name.
     pub variants: Vec<VariantSummary>,

@@ -72,8 +72,9 @@ impl Check {
         line
     }
 
-    /// Returns the check as JSON. `sense` says whether the bound is the least or the greatest figure that
-    /// holds.
+    /// Returns the check as JSON.
+    ///
+    /// `sense` says whether the bound is the least or the greatest figure that holds.
     pub fn json(&self) -> Value {
         let (sense, bound) = match self.bound {
             Bound::AtLeast(least) => ("at-least", least),
@@ -86,8 +87,9 @@ impl Check {
         })
     }
 
-    /// Formats a value with its unit. Counts have no decimals, times and percentages have one, ratios have
-    /// three.
+    /// Formats a value with its unit.
+    ///
+    /// Counts have no decimals, times and percentages have one, ratios have three.
     fn quantity(&self, value: f64) -> String {
         match self.unit {
             "links" | "failures" => format!("{value:.0} {}", self.unit),

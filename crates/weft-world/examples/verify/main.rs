@@ -36,7 +36,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Runs the parts of the topic one after the other, and prints the checks of each part when it ends.
+/// Runs the parts of the topic one after the other, and prints the checks of each part.
 fn verify(arguments: &Arguments) -> ExitCode {
     let parts: Vec<&Part> = arguments.topic.parts.iter().filter(|part| arguments.wants(part.name)).collect();
     let mut checks = Vec::new();

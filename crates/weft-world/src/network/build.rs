@@ -29,8 +29,9 @@ pub struct BuiltFlow {
     pub to: NodeId,
     /// Number of paths that the flow's data can take.
     pub paths: u32,
-    /// Number of the connection that delivers the data at `to`. It differs from `number` if the flow passes
-    /// proxies.
+    /// Number of the connection that delivers the data at `to`.
+    ///
+    /// It differs from `number` if the flow passes proxies.
     pub arrives: FlowNo,
 }
 
@@ -53,8 +54,8 @@ pub struct Built {
 /// Builds one variant of a network. Everything random in it depends on `seed`.
 ///
 /// # Errors
-/// Returns an error if there are more explicit paths than labels, if a trace is not in `traces`, or if a
-/// VPN's share is not valid.
+/// Returns an error if there are more explicit paths than labels or if a trace is not in `traces`. Also fails
+/// if a VPN's share is not valid.
 pub fn build(network: &Network, variant: &NetworkVariant, seed: u64, traces: &Traces) -> Result<Built, String> {
     let rng = Rng::new(seed);
     let graph = graph_of(network, variant.routing.cost);
@@ -95,7 +96,9 @@ pub fn build(network: &Network, variant: &NetworkVariant, seed: u64, traces: &Tr
     Ok(Built { simulator, flows, links, loops: loops(network), steering, offered })
 }
 
-/// Returns a flow's TCP settings. Its segments fit into the bytes that the overlay leaves of a packet.
+/// Returns a flow's TCP settings.
+///
+/// Its segments fit into the bytes that the overlay leaves of a packet.
 fn tcp_of(network: &Network, variant: &NetworkVariant, flow: &NetworkFlow) -> TcpSpec {
     let tcp = variant.tcp_of(flow);
     let most = variant.overlay.as_ref().map_or(u32::MAX, |used| overlay_mss_bytes(network, used));
@@ -241,7 +244,9 @@ fn queue(direction: &LinkDirection, rate: Rate, base_rtt: Duration) -> QueueSpec
     }
 }
 
-/// Returns the `weft-core` queue of a discipline, its configuration, and true if it marks packets with ECN.
+/// Returns the `weft-core` queue of a discipline and its configuration.
+///
+/// The last value is true if the queue marks packets with ECN.
 pub(super) fn managed_queue(
     size: QueueSize,
     discipline: Discipline,
@@ -267,7 +272,9 @@ pub(super) fn managed_queue(
     }
 }
 
-/// Returns RED's settings. Thresholds count packets if the scenario gives packets, and bytes otherwise.
+/// Returns RED's settings.
+///
+/// Thresholds count packets if the scenario gives packets, and bytes otherwise.
 fn random_early(red: &RandomEarly, rate: Rate, base_rtt: Duration) -> RedConfig {
     let (measure, [min_threshold, max_threshold]) = match (red.min, red.max) {
         (QueueSize::Packets(min), QueueSize::Packets(max)) => (Measure::Units, [min as f64, max as f64]),

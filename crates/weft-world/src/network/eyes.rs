@@ -1,4 +1,4 @@
-//! Runs a network variant and records it: time series, captures and a trace of one flow's TCP sender.
+//! Runs a network variant and records time series, captures and one flow's TCP sender.
 
 use super::build::{Built, build};
 use super::events::Timeline;
@@ -13,14 +13,14 @@ use weft_sim::host::Agent;
 use weft_sim::record::{FlowSnapshot, LinkSnapshot, LoopSnapshot, Sampler};
 use weft_units::{Duration, Instant};
 
-/// Runs a variant and writes `STEM.csv` into `directory`. Returns the series, thinned to what a picture can
-/// show.
+/// Runs a variant and writes `STEM.csv` into `directory`.
 ///
-/// The function also writes `STEM.pcapng` and `STEM.tcp.csv` if `eyes` asks for them.
+/// Returns the series, thinned to what a picture can show. The function also writes `STEM.pcapng` and
+/// `STEM.tcp.csv` if `eyes` asks for them.
 ///
 /// # Errors
-/// Returns an error if the network cannot be built, if a link or flow to record does not exist, or if a file
-/// cannot be written.
+/// Returns an error if the network cannot be built or if a file cannot be written. Also fails if a link or
+/// flow to record does not exist.
 pub fn run_with_eyes(
     network: &Network,
     variant: &NetworkVariant,

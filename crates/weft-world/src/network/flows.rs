@@ -9,9 +9,9 @@ use weft_sim::tcp::congestion::{CongestionKind, CubicGrowth, HyStartKind};
 use weft_sim::tcp::{self, ReceiverConfig, SenderConfig};
 use weft_units::{Duration, Instant, Rate, Rng};
 
-/// Offset between the number of a source's random stream and the number of the stream for its rate requests.
+/// Offset from a source's random stream to the random stream of its rate requests.
 const ASKING: u64 = 16;
-/// Length of a `ping` packet at the IP layer, in bytes: 56 bytes of payload, as `ping` sends by default.
+/// Length of a `ping` packet at the IP layer, in bytes, with `ping`'s default payload of 56 bytes.
 const PING_BYTES: u32 = 84;
 /// Length of a `probe` packet at the IP layer, in bytes: 12 bytes of payload.
 const PROBE_BYTES: u32 = 40;
@@ -157,8 +157,9 @@ pub(super) fn agents(
     }
 }
 
-/// Returns the agents of a connection between or behind proxies. It forwards the data of the connection
-/// before it.
+/// Returns the agents of a connection between or behind proxies.
+///
+/// It forwards the data of the connection before it.
 pub(super) fn onward(flow: &NetworkFlow, tcp: &TcpSpec, wants: Option<Wants>, paths: u32, rng: &Rng) -> [Agent; 2] {
     let traffic = NetworkFlow { traffic: Traffic::Ftp { size_bytes: Some(0) }, ..flow.clone() };
     agents(&traffic, tcp, wants, paths, FlowNo(0), FlowNo(0), rng).ends

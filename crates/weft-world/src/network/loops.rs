@@ -48,13 +48,13 @@ pub struct BuiltLoop {
 pub struct LoopRun {
     /// The loop.
     pub which: BuiltLoop,
-    /// Bytes at the IP layer that left at the egress edge in each [`weft_sim::edge::TICK`] of the run.
+    /// IP bytes that left at the egress edge in each [`weft_sim::edge::TICK`] of the run.
     pub by_tick: Vec<u32>,
     /// The figures of the loop, in the format of all results.
     pub result: VpnResult,
 }
 
-/// Returns all loops that can exist in a network: one for each VPN and each ordered pair of its edges.
+/// Returns all possible loops: one for each VPN and each ordered pair of its edges.
 pub(super) fn loops(network: &Network) -> Vec<BuiltLoop> {
     let mut loops = Vec::new();
     for (number, vpn) in (0..).zip(&network.vpns) {
@@ -73,8 +73,9 @@ pub(super) fn loops(network: &Network) -> Vec<BuiltLoop> {
     loops
 }
 
-/// Turns the nodes of a network's edges into edges. Returns the controllers that steer the windows between
-/// them.
+/// Turns the nodes of a network's edges into edges.
+///
+/// Returns the controllers that steer the windows between them.
 ///
 /// # Errors
 /// Returns an error if a VPN's share is not valid.
@@ -271,14 +272,16 @@ impl Steering {
     }
 }
 
-/// Clears the statistics of all edges. Returns the packets that each loop had lost and dropped until now.
+/// Clears the statistics of all edges.
+///
+/// Returns the packets that each loop had lost and dropped until now.
 pub(super) fn start_counting(built: &mut Built) -> Vec<(f64, f64)> {
     let before = built.loops.iter().map(|this| losses(&built.simulator, this)).collect();
     built.simulator.nodes_mut().iter_mut().filter_map(Seat::edge_mut).for_each(Edge::clear_stats);
     before
 }
 
-/// Returns the packets lost on the way and the packets dropped by the VPN's own queue, since the beginning.
+/// Returns the packets lost on the way and the packets dropped by the VPN's queue so far.
 fn losses(simulator: &Simulator<Seat>, this: &BuiltLoop) -> (f64, f64) {
     let edge = simulator.nodes().get(this.from.index()).and_then(Seat::edge);
     let Some((status, _)) = edge.and_then(|edge| edge.departures(this.vpn, this.to)) else { return (0.0, 0.0) };

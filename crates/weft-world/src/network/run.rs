@@ -37,13 +37,15 @@ pub struct NetworkRun {
     pub loops: Vec<LoopRun>,
     /// Statistics of each flow's transfers.
     pub transfers: Vec<TransferStats>,
-    /// Rate granted to each flow at the end of the run, in bit/s. `None` if the flow does not ask for a rate.
+    /// Rate granted to each flow at the end of the run, in bit/s.
+    ///
+    /// `None` if the flow does not ask for a rate.
     pub granted_bps: Vec<Option<u64>>,
-    /// Rate that Quick-Start granted to each flow at its start, in bit/s. `None` if the flow did not ask or
-    /// got no grant.
+    /// Rate that Quick-Start granted to each flow at its start, in bit/s.
+    ///
+    /// `None` if the flow did not ask or got no grant.
     pub quick_start_bps: Vec<Option<u64>>,
-    /// Rate that is guaranteed to flows at the end of the run, for both directions of each link, up first, in
-    /// bit/s.
+    /// Rates guaranteed to flows at the end of the run on each link, up first, in bit/s.
     pub booked_bps: Vec<[u64; 2]>,
 }
 

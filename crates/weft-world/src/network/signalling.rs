@@ -30,8 +30,9 @@ fn link_rates(link: &NetworkLink, traces: &Traces) -> [Rate; 2] {
     })
 }
 
-/// Gives a controller to each outgoing link of each router that takes part. Makes the configured router
-/// change TTLs.
+/// Gives a controller to each outgoing link of each router that takes part.
+///
+/// Makes the configured router change TTLs.
 pub(super) fn seat_controllers(
     network: &Network,
     variant: &NetworkVariant,

@@ -1,7 +1,7 @@
 //! A link in use begins to lose 15 % of its packets.
 //!
-//! The run measures how soon the overlay leaves the link, how often it takes the link back while the loss
-//! lasts, and how soon the link is good again afterwards.
+//! The run measures how soon the overlay leaves the link and how often it takes the link back while the loss
+//! lasts. It also measures how soon the link is good again afterwards.
 
 use super::terrain::{Shape, Terrain};
 use super::world::World;
@@ -25,8 +25,9 @@ pub struct Outcome {
     pub back_ms: f64,
 }
 
-/// Makes the first link of a flow lossy for `duration`, in one direction or in both, in an overlay of `nodes`
-/// nodes.
+/// Makes the first link of a flow lossy for `duration`, in an overlay of `nodes` nodes.
+///
+/// The loss affects one direction of the link, or both.
 pub fn run(seed: u64, nodes: u32, duration: Duration, both_ways: bool) -> Outcome {
     let mut rng = Rng::new(seed).split(1);
     let mut terrain = Terrain::new(Shape::Plane, rng.split(2));

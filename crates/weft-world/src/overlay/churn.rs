@@ -35,7 +35,7 @@ pub struct Outcome {
     pub seed: u64,
     /// Number of nodes alive at the end.
     pub nodes: usize,
-    /// Packets followed during the faults, and those of them that were lost or ended at a wrong node.
+    /// Packets followed during the faults, and those that were lost or ended at a wrong node.
     pub disturbed: (u64, u64),
     /// Number of packets that a node sent to a member that is no nearer to their key.
     pub astray: u64,
@@ -47,8 +47,9 @@ pub struct Outcome {
     pub around: (u64, u64),
     /// Hops of each packet that reached its root after the time to heal.
     pub hops: Vec<u32>,
-    /// Entries missing in cells five seconds after the last deaths, tables checked, and tables with missing
-    /// entries.
+    /// Results of the table check five seconds after the last deaths.
+    ///
+    /// The numbers are missing entries in cells, tables checked, and tables with missing entries.
     pub missing: (u64, u64, u64),
     /// Number of members that nodes found silent, dead or not.
     pub losses: u64,
@@ -57,7 +58,7 @@ pub struct Outcome {
 }
 
 impl Outcome {
-    /// True if a packet went astray, a packet was lost after the time to heal, or a cell stayed incomplete.
+    /// True if a packet went astray, was lost after the time to heal, or a cell stayed incomplete.
     pub fn is_broken(&self) -> bool {
         self.astray + self.healed.1 + self.mended.1 + self.around.1 + self.missing.0 > 0
     }

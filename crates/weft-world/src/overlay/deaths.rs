@@ -36,8 +36,9 @@ struct Flow {
     first_seq: u32,
 }
 
-/// Kills `deaths` of `nodes` nodes one after the other. A few flows pass through each of them and a few end
-/// there.
+/// Kills `deaths` of `nodes` nodes one after the other.
+///
+/// A few flows pass through each of them and a few end there.
 pub fn run(seed: u64, nodes: usize, deaths: usize) -> Vec<Gap> {
     let mut rng = Rng::new(seed).split(1);
     let mut terrain = Terrain::new(Shape::Plane, rng.split(2));

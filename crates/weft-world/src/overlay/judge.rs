@@ -1,5 +1,4 @@
-//! The correct state of an overlay: the root of each key, the fate of a packet, and the fullness of routing
-//! tables.
+//! The correct state of an overlay: roots of keys, fates of packets, and full routing tables.
 //!
 //! The functions read the whole world, which no node can. They never change it.
 
@@ -14,7 +13,7 @@ pub struct Roots {
 }
 
 impl Roots {
-    /// Returns the identifiers of all live nodes that are on the same side of a partition as `node`.
+    /// Returns the identifiers of all live nodes on the same side of a partition as `node`.
     pub fn beside(world: &World, node: u32) -> Roots {
         let alive = world.alive().into_iter().filter(|other| world.terrain.are_together(*other, node));
         let mut sorted: Vec<NodeId> = alive.map(|node| world.id(node)).collect();
@@ -50,8 +49,9 @@ pub enum Walk {
     Astray,
 }
 
-/// Follows a packet from `node` toward `key`. If the packet is duplicated, returns the better of the two
-/// fates.
+/// Follows a packet from `node` toward `key`.
+///
+/// If the packet is duplicated, returns the better of the two fates.
 pub fn walk(world: &World, node: u32, key: NodeId) -> Walk {
     follow(world, node, key, true, 0)
 }

@@ -1,5 +1,6 @@
-//! The directory of prefix owners in whole overlays. Every site owns prefixes, and any node can look up any
-//! address.
+//! The directory of prefix owners in whole overlays.
+//!
+//! Every site owns prefixes, and any node can look up any address.
 
 use super::judge::Roots;
 use super::sites::Finding;
@@ -140,8 +141,7 @@ pub struct Outcome {
     pub ms: Vec<f64>,
     /// Number of owners whose claim each node stores.
     pub kept: Vec<u32>,
-    /// Rate at which each node sends for the directory while there are no lookups, in bit/s, headers
-    /// included.
+    /// Rate at which each node sends for the directory without lookups, in bit/s, with headers.
     pub bps: Vec<f64>,
     /// Number of nodes with which each node has a session for the directory only.
     pub met: Vec<u32>,
@@ -152,7 +152,9 @@ pub struct Outcome {
 /// Time over which the cost of refreshing is measured.
 const MEASURE: Duration = Duration::from_secs(120);
 
-/// Measures an estate of `nodes` sites. Each node looks up a prefix of each of `others` other sites.
+/// Measures an estate of `nodes` sites.
+///
+/// Each node looks up a prefix of each of `others` other sites.
 pub fn run(seed: u64, nodes: u32, others: u32) -> Outcome {
     let mut estate = Estate::new(seed, nodes);
     let total = |world: &World, node| world.directory_traffic(node).bytes as f64;

@@ -1,4 +1,6 @@
-//! A network that loses and delays packets, but in which no node dies. No node may declare a member down.
+//! A network that loses and delays packets, but in which no node dies.
+//!
+//! No node may declare a member down.
 
 use super::terrain::{Shape, Terrain};
 use super::world::World;

@@ -1,4 +1,6 @@
-//! Overlays of any size. The run measures what a node has to store and send, and how many hops packets take.
+//! Overlays of any size.
+//!
+//! The run measures what a node has to store and send, and how many hops packets take.
 
 use super::judge::{Roots, Walk, missing_in_cells, walk};
 use super::terrain::{Shape, Terrain};
@@ -17,8 +19,7 @@ pub struct Outcome {
     pub nodes: u32,
     /// Number of members that each node stores.
     pub members: Vec<u32>,
-    /// Rate at which each node sends for the overlay while nothing changes, in bit/s, packet headers
-    /// included.
+    /// Rate at which each node sends for an unchanging overlay, in bit/s, headers included.
     pub bps: Vec<f64>,
     /// Bytes that a new node sends in its first five seconds.
     pub join_bytes: f64,

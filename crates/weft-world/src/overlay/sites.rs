@@ -1,4 +1,4 @@
-//! Nodes with prefixes: their certificates, their directories, the results of lookups, and nodes that lie.
+//! Nodes with prefixes: certificates, directories, results of lookups, and nodes that lie.
 
 use super::world::World;
 use std::collections::BTreeSet;
@@ -37,8 +37,9 @@ impl Default for Registry {
 }
 
 impl Registry {
-    /// Returns a certificate for the node `id`. It is valid for a year, from `since` seconds after the
-    /// world's start.
+    /// Returns a certificate for the node `id`.
+    ///
+    /// It is valid for a year, from `since` seconds after the world's start.
     pub fn certify(&self, id: NodeId, prefixes: &[Prefix], since: u64) -> Vec<u8> {
         let mut public_key = PublicKey([0; 32]);
         public_key.0[..NodeId::LEN].copy_from_slice(id.as_bytes());
@@ -60,7 +61,9 @@ impl Authority for Now<'_> {
         weft_session::place_of(name)
     }
 
-    /// Unlike a real node's, an identifier in this world is the first bytes of the key, not a hash of it.
+    /// Checks a certificate, and returns the prefixes that it grants to its owner.
+    ///
+    /// The owner's identifier is the first bytes of its key. A real node's identifier is a hash of its key.
     fn check(&self, certificate: &[u8]) -> Option<Grant> {
         let certificate = Certificate::decode(certificate).ok()?;
         let unix_s = START_UNIX_S + (self.now - Instant::ZERO).as_secs();
@@ -135,7 +138,7 @@ pub(super) struct Site {
     pub(super) directory: Option<Directory>,
     pub(super) certificate: Vec<u8>,
     pub(super) lie: Option<Lie>,
-    /// The nodes with which it had a session for the directory only, and that are no neighbours of it.
+    /// Nodes with which it had a session for the directory only, and that are not its neighbours.
     pub(super) met: BTreeSet<u32>,
 }
 

@@ -15,8 +15,7 @@ const STUBS: u64 = 8;
 pub enum Shape {
     /// Nodes are anywhere on a square. Delays grow with the distance.
     Plane,
-    /// Nodes are in a few places, each node behind its own access link, so that others are very near or far
-    /// away.
+    /// Nodes are in a few places, each behind its own access link: very near to each other or far.
     TransitStub,
 }
 
@@ -79,8 +78,9 @@ impl Terrain {
         Some(self.delay(from, to) + late)
     }
 
-    /// Makes the network lose the fraction `loss` of the messages between two nodes, in one direction. A loss
-    /// of one is a cut.
+    /// Makes the network lose a fraction of the messages between two nodes, in one direction.
+    ///
+    /// A loss of one is a cut.
     pub fn spoil(&mut self, from: u32, to: u32, loss: f64) {
         self.faults.insert((from, to), loss);
     }

@@ -292,8 +292,9 @@ impl World {
         }
     }
 
-    /// Returns the time until a message arrives, directly or over the relay `via`. Returns `None` if it is
-    /// lost.
+    /// Returns the time until a message arrives, directly or over the relay `via`.
+    ///
+    /// Returns `None` if it is lost.
     fn cross(&mut self, from: u32, via: Option<NodeId>, to: u32) -> Option<Duration> {
         let Some(via) = via else { return self.terrain.cross(from, to) };
         let relay = self.node(via);
@@ -347,8 +348,9 @@ impl World {
         wake
     }
 
-    /// Opens a session with a node that is no neighbour, unless there is one. Returns false if the node is
-    /// not at its stated address.
+    /// Opens a session with a node that is no neighbour, unless there is one.
+    ///
+    /// Returns false if the node is not at its stated address.
     fn meet_for(&mut self, node: u32, id: NodeId, directory: &Directory) -> bool {
         let to = self.node(id);
         let Some(other) = self.nodes.get(to as usize) else { return false };

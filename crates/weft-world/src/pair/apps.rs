@@ -91,7 +91,9 @@ fn receiver_config(flow: &Flow, mss: u32) -> ReceiverConfig {
     }
 }
 
-/// Returns the configuration of one MPTCP subflow's receiver. Its window is that of the whole connection.
+/// Returns the configuration of one MPTCP subflow's receiver.
+///
+/// Its window is that of the whole connection.
 fn subflow_receiver_config(flow: &Flow, mss: u32) -> ReceiverConfig {
     ReceiverConfig { opening: WindowOpening::AtOnce, ..receiver_config(flow, mss) }
 }
@@ -103,7 +105,9 @@ pub(super) struct Seat {
     from: NodeId,
     to: NodeId,
     epoch: Instant,
-    /// Bytes delivered to the application at each sample. The time counts from the beginning of the run.
+    /// Bytes delivered to the application at each sample.
+    ///
+    /// The time counts from the beginning of the run.
     delivered: Vec<(Duration, u64)>,
 }
 

@@ -144,8 +144,9 @@ fn set(stage: &mut Stage<'_>, link: usize, which: Directions, change: Option<&Ac
     }
 }
 
-/// Returns the effect of each event: measured from the probes' arrivals, the links' bytes and the paths'
-/// states.
+/// Returns the effect of each event.
+///
+/// The effect is measured from the probes' arrivals, the links' bytes and the paths' states.
 pub(super) fn judge(stage: &Stage<'_>, happened: &[Happened], carried: &Carried) -> Vec<EventResult> {
     let direction = stage.scenario.flows.first().map_or(FlowDirection::Up, |flow| flow.direction);
     let probes = stage.seats.iter().filter(|seat| seat.flow().app == App::Probe);
@@ -170,12 +171,14 @@ pub(super) fn judge(stage: &Stage<'_>, happened: &[Happened], carried: &Carried)
     judged.collect()
 }
 
-/// Returns the severity of a path's state, from 0 (good) upward. `None` if the path is not open yet.
+/// Returns the severity of a path's state, from 0 (good) upward.
+///
+/// `None` if the path is not open yet.
 fn severity(state: PathState) -> Option<usize> {
     [PathState::Good, PathState::Degraded, PathState::Suspect, PathState::Down].iter().position(|known| *known == state)
 }
 
-/// Returns the time from a change for the worse until the home engine lowered the state of the link's path.
+/// Returns the time from a change for the worse until the home engine lowered the path's state.
 fn demoted_after(stage: &Stage<'_>, done: &Happened) -> Option<Duration> {
     let link = done.link.filter(|_| matches!(done.event.action, Action::Cut | Action::Loss(_)))?;
     let site = stage.world.simulator.nodes().get(HOME.index())?.engine()?;

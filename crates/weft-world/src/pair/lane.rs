@@ -1,7 +1,7 @@
-//! The lanes of a scenario. A lane is a set of links and a way to carry packets over them, for one run of all
-//! flows.
+//! The lanes of a scenario.
 //!
-//! A variant makes one lane, or one lane for each link.
+//! A lane is a set of links and a way to carry packets over them, for one run of all flows. A variant makes
+//! one lane, or one lane for each link.
 
 use super::world::{EngineSettings, VpnSettings};
 use weft_scenario::{Kind, Scenario, Variant};
@@ -49,8 +49,9 @@ pub(super) struct Lane {
     pub note: Option<&'static str>,
 }
 
-/// Returns the lanes of a variant. `best` is the position of the best single link, for tunnels that use one
-/// link.
+/// Returns the lanes of a variant.
+///
+/// `best` is the position of the best single link, for tunnels that use one link.
 pub(super) fn lanes(variant: &Variant, scenario: &Scenario, settings: EngineSettings, best: usize) -> Vec<Lane> {
     let chosen = chosen_links(variant, scenario);
     let link_name = |link: usize| scenario.links.get(link).map_or("", |link| link.name.as_str());

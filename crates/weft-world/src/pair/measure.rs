@@ -144,10 +144,10 @@ impl Bench<'_> {
         LaneRun { run, series }
     }
 
-    /// Returns how much older the newest probe was than with an omniscient sender, at the 95th percentile, in
-    /// ms.
+    /// Returns how much older the newest probe was than with an omniscient sender, in ms.
     ///
-    /// Returns `None` unless a trace drives one of the links.
+    /// The value is the difference of the 95th percentiles. Returns `None` unless a trace drives one of the
+    /// links.
     fn beyond_omniscient(&self, stage: &Stage<'_>, seat: &Seat) -> Option<f64> {
         let flow = events::probe_seats(std::slice::from_ref(seat)).next()?.flow();
         let is_trace = |link: &weft_scenario::Link| matches!(link.towards(flow.direction).capacity, Capacity::Trace(_));
@@ -160,8 +160,7 @@ impl Bench<'_> {
 }
 
 impl Stage<'_> {
-    /// Runs until `end`, counted from the beginning of the run, and samples links and applications on the
-    /// way.
+    /// Runs until `end`, a time of the run, and samples links and applications on the way.
     pub(super) fn run_until(&mut self, end: Duration) {
         while self.next_look <= end {
             self.go(self.next_look);
@@ -220,8 +219,9 @@ impl Stage<'_> {
         self.grant_paths();
     }
 
-    /// Divides the rate of the tunnel's paths among the flows that use it as their explicit rate, as a proxy
-    /// would.
+    /// Divides the rate of the tunnel's paths among the flows that use it as their explicit rate.
+    ///
+    /// A proxy divides it in the same way.
     fn grant_paths(&mut self) {
         for node in [HOME, HUB] {
             let own = |seat: &&Seat| seat.goes_by_paths() && seat.sender().0 == node;

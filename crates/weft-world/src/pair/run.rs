@@ -1,5 +1,6 @@
-//! Runs a whole scenario: every variant and every repeat, in parallel on the processor's cores. Collects the
-//! result.
+//! Runs a whole scenario: every variant and every repeat, in parallel on the processor's cores.
+//!
+//! Collects the result.
 
 use super::lane::{Lane, lanes};
 use super::measure::{Bench, LaneRun};
@@ -26,8 +27,9 @@ pub struct PairOptions {
     pub seed: Option<u64>,
     /// Number of threads, at least one. The result does not depend on it.
     pub threads: usize,
-    /// The records of each run, and the directory for their files. File names contain scenario, variant and
-    /// run.
+    /// The records of each run, and the directory for their files.
+    ///
+    /// File names contain scenario, variant and run.
     pub looks: Option<(Eyes, PathBuf)>,
 }
 
@@ -162,8 +164,7 @@ impl Campaign<'_> {
         }
     }
 
-    /// Returns the position of the best single link: by measured goodput, or by its rate if none was
-    /// measured.
+    /// Returns the position of the best single link, by measured goodput or else by rate.
     fn best_link(&self) -> usize {
         let goodput = |runs: &[LaneRun]| median(runs.iter().map(|lane| lane.run.goodput_bps)).unwrap_or(0.0);
         let measured = self.runs.iter().filter_map(|(lane, runs)| Some((lane.link?, goodput(runs))));

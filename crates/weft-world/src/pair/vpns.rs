@@ -30,7 +30,7 @@ impl Entries {
         node.get(vpn).copied().flatten()
     }
 
-    /// Returns the state of a VPN's ingress queue, and the packets that it lost and dropped since `before`.
+    /// Returns the state of a VPN's ingress queue, and its lost and dropped packets since `before`.
     pub(super) fn since(&self, before: &Entries, vpn: usize, direction: FlowDirection) -> EntryEnd {
         let Some(now) = self.get(vpn, direction) else { return EntryEnd::default() };
         let before = before.get(vpn, direction);

@@ -14,7 +14,9 @@ pub(super) struct Watch<'a> {
     directory: &'a Path,
     stem: String,
     capture: Option<Capture<BufWriter<File>>>,
-    /// Position of the flow that is traced. MPTCP has no single TCP sender, so its flows are not traced.
+    /// Position of the flow that is traced.
+    ///
+    /// MPTCP has no single TCP sender, so its flows are not traced.
     traced: Option<usize>,
 }
 

@@ -117,7 +117,7 @@ impl World {
         Ok(())
     }
 
-    /// Returns the number of paths that carry packets, in the pair of engines with the fewest such paths.
+    /// Returns the least number of paths that carry packets in a pair of engines.
     fn carrying_paths(&self) -> usize {
         let Some(engines) = self.simulator.nodes().first().and_then(Site::engines) else { return 0 };
         engines.all().map(|site| self.carrying_paths_of(site)).min().unwrap_or(0)
@@ -130,7 +130,7 @@ impl World {
         peer.map_or(0, |peer| peer.paths.iter().filter(|path| path.active && carries(path.state)).count())
     }
 
-    /// Returns the rate that the paths of `node`'s engine can carry together, as IP bytes of inner packets.
+    /// Returns the rate that the paths of `node`'s engine can carry together, in inner IP bytes.
     ///
     /// Returns `None` while there is no path.
     pub(super) fn paths_rate(&self, node: NodeId) -> Option<Rate> {
@@ -138,8 +138,9 @@ impl World {
         site.engine().payload_rates(self.simulator.now()).next()?.rate
     }
 
-    /// Returns the TCP payload of a full packet that `node` sends now, in bytes, from the MTU of its route
-    /// and device.
+    /// Returns the TCP payload of a full packet that `node` sends now, in bytes.
+    ///
+    /// It follows from the MTU of the route and device, as for a new connection.
     pub(super) fn mss(&self, node: NodeId) -> u32 {
         let engine = self.simulator.nodes().get(node.index()).and_then(Site::engine);
         engine.map_or(self.mss, |site| u32::from(site.engine().inner_mtu()).saturating_sub(HEADERS_LEN))
@@ -204,7 +205,9 @@ fn side_by_side(engines: Vec<EngineSite>) -> Result<Site, String> {
     Ok(Site::Engines(Box::new(Engines::new(first, engines.collect()))))
 }
 
-/// Makes one engine for each end of the links. `number` distinguishes several pairs on the same links.
+/// Makes one engine for each end of the links.
+///
+/// `number` distinguishes several pairs on the same links.
 fn engine_pair(
     [home, hub]: [Vec<SiteLink>; 2],
     settings: &EngineSettings,

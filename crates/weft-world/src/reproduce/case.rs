@@ -54,8 +54,9 @@ pub(super) fn read_pair(file: ScenarioFile) -> Result<Scenario, String> {
     Scenario::parse(file.text, file.name).map_err(|error| error.to_string())
 }
 
-/// Returns one variant of a network as a case. `label` distinguishes this network from others with the same
-/// name.
+/// Returns one variant of a network as a case.
+///
+/// `label` distinguishes this network from others with the same name.
 pub(super) fn case(network: &Network, label: &str, variant: &str) -> Result<Case, String> {
     let found = network.variant(variant).ok_or_else(|| format!("{} has no variant `{variant}`", network.name))?;
     let name = format!("{}, {label}, {variant}", network.name);

@@ -41,7 +41,7 @@ impl Row {
 pub(super) struct Finding {
     pub measured: Measured,
     pub pass: bool,
-    /// Remarks with numbers, such as the reason why a row fails or the results of other assumptions.
+    /// Remarks with numbers: the reason why a row fails, or the results of other assumptions.
     pub remarks: Vec<String>,
     pub picture: Option<Picture>,
     pub surfaces: Option<Surfaces>,
@@ -103,7 +103,9 @@ pub struct Chart {
     pub title: String,
     /// The quantity on the horizontal axis, with its unit.
     pub x_label: String,
-    /// Names of the positions 0, 1, …, whose values are bars. Empty if the horizontal axis is a scale.
+    /// Names of the positions 0, 1, …, whose values are bars.
+    ///
+    /// Empty if the horizontal axis is a scale.
     pub categories: Vec<String>,
     /// The curves.
     pub curves: Vec<Curve>,

@@ -1,4 +1,4 @@
-//! Figure 2 over the number of paths and over the difference of their delays, as Figures 3 to 5 show it.
+//! Figure 2 over the number of paths and over their delay difference, as in Figures 3 to 5.
 
 use super::case::figure_2;
 use super::laboratory::{Laboratory, Outcomes};

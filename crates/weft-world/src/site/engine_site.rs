@@ -21,7 +21,9 @@ use weft_units::{Duration, Instant, VpnId};
 const TIMER_GRAIN: Duration = Duration::from_micros(1);
 const TRANSMIT_BYTES: usize = 65_536;
 const LINK_MTU: u16 = 1500;
-/// Distance between the ports of a NAT's successive mappings. It exceeds the number of engines on a node.
+/// Distance between the ports of a NAT's successive mappings.
+///
+/// It exceeds the number of engines on a node.
 const MAPPING_STEP: u16 = 101;
 
 /// One of a site's links, as the site sees it.
@@ -35,8 +37,9 @@ pub struct SiteLink {
     pub back: LinkId,
     /// The address here.
     pub address: Ipv4Addr,
-    /// Addresses that the link reaches, and their nodes. The first is the link's other end, if an engine runs
-    /// there.
+    /// Addresses that the link reaches, and their nodes.
+    ///
+    /// The first is the link's other end, if an engine runs there.
     pub reaches: Vec<(Ipv4Addr, NodeId)>,
     /// Interval at which a NAT gives this node a new port. The NAT drops datagrams to old ports.
     pub rebind: Option<Duration>,

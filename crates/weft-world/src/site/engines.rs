@@ -35,8 +35,9 @@ impl Engines {
         std::iter::once(&mut self.first).chain(&mut self.others)
     }
 
-    /// Assigns a flow to the VPN of this name, and to the engine that has it. Does nothing if no engine has
-    /// it.
+    /// Assigns a flow to the VPN of this name, and to the engine that has it.
+    ///
+    /// Does nothing if no engine has it.
     pub fn join(&mut self, flow: FlowNo, vpn: &str) {
         let id = |site: &EngineSite| site.engine().vpns().into_iter().find(|own| own.name == vpn).map(|own| own.id);
         let found = self.all_mut().enumerate().find_map(|(number, site)| Some((number, id(site)?, site)));

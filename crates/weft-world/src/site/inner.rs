@@ -96,7 +96,9 @@ impl InnerCodec {
         self.written = written;
     }
 
-    /// Reads a packet that the engine writes to the device: a virtio_net_hdr, then a packet or super-packet.
+    /// Reads a packet or super-packet that the engine writes to the device.
+    ///
+    /// A virtio_net_hdr stands before the packet.
     pub(super) fn receive(&mut self, written: &[u8]) -> Option<Box<Packet>> {
         let packet = written.get(VNET_HEADER_LEN..)?;
         let ip = IpView::parse(packet).ok()?;
@@ -154,8 +156,9 @@ fn blank(flow: FlowNo, source: NodeId, destination: NodeId) -> Packet {
     Packet { flow, source, destination, bytes: 0, label: 0, ecn: Ecn::NotEct, body }
 }
 
-/// Returns a flow's initial sequence number. Both ends derive it, so that neither has to read the other's SYN
-/// first.
+/// Returns a flow's initial sequence number.
+///
+/// Both ends derive it, so that neither has to read the other's SYN first.
 fn initial_sequence(flow: FlowNo, node: NodeId) -> u32 {
     Rng::new(u64::from(flow.0)).split(u64::from(node.0)).next_u64() as u32
 }

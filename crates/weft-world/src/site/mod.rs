@@ -1,4 +1,4 @@
-//! The ends of a pair of nodes: hosts with their applications, and what connects each host to the links.
+//! The ends of a pair of nodes: hosts with applications, and their connection to the links.
 
 mod engine_site;
 mod engines;

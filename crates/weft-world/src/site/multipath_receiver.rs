@@ -1,4 +1,6 @@
-//! The receiving end of an MPTCP connection: a TCP receiver for each subflow, and the connection's own order.
+//! The receiving end of an MPTCP connection.
+//!
+//! It has a TCP receiver for each subflow, and restores the connection's own order.
 
 use std::collections::BTreeMap;
 use weft_sim::tcp::{Receiver, ReceiverConfig, Segment};
@@ -6,8 +8,9 @@ use weft_units::Instant;
 
 struct Subflow {
     receiver: Receiver,
-    /// Data sequence number and length of each segment that waits for subflow order, by subflow sequence
-    /// number.
+    /// Segments that wait for subflow order, by subflow sequence number.
+    ///
+    /// Each entry contains a data sequence number and a length.
     waiting: BTreeMap<u64, (u64, u32)>,
 }
 

@@ -1,8 +1,8 @@
-//! The sending end of an MPTCP connection (RFC 8684): a TCP sender on each link, and the scheduler that picks
-//! a link.
+//! The sending end of an MPTCP connection (RFC 8684).
 //!
-//! The content of the DSS option travels in fields that one-way data does not use. A data segment's `ack`
-//! holds its first data sequence number. An acknowledgment's `seq` holds the data acknowledgment.
+//! It has a TCP sender on each link, and a scheduler that picks a link. The content of the DSS option travels
+//! in fields that one-way data does not use. A data segment's `ack` holds its first data sequence number. An
+//! acknowledgment's `seq` holds the data acknowledgment.
 
 use std::collections::VecDeque;
 use weft_sim::tcp::{Segment, Sender, SenderConfig};
@@ -12,8 +12,9 @@ use weft_units::{Duration, Instant};
 ///
 /// The connection uses the longest timeout of its subflows, but at least this one.
 const MIN_RTO: Duration = Duration::from_millis(200);
-/// Bytes that one expiry of the connection's timer retransmits. Linux keeps a write in fragments of this
-/// size.
+/// Bytes that one expiry of the connection's timer retransmits.
+///
+/// Linux keeps a write in fragments of this size.
 const REPEAT_BYTES: u64 = 32_768;
 
 /// A run of the connection's bytes on a subflow.
@@ -57,7 +58,9 @@ impl Subflow {
     }
 }
 
-/// Sends without end over several subflows. It picks the subflow with the least RTT whose window has space.
+/// Sends without end over several subflows.
+///
+/// It picks the subflow with the least RTT whose window has space.
 pub(super) struct MultipathSender {
     subflows: Vec<Subflow>,
     mss: u64,
@@ -113,8 +116,9 @@ impl MultipathSender {
         }
     }
 
-    /// Schedules the oldest data for retransmission on another subflow, after no data acknowledgment arrived
-    /// for too long.
+    /// Schedules the oldest data for retransmission on another subflow.
+    ///
+    /// This happens when no data acknowledgment arrived for too long.
     fn repeat(&mut self, now: Instant) {
         let mut bytes = 0;
         self.again.clear();

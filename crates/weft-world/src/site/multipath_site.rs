@@ -12,8 +12,9 @@ use weft_units::Instant;
 
 /// Length of IPv4 and TCP headers with timestamps, in bytes.
 const HEADERS_LEN: u32 = 52;
-/// Length of a data segment's DSS option, in bytes: mapping and data acknowledgment of 4 bytes each (RFC 8684
-/// §3.3).
+/// Length of a data segment's DSS option, in bytes (RFC 8684 §3.3).
+///
+/// It contains a mapping and a data acknowledgment of 4 bytes each.
 pub(crate) const DSS_MAPPING_LEN: u32 = 20;
 /// Length of an acknowledgment's DSS option, in bytes.
 const DSS_ACK_LEN: u32 = 12;

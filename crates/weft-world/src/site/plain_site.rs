@@ -1,5 +1,6 @@
-//! A host on one link, with or without a modelled tunnel. The tunnel makes packets longer and does nothing
-//! else.
+//! A host on one link, with or without a modelled tunnel.
+//!
+//! The tunnel makes packets longer and does nothing else.
 
 use super::Outbox;
 use weft_sim::host::Host;
@@ -15,7 +16,9 @@ pub struct PlainSite {
 }
 
 impl PlainSite {
-    /// Returns a host that sends on `link`. Each packet is `overhead_bytes` longer there than on the host.
+    /// Returns a host that sends on `link`.
+    ///
+    /// Each packet is `overhead_bytes` longer there than on the host.
     pub fn new(link: LinkId, overhead_bytes: u32) -> PlainSite {
         PlainSite { host: Host::new(), link, overhead_bytes, outbox: Outbox::default() }
     }

@@ -117,8 +117,9 @@ impl World<'_> {
         self.take_in(node, Waiting { link, source: STRANGER, tos: 0, bytes, tampered: true, sender: None })
     }
 
-    /// Makes the liar send a datagram to one of the hub's addresses, and schedules the next one until its
-    /// time is over.
+    /// Makes the liar send a datagram to one of the hub's addresses, and schedules the next one.
+    ///
+    /// The liar stops at `until`.
     pub(super) fn lie(&mut self, node: usize, until: Instant) {
         let Role::Liar { hub } = self.plan.roles[node] else { return };
         if self.now >= until {

@@ -12,10 +12,9 @@ pub(super) struct Fault {
     pub(super) kind: FaultKind,
 }
 
-/// Time after a fault in which a session may still end, since a peer that does not answer is called at most
-/// 20 s apart.
+/// Time after a fault within which a session may still end.
 ///
-/// A handshake must then succeed.
+/// A peer that does not answer is called at most 20 s apart. A handshake must then succeed.
 const CALLED_WITHIN: Duration = Duration::from_secs(25);
 
 /// Kinds of faults. `link` is an access link of `node`.
@@ -51,11 +50,13 @@ pub(super) enum FaultKind {
     Delay { node: usize, link: usize, by: Duration },
     /// The node's clock jumps ahead.
     ClockStep { node: usize, by: Duration },
-    /// A stranger sends datagrams that the node received before, exact or changed, from another address.
+    /// A stranger replays datagrams to the node, exact or changed, from another address.
     Attack { node: usize, count: u32 },
     /// The machine sleeps. When it wakes up, the node starts new sessions.
     Suspend { node: usize },
-    /// The process ends and restarts without its state. Its wall clock then shows an earlier time by `back`.
+    /// The process ends and restarts without its state.
+    ///
+    /// Its wall clock then shows an earlier time by `back`.
     LoseState { node: usize, back: Duration },
     /// The disk stores nothing that the process writes.
     DiskFull { node: usize },

@@ -14,8 +14,9 @@ use weft_units::{Duration, Instant, VpnId};
 ///
 /// A receiver forgets a flow after a minute, and its clock may have jumped.
 const FORGETFUL: Duration = Duration::from_secs(50);
-/// Largest age of a packet that arrives, except TCP. It covers 1 s in a queue, time in flight, and 5 s before
-/// a hole.
+/// Largest age of a packet that arrives, except TCP.
+///
+/// It covers 1 s in a queue, time in flight, and 5 s before a hole.
 const OLDEST: Duration = Duration::from_secs(10);
 /// Largest number of holes that are recorded for a flow.
 const MAX_HOLES: usize = 256;
@@ -38,8 +39,9 @@ struct Account {
     /// Time since which the receiver has stored state for the flow.
     known_since: Option<Instant>,
     last_delivery: Option<Instant>,
-    /// Packets that later ones overtook, by number: how long the receiver waited for each, and how long it
-    /// should have.
+    /// Packets that later ones overtook, by number.
+    ///
+    /// The values are how long the receiver waited for the packet, and how long it should have waited.
     overtaken: BTreeMap<u32, (Duration, Duration)>,
 }
 
@@ -71,8 +73,9 @@ pub(super) struct Receiver {
     pub(super) stepped: bool,
 }
 
-/// A packet that later packets of its flow overtook: how long the receiver waited for it, and how long it
-/// should have.
+/// A packet that later packets of its flow overtook.
+///
+/// It contains how long the receiver waited for the packet, and how long it should have waited.
 pub(super) struct Overtaken {
     pub(super) flow: usize,
     pub(super) number: u32,
@@ -238,7 +241,7 @@ impl<'a> Judge<'a> {
         (sent.iter().filter(|s| !s.delivered).count(), sent.len())
     }
 
-    /// Returns the packets of a flow that never arrived: number, time of sending, and payload bytes.
+    /// Returns the packets of a flow that never arrived: number, sending time, payload bytes.
     pub(super) fn lost(&self, flow: usize) -> impl Iterator<Item = (u32, Instant, u16)> + '_ {
         let sent = self.accounts[flow].sent.iter().filter(|s| !s.delivered);
         sent.map(|s| (s.segment.number, s.at, s.segment.len))
@@ -246,7 +249,7 @@ impl<'a> Judge<'a> {
 }
 
 impl Account {
-    /// Records the holes that remain when `number` is delivered before packets that were sent earlier.
+    /// Records the holes that remain when `number` is delivered before earlier packets.
     fn note_holes(&mut self, now: Instant, number: u32, known_since: Instant, hold: impl FnOnce() -> Duration) {
         let missing: Vec<u32> = (self.next..number).collect();
         if missing.is_empty() {

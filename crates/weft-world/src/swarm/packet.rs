@@ -1,8 +1,7 @@
-//! Packets whose every byte follows from their flow and number, in the form in which a TUN device exchanges
-//! them.
+//! Packets whose every byte follows from their flow and number.
 //!
-//! This module has its own code for segmentation, checksums and comparison. It thereby checks `weft-wire`
-//! independently.
+//! They have the form in which a TUN device exchanges them. This module has its own code for segmentation,
+//! checksums and comparison. It thereby checks `weft-wire` independently.
 
 use std::net::Ipv4Addr;
 use weft_units::{Rng, VpnId};

@@ -1,4 +1,4 @@
-//! The plan of a run: network, configuration, traffic and faults, all decided by the seed before the run.
+//! The plan of a run, decided by the seed: network, configuration, traffic and faults.
 
 use super::fault::{Fault, FaultKind};
 use super::packet::{Flow, ONE_SIDED, Offload, VPNS};
@@ -26,10 +26,12 @@ const MOST_IN_A_MESH: usize = 6;
 
 /// Time after the faults within which traffic must flow again.
 ///
-/// A node notices silence within 1 s, retries a path that was given up every 1 s, calls a peer every 4/3 s,
-/// and tries a path that never answered every 5 s.
+/// A node notices silence within 1 s and calls a peer every 4/3 s. It retries a path that was given up every
+/// 1 s, and a path that never answered every 5 s.
 const BOUND: Duration = Duration::from_secs(8);
-/// Time within which traffic must flow again after 90 s without any peer. Calls are then up to 20 s apart.
+/// Time within which traffic must flow again after 90 s without any peer.
+///
+/// Calls are then up to 20 s apart.
 const BOUND_LONG: Duration = Duration::from_secs(30);
 /// Duration of the traffic that proves the recovery.
 const PROOF: Duration = Duration::from_secs(2);
@@ -96,7 +98,9 @@ pub(super) struct LinkPlan {
     pub(super) queue: Duration,
     /// MTU of the interface, in bytes.
     pub(super) interface_mtu: u16,
-    /// MTU of the path behind the interface, in bytes. A router may report it or drop without notice.
+    /// MTU of the path behind the interface, in bytes.
+    ///
+    /// A router may report it or drop without notice.
     pub(super) path_mtu: u16,
     pub(super) says_too_big: bool,
     pub(super) loss: f64,
@@ -381,7 +385,9 @@ impl LinkPlan {
         self.rate.bytes_in(self.queue) / 1_500
     }
 
-    /// Makes the link as fast as the slowest access links of `nodes` nodes together, if there are many nodes.
+    /// Makes the link as fast as the slowest access links of `nodes` nodes together.
+    ///
+    /// This applies to plans with many nodes only.
     fn make_room(&mut self, nodes: usize) {
         if nodes > FEW_NODES {
             let least = Rate::from_mbps(LEAST_MBPS * nodes as u64);

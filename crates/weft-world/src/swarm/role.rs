@@ -1,4 +1,4 @@
-//! Special nodes: a guest with a certificate, a second node with the same key, and a member that lies.
+//! Special nodes: a guest with a certificate, a second node with the same key, and a liar.
 
 use super::fault::{Fault, FaultKind};
 use super::packet::host;
@@ -25,8 +25,9 @@ pub(super) enum Role {
     Member,
     /// A node that calls `hub`. The hub learns of it only by its certificate.
     Guest { hub: usize, papers: Papers },
-    /// A second node with the key of `of`. A thief has only the key, and not the secrets that `of` shares
-    /// with its peers.
+    /// A second node with the key of `of`.
+    ///
+    /// A thief has only the key, and not the secrets that `of` shares with its peers.
     Twin { of: usize, is_thief: bool },
     /// A node that `hub` has configured, and that sends arbitrary datagrams to it.
     Liar { hub: usize },
@@ -181,7 +182,9 @@ impl Plan {
         root().revoke(&public_key(node), UNIX_S)
     }
 
-    /// Adds a special node, secrets and mishaps to the plan. It draws from random streams of its own.
+    /// Adds a special node, secrets and mishaps to the plan.
+    ///
+    /// It draws from random streams of its own.
     pub(super) fn draw_adversity(&mut self, rng: &mut Rng) {
         self.has_secrets = rng.chance(0.3);
         let members = self.nodes.len() as u64;

@@ -11,7 +11,9 @@ use weft_units::{Duration, Instant, Rate};
 
 const LAST_UNITS_KEPT: Duration = Duration::from_secs(6);
 const PASSING_ON: Duration = Duration::from_millis(7);
-/// Least rate of a loop: one packet in the longest round trip, which is less than the rate law's floor.
+/// Least rate of a loop: one packet in the longest round trip.
+///
+/// It is less than the rate law's floor.
 const LEAST_RATE: Rate = Rate::from_bps(200);
 /// Least number of full packets of each peer that a queue must hold.
 ///
@@ -129,10 +131,10 @@ fn check_loops(world: &World<'_>, are: LoopsAre) -> Result<(), Violation> {
     Ok(())
 }
 
-/// Returns for each flow the packets that its VPN's queue has dropped so far, from all flows of the VPN.
+/// Returns for each flow the packets that its VPN's queue has dropped so far.
 ///
-/// A queue may drop packets even of a slow flow: after two packets have waited too long, it is no sparse flow
-/// for the queue.
+/// The number includes the drops of all flows of the VPN. A queue may drop packets even of a slow flow: after
+/// two packets have waited too long, it is no sparse flow for the queue.
 fn dropped_by_queues(world: &World<'_>) -> Vec<usize> {
     let dropped = |flow: &Flow| {
         let vpns = world.sites[flow.from].engine.as_ref().map(Engine::vpns).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! A node with its process and machine: the engine, a clock, sockets, and the state that survives restarts.
+//! A node with its process and machine: engine, clock, sockets, and state on disk.
 
 use super::packet::{ONE_SIDED, VPNS, host};
 use super::plan::{NodePlan, Plan, link_name};
@@ -181,7 +181,9 @@ impl Site {
         self.wake = now;
     }
 
-    /// Ends the process. The state on disk remains. The next process starts its clock at another value.
+    /// Ends the process.
+    ///
+    /// The state on disk remains. The next process starts its clock at another value.
     pub(super) fn stop(&mut self, now: Instant) {
         self.save();
         if self.engine.take().is_some() {

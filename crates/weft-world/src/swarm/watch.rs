@@ -1,7 +1,7 @@
 //! An observer on the wire.
 //!
 //! The observer sees every datagram that nodes send and accept. No packet number may occur twice under a key,
-//! no key may be used past its lifetime, and a node may answer only addresses that are entitled to an answer.
+//! and no key may be used past its lifetime. A node may answer only addresses that are entitled to an answer.
 
 use super::violation::Violation;
 use std::collections::{BTreeMap, BTreeSet};
@@ -16,8 +16,9 @@ const KEY_LIFETIME: Duration = Duration::from_secs(180);
 const REPEAT_FOR: Duration = Duration::from_secs(6);
 /// Datagram types that are encrypted under a session key.
 const SEALED: [u8; 5] = [4, 5, RELAYED, 7, 8];
-/// Datagram type that relays forward. Its second byte is no path id: all such datagrams between two nodes
-/// share one numbering.
+/// Datagram type that relays forward.
+///
+/// Its second byte is no path id: all such datagrams between two nodes share one numbering.
 const RELAYED: u8 = 6;
 /// Datagram types that carry units. Markers of loops travel in other types as well.
 const DATA: [u8; 2] = [4, 8];
@@ -200,8 +201,9 @@ impl Watch {
         old.get(rng.below(old.len() as u64) as usize).copied()
     }
 
-    /// Records the source of a datagram that `node` accepted from `sender`. A path follows its newest
-    /// datagram.
+    /// Records the source of a datagram that `node` accepted from `sender`.
+    ///
+    /// A path follows its newest datagram.
     pub(super) fn on_accepted(&mut self, node: usize, sender: usize, source: SocketAddr, datagram: &[u8]) {
         let (path, number) = (datagram[1], u32_at(datagram, 6));
         let newest = self.sources.entry((node, sender, path)).or_insert((number, source));
@@ -215,7 +217,7 @@ impl Watch {
         self.sources.retain(|key, _| (key.0, key.1) != (node, peer));
     }
 
-    /// Returns the address to which `node` must send datagrams to `peer` on a path that the peer opened.
+    /// Returns the address to which `node` must send on a path that `peer` opened.
     pub(super) fn place_of(&self, node: usize, peer: usize, datagram: &[u8]) -> Option<SocketAddr> {
         self.sources.get(&(node, peer, datagram[1])).map(|(_, source)| *source)
     }

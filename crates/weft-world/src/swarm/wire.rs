@@ -1,5 +1,6 @@
-//! The network between the nodes: access links with a rate, a delay and faults. The core of the network only
-//! adds delay.
+//! The network between the nodes: access links with a rate, a delay and faults.
+//!
+//! The core of the network only adds delay.
 
 use super::fault::{Fault, FaultKind};
 use super::plan::{LinkPlan, Plan};

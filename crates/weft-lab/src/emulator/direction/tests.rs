@@ -28,7 +28,9 @@ fn pipe(spec: DirectionSpec) -> Pipe<u32> {
     Pipe::new(spec, &Rng::new(1), Instant::ZERO)
 }
 
-/// Delivers until `end`, each time as late as `next_due` allows. Returns each packet with its due time in µs.
+/// Delivers until `end`, each time as late as `next_due` allows.
+///
+/// Returns each packet with its due time in µs.
 fn drain(pipe: &mut Pipe<u32>, end: Instant) -> Vec<(u32, u64)> {
     let mut got = Vec::new();
     while let Some(due) = pipe.next_due().filter(|&due| due <= end) {

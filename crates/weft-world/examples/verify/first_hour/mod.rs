@@ -1,4 +1,6 @@
-//! Topic `first-hour`: the first experience of a new user. Each check runs existing tests of the project.
+//! Topic `first-hour`: the first experience of a new user.
+//!
+//! Each check runs existing tests of the project.
 
 mod claims;
 mod views;

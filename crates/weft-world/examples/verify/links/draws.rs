@@ -52,8 +52,9 @@ pub mod tests {
     use super::*;
     use weft_scenario::{DrawnMix, RunResult, SCHEMA};
 
-    /// Returns a mix with these goodputs: weft, the best link through weft, the best link without weft, and
-    /// BBR.
+    /// Returns a mix with the given goodputs.
+    ///
+    /// They are those of weft, the best link through weft, the best link without weft, and BBR.
     pub fn mix(seed: u64, [weft, of_weft, plain, bbr]: [Option<f64>; 4], ping_ms_p95: Option<f64>) -> MixResult {
         let drawn = DrawnMix {
             classes: Vec::new(),

@@ -1,7 +1,7 @@
-//! One link with jitter, fades, loss or traffic in both directions: an unmodified CUBIC flow with and without
-//! weft.
+//! One link with jitter, fades, loss or traffic in both directions, with and without weft.
 //!
-//! Times of links are round-trip times. Each direction has half of them.
+//! The flow is an unmodified CUBIC flow. Times of links are round-trip times. Each direction has half of
+//! them.
 
 use crate::check::{Bound, Check};
 use crate::judge::ratio;
@@ -88,8 +88,9 @@ fn lossy(loss: &str, rtt_ms: u32, least: f64) -> Line {
 }
 
 impl Line {
-    /// Returns the times of a run. Lines with loss count 20 s after 20 s. A short run counts less time of the
-    /// other lines.
+    /// Returns the times of a run.
+    ///
+    /// Lines with loss count 20 s after 20 s. A short run counts less time of the other lines.
     fn times(&self, full: bool) -> Times {
         match (self.against, full) {
             (Against::Capacity, _) => Times { warmup: 20, duration: 40 },

@@ -1,5 +1,6 @@
-//! Scenarios of the links for which weft was first made. The checks keep their earlier results from getting
-//! worse.
+//! Scenarios of the links for which weft was first made.
+//!
+//! The checks keep their earlier results from getting worse.
 
 use crate::check::{Bound, Check};
 use crate::play::{flow, for_each, play, variant};
@@ -44,8 +45,9 @@ const CASES: [Case; 5] = [
 
 /// Time after which a short run of `cut-and-restore` has no cut. Four cuts of each kind remain.
 const SHORT_CUTS: Duration = Duration::from_secs(140);
-/// Largest median gap of `cut-and-restore`, in ms. Its row in the README gives the kernel's figures for these
-/// bounds.
+/// Largest median gap of `cut-and-restore`, in ms.
+///
+/// Its row in the README gives the kernel's figures for these bounds.
 const GAP_MEDIAN_MS: f64 = 55.0;
 /// Largest gap of `cut-and-restore` over all cuts, in ms.
 const GAP_WORST_MS: f64 = 100.0;
@@ -85,7 +87,9 @@ fn scenario(case: &Case, full: bool) -> Result<Scenario, String> {
     Ok(scenario)
 }
 
-/// Ends a long scenario and its flows early. Events after its last cut move earlier by the same time.
+/// Ends a long scenario and its flows early.
+///
+/// Events after its last cut move earlier by the same time.
 fn shorten(scenario: &mut Scenario) {
     let cuts = |scenario: &Scenario| {
         scenario.events.iter().filter(|event| event.action == Action::Cut).map(|event| event.at).max()

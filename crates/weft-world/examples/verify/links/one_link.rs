@@ -63,7 +63,9 @@ fn of_bbr(mix: &MixResult) -> Option<f64> {
     ratio(mix.bonded_bps, mix.drawn.as_ref()?.bbr_bps)
 }
 
-/// Returns the p95 of a ping on the idle link of this seed without weft, or `None` if no reply arrived.
+/// Returns the p95 of a ping on this seed's idle link without weft.
+///
+/// Returns `None` if no reply arrived.
 fn idle_ping_ms_p95(sweep: &Sweep, seed: u64) -> Result<Option<f64>, String> {
     let alone = play(&idle(&sweep.scenario(seed)), None)?.result;
     Ok(alone.variants.first().and_then(|link| flow(link, "ping")?.rtt_ms_p95))
@@ -86,7 +88,9 @@ fn ping_check(mixes: &[MixResult], idle: &[Option<f64>]) -> Check {
     Check::new(name, share, Bound::AtLeast(95.0), "%").with(detail)
 }
 
-/// Returns how far the ping of a mix exceeds its bound, in ms. It is infinite if no ping was answered.
+/// Returns how far the ping of a mix exceeds its bound, in ms.
+///
+/// It is infinite if no ping was answered.
 fn ping_excess_ms(mix: &MixResult, idle_p95_ms: f64) -> Option<f64> {
     let drawn = mix.drawn.as_ref()?;
     let bound = ping_bound_ms(idle_p95_ms, drawn.base_rtt_ms);

@@ -1,4 +1,6 @@
-//! Recorded links, each alone and two together: the share of the opportunities that weft uses, and the delay.
+//! Recorded links, each alone and two together.
+//!
+//! The checks cover the share of the opportunities that weft uses, and the delay.
 
 use crate::check::{Bound, Check};
 use crate::play::{flow, for_each, play, variant};
@@ -17,8 +19,9 @@ struct Case {
     links: Vec<[String; 2]>,
 }
 
-/// Runs and judges every recording of the directory, and every pair. A short run without a directory judges
-/// none.
+/// Runs and judges every recording of the directory, and every pair.
+///
+/// A short run without a directory judges none.
 pub fn run(context: &Context) -> Vec<Check> {
     let Some(directory) = &context.traces else {
         let missing =
@@ -86,8 +89,9 @@ impl Case {
         self.links.iter().map(|[name, _]| name.as_str()).collect::<Vec<_>>().join(" + ")
     }
 
-    /// Returns the scenario. Its links are those of `scenarios/cellular.toml`: 20 ms in each direction, 250
-    /// packets.
+    /// Returns the scenario.
+    ///
+    /// Its links are those of `scenarios/cellular.toml`: 20 ms in each direction, 250 packets.
     fn scenario(&self) -> String {
         let link = |(number, [forth, back]): (usize, &[String; 2])| {
             format!(

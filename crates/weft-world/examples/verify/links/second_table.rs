@@ -23,8 +23,9 @@ const CALL_ADDED_MS: f64 = 20.0;
 const RETURN_MS: f64 = 100.0;
 /// Largest age of a packet that weft may deliver, in ms.
 const OLDEST_MS: f64 = 1_000.0;
-/// Percentage of its packets that a sender may lose at a policer. Tuned: plain CUBIC loses less than a tenth
-/// of this.
+/// Percentage of its packets that a sender may lose at a policer.
+///
+/// Tuned: plain CUBIC loses less than a tenth of this.
 const POLICED_PERCENT: f64 = 10.0;
 
 /// A condition on a line.
@@ -32,8 +33,9 @@ const POLICED_PERCENT: f64 = 10.0;
 enum Ask {
     /// Goodput relative to that of the best link alone, through weft and without it.
     BestLink,
-    /// The call's p95 may exceed that over the best link alone through weft, with the same load, by
-    /// [`CALL_ADDED_MS`].
+    /// The call's p95 may exceed that over the best link alone through weft by [`CALL_ADDED_MS`].
+    ///
+    /// The load is the same in both runs.
     Call,
     /// Least ratio of the goodput to the bound.
     Efficiency(f64),
@@ -190,7 +192,9 @@ fn silent() -> Vec<Line> {
     ]
 }
 
-/// In the simulator each link has an address at the far end, and each address is reachable over each link.
+/// Returns lines with many links, of which each reaches an address of its own at the far end.
+///
+/// In the simulator each address is reachable over each link.
 fn numerous() -> Vec<Line> {
     let many = |name, count| Line {
         name,
@@ -307,7 +311,9 @@ fn call_check(line: &Line, played: &Played) -> Check {
     line.check("call p95, one way", figure, bound, "ms").with(detail)
 }
 
-/// Returns the p95 of the call over the best link, in ms, among variants whose names begin with `prefix`.
+/// Returns the p95 of the call over the best link, in ms.
+///
+/// It compares the variants whose names begin with `prefix`.
 fn best_call_ms_p95(result: &RunResult, prefix: &str) -> Option<f64> {
     let each = result.variants.iter().filter(|variant| variant.name.starts_with(prefix));
     least(each.filter_map(|link| flow(link, "call")?.one_way_ms_p95))

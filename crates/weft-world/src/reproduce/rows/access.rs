@@ -126,8 +126,9 @@ fn surfaces_of(
     Surfaces { row, file, title, axes: ["w₃", "w₂"], surfaces: vec![surface("BIC", bic), surface("TCP-ER", er)] }
 }
 
-/// Returns the goodput of BIC and of TCP-ER over links of these capacities, for all weights. The first weight
-/// is `w1`.
+/// Returns the goodput of BIC and of TCP-ER over links of these capacities, for all weights.
+///
+/// The first weight is `w1`.
 fn weight_surfaces(
     lab: &mut Laboratory,
     network: &Network,

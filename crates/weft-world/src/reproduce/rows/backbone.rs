@@ -41,7 +41,7 @@ const GAINS: [(&str, [f64; 3]); 3] = [
 /// Largest difference from the paper's gain that counts as a match, in percentage points.
 const TOLERANCE: f64 = 25.0;
 
-/// The gains of one reading of the paper, by variant and load, and the runs from which they are computed.
+/// The gains of one reading of the paper, by variant and load, and the runs behind them.
 struct Gains {
     reading: &'static Reading,
     single: Vec<Outcomes>,
@@ -61,8 +61,9 @@ impl Gains {
         self.variants[variant].iter().zip(&self.single).map(|(outcomes, single)| gain(outcomes, single)).collect()
     }
 
-    /// Returns the percentage of segments that fast retransmit would wrongly retransmit at a threshold, one
-    /// for each load.
+    /// Returns the percentage of segments that fast retransmit would resend in vain, for each load.
+    ///
+    /// The percentage depends on the threshold.
     fn taken_for_lost(&self, threshold: usize) -> Vec<Estimate> {
         let share = |outcomes: &Outcomes| {
             Estimate::of(outcomes.iter().map(|outcome| 100.0 * outcome.lateness.share_of_at_least(threshold)))

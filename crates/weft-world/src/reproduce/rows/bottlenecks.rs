@@ -122,7 +122,9 @@ fn sixteen_round_trips(lab: &mut Laboratory) -> Result<Finding, String> {
 const MOST: usize = 6;
 const CAPACITY_MBPS: f64 = 100.0;
 
-/// Returns a case with this number of bottlenecks. The later links are fast and carry no cross loop.
+/// Returns a case with this number of bottlenecks.
+///
+/// The later links are fast and carry no cross loop.
 fn linear(bottlenecks: usize, label: &str, change: impl Fn(&mut Network)) -> Result<Case, String> {
     linear_of(bottlenecks, label, "loops", change)
 }
@@ -197,7 +199,9 @@ fn long_loop(lab: &mut Laboratory) -> Result<Finding, String> {
     Ok(finding)
 }
 
-/// Runs the other laws over two and four bottlenecks. Max-min fairness would give 20 Mbit/s to the long loop.
+/// Runs the other laws over two and four bottlenecks.
+///
+/// Max-min fairness would give 20 Mbit/s to the long loop.
 fn beside(lab: &mut Laboratory, measured: &mut Measured) -> Result<(), String> {
     for m in [2, 4] {
         let names = ["loops", "windows", "explicit-rate"];

@@ -18,8 +18,9 @@ pub(super) const B12: Row = Row {
 };
 
 const TIMES: f64 = 10.0;
-/// Least goodput of plain TCP in a quotient, in bit/s. It keeps the quotient finite when plain TCP delivers
-/// nothing.
+/// Least goodput of plain TCP in a quotient, in bit/s.
+///
+/// It keeps the quotient finite when plain TCP delivers nothing.
 const LEAST_BPS: f64 = 1e3;
 /// The reason why most impairments leave a factor below ten.
 const WHY: &str = "Ten times needs that the static route carries next to nothing. It does where it is cut. Where it has a loss or less of its rate, all that weft can \

@@ -43,8 +43,10 @@ fn examine(lab: &mut Laboratory) -> Result<Finding, String> {
     Ok(Finding { measured, pass, remarks, picture: Some(picture), ..Finding::default() })
 }
 
-/// Returns the explanation: the bound by the advertised window, and the ratios where delays differ by at most
-/// a factor of two.
+/// Returns the explanation of the ratios.
+///
+/// It gives the bound by the advertised window, and the ratios where delays differ by at most a factor of
+/// two.
 fn why(flows: &Sweep) -> String {
     let kept = |paths, difference| flows.ratio(paths, difference).mean / flows.ratio(paths, 0).mean;
     let bound = |paths, difference| most_by_window(paths, difference) / most_by_window(paths, 0);
@@ -63,7 +65,7 @@ fn why(flows: &Sweep) -> String {
     )
 }
 
-/// Returns the most that a hundred flows carry over Figure 2 with their windows, in Mbit/s of payload.
+/// Returns the payload rate of a hundred flows over Figure 2 that their windows allow, in Mbit/s.
 ///
 /// The flows are spread evenly over the paths.
 fn most_by_window(paths: u32, difference_percent: u32) -> f64 {
@@ -81,7 +83,7 @@ fn balance(measured: &mut Measured, row: &str, sweep: &Sweep) {
     }
 }
 
-/// Returns the load of the busiest path divided by the mean load, counted in bytes toward the receivers.
+/// Returns the load of the busiest path divided by the mean load, in bytes toward receivers.
 fn busiest_over_mean(outcomes: &Outcomes) -> Estimate {
     Estimate::of(outcomes.iter().map(|outcome| {
         let is_path = |name: &str| name.starts_with("in-");

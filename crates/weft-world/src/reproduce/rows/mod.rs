@@ -49,8 +49,9 @@ pub(super) fn all() -> Vec<Row> {
     rows
 }
 
-/// Returns the key that sorts rows: the paper's letter, then the number. Rows without a number come last in
-/// their paper.
+/// Returns the key that sorts rows: the paper's letter, then the number.
+///
+/// Rows without a number come last in their paper.
 fn place(id: &str) -> (char, u32) {
     let letter = if id == "asymmetric" { 'A' } else { id.chars().next().unwrap_or('Z') };
     let number = id.trim_start_matches(|c: char| !c.is_ascii_digit()).parse();

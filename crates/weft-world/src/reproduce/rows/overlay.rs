@@ -1,4 +1,4 @@
-//! Rows B3 to B5: TCP-ER and Reno over the overlay, by delay and loss, with a small and a large window.
+//! Rows B3 to B5: TCP-ER and Reno over the overlay, by delay, loss and window.
 
 use super::super::Estimate;
 use super::super::case::{OVERLAY, case};

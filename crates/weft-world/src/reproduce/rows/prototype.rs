@@ -1,5 +1,6 @@
-//! Row D6, the row of eight weights, and the row of a call inside a loaded VPN. All loops join the same two
-//! edges.
+//! Row D6, the row of eight weights, and the row of a call inside a loaded VPN.
+//!
+//! All loops join the same two edges.
 
 use super::super::Estimate;
 use super::super::case::{FAIR_VPNS, PROTOTYPE, whole_case};

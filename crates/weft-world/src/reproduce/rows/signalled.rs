@@ -1,5 +1,4 @@
-//! Rows B1, B2, B6 and B11: rates that routers grant in band, the resulting goodput, and the cost of
-//! encapsulation layers.
+//! Rows B1, B2, B6 and B11: rates that routers grant in band, and the cost of layers.
 
 use super::super::Estimate;
 use super::super::case::{EXCHANGE, OVER_LEGACY, OVERLAY, QUICK_START, ScenarioFile, THREE_ROUTERS, case, whole_case};
@@ -129,7 +128,9 @@ fn near(fair: &[f64], outcomes: &Outcomes, within: f64, name: &str, measured: &m
 const ROUND_TRIP: Duration = Duration::from_millis(200);
 const MEGABYTE: u64 = 1_000_000;
 
-/// Returns Figure 2's path with a round trip of 200 ms. A `rate` applies to all links beyond the first.
+/// Returns Figure 2's path with a round trip of 200 ms.
+///
+/// A `rate` applies to all links beyond the first.
 fn long_path(rate: Option<Rate>, size_bytes: Option<u64>, name: &str) -> Result<Case, String> {
     let mut network = EXCHANGE.read()?;
     for link in network.links_mut("*").filter(|link| link.name != "access") {

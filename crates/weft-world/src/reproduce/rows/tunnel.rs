@@ -1,5 +1,4 @@
-//! Rows C7 and C8: the engine below a TCP whose explicit rate follows the engine's paths, and the engine's
-//! own cost.
+//! Rows C7 and C8: TCP at an explicit rate that follows the engine's paths, and the engine's cost.
 
 use super::super::Estimate;
 use super::super::case::{CLEAN, STEP, read_pair};

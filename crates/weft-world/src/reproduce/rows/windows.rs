@@ -113,7 +113,7 @@ fn weighted(lab: &mut Laboratory) -> Result<Finding, String> {
     Ok(finding)
 }
 
-/// Runs the other laws with their own defaults, and measures the queue that each law leaves in the core.
+/// Runs the other laws with their own defaults, and measures the queues in the core.
 fn beside(lab: &mut Laboratory, measured: &mut Measured) -> Result<(), String> {
     let names = ["windows", "accumulation", "explicit-rate"];
     let cases = names.iter().map(|name| whole_case(&FIVE_VPNS.read()?, "as in the file", name));
