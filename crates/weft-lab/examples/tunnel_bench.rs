@@ -44,7 +44,7 @@ struct Arguments {
     scale: Option<PathBuf>,
 }
 
-/// One micro-benchmark.
+/// The result of one micro-benchmark.
 #[derive(Serialize)]
 struct Stage {
     stage: &'static str,
@@ -66,7 +66,7 @@ struct Scale {
     name: String,
     value: f64,
     unit: String,
-    /// Largest accepted value.
+    /// Largest accepted value of the figure, in its unit.
     at_most: Option<f64>,
 }
 

@@ -21,7 +21,7 @@ const PANEL_TOP: i32 = 28;
 /// Fraction of a category's width that its bars take.
 const BARS: f64 = 0.7;
 
-/// One panel.
+/// One panel of a picture.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Chart {
     /// The quantity on the vertical axis, with its unit.
@@ -36,12 +36,12 @@ pub struct Chart {
     pub curves: Vec<Curve>,
 }
 
-/// One curve.
+/// One curve of a panel.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Curve {
-    /// Its name in the legend.
+    /// The curve's name in the legend.
     pub name: String,
-    /// Its points, from left to right.
+    /// The curve's points, from left to right.
     pub points: Vec<(f64, f64)>,
     /// Half the width of each point's confidence interval. Empty if there are no intervals.
     pub half_widths: Vec<f64>,

@@ -29,7 +29,7 @@ const SCALE: [RGBColor; 5] = [
 /// Position on the scale from which cells are so dark that their text must be light.
 const DARK: f64 = 0.5;
 
-/// One surface.
+/// One surface: a value for each pair of two settings.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct HeatMap {
     /// The title of the map.

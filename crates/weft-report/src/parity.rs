@@ -20,9 +20,9 @@ pub struct ParityRow {
     pub variant: String,
     /// The name of the figure, with its unit.
     pub figure: String,
-    /// The lab's value.
+    /// The lab's value of the figure.
     pub lab: f64,
-    /// The simulator's value.
+    /// The simulator's value of the figure.
     pub sim: f64,
     /// Difference that is always allowed, whatever the size of the figure.
     slack: f64,

@@ -20,7 +20,7 @@ const IO_TIMEOUT: Duration = Duration::from_secs(20);
 /// Pause between two transfers, so that a transfer does not meet the queue of the one before.
 const PAUSE: Duration = Duration::from_millis(200);
 
-/// One finished transfer.
+/// One finished transfer: its beginning and its duration.
 #[derive(Clone, Copy, Debug)]
 struct Transfer {
     /// Time at which the transfer began, counted from the flow's start, in seconds.

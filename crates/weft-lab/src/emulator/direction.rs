@@ -307,7 +307,7 @@ impl<T: Classified> Pipe<T> {
         self.spent.drain(..)
     }
 
-    /// Restarts all statistics.
+    /// Restarts all statistics of the direction.
     pub(super) fn mark(&mut self, now: Instant) {
         self.serve(now);
         self.stats = DirectionStats { capacity_bytes: Some(0), ..DirectionStats::default() };

@@ -49,7 +49,7 @@ impl<T> Counts<'_, T> {
     }
 }
 
-/// One impaired direction.
+/// One impaired direction of a link.
 pub(super) struct ImpairedPipe<T> {
     channel: Channel<T>,
 }

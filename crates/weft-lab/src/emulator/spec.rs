@@ -24,7 +24,7 @@ pub enum Capacity {
 pub struct DirectionSpec {
     /// The rate of transmission.
     pub capacity: Capacity,
-    /// One-way propagation delay.
+    /// One-way propagation delay of this direction.
     pub delay: Duration,
     /// Largest time that is added to the delay.
     ///
@@ -81,7 +81,7 @@ pub struct EndSpec {
 /// A link between two nodes.
 #[derive(Clone, Debug)]
 pub struct LinkSpec {
-    /// Its two ends. Forward is from the first to the second.
+    /// The two ends of the link. Forward is from the first to the second.
     pub ends: [EndSpec; 2],
     /// The MTU of both interfaces in bytes, 68 to 65,535, usually 1500.
     pub mtu: u16,
@@ -101,6 +101,6 @@ pub enum Direction {
 }
 
 impl Direction {
-    /// Both directions.
+    /// Both directions of a link.
     pub const BOTH: [Direction; 2] = [Direction::Forward, Direction::Backward];
 }

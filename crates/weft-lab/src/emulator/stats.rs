@@ -9,15 +9,15 @@ use weft_units::Duration;
 pub struct Quantiles {
     /// Number of values. If it is zero, all times are zero.
     pub count: u64,
-    /// Median.
+    /// Median of the times.
     pub p50: Duration,
-    /// 95th percentile.
+    /// 95th percentile of the times.
     pub p95: Duration,
-    /// 99th percentile.
+    /// 99th percentile of the times.
     pub p99: Duration,
-    /// 99.9th percentile.
+    /// 99.9th percentile of the times.
     pub p999: Duration,
-    /// Largest value.
+    /// Largest of the times.
     pub max: Duration,
 }
 

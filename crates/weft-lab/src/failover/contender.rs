@@ -72,7 +72,7 @@ impl fmt::Display for Timers {
     }
 }
 
-/// One contender.
+/// One contender of the comparison: weft, or OSPF with certain timers.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Contender {
     pub name: &'static str,

@@ -26,7 +26,7 @@ use weft_scenario::{Skipped, median};
 /// The options of the comparison.
 #[derive(Clone, Debug)]
 pub struct FailoverOptions {
-    /// The `weft` program.
+    /// Path of the `weft` program.
     pub weft_binary: PathBuf,
     /// Number of cuts for each contender.
     ///
@@ -44,7 +44,7 @@ pub struct FailoverOptions {
     pub only: Vec<String>,
 }
 
-/// One cut.
+/// One cut of a link, with the gaps that it caused.
 #[derive(Clone, PartialEq, Debug, Default, Serialize)]
 pub struct Cut {
     /// The link, named by its two nodes.

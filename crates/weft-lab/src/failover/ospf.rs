@@ -26,7 +26,7 @@ const ASK_TIMEOUT: Duration = Duration::from_secs(5);
 const WRAP: &str = "chown -R frr:frr \"$0\" && mount -t tmpfs tmpfs /var/run && mkdir /var/run/frr &&
     mount --bind \"$0\" /var/run/frr && mount -t tmpfs tmpfs /var/tmp && exec \"$@\"";
 
-/// Running daemons.
+/// FRR's running daemons on the four nodes.
 pub(super) struct Ospf {
     nodes: Vec<Router>,
     has_bfd: bool,
@@ -46,7 +46,7 @@ fn address(node: usize) -> Ipv4Addr {
 }
 
 impl Ospf {
-    /// Starts the daemons.
+    /// Starts FRR's daemons on all nodes.
     pub fn start(diamond: &Diamond, timers: Timers) -> Result<Ospf, LabError> {
         let has_bfd = timers.bfd.is_some();
         let programs: &[&'static str] = if has_bfd { &["zebra", "bfdd", "ospfd"] } else { &["zebra", "ospfd"] };

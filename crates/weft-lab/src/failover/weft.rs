@@ -14,7 +14,7 @@ use toml::Value;
 const PORT: u16 = 51_900;
 const ROUTES: usize = 2;
 
-/// Running daemons.
+/// The running weft daemons on the four nodes.
 pub(super) struct Wefts {
     /// Control socket of each end, with the name of the other end.
     ends: Vec<(WeftControl, &'static str)>,
@@ -28,7 +28,7 @@ fn address(node: usize) -> Ipv4Addr {
 }
 
 impl Wefts {
-    /// Starts the daemons.
+    /// Starts a weft daemon on each node.
     pub fn start(diamond: &Diamond, binary: &Path) -> Result<Wefts, LabError> {
         let key = |name: &&str| keygen(binary, &diamond.file(&format!("{name}.key")));
         let keys = NAMES.iter().map(key).collect::<Result<Vec<String>, LabError>>()?;

@@ -42,7 +42,7 @@ const COMPETITORS: [(&str, Kind); 3] =
 /// The options of the bench.
 #[derive(Clone, Debug)]
 pub struct TunnelBenchOptions {
-    /// The `weft` program.
+    /// Path of the `weft` program.
     pub weft_binary: PathBuf,
     /// Number of turns of each competitor under each condition.
     pub turns: u32,
@@ -89,7 +89,7 @@ pub struct Turn {
 pub struct Competitor {
     /// The competitor's name.
     pub name: String,
-    /// Its turns, in order. `None` for a turn that failed.
+    /// The competitor's turns, in order. `None` for a turn that failed.
     pub turns: Vec<Option<Turn>>,
     /// The reason for its last failed turn.
     #[serde(skip_serializing_if = "Option::is_none")]

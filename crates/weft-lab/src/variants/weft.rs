@@ -48,7 +48,7 @@ pub(crate) struct PathState {
 pub(crate) struct VpnState {
     /// The VPN's name.
     pub name: String,
-    /// Its ingress queues toward the peers that are members.
+    /// The VPN's ingress queues toward the peers that are members.
     pub members: Vec<WayIn>,
 }
 
@@ -69,7 +69,7 @@ pub(crate) struct WayIn {
 pub(crate) struct LoopState {
     /// The rate at which it may send, in bit/s.
     pub rate_bps: u64,
-    /// Its window, or the bytes that its rate sends in a round trip.
+    /// The loop's window, or the bytes that its rate sends in a round trip.
     pub window_bytes: u64,
     /// Smoothed round-trip time between the edges, in µs.
     pub rtt_us: u64,

@@ -30,7 +30,7 @@ pub struct SweepRow {
     pub variant: String,
     /// The number of the variant's run, from 0.
     pub run: u32,
-    /// Goodput in bit/s.
+    /// Goodput of the run, in bit/s.
     pub goodput_bps: f64,
     /// Goodput divided by the bound.
     pub efficiency: f64,
@@ -47,7 +47,7 @@ pub struct SweepRow {
 pub struct AboutSweep {
     /// The sweep's name.
     pub sweep: String,
-    /// `lab` or `sim`.
+    /// The world in which the sweep ran: `lab` or `sim`.
     pub world: String,
     /// The text of the sweep's file, so that only parts of the same sweep are joined.
     pub recipe: String,
@@ -94,7 +94,7 @@ impl SweepFile {
         self.shard
     }
 
-    /// Returns the results.
+    /// Returns the part's results, one row for each run.
     pub fn rows(&self) -> &[SweepRow] {
         &self.rows
     }

@@ -13,7 +13,7 @@ pub struct Shard {
 }
 
 impl Shard {
-    /// The whole sweep.
+    /// The whole sweep as one part.
     pub const WHOLE: Shard = Shard { index: 0, count: 1 };
 
     /// True if the mix at `position` in the sweep belongs to this part.

@@ -12,7 +12,7 @@ pub struct SweepSummary {
     pub schema: u32,
     /// The sweep's name.
     pub sweep: String,
-    /// `lab` or `sim`.
+    /// The world in which the sweep ran: `lab` or `sim`.
     pub world: String,
     /// Number of mixes in the sweep.
     pub mixes: u32,
@@ -33,9 +33,9 @@ pub struct SweepSummary {
 /// A figure over many mixes.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Spread {
-    /// The least value.
+    /// The least value over the mixes.
     pub least: f64,
-    /// The median.
+    /// The median over the mixes.
     pub median: f64,
 }
 

@@ -7,7 +7,7 @@ const USAGE: &str = "verify TOPIC [--full] [--out FILE] [--traces DIR] [--weft P
 
 /// The topic to verify, and the options.
 pub struct Arguments<'a> {
-    /// The topic.
+    /// The topic to verify.
     pub topic: &'a Topic,
     /// True to run all checks, however long they take.
     pub full: bool,

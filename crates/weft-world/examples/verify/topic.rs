@@ -31,7 +31,7 @@ pub struct Context {
     pub traces: Option<PathBuf>,
     /// The program, for checks on this machine's kernel.
     pub weft: Option<PathBuf>,
-    /// The progress display.
+    /// The progress display of the part.
     pub progress: Progress,
 }
 

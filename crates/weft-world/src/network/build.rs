@@ -37,9 +37,9 @@ pub struct BuiltFlow {
 
 /// A network that is ready to run.
 pub struct Built {
-    /// The simulator.
+    /// The simulator that contains all nodes and links.
     pub simulator: Simulator<Seat>,
-    /// The scenario's flows.
+    /// The scenario's flows, in the order of the scenario.
     pub flows: Vec<BuiltFlow>,
     /// Both directions of each of the scenario's links, up first.
     pub links: Vec<[LinkId; 2]>,

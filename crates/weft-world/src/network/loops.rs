@@ -33,9 +33,9 @@ const NOMINAL_RATE: Rate = Rate::from_mbps(10);
 pub struct BuiltLoop {
     /// The number of the VPN.
     pub vpn: u32,
-    /// The ingress edge.
+    /// The loop's ingress edge.
     pub from: NodeId,
-    /// The egress edge.
+    /// The loop's egress edge.
     pub to: NodeId,
     /// The name of the loop in time series: the VPN and both edges.
     pub name: String,
@@ -46,7 +46,7 @@ pub struct BuiltLoop {
 /// The result of one loop, with more detail than its [`VpnResult`].
 #[derive(Clone, PartialEq, Debug)]
 pub struct LoopRun {
-    /// The loop.
+    /// The loop to which the result belongs.
     pub which: BuiltLoop,
     /// IP bytes that left at the egress edge in each [`weft_sim::edge::TICK`] of the run.
     pub by_tick: Vec<u32>,

@@ -31,7 +31,7 @@ const KEYS_PER_NODE: usize = 3;
 /// The result of one seed.
 #[derive(Clone, Debug, Default)]
 pub struct Outcome {
-    /// The seed.
+    /// The seed of the run.
     pub seed: u64,
     /// Number of nodes alive at the end.
     pub nodes: usize,
@@ -86,7 +86,7 @@ enum Pending {
     Flap { a: u32, b: u32, left: u32 },
 }
 
-/// Runs one seed.
+/// Runs the overlay and the faults of one seed.
 pub fn run(seed: u64) -> Outcome {
     let mut rng = Rng::new(seed).split(1);
     let shape = if rng.chance(0.5) { Shape::Plane } else { Shape::TransitStub };

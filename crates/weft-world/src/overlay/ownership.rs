@@ -133,7 +133,7 @@ pub fn owner(world: &World, finding: &Finding) -> Option<u32> {
 /// The measurements of one estate.
 #[derive(Clone, Debug, Default)]
 pub struct Outcome {
-    /// Number of sites.
+    /// Number of sites in the overlay.
     pub nodes: u32,
     /// Number of lookups, and number of those that found no owner or a wrong one.
     pub lookups: (u64, u64),

@@ -15,7 +15,7 @@ const MEASURE: Duration = Duration::from_secs(5);
 /// The measurements of an overlay of one size.
 #[derive(Clone, Debug, Default)]
 pub struct Outcome {
-    /// Number of nodes.
+    /// Number of nodes in the overlay.
     pub nodes: u32,
     /// Number of members that each node stores.
     pub members: Vec<u32>,

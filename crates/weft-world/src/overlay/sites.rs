@@ -126,7 +126,7 @@ pub struct Finding {
     pub node: u32,
     /// The address that it looked up.
     pub address: IpAddr,
-    /// The result.
+    /// The result of the lookup.
     pub found: Found,
     /// The time of the result.
     pub at: Instant,

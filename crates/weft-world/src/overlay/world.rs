@@ -24,7 +24,7 @@ const MOST_HOPS: u8 = 32;
 /// Messages that a node sent for the overlay.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Traffic {
-    /// Number of messages.
+    /// Number of messages that the node sent.
     pub messages: u64,
     /// Number of bytes on the wire, headers included.
     pub bytes: u64,
@@ -35,9 +35,9 @@ pub struct Traffic {
 pub struct Arrival {
     /// The packet's number at its source.
     pub seq: u32,
-    /// The source.
+    /// The node that sent the packet.
     pub source: u32,
-    /// The root.
+    /// The node that received the packet as the root of its key.
     pub root: u32,
     /// The time at which the source sent the packet.
     pub sent_at: Instant,
@@ -100,7 +100,7 @@ impl Ord for Entry {
 
 /// Nodes, numbered from zero, and the messages and packets on their way between them.
 pub struct World {
-    /// The network.
+    /// The network between the nodes.
     pub terrain: Terrain,
     now: Instant,
     timing: Timing,

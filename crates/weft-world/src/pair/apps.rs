@@ -236,7 +236,7 @@ impl Seat {
         &self.flow.name
     }
 
-    /// Returns the flow.
+    /// Returns the flow as the scenario describes it.
     pub(super) fn flow(&self) -> &Flow {
         &self.flow
     }

@@ -35,7 +35,7 @@ pub(super) enum Carrier {
     Engines { links: Vec<usize>, pairs: Vec<EngineSettings> },
 }
 
-/// One lane.
+/// One lane of a variant.
 #[derive(Clone, Debug)]
 pub(super) struct Lane {
     /// The lane's name in the results.

@@ -44,13 +44,13 @@ pub struct EngineSettings {
 /// A VPN between the two nodes.
 #[derive(Clone, PartialEq, Debug)]
 pub struct VpnSettings {
-    /// Its name.
+    /// The VPN's name.
     pub name: String,
-    /// Its weight against other VPNs.
+    /// The VPN's weight against other VPNs.
     pub weight: u32,
-    /// The service that it is promised.
+    /// The service that the VPN is promised.
     pub service: Service,
-    /// The settings of its ingress queue.
+    /// The settings of the VPN's ingress queue.
     pub entry: Entry,
 }
 

@@ -24,7 +24,7 @@ pub struct Effort {
 pub trait Progress: Sync {
     /// Called when `runs` runs begin for the row `what`.
     fn begin(&self, what: &str, runs: usize);
-    /// Called when one of these runs has ended.
+    /// Called when one of the announced runs has ended.
     fn advance(&self);
 }
 

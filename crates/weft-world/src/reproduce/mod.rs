@@ -28,7 +28,7 @@ use serde::Serialize;
 pub struct Reproduction {
     /// Version of this format.
     pub schema: u32,
-    /// Always "sim".
+    /// The world in which the rows ran: always "sim".
     pub world: &'static str,
     /// Number of seeds of each case.
     pub seeds: u64,
@@ -45,7 +45,7 @@ pub struct Reproduction {
     /// Pictures of the papers' figures.
     #[serde(skip)]
     pub pictures: Vec<Picture>,
-    /// Pictures of surfaces.
+    /// Pictures of surfaces, which show a value for each pair of two settings.
     #[serde(skip)]
     pub surfaces: Vec<Surfaces>,
 }

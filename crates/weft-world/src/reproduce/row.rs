@@ -50,22 +50,22 @@ pub(super) struct Finding {
 /// A picture of a figure.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Picture {
-    /// The name of its row.
+    /// The name of the checklist row to which the picture belongs.
     pub row: &'static str,
-    /// The name of its file.
+    /// The name of the picture's file.
     pub file: &'static str,
     /// The title of the picture.
     pub title: &'static str,
-    /// Its panels.
+    /// The picture's panels.
     pub charts: Vec<Chart>,
 }
 
 /// A picture of surfaces.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Surfaces {
-    /// The name of its row.
+    /// The name of the checklist row to which the picture belongs.
     pub row: &'static str,
-    /// The name of its file.
+    /// The name of the picture's file.
     pub file: &'static str,
     /// The title of the picture.
     pub title: &'static str,
@@ -107,27 +107,27 @@ pub struct Chart {
     ///
     /// Empty if the horizontal axis is a scale.
     pub categories: Vec<String>,
-    /// The curves.
+    /// The curves of the panel.
     pub curves: Vec<Curve>,
 }
 
-/// One curve.
+/// One curve of a panel.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Curve {
-    /// Its name.
+    /// The curve's name.
     pub name: String,
-    /// Its points, from left to right.
+    /// The curve's points, from left to right.
     pub points: Vec<(f64, Estimate)>,
 }
 
-/// A measured figure.
+/// A measured figure: its place in a table, and its value.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Figure {
     /// The quantity, which is the figure's row in a table.
     pub row: String,
     /// The figure's column in the table. Empty if the figure stands alone.
     pub column: String,
-    /// The value.
+    /// The figure's value.
     pub value: Estimate,
 }
 
@@ -159,13 +159,13 @@ pub struct RowResult {
     pub claim: &'static str,
     /// The cases that run, and the assumptions where the paper leaves something open.
     pub setup: &'static str,
-    /// The measured figures.
+    /// The row's measured figures.
     pub measured: Measured,
     /// The condition for acceptance. Empty if the row only records a figure.
     pub accept: &'static str,
     /// True if the condition was met.
     pub pass: bool,
-    /// Further remarks.
+    /// Further remarks on the row.
     pub remarks: Vec<String>,
 }
 

@@ -18,7 +18,7 @@ pub(super) struct Sweep {
 }
 
 impl Sweep {
-    /// Runs the variant.
+    /// Runs a variant over all numbers of paths and all differences.
     pub fn run(lab: &mut Laboratory, variant: &str) -> Result<Sweep, String> {
         let grid = (2..=PATHS).flat_map(|paths| DIFFERENCES.map(|difference| (paths, difference)));
         let cases: Vec<_> =
@@ -42,7 +42,7 @@ impl Sweep {
         ratio(self.outcomes(paths, difference), &self.single)
     }
 
-    /// Returns all ratios.
+    /// Returns the goodput ratios of all numbers of paths and all differences.
     pub fn ratios(&self, what: &str) -> Measured {
         let mut measured = Measured::default();
         measured.add(format!("{what}one path, Mbit/s"), "", goodput_mbps(&self.single));

@@ -35,7 +35,7 @@ pub struct SiteLink {
     pub out: LinkId,
     /// The direction that arrives here.
     pub back: LinkId,
-    /// The address here.
+    /// The site's own address on the link.
     pub address: Ipv4Addr,
     /// Addresses that the link reaches, and their nodes.
     ///
@@ -62,7 +62,7 @@ pub struct PathChange {
     pub at: Instant,
     /// The position of the path's link.
     pub link: usize,
-    /// The new state.
+    /// The path's new state.
     pub state: PathState,
 }
 
@@ -129,7 +129,7 @@ impl EngineSite {
         &mut self.host
     }
 
-    /// Returns the engine.
+    /// Returns the engine of the site.
     pub fn engine(&self) -> &Engine {
         &self.engine
     }

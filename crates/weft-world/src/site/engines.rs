@@ -25,7 +25,7 @@ impl Engines {
         &self.first
     }
 
-    /// Returns all engines.
+    /// Returns all engines of the node.
     pub fn all(&self) -> impl Iterator<Item = &EngineSite> {
         std::iter::once(&self.first).chain(&self.others)
     }

@@ -73,7 +73,7 @@ pub(super) struct Times {
     pub(super) end: Instant,
 }
 
-/// A node.
+/// A node's links and configuration.
 #[derive(Clone, Debug)]
 pub(super) struct NodePlan {
     pub(super) links: Vec<LinkPlan>,
@@ -90,7 +90,7 @@ pub(super) struct NodePlan {
     pub(super) is_callee: bool,
 }
 
-/// An access link.
+/// The properties of an access link.
 #[derive(Clone, Debug)]
 pub(super) struct LinkPlan {
     pub(super) rate: Rate,

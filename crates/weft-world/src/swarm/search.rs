@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// A seed that failed.
 #[derive(Clone, Debug)]
 pub struct Failure {
-    /// The seed.
+    /// The seed that failed.
     pub seed: u64,
     /// The result of its run.
     pub outcome: Outcome,
@@ -30,7 +30,7 @@ pub struct Found {
     pub packets: u64,
 }
 
-/// Runs one seed.
+/// Runs the plan of one seed.
 pub fn run(seed: u64) -> Outcome {
     play(&Plan::of(seed))
 }

@@ -69,7 +69,7 @@ pub(super) struct Waiting {
     pub(super) sender: Option<usize>,
 }
 
-/// A node.
+/// A node: its engine, clock, sockets and disk.
 pub(super) struct Site {
     pub(super) engine: Option<Engine>,
     pub(super) clock: Clock,
@@ -156,7 +156,7 @@ impl Site {
         self.clock.local(now)
     }
 
-    /// Starts the process.
+    /// Starts the node's process with the state on its disk.
     pub(super) fn start(&mut self, plan: &Plan, now: Instant) {
         self.runs += 1;
         let mut seed = [0; 32];

@@ -1,4 +1,4 @@
-//! A broken promise.
+//! The report of a broken promise.
 
 use std::fmt;
 use weft_units::Instant;
@@ -8,7 +8,7 @@ use weft_units::Instant;
 pub struct Violation {
     /// The kind of the promise.
     pub kind: &'static str,
-    /// The time.
+    /// The time at which the run showed it.
     pub at: Instant,
     /// A description of the event.
     pub what: String,

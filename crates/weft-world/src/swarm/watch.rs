@@ -73,7 +73,7 @@ pub(super) struct Taken {
     pub(super) bytes: Vec<u8>,
 }
 
-/// The observer.
+/// The observer: what it has seen of keys, packet numbers, paths and handshakes.
 #[derive(Debug, Default)]
 pub(super) struct Watch {
     /// Last packet number, by sender, receiver index and path.

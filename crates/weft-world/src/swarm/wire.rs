@@ -17,7 +17,7 @@ const JITTER_NS: u64 = 50_000;
 /// Address from which the hijacker forwards datagrams of other nodes.
 pub(super) const HIJACKER: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::new(203, 0, 113, 10)), 777);
 
-/// An access link.
+/// The state of an access link.
 struct Access {
     plan: LinkPlan,
     port: u16,
@@ -59,7 +59,7 @@ impl Wire {
         }
     }
 
-    /// Starts a fault.
+    /// Starts a fault on the access links.
     pub(super) fn begin(&mut self, number: usize, fault: &Fault) {
         match fault.kind {
             FaultKind::Rebind { node, link } => self.access[node][link].port += 1,
@@ -71,7 +71,7 @@ impl Wire {
         }
     }
 
-    /// Ends a fault.
+    /// Ends a fault on the access links.
     pub(super) fn end(&mut self, number: usize) {
         self.faults.retain(|(n, _)| *n != number);
     }

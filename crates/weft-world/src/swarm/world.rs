@@ -42,7 +42,7 @@ const PEEK_EVERY: Duration = Duration::from_millis(31);
 /// becomes possible as time passes, such as a unit that the scheduler holds, and has no exact moment.
 const SOON: Duration = Duration::from_millis(10);
 
-/// A scheduled event.
+/// An event on the world's agenda.
 pub(super) enum Todo {
     Arrive(usize, Waiting),
     /// The liar's next datagram, and the end of its lies.

@@ -26,7 +26,7 @@ const PROGRAMS: [(&str, Kind); 2] = [("weft", Kind::Weft), ("wireguard-go", Kind
 pub struct Over {
     /// Number of nodes between the ends: relays, or nodes that decrypt and encrypt.
     pub between: usize,
-    /// Its measurements.
+    /// The measurements of the program over these nodes.
     #[serde(flatten)]
     pub series: Competitor,
 }

@@ -7,7 +7,7 @@ mod views;
 
 use crate::topic::{Part, Topic};
 
-/// The topic.
+/// The topic `first-hour` with its parts.
 pub const TOPIC: Topic = Topic {
     name: "first-hour",
     parts: &[

@@ -20,7 +20,7 @@ enum Against {
     PlainBothWays,
 }
 
-/// One link.
+/// One line of the table: a link, and the goodput that weft must reach on it.
 struct Line {
     name: String,
     /// Keys of the scenario's `[[link]]`.

@@ -14,7 +14,7 @@ mod second_table;
 
 use crate::topic::{Part, Topic};
 
-/// The topic.
+/// The topic `links` with its parts.
 pub const TOPIC: Topic = Topic {
     name: "links",
     parts: &[

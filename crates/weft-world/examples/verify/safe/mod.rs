@@ -6,7 +6,7 @@ mod claims;
 
 use crate::topic::{Part, Topic};
 
-/// The topic.
+/// The topic `safe` with its parts.
 pub const TOPIC: Topic = Topic {
     name: "safe",
     parts: &[

@@ -64,7 +64,7 @@ fn longest(runs: &Outcomes, network: &Network, link: &str, mbps: f64) -> Estimat
 /// Greedy loops over one bottleneck whose queue never overflows.
 struct Greedy {
     loops: usize,
-    /// α, in packets.
+    /// The rate law's increase α, in packets.
     increase: f64,
     /// H, in packets. L is three quarters of it.
     high: f64,
