@@ -30,7 +30,7 @@ pub struct FailoverOptions {
     pub weft_binary: PathBuf,
     /// Number of cuts for each contender.
     ///
-    /// Contenders with a dead interval of 4 s get half as many, and those with 40 s get a seventh.
+    /// `ospf-hello-1` gets half as many, and `ospf-default` a seventh.
     pub repeat: u32,
     /// Time for which each contender's own traffic is counted, before its probes and with them.
     ///
